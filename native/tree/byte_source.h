@@ -1,0 +1,20 @@
+// A stream of bytes that must be read once, from the front: what the index
+// parser reads, so that an index of any size costs one small window of memory.
+
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+namespace ffrfs {
+
+class ByteSource {
+ public:
+  virtual ~ByteSource() = default;
+
+  // The next bytes, at least one; empty at the end. Valid until the next call.
+  // Throws StorageError.
+  [[nodiscard]] virtual std::span<const std::byte> next() = 0;
+};
+
+}  // namespace ffrfs

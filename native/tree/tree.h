@@ -1,0 +1,71 @@
+// What exists: inodes and dentries, read-only.
+//
+// A tree is immutable once it is opened, so any number of threads may use it
+// without a lock, and an inode number is computed, never handed out: the kernel
+// may forget or remember one without our knowing.
+//
+// Not here: bytes, sizes and checksums of files (record/shard.h knows them; a
+// file's inode only says which record holds it), owners and permissions
+// (volume), FUSE.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ffrfs {
+
+using Ino = uint64_t;
+inline constexpr Ino kRootIno = 1;
+
+// What one inode is. Files name their record in the global index space of the
+// volume's shards; directories count their entries.
+struct Inode {
+  bool is_directory = false;
+  uint64_t record = 0;              // files only
+  uint64_t entry_count = 0;         // directories only
+  uint64_t subdirectory_count = 0;  // directories only
+  Ino parent = kRootIno;            // the root is its own parent
+};
+
+struct Dentry {
+  std::string name;  // bytes as the kernel wants them: no NUL, no '/', 1 to 255
+  Ino ino = 0;
+};
+
+class Tree {
+ public:
+  virtual ~Tree() = default;
+  Tree() = default;
+  Tree(const Tree&) = delete;
+  Tree& operator=(const Tree&) = delete;
+
+  // nullopt: there is no such inode. Never throws on any `ino`.
+  [[nodiscard]] virtual std::optional<Inode> inode(Ino ino) const = 0;
+
+  // 0: no entry of that name, or `parent` is no directory.
+  [[nodiscard]] virtual Ino lookup(Ino parent, std::string_view name) const = 0;
+
+  // Up to `limit` entries of `directory` from position `start` (0-based, in
+  // listing order, which is the byte order of the names). Empty at the end.
+  [[nodiscard]] virtual std::vector<Dentry> list(Ino directory, uint64_t start,
+                                                 uint64_t limit) const = 0;
+
+  // The name under which `ino` stands in its parent; "" for the root.
+  [[nodiscard]] virtual std::string name(Ino ino) const = 0;
+
+  // The inode of record `record`, or 0: for messages that name a path.
+  [[nodiscard]] virtual Ino file_of(uint64_t record) const = 0;
+
+  [[nodiscard]] virtual uint64_t file_count() const = 0;
+  [[nodiscard]] virtual uint64_t directory_count() const = 0;  // with the root
+  [[nodiscard]] virtual uint64_t memory_bytes() const = 0;
+
+  // "a/b/c.png", for messages and listings; "" for the root.
+  [[nodiscard]] std::string path(Ino ino) const;
+};
+
+}  // namespace ffrfs
