@@ -57,7 +57,7 @@ class Slice(Buffer):
     def __len__(self) -> int: ...
 
 class Volume:
-    """A tree over FFRecord files: what is mounted, and what PackedFolder reads."""
+    """A tree over an FFRecord file: what is mounted, and what PackedFolder reads."""
 
     def __init__(
         self,
@@ -119,6 +119,7 @@ class Volume:
         """Whole files in one batch, as Records.read."""
     def verify(self, first: int, count: int) -> list[tuple[int, str]]: ...
     def counters(self) -> dict[str, int]: ...
+    def close(self) -> None: ...
 
 class Writer:
     """Writes one FFRecord file; it appears under its name at finish(), whole, or never."""

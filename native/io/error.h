@@ -28,21 +28,27 @@ struct ChecksumError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The kernel refused: open, read, write. `code()` is the errno; `path()` the file.
+// The kernel refused: open, read, write.
 class StorageError : public std::runtime_error {
  public:
-  StorageError(int error_number, std::string path, const std::string& action)
-      : std::runtime_error(path + ": " + action + ": " +
-                           std::generic_category().message(error_number)),
-        code_(error_number),
-        path_(std::move(path)) {}
+  StorageError(int error_number, const std::string& path, const std::string& action)
+      : StorageError(error_number, path,
+                     action + ": " + std::generic_category().message(error_number), 0) {}
 
-  [[nodiscard]] int code() const { return code_; }
+  [[nodiscard]] int code() const { return code_; }  // errno
   [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] const std::string& reason() const { return reason_; }  // without the path
 
  private:
+  StorageError(int error_number, const std::string& path, std::string reason, int)
+      : std::runtime_error(path + ": " + reason),
+        code_(error_number),
+        path_(path),
+        reason_(std::move(reason)) {}
+
   int code_;
   std::string path_;
+  std::string reason_;
 };
 
 // The caller asked for something that is not there: record number, inode.

@@ -1,0 +1,123 @@
+"""FileReader: records of FFRecord files by number, in verified batches.
+
+Not here: the reading itself (the native core), writing (writer.py), paths (ffrfs.folder).
+Concurrency: a reader may be used from several threads, and goes on working in the child
+of a fork(). Pickling sends the file names; the other process opens the files itself.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, SupportsIndex
+
+from ffrfs._native import Records
+from ffrfs.errors import ChecksumError, FormatError, UnverifiedHeaderWarning
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ffrfs._native import RecordBytes
+
+PathType = str | os.PathLike[str]
+
+# Records checked between two looks at Ctrl-C, in validate().
+VALIDATE_STEP = 65536
+
+
+class FileReader:
+    """The records of one FFRecord file, or of several as one index space.
+
+    `fname`: a file, a list of files, or a folder, whose *.ffr files are taken in the
+    order of their names. Raises FormatError for a file that is not sound, OSError for
+    one that cannot be opened; warns (UnverifiedHeaderWarning) where the header carries
+    no checksum of its own, as old writers left it.
+    """
+
+    def __init__(self, fname: PathType | Sequence[PathType], check_data: bool = True) -> None:
+        self.fnames = _file_names(fname)
+        self.check_data = check_data
+        self._records = Records([os.fsencode(name) for name in self.fnames], check_data)
+        self.n: int = self._records.count
+        for path in self._records.unverified_paths:
+            warnings.warn(UnverifiedHeaderWarning.of(os.fsdecode(path)), stacklevel=2)
+
+    def __len__(self) -> int:
+        return self.n
+
+    def read(self, indices: Sequence[SupportsIndex]) -> list[RecordBytes]:
+        """Return one 1-D uint8 array per index, in that order; duplicates are allowed.
+
+        Each array owns its memory. Raises IndexError for a number below 0 or not below
+        `n`, ChecksumError for a damaged record, OSError if the disk fails; then nothing
+        is returned.
+        """
+        return self._records.read(indices)
+
+    def read_one(self, index: SupportsIndex) -> RecordBytes:
+        """Return record `index` as a 1-D uint8 array that owns its memory."""
+        return self._records.read([index])[0]
+
+    def validate(self) -> None:
+        """Read every record and check it, whatever `check_data` says.
+
+        Raises ChecksumError (or OSError's text in it) that names the first bad record
+        and counts the others.
+        """
+        bad: list[tuple[int, str]] = []
+        for first in range(0, self.n, VALIDATE_STEP):
+            bad += self._records.verify(first, min(VALIDATE_STEP, self.n - first))
+        if bad:
+            more = f" (and {len(bad) - 1} more bad records)" if len(bad) > 1 else ""
+            raise ChecksumError(bad[0][1] + more)
+
+    def get_offsets(self, file_index: int) -> NDArray[np.int64]:
+        """Return where the records of one file begin, and where it ends: n + 1 offsets in bytes."""
+        return self._records.offsets(_shard(file_index))
+
+    def get_checksums(self, file_index: int) -> NDArray[np.uint32]:
+        """Return the CRC-32 of each record of one file, as its header has them."""
+        return self._records.checksums(_shard(file_index))
+
+    def close(self) -> None:
+        """Close the files. Reading afterwards raises ValueError."""
+        self._records.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[type[FileReader], tuple[list[str], bool]]:
+        return type(self), (self.fnames, self.check_data)
+
+    def __repr__(self) -> str:
+        return f"FileReader({self.fnames!r}, n={self.n})"
+
+
+def _file_names(fname: PathType | Sequence[PathType]) -> list[str]:
+    if not isinstance(fname, str | os.PathLike):
+        return [os.fspath(name) for name in fname]
+    path = os.fspath(fname)
+    if not os.path.isdir(path):
+        return [path]
+    names = sorted(str(entry) for entry in Path(path).glob("*.ffr"))
+    if not names:
+        raise FormatError(f"{path}: is a folder without any *.ffr file")
+    return names
+
+
+def _shard(file_index: int) -> int:
+    if file_index < 0:
+        raise IndexError(f"file number {file_index} is negative")
+    return file_index

@@ -1,0 +1,76 @@
+#include "io/buffer.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <new>
+#include <utility>
+
+namespace ffrfs {
+namespace {
+
+// Four classes an octave: at most a quarter of a buffer is unused, and buffers of
+// similar records can stand in for each other.
+size_t size_class(size_t size) {
+  if (size <= Buffer::kAlignment) return Buffer::kAlignment;
+  const size_t step = std::max(std::bit_floor(size - 1) / 4, Buffer::kAlignment);
+  return (size + step - 1) / step * step;
+}
+
+}  // namespace
+
+void Buffer::Free::operator()(std::byte* memory) const { std::free(memory); }
+
+Buffer::~Buffer() { give_back(); }
+
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  if (this != &other) {
+    give_back();
+    memory_ = std::move(other.memory_);
+    capacity_ = std::exchange(other.capacity_, 0);
+    shelf_ = std::move(other.shelf_);
+  }
+  return *this;
+}
+
+void Buffer::give_back() noexcept {
+  if (!memory_ || !shelf_) return;
+  try {
+    const std::lock_guard lock(shelf_->mutex);
+    if (shelf_->free_bytes + capacity_ <= shelf_->free_limit_bytes) {
+      shelf_->free[capacity_].push_back(std::move(memory_));
+      shelf_->free_bytes += capacity_;
+    }
+  } catch (...) {
+    // No memory for the list: then this buffer is simply freed.
+  }
+  memory_.reset();
+  shelf_.reset();
+}
+
+BufferPool::BufferPool(size_t free_limit_bytes) : shelf_(std::make_shared<Buffer::Shelf>()) {
+  shelf_->free_limit_bytes = free_limit_bytes;
+}
+
+Buffer BufferPool::acquire(size_t size) {
+  Buffer buffer;
+  buffer.capacity_ = size_class(size);
+  {
+    const std::lock_guard lock(shelf_->mutex);
+    if (const auto found = shelf_->free.find(buffer.capacity_);
+        found != shelf_->free.end() && !found->second.empty()) {
+      buffer.memory_ = std::move(found->second.back());
+      found->second.pop_back();
+      shelf_->free_bytes -= buffer.capacity_;
+    }
+  }
+  if (!buffer.memory_) {
+    void* memory = std::aligned_alloc(Buffer::kAlignment, buffer.capacity_);
+    if (memory == nullptr) throw std::bad_alloc();
+    buffer.memory_.reset(static_cast<std::byte*>(memory));
+  }
+  buffer.shelf_ = shelf_;
+  return buffer;
+}
+
+}  // namespace ffrfs

@@ -1,0 +1,66 @@
+// Page-aligned memory for reads, and a pool that keeps some of it warm: a fresh
+// allocation costs a page fault per 4 KiB, which is dearer than reading them.
+//
+// A buffer goes back to its pool when it is dropped, from any thread; the pool's
+// memory outlives the pool object for as long as buffers are out.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+namespace ffrfs {
+
+class BufferPool;
+
+class Buffer {
+ public:
+  static constexpr size_t kAlignment = 4096;
+
+  Buffer() = default;
+  Buffer(Buffer&&) noexcept = default;
+  Buffer& operator=(Buffer&& other) noexcept;
+  ~Buffer();
+
+  [[nodiscard]] std::byte* data() const { return memory_.get(); }
+  [[nodiscard]] size_t capacity() const { return capacity_; }
+  [[nodiscard]] std::span<std::byte> first(size_t size) const { return {data(), size}; }
+
+ private:
+  friend class BufferPool;
+  struct Free {
+    void operator()(std::byte* memory) const;
+  };
+  using Memory = std::unique_ptr<std::byte, Free>;
+  struct Shelf {  // what the pool holds on to
+    std::mutex mutex;
+    std::map<size_t, std::vector<Memory>> free;  // by capacity
+    size_t free_bytes = 0;
+    size_t free_limit_bytes = 0;
+  };
+
+  void give_back() noexcept;
+
+  Memory memory_;
+  size_t capacity_ = 0;
+  std::shared_ptr<Shelf> shelf_;
+};
+
+class BufferPool {
+ public:
+  // At most `free_limit_bytes` are kept while nobody uses them.
+  explicit BufferPool(size_t free_limit_bytes);
+
+  // At least `size` bytes, content undefined. Throws std::bad_alloc.
+  [[nodiscard]] Buffer acquire(size_t size);
+
+ private:
+  std::shared_ptr<Buffer::Shelf> shelf_;
+};
+
+}  // namespace ffrfs

@@ -1,0 +1,51 @@
+// Something that fork() must not share: threads, AIO contexts, locks that another
+// thread may hold at that moment. The child gets a new one when it first asks.
+
+#pragma once
+
+#include <unistd.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <utility>
+
+namespace ffrfs {
+
+template <typename T>
+class ProcessLocal {
+ public:
+  explicit ProcessLocal(std::function<std::unique_ptr<T>()> make) : make_(std::move(make)) {}
+  ProcessLocal(const ProcessLocal&) = delete;
+  ProcessLocal& operator=(const ProcessLocal&) = delete;
+  ~ProcessLocal() { clear(); }
+
+  // Any thread. The parent's object is left alone in the child, never destroyed
+  // there: its threads do not exist and its locks may be held for ever.
+  [[nodiscard]] T& get() {
+    Entry* current = entry_.load(std::memory_order_acquire);
+    while (current == nullptr || current->pid != getpid()) {
+      auto fresh = std::make_unique<Entry>(Entry{getpid(), make_()});
+      if (entry_.compare_exchange_strong(current, fresh.get(), std::memory_order_acq_rel)) {
+        current = fresh.release();
+      }
+    }
+    return *current->value;
+  }
+
+  // No other thread may be using it.
+  void clear() {
+    Entry* current = entry_.exchange(nullptr);
+    if (current != nullptr && current->pid == getpid()) delete current;
+  }
+
+ private:
+  struct Entry {
+    pid_t pid;
+    std::unique_ptr<T> value;
+  };
+  std::function<std::unique_ptr<T>()> make_;
+  std::atomic<Entry*> entry_{nullptr};
+};
+
+}  // namespace ffrfs

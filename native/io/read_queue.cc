@@ -1,0 +1,219 @@
+#include "io/read_queue.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/uio.h>
+
+#include <array>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "io/error.h"
+
+namespace ffrfs {
+namespace {
+
+// Enough to keep a network file system busy where AIO is refused; they sleep in pread.
+constexpr size_t kBlockingThreads = 32;
+
+}  // namespace
+
+struct ReadQueue::Operation {
+  iocb control{};  // the kernel's handle; `data` points back here
+  const SourceFile* file = nullptr;
+  uint64_t offset = 0;
+  size_t size = 0;
+  // What O_DIRECT makes of it: from the alignment before to the one after.
+  uint64_t aligned_offset = 0;
+  size_t aligned_size = 0;
+  Buffer buffer;
+  Done done;
+  bool refused = false;  // by AIO, or answered short: to be read the blocking way
+  std::exception_ptr error;
+
+  [[nodiscard]] size_t head() const { return static_cast<size_t>(offset - aligned_offset); }
+
+  // Direct first, so that the packed file's bytes do not fill the page cache beside
+  // the mount's; buffered where that is refused, which also finds the true error.
+  void read_blocking() noexcept {
+    try {
+      if (file->read_direct(offset, size, buffer).empty()) file->read_fully(offset, {buffer.data() + head(), size});
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }
+
+  static void finish(std::unique_ptr<Operation> operation) {
+    RawBytes raw;
+    raw.bytes = {operation->buffer.data() + operation->head(), operation->size};
+    raw.buffer = std::move(operation->buffer);
+    raw.error = operation->error;
+    operation->done(std::move(raw));
+  }
+};
+
+ReadQueue::ReadQueue(BufferPool& buffers, bool aio)
+    : buffers_(buffers),
+      event_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      aio_wanted_(aio),
+      threads_(kBlockingThreads) {
+  if (!event_.valid()) throw StorageError(errno, "eventfd", "cannot create");
+}
+
+ReadQueue::~ReadQueue() {
+  if (context_ == nullptr) return;
+  // The kernel may still write into our buffers: collect every operation first.
+  std::vector<std::unique_ptr<Operation>> finished;
+  while (in_flight_ > 0) {
+    wait();
+    uint64_t count = 0;
+    [[maybe_unused]] const ssize_t drained = read(event_.get(), &count, sizeof count);
+    reap_aio(finished);
+  }
+  io_destroy(context_);
+}
+
+void ReadQueue::submit(const SourceFile& file, uint64_t offset, size_t size, Done done) {
+  auto operation = std::make_unique<Operation>();
+  operation->file = &file;
+  operation->offset = offset;
+  operation->size = size;
+  operation->aligned_offset = file.align_down(offset);
+  operation->aligned_size =
+      static_cast<size_t>(file.align_up(offset + size) - operation->aligned_offset);
+  operation->buffer = buffers_.acquire(operation->aligned_size);
+  operation->done = std::move(done);
+  launch(std::move(operation));
+}
+
+void ReadQueue::launch(std::unique_ptr<Operation> operation) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (aio_wanted_ && operation->file->direct_fd() >= 0) {
+      if (in_flight_ >= kDepth) {
+        backlog_.push_back(std::move(operation));
+        return;
+      }
+      if (start_aio(*operation)) {
+        // The kernel has it now; reap_aio() takes it back.
+        [[maybe_unused]] Operation* kept = operation.release();
+        return;
+      }
+    }
+  }
+  start_blocking(std::move(operation));
+}
+
+bool ReadQueue::start_aio(Operation& operation) {
+  if (context_ == nullptr) {
+    // EAGAIN: the system-wide limit (fs.aio-max-nr) is used up; ENOSYS: no AIO.
+    if (io_setup(kDepth, &context_) != 0) {
+      context_ = nullptr;
+      aio_wanted_ = false;
+      return false;
+    }
+  }
+  iocb* control = &operation.control;
+  io_prep_pread(control, operation.file->direct_fd(), operation.buffer.data(),
+                operation.aligned_size, static_cast<long long>(operation.aligned_offset));
+  io_set_eventfd(control, event_.get());
+  control->aio_rw_flags = RWF_NOWAIT;
+  control->data = &operation;
+  // Some refusals come here, others as the result of the completion.
+  if (io_submit(context_, 1, &control) != 1) return false;
+  ++in_flight_;
+  return true;
+}
+
+void ReadQueue::start_blocking(std::unique_ptr<Operation> operation) {
+  // std::function wants something that can be copied.
+  auto shared = std::make_shared<std::unique_ptr<Operation>>(std::move(operation));
+  const auto finish = [shared] { Operation::finish(std::move(*shared)); };
+  try {
+    threads_.submit([this, shared, finish] {
+      (*shared)->read_blocking();
+      post(finish);
+    });
+  } catch (const std::system_error& error) {
+    (*shared)->error = std::make_exception_ptr(
+        StorageError(error.code().value(), (*shared)->file->path(), "cannot start a thread"));
+    post(finish);
+  }
+}
+
+void ReadQueue::post(std::function<void()> callback) {
+  {
+    const std::lock_guard lock(mutex_);
+    posted_.push_back(std::move(callback));
+  }
+  signal();
+}
+
+void ReadQueue::signal() {
+  const uint64_t one = 1;
+  // Fails only when the counter is full, and then it is readable anyway.
+  [[maybe_unused]] const ssize_t written = write(event_.get(), &one, sizeof one);
+}
+
+void ReadQueue::reap_aio(std::vector<std::unique_ptr<Operation>>& done) {
+  const std::lock_guard lock(mutex_);
+  if (context_ == nullptr) return;
+  std::array<io_event, kDepth> events;
+  while (in_flight_ > 0) {
+    timespec no_wait{0, 0};
+    const int count = io_getevents(context_, 0, kDepth, events.data(), &no_wait);
+    if (count <= 0) break;
+    in_flight_ -= count;
+    for (int i = 0; i < count; ++i) {
+      const io_event& event = events[static_cast<size_t>(i)];
+      std::unique_ptr<Operation> operation(static_cast<Operation*>(event.data));
+      // `res` is signed in truth: a negative errno, or a count that may be short.
+      const auto result = static_cast<int64_t>(event.res);
+      const auto wanted = static_cast<int64_t>(operation->head() + operation->size);
+      operation->refused = result < wanted;
+      done.push_back(std::move(operation));
+    }
+  }
+}
+
+size_t ReadQueue::poll() {
+  // The event first, the completions after: none can slip in between unseen.
+  uint64_t count = 0;
+  [[maybe_unused]] const ssize_t drained = read(event_.get(), &count, sizeof count);
+
+  std::vector<std::unique_ptr<Operation>> finished;
+  reap_aio(finished);
+  std::vector<std::function<void()>> posted;
+  std::deque<std::unique_ptr<Operation>> waiting;
+  {
+    const std::lock_guard lock(mutex_);
+    posted.swap(posted_);
+    waiting.swap(backlog_);
+  }
+  for (auto& operation : waiting) launch(std::move(operation));
+
+  size_t ran = posted.size();
+  for (auto& operation : finished) {
+    if (operation->refused) {
+      start_blocking(std::move(operation));
+    } else {
+      Operation::finish(std::move(operation));
+      ++ran;
+    }
+  }
+  for (auto& callback : posted) callback();
+  return ran;
+}
+
+void ReadQueue::wait(int timeout_ms) const {
+  pollfd waiter{event_.get(), POLLIN, 0};
+  ::poll(&waiter, 1, timeout_ms);
+}
+
+bool ReadQueue::uses_aio() const {
+  const std::lock_guard lock(mutex_);
+  return aio_wanted_;
+}
+
+}  // namespace ffrfs

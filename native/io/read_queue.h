@@ -1,0 +1,92 @@
+// Raw reads that wait for the disk, many at once: Linux AIO on the O_DIRECT
+// descriptor, or a pool of threads that pread where AIO or O_DIRECT is refused.
+//
+//   submit() ──► AIO (O_DIRECT) ──┐
+//      │   refused, short         ├──► eventfd ──► poll() runs the callbacks
+//      └──► threads (pread)  ─────┘
+//
+// Threads: submit() and poll() from any thread; callbacks run inside poll(), without
+// a lock, on the thread that called it. submit() never waits for the disk: AIO is
+// asked with RWF_NOWAIT, and what the kernel cannot start at once goes to the threads.
+// Does not survive fork() (see io/process_local.h).
+//
+// Not here: checksums, single flight, limits on bytes in flight (volume).
+
+#pragma once
+
+#include <libaio.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "io/buffer.h"
+#include "io/file_descriptor.h"
+#include "io/source_file.h"
+#include "io/thread_pool.h"
+
+namespace ffrfs {
+
+// The bytes that were asked for, inside the (larger, aligned) buffer; or an error.
+struct RawBytes {
+  Buffer buffer;
+  std::span<const std::byte> bytes;
+  std::exception_ptr error;
+};
+
+class ReadQueue {
+ public:
+  using Done = std::function<void(RawBytes)>;
+
+  // `aio = false` leaves everything to the threads.
+  explicit ReadQueue(BufferPool& buffers, bool aio = true);
+  ~ReadQueue();  // waits for what the kernel still writes; drops the callbacks
+  ReadQueue(const ReadQueue&) = delete;
+  ReadQueue& operator=(const ReadQueue&) = delete;
+
+  // Reads [offset, offset + size) of `file`, which must stay open until `done` ran.
+  void submit(const SourceFile& file, uint64_t offset, size_t size, Done done);
+
+  // Runs `callback` in a poll() to come. Any thread.
+  void post(std::function<void()> callback);
+
+  // Runs the callbacks of all that has finished. Returns how many. Never waits.
+  size_t poll();
+
+  // Waits until there is something to poll(), at most `timeout_ms` (-1: for ever).
+  void wait(int timeout_ms = -1) const;
+
+  // Readable when poll() has something to do.
+  [[nodiscard]] int event_fd() const { return event_.get(); }
+
+  // False once AIO was found to be refused by the system.
+  [[nodiscard]] bool uses_aio() const;
+
+ private:
+  struct Operation;
+  static constexpr int kDepth = 64;
+
+  [[nodiscard]] bool start_aio(Operation& operation);
+  void start_blocking(std::unique_ptr<Operation> operation);
+  void launch(std::unique_ptr<Operation> operation);
+  void reap_aio(std::vector<std::unique_ptr<Operation>>& done);
+  void signal();
+
+  BufferPool& buffers_;
+  FileDescriptor event_;
+  mutable std::mutex mutex_;  // guards all below but the pool
+  bool aio_wanted_;
+  io_context_t context_ = nullptr;
+  int in_flight_ = 0;                                   // in the AIO context
+  std::deque<std::unique_ptr<Operation>> backlog_;      // beyond kDepth
+  std::vector<std::function<void()>> posted_;
+  ThreadPool threads_;
+};
+
+}  // namespace ffrfs

@@ -1,0 +1,105 @@
+#include "io/source_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "io/error.h"
+
+namespace ffrfs {
+namespace {
+
+constexpr size_t kUsualAlignment = 4096;
+constexpr size_t kLargestAlignment = 65536;
+
+// The alignment that direct I/O on `fd` needs; 0 where the kernel says it cannot.
+// Kernels before 6.1, and file systems that do not say, get the usual 4096.
+size_t direct_alignment(int fd) {
+  struct statx info {};
+  if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &info) != 0 ||
+      (info.stx_mask & STATX_DIOALIGN) == 0) {
+    return kUsualAlignment;
+  }
+  if (info.stx_dio_offset_align == 0) return 0;
+  if (info.stx_dio_mem_align > Buffer::kAlignment) return 0;
+  if (info.stx_dio_offset_align > kLargestAlignment) return 0;
+  return std::max<size_t>(info.stx_dio_offset_align, kUsualAlignment);
+}
+
+// The same inode once more, whatever has happened to its name since.
+FileDescriptor reopen_direct(int fd) {
+  const std::string link = "/proc/self/fd/" + std::to_string(fd);
+  return FileDescriptor(::open(link.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT));
+}
+
+}  // namespace
+
+SourceFile::SourceFile(const std::string& path)
+    // O_NONBLOCK: a FIFO of that name must not hold us; regular files ignore it.
+    : path_(path), buffered_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+  if (!buffered_.valid()) throw StorageError(errno, path, "cannot open");
+  struct stat info {};
+  if (fstat(fd(), &info) != 0) throw StorageError(errno, path, "cannot stat");
+  if (S_ISDIR(info.st_mode)) throw StorageError(EISDIR, path, "cannot open");
+  if (!S_ISREG(info.st_mode)) throw StorageError(EINVAL, path, "not a regular file");
+  size_ = static_cast<uint64_t>(info.st_size);
+  mtime_ns_ = int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
+
+  if (const size_t alignment = direct_alignment(fd()); alignment != 0) {
+    alignment_ = alignment;
+    direct_ = reopen_direct(fd());
+  }
+}
+
+bool SourceFile::read_cached(uint64_t offset, std::span<std::byte> target) const {
+  while (!target.empty()) {
+    const iovec vector{target.data(), target.size()};
+    const ssize_t count =
+        preadv2(fd(), &vector, 1, static_cast<off_t>(offset), RWF_NOWAIT);
+    // EAGAIN: not cached. EOPNOTSUPP: cannot tell. 0: the file has shrunk. A partial
+    // read stops where the cached pages end. All of these go to the waiting path,
+    // which finds out what is wrong, if anything is.
+    if (count <= 0) {
+      if (count < 0 && errno == EINTR) continue;
+      return false;
+    }
+    offset += static_cast<uint64_t>(count);
+    target = target.subspan(static_cast<size_t>(count));
+  }
+  return true;
+}
+
+std::span<const std::byte> SourceFile::read_direct(uint64_t offset, size_t size,
+                                                   const Buffer& buffer) const {
+  if (direct_fd() < 0) return {};
+  const uint64_t begin = align_down(offset);
+  const auto head = static_cast<size_t>(offset - begin);
+  const auto whole = static_cast<size_t>(align_up(offset + size) - begin);
+  const ssize_t count = pread(direct_fd(), buffer.data(), whole, static_cast<off_t>(begin));
+  // The over-read may end early at the end of the file; what was asked for may not.
+  if (count < 0 || static_cast<size_t>(count) < head + size) return {};
+  return {buffer.data() + head, size};
+}
+
+void SourceFile::read_fully(uint64_t offset, std::span<std::byte> target) const {
+  while (!target.empty()) {
+    const ssize_t count =
+        pread(fd(), target.data(), target.size(), static_cast<off_t>(offset));
+    if (count < 0) {
+      if (errno == EINTR) continue;
+      throw StorageError(errno, path_, "cannot read at offset " + std::to_string(offset));
+    }
+    if (count == 0) {
+      throw StorageError(EIO, path_,
+                         "ends at offset " + std::to_string(offset) + ", earlier than when opened");
+    }
+    offset += static_cast<uint64_t>(count);
+    target = target.subspan(static_cast<size_t>(count));
+  }
+}
+
+}  // namespace ffrfs

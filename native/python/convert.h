@@ -1,0 +1,64 @@
+// What the files of the binding share: errors and values on their way to Python.
+//
+// Everything here needs the GIL.
+
+#pragma once
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+
+#include <cstddef>
+#include <exception>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "volume/batch_reader.h"
+
+namespace ffrfs::python {
+
+namespace py = pybind11;
+
+// Each adds its classes to the module.
+void bind_records(py::module_& module);
+void bind_volume(py::module_& module);
+void bind_writer(py::module_& module);
+
+// The Python exception (of ffrfs.errors, or a built-in) that says what `error` says.
+[[nodiscard]] py::object to_python(const std::exception_ptr& error);
+
+// Raises that exception.
+[[noreturn]] void raise(const std::exception_ptr& error);
+
+// A file name or text of the core: not always UTF-8, so as os.fsdecode.
+[[nodiscard]] py::str fs_text(const std::string& text);
+
+// A non-negative index from any integer object. Raises IndexError.
+[[nodiscard]] size_t to_index(py::handle object);
+
+// Reads whole records, without the GIL, each into a 1-D uint8 array that owns its
+// memory. Raises the first error in the order of `extents`.
+[[nodiscard]] py::list read_arrays(BatchReader& reader, const std::vector<Extent>& extents,
+                                   bool check);
+
+// (number, what is wrong) of bad records.
+[[nodiscard]] py::list to_list(const std::vector<std::pair<uint64_t, std::string>>& bad);
+
+// The bytes of any contiguous bytes-like object; valid while this lives.
+class BytesView {
+ public:
+  explicit BytesView(py::handle object);
+  BytesView(const BytesView&) = delete;
+  BytesView& operator=(const BytesView&) = delete;
+  ~BytesView() { PyBuffer_Release(&view_); }
+
+  [[nodiscard]] std::span<const std::byte> bytes() const {
+    return {static_cast<const std::byte*>(view_.buf), static_cast<size_t>(view_.len)};
+  }
+
+ private:
+  Py_buffer view_{};
+};
+
+}  // namespace ffrfs::python

@@ -1,0 +1,88 @@
+// Copies whole files, one behind the other, into a file that is being written.
+//
+//   files       | a | b |    c    | d | e |        f (large)        | g |
+//   batches     |-- 1 --|--- 2 ---|-- 3 --|----------- 4 -----------|- 5
+//   target   ...|=======|=========|=======|=========================|=====
+//
+// All sizes are known, so all places are: each thread takes the next batch of files
+// (about 1 MiB together, or one larger file), reads them, checks that they are what was
+// announced, and writes them where they belong, whatever the others do.
+// Memory: one buffer of 1 MiB a thread.
+//
+// Not here: where the list of files comes from (ffrfs/folder).
+
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "record/staged_file.h"
+
+namespace ffrfs {
+
+// A file is not, or no longer, what it was when it was listed.
+struct FileChangedError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+struct FileToPack {
+  std::string path;
+  uint64_t size = 0;  // as it was listed
+};
+
+class FilePacker {
+ public:
+  // Called with the files and bytes done so far. What it throws stops the work.
+  using Tick = std::function<void(uint64_t files, uint64_t bytes)>;
+
+  // The first file goes to `offset` of `target`; the sum of all must not overflow.
+  FilePacker(std::span<const FileToPack> files, StagedFile& target, uint64_t offset)
+      : files_(files), target_(target), next_offset_(offset), checksums_(files.size()) {}
+
+  // Copies all files with `jobs` threads and returns the CRC-32 of each. `tick` is called
+  // from this thread, about ten times a second and at the end.
+  // Throws what happened to the file that stands first in the list: FileChangedError, or
+  // StorageError, which names that file or the target.
+  [[nodiscard]] std::vector<uint32_t> run(size_t jobs, const Tick& tick);
+
+ private:
+  struct Batch {
+    size_t first = 0;
+    size_t end = 0;
+    uint64_t offset = 0;  // in the target
+  };
+
+  void work();
+  [[nodiscard]] std::optional<Batch> take();
+  void copy_small(const Batch& batch, std::span<std::byte> buffer, size_t& index);
+  void copy_large(const Batch& batch, std::span<std::byte> buffer);
+  void fail(size_t index);
+  void wait(const Tick& tick);
+
+  const std::span<const FileToPack> files_;
+  StagedFile& target_;
+
+  std::mutex mutex_;
+  std::condition_variable idle_;
+  size_t next_ = 0;           // the first file that nobody has taken
+  uint64_t next_offset_;      // where it goes
+  size_t working_ = 0;        // threads
+  std::exception_ptr error_;  // of file number stop_
+
+  // Files from this one on are not worth copying: something is wrong with it.
+  std::atomic<size_t> stop_ = SIZE_MAX;
+  std::atomic<uint64_t> files_done_ = 0;
+  std::atomic<uint64_t> bytes_done_ = 0;
+  std::vector<uint32_t> checksums_;  // each thread writes those of its own files
+};
+
+}  // namespace ffrfs

@@ -1,0 +1,30 @@
+#include "record/shard_set.h"
+
+#include <algorithm>
+
+#include "io/error.h"
+
+namespace ffrfs {
+
+ShardSet::ShardSet(const std::vector<std::string>& paths) : starts_{0} {
+  if (paths.empty()) throw FormatError("no FFRecord file was named");
+  for (const std::string& path : paths) {
+    shards_.push_back(std::make_unique<Shard>(path));
+    // No overflow: each count is below the size of a file that exists, over 12.
+    starts_.push_back(starts_.back() + shards_.back()->count());
+  }
+}
+
+Extent ShardSet::extent(uint64_t record) const {
+  if (record >= count()) {
+    throw RangeError(shards_[0]->file().path() + ": record " + std::to_string(record) +
+                     " does not exist: there are " + std::to_string(count()));
+  }
+  const auto after = std::upper_bound(starts_.begin(), starts_.end(), record);
+  const auto index = static_cast<size_t>(after - starts_.begin() - 1);
+  Extent extent = shards_[index]->extent(record - starts_[index]);
+  extent.shard = static_cast<uint32_t>(index);
+  return extent;
+}
+
+}  // namespace ffrfs

@@ -1,0 +1,39 @@
+// Several FFRecord files as one index space, in the order given.
+//
+// Immutable after opening: any number of threads.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "record/extent.h"
+#include "record/shard.h"
+
+namespace ffrfs {
+
+class ShardSet {
+ public:
+  // Throws what Shard throws; FormatError if `paths` is empty.
+  explicit ShardSet(const std::vector<std::string>& paths);
+
+  [[nodiscard]] uint64_t count() const { return starts_.back(); }
+  [[nodiscard]] size_t shard_count() const { return shards_.size(); }
+  [[nodiscard]] const Shard& shard(size_t index) const { return *shards_[index]; }
+
+  // Where `record` of all lies; Extent::record counts within its shard.
+  // Throws RangeError unless record < count().
+  [[nodiscard]] Extent extent(uint64_t record) const;
+
+  [[nodiscard]] const SourceFile& file_of(const Extent& extent) const {
+    return shards_[extent.shard]->file();
+  }
+
+ private:
+  std::vector<std::unique_ptr<Shard>> shards_;
+  std::vector<uint64_t> starts_;  // first record of each shard; the total at the end
+};
+
+}  // namespace ffrfs

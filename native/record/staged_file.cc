@@ -1,0 +1,143 @@
+#include "record/staged_file.h"
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+
+#include "io/error.h"
+
+namespace ffrfs {
+namespace {
+
+constexpr mode_t kMode = 0666;  // less the umask
+// So much of the name goes into the staging name that it stays below NAME_MAX.
+constexpr size_t kNamePartSize = 200;
+// The disk is told to begin after every so many bytes.
+constexpr uint64_t kWriteBackSize = uint64_t{8} << 20;
+
+std::string folder_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+std::string staging_name(const std::string& name) {
+  uint64_t random = 0;
+  if (getrandom(&random, sizeof random, 0) != sizeof random) {
+    random = static_cast<uint64_t>(getpid());  // O_EXCL says if it is taken
+  }
+  std::array<char, 17> digits;
+  std::snprintf(digits.data(), digits.size(), "%016llx", static_cast<unsigned long long>(random));
+  return "." + name.substr(0, kNamePartSize) + "." + digits.data() + ".partial";
+}
+
+std::string proc_name(const FileDescriptor& fd) {
+  return "/proc/self/fd/" + std::to_string(fd.get());
+}
+
+}  // namespace
+
+StagedFile::StagedFile(std::string path)
+    : path_(std::move(path)), name_(path_.substr(path_.rfind('/') + 1)), owner_(getpid()) {
+  if (path_.find('\0') != std::string::npos) throw StorageError(EINVAL, path_, "cannot create");
+  if (name_.empty()) throw StorageError(path_.empty() ? ENOENT : EISDIR, path_, "cannot create");
+  // By descriptor, so that a chdir() of the process does not move the target.
+  folder_ = FileDescriptor(::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder_.valid()) throw StorageError(errno, path_, "cannot create");
+  refuse_irregular_target();
+  open_staging();
+}
+
+void StagedFile::refuse_irregular_target() const {
+  struct stat info {};
+  if (fstatat(folder_.get(), name_.c_str(), &info, 0) != 0) {
+    if (errno == ENOENT) return;
+    throw StorageError(errno, path_, "cannot create");
+  }
+  if (S_ISDIR(info.st_mode)) throw StorageError(EISDIR, path_, "cannot create");
+  if (!S_ISREG(info.st_mode)) {
+    throw StorageError(EEXIST, path_, "cannot replace what is no regular file");
+  }
+}
+
+void StagedFile::open_staging() {
+  fd_ = FileDescriptor(::openat(folder_.get(), ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, kMode));
+  // Without /proc it could not get a name later.
+  if (fd_.valid() && access(proc_name(fd_).c_str(), F_OK) == 0) return;
+  std::string name = staging_name(name_);
+  fd_ = FileDescriptor(
+      ::openat(folder_.get(), name.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, kMode));
+  if (!fd_.valid()) throw StorageError(errno, path_, "cannot create");
+  staging_name_ = std::move(name);
+}
+
+void StagedFile::reserve(uint64_t offset, uint64_t size) {
+  if (size == 0) return;
+  if (fallocate(fd_.get(), 0, static_cast<off_t>(offset), static_cast<off_t>(size)) == 0) return;
+  // Whatever else: a file system that cannot; write() goes without.
+  if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG) {
+    throw StorageError(errno, path_, "cannot write");
+  }
+}
+
+void StagedFile::write(uint64_t offset, std::span<const std::byte> bytes) {
+  const size_t size = bytes.size();
+  while (!bytes.empty()) {
+    const ssize_t count = pwrite(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (count < 0) {
+      if (errno == EINTR) continue;
+      throw StorageError(errno, path_, "cannot write");
+    }
+    offset += static_cast<uint64_t>(count);
+    bytes = bytes.subspan(static_cast<size_t>(count));
+  }
+  write_back(size);
+}
+
+// Left alone, the kernel lets dirty pages lie until there are gigabytes of them, and
+// then fsync() waits for the disk with nothing else to do.
+void StagedFile::write_back(size_t size) {
+  const uint64_t before = written_size_.fetch_add(size, std::memory_order_relaxed);
+  if (before / kWriteBackSize != (before + size) / kWriteBackSize) {
+    (void)sync_file_range(fd_.get(), 0, 0, SYNC_FILE_RANGE_WRITE);  // fsync() reports errors
+  }
+}
+
+void StagedFile::publish() {
+  if (fsync(fd_.get()) != 0) throw StorageError(errno, path_, "cannot sync");
+  if (staging_name_.empty()) {
+    // linkat() replaces nothing, so the way leads over a staging name here, too.
+    std::string name = staging_name(name_);
+    if (linkat(AT_FDCWD, proc_name(fd_).c_str(), folder_.get(), name.c_str(), AT_SYMLINK_FOLLOW) !=
+        0) {
+      throw StorageError(errno, path_, "cannot create");
+    }
+    staging_name_ = std::move(name);
+  }
+  if (renameat(folder_.get(), staging_name_.c_str(), folder_.get(), name_.c_str()) != 0) {
+    throw StorageError(errno, path_, "cannot create");
+  }
+  staging_name_.clear();
+  fd_.reset();
+  // EINVAL: a file system that does not sync folders.
+  if (fsync(folder_.get()) != 0 && errno != EINVAL) {
+    throw StorageError(errno, path_, "cannot sync its folder");
+  }
+}
+
+void StagedFile::discard() noexcept {
+  fd_.reset();
+  // A forked child drops its copy of the object, not its parent's file.
+  if (!staging_name_.empty() && owner_ == getpid()) {
+    unlinkat(folder_.get(), staging_name_.c_str(), 0);
+  }
+  staging_name_.clear();
+}
+
+}  // namespace ffrfs

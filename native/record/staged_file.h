@@ -1,0 +1,63 @@
+// A file on its way to its name: it appears there at publish(), whole and on disk, or
+// never, and what stood there stays until then.
+//
+// Its bytes lie in a file without a name (O_TMPFILE), which the kernel drops with the
+// descriptor, however we end. Where the file system has no such files they lie under
+// ".NAME.XXXXXXXXXXXXXXXX.partial" beside the target, which only a SIGKILL leaves behind.
+//
+// write() may be called from any thread, the rest from one at a time.
+
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "io/file_descriptor.h"
+
+namespace ffrfs {
+
+class StagedFile {
+ public:
+  // Throws StorageError: no such folder, no permission, or `path` is there and is no
+  // regular file (a folder, a device), which a rename would bury.
+  explicit StagedFile(std::string path);
+  StagedFile(const StagedFile&) = delete;
+  StagedFile& operator=(const StagedFile&) = delete;
+  ~StagedFile() { discard(); }
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+  // Makes room on the disk for [offset, offset + size), which will be written: a full disk
+  // shows at once, and the writing is faster. Throws StorageError.
+  void reserve(uint64_t offset, uint64_t size);
+
+  // All of `bytes` at `offset`. Throws StorageError.
+  void write(uint64_t offset, std::span<const std::byte> bytes);
+
+  // Syncs the bytes, gives the file its name and syncs that. Throws StorageError; call
+  // discard() then.
+  void publish();
+
+  // Drops the bytes unless they are published. The object is of no use afterwards.
+  void discard() noexcept;
+
+ private:
+  void refuse_irregular_target() const;
+  void open_staging();
+  void write_back(size_t size);
+
+  const std::string path_;
+  std::string name_;  // the last part of path_
+  const pid_t owner_;
+  FileDescriptor folder_;
+  FileDescriptor fd_;
+  std::string staging_name_;  // empty: the bytes have no name
+  std::atomic<uint64_t> written_size_ = 0;
+};
+
+}  // namespace ffrfs

@@ -1,0 +1,81 @@
+// Writes one FFRecord file (its layout stands in shard.h).
+//
+//   [ header room: 12 + 12n ][ record 0 ][ record 1 ] ... [ record n - 1 ]
+//     written last, by finish()          ^ appended in order
+//
+// The file appears under its name at finish(), whole and on disk, or never
+// (staged_file.h). After an error of the disk or of a file to append the writer is
+// closed and nothing is left. Small records are gathered; memory is 12 bytes a record
+// and a fixed buffer.
+//
+// Any number of threads may call; they take turns.
+// Not here: what the records mean (ffrfs/folder).
+
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "record/file_packer.h"
+#include "record/staged_file.h"
+
+namespace ffrfs {
+
+// More or fewer records than were announced, or more than a file can hold.
+struct RecordCountError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// The writer is finished or aborted.
+struct WriterClosedError : std::logic_error {
+  using std::logic_error::logic_error;
+};
+
+class Writer {
+ public:
+  // Announces `count` records. Throws StorageError, RecordCountError.
+  Writer(const std::string& path, uint64_t count);
+
+  [[nodiscard]] uint64_t count() const { return count_; }      // announced
+  [[nodiscard]] uint64_t written() const { return written_; }  // so far; never waits
+
+  // Throws RecordCountError (the writer can still be finished), StorageError.
+  void append(std::span<const std::byte> record);
+
+  // Each file becomes a record. As FilePacker::run; RecordCountError as append().
+  void append_files(std::span<const FileToPack> files, size_t jobs, const FilePacker::Tick& tick);
+
+  // Throws RecordCountError if records are missing, StorageError. Closed in any case.
+  void finish();
+
+  // Leaves nothing behind. Harmless on a closed writer, and what the destructor does.
+  void abort();
+
+ private:
+  void check_open(uint64_t more) const;
+  void flush();
+  void add(uint64_t size, uint32_t crc);
+  void write_header();
+
+  const std::string path_;
+  const uint64_t count_;
+  std::atomic<uint64_t> written_ = 0;
+
+  std::mutex mutex_;                  // of all below
+  std::unique_ptr<StagedFile> file_;  // null: closed
+  std::unique_ptr<std::byte[]> buffer_;
+  size_t buffered_size_ = 0;  // the bytes before end_ that are still in buffer_
+  uint64_t end_ = 0;          // where the next record goes
+  std::vector<uint32_t> checksums_;
+  std::vector<uint64_t> offsets_;
+};
+
+}  // namespace ffrfs

@@ -1,0 +1,55 @@
+// Whole records into the caller's memory, many in one call: what the page cache
+// holds by several threads at once, the rest in one queue of direct reads, sorted
+// and merged by offset.
+//
+// Any number of threads may call read(); each call has a queue to itself. Survives
+// fork(): the child makes its own threads and queues.
+
+#pragma once
+
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "io/buffer.h"
+#include "io/process_local.h"
+#include "io/read_queue.h"
+#include "io/thread_pool.h"
+#include "record/extent.h"
+#include "record/shard_set.h"
+#include "volume/counters.h"
+
+namespace ffrfs {
+
+struct BatchItem {
+  Extent extent;
+  std::span<std::byte> target;  // extent.size bytes
+  std::exception_ptr error;     // set by read(): StorageError or ChecksumError
+};
+
+class BatchReader {
+ public:
+  BatchReader(const ShardSet& shards, Counters& counters);
+  ~BatchReader();
+
+  // Fills every target, in no particular order; an item that fails has its `error`
+  // set and the others are read all the same. `check`: verify checksums. Blocks.
+  void read(std::span<BatchItem> items, bool check);
+
+ private:
+  struct CachedPass;
+  struct Runtime;  // what fork() must not share
+
+  void call_helpers(const std::shared_ptr<CachedPass>& pass, size_t count);
+  [[nodiscard]] std::vector<size_t> read_cached(std::span<BatchItem> items, bool check);
+  void read_storage(std::span<BatchItem> items, std::vector<size_t> missing, bool check);
+
+  const ShardSet& shards_;
+  Counters& counters_;
+  ProcessLocal<Runtime> runtime_;
+};
+
+}  // namespace ffrfs

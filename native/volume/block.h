@@ -1,0 +1,62 @@
+// The unit of fetching and verifying: a whole record, or a chunk of a large one.
+//
+//   record <= kWholeRecordSize      [ block 0, checked by the record's CRC-32 ]
+//   larger                          [ chunk 0 ][ chunk 1 ][ ... ]  kChunkSize each,
+//                                   checked by fingerprints (large_records.h)
+
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "io/buffer.h"
+#include "record/extent.h"
+
+namespace ffrfs {
+
+// Up to here a record is held whole while it is read: most files of a data set take
+// one read from storage, and a photograph of some megabytes is not read twice.
+inline constexpr uint64_t kWholeRecordSize = uint64_t{4} << 20;
+inline constexpr uint64_t kChunkSize = uint64_t{1} << 20;
+
+struct BlockKey {
+  uint32_t shard = 0;
+  uint64_t record = 0;
+  uint64_t chunk = 0;
+  auto operator<=>(const BlockKey&) const = default;
+};
+
+enum class Check { kNothing, kRecordCrc32, kChunkCrc32c };
+
+// What is to be read, and what it must hash to.
+struct BlockPlan {
+  Extent extent;        // the whole record
+  uint64_t chunk = 0;
+  uint64_t begin = 0;   // in the record
+  size_t size = 0;
+  Check check = Check::kRecordCrc32;
+  uint32_t crc32c = 0;  // of the chunk, where that is what is checked
+
+  [[nodiscard]] BlockKey key() const { return {extent.shard, extent.record, chunk}; }
+  [[nodiscard]] uint64_t file_offset() const { return extent.offset + begin; }
+};
+
+// Bytes that have passed their check. Immutable and shared, but for the count of
+// what has been handed out, after which nobody needs to hold the block.
+struct Block {
+  Buffer buffer;
+  std::span<const std::byte> bytes;
+  std::atomic<size_t> served_bytes{0};
+};
+using BlockPtr = std::shared_ptr<Block>;
+
+// Some bytes of a block, which they keep alive.
+struct Slice {
+  BlockPtr owner;
+  std::span<const std::byte> bytes;
+};
+
+}  // namespace ffrfs

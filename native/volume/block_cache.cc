@@ -1,0 +1,38 @@
+#include "volume/block_cache.h"
+
+namespace ffrfs {
+
+BlockPtr BlockCache::find(const BlockKey& key) {
+  const std::lock_guard lock(mutex_);
+  const auto entry = entries_.find(key);
+  if (entry == entries_.end()) return nullptr;
+  order_.splice(order_.begin(), order_, entry->second);
+  return entry->second->second;
+}
+
+void BlockCache::keep(const BlockKey& key, const BlockPtr& block) {
+  const std::lock_guard lock(mutex_);
+  if (entries_.contains(key) || block->buffer.capacity() > limit_bytes_) return;
+  order_.emplace_front(key, block);
+  entries_.emplace(key, order_.begin());
+  size_bytes_ += block->buffer.capacity();
+  while (size_bytes_ > limit_bytes_) erase(entries_.find(order_.back().first));
+}
+
+void BlockCache::drop(const BlockKey& key) {
+  const std::lock_guard lock(mutex_);
+  if (const auto entry = entries_.find(key); entry != entries_.end()) erase(entry);
+}
+
+void BlockCache::erase(std::map<BlockKey, Order::iterator>::iterator entry) {
+  size_bytes_ -= entry->second->second->buffer.capacity();
+  order_.erase(entry->second);
+  entries_.erase(entry);
+}
+
+size_t BlockCache::size_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return size_bytes_;
+}
+
+}  // namespace ffrfs

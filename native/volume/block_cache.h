@@ -1,0 +1,40 @@
+// Blocks of which a reader has taken only a part so far. The cache of a mount is the
+// kernel's page cache; this one only bridges the requests that make up one file.
+//
+// Any thread. Least recently used goes first when the limit is reached.
+
+#pragma once
+
+#include <cstddef>
+#include <list>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "volume/block.h"
+
+namespace ffrfs {
+
+class BlockCache {
+ public:
+  explicit BlockCache(size_t limit_bytes) : limit_bytes_(limit_bytes) {}
+
+  // nullptr: not here.
+  [[nodiscard]] BlockPtr find(const BlockKey& key);
+  void keep(const BlockKey& key, const BlockPtr& block);
+  void drop(const BlockKey& key);
+  [[nodiscard]] size_t size_bytes() const;
+
+ private:
+  using Order = std::list<std::pair<BlockKey, BlockPtr>>;  // most recent first
+
+  void erase(std::map<BlockKey, Order::iterator>::iterator entry);
+
+  const size_t limit_bytes_;
+  mutable std::mutex mutex_;
+  Order order_;
+  std::map<BlockKey, Order::iterator> entries_;
+  size_t size_bytes_ = 0;
+};
+
+}  // namespace ffrfs

@@ -1,0 +1,133 @@
+#include "volume/block_reader.h"
+
+#include <algorithm>
+
+#include "io/crc.h"
+#include "volume/verification.h"
+
+namespace ffrfs {
+namespace {
+
+// Of the limit: a half in flight, a quarter kept for the next request, the rest for
+// buffers that wait to be used again.
+constexpr size_t kInFlightShare = 2;
+constexpr size_t kKeptShare = 4;
+constexpr size_t kFreeShare = 4;
+
+}  // namespace
+
+BlockReader::BlockReader(const ShardSet& shards, Counters& counters, size_t limit_bytes)
+    : shards_(shards),
+      counters_(counters),
+      in_flight_limit_bytes_(limit_bytes / kInFlightShare),
+      buffers_(limit_bytes / kFreeShare),
+      cache_(limit_bytes / kKeptShare),
+      queue_(buffers_) {}
+
+BlockPtr BlockReader::make_block(size_t size) {
+  auto block = std::make_shared<Block>();
+  block->buffer = buffers_.acquire(size);
+  block->bytes = block->buffer.first(size);
+  return block;
+}
+
+BlockPtr BlockReader::find(const BlockPlan& plan) {
+  if (BlockPtr kept = cache_.find(plan.key())) {
+    counters_.bytes_memory.fetch_add(plan.size, std::memory_order_relaxed);
+    return kept;
+  }
+  BlockPtr block = make_block(plan.size);
+  const SourceFile& file = shards_.file_of(plan.extent);
+  if (!file.read_cached(plan.file_offset(), block->buffer.first(plan.size))) return nullptr;
+  counters_.bytes_page_cache.fetch_add(plan.size, std::memory_order_relaxed);
+  check(plan, block->bytes);
+  return block;
+}
+
+void BlockReader::fetch(const BlockPlan& plan, Done done) {
+  {
+    const std::lock_guard lock(mutex_);
+    auto [entry, first] = fetches_.try_emplace(plan.key(), Fetch{plan, {}});
+    entry->second.waiting.push_back(std::move(done));
+    if (!first) return;
+    if (in_flight_ > 0 && in_flight_bytes_ + plan.size > in_flight_limit_bytes_) {
+      backlog_.push_back(plan);
+      return;
+    }
+    ++in_flight_;
+    in_flight_bytes_ += plan.size;
+  }
+  start(plan);
+}
+
+void BlockReader::start(const BlockPlan& plan) {
+  try {
+    queue_.submit(shards_.file_of(plan.extent), plan.file_offset(), plan.size,
+                  [this, plan](RawBytes raw) { finish(plan, std::move(raw)); });
+  } catch (...) {  // no memory: those who wait must hear of it
+    queue_.post([this, plan, error = std::current_exception()] {
+      finish(plan, RawBytes{.buffer = {}, .bytes = {}, .error = error});
+    });
+  }
+}
+
+void BlockReader::finish(const BlockPlan& plan, RawBytes raw) {
+  BlockPtr block;
+  std::exception_ptr error = raw.error;
+  try {
+    if (!error) {
+      counters_.bytes_storage.fetch_add(plan.size, std::memory_order_relaxed);
+      check(plan, raw.bytes);
+      block = std::make_shared<Block>();
+      block->buffer = std::move(raw.buffer);
+      block->bytes = raw.bytes;
+    }
+  } catch (...) {
+    error = std::current_exception();
+  }
+  Fetch fetch;
+  std::vector<BlockPlan> next;
+  {
+    const std::lock_guard lock(mutex_);
+    auto entry = fetches_.extract(plan.key());
+    fetch = std::move(entry.mapped());
+    --in_flight_;
+    in_flight_bytes_ -= plan.size;
+    while (!backlog_.empty() &&
+           (in_flight_ == 0 || in_flight_bytes_ + backlog_.front().size <= in_flight_limit_bytes_)) {
+      ++in_flight_;
+      in_flight_bytes_ += backlog_.front().size;
+      next.push_back(backlog_.front());
+      backlog_.pop_front();
+    }
+  }
+  for (const BlockPlan& waiting : next) start(waiting);
+  for (const Done& done : fetch.waiting) done(block, error);
+}
+
+void BlockReader::check(const BlockPlan& plan, std::span<const std::byte> bytes) {
+  switch (plan.check) {
+    case Check::kNothing:
+      return;
+    case Check::kRecordCrc32:
+      return check_record(shards_, plan.extent, crc32(bytes), counters_);
+    case Check::kChunkCrc32c:
+      return check_chunk(shards_, plan.extent, plan.begin, bytes, plan.crc32c, counters_);
+  }
+}
+
+void BlockReader::served(const BlockPlan& plan, const BlockPtr& block, size_t count) {
+  const size_t total = block->served_bytes.fetch_add(count, std::memory_order_relaxed) + count;
+  if (total >= plan.size) {
+    if (count < plan.size) cache_.drop(plan.key());
+  } else {
+    cache_.keep(plan.key(), block);
+  }
+}
+
+size_t BlockReader::memory_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return in_flight_bytes_ + cache_.size_bytes();
+}
+
+}  // namespace ffrfs

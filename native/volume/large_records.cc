@@ -1,0 +1,72 @@
+#include "volume/large_records.h"
+
+#include "io/crc.h"
+#include "volume/block.h"
+#include "volume/record_stream.h"
+
+namespace ffrfs {
+namespace {
+
+// Several, because one may be waiting for a slow disk; few, because each holds a
+// piece in memory and keeps a core busy while its bytes are cached.
+constexpr size_t kPassLimit = 4;
+
+// A piece of the stream is one chunk: each fingerprint is one call.
+static_assert(RecordStream::kPieceSize == kChunkSize);
+
+Fingerprints fingerprint(const ShardSet& shards, const Extent& extent, Counters& counters) {
+  Fingerprints prints;
+  prints.reserve(static_cast<size_t>(extent.size / kChunkSize + 1));
+  RecordStream stream(shards, extent, counters);
+  for (auto piece = stream.next(); !piece.empty(); piece = stream.next()) {
+    prints.push_back(crc32c(piece));
+  }
+  return prints;
+}
+
+}  // namespace
+
+LargeRecords::LargeRecords(const ShardSet& shards, Counters& counters, ReadQueue& queue)
+    : shards_(shards), counters_(counters), queue_(queue), threads_(kPassLimit) {}
+
+std::shared_ptr<const Fingerprints> LargeRecords::find(const Extent& extent) {
+  const std::lock_guard lock(mutex_);
+  const auto found = verified_.find({extent.shard, extent.record});
+  return found == verified_.end() ? nullptr : found->second;
+}
+
+void LargeRecords::verify(const Extent& extent, Done done) {
+  const std::lock_guard lock(mutex_);
+  auto [pass, first] = passes_.try_emplace({extent.shard, extent.record});
+  pass->second.waiting.push_back(std::move(done));
+  if (!first) return;
+  try {
+    threads_.submit([this, extent] { run_pass(extent); });
+  } catch (...) {
+    passes_.erase(pass);
+    throw;
+  }
+}
+
+void LargeRecords::run_pass(const Extent& extent) {
+  std::shared_ptr<const Fingerprints> prints;
+  std::exception_ptr error;
+  try {
+    prints = std::make_shared<const Fingerprints>(fingerprint(shards_, extent, counters_));
+  } catch (...) {
+    error = std::current_exception();
+  }
+  Pass pass;
+  {
+    const std::lock_guard lock(mutex_);
+    const Key key{extent.shard, extent.record};
+    if (prints) verified_[key] = prints;
+    pass = std::move(passes_.at(key));
+    passes_.erase(key);
+  }
+  for (Done& done : pass.waiting) {
+    queue_.post([done = std::move(done), prints, error] { done(prints, error); });
+  }
+}
+
+}  // namespace ffrfs

@@ -1,0 +1,82 @@
+#include "volume/open_tree.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "io/error.h"
+#include "tree/pickle_index.h"
+#include "tree/record_tree.h"
+#include "volume/record_stream.h"
+#include "volume/verification.h"
+
+namespace ffrfs {
+namespace {
+
+// What the last record of a packed folder begins with; a pickle follows.
+constexpr std::string_view kMagic = "piouhjgbr";
+
+// The index record without its magic.
+class IndexSource : public ByteSource {
+ public:
+  explicit IndexSource(RecordStream& stream) : stream_(stream) {}
+
+  [[nodiscard]] std::span<const std::byte> next() override {
+    auto piece = stream_.next();
+    while (skip_ > 0 && !piece.empty()) {
+      const size_t skipped = std::min(skip_, piece.size());
+      skip_ -= skipped;
+      piece = piece.subspan(skipped);
+      if (piece.empty()) piece = stream_.next();
+    }
+    return piece;
+  }
+
+ private:
+  RecordStream& stream_;
+  size_t skip_ = kMagic.size();
+};
+
+void read_through(const ShardSet& shards, const Extent& extent, Counters& counters) {
+  RecordStream stream(shards, extent, counters);
+  while (!stream.next().empty()) {
+  }
+}
+
+bool begins_with_magic(const ShardSet& shards, const Extent& extent) {
+  if (extent.size < kMagic.size()) return false;
+  std::array<std::byte, kMagic.size()> begin;
+  shards.file_of(extent).read_fully(extent.offset, begin);
+  return std::memcmp(begin.data(), kMagic.data(), kMagic.size()) == 0;
+}
+
+std::unique_ptr<const Tree> read_index(const ShardSet& shards, const Extent& extent,
+                                       Counters& counters) {
+  try {
+    RecordStream stream(shards, extent, counters);
+    IndexSource source(stream);
+    return read_pickle_index(source, shards.count(), shards.file_of(extent).path());
+  } catch (const FormatError&) {
+    // Nonsense in damaged bytes is damage: say that, if so it is.
+    read_through(shards, extent, counters);
+    throw;
+  }
+}
+
+}  // namespace
+
+OpenedTree open_tree(const ShardSet& shards, Counters& counters) {
+  if (shards.count() == 0) {
+    throw FormatError(shards.shard(0).file().path() + ": holds no records: nothing to show");
+  }
+  const Extent last = shards.extent(shards.count() - 1);
+  if (begins_with_magic(shards, last)) return {read_index(shards, last, counters), true};
+  // Too short to tell: an empty or tiny record, or an index of which a truncation has
+  // left a stump. The checksum knows.
+  if (last.size < kMagic.size()) read_through(shards, last, counters);
+  return {std::make_unique<RecordTree>(shards.count()), false};
+}
+
+}  // namespace ffrfs

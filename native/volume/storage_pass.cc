@@ -1,0 +1,112 @@
+#include "volume/storage_pass.h"
+
+#include <algorithm>
+#include <cstring>
+#include <tuple>
+#include <utility>
+
+#include "io/crc.h"
+#include "volume/batch_reader.h"
+#include "volume/verification.h"
+
+namespace ffrfs {
+namespace {
+
+constexpr uint64_t kSegmentSize = uint64_t{1} << 20;
+// Reading this much for nothing is cheaper than another operation.
+constexpr uint64_t kMergeGap = 16 << 10;
+constexpr size_t kSegmentsInFlight = 64;
+constexpr uint64_t kBytesInFlight = uint64_t{32} << 20;
+
+}  // namespace
+
+StoragePass::StoragePass(const ShardSet& shards, Counters& counters, ReadQueue& queue,
+                         std::span<BatchItem> items, bool check)
+    : shards_(shards),
+      counters_(counters),
+      queue_(queue),
+      items_(items),
+      check_(check),
+      parts_left_(items.size()) {}
+
+void StoragePass::run(std::vector<size_t> missing) {
+  plan(std::move(missing));
+  size_t next = 0;
+  while (next < segments_.size() || in_flight_ > 0) {
+    while (next < segments_.size() && in_flight_ < kSegmentsInFlight &&
+           in_flight_bytes_ < kBytesInFlight) {
+      const Segment& segment = segments_[next++];
+      const auto size = static_cast<size_t>(segment.end - segment.offset);
+      queue_.submit(shards_.shard(segment.shard).file(), segment.offset, size,
+                    [this, &segment](RawBytes raw) { finish_segment(segment, std::move(raw)); });
+      ++in_flight_;
+      in_flight_bytes_ += size;
+    }
+    queue_.wait();
+    queue_.poll();
+  }
+}
+
+void StoragePass::plan(std::vector<size_t> missing) {
+  std::sort(missing.begin(), missing.end(), [this](size_t a, size_t b) {
+    const Extent& left = items_[a].extent;
+    const Extent& right = items_[b].extent;
+    return std::tie(left.shard, left.offset) < std::tie(right.shard, right.offset);
+  });
+  for (const size_t item : missing) {
+    const Extent& extent = items_[item].extent;
+    for (uint64_t done = 0; done < extent.size;) {
+      const auto size = static_cast<size_t>(std::min(extent.size - done, kSegmentSize));
+      add_part({item, done, extent.offset + done, size}, extent.shard);
+      ++parts_left_[item];
+      done += size;
+    }
+  }
+}
+
+void StoragePass::add_part(const Part& part, uint32_t shard) {
+  const uint64_t end = part.offset + part.size;
+  if (!segments_.empty()) {
+    Segment& last = segments_.back();
+    // Not before it either: a large record that was asked for twice comes here with its
+    // first piece after its last.
+    if (last.shard == shard && part.offset >= last.offset &&
+        part.offset <= last.end + kMergeGap &&
+        std::max(last.end, end) - last.offset <= kSegmentSize) {
+      last.end = std::max(last.end, end);
+      ++last.part_count;
+      parts_.push_back(part);
+      return;
+    }
+  }
+  segments_.push_back({shard, part.offset, end, parts_.size(), 1});
+  parts_.push_back(part);
+}
+
+void StoragePass::finish_segment(const Segment& segment, RawBytes raw) {
+  --in_flight_;
+  in_flight_bytes_ -= segment.end - segment.offset;
+  counters_.bytes_storage.fetch_add(raw.error ? 0 : raw.bytes.size(), std::memory_order_relaxed);
+  for (const Part& part : std::span(parts_).subspan(segment.first_part, segment.part_count)) {
+    BatchItem& item = items_[part.item];
+    if (raw.error) {
+      item.error = raw.error;
+    } else {
+      std::memcpy(item.target.data() + part.item_offset,
+                  raw.bytes.data() + (part.offset - segment.offset), part.size);
+    }
+    if (--parts_left_[part.item] == 0) finish_item(part.item);
+  }
+}
+
+void StoragePass::finish_item(size_t item_index) {
+  BatchItem& item = items_[item_index];
+  if (item.error || !check_) return;
+  try {
+    check_record(shards_, item.extent, crc32(item.target), counters_);
+  } catch (const ChecksumError&) {
+    item.error = std::current_exception();
+  }
+}
+
+}  // namespace ffrfs

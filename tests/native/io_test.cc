@@ -1,0 +1,248 @@
+// native/io: checksums, files, buffers, the read queue.
+
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+
+#include <atomic>
+#include <memory>
+#include <random>
+#include <thread>
+
+#include "io/buffer.h"
+#include "io/crc.h"
+#include "io/error.h"
+#include "io/process_local.h"
+#include "io/read_queue.h"
+#include "io/source_file.h"
+#include "io/thread_pool.h"
+#include "page_cache.h"
+#include "scratch.h"
+
+using namespace ffrfs;
+using namespace ffrfs::test;
+
+TEST_CASE("CRC-32 and CRC-32C give their published check values") {
+  CHECK(crc32(view("123456789")) == 0xCBF43926U);
+  CHECK(crc32c(view("123456789")) == 0xE3069283U);
+  CHECK(crc32({}) == 0);
+  CHECK(crc32c({}) == 0);
+}
+
+TEST_CASE("a checksum in pieces is the checksum of the whole") {
+  const Bytes bytes = pattern(100'003, 1);
+  for (const size_t cut : {0UL, 1UL, 4095UL, 4096UL, 65537UL, bytes.size()}) {
+    CHECK(crc32(view(bytes).subspan(cut), crc32(view(bytes).first(cut))) == crc32(view(bytes)));
+    CHECK(crc32c(view(bytes).subspan(cut), crc32c(view(bytes).first(cut))) == crc32c(view(bytes)));
+  }
+}
+
+TEST_CASE("a source file says what cannot be opened") {
+  const TemporaryFolder folder;
+  CHECK_THROWS_WITH_AS(SourceFile(folder / "none"), doctest::Contains("No such file"),
+                       StorageError);
+  CHECK_THROWS_WITH_AS(SourceFile(folder / ""), doctest::Contains("Is a directory"), StorageError);
+}
+
+TEST_CASE("reads come cached, uncached and direct with the same bytes") {
+  const TemporaryFolder folder;
+  const Bytes content = pattern(300'001, 2);
+  const SourceFile file(folder.write("f", content));
+  Bytes target(150'000, '\0');
+  const auto span = std::as_writable_bytes(std::span(target));
+  REQUIRE(file.read_cached(12'345, span));  // just written: cached
+  CHECK(target == content.substr(12'345, target.size()));
+
+  drop_cached_pages(file.path());
+  target.assign(target.size(), '\0');
+  file.read_fully(12'345, span);
+  CHECK(target == content.substr(12'345, target.size()));
+
+  if (file.direct_fd() >= 0) {
+    const Buffer buffer = BufferPool(0).acquire(5'000 + 2 * file.alignment());
+    CHECK(text(file.read_direct(295'001, 5'000, buffer)) == content.substr(295'001));
+    CHECK(file.read_direct(299'000, 5'000, buffer).empty());  // the end comes first
+  }
+  CHECK_THROWS_WITH_AS(file.read_fully(250'000, span), doctest::Contains("ends at offset 300001"),
+                       StorageError);
+}
+
+TEST_CASE("what is not cached is not waited for") {
+  const TemporaryFolder folder;
+  const SourceFile file(folder.write("f", pattern(1 << 20, 3)));
+  drop_cached_pages(file.path());
+  if (is_cached(file.path())) return;  // a file system in memory (tmpfs) always holds its pages
+  Bytes target(4096, '\0');
+  CHECK_FALSE(file.read_cached(500'000, std::as_writable_bytes(std::span(target))));
+}
+
+TEST_CASE("a pool hands out aligned buffers again, and keeps no more than its limit") {
+  BufferPool pool(1 << 20);
+  const std::byte* first = nullptr;
+  {
+    const Buffer buffer = pool.acquire(100'000);
+    first = buffer.data();
+    CHECK(reinterpret_cast<uintptr_t>(first) % Buffer::kAlignment == 0);
+    CHECK(buffer.capacity() >= 100'000);
+  }
+  CHECK(pool.acquire(101'000).data() == first);  // of the same size class
+  { const Buffer large = pool.acquire(2 << 20); }
+  Buffer outlives;
+  {
+    BufferPool short_lived(1 << 20);
+    outlives = short_lived.acquire(10);
+  }
+  outlives.first(10)[9] = std::byte{1};
+}
+
+namespace {
+
+// Reads random ranges through the queue and compares.
+void check_random_reads(ReadQueue& queue, const SourceFile& file, const Bytes& content) {
+  std::mt19937 random(7);
+  size_t finished = 0;
+  constexpr size_t kReads = 300;  // more than the AIO context takes at a time
+  for (size_t i = 0; i < kReads; ++i) {
+    const size_t offset = random() % content.size();
+    const size_t size = 1 + random() % std::min<size_t>(content.size() - offset, 200'000);
+    queue.submit(file, offset, size, [&content, &finished, offset, size](RawBytes raw) {
+      REQUIRE_FALSE(raw.error);
+      CHECK(text(raw.bytes) == content.substr(offset, size));
+      ++finished;
+    });
+  }
+  while (finished < kReads) {
+    queue.wait(10'000);
+    queue.poll();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("the queue reads through AIO, and through threads where AIO is refused") {
+  const TemporaryFolder folder;
+  const Bytes content = pattern(3'000'001, 4);
+  const SourceFile file(folder.write("f", content));
+  for (const bool aio : {true, false}) {
+    CAPTURE(aio);
+    drop_cached_pages(file.path());
+    BufferPool buffers(8 << 20);
+    ReadQueue queue(buffers, aio);
+    check_random_reads(queue, file, content);
+  }
+}
+
+TEST_CASE("a file that has shrunk is an error of that read alone") {
+  const TemporaryFolder folder;
+  const Bytes content = pattern(1 << 20, 5);
+  const SourceFile file(folder.write("f", content));
+  REQUIRE(truncate(file.path().c_str(), 500'000) == 0);
+  BufferPool buffers(0);
+  ReadQueue queue(buffers);
+  int good = 0;
+  int bad = 0;
+  const auto count = [&](RawBytes raw) { ++(raw.error ? bad : good); };
+  queue.submit(file, 0, 100'000, count);
+  queue.submit(file, 450'000, 100'000, count);
+  queue.submit(file, 900'000, 100'000, count);
+  while (good + bad < 3) {
+    queue.wait(10'000);
+    queue.poll();
+  }
+  CHECK(good == 1);
+  CHECK(bad == 2);
+}
+
+TEST_CASE("a queue may go while its reads are under way") {
+  const TemporaryFolder folder;
+  const SourceFile file(folder.write("f", pattern(4 << 20, 6)));
+  drop_cached_pages(file.path());
+  BufferPool buffers(0);
+  for (int round = 0; round < 20; ++round) {
+    ReadQueue queue(buffers, round % 2 == 0);
+    for (int i = 0; i < 100; ++i) {
+      queue.submit(file, static_cast<uint64_t>(i) * 40'000, 39'000, [](RawBytes) {});
+    }
+  }
+}
+
+namespace {
+
+// Takes AIO events until the system has none left (fs.aio-max-nr).
+class AllAioEvents {
+ public:
+  AllAioEvents() {
+    for (int events = 16'384; events >= 1;) {
+      io_context_t context = nullptr;
+      if (io_setup(events, &context) == 0) {
+        contexts_.push_back(context);
+      } else {
+        events /= 2;
+      }
+    }
+  }
+  ~AllAioEvents() {
+    for (const io_context_t context : contexts_) io_destroy(context);
+  }
+
+ private:
+  std::vector<io_context_t> contexts_;
+};
+
+}  // namespace
+
+TEST_CASE("when the system's AIO events are used up, threads read") {
+  const TemporaryFolder folder;
+  const Bytes content = pattern(500'000, 8);
+  const SourceFile file(folder.write("f", content));
+  drop_cached_pages(file.path());
+  const AllAioEvents taken;
+  BufferPool buffers(1 << 20);
+  ReadQueue queue(buffers);
+  check_random_reads(queue, file, content);
+  CHECK_FALSE(queue.uses_aio());
+}
+
+TEST_CASE("posted callbacks run in poll(), from any thread") {
+  BufferPool buffers(0);
+  ReadQueue queue(buffers);
+  std::atomic<int> ran{0};
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back([&] {
+        for (int k = 0; k < 100; ++k) queue.post([&] { ++ran; });
+      });
+    }
+  }
+  CHECK(ran == 0);
+  queue.poll();
+  CHECK(ran == 400);
+}
+
+TEST_CASE("a thread pool runs everything, and drops what has not begun when it goes") {
+  std::atomic<int> ran{0};
+  {
+    ThreadPool pool(3);
+    for (int i = 0; i < 1000; ++i) pool.submit([&] { ++ran; });
+    while (ran < 1000) std::this_thread::yield();
+  }
+  CHECK(ran == 1000);
+}
+
+TEST_CASE("a child of fork() gets its own of what is local to a process") {
+  ProcessLocal<ThreadPool> local([] { return std::make_unique<ThreadPool>(1); });
+  ThreadPool* const mine = &local.get();
+  CHECK(mine == &local.get());
+  const pid_t child = fork();
+  if (child == 0) {
+    std::atomic<bool> ran{false};
+    ThreadPool* const its = &local.get();
+    its->submit([&] { ran = true; });
+    while (!ran) std::this_thread::yield();
+    _exit(its != mine ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  CHECK(status == 0);
+}

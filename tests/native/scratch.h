@@ -1,0 +1,92 @@
+// What the core's tests share: a temporary folder, file contents, FFRecord images
+// made by hand (so that they can be made wrong).
+
+#pragma once
+
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "io/crc.h"
+
+namespace ffrfs::test {
+
+using Bytes = std::string;  // convenient to build and to compare
+
+inline std::span<const std::byte> view(const Bytes& bytes) {
+  return std::as_bytes(std::span(bytes));
+}
+
+inline Bytes text(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// Deterministic bytes that do not repeat within a page.
+inline Bytes pattern(size_t size, uint32_t seed) {
+  Bytes bytes(size, '\0');
+  uint64_t state = seed * 0x9E3779B97F4A7C15ULL + 1;
+  for (char& byte : bytes) {
+    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    byte = static_cast<char>(state >> 56);
+  }
+  return bytes;
+}
+
+// On a real disk where TMPDIR says so; removed at the end.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "ffrfs-test-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
+    path_ = name;
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+
+  [[nodiscard]] std::string operator/(const std::string& name) const {
+    return (path_ / name).string();
+  }
+
+  std::string write(const std::string& name, const Bytes& content) const {
+    const std::string path = *this / name;
+    std::ofstream(path, std::ios::binary) << content;
+    return path;
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+template <typename T>
+void append_le(Bytes& bytes, T value) {
+  bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+// An FFRecord file as the format page describes it.
+inline Bytes ffrecord(const std::vector<Bytes>& records) {
+  Bytes tables;
+  append_le(tables, static_cast<int64_t>(records.size()));
+  for (const Bytes& record : records) append_le(tables, crc32(view(record)));
+  auto offset = static_cast<int64_t>(12 + 12 * records.size());
+  for (const Bytes& record : records) {
+    append_le(tables, offset);
+    offset += static_cast<int64_t>(record.size());
+  }
+  Bytes file;
+  append_le(file, crc32(view(tables)));
+  file += tables;
+  for (const Bytes& record : records) file += record;
+  return file;
+}
+
+}  // namespace ffrfs::test

@@ -1,0 +1,437 @@
+// Writer, StagedFile and FilePacker: what lies on the disk afterwards, and what does not.
+
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include "record/writer.h"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <numeric>
+#include <string>
+#include <thread>
+
+#include "io/error.h"
+#include "scratch.h"
+
+namespace fs = std::filesystem;
+using namespace ffrfs;
+using namespace ffrfs::test;
+
+namespace {
+
+const FilePacker::Tick kNoTick = [](uint64_t, uint64_t) {};
+
+[[nodiscard]] auto entry_count(const TemporaryFolder& folder) {
+  return std::distance(fs::directory_iterator(folder / ""), fs::directory_iterator());
+}
+
+Bytes content(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Sizes on both sides of every boundary inside.
+std::vector<Bytes> records_of_all_sizes() {
+  std::vector<Bytes> records;
+  for (const size_t size : {0, 1, 4095, 4096, 4097, 131071, 131072, 131073, 0, (1 << 20) - 1,
+                            1 << 20, (1 << 20) + 1, 3, (3 << 20) + 5}) {
+    records.push_back(pattern(size, static_cast<uint32_t>(records.size())));
+  }
+  return records;
+}
+
+std::vector<FileToPack> make_files(const TemporaryFolder& folder,
+                                   const std::vector<Bytes>& contents) {
+  std::vector<FileToPack> files;
+  for (const Bytes& data : contents) {
+    files.push_back({folder.write(std::to_string(files.size()), data), data.size()});
+  }
+  return files;
+}
+
+// Runs `work` in a child; true if it returned true.
+bool in_child(const std::function<bool()>& work) {
+  const pid_t child = fork();
+  if (child == 0) {
+    bool good = false;
+    try {
+      good = work();
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "in child: %s\n", error.what());
+    }
+    _exit(good ? 0 : 1);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+// From here on this process lives on a file system without O_TMPFILE.
+void forbid_tmpfile() {
+  static_assert((O_TMPFILE & ~O_DIRECTORY) != 0);
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_openat, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[2])),
+      BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_TMPFILE & ~O_DIRECTORY, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EOPNOTSUPP),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog filter{std::size(program), program};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) {
+    throw std::runtime_error("no seccomp");
+  }
+}
+
+// No file of this process may grow beyond `size`: as a disk that is full.
+void limit_file_size(rlim_t size) {
+  std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit limit{size, RLIM_INFINITY};
+  if (setrlimit(RLIMIT_FSIZE, &limit) != 0) throw std::runtime_error("no rlimit");
+}
+
+}  // namespace
+
+TEST_CASE("the bytes are those of the format") {
+  const TemporaryFolder folder;
+  const auto records = records_of_all_sizes();
+  Writer writer(folder / "x.ffr", records.size());
+  for (const auto& record : records) writer.append(view(record));
+  CHECK(writer.written() == records.size());
+  CHECK(entry_count(folder) == 0);  // no name before the end
+  writer.finish();
+  CHECK(content(folder / "x.ffr") == ffrecord(records));
+  CHECK(entry_count(folder) == 1);
+}
+
+TEST_CASE("no records make a header of 12 bytes") {
+  const TemporaryFolder folder;
+  Writer(folder / "x.ffr", 0).finish();
+  CHECK(content(folder / "x.ffr") == ffrecord({}));
+}
+
+TEST_CASE("the mode is what the umask leaves of 0666") {
+  const TemporaryFolder folder;
+  const mode_t before = umask(027);
+  Writer(folder / "x.ffr", 0).finish();
+  umask(before);
+  struct stat info {};
+  REQUIRE(stat((folder / "x.ffr").c_str(), &info) == 0);
+  CHECK((info.st_mode & 07777) == 0640);
+}
+
+TEST_CASE("a count that does not fit is an error and leaves no file") {
+  const TemporaryFolder folder;
+  const std::string record = "abc";
+  SUBCASE("one too many: refused at once, the rest is still good") {
+    Writer writer(folder / "x.ffr", 1);
+    writer.append(view(record));
+    CHECK_THROWS_AS(writer.append(view(record)), RecordCountError);
+    writer.finish();
+    CHECK(content(folder / "x.ffr") == ffrecord({record}));
+  }
+  SUBCASE("one too few") {
+    folder.write("x.ffr", "before");
+    Writer writer(folder / "x.ffr", 2);
+    writer.append(view(record));
+    CHECK_THROWS_AS(writer.finish(), RecordCountError);
+    CHECK_THROWS_AS(writer.append(view(record)), WriterClosedError);
+    CHECK(content(folder / "x.ffr") == "before");
+  }
+  SUBCASE("more than a file can hold") {
+    CHECK_THROWS_AS(Writer(folder / "x.ffr", UINT64_MAX), RecordCountError);
+    CHECK_THROWS_AS(Writer(folder / "x.ffr", UINT64_MAX / 12), RecordCountError);
+  }
+  CHECK(entry_count(folder) <= 1);
+}
+
+TEST_CASE("abort and the destructor leave what was there before") {
+  const TemporaryFolder folder;
+  folder.write("x.ffr", "before");
+  {
+    Writer writer(folder / "x.ffr", 2);
+    writer.append(view("abc"));
+    SUBCASE("destructor") {}
+    SUBCASE("abort, also twice") {
+      writer.abort();
+      writer.abort();
+      CHECK_THROWS_AS(writer.finish(), WriterClosedError);
+    }
+  }
+  CHECK(content(folder / "x.ffr") == "before");
+  CHECK(entry_count(folder) == 1);
+}
+
+TEST_CASE("what was there before is replaced at the end only") {
+  const TemporaryFolder folder;
+  folder.write("x.ffr", "before");
+  Writer writer(folder / "x.ffr", 1);
+  const std::string record = "abc";
+  writer.append(view(record));
+  CHECK(content(folder / "x.ffr") == "before");
+  writer.finish();
+  CHECK(content(folder / "x.ffr") == ffrecord({record}));
+  CHECK(entry_count(folder) == 1);
+}
+
+TEST_CASE("a target that cannot be is refused at the start") {
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "d");
+  REQUIRE(mkfifo((folder / "fifo").c_str(), 0600) == 0);
+  const auto code = [&](const std::string& path) {
+    try {
+      Writer writer(path, 1);
+    } catch (const StorageError& error) {
+      CHECK(error.path() == path);
+      return error.code();
+    }
+    return 0;
+  };
+  CHECK(code(folder / "d") == EISDIR);
+  CHECK(code(folder / "d/") == EISDIR);
+  CHECK(code(folder / "no/x.ffr") == ENOENT);
+  CHECK(code(folder / "fifo") == EEXIST);
+  CHECK(code("/dev/null") == EEXIST);
+  CHECK(code("") == ENOENT);
+  CHECK(code(folder / std::string("a\0b", 3)) == EINVAL);
+  CHECK(code(folder / std::string(300, 'x')) == ENAMETOOLONG);
+  CHECK(entry_count(folder) == 2);
+}
+
+TEST_CASE("a longest name is no obstacle") {
+  const TemporaryFolder folder;
+  const std::string path = folder / std::string(255, 'x');
+  Writer(path, 0).finish();
+  CHECK(content(path) == ffrecord({}));
+}
+
+TEST_CASE("without O_TMPFILE the bytes wait under another name") {
+  const TemporaryFolder folder;
+  const auto records = records_of_all_sizes();
+  CHECK(in_child([&] {
+    forbid_tmpfile();
+    { Writer dropped(folder / "x.ffr", 1); }
+    if (entry_count(folder) != 0) return false;
+    Writer writer(folder / "x.ffr", records.size());
+    if (entry_count(folder) != 1 || fs::exists(folder / "x.ffr")) return false;
+    // A child's copy of the object must not take its parent's file away.
+    if (!in_child([&] { return writer.abort(), true; })) return false;
+    for (const auto& record : records) writer.append(view(record));
+    writer.finish();
+    return true;
+  }));
+  CHECK(content(folder / "x.ffr") == ffrecord(records));
+  CHECK(entry_count(folder) == 1);
+}
+
+TEST_CASE("a full disk is reported with the target's name and leaves nothing") {
+  const TemporaryFolder folder;
+  folder.write("x.ffr", "before");
+  const std::string large = pattern(3 << 20, 1);
+  const auto files = make_files(folder, {large, large});
+  const auto names_target = [&](const std::function<void(Writer&)>& work) {
+    return in_child([&] {
+      limit_file_size(4 << 20);
+      Writer writer(folder / "x.ffr", 2);
+      try {
+        work(writer);
+      } catch (const StorageError& error) {
+        return error.code() == EFBIG && error.path() == folder / "x.ffr";
+      }
+      return false;
+    });
+  };
+  CHECK(names_target([&](Writer& writer) {
+    for (int i = 0; i < 2; ++i) writer.append(view(large));
+  }));
+  CHECK(names_target([&](Writer& writer) { writer.append_files(files, 2, kNoTick); }));
+  CHECK(content(folder / "x.ffr") == "before");
+  CHECK(entry_count(folder) == 3);
+}
+
+TEST_CASE("several threads may append") {
+  const TemporaryFolder folder;
+  constexpr size_t kThreads = 4;
+  constexpr size_t kEach = 200;
+  Writer writer(folder / "x.ffr", kThreads * kEach);
+  {
+    std::vector<std::jthread> threads;
+    for (size_t t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&] {
+        const std::string record = pattern(5000, 1);
+        for (size_t i = 0; i < kEach; ++i) writer.append(view(record));
+      });
+    }
+  }
+  writer.finish();
+  CHECK(content(folder / "x.ffr") ==
+        ffrecord(std::vector<Bytes>(kThreads * kEach, pattern(5000, 1))));
+}
+
+TEST_CASE("files become records, in their order, with any number of threads") {
+  const TemporaryFolder folder;
+  const TemporaryFolder sources;
+  auto contents = records_of_all_sizes();
+  for (uint32_t i = 0; i < 3000; ++i) contents.push_back(pattern(i % 700, i));
+  const auto files = make_files(sources, contents);
+  for (const size_t jobs : {0, 1, 3, 16}) {
+    Writer writer(folder / "x.ffr", contents.size() + 2);
+    const std::string first = "first";
+    const std::string last = "last";
+    writer.append(view(first));
+    uint64_t files_done = 0;
+    uint64_t bytes_done = 0;
+    writer.append_files(files, jobs, [&](uint64_t file_count, uint64_t byte_count) {
+      CHECK(file_count >= files_done);
+      files_done = file_count;
+      bytes_done = byte_count;
+    });
+    CHECK(files_done == files.size());
+    CHECK(bytes_done == std::transform_reduce(contents.begin(), contents.end(), uint64_t{0},
+                                              std::plus<>(), [](auto& c) { return c.size(); }));
+    writer.append(view(last));
+    writer.finish();
+    auto records = contents;
+    records.insert(records.begin(), first);
+    records.push_back(last);
+    const bool same = content(folder / "x.ffr") == ffrecord(records);
+    CHECK(same);
+  }
+}
+
+TEST_CASE("no files are no work") {
+  const TemporaryFolder folder;
+  Writer writer(folder / "x.ffr", 0);
+  writer.append_files({}, 4, kNoTick);
+  writer.finish();
+  CHECK(content(folder / "x.ffr") == ffrecord({}));
+}
+
+TEST_CASE("more files than announced are refused, and the writer goes on") {
+  const TemporaryFolder folder;
+  const TemporaryFolder sources;
+  const auto files = make_files(sources, {"a", "b"});
+  Writer writer(folder / "x.ffr", 1);
+  CHECK_THROWS_AS(writer.append_files(files, 1, kNoTick), RecordCountError);
+  writer.append_files(std::span(files).first(1), 1, kNoTick);
+  writer.finish();
+  CHECK(content(folder / "x.ffr") == ffrecord({"a"}));
+}
+
+TEST_CASE("a file that is not what was listed is named and nothing is left") {
+  const TemporaryFolder folder;
+  const TemporaryFolder sources;
+  size_t size = 10;
+  SUBCASE("small") {}
+  SUBCASE("large") { size = (2 << 20) + 10; }
+  CAPTURE(size);
+  auto files = make_files(sources, {"good", pattern(size, 1), "good"});
+  const std::string path = files[1].path;
+  const auto message = [&]() -> std::string {
+    Writer writer(folder / "x.ffr", 3);
+    try {
+      writer.append_files(files, 2, kNoTick);
+    } catch (const FileChangedError& error) {
+      CHECK_THROWS_AS(writer.finish(), WriterClosedError);
+      return error.what();
+    }
+    return "";
+  };
+  const std::string was = path + ": changed size while it was packed (was " + std::to_string(size);
+  SUBCASE("longer") {
+    sources.write("1", pattern(size + 1, 1));
+    CHECK(message() == was + " bytes, now " + std::to_string(size + 1) + ")");
+  }
+  SUBCASE("shorter") {
+    sources.write("1", "x");
+    CHECK(message() == was + " bytes, now 1)");
+  }
+  SUBCASE("a FIFO") {
+    fs::remove(path);
+    REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+    CHECK(message() == path + ": is no longer a regular file");
+  }
+  SUBCASE("gone") {
+    fs::remove(path);
+    Writer writer(folder / "x.ffr", 3);
+    try {
+      writer.append_files(files, 2, kNoTick);
+      FAIL("packed a file that is gone");
+    } catch (const StorageError& error) {
+      CHECK(error.path() == path);
+      CHECK(error.code() == ENOENT);
+    }
+  }
+  SUBCASE("a size that does not tell, as in /proc") {
+    files[1] = {"/proc/self/status", 0};
+    CHECK(message() == "/proc/self/status: its size does not tell how much it holds (0 bytes)");
+  }
+  CHECK(entry_count(folder) == 0);
+}
+
+TEST_CASE("a large file that is written to meanwhile is found out") {
+  const TemporaryFolder folder;
+  const TemporaryFolder sources;
+  const auto files = make_files(sources, {std::string(256 << 20, 'x')});
+  Writer writer(folder / "x.ffr", 1);
+  const FileToPack& file = files[0];
+  std::jthread meddler([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      const FileDescriptor fd(::open(file.path.c_str(), O_WRONLY));
+      CHECK(pwrite(fd.get(), "y", 1, 0) == 1);
+    }
+  });
+  CHECK_THROWS_WITH_AS(writer.append_files(files, 1, kNoTick),
+                       (file.path + ": changed while it was packed; pack again").c_str(),
+                       FileChangedError);
+}
+
+TEST_CASE("the first file of the list that is wrong is the one that is named") {
+  const TemporaryFolder folder;
+  const TemporaryFolder sources;
+  auto files = make_files(sources, std::vector<Bytes>(5000, "data"));
+  for (const size_t index : {100, 101, 3000, 4999}) fs::remove(files[index].path);
+  for (const size_t jobs : {1, 2, 8}) {
+    Writer writer(folder / "x.ffr", files.size());
+    try {
+      writer.append_files(files, jobs, kNoTick);
+      FAIL("packed files that are gone");
+    } catch (const StorageError& error) {
+      CHECK(error.path() == files[100].path);
+    }
+  }
+}
+
+TEST_CASE("sizes whose sum overflows are refused before anything is read") {
+  const TemporaryFolder folder;
+  Writer writer(folder / "x.ffr", 2);
+  const std::vector<FileToPack> files{{"/nowhere/a", UINT64_MAX}, {"/nowhere/b", 2}};
+  CHECK_THROWS_AS(writer.append_files(files, 1, kNoTick), StorageError);
+}
+
+TEST_CASE("what the tick throws stops the work and comes out") {
+  const TemporaryFolder folder;
+  const TemporaryFolder sources;
+  const auto files = make_files(sources, {pattern(2 << 20, 1), "b"});
+  struct Interrupt {};
+  Writer writer(folder / "x.ffr", 2);
+  CHECK_THROWS_AS(writer.append_files(files, 2, [](uint64_t, uint64_t) { throw Interrupt(); }),
+                  Interrupt);
+  CHECK_THROWS_AS(writer.finish(), WriterClosedError);
+  CHECK(entry_count(folder) == 0);
+}
