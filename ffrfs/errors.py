@@ -53,3 +53,14 @@ class MountError(FfrfsError, OSError):
 
 class OptionError(FfrfsError, ValueError):
     """A mount option that ffrfs does not know, or a value that it cannot take."""
+
+
+class UnverifiedHeaderWarning(UserWarning):
+    """The header of the file carries no checksum: an old writer's, taken on trust."""
+
+    @classmethod
+    def of(cls, path: str) -> UnverifiedHeaderWarning:
+        return cls(
+            f"{path}: its header carries no checksum (written by an old writer); "
+            "the records are verified, the header is taken on trust"
+        )

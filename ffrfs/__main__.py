@@ -1,0 +1,8 @@
+"""`python -m ffrfs`: the same as the command `ffrfs`."""
+
+import sys
+
+from ffrfs.cli.main import main
+
+if __name__ == "__main__":
+    sys.exit(main())

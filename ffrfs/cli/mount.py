@@ -1,0 +1,114 @@
+"""`ffrfs mount`: arguments to one request; its outcome to lines and an exit status."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from ffrfs.errors import OptionError
+from ffrfs.mount.mountpoint import canonical
+from ffrfs.mount.options import parse_options
+from ffrfs.mount.report import Report, Status
+from ffrfs.mount.request import CACHE_MB_DEFAULT, MountRequest
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+_EPILOG = """\
+mount options (-o, comma separated; a backslash escapes a comma):
+  allow_other, allow_root    let all users in, or root besides yourself
+  uid=N, gid=N, umask=OCTAL  owner and permissions of the tree
+  fsname=NAME                first column of /proc/mounts (default: PACK)
+  xattr                      show user.ffrfs.record and user.ffrfs.crc32
+  nonempty                   cover a mount point that is not empty
+  noexec, suid, dev          as mount(8); nosuid and nodev are the default
+Others of mount(8) (ro, nofail, _netdev, user, noatime, x-...) are accepted without effect.
+
+exit status: 0 the tree can be read; 1 wrong usage, pack or mount point; 2 system error;
+32 the mount failed.
+"""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "mount",
+        help="mount a packed file as a read-only directory tree",
+        description="Mount PACK at MOUNTPOINT, read-only, every byte checked. "
+        "Returns once the tree can be read; a daemon serves it until it is unmounted.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("pack", metavar="PACK", help="an FFRecord file")
+    parser.add_argument(
+        "mountpoint",
+        metavar="MOUNTPOINT",
+        help="a directory; if missing, it is made, and removed when unmounted",
+    )
+    parser.add_argument("-f", "--foreground", action="store_true", help="serve from this process")
+    parser.add_argument(
+        "-o", dest="options", metavar="OPTIONS", action="append", default=[], help="see below"
+    )
+    parser.add_argument(
+        "--cache-mb",
+        metavar="N",
+        type=int,
+        default=CACHE_MB_DEFAULT,
+        help="memory for all buffers together (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--log-file",
+        metavar="FILE",
+        help="where the daemon logs (default: a small file in its runtime directory, "
+        "or stderr with -f)",
+    )
+    parser.add_argument(
+        "--while-open",
+        metavar="FD",
+        type=int,
+        help="unmount when the other end of this inherited pipe is closed, for example "
+        "because the program that holds it has ended",
+    )
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    request = _request(args)
+    if args.foreground:
+        report = _serve_here(request)
+    else:
+        from ffrfs.mount import background
+
+        report = background.start(request)
+    for line in report.lines:
+        print(f"ffrfs: {line}", file=sys.stderr)
+    return report.status
+
+
+def _request(args: argparse.Namespace) -> MountRequest:
+    if args.cache_mb < 1:
+        raise OptionError(f"--cache-mb {args.cache_mb}: must be at least 1")
+    pack = os.path.realpath(args.pack)
+    if os.path.isdir(pack):
+        text = "a folder; pack it first, with: ffrfs pack FOLDER FILE.ffr"
+        raise IsADirectoryError(errno.EISDIR, text, args.pack)
+    return MountRequest(
+        pack=pack,
+        mountpoint=canonical(args.mountpoint),
+        options=parse_options(args.options),
+        cache_bytes=args.cache_mb << 20,
+        log_file=os.path.abspath(args.log_file) if args.log_file else None,
+        while_open=args.while_open,
+    )
+
+
+def _serve_here(request: MountRequest) -> Report:
+    from ffrfs.mount import daemon
+
+    try:
+        daemon.serve(request, lambda _: None, foreground=True)
+    except Exception as error:
+        return Report.failure(error, request)
+    return Report(Status.MOUNTED, ())

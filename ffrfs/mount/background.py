@@ -1,0 +1,79 @@
+"""Going to the background: fork first, then mount, and wait for what comes of it.
+
+The daemon is in a session of its own, in the root directory, without terminal; of the
+descriptors it inherits it keeps two pipes. It reports through one of them, once. Until
+then the caller waits; if the caller is gone by then, the daemon unmounts and ends.
+
+Concurrency: start() forks, so it is to be called from a process with one thread (the
+command; a program uses mounted.py).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import fcntl
+import os
+from typing import NoReturn
+
+from ffrfs.mount.report import Report, Status
+from ffrfs.mount.request import MountRequest
+
+_FD_MIN = 3  # above the standard ones, which become /dev/null
+
+
+def start(request: MountRequest) -> Report:
+    """Serve the mount from a new daemon; returns when it is ready or has failed."""
+    if request.while_open is not None:
+        owner = fcntl.fcntl(request.while_open, fcntl.F_DUPFD_CLOEXEC, _FD_MIN)
+        request = dataclasses.replace(request, while_open=owner)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        _become_daemon(request, writing)
+    os.close(writing)
+    os.waitpid(child, 0)
+    with open(reading, "rb") as report:
+        return Report.decode(report.read())
+
+
+def _become_daemon(request: MountRequest, report_to: int) -> NoReturn:
+    try:
+        os.setsid()
+        if os.fork() == 0:  # so that it can never acquire a terminal again
+            keep = [report_to] if request.while_open is None else [report_to, request.while_open]
+            _leave_everything(keep)
+            _serve(request, report_to)
+    finally:
+        os._exit(0)
+
+
+def _leave_everything(keep: list[int]) -> None:
+    os.chdir("/")
+    os.umask(0o022)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for fd in range(_FD_MIN):
+        os.dup2(nothing, fd)
+    first = _FD_MIN
+    for fd in sorted(keep):
+        os.closerange(first, fd)
+        first = fd + 1
+    os.closerange(first, os.sysconf("SC_OPEN_MAX"))
+
+
+def _serve(request: MountRequest, report_to: int) -> None:
+    # Here, not above: the process that waits has no need of trio.
+    from ffrfs.mount import daemon
+
+    reported = False
+
+    def report(what: Report) -> None:
+        nonlocal reported
+        reported = True
+        os.write(report_to, what.encode())
+        os.close(report_to)
+
+    try:
+        daemon.serve(request, lambda notices: report(Report(Status.MOUNTED, tuple(notices))))
+    except Exception as error:
+        if not reported:
+            report(Report.failure(error, request))

@@ -1,0 +1,174 @@
+"""Asking the kernel for a FUSE mount, and for its end: two acts, two ways each.
+
+Root uses the system calls; anybody else needs fusermount3, which is set-uid root. Either
+way attach() returns the connection: a descriptor of /dev/fuse from which an engine reads
+requests. Whoever holds the last copy of it holds the mount: when it closes, the kernel
+answers everything with ENOTCONN.
+
+Concurrency: blocking, no state; detach() may be called from any thread.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import shutil
+import socket
+import stat
+import subprocess
+
+from ffrfs.errors import MountError
+from ffrfs.mount.mount_table import FSTYPE
+from ffrfs.mount.options import MountOptions, escape
+
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
+MNT_DETACH, UMOUNT_NOFOLLOW = 2, 8
+FUSE_DEVICE = "/dev/fuse"
+# mount(8) and cron run with a PATH that may lack /usr/local.
+_SEARCH_PATH = "/usr/bin:/bin:/usr/local/bin:/usr/sbin:/sbin"
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def attach(mountpoint: str, source: str, options: MountOptions) -> int:
+    """Mount there; the connection's descriptor, which the caller owns.
+
+    `source` is what stands first in /proc/mounts.
+    """
+    if os.geteuid() == 0:
+        return _attach_as_root(mountpoint, source, options)
+    return _attach_by_helper(mountpoint, source, options)
+
+
+def detach(mountpoint: str) -> bool:
+    """Unmount; True: it was in use, and is now detached lazily.
+
+    Lazily: gone for new users at once, for good when its last open file closes.
+    """
+    unmount = _umount if os.geteuid() == 0 else _unmount_by_helper
+    try:
+        unmount(mountpoint, lazy=False)
+    except _BusyError:
+        unmount(mountpoint, lazy=True)
+        return True
+    return False
+
+
+class _BusyError(Exception):
+    """Files of the mount are open, or somebody's working directory is in it."""
+
+
+def _umount(mountpoint: str, *, lazy: bool) -> None:
+    flags = UMOUNT_NOFOLLOW | (MNT_DETACH if lazy else 0)
+    if _libc.umount2(os.fsencode(mountpoint), flags) != 0:
+        number = ctypes.get_errno()
+        if number == errno.EBUSY:
+            raise _BusyError
+        raise MountError(f"{mountpoint}: cannot unmount: {os.strerror(number)}")
+
+
+def _unmount_by_helper(mountpoint: str, *, lazy: bool) -> None:
+    complaint = _run_helper(["-u", *(["-z"] if lazy else []), "--", mountpoint])
+    if complaint is not None:
+        if os.strerror(errno.EBUSY) in complaint:
+            raise _BusyError
+        raise MountError(f"{mountpoint}: cannot unmount: {complaint}")
+
+
+def _attach_as_root(mountpoint: str, source: str, options: MountOptions) -> int:
+    connection = _open_device()
+    try:
+        root_mode = stat.S_IFMT(os.stat(mountpoint).st_mode)
+        data = ",".join(
+            [
+                f"fd={connection},rootmode={root_mode:o}",
+                f"user_id={os.getuid()},group_id={os.getgid()}",
+                *_permissions(options),
+            ]
+        )
+        flags = MS_RDONLY
+        flags |= 0 if options.suid else MS_NOSUID
+        flags |= 0 if options.dev else MS_NODEV
+        flags |= 0 if options.exec else MS_NOEXEC
+        names = (os.fsencode(name) for name in (source, mountpoint, FSTYPE))
+        if _libc.mount(*names, ctypes.c_ulong(flags), data.encode()) != 0:
+            raise _refusal(mountpoint, ctypes.get_errno())
+    except BaseException:
+        os.close(connection)
+        raise
+    return connection
+
+
+def _attach_by_helper(mountpoint: str, source: str, options: MountOptions) -> int:
+    words = ["ro", f"fsname={escape(source)}", f"subtype={FSTYPE.removeprefix('fuse.')}"]
+    words += _permissions(options)
+    words += [word for word in ("suid", "dev") if getattr(options, word)]
+    words += [] if options.exec else ["noexec"]
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        complaint = _run_helper(["-o", ",".join(words), "--", mountpoint], reply_to=theirs)
+        if complaint is not None:
+            raise MountError(f"{mountpoint}: cannot mount: {complaint}")
+        return _receive_fd(ours)
+
+
+def _permissions(options: MountOptions) -> list[str]:
+    """The kernel checks modes itself, and lets others in if it was told to.
+
+    It knows no allow_root: the engine turns the others away.
+    """
+    everybody = options.allow_other or options.allow_root
+    return ["default_permissions", *(["allow_other"] if everybody else [])]
+
+
+def _open_device() -> int:
+    try:
+        return os.open(FUSE_DEVICE, os.O_RDWR | os.O_CLOEXEC)
+    except OSError as error:
+        raise MountError(
+            f"{FUSE_DEVICE}: {error.strerror}: FUSE is needed: run: modprobe fuse "
+            "(in a container: start it with --device /dev/fuse --cap-add SYS_ADMIN)"
+        ) from None
+
+
+def _refusal(mountpoint: str, number: int) -> MountError:
+    text = f"{mountpoint}: cannot mount: {os.strerror(number)}"
+    if number == errno.EPERM:
+        text += " (in a container: start it with --device /dev/fuse --cap-add SYS_ADMIN)"
+    return MountError(text)
+
+
+def _run_helper(arguments: list[str], reply_to: socket.socket | None = None) -> str | None:
+    """Run fusermount3; its complaint if it failed. A connection comes through `reply_to`."""
+    path = shutil.which("fusermount3", path=_SEARCH_PATH)
+    if path is None:
+        raise MountError("fusermount3 is needed to mount without being root: install fuse3")
+    environment = {"PATH": _SEARCH_PATH, "LC_ALL": "C"}
+    fds = []
+    if reply_to is not None:
+        fds.append(reply_to.fileno())
+        environment["_FUSE_COMMFD"] = str(reply_to.fileno())
+    done = subprocess.run(
+        [path, *arguments],
+        env=environment,
+        pass_fds=fds,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if done.returncode == 0:
+        return None
+    lines = done.stderr.strip().splitlines() or [f"fusermount3 exited with {done.returncode}"]
+    return lines[-1].removeprefix("fusermount3: ")
+
+
+def _receive_fd(sock: socket.socket) -> int:
+    _, fds, _, _ = socket.recv_fds(sock, 1, 1)
+    if not fds:
+        raise MountError("fusermount3 handed over no connection")
+    os.set_inheritable(fds[0], False)
+    return fds[0]

@@ -1,0 +1,58 @@
+"""What is mounted where, by the kernel's own list: nothing is touched to find out.
+
+Asking a mount itself (stat) may hang when its daemon does; /proc/self/mountinfo never
+does. No state: safe from any thread.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+
+MOUNTINFO = "/proc/self/mountinfo"
+FSTYPE = "fuse.ffrfs"
+
+_OCTAL = re.compile(rb"\\([0-7]{3})")
+
+
+@dataclass(frozen=True)
+class MountEntry:
+    """One line of mountinfo (proc(5))."""
+
+    mountpoint: str
+    fstype: str
+    source: str
+    device: str  # "major:minor", unique to a file system while it lives
+
+    @property
+    def is_ours(self) -> bool:
+        return self.fstype == FSTYPE
+
+
+def read_mount_table() -> list[MountEntry]:
+    """All mounts that this process sees, the later ones over the earlier."""
+    with open(MOUNTINFO, "rb") as file:
+        return [_entry(line) for line in file]
+
+
+def mount_at(mountpoint: str) -> MountEntry | None:
+    """The topmost mount at that place, which must be canonical (mountpoint.py)."""
+    entries = [entry for entry in read_mount_table() if entry.mountpoint == mountpoint]
+    return entries[-1] if entries else None
+
+
+def _entry(line: bytes) -> MountEntry:
+    left, _, right = line.partition(b" - ")
+    fields, tail = left.split(), right.split(b" ")
+    return MountEntry(
+        mountpoint=_text(fields[4]),
+        fstype=_text(tail[0]),
+        source=_text(tail[1]),
+        device=_text(fields[2]),
+    )
+
+
+def _text(escaped: bytes) -> str:
+    """Undo the kernel's escapes of space, tab, newline and backslash."""
+    return os.fsdecode(_OCTAL.sub(lambda match: bytes([int(match[1], 8)]), escaped))

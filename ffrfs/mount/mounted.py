@@ -1,0 +1,91 @@
+"""A mount for the time of a `with` block, served by a process of its own.
+
+Never by this process: a program that reads its own mount waits for itself, and one
+that forks (data loader workers) would copy the server. The daemon watches a pipe that
+this process holds, so that it unmounts even if this process is killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from ffrfs.errors import MountError, OptionError
+from ffrfs.mount.mount_table import mount_at
+from ffrfs.mount.mountpoint import canonical
+from ffrfs.mount.options import escape
+from ffrfs.mount.unmount import unmount
+
+OptionValue = bool | int | str
+
+
+@contextlib.contextmanager
+def mounted(
+    pack: str | os.PathLike[str],
+    mountpoint: str | os.PathLike[str] | None = None,
+    *,
+    cache_mb: int | None = None,
+    log_file: str | os.PathLike[str] | None = None,
+    **options: OptionValue,
+) -> Iterator[Path]:
+    """Mount `pack`, yield the mount point, and unmount at the end.
+
+    Without `mountpoint` a new directory in the temporary folder is used, and removed
+    afterwards. `options` are those of `-o`: allow_other=True, uid=1000, umask="022".
+    Files still open at the end of the block can be read on. Raises MountError with the
+    reason if it cannot be mounted.
+    """
+    if mountpoint is None:
+        # The daemon makes it: then it also removes it if this process is killed.
+        mountpoint = os.path.join(tempfile.gettempdir(), f"ffrfs-{secrets.token_hex(8)}")
+    place = canonical(os.fspath(mountpoint))
+    arguments = [os.fspath(pack), place]
+    if options:
+        arguments += ["-o", ",".join(_word(name, value) for name, value in options.items())]
+    if cache_mb is not None:
+        arguments += ["--cache-mb", str(cache_mb)]
+    if log_file is not None:
+        arguments += ["--log-file", os.fspath(log_file)]
+    theirs, ours = os.pipe()
+    try:
+        try:
+            _run_mount(arguments, owner=theirs)
+        finally:
+            os.close(theirs)
+        try:
+            yield Path(place)
+        finally:
+            if mount_at(place) is not None:  # else somebody has unmounted it already
+                unmount(place)
+    finally:
+        os.close(ours)
+
+
+def _run_mount(arguments: list[str], owner: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "ffrfs", "mount", "--while-open", str(owner), "--", *arguments],
+        pass_fds=[owner],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines() or [f"ffrfs mount exited with {done.returncode}"]
+        raise MountError(lines[-1].removeprefix("ffrfs: "))
+
+
+def _word(name: str, value: OptionValue) -> str:
+    if value is True:
+        return name
+    if value is False:
+        raise OptionError(f"mount option {name!r}: leave it out instead of giving False")
+    return f"{name}={escape(str(value))}"

@@ -1,0 +1,71 @@
+"""The place of a mount: its one name, and whether it may be used.
+
+A mount point's name is made canonical without touching the mount point itself: there
+may be a mount with a dead or stalled daemon behind it. Same place, same name, so that
+`ffrfs umount` finds what `ffrfs mount` left, from any directory.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from ffrfs.errors import MountError
+from ffrfs.mount.mount_table import mount_at
+
+_LINKS_MAX = 40  # as the kernel's own limit
+
+
+def canonical(path: str) -> str:
+    """The absolute name of `path` without links, `.` and `..`; it need not exist."""
+    for _ in range(_LINKS_MAX):
+        parent, name = os.path.split(path.rstrip("/") or "/")
+        if name in ("", ".", ".."):
+            return os.path.realpath(path)
+        path = os.path.join(os.path.realpath(parent), name)
+        try:
+            link = os.readlink(path)
+        except OSError:  # not a link, or not there: this is the name
+            return path
+        path = os.path.join(os.path.dirname(path), link)
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+
+
+def prepare(mountpoint: str, *, nonempty: bool) -> bool:
+    """Check that a tree may be mounted there; True: the directory was missing and made.
+
+    Raises MountError where an ffrfs mount stands, alive or dead, and plain OSErrors for
+    a directory that cannot be used.
+    """
+    there = mount_at(mountpoint)
+    if there is not None and there.is_ours:
+        raise MountError(
+            f"{mountpoint}: an ffrfs mount of {there.source} is there already, alive or dead; "
+            f"take it away with: ffrfs umount {mountpoint}"
+        )
+    try:
+        with os.scandir(mountpoint) as entries:
+            occupied = next(entries, None) is not None
+    except FileNotFoundError:
+        os.mkdir(mountpoint)
+        return True
+    except OSError as error:
+        if error.errno == errno.ENOTCONN:
+            raise MountError(
+                f"{mountpoint}: a dead FUSE mount is there; "
+                f"take it away with: fusermount3 -u {mountpoint}"
+            ) from None
+        raise
+    if occupied and not nonempty:
+        text = "not empty: choose another mount point, or cover its files with -o nonempty"
+        raise OSError(errno.ENOTEMPTY, text, mountpoint)
+    return False
+
+
+def remove(mountpoint: str) -> None:
+    """Remove a directory that prepare() made; harmless if it is gone or in use again."""
+    try:
+        os.rmdir(mountpoint)
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EBUSY):
+            raise

@@ -1,0 +1,116 @@
+"""What `-o` may say: mount(8)'s own options, FUSE's, and ours.
+
+mount(8) and fstab hand over a good many options that are meant for others (nofail,
+_netdev, x-systemd.*): those are accepted and dropped. Only what MountOptions holds goes
+on to the kernel and the engine; anything unknown is an error that names it.
+
+Not here: what the kernel is told (kernel_mount.py). No state: safe from any thread.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ffrfs.errors import OptionError
+
+ID_MAX = 2**32 - 2  # 2**32 - 1 means "no change" to the kernel
+
+
+@dataclass(frozen=True, kw_only=True)
+class MountOptions:
+    """How a tree is shown, and to whom. It is read-only whatever was asked."""
+
+    uid: int = field(default_factory=os.getuid)
+    gid: int = field(default_factory=os.getgid)
+    umask: int = 0
+    fsname: str | None = None  # what stands first in /proc/mounts; None: the pack's path
+    allow_other: bool = False
+    allow_root: bool = False
+    suid: bool = False
+    dev: bool = False
+    exec: bool = True
+    xattr: bool = False
+    nonempty: bool = False
+
+
+_FLAGS: dict[str, tuple[str, bool]] = {
+    "allow_other": ("allow_other", True),
+    "allow_root": ("allow_root", True),
+    "suid": ("suid", True),
+    "nosuid": ("suid", False),
+    "dev": ("dev", True),
+    "nodev": ("dev", False),
+    "exec": ("exec", True),
+    "noexec": ("exec", False),
+    "xattr": ("xattr", True),
+    "nonempty": ("nonempty", True),
+}
+
+# No effect here: always so (ro, default_permissions), meaningless on a read-only tree
+# (access times, sync), or meant for mount(8) and systemd.
+_ACCEPTED = frozenset(
+    """
+    ro rw default_permissions defaults auto noauto nofail _netdev user nouser users owner group
+    atime noatime diratime nodiratime relatime norelatime strictatime nostrictatime
+    lazytime nolazytime sync async dirsync
+    """.split()  # noqa: SIM905
+)
+_ACCEPTED_PREFIXES = ("x-", "X-", "user=")
+
+_WORD = re.compile(r"(?:[^,\\]|\\.)+", re.DOTALL)
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+
+
+def parse_options(texts: Iterable[str]) -> MountOptions:
+    """Read the values of all `-o`, in order; of two that disagree the later one holds."""
+    chosen: dict[str, Any] = {}
+    for text in texts:
+        for word in _split(text):
+            chosen.update(_meaning(word))
+    if chosen.get("allow_other") and chosen.get("allow_root"):
+        raise OptionError("allow_other and allow_root exclude each other: choose one")
+    return MountOptions(**chosen)
+
+
+def escape(value: str) -> str:
+    """Make `value` one word again, as in fsname=a\\,b."""
+    return value.replace("\\", "\\\\").replace(",", "\\,")
+
+
+def _split(text: str) -> list[str]:
+    rest = _WORD.sub("", text).replace(",", "")
+    if rest:
+        raise OptionError(f"mount options {text!r} end in a backslash that escapes nothing")
+    return [_ESCAPE.sub(r"\1", word) for word in _WORD.findall(text)]
+
+
+def _meaning(word: str) -> dict[str, Any]:
+    if word in _FLAGS:
+        name, value = _FLAGS[word]
+        return {name: value}
+    if word in _ACCEPTED or word.startswith(_ACCEPTED_PREFIXES):
+        return {}
+    name, equals, text = word.partition("=")
+    if equals and name in ("uid", "gid"):
+        return {name: _number(word, text, base=10, limit=ID_MAX)}
+    if equals and name == "umask":
+        return {name: _number(word, text, base=8, limit=0o777)}
+    if equals and name == "fsname":
+        if not text or "\0" in text:
+            raise OptionError("mount option 'fsname=' needs a name")
+        return {name: text}
+    raise OptionError(f"unknown mount option {word!r}")
+
+
+def _number(word: str, text: str, *, base: int, limit: int) -> int:
+    digits = "01234567" if base == 8 else "0123456789"
+    value = int(text, base) if text and not text.strip(digits) else limit + 1
+    if value > limit:
+        kind = "an octal number" if base == 8 else "a number"
+        most = f"{limit:o}" if base == 8 else str(limit)
+        raise OptionError(f"mount option {word!r} needs {kind} from 0 to {most}")
+    return value

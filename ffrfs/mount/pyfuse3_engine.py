@@ -1,0 +1,283 @@
+"""The pyfuse3 engine: ten operations over a Volume, in Python.
+
+Each handler asks the volume, which knows the tree in memory and never waits for the
+disk, and answers at once. Only a read may have to wait: its task is then parked until
+the one task that watches the volume's eventfd brings its bytes, so that a stalled disk
+holds up nobody else. The kernel is told to keep all it has learnt (names, attributes,
+bytes) for a year: the tree cannot change.
+
+Concurrency: one trio loop, one thread; every handler but read() runs to its end without
+giving way. pyfuse3 has one session per process.
+
+Not here: checksums and caching (volume), the mount itself (kernel_mount.py). errno
+values are chosen here and nowhere above or below.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import itertools
+import logging
+import os
+from collections.abc import Callable, Coroutine
+from typing import Any, NoReturn, ParamSpec, TypeVar
+
+import outcome
+import pyfuse3
+import trio
+from pyfuse3 import (
+    EntryAttributes,
+    FileInfo,
+    FUSEError,
+    ReaddirToken,
+    RequestContext,
+    StatvfsData,
+    readdir_reply,
+)
+
+from ffrfs._native import Attributes, Slice, Volume
+from ffrfs.errors import ChecksumError
+from ffrfs.mount.failure_log import FailureLog
+from ffrfs.mount.report import describe
+from ffrfs.mount.request import MountRequest
+
+TIMEOUT_S = 365 * 24 * 3600
+BLOCK_SIZE = 512  # what st_blocks counts in, whatever the file system
+STATFS_BLOCK_SIZE = 4096
+NAME_MAX = 255
+# Reads in flight, parked ones among them; the kernel itself sends at most about this many.
+TASKS_MAX = 512
+# One page of a listing: what fits a 4 KiB READDIRPLUS reply, about.
+LIST_COUNT = 32
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+log = logging.getLogger(__name__)
+
+
+class Pyfuse3Engine:
+    """Serves one pack through pyfuse3 (see engine.Engine)."""
+
+    def __init__(self, request: MountRequest) -> None:
+        options = request.options
+        self._volume = Volume(
+            os.fsencode(request.pack),
+            uid=options.uid,
+            gid=options.gid,
+            umask=options.umask,
+            cache_bytes=request.cache_bytes,
+        )
+        self._operations = TreeOperations(self._volume, xattr=options.xattr)
+        # libfuse turns away everybody but root and us: the kernel knows no such option.
+        self._session_options = {"allow_root"} if options.allow_root else set()
+        self.notices: list[str] = []
+        if not self._volume.metadata_verified:
+            self.notices.append(
+                f"{request.pack}: warning: the header carries no checksum (an old writer's); "
+                "records are still verified"
+            )
+
+    async def serve(self, connection: int) -> None:
+        # libfuse takes a ready connection as this "mount point", and closes it at the end.
+        pyfuse3.init(self._operations, f"/dev/fd/{connection}", self._session_options)
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._operations.deliver_reads)
+                await pyfuse3.main(max_tasks=TASKS_MAX)
+                nursery.cancel_scope.cancel()
+        finally:
+            pyfuse3.close(unmount=False)
+
+
+def _guarded(function: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R]]:
+    """Make a handler of a function that does not wait.
+
+    Any exception but FUSEError that a handler lets out ends the whole mount.
+    """
+
+    @functools.wraps(function)
+    async def handler(*arguments: P.args, **keywords: P.kwargs) -> R:
+        try:
+            return function(*arguments, **keywords)
+        except FUSEError:
+            raise
+        except OSError as error:
+            raise FUSEError(error.errno or errno.EIO) from None
+        except Exception:
+            log.exception("%s%r failed", function.__name__, arguments[1:])
+            raise FUSEError(errno.EIO) from None
+
+    return handler
+
+
+@_guarded
+def _refuse(*_: object) -> NoReturn:
+    """A handler of what would change the tree: reached only if somebody remounts it rw."""
+    raise FUSEError(errno.EROFS)
+
+
+class TreeOperations(pyfuse3.Operations):
+    """pyfuse3's handlers. An open file's handle is its inode number."""
+
+    supports_dot_lookup = False  # only NFS export needs it
+
+    def __init__(self, volume: Volume, *, xattr: bool) -> None:
+        super().__init__()
+        self._volume = volume
+        self._xattr = xattr
+        self._failures = FailureLog()
+        self._tokens = itertools.count(1)
+        self._parked: dict[int, trio.lowlevel.Task] = {}
+
+    # Names and attributes.
+
+    @_guarded
+    def lookup(self, parent: int, name: bytes, _: RequestContext) -> EntryAttributes:
+        ino = self._volume.lookup(parent, name)
+        if ino:
+            return self._entry(ino)
+        if len(name) > NAME_MAX:  # the kernel lets up to 1024 bytes through
+            raise FUSEError(errno.ENAMETOOLONG)
+        absent = EntryAttributes()  # st_ino 0: the kernel remembers that there is nothing
+        absent.entry_timeout = TIMEOUT_S
+        return absent
+
+    @_guarded
+    def getattr(self, ino: int, _: RequestContext) -> EntryAttributes:
+        return self._entry(ino)
+
+    def forget(self, _: object) -> None:  # type: ignore[override]
+        """Nothing to do, and no coroutine to make: inode numbers are computed."""
+
+    @_guarded
+    def statfs(self, _: RequestContext) -> StatvfsData:
+        stat = StatvfsData()
+        stat.f_bsize = stat.f_frsize = STATFS_BLOCK_SIZE
+        stat.f_blocks = -(-self._volume.byte_count // STATFS_BLOCK_SIZE)
+        stat.f_files = self._volume.file_count + self._volume.directory_count
+        stat.f_namemax = NAME_MAX
+        return stat
+
+    # Listings. Position 0 is ".", 1 is "..", the entries follow in the volume's order.
+
+    @_guarded
+    def opendir(self, ino: int, _: RequestContext) -> int:
+        return ino
+
+    @_guarded
+    def readdir(self, ino: int, position: int, token: ReaddirToken) -> None:
+        if position < 1 and not readdir_reply(token, b".", self._entry(ino), 1):
+            return
+        if position < 2 and not readdir_reply(token, b"..", self._entry(self._parent(ino)), 2):
+            return
+        index = max(position - 2, 0)
+        while entries := self._volume.list(ino, index, LIST_COUNT):
+            for name, attributes in entries:
+                index += 1
+                if not readdir_reply(token, name, _to_entry(attributes), index + 2):
+                    return
+
+    @_guarded
+    def releasedir(self, ino: int) -> None:
+        pass
+
+    # Bytes.
+
+    @_guarded
+    def open(self, ino: int, flags: int, _: RequestContext) -> FileInfo:
+        if flags & os.O_ACCMODE != os.O_RDONLY:
+            raise FUSEError(errno.EROFS)
+        return FileInfo(fh=ino, keep_cache=True)
+
+    async def read(self, ino: int, offset: int, size: int) -> Slice:  # type: ignore[override]
+        token = next(self._tokens)
+        try:
+            data = self._volume.read(ino, offset, size, token)
+            if data is None:
+                data = await self._delivery(token)
+            return data
+        except (ChecksumError, OSError) as error:
+            self._failures.report(ino, self._volume.path(ino), describe(error))
+            number = error.errno if isinstance(error, OSError) else None
+            raise FUSEError(number or errno.EIO) from None
+        except Exception:
+            log.exception("read(%d, %d, %d) failed", ino, offset, size)
+            raise FUSEError(errno.EIO) from None
+
+    @_guarded
+    def release(self, ino: int) -> None:
+        pass
+
+    async def deliver_reads(self) -> None:
+        """Wake the reads that have finished; runs as long as the session."""
+        while True:
+            await trio.lowlevel.wait_readable(self._volume.eventfd)
+            for token, result in self._volume.poll():
+                task = self._parked.pop(token, None)
+                if task is None:  # its session is ending
+                    continue
+                failed = isinstance(result, Exception)
+                trio.lowlevel.reschedule(
+                    task, outcome.Error(result) if failed else outcome.Value(result)
+                )
+
+    async def _delivery(self, token: int) -> Slice:
+        self._parked[token] = trio.lowlevel.current_task()
+
+        def abort(_: object) -> trio.lowlevel.Abort:
+            del self._parked[token]
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        data: Slice = await trio.lowlevel.wait_task_rescheduled(abort)
+        return data
+
+    # Extended attributes: without -o xattr the kernel is told never to ask again.
+
+    @_guarded
+    def listxattr(self, ino: int, _: RequestContext) -> list[bytes]:
+        return list(self._xattrs(ino))
+
+    @_guarded
+    def getxattr(self, ino: int, name: bytes, _: RequestContext) -> bytes:
+        value = self._xattrs(ino).get(name)
+        if value is None:
+            raise FUSEError(errno.ENODATA)
+        return value
+
+    def _xattrs(self, ino: int) -> dict[bytes, bytes]:
+        if not self._xattr:
+            raise FUSEError(errno.ENOSYS)
+        found = self._volume.record(ino)
+        if found is None:  # a directory
+            return {}
+        record, crc32 = found
+        return {b"user.ffrfs.record": b"%d" % record, b"user.ffrfs.crc32": b"%08x" % crc32}
+
+    def _entry(self, ino: int) -> EntryAttributes:
+        attributes = self._volume.attributes(ino)
+        if attributes is None:
+            raise FUSEError(errno.ESTALE)
+        return _to_entry(attributes)
+
+    def _parent(self, ino: int) -> int:
+        return self._volume.resolve(self._volume.path(ino).rpartition(b"/")[0])
+
+    setattr = mknod = mkdir = unlink = rmdir = symlink = rename = link = _refuse  # type: ignore[assignment]
+    write = create = setxattr = removexattr = _refuse  # type: ignore[assignment]
+
+
+def _to_entry(attributes: Attributes) -> EntryAttributes:
+    ino, mode, nlink, uid, gid, size, mtime_ns = attributes
+    entry = EntryAttributes()
+    entry.st_ino = ino
+    entry.st_mode = mode
+    entry.st_nlink = nlink
+    entry.st_uid = uid
+    entry.st_gid = gid
+    entry.st_size = size
+    entry.st_blocks = (size + BLOCK_SIZE - 1) // BLOCK_SIZE
+    entry.st_atime_ns = entry.st_mtime_ns = entry.st_ctime_ns = mtime_ns
+    entry.entry_timeout = entry.attr_timeout = TIMEOUT_S
+    return entry

@@ -1,0 +1,25 @@
+"""checkFsAlign: a question about direct I/O, kept for scripts of the reference API.
+
+ffrfs itself asks the kernel (statx) what alignment a file needs, and does not depend on
+this answer.
+"""
+
+from __future__ import annotations
+
+import fcntl
+
+# The request number of the reference implementation; known to the file system it grew up on.
+_CHECK_FS_ALIGN = 0x80046664
+
+
+def checkFsAlign(fd: int) -> bool:  # noqa: N802 - the reference's name
+    """Tell whether the file system of `fd` aligns direct reads by itself.
+
+    False on every file system that does not know the question.
+    """
+    answer = bytearray(4)
+    try:
+        fcntl.ioctl(fd, _CHECK_FS_ALIGN, answer)
+    except OSError:
+        return False
+    return int.from_bytes(answer, "little") == 1

@@ -1,0 +1,133 @@
+"""dump: a data set into one FFRecord file, or into a folder of them, in parallel.
+
+Not here: writing one file (writer.py). Concurrency: each file is written by a process of
+the default start method; under "fork" the data set is inherited, else it is pickled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
+
+from ffrfs.errors import PackError
+from ffrfs.record.writer import FileWriter
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+PROCESS_LIMIT = 16
+
+T = TypeVar("T")
+
+
+class Dataset(Protocol):
+    def __getitem__(self, index: int, /) -> Buffer: ...
+    def __len__(self) -> int: ...
+
+
+def dump(
+    dataset: Dataset, fname: str | os.PathLike[str], nfiles: int, verbose: bool = False
+) -> None:
+    """Write `dataset[0]`, `dataset[1]`, … (bytes-like) as records.
+
+    nfiles == 1: into the file `fname`. Else into the folder `fname` (made if missing), as
+    PART_00000.ffr, PART_00001.ffr, … of equally many records; warns if fewer than
+    `nfiles` come out. They take their places once all are written; what fails in one of
+    the processes is raised here, and then none does. Refused (PackError) if the folder
+    holds parts that would not be replaced: a reader would read them along.
+    """
+    if nfiles < 1:
+        raise ValueError(f"cannot write {nfiles} files")
+    if nfiles == 1:
+        _write(dataset, range(len(dataset)), os.fspath(fname), verbose)
+        return
+    parts = list(_parts(len(dataset), nfiles))
+    if len(parts) < nfiles:
+        warnings.warn(
+            f"{os.fspath(fname)}: {len(dataset)} records make {len(parts)} files, not {nfiles}",
+            stacklevel=2,
+        )
+    _dump_parts(dataset, Path(fname), parts, verbose)
+
+
+def _parts(count: int, nfiles: int) -> Iterator[range]:
+    size = max(1, -(-count // nfiles))
+    for start in range(0, max(1, count), size):  # no records: one file that says so
+        yield range(start, min(start + size, count))
+
+
+def _dump_parts(dataset: Dataset, folder: Path, parts: list[range], verbose: bool) -> None:
+    names = [f"PART_{number:05d}.ffr" for number in range(len(parts))]
+    is_new = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    stale = sorted(path.name for path in folder.glob("PART_*.ffr") if path.name not in names)
+    if stale:
+        raise PackError(
+            f"{folder}: holds {stale[0]} of an earlier data set, which would be read along; "
+            "remove it or choose another folder"
+        )
+    staging = Path(tempfile.mkdtemp(prefix=".dump.", suffix=".partial", dir=folder))
+    try:
+        _write_parallel(dataset, parts, [str(staging / name) for name in names], verbose)
+        for name in names:
+            os.replace(staging / name, folder / name)
+    except BrokenProcessPool:
+        raise PackError(f"{folder}: a process that wrote to it was killed; dump again") from None
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+        if is_new:
+            with contextlib.suppress(OSError):  # not empty: it went well
+                folder.rmdir()
+
+
+def _write_parallel(dataset: Dataset, parts: list[range], files: list[str], verbose: bool) -> None:
+    executor = ProcessPoolExecutor(
+        min(PROCESS_LIMIT, len(parts)),
+        mp_context=multiprocessing.get_context(),
+        initializer=_adopt,
+        initargs=(dataset,),
+    )
+    try:
+        futures = [executor.submit(_write_part, *task) for task in zip(parts, files, strict=True)]
+        for future in _shown(as_completed(futures), len(futures), "files", verbose):
+            future.result()
+    finally:
+        # After a failure the others finish the part they are at, and begin no more.
+        executor.shutdown(cancel_futures=True)
+
+
+# In a process of the pool: what it takes its records from.
+_dataset: Dataset | None = None
+
+
+def _adopt(dataset: Dataset) -> None:
+    global _dataset  # noqa: PLW0603 - set once per process, before any task
+    _dataset = dataset
+
+
+def _write_part(indices: range, file: str) -> None:
+    assert _dataset is not None
+    _write(_dataset, indices, file, verbose=False)
+
+
+def _write(dataset: Dataset, indices: range, file: str, verbose: bool) -> None:
+    with FileWriter(file, len(indices)) as writer:
+        for index in _shown(indices, len(indices), "records", verbose):
+            writer.write_one(dataset[index])
+
+
+def _shown(items: Iterable[T], count: int, unit: str, verbose: bool) -> Iterable[T]:
+    if not verbose:
+        return items
+    from tqdm import tqdm
+
+    return cast(Iterable[T], tqdm(items, total=count, unit=f" {unit}"))

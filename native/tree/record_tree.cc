@@ -1,0 +1,60 @@
+#include "tree/record_tree.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace ffrfs {
+namespace {
+
+constexpr size_t kDigitsMin = 9;
+
+size_t digits_for(uint64_t record_count) {
+  if (record_count == 0) return kDigitsMin;
+  return std::max(kDigitsMin, std::to_string(record_count - 1).size());
+}
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+}  // namespace
+
+RecordTree::RecordTree(uint64_t record_count)
+    : count_(record_count), digits_(digits_for(record_count)) {}
+
+std::optional<Inode> RecordTree::inode(Ino ino) const {
+  if (ino == kRootIno) return Inode{.is_directory = true, .entry_count = count_};
+  if (!is_file(ino)) return std::nullopt;
+  return Inode{.record = ino - kFirstIno};
+}
+
+Ino RecordTree::lookup(Ino parent, std::string_view name) const {
+  if (parent != kRootIno || name.size() != digits_) return 0;
+  if (!std::all_of(name.begin(), name.end(), is_digit)) return 0;
+  uint64_t record = 0;
+  const auto parsed = std::from_chars(name.data(), name.data() + name.size(), record);
+  if (parsed.ec != std::errc{}) return 0;  // 20 digits that do not fit
+  return file_of(record);
+}
+
+std::vector<Dentry> RecordTree::list(Ino directory, uint64_t start, uint64_t limit) const {
+  std::vector<Dentry> entries;
+  if (directory != kRootIno || start >= count_) return entries;
+  const uint64_t end = start + std::min(limit, count_ - start);
+  entries.reserve(end - start);
+  for (uint64_t record = start; record < end; ++record) {
+    entries.push_back({name_of(record), record + kFirstIno});
+  }
+  return entries;
+}
+
+std::string RecordTree::name(Ino ino) const {
+  return is_file(ino) ? name_of(ino - kFirstIno) : std::string();
+}
+
+Ino RecordTree::file_of(uint64_t record) const { return record < count_ ? record + kFirstIno : 0; }
+
+std::string RecordTree::name_of(uint64_t record) const {
+  const std::string number = std::to_string(record);
+  return std::string(digits_ - number.size(), '0') + number;
+}
+
+}  // namespace ffrfs
