@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import errno
 import os
+import stat
 import sys
 from typing import TYPE_CHECKING
 
@@ -90,6 +91,8 @@ def run(args: argparse.Namespace) -> int:
 def _request(args: argparse.Namespace) -> MountRequest:
     if args.cache_mb < 1:
         raise OptionError(f"--cache-mb {args.cache_mb}: must be at least 1")
+    if args.while_open is not None:
+        _check_pipe(args.while_open)
     pack = os.path.realpath(args.pack)
     if os.path.isdir(pack):
         text = "a folder; pack it first, with: ffrfs pack FOLDER FILE.ffr"
@@ -102,6 +105,15 @@ def _request(args: argparse.Namespace) -> MountRequest:
         log_file=os.path.abspath(args.log_file) if args.log_file else None,
         while_open=args.while_open,
     )
+
+
+def _check_pipe(fd: int) -> None:
+    try:
+        mode = os.fstat(fd).st_mode
+    except OSError:
+        raise OptionError(f"--while-open {fd}: there is no such open descriptor") from None
+    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
+        raise OptionError(f"--while-open {fd}: neither a pipe nor a socket")
 
 
 def _serve_here(request: MountRequest) -> Report:

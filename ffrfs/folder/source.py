@@ -41,15 +41,19 @@ class FolderIdentity(NamedTuple):
         return cls(info.st_dev, info.st_ino)
 
 
+class _Place(NamedTuple):
+    name: str
+    path: str
+    below_root: str  # path from the packed folder
+    included: bool  # it, or a folder above, is asked for with all that it holds
+
+
 class _OpenFolder(NamedTuple):
     """A folder on the way from the root to where the walk is."""
 
-    name: str
-    path: str
-    below_root: str  # path from the packed folder, with a slash at the end; "" for the root
+    place: _Place
     identity: FolderIdentity
-    included: bool  # it, or a folder above, is asked for with all that it holds
-    names: Iterator[str]
+    names: Iterator[str]  # not yet visited
     tree: SourceTree
 
 
@@ -92,9 +96,8 @@ class Source:
                 stack.pop()
 
     def _walk(self) -> None:
-        info = os.stat(self.folder)
-        root = self._open("", self.folder, "", info, self._selection.takes_all, self.tree)
-        stack = [root]
+        root = _Place("", self.folder, "", self._selection.takes_all)
+        stack = [self._open(root, os.stat(self.folder), self.tree)]
         while stack:
             for name in stack[-1].names:
                 child = self._visit(stack, name)
@@ -104,45 +107,42 @@ class Source:
             else:
                 self._leave(stack)
 
-    def _open(
-        self,
-        name: str,
-        path: str,
-        below_root: str,
-        info: os.stat_result,
-        included: bool,
-        tree: SourceTree,
-    ) -> _OpenFolder:
+    def _open(self, place: _Place, info: os.stat_result, tree: SourceTree) -> _OpenFolder:
         identity = FolderIdentity.of(info)
-        names = sorted(os.listdir(path))
         if identity == self._forbidden:
             raise PackError(
-                f"{path}: the pack itself would be written into this folder, which is packed; "
-                "write it elsewhere"
+                f"{place.path}: the pack itself would be written into this folder, which is "
+                "packed; write it elsewhere"
             )
-        return _OpenFolder(name, path, below_root, identity, included, iter(names), tree)
+        names = iter(sorted(os.listdir(place.path)))
+        return _OpenFolder(place, identity, names, tree)
 
     def _visit(self, stack: list[_OpenFolder], name: str) -> _OpenFolder | None:
         """Take in one name; a folder is returned, to be walked."""
         parent = stack[-1]
-        path = os.path.join(parent.path, name)
-        below_root = parent.below_root + name
+        below_root = f"{parent.place.below_root}/{name}" if len(stack) > 1 else name
         if self._selection.excludes(name, below_root):
             return None
-        included = parent.included or self._selection.includes(name, below_root)
-        info = _status(path)
+        included = parent.place.included or self._selection.includes(name, below_root)
+        place = _Place(name, os.path.join(parent.place.path, name), below_root, included)
+        try:
+            info = _status(place.path)
+        except PackError:
+            if included:
+                raise
+            return None
         if stat.S_ISDIR(info.st_mode):
-            if not self._has_good_name(name, path):
+            if not self._has_good_name(place):
                 return None
-            _check_loop(stack, path, info)
+            _check_loop(stack, place.path, info)
+            if len(stack) > DEPTH_LIMIT:
+                raise PackError(f"{place.path}: deeper than {DEPTH_LIMIT} folders; exclude it")
             tree: SourceTree = {}
-            child = self._open(name, path, f"{below_root}/", info, included, tree)
+            child = self._open(place, info, tree)
             parent.tree[name] = tree
             self.folder_count += 1
-            if len(stack) > DEPTH_LIMIT:
-                raise PackError(f"{path}: deeper than {DEPTH_LIMIT} folders; pack a part of it")
             return child
-        if included and self._has_good_name(name, path) and self._is_regular(info, path):
+        if included and self._has_good_name(place) and self._is_regular(place, info):
             parent.tree[name] = info.st_size
             self.file_count += 1
             self.byte_count += info.st_size
@@ -150,28 +150,28 @@ class Source:
 
     def _leave(self, stack: list[_OpenFolder]) -> None:
         folder = stack.pop()
-        if stack and not folder.tree and not folder.included:  # nothing in it was asked for
-            del stack[-1].tree[folder.name]
+        if stack and not folder.tree and not folder.place.included:  # holds nothing asked for
+            del stack[-1].tree[folder.place.name]
             self.folder_count -= 1
 
-    def _has_good_name(self, name: str, path: str) -> bool:
+    def _has_good_name(self, place: _Place) -> bool:
         try:
-            name.encode()
+            place.name.encode()
         except UnicodeEncodeError:
-            self._refuse(path, "its name is not UTF-8")
+            self._refuse(place, "its name is not UTF-8")
             return False
         return True
 
-    def _is_regular(self, info: os.stat_result, path: str) -> bool:
+    def _is_regular(self, place: _Place, info: os.stat_result) -> bool:
         if stat.S_ISREG(info.st_mode):
             return True
-        self._refuse(path, f"is {_KINDS.get(stat.S_IFMT(info.st_mode), 'no regular file')}")
+        self._refuse(place, f"is {_KINDS.get(stat.S_IFMT(info.st_mode), 'no regular file')}")
         return False
 
-    def _refuse(self, path: str, reason: str) -> None:
+    def _refuse(self, place: _Place, reason: str) -> None:
         if not self._skip_special:
-            raise PackError(f"{path}: {reason}; exclude it, or skip all that is special")
-        self.skipped.append(path)
+            raise PackError(f"{place.path}: {reason}; exclude it, or skip all that is special")
+        self.skipped.append(place.path)
 
 
 def _status(path: str) -> os.stat_result:
@@ -192,8 +192,9 @@ def _check_loop(stack: list[_OpenFolder], path: str, info: os.stat_result) -> No
     identity = FolderIdentity.of(info)
     for depth, folder in enumerate(stack):
         if folder.identity == identity:
-            way = [below.path for below in stack[depth + 1 :]] + [path]
+            way = [below.place.path for below in stack[depth + 1 :]] + [path]
             link = next((step for step in reversed(way) if os.path.islink(step)), path)
             raise PackError(
-                f"{link}: a symbolic link that makes a loop, back to {folder.path}; exclude it"
+                f"{link}: a symbolic link that makes a loop, back to {folder.place.path}; "
+                "exclude it"
             )

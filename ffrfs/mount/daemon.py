@@ -18,13 +18,12 @@ import contextlib
 import logging
 import os
 import signal
-import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import trio
 
-from ffrfs.errors import FfrfsError, MountError, OptionError
+from ffrfs.errors import MountError
 from ffrfs.mount import kernel_mount, mountpoint, state
 from ffrfs.mount.engine import Engine, open_engine
 from ffrfs.mount.log import logging_to
@@ -48,23 +47,18 @@ def serve(request: MountRequest, ready: Ready, *, foreground: bool = False) -> N
     means that nobody waits for it any more, and unmounts. Raises what kept the mount
     from coming up, or from going on; nothing is left mounted then.
     """
-    if request.while_open is not None:
-        _check_pipe(request.while_open)
     directory = state.runtime_directory()
     log_file, rotate = request.log_file, False
     if log_file is None and not foreground:
         log_file, rotate = state.log_path(directory, request.mountpoint), True
-    with logging_to(log_file, rotate=rotate):
+    engine = open_engine(request)
+    with _signals_held():
+        mount = _attach(request, directory, log_file)
         try:
-            engine = open_engine(request)
-            with _signals_held():
-                mount = _attach(request, directory, log_file)
+            with logging_to(log_file, rotate=rotate):
                 trio.run(_Server(request, engine, mount, ready).run)
-        except (FfrfsError, OSError):
-            raise
-        except Exception:
-            log.exception("the daemon failed")
-            raise
+        finally:
+            mount.take_away()
 
 
 @dataclass(frozen=True)
@@ -121,16 +115,13 @@ class _Server:
         self._failure: MountError | None = None
 
     async def run(self) -> None:
-        try:
-            async with trio.open_nursery() as self._nursery:
-                self._nursery.start_soon(self._obey_signals)
-                self._nursery.start_soon(self._announce)
-                if self._request.while_open is not None:
-                    self._nursery.start_soon(self._watch_owner, self._request.while_open)
-                await self._run_engine()
-                self._nursery.cancel_scope.cancel()
-        finally:
-            self._mount.take_away()
+        async with trio.open_nursery() as self._nursery:
+            self._nursery.start_soon(self._obey_signals)
+            self._nursery.start_soon(self._announce)
+            if self._request.while_open is not None:
+                self._nursery.start_soon(self._watch_owner, self._request.while_open)
+            await self._run_engine()
+            self._nursery.cancel_scope.cancel()
         if self._failure is None and not self._is_ready:
             self._fail("the mount ended before it was ready")
         if self._failure is not None:
@@ -209,15 +200,6 @@ def _look_into(mountpoint: str) -> None:
     # Whoever mounts may hide the tree from himself (umask=, uid=): that too is an answer.
     with contextlib.suppress(PermissionError), os.scandir(mountpoint) as entries:
         next(entries, None)
-
-
-def _check_pipe(fd: int) -> None:
-    try:
-        mode = os.fstat(fd).st_mode
-    except OSError:
-        raise OptionError(f"--while-open {fd}: there is no such open descriptor") from None
-    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
-        raise OptionError(f"--while-open {fd}: neither a pipe nor a socket")
 
 
 @contextlib.contextmanager

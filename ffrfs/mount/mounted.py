@@ -45,7 +45,7 @@ def mounted(
         # The daemon makes it: then it also removes it if this process is killed.
         mountpoint = os.path.join(tempfile.gettempdir(), f"ffrfs-{secrets.token_hex(8)}")
     place = canonical(os.fspath(mountpoint))
-    arguments = [os.fspath(pack), place]
+    arguments = []
     if options:
         arguments += ["-o", ",".join(_word(name, value) for name, value in options.items())]
     if cache_mb is not None:
@@ -55,7 +55,7 @@ def mounted(
     theirs, ours = os.pipe()
     try:
         try:
-            _run_mount(arguments, owner=theirs)
+            _run_mount([*arguments, "--", os.fspath(pack), place], owner=theirs)
         finally:
             os.close(theirs)
         try:
@@ -69,7 +69,7 @@ def mounted(
 
 def _run_mount(arguments: list[str], owner: int) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "ffrfs", "mount", "--while-open", str(owner), "--", *arguments],
+        [sys.executable, "-m", "ffrfs", "mount", "--while-open", str(owner), *arguments],
         pass_fds=[owner],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

@@ -15,11 +15,16 @@ class Process:
     start_ticks: int
 
     @classmethod
-    def current(cls) -> Process:
-        pid = os.getpid()
+    def of(cls, pid: int) -> Process | None:
+        """The process that has this number now; None: there is none."""
         start_ticks = _start_ticks(pid)
-        assert start_ticks is not None
-        return cls(pid, start_ticks)
+        return None if start_ticks is None else cls(pid, start_ticks)
+
+    @classmethod
+    def current(cls) -> Process:
+        process = cls.of(os.getpid())
+        assert process is not None
+        return process
 
     def is_alive(self) -> bool:
         return _start_ticks(self.pid) == self.start_ticks

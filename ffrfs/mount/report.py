@@ -44,7 +44,8 @@ class Report:
         if isinstance(error, MountError):
             status = Status.REFUSED
         elif isinstance(error, FfrfsError) or (
-            isinstance(error, OSError) and error.filename in (request.pack, request.mountpoint)
+            isinstance(error, OSError)
+            and error.filename in (request.pack, request.mountpoint, request.log_file)
         ):
             status = Status.BAD_INPUT
         else:
@@ -56,6 +57,8 @@ def describe(error: BaseException) -> str:
     """One line: file first, then what is wrong with it."""
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         text = f"{error.filename}: {error.strerror}"
-    else:
-        text = str(error) or type(error).__name__
+    elif isinstance(error, FfrfsError | OSError):
+        text = str(error)
+    else:  # nothing that was foreseen: its kind says more than its text
+        text = f"{type(error).__name__}: {error}"
     return " ".join(text.splitlines())

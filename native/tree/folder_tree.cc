@@ -1,6 +1,7 @@
 #include "tree/folder_tree.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ffrfs {
 
@@ -81,11 +82,13 @@ void FolderTree::index_files() {
   for (uint32_t slot = 0; slot < nodes_.size(); ++slot) {
     if (!nodes_[slot].is_directory) files_.push_back(slot);
   }
+  // Of several names of a record, the lowest slot comes first.
   const auto by_record = [this](uint32_t a, uint32_t b) {
-    return nodes_[a].target < nodes_[b].target;
+    return std::pair(nodes_[a].target, a) < std::pair(nodes_[b].target, b);
   };
-  // Stable: of several names of a record, the lowest slot stays in front.
-  std::stable_sort(files_.begin(), files_.end(), by_record);
+  if (!std::is_sorted(files_.begin(), files_.end(), by_record)) {
+    std::sort(files_.begin(), files_.end(), by_record);
+  }
 }
 
 }  // namespace ffrfs

@@ -20,6 +20,7 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <latch>
 #include <numeric>
 #include <string>
 #include <thread>
@@ -387,15 +388,18 @@ TEST_CASE("a file that is not what was listed is named and nothing is left") {
 TEST_CASE("a large file that is written to meanwhile is found out") {
   const TemporaryFolder folder;
   const TemporaryFolder sources;
-  const auto files = make_files(sources, {std::string(256 << 20, 'x')});
+  const auto files = make_files(sources, {Bytes(128 << 20, 'x')});
   Writer writer(folder / "x.ffr", 1);
   const FileToPack& file = files[0];
+  std::latch meddling(1);
   std::jthread meddler([&](const std::stop_token& stop) {
     while (!stop.stop_requested()) {
       const FileDescriptor fd(::open(file.path.c_str(), O_WRONLY));
       CHECK(pwrite(fd.get(), "y", 1, 0) == 1);
+      if (!meddling.try_wait()) meddling.count_down();
     }
   });
+  meddling.wait();
   CHECK_THROWS_WITH_AS(writer.append_files(files, 1, kNoTick),
                        (file.path + ": changed while it was packed; pack again").c_str(),
                        FileChangedError);

@@ -1,0 +1,82 @@
+# Two commands for a newcomer, on a bare Debian or Ubuntu with Python 3.11 or newer:
+#
+#   make demo    pack a folder, mount it, read it with OpenCV and NumPy
+#   make test    everything that must hold
+#
+# Both install what is missing: system packages through .ci/system-packages, all else into
+# .venv. A second run does only what has changed. PYTHON=python3.12 names another interpreter
+# (`make clean` first).
+
+PYTHON ?= python3
+export PYTHON
+
+VENV := .venv
+BIN := $(abspath $(VENV))/bin
+SANITIZED := build/sanitized
+# Written by the original programs; tests of them are skipped where there are none.
+FFRFS_GOLDEN ?= $(abspath ../shared/golden)
+export FFRFS_GOLDEN
+
+native := $(shell find native -name '*.cc' -o -name '*.h') native/CMakeLists.txt
+print_requirements := import tomllib; \
+    file = tomllib.load(open("pyproject.toml", "rb")); project = file["project"]; \
+    print(*file["build-system"]["requires"], *project["dependencies"], \
+          *project["optional-dependencies"]["test"], sep="\n")
+
+.PHONY: help demo test test-native lint build bench clean packages
+.DELETE_ON_ERROR:
+
+help:
+	@echo 'make demo    pack a small folder, mount it, read it, compare'
+	@echo 'make test    native core under sanitizers, ruff, mypy, all Python tests'
+	@echo 'make build   set up .venv, with ffrfs in it as an editable install'
+	@echo 'make bench   speed and memory beside tar and squashfuse (BENCH=--quick for a try)'
+	@echo 'make clean   remove .venv and everything built'
+
+demo: build
+	@$(BIN)/python examples/demo.py
+
+test: test-native lint
+	@echo '== tests'
+	@$(BIN)/python -m pytest
+
+test-native: build
+	@.ci/system-packages test
+	@echo '== native core under the address and undefined-behaviour sanitizers'
+	@$(BIN)/cmake -S native -B $(SANITIZED) --log-level=WARNING \
+	    -G Ninja -DCMAKE_MAKE_PROGRAM=$(BIN)/ninja -DFFRFS_TESTS=ON \
+	    -DFFRFS_SANITIZE=address,undefined
+	@$(BIN)/cmake --build $(SANITIZED)
+	@UBSAN_OPTIONS=print_stacktrace=1 \
+	    $(BIN)/ctest --test-dir $(SANITIZED) --output-on-failure --no-tests=error --timeout 300
+
+lint: build
+	@echo '== ruff, mypy'
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+bench: build
+	@.ci/system-packages bench
+	@$(BIN)/python -m benchmarks $(BENCH)
+
+build: $(VENV)/installed
+
+# Editable: Python sources are used as they stand in the checkout; the native module is
+# built again when its sources change, which is quick because build/ is kept.
+$(VENV)/installed: $(VENV)/requirements.txt $(native)
+	@echo '== building and installing ffrfs into $(VENV)'
+	@$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --editable .
+	@touch $@
+
+# Dependencies apart from ffrfs itself: without isolation they would be built by our tools.
+$(VENV)/requirements.txt: pyproject.toml | packages
+	@echo '== making $(VENV)'
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/python -c '$(print_requirements)' >$@
+	@$(BIN)/python -m pip install --quiet -r $@ cmake ninja
+
+packages:
+	@.ci/system-packages build
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache

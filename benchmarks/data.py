@@ -1,0 +1,80 @@
+"""Data sets of a benchmark: random bytes, so that nothing compresses and nothing repeats."""
+
+from __future__ import annotations
+
+import pickle
+import zlib
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ffrfs import FileWriter
+
+FOLDER_FILES = 1_000  # files in one sub-folder
+
+
+@dataclass(frozen=True)
+class Folder:
+    root: Path
+    names: list[str]  # relative to root, sorted
+    checksums: list[int]  # CRC-32 of each
+
+
+def blobs(count: int, size: int) -> Iterator[bytes]:
+    """The same bytes at every call."""
+    random = np.random.default_rng(size)
+    for _ in range(count):
+        yield random.bytes(size)
+
+
+def file_name(index: int) -> str:
+    return f"{index // FOLDER_FILES:04d}/{index:07d}.bin"
+
+
+def write_folder(root: Path, count: int, size: int) -> Folder:
+    """A folder tree of `count` files of `size` bytes, its pages still cached."""
+    names = [file_name(index) for index in range(count)]
+    checksums = []
+    for name, blob in zip(names, blobs(count, size), strict=True):
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(blob)
+        checksums.append(zlib.crc32(blob))
+    return Folder(root, names, checksums)
+
+
+def write_records(path: Path, count: int, size: int) -> None:
+    """One FFRecord file, its pages still cached."""
+    with FileWriter(path, count) as writer:
+        for blob in blobs(count, size):
+            writer.write_one(blob)
+
+
+def record_of(index: int) -> bytes:
+    """Content of file `index` in write_reference_pack()."""
+    return index.to_bytes(8, "little")
+
+
+def write_reference_pack(path: Path, count: int) -> None:
+    """A packed folder of `count` files of 8 bytes, byte for byte in the reference's format."""
+    tree: OrderedDict[str, OrderedDict[str, int]] = OrderedDict()
+    for index in range(count):
+        folder, name = file_name(index).split("/")
+        tree.setdefault(folder, OrderedDict())[name] = index
+    index_record = b"piouhjgbr" + pickle.dumps(tree)
+
+    record_count = count + 1
+    records = np.arange(count, dtype="<i8").tobytes()
+    checksums = np.empty(record_count, "<u4")
+    checksums[:count] = [zlib.crc32(record_of(index)) for index in range(count)]
+    checksums[count] = zlib.crc32(index_record)
+    data_offset = 12 + 12 * record_count
+    offsets = data_offset + 8 * np.arange(record_count, dtype="<i8")
+    header = record_count.to_bytes(8, "little") + checksums.tobytes() + offsets.tobytes()
+    with path.open("wb") as file:
+        file.write(zlib.crc32(header).to_bytes(4, "little") + header)
+        file.write(records)
+        file.write(index_record)

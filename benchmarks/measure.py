@@ -1,0 +1,86 @@
+"""Rounds, medians, and child processes with time limits.
+
+Contenders take turns within a round, and another one begins each round: what the machine's
+neighbours do meets all of them alike. A round's outcome is whatever the contender returns,
+usually seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+Outcome = TypeVar("Outcome")
+Samples = dict[str, list[Outcome]]
+CHUNK = 1 << 20
+KILL_TIMEOUT_S = 5  # one that waits for a mount may not die before the mount does
+
+
+def interleave(contenders: Mapping[str, Callable[[], Outcome]], rounds: int) -> Samples[Outcome]:
+    samples: Samples[Outcome] = {name: [] for name in contenders}
+    names = list(contenders)
+    for index in range(rounds):
+        turn = index % len(names)
+        for name in names[turn:] + names[:turn]:
+            samples[name].append(contenders[name]())
+    return samples
+
+
+def median_ratio(dividends: Sequence[float], divisors: Sequence[float]) -> float:
+    return statistics.median(dividends) / statistics.median(divisors)
+
+
+def seconds(action: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+def cache_pages(paths: Iterable[Path]) -> None:
+    """Read files through, so that their pages are cached."""
+    buffer = bytearray(CHUNK)
+    for path in paths:
+        with path.open("rb", buffering=0) as file:
+            while file.readinto(buffer):
+                pass
+
+
+def run(command: Sequence[str | Path], timeout_s: float, **options: Any) -> str:
+    """Run a program and return what it printed; raise if it fails or takes too long.
+
+    It has its own process group, which is killed as a whole: a child that hangs on a
+    mount must not hang us.
+    """
+    child: subprocess.Popen[str] = subprocess.Popen(
+        list(map(str, command)),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        **options,
+    )
+    try:
+        output, errors = child.communicate(timeout=timeout_s)
+    except BaseException:
+        os.killpg(child.pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(KILL_TIMEOUT_S)
+        raise
+    if child.returncode:
+        raise RuntimeError(f"{command[0]} ended with status {child.returncode}: {errors.strip()}")
+    return output
+
+
+def run_python(arguments: Sequence[str | Path], timeout_s: float) -> Any:
+    """Run a fresh interpreter and return the JSON that it printed."""
+    return json.loads(run([sys.executable, *arguments], timeout_s))

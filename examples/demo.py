@@ -1,0 +1,197 @@
+"""`make demo`: pack a folder, mount it, read it with unmodified programs, compare, unmount.
+
+Ends with status 1 if anything differs. The mount is touched by child processes only, each
+with a time limit, and is taken away whatever happens.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import sample_folder
+
+from ffrfs import PackedFolder
+
+HERE = Path(__file__).resolve().parent
+FFRFS = (sys.executable, "-m", "ffrfs")
+TIMEOUT_S = 60
+NO_FUSE = """\
+There is no /dev/fuse here, so nothing can be mounted.
+  On a machine of your own:  sudo modprobe fuse
+  In a container:            docker run --device /dev/fuse --cap-add SYS_ADMIN ...
+Then run make demo again."""
+
+
+class DemoError(Exception):
+    """A program failed, took too long, or read something else than the source holds."""
+
+
+def main() -> int:
+    if not os.path.exists("/dev/fuse"):
+        print(NO_FUSE)
+        return 1
+    work = Path(tempfile.mkdtemp(prefix="ffrfs-demo-"))
+    mounted = work / "mnt"
+    try:
+        show(work, mounted)
+    except DemoError as failure:
+        print(f"\nThe demo failed: {failure}")
+        return 1
+    finally:
+        # Never remove a tree that may still be mounted.
+        if unmount_anyhow(mounted):
+            shutil.rmtree(work)
+    return 0
+
+
+def show(work: Path, mounted: Path) -> None:
+    source, pack = work / "pictures", work / "pictures.ffr"
+    title("A folder, as a training program would have it")
+    sample_folder.make(str(source))
+    files = sorted(path for path in source.rglob("*") if path.is_file())
+    kinds = Counter(path.suffix for path in files)
+    print("  ", ", ".join(f"{count} {suffix}" for suffix, count in kinds.most_common()))
+    print(f"   {len(files)} files, {sum(path.stat().st_size for path in files) / 1e6:.0f} MB")
+
+    title("Packed into one file, and mounted")
+    ffrfs(work, "pack", source.name, pack.name)
+    ffrfs(work, "mount", pack.name, mounted.name)
+
+    title("There it is")
+    print("   $ ls -l mnt")
+    print(indented(run("ls", "-l", mounted)))
+
+    title("Read by programs that have never heard of ffrfs")
+    compare_reads(source, mounted)
+    compare_tools(source, mounted, work / "copy", files)
+
+    title("Speed (files a second, one reader, random order)")
+    show_speed(source, pack, mounted, files)
+
+    title("Unmounted")
+    ffrfs(work, "umount", mounted.name)
+    print(f"\nAll {len(files)} files were the same, whichever way they were read.")
+
+
+def compare_reads(source: Path, mounted: Path) -> None:
+    """Pixels and numbers, as OpenCV and NumPy decode them."""
+    there, here = (
+        json.loads(run(sys.executable, HERE / "read_folder.py", root)) for root in (mounted, source)
+    )
+    for name in sorted(here.keys() | there.keys()):
+        if here.get(name) != there.get(name):
+            raise DemoError(f"{name} was read differently from the mount")
+    suffixes = Counter(os.path.splitext(name)[1] for name in there)
+    same("cv2.imread", f"{suffixes['.png'] + suffixes['.jpg']} pictures, every pixel")
+    same("np.load", f"{suffixes['.npy'] + suffixes['.npz']} files, every number")
+
+
+def compare_tools(source: Path, mounted: Path, copy: Path, files: Sequence[Path]) -> None:
+    names = [path.relative_to(source) for path in files]
+    texts = [name for name in names if name.suffix in (".txt", ".csv")]
+    for tool, chosen in (("cat", texts), ("sha256sum", names)):
+        there, here = (run(tool, *chosen, cwd=root) for root in (mounted, source))
+        if there != here:
+            raise DemoError(f"{tool} printed something else on the mount")
+        same(tool, f"{len(chosen)} files")
+    run("cp", "-r", mounted, copy)
+    run("diff", "-r", source, copy)
+    same("cp -r", "the whole tree, the empty folder too")
+
+
+def show_speed(source: Path, pack: Path, mounted: Path, files: Sequence[Path]) -> None:
+    folder = time_reads(source)
+    # A fresh mount, since everything has been read from this one.
+    ffrfs(pack.parent, "umount", mounted.name, silent=True)
+    ffrfs(pack.parent, "mount", pack.name, mounted.name, silent=True)
+    mount = time_reads(mounted)
+    names = [str(path.relative_to(source)) for path in files]
+    packed = PackedFolder(str(pack))
+    start = time.perf_counter()
+    packed.read(names)
+    batch = len(names) / (time.perf_counter() - start)
+    for what, speed in (
+        ("the folder itself", folder["again"]),
+        ("the mount, first touch", mount["first"]),
+        ("the mount, again", mount["again"]),
+        ("PackedFolder.read, one batch, in Python", batch),
+    ):
+        print(f"   {what:42}{speed:>9,.0f}")
+
+
+def time_reads(root: Path) -> dict[str, float]:
+    speeds: dict[str, float] = json.loads(run(sys.executable, HERE / "time_reads.py", root))
+    return speeds
+
+
+def ffrfs(cwd: Path, *arguments: str, silent: bool = False) -> None:
+    start = time.perf_counter()
+    run(*FFRFS, *arguments, cwd=cwd)
+    if not silent:
+        print(f"   $ {' '.join(('ffrfs', *arguments)):42}{time.perf_counter() - start:7.2f} s")
+
+
+def run(*command: str | Path, cwd: Path | None = None) -> str:
+    """Run a program and return what it printed.
+
+    In a process group of its own: a child that hangs on a mount is left behind, not waited
+    for, and can be killed with whatever it started.
+    """
+    child: subprocess.Popen[str] = subprocess.Popen(
+        list(map(str, command)),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=cwd,
+        start_new_session=True,
+    )
+    shown = " ".join(map(str, command[:4]))
+    try:
+        output, errors = child.communicate(timeout=TIMEOUT_S)
+    except BaseException as error:
+        os.killpg(child.pid, signal.SIGKILL)
+        if isinstance(error, subprocess.TimeoutExpired):
+            raise DemoError(f"{shown} ... took more than {TIMEOUT_S} s") from None
+        raise
+    if child.returncode:
+        raise DemoError(f"{shown} ... ended with status {child.returncode}:\n{output}{errors}")
+    return output
+
+
+def unmount_anyhow(mounted: Path) -> bool:
+    """Take the mount away if it is there; False if that failed."""
+    for command in ((*FFRFS, "umount"), ("fusermount3", "-uz")):
+        # The table of mounts, because looking at a mount that hangs hangs.
+        if f" {mounted} " not in Path("/proc/self/mountinfo").read_text():
+            return True
+        with contextlib.suppress(DemoError):
+            run(*command, mounted)
+    return f" {mounted} " not in Path("/proc/self/mountinfo").read_text()
+
+
+def title(text: str) -> None:
+    print(f"\n{text}")
+
+
+def same(program: str, what: str) -> None:
+    print(f"   {program:12}the same: {what}")
+
+
+def indented(text: str) -> str:
+    return "\n".join(f"   {line}" for line in text.splitlines())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

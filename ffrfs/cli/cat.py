@@ -1,0 +1,32 @@
+"""`ffrfs cat`: files of a pack to stdout."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "cat",
+        help="write files of a packed file to stdout",
+        description="Write the files PATH… of PACK to stdout, one after the other. "
+        "Stops at the first that is damaged, before its first wrong byte.",
+    )
+    parser.add_argument("pack", metavar="PACK")
+    parser.add_argument("paths", metavar="PATH", nargs="+")
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    from ffrfs.folder.tree import PackTree
+
+    with PackTree(args.pack) as tree:
+        for ino in [tree.file_ino(path) for path in args.paths]:
+            for piece in tree.pieces(ino):
+                sys.stdout.buffer.write(piece)
+    return 0

@@ -1,0 +1,70 @@
+"""The entry point: picks the command, and says in one line what went wrong.
+
+Exit status: 0 well; 1 the data is bad or the operation failed; 2 wrong usage; 130 ended
+by Ctrl-C; 141 whoever read our output has gone. `mount` has mount(8)'s own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+import warnings
+from collections.abc import Sequence
+
+import ffrfs
+from ffrfs.cli import output
+from ffrfs.errors import FfrfsError, UnverifiedHeaderWarning
+
+COMMANDS = ("pack", "mount", "umount", "ls", "cat", "extract", "info", "verify")
+
+_INTERRUPTED = 130  # 128 + SIGINT
+_PIPE_CLOSED = 141  # 128 + SIGPIPE
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    argv = sys.argv[1:] if argv is None else argv
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UnverifiedHeaderWarning)
+        warnings.showwarning = lambda message, *_, **__: output.error(str(message))
+        try:
+            args = _parser(argv).parse_args(argv)
+            status: int = args.func(args)
+            sys.stdout.flush()
+        except KeyboardInterrupt:
+            output.error("interrupted")
+            return _INTERRUPTED
+        except BrokenPipeError:
+            output.abandon()
+            return _PIPE_CLOSED
+        except MemoryError:
+            output.error("out of memory")
+            return 1
+        except (FfrfsError, OSError) as error:
+            output.error(_text(error))
+            output.abandon()
+            return 1
+    return status
+
+
+def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ffrfs",
+        description="Pack a folder into one FFRecord file; read it, or mount it, every byte "
+        "checked.",
+    )
+    parser.add_argument("--version", action="version", version=f"ffrfs {ffrfs.__version__}")
+    subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
+    # One command needs one module; all of them are for help and for mistakes.
+    wanted = argv[:1] if argv and argv[0] in COMMANDS else COMMANDS
+    for name in wanted:
+        importlib.import_module(f"ffrfs.cli.{name}").add_parser(subparsers)
+    return parser
+
+
+def _text(error: FfrfsError | OSError) -> str:
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{output.path(error.filename)}: {error.strerror}"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) or type(error).__name__

@@ -1,0 +1,53 @@
+"""Lines for people and programs: names as they are, or harmless on a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping
+
+
+def line(text: str) -> None:
+    """Print a line to stdout; control characters of names do not reach a terminal."""
+    if sys.stdout.isatty():
+        text = "".join(char if char.isprintable() else "?" for char in text)
+    sys.stdout.buffer.write(os.fsencode(text) + b"\n")
+
+
+def json_object(value: Mapping[str, object]) -> None:
+    line(json.dumps(value, indent=2))
+
+
+def json_array(values: Iterable[Mapping[str, object]]) -> None:
+    """Print a JSON array, an object a line, without ever holding all of it."""
+    before = "["
+    for value in values:
+        line(before + json.dumps(value))
+        before = ","
+    line("]" if before == "," else "[]")
+
+
+def error(text: str) -> None:
+    """Print "ffrfs: text" to stderr, in one line whatever is in it."""
+    escaped = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+    print(f"ffrfs: {escaped}", file=sys.stderr)
+
+
+def path(name: str | bytes | int) -> str:
+    """A file name of an OSError, as text."""
+    return str(name) if isinstance(name, int) else os.fsdecode(name)
+
+
+def abandon() -> None:
+    """Send what is left in stdout's buffer nowhere: it could only fail again at exit."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
+def show_progress() -> bool:
+    return sys.stderr.isatty()

@@ -1,0 +1,66 @@
+"""`ffrfs verify`: read everything, name what is damaged."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from ffrfs.cli import output
+
+if TYPE_CHECKING:
+    from ffrfs.folder.verify import VerifyReport
+
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "verify",
+        help="read a packed file whole and name what is damaged",
+        description="Read every record of PACK and compare it with its checksum. Every damaged "
+        "file is named, by path and record; exit status 1 if there is one.",
+    )
+    parser.add_argument("pack", metavar="PACK")
+    parser.add_argument("--json", action="store_true", help="print a JSON object instead")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print only what is damaged")
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    from ffrfs.folder.progress import ProgressBar
+    from ffrfs.folder.verify import verify
+
+    with ProgressBar(args.pack, output.show_progress() and not args.quiet) as bar:
+        report = verify(args.pack, bar)
+    if args.json:
+        output.json_object(_fields(args.pack, report))
+    else:
+        _print(args.pack, report, args.quiet)
+    return 0 if report.is_good else 1
+
+
+def _print(pack: str, report: VerifyReport, quiet: bool) -> None:
+    for bad in report.bad:
+        output.error(f"{pack}: {repr(bad.path) + ': ' if bad.path else ''}{bad.reason}")
+    if report.index_error is not None:
+        output.error(
+            f"{pack}: its index is no good, so its files have no names "
+            f"(the records were checked all the same): {report.index_error}"
+        )
+    if not quiet:
+        outcome = f"{len(report.bad):,} of them damaged" if report.bad else "all records good"
+        output.line(
+            f"{pack}: {report.record_count:,} records, {report.byte_count:,} bytes, {outcome}"
+        )
+
+
+def _fields(pack: str, report: VerifyReport) -> dict[str, object]:
+    return {
+        "file": pack,
+        "good": report.is_good,
+        "records": report.record_count,
+        "bytes": report.byte_count,
+        "header_checksum": "good" if report.header_verified else "missing",
+        "index_error": report.index_error,
+        "bad": [bad._asdict() for bad in report.bad],
+    }

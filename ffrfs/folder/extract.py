@@ -1,0 +1,136 @@
+"""extract: files of a pack, written out as ordinary files.
+
+Small files are read in batches, large ones in pieces: memory stays bounded. A damaged
+file is reported and the others go on.
+
+Not here: how a file gets to its place, and nothing else does (destination.py).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ffrfs.errors import ChecksumError
+from ffrfs.folder.destination import Destination
+from ffrfs.folder.progress import Progress
+from ffrfs.folder.tree import Entry, PackTree, PathType
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_SMALL_SIZE = 1 << 20  # files up to this are read whole
+_BATCH_SIZE = 16 << 20
+_BATCH_COUNT = 1024
+
+
+def extract(
+    tree: PackTree,
+    destination: PathType,
+    paths: Sequence[PathType] = (),
+    progress: Progress | None = None,
+) -> list[str]:
+    """Write `paths` (none: everything) below the folder `destination`, under their full paths.
+
+    Returns what is wrong with the damaged files, which are left out. Raises
+    PathNotFoundError before anything is written; FileExistsError at the first file that
+    is there already, and any OSError: what has been written so far stays.
+    """
+    roots = _roots(tree, paths or [""])
+    with Destination(os.fspath(destination)) as target:
+        extraction = _Extraction(tree, target, progress)
+        if progress is not None:
+            extraction.count_all(_entries(tree, roots))
+        extraction.run(_entries(tree, roots))
+        return extraction.bad
+
+
+def _roots(tree: PackTree, paths: Sequence[PathType]) -> list[str]:
+    """Spell `paths` as the tree does, without those that lie below another."""
+    given = {tree.path(tree.attributes(path).ino) for path in paths}
+    return sorted(path for path in given if given.isdisjoint(_folders_above(path)))
+
+
+def _folders_above(path: str) -> Iterator[str]:
+    while path:
+        path = path.rpartition("/")[0]
+        yield path
+
+
+def _entries(tree: PackTree, roots: list[str]) -> Iterator[Entry]:
+    for root in roots:
+        top = Entry(root, tree.attributes(root))
+        yield top
+        if top.is_folder:
+            prefix = f"{root}/" if root else ""
+            for entry in tree.entries(top.attributes.ino, recursive=True):
+                yield Entry(prefix + entry.path, entry.attributes)
+
+
+class _Extraction:
+    def __init__(self, tree: PackTree, target: Destination, progress: Progress | None) -> None:
+        self.bad: list[str] = []
+        self._tree = tree
+        self._target = target
+        self._progress = progress
+        self._batch: list[Entry] = []
+        self._batch_size = 0
+        self._done_count = self._done_size = 0
+        self._total_count = self._total_size = 0
+
+    def count_all(self, entries: Iterable[Entry]) -> None:
+        for entry in entries:
+            if not entry.is_folder:
+                self._total_count += 1
+                self._total_size += entry.attributes.size
+
+    def run(self, entries: Iterable[Entry]) -> None:
+        for entry in entries:
+            if entry.is_folder:
+                self._target.folder(entry.path)
+            elif entry.attributes.size > _SMALL_SIZE:
+                self._flush()
+                self._write_large(entry)
+            else:
+                self._batch.append(entry)
+                self._batch_size += entry.attributes.size
+                if self._batch_size >= _BATCH_SIZE or len(self._batch) >= _BATCH_COUNT:
+                    self._flush()
+        self._flush()
+
+    def _flush(self) -> None:
+        batch, self._batch, self._batch_size = self._batch, [], 0
+        if not batch:
+            return
+        try:
+            contents = self._tree.read_files([entry.attributes.ino for entry in batch])
+        except ChecksumError:
+            for entry in batch:
+                self._write_large(entry)
+            return
+        for entry, content in zip(batch, contents, strict=True):
+            self._target.write(entry.path, [content.data])
+            self._count(entry, entry.attributes.size)
+
+    def _write_large(self, entry: Entry) -> None:
+        try:
+            self._target.write(entry.path, self._counted_pieces(entry))
+        except ChecksumError as error:
+            self.bad.append(str(error))
+        self._count(entry, 0)
+
+    def _counted_pieces(self, entry: Entry) -> Iterator[Buffer]:
+        for piece in self._tree.pieces(entry.attributes.ino):
+            yield piece
+            self._done_size += len(piece)
+            self._tell()
+
+    def _count(self, entry: Entry, size: int) -> None:
+        self._done_count += 1
+        self._done_size += size
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._progress is not None:
+            self._progress(self._done_count, self._total_count, self._done_size, self._total_size)

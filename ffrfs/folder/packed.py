@@ -1,0 +1,104 @@
+"""PackedFolder: the reference's way to read a packed folder, by path.
+
+Not here: the tree (tree.py), verified batches (native core).
+Concurrency: may be used from several threads, and in the child of a fork(). Pickling
+sends the file's name; the other process opens the file itself.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from ffrfs.errors import FormatError
+from ffrfs.folder.tree import PackTree, PathType
+
+if TYPE_CHECKING:
+    from ffrfs._native import RecordBytes
+
+
+class PackedFolder:
+    """A packed folder, opened. Paths are relative to the folder: "a/b.png", or a PathLike.
+
+    Raises FormatError if `ffr_file` is no packed folder; warns (UnverifiedHeaderWarning)
+    if its header carries no checksum.
+    """
+
+    def __init__(self, ffr_file: PathType, check_data: bool = True) -> None:
+        self.check_data = check_data
+        self._tree = PackTree(ffr_file, check_data)
+        self.fname = self._tree.file
+        if not self._tree.volume.is_folder:
+            raise FormatError(f"{self.fname}: is an FFRecord file, but not a packed folder")
+
+    def num_files(self) -> int:
+        return self._tree.volume.file_count
+
+    def read(self, fnames: Iterable[PathType]) -> list[RecordBytes]:
+        """Return the files' bytes, in that order, as 1-D uint8 arrays that own their memory.
+
+        Raises PathNotFoundError, IsAFolderError; ChecksumError for a damaged file, naming it.
+        """
+        if isinstance(fnames, str | bytes | os.PathLike):
+            raise TypeError("read() takes a list of paths; for one path there is read_one()")
+        return self._tree.read_files([self._tree.file_ino(path) for path in fnames])
+
+    def read_one(self, fname: PathType) -> RecordBytes:
+        """Return one file's bytes; as read()."""
+        return self._tree.read_files([self._tree.file_ino(fname)])[0]
+
+    def list(
+        self,
+        path: PathType | None = None,
+        list_file: bool = True,
+        list_dir: bool = True,
+        recursive: bool = False,
+    ) -> list[str]:
+        """Return what the folder `path` (None: all) holds, as paths relative to it.
+
+        In order of the names; if `recursive`, a folder's content follows its name.
+        Raises PathNotFoundError, NotAFolderError.
+        """
+        ino = self._tree.folder_ino("" if path is None else path)
+        return [
+            entry.path
+            for entry in self._tree.entries(ino, recursive)
+            if (list_dir if entry.is_folder else list_file)
+        ]
+
+    def exists(self, path: PathType) -> bool:
+        return self._tree.find(path) != 0
+
+    def is_file(self, path: PathType) -> bool:
+        """Tell whether `path` is there and a file."""
+        attributes = self._tree.volume.attributes(self._tree.find(path))
+        return attributes is not None and not stat.S_ISDIR(attributes.mode)
+
+    def is_dir(self, path: PathType) -> bool:
+        """Tell whether `path` is there and a folder."""
+        attributes = self._tree.volume.attributes(self._tree.find(path))
+        return attributes is not None and stat.S_ISDIR(attributes.mode)
+
+    def close(self) -> None:
+        """Close the file. Reading afterwards raises ValueError."""
+        self._tree.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[type[PackedFolder], tuple[str, bool]]:
+        return type(self), (self.fname, self.check_data)
+
+    def __repr__(self) -> str:
+        return f"PackedFolder({self.fname!r})"

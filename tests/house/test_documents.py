@@ -1,0 +1,73 @@
+"""The documents say what is so.
+
+A promise of docs/semantics.md is a paragraph that begins with its number, as in
+`**S12.** A read of ...`. The test that holds it names it: `@pytest.mark.promise("S12")`, on a
+function, a class or (as `pytestmark`) a module; several numbers are several arguments.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+import sources
+
+PROMISE = re.compile(r"^\*\*S(\d+)\.\*\* +\S", re.MULTILINE)
+# An S-number set in bold in any other shape is a promise that PROMISE would overlook.
+LOOKALIKE = re.compile(r"\*\*S\d+\.?\*\*")
+LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)[^)]*\)")
+
+
+def promises() -> list[int]:
+    return [int(number) for number in PROMISE.findall(sources.text(Path("docs/semantics.md")))]
+
+
+def promise_calls(path: Path) -> list[ast.Call]:
+    return [
+        node
+        for node in ast.walk(sources.syntax(path))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("mark.promise")
+    ]
+
+
+def places_by_promise() -> dict[str, list[str]]:
+    found = defaultdict(list)
+    for path in sources.files(".py", below="tests"):
+        for call in promise_calls(path):
+            place = f"{path}:{call.lineno}"
+            assert call.args, f"{place}: promise() names none"
+            for argument in call.args:
+                assert isinstance(argument, ast.Constant), f"{place}: name it as a string"
+                found[str(argument.value)].append(place)
+    return dict(found)
+
+
+def test_promises_are_numbered_in_order() -> None:
+    numbers = promises()
+    assert numbers
+    assert numbers == sorted(set(numbers))
+    assert len(LOOKALIKE.findall(sources.text(Path("docs/semantics.md")))) == len(numbers)
+
+
+def test_every_promise_has_a_test() -> None:
+    named = places_by_promise()
+    assert [f"S{number}" for number in promises() if f"S{number}" not in named] == []
+
+
+def test_every_named_promise_exists() -> None:
+    known = {f"S{number}" for number in promises()}
+    unknown = {name: places for name, places in places_by_promise().items() if name not in known}
+    assert unknown == {}
+
+
+@pytest.mark.parametrize("document", sources.files(".md"), ids=str)
+def test_links_lead_somewhere(document: Path) -> None:
+    dead = [
+        target
+        for target in LINK.findall(sources.text(document))
+        if not (sources.CHECKOUT / document.parent / target).exists()
+    ]
+    assert dead == []

@@ -1,0 +1,57 @@
+"""The style of the house, as far as a machine can tell."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+import sources
+
+LINES_LIMIT = 600
+# Words that say nothing of what a file holds.
+EMPTY_NAMES = {"util", "utils", "helper", "helpers", "common", "manager", "misc", "stuff", "v2"}
+# A path that exists on one machine only.
+MACHINE_PATH = re.compile(r"(?<![\w.])/(?:work|root|home|Users)/\w[\w.-]*")
+
+
+def named(path: Path) -> set[str]:
+    return set(re.split(r"[_.\-]", path.stem.lower())) | {part.lower() for part in path.parts[:-1]}
+
+
+@pytest.mark.parametrize("suffix", [".py", ".pyi", ".cc", ".h"])
+def test_files_are_short(suffix: str) -> None:
+    lengths = {path: sources.text(path).count("\n") for path in sources.files(suffix)}
+    assert {path: lines for path, lines in lengths.items() if lines > LINES_LIMIT} == {}
+
+
+def test_names_say_what_is_inside() -> None:
+    assert [path for path in sources.files() if named(path) & EMPTY_NAMES] == []
+
+
+def test_no_machine_is_named() -> None:
+    found = [
+        f"{path}: {match[0]}"
+        for path in sources.files()
+        for match in MACHINE_PATH.finditer(sources.text(path))
+    ]
+    assert found == []
+
+
+def test_python_modules_say_their_role() -> None:
+    silent = [
+        path
+        for path in sources.files(".py")
+        if sources.text(path).strip() and not ast.get_docstring(sources.syntax(path))
+    ]
+    assert silent == []
+
+
+def test_native_headers_say_their_role() -> None:
+    silent = [
+        path
+        for path in sources.files(".h", below="native")
+        if not (sources.text(path).startswith("//") and "\n#pragma once\n" in sources.text(path))
+    ]
+    assert silent == []

@@ -1,0 +1,192 @@
+"""The ffrfs command, and the mounts that a test makes with it.
+
+Whatever a test does, close() leaves neither mount nor daemon: it asks politely, then
+detaches the mount lazily and kills the daemon by its process number.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from child import ask
+
+from ffrfs.mount import kernel_mount, state
+from ffrfs.mount.mount_table import mount_at
+from ffrfs.mount.mountpoint import canonical
+from ffrfs.mount.process import Process
+
+TIMEOUT_S = 60.0
+
+# Every test of this folder that takes `engine` runs once for each; a second one joins
+# here, and with its command-line argument below.
+ENGINES = ["pyfuse3"]
+ENGINE_ARGUMENTS: dict[str, list[str]] = {"pyfuse3": []}
+
+
+@dataclass
+class Done:
+    """A command that has ended."""
+
+    status: int
+    out: str
+    err: str
+
+
+def ffrfs(*arguments: str | os.PathLike[str], timeout_s: float = TIMEOUT_S, **more: Any) -> Done:
+    """Run the command to its end; fails the test if that takes too long."""
+    process = start_ffrfs(*arguments, **more)
+    try:
+        out, err = process.communicate(timeout=timeout_s)
+    finally:
+        if process.poll() is None:
+            kill_group(process)
+    return Done(process.returncode, out, err)
+
+
+def start_ffrfs(
+    *arguments: str | os.PathLike[str], prefix: Sequence[str] = (), **more: Any
+) -> subprocess.Popen[str]:
+    more.setdefault("stdin", subprocess.DEVNULL)
+    return subprocess.Popen(
+        [*prefix, sys.executable, "-m", "ffrfs", *map(os.fspath, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        **more,
+    )
+
+
+def kill_group(process: subprocess.Popen[str]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.communicate(timeout=5)
+
+
+def wait_until(condition: Callable[[], object], what: str, timeout_s: float = 20.0) -> None:
+    deadline_s = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline_s, f"waited {timeout_s:g} s in vain: {what}"
+        time.sleep(0.02)
+
+
+class Mount:
+    """One mount under test."""
+
+    def __init__(self, engine: str, pack: Path, mountpoint: Path, log_file: Path) -> None:
+        self.engine = engine
+        self.pack = pack
+        self.path = Path(canonical(str(mountpoint)))
+        self._given_path = mountpoint
+        self.log_file = log_file
+        self.process: Process | None = None
+        self._expected: list[str] = []
+
+    def mount(self, *arguments: str, **more: Any) -> Done:
+        """`ffrfs mount` with these further arguments."""
+        done = ffrfs(
+            "mount",
+            *ENGINE_ARGUMENTS[self.engine],
+            *("--log-file", self.log_file),
+            *arguments,
+            "--",
+            self.pack,
+            self._given_path,
+            **more,
+        )
+        self.find_daemon()
+        return done
+
+    def find_daemon(self) -> None:
+        found = state.find(str(self.path))
+        self.process = found[1].process if found else None
+
+    def __truediv__(self, path: str) -> str:
+        return str(self.path / path)
+
+    def ask(self, function: Callable[..., Any], path: str, *arguments: Any, **more: Any) -> Any:
+        """Let a child call a function of probes.py on `path` of this mount."""
+        return ask(function, self / path, *arguments, **more)
+
+    @property
+    def is_mounted(self) -> bool:
+        return mount_at(str(self.path)) is not None
+
+    @property
+    def is_served(self) -> bool:
+        return self.process is not None and self.process.is_alive()
+
+    def signal(self, number: int) -> None:
+        assert self.process is not None
+        os.kill(self.process.pid, number)
+
+    def wait_for_daemon(self, timeout_s: float = 20.0) -> None:
+        assert self.process is not None
+        assert self.process.wait(timeout_s), "the daemon has not ended"
+
+    def peak_memory_mb(self) -> float:
+        assert self.process is not None
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        (kilobytes,) = re.findall(r"VmHWM:\s*(\d+) kB", status)
+        return int(kilobytes) / 1024
+
+    def log(self) -> str:
+        return self.log_file.read_text() if self.log_file.exists() else ""
+
+    def expect_log(self, pattern: str) -> None:
+        """This warning or error belongs to the test; it must be there at the end."""
+        self._expected.append(pattern)
+
+    def check_log(self) -> None:
+        """Fail on a WARNING or worse that was not expected, or an expected one missing."""
+        lines = re.findall(r"^.* (?:WARNING|ERROR|CRITICAL) .*$", self.log(), re.MULTILINE)
+        for pattern in self._expected:
+            assert any(re.search(pattern, line) for line in lines), f"not logged: {pattern}"
+        unexpected = [line for line in lines if not any(re.search(p, line) for p in self._expected)]
+        assert not unexpected, unexpected
+        assert "Traceback" not in self.log(), self.log()
+
+    def close(self) -> None:
+        """Leave nothing behind, whatever state it is in."""
+        if self.is_mounted:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                ffrfs("umount", self.path, timeout_s=20)
+        while self.is_mounted:
+            kernel_mount.detach(str(self.path))
+        for process in self._daemons():
+            if not process.wait(5):
+                os.kill(process.pid, signal.SIGKILL)
+                process.wait(5)
+
+    def _daemons(self) -> list[Process]:
+        """By their command line: there may be some that never came to mount anything."""
+        word = os.fsencode(self.log_file)
+        found = []
+        for entry in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                if word in entry.read_bytes().split(b"\0"):
+                    process = Process.of(int(entry.parent.name))
+                    found += [process] if process else []
+        return found
+
+
+def mount_command_fails(done: Done, status: int, *words: str) -> None:
+    """Check that it failed as a command should: one line that has these words."""
+    assert done.status == status, done
+    assert done.out == ""
+    lines = done.err.splitlines()
+    assert len(lines) == 1, done.err
+    assert lines[0].startswith("ffrfs: ")
+    for word in words:
+        assert word in lines[0]

@@ -1,0 +1,104 @@
+"""Fixtures of the mount tests: packs, and mounts over every engine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from command import ENGINES, Mount
+from ffrecord_file import Tree, write_folder
+
+from ffrfs.mount.mount_table import read_mount_table
+
+GOLDEN = Path(os.environ.get("FFRFS_GOLDEN") or Path(__file__).parents[3] / "shared" / "golden")
+
+
+@pytest.fixture
+def golden() -> Path:
+    if not (GOLDEN / "packed.ffr").exists():
+        pytest.skip(f"no golden files in {GOLDEN} (FFRFS_GOLDEN names their folder)")
+    return GOLDEN
+
+
+@pytest.fixture(scope="session")
+def fuse() -> None:
+    """Needs /dev/fuse; with FFRFS_REQUIRE_FUSE=1 its lack is a failure."""
+    reason = None
+    if not os.path.exists("/dev/fuse"):
+        reason = "/dev/fuse is missing (modprobe fuse)"
+    elif os.geteuid() != 0 and shutil.which("fusermount3") is None:
+        reason = "fusermount3 is missing (apt-get install fuse3)"
+    if reason and os.environ.get("FFRFS_REQUIRE_FUSE") == "1":
+        pytest.fail(f"{reason}, and FFRFS_REQUIRE_FUSE=1")
+    if reason:
+        pytest.skip(reason)
+
+
+@pytest.fixture
+def root_user() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can act as another user or remount")
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest, fuse: None) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def places() -> Iterator[Path]:
+    """A folder for mount points that other users may enter, which pytest's own are not."""
+    path = Path(tempfile.mkdtemp(prefix="ffrfs-test-"))
+    path.chmod(0o755)
+    yield path
+    left = [e.mountpoint for e in read_mount_table() if e.mountpoint.startswith(f"{path}/")]
+    assert not left  # before anything is removed in there
+    shutil.rmtree(path)
+
+
+PackTree = Callable[[Tree], Path]
+
+
+@pytest.fixture
+def pack_tree(tmp_path: Path) -> PackTree:
+    """Packs {name: bytes | {...}} and gives back the file."""
+    return lambda tree: write_folder(tmp_path / "tree.ffr", tree)
+
+
+MakeMount = Callable[..., Mount]
+
+
+@pytest.fixture
+def new_mount(engine: str, places: Path, tmp_path: Path) -> Iterator[MakeMount]:
+    """Makes a Mount of a pack, not mounted yet; ended and checked after the test."""
+    mounts: list[Mount] = []
+
+    def make(pack: Path, mountpoint: Path | None = None) -> Mount:
+        name = f"mount{len(mounts)}"
+        mount = Mount(engine, pack, mountpoint or places / name, tmp_path / f"{name}.log")
+        mounts.append(mount)
+        return mount
+
+    yield make
+    for mount in mounts:
+        mount.close()
+    for mount in mounts:
+        mount.check_log()
+
+
+@pytest.fixture
+def mount(new_mount: MakeMount) -> MakeMount:
+    """Mounts a pack: mount(pack, "-o", "xattr", ...)."""
+
+    def make(pack: Path, *arguments: str, mountpoint: Path | None = None) -> Mount:
+        made = new_mount(pack, mountpoint)
+        done = made.mount(*arguments)
+        assert (done.status, done.out, done.err) == (0, "", "")
+        assert made.is_mounted
+        return made
+
+    return make

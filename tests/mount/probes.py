@@ -1,0 +1,282 @@
+"""What child processes do in a mount. Only what child.py may run there; no asserts here."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import mmap
+import os
+import random
+from collections.abc import Callable, Iterator
+
+CHUNK_SIZE = 1 << 20
+
+
+def read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def read_all_in(root: str, names: list[str]) -> list[bytes]:
+    return [read(os.path.join(root, name)) for name in names]
+
+
+def read_ranges(path: str, ranges: list[tuple[int, int]]) -> list[bytes]:
+    """One pread per (offset, size)."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        return [os.pread(fd, size, offset) for offset, size in ranges]
+    finally:
+        os.close(fd)
+
+
+def read_mapped(path: str) -> bytes:
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as memory:
+        return bytes(memory)
+
+
+def read_direct(path: str) -> bytes:
+    """With O_DIRECT, in large pieces at page boundaries."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECT)
+    try:
+        memory = mmap.mmap(-1, CHUNK_SIZE)
+        data = b""
+        while count := os.preadv(fd, [memory], len(data)):
+            data += memory[:count]
+        return data
+    finally:
+        os.close(fd)
+
+
+def digests(root: str) -> dict[str, str | None]:
+    """SHA-256 of each file by path, None for each folder."""
+    found: dict[str, str | None] = {}
+    for folder, folders, files in os.walk(root):
+        for name in folders:
+            found[os.path.relpath(os.path.join(folder, name), root)] = None
+        for name in files:
+            path = os.path.join(folder, name)
+            found[os.path.relpath(path, root)] = digest(path)
+    return found
+
+
+def digests_shuffled(folder: str, seed: int) -> dict[str, str]:
+    """SHA-256 of each file by name, read in an order of their own."""
+    names = os.listdir(folder)
+    random.Random(seed).shuffle(names)
+    return {name: digest(os.path.join(folder, name)) for name in names}
+
+
+def digest(path: str) -> str:
+    sha256 = hashlib.sha256()
+    with open(path, "rb", buffering=0) as file:
+        while chunk := file.read(CHUNK_SIZE):
+            sha256.update(chunk)
+    return sha256.hexdigest()
+
+
+def stat(path: str) -> os.stat_result:
+    return os.lstat(path)
+
+
+def statvfs(path: str) -> os.statvfs_result:
+    return os.statvfs(path)
+
+
+def listdir(path: str) -> list[str]:
+    return os.listdir(path)
+
+
+def scan(path: str) -> list[tuple[str, bool, int, int]]:
+    """(name, is a folder, inode of the listing, inode of stat) of each entry."""
+    with os.scandir(path) as entries:
+        return [(e.name, e.is_dir(), e.inode(), e.stat().st_ino) for e in entries]
+
+
+def getxattr(path: str, name: str) -> bytes:
+    return os.getxattr(path, name)
+
+
+def listxattr(path: str) -> list[str]:
+    return os.listxattr(path)
+
+
+def errno_of(path: str, act: str, *arguments: str) -> int:
+    """The errno of one act of _ACTS on `path`; 0 if it succeeded."""
+    try:
+        _ACTS[act](path, *arguments)
+    except OSError as error:
+        return error.errno or -1
+    return 0
+
+
+def hold_open(path: str) -> Iterator[bytes]:
+    """Open, then read the rest of the file when asked again."""
+    with open(path, "rb") as file:
+        yield file.read(1)
+        yield file.read()
+
+
+def work_inside(path: str) -> Iterator[str]:
+    os.chdir(path)
+    yield os.getcwd()
+
+
+def read_until_it_fails(path: str) -> Iterator[object]:
+    """First b"going", then the errno."""
+    yield b"going"
+    while True:
+        try:
+            read(path)
+        except OSError as error:
+            yield error.errno
+            return
+
+
+class DirectoryStream:
+    """opendir(3) and friends, which os.scandir does not offer."""
+
+    class _Dirent(ctypes.Structure):
+        _fields_ = (
+            ("ino", ctypes.c_uint64),
+            ("offset", ctypes.c_int64),
+            ("length", ctypes.c_uint16),
+            ("type", ctypes.c_uint8),
+            ("name", ctypes.c_char * 256),
+        )
+
+    def __init__(self, path: str) -> None:
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._libc.opendir.restype = ctypes.c_void_p
+        self._libc.readdir.restype = ctypes.POINTER(self._Dirent)
+        self._libc.telldir.restype = ctypes.c_long
+        directory = self._libc.opendir(os.fsencode(path))
+        if not directory:
+            raise OSError(ctypes.get_errno(), "opendir", path)
+        self._directory = ctypes.c_void_p(directory)
+
+    def entries(self, limit: int = 1 << 30) -> list[tuple[str, int]]:
+        found: list[tuple[str, int]] = []
+        while len(found) < limit and (entry := self._libc.readdir(self._directory)):
+            found.append((os.fsdecode(entry.contents.name), entry.contents.ino))
+        return found
+
+    def names(self, limit: int = 1 << 30) -> list[str]:
+        return [name for name, _ in self.entries(limit)]
+
+    def tell(self) -> int:
+        return int(self._libc.telldir(self._directory))
+
+    def seek(self, position: int) -> None:
+        self._libc.seekdir(self._directory, ctypes.c_long(position))
+
+    def rewind(self) -> None:
+        self._libc.rewinddir(self._directory)
+
+
+def seek_in_listing(path: str, counts: list[int]) -> list[tuple[list[str], list[str]]]:
+    """For each count: what follows after that many entries, read on and after seekdir."""
+    stream = DirectoryStream(path)
+    pairs = []
+    for count in counts:
+        stream.rewind()
+        stream.names(count)
+        position = stream.tell()
+        straight = stream.names(50)
+        stream.names()
+        stream.seek(position)
+        pairs.append((straight, stream.names(50)))
+    return pairs
+
+
+def inodes_of_listing(path: str) -> dict[str, int]:
+    """By name, as readdir(3) gives them, "." and ".." too."""
+    return dict(DirectoryStream(path).entries())
+
+
+def list_twice(path: str) -> tuple[list[str], list[str]]:
+    """All names with "." and "..", and again after rewinddir."""
+    stream = DirectoryStream(path)
+    first = stream.names()
+    stream.rewind()
+    return first, stream.names()
+
+
+def serve_badly(pack: str, mountpoint: str, serving: str) -> Iterator[tuple[str, str]]:
+    """Run a daemon here whose engine "ends", "fails" or "hangs"; what it raises."""
+    import trio
+
+    from ffrfs.mount import daemon
+    from ffrfs.mount.options import MountOptions
+    from ffrfs.mount.request import MountRequest
+
+    class Engine:
+        notices: list[str] = []  # noqa: RUF012
+
+        async def serve(self, connection: int) -> None:
+            try:
+                if serving == "fails":
+                    raise RuntimeError("out of order")
+                if serving == "hangs":
+                    await trio.sleep_forever()
+            finally:
+                os.close(connection)
+
+    daemon.open_engine = lambda _: Engine()  # type: ignore[assignment]
+    daemon.READY_TIMEOUT_S = 1.0
+    request = MountRequest(pack=pack, mountpoint=mountpoint, options=MountOptions())
+    try:
+        daemon.serve(request, lambda _: None)
+    except Exception as error:
+        yield type(error).__name__, str(error)
+
+
+def load_image(path: str) -> tuple[object, object]:
+    """As OpenCV sees it (BGR), and as PIL does (RGB)."""
+    import cv2
+    import numpy as np
+    from PIL import Image
+
+    with Image.open(path) as image:
+        return cv2.imread(path), np.asarray(image.convert("RGB"))
+
+
+def load_array(path: str) -> tuple[object, object]:
+    """np.load, whole and mapped."""
+    import numpy as np
+
+    return np.load(path), np.array(np.load(path, mmap_mode="r"))
+
+
+def _open(flags: int) -> Callable[[str], None]:
+    return lambda path: os.close(os.open(path, flags, 0o644))
+
+
+_ACTS: dict[str, Callable[..., object]] = {
+    "open for writing": _open(os.O_WRONLY),
+    "open for reading and writing": _open(os.O_RDWR),
+    "open and truncate": _open(os.O_WRONLY | os.O_TRUNC),
+    "append": _open(os.O_WRONLY | os.O_APPEND),
+    "create": _open(os.O_WRONLY | os.O_CREAT | os.O_EXCL),
+    "mkdir": os.mkdir,
+    "rmdir": os.rmdir,
+    "unlink": os.unlink,
+    "rename": os.rename,
+    "link": os.link,
+    "symlink": lambda path: os.symlink("target", path),
+    "mknod": lambda path: os.mknod(path, 0o644),
+    "chmod": lambda path: os.chmod(path, 0o777),
+    "chown": lambda path: os.chown(path, 12, 12),
+    "utime": os.utime,
+    "truncate": lambda path: os.truncate(path, 0),
+    "setxattr": lambda path: os.setxattr(path, "user.ffrfs.record", b"1"),
+    "removexattr": lambda path: os.removexattr(path, "user.ffrfs.record"),
+    "read": read,
+    "read a byte": lambda path: read_ranges(path, [(0, 1)]),
+    "readlink": os.readlink,
+    "list": os.listdir,
+    "stat": os.lstat,
+    "getxattr": lambda path: os.getxattr(path, "user.ffrfs.record"),
+    "getxattr of another name": lambda path: os.getxattr(path, "user.other"),
+    "listxattr": os.listxattr,
+}

@@ -1,0 +1,266 @@
+"""How a mount begins and ends: signals, busy mounts, dead daemons, the foreground."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import probes
+import pytest
+from child import child
+from command import Mount, ffrfs, kill_group, mount_command_fails, start_ffrfs, wait_until
+from conftest import MakeMount, PackTree
+
+from ffrfs.mount import state
+
+TREE = {"a": b"alpha" * 10_000, "d": {"b": b"beta"}}
+
+
+@pytest.fixture
+def tree(mount: MakeMount, pack_tree: PackTree) -> Mount:
+    made: Mount = mount(pack_tree(TREE))
+    return made
+
+
+def check_nothing_left(tree: Mount) -> None:
+    tree.wait_for_daemon()
+    assert not tree.is_mounted
+    assert not tree.path.exists()
+    assert state.find(str(tree.path)) is None
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_signal_unmounts(tree: Mount, number: signal.Signals) -> None:
+    assert tree.ask(probes.read, "a") == TREE["a"]
+    tree.signal(number)
+    check_nothing_left(tree)
+    assert f"{number.name}: unmounting" in tree.log()
+
+
+def test_umount_returns_when_the_daemon_has_ended(tree: Mount) -> None:
+    done = ffrfs("umount", tree.path)
+    assert (done.status, done.out, done.err) == (0, "", "")
+    assert not tree.is_served
+    check_nothing_left(tree)
+    mount_command_fails(ffrfs("umount", tree.path), 1, str(tree.path), "not mounted")
+
+
+def test_system_umount_ends_the_daemon_too(root_user: None, tree: Mount) -> None:
+    subprocess.run(["umount", str(tree.path)], check=True, timeout=20)
+    check_nothing_left(tree)
+
+
+@pytest.mark.parametrize("by", ["signal", "ffrfs umount"])
+def test_busy_mount_is_detached_and_served_until_its_file_closes(tree: Mount, by: str) -> None:
+    with child(probes.hold_open, tree / "a") as reader:
+        assert reader.next() == b"a"
+        if by == "signal":
+            tree.expect_log("busy: detached")
+            tree.signal(signal.SIGTERM)
+        else:
+            done = ffrfs("umount", tree.path)
+            assert done.status == 0
+            assert "busy" in done.err
+            assert len(done.err.splitlines()) == 1
+        wait_until(lambda: not tree.path.exists(), "the mount is gone")
+        assert not tree.is_mounted
+        assert tree.is_served
+        assert reader.next() == b"alpha"[1:] + TREE["a"][5:]
+        assert tree.is_served
+    check_nothing_left(tree)
+
+
+def test_working_directory_inside_is_busy_too(tree: Mount) -> None:
+    with child(probes.work_inside, tree / "d") as worker:
+        assert worker.next() == tree / "d"
+        assert "busy" in ffrfs("umount", tree.path).err
+        assert tree.is_served
+    check_nothing_left(tree)
+
+
+def test_place_can_be_used_again_while_the_old_mount_lingers(
+    tree: Mount, new_mount: MakeMount
+) -> None:
+    with child(probes.hold_open, tree / "a") as reader:
+        reader.next()
+        ffrfs("umount", tree.path)
+        again = new_mount(tree.pack, tree.path)
+        assert again.mount().status == 0
+        assert again.process != tree.process
+        assert again.ask(probes.read, "d/b") == b"beta"
+        assert reader.next() == TREE["a"][1:]
+    tree.wait_for_daemon()
+    assert again.is_mounted
+    assert again.ask(probes.read, "d/b") == b"beta"
+
+
+def test_second_signal_ends_at_once(tree: Mount) -> None:
+    with child(probes.hold_open, tree / "a") as reader:
+        reader.next()
+        tree.expect_log("busy: detached")
+        tree.expect_log("SIGTERM again")
+        tree.signal(signal.SIGTERM)
+        wait_until(lambda: "busy: detached" in tree.log(), "the first signal is obeyed")
+        tree.signal(signal.SIGTERM)
+        check_nothing_left(tree)
+
+
+def test_killed_daemon_gives_errors_and_umount_cleans_up(tree: Mount, new_mount: MakeMount) -> None:
+    with child(probes.read_until_it_fails, tree / "d/b") as reader:
+        assert reader.next() == b"going"
+        reader.ask_next()
+        tree.signal(signal.SIGKILL)
+        tree.wait_for_daemon()
+        assert reader.answer() in (errno.ENOTCONN, errno.ECONNABORTED)
+    assert tree.is_mounted
+    assert tree.ask(probes.errno_of, "a", "read") == errno.ENOTCONN
+    again = new_mount(tree.pack, tree.path)
+    mount_command_fails(again.mount(), 32, str(tree.path), f"ffrfs umount {tree.path}")
+    done = ffrfs("umount", tree.path)
+    assert (done.status, done.err) == (0, "")
+    check_nothing_left(tree)
+    assert again.mount().status == 0
+
+
+def test_umount_cleans_up_after_a_dead_daemon_whose_mount_is_gone(
+    root_user: None, tree: Mount
+) -> None:
+    tree.signal(signal.SIGKILL)
+    tree.wait_for_daemon()
+    subprocess.run(["umount", str(tree.path)], check=True, timeout=20)
+    assert tree.path.exists()
+    assert ffrfs("umount", tree.path).status == 0
+    check_nothing_left(tree)
+
+
+def test_foreground_serves_until_a_signal_and_logs_to_stderr(
+    new_mount: MakeMount, pack_tree: PackTree
+) -> None:
+    tree = new_mount(pack_tree(TREE))
+    process = start_ffrfs("mount", "-f", tree.pack, tree.path)
+    try:
+        wait_until(lambda: tree.is_mounted, "mounted")
+        assert tree.ask(probes.read, "a") == TREE["a"]
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=20)
+    finally:
+        kill_group(process)
+    assert process.returncode == 0
+    assert not tree.is_mounted
+    assert not tree.path.exists()
+    assert f"mounted at {tree.path}" in err
+    assert "SIGINT: unmounting" in err
+    assert not re.search("WARNING|ERROR|Traceback", err)
+
+
+def test_foreground_fails_as_the_background_does(new_mount: MakeMount, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.ffr"
+    bad.write_bytes(b"no pack at all")
+    tree = new_mount(bad)
+    mount_command_fails(tree.mount("-f"), 1, str(bad))
+    assert not tree.path.exists()
+
+
+def test_daemon_keeps_nothing_of_its_caller(tree: Mount) -> None:
+    assert tree.process is not None
+    proc = Path(f"/proc/{tree.process.pid}")
+    assert os.readlink(proc / "cwd") == "/"
+    for fd in range(3):
+        assert os.readlink(proc / "fd" / str(fd)) == "/dev/null"
+    assert os.getsid(tree.process.pid) not in (os.getsid(0), 0)
+
+
+def test_descriptors_of_the_caller_are_closed(new_mount: MakeMount, pack_tree: PackTree) -> None:
+    tree = new_mount(pack_tree(TREE))
+    reading, writing = os.pipe()
+    try:
+        tree.mount(pass_fds=[writing])
+    finally:
+        os.close(writing)
+    with open(reading, "rb") as pipe:
+        assert pipe.read() == b""  # the end: the daemon does not hold it
+    assert tree.is_served
+
+
+@pytest.mark.parametrize("as_stdin", [False, True])
+def test_mount_lasts_while_the_owners_pipe_is_open(
+    new_mount: MakeMount, pack_tree: PackTree, as_stdin: bool
+) -> None:
+    tree = new_mount(pack_tree(TREE))
+    theirs, ours = os.pipe()
+    try:
+        if as_stdin:
+            done = tree.mount("--while-open", "0", stdin=theirs)
+        else:
+            done = tree.mount("--while-open", str(theirs), pass_fds=[theirs])
+        os.close(theirs)
+        assert done.status == 0
+        os.write(ours, b"bytes mean nothing")
+        assert tree.ask(probes.read, "a") == TREE["a"]
+        assert tree.is_served
+    finally:
+        os.close(ours)
+    check_nothing_left(tree)
+
+
+def test_default_log_stands_beside_the_state_and_goes_with_it(
+    new_mount: MakeMount, pack_tree: PackTree
+) -> None:
+    tree = new_mount(pack_tree(TREE))
+    assert ffrfs("mount", tree.pack, tree.path).status == 0
+    tree.find_daemon()
+    found = state.find(str(tree.path))
+    assert found is not None
+    directory, known = found
+    assert known.log_file is not None
+    assert f"mounted at {tree.path}" in Path(known.log_file).read_text()
+    assert known.pack == str(tree.pack)
+    assert ffrfs("umount", tree.path).status == 0
+    assert not os.path.exists(known.log_file)
+    assert state.load(directory, str(tree.path)) is None
+
+
+def test_log_file_that_cannot_be_written_is_named(
+    new_mount: MakeMount, pack_tree: PackTree, tmp_path: Path
+) -> None:
+    tree = new_mount(pack_tree(TREE))
+    log_file = tmp_path / "absent" / "log"
+    done = tree.mount("--log-file", str(log_file))
+    mount_command_fails(done, 1, str(log_file))
+    assert not tree.is_mounted
+
+
+@pytest.mark.parametrize(
+    ("serving", "words"),
+    [
+        ("ends", "ended before it was ready"),
+        ("fails", "the engine failed: RuntimeError: out of order"),
+        ("hangs", "does not answer"),
+    ],
+)
+def test_engine_that_does_not_serve_is_a_failed_mount(
+    fuse: None, pack_tree: PackTree, places: Path, serving: str, words: str
+) -> None:
+    place = places / "mount"
+    with child(probes.serve_badly, str(pack_tree(TREE)), str(place), serving) as daemon:
+        kind, text = daemon.next()
+    assert kind == "MountError"
+    assert words in text
+    assert str(place) in text
+    assert not place.exists()
+
+
+def test_many_cycles_leave_nothing(new_mount: MakeMount, pack_tree: PackTree) -> None:
+    before = set(os.listdir("/proc/self/fd"))
+    tree = new_mount(pack_tree(TREE))
+    for _ in range(10):
+        assert tree.mount().status == 0
+        assert tree.ask(probes.read, "d/b") == b"beta"
+        assert ffrfs("umount", tree.path).status == 0
+        check_nothing_left(tree)
+    assert len(set(os.listdir("/proc/self/fd")) - before) <= 1

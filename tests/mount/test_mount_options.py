@@ -1,0 +1,108 @@
+"""-o: what is understood, what is passed over, what is refused by name."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from command import mount_command_fails
+from conftest import MakeMount, PackTree
+
+from ffrfs.errors import OptionError
+from ffrfs.mount.options import MountOptions, escape, parse_options
+
+
+def test_defaults() -> None:
+    options = parse_options([])
+    assert options == MountOptions()
+    assert (options.uid, options.gid, options.umask) == (os.getuid(), os.getgid(), 0)
+    assert not (options.allow_other or options.suid or options.dev or options.xattr)
+
+
+def test_what_mount_passes_on_is_accepted() -> None:
+    word = "ro,rw,nofail,_netdev,user,noexec,nosuid,nodev,noatime,x-systemd.automount,x-a=b,user=me"
+    assert parse_options([word]) == MountOptions(exec=False)
+
+
+def test_values() -> None:
+    options = parse_options(["uid=0,gid=4294967294,umask=0027", r"fsname=a\,b\\c d,xattr"])
+    assert (options.uid, options.gid, options.umask) == (0, 2**32 - 2, 0o27)
+    assert options.fsname == r"a,b\c d"
+    assert options.xattr
+
+
+def test_later_options_win() -> None:
+    assert parse_options(["noexec,suid,uid=1", "exec,nosuid,uid=2"]) == MountOptions(uid=2)
+
+
+def test_empty_words_mean_nothing() -> None:
+    assert parse_options(["", ",", "ro,,rw,"]) == MountOptions()
+
+
+@pytest.mark.parametrize("value", ["plain", "a,b", "a\\b", "\\,\\", "a b=c", "ü,\\,,"])
+def test_escape_is_undone_by_parsing(value: str) -> None:
+    assert parse_options([f"ro,fsname={escape(value)},xattr"]).fsname == value
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("bogus", "bogus"),
+        ("ro,max_read=4096", "max_read=4096"),
+        ("ro=1", "ro=1"),
+        ("xattr=yes", "xattr=yes"),
+        ("RO", "RO"),
+        ("uid=", "uid="),
+        ("uid=me", "uid=me"),
+        ("uid=-1", "uid=-1"),
+        ("uid=4294967295", "uid=4294967295"),
+        ("gid= 1", "gid= 1"),
+        ("gid=١", "gid=١"),  # a digit, but none of ours
+        ("umask=8", "umask=8"),
+        ("umask=1000", "umask=1000"),
+        ("fsname=", "fsname="),
+        ("ro,\\", "backslash"),
+        ("allow_other,allow_root", "allow_root"),
+        ("x", "x"),
+    ],
+)
+def test_what_is_not_understood_is_named(text: str, named: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        parse_options([text])
+    assert named in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_unknown_option_of_the_command(new_mount: MakeMount, pack_tree: PackTree) -> None:
+    mount = new_mount(pack_tree({"a": b""}))
+    mount_command_fails(mount.mount("-o", "ro", "-o", "nofail,bogus=7"), 1, "bogus=7")
+    assert not mount.is_mounted
+    assert not mount.path.exists()
+
+
+def test_all_accepted_options_together_mount(mount: MakeMount, pack_tree: PackTree) -> None:
+    words = "rw,nofail,_netdev,noexec,nosuid,nodev,noatime,x-systemd.requires=a,default_permissions"
+    mount(pack_tree({"a": b""}), "-o", words)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--cache-mb", "0"], ["--cache-mb", "-5"], ["--while-open", "99"], ["--while-open", "0"]],
+)
+def test_bad_values_of_the_command(
+    new_mount: MakeMount, pack_tree: PackTree, arguments: list[str]
+) -> None:
+    mount = new_mount(pack_tree({"a": b""}))
+    mount_command_fails(mount.mount(*arguments), 1, arguments[0])
+    assert not mount.is_mounted
+
+
+@pytest.mark.parametrize("arguments", [[], ["--bogus"], ["--cache-mb", "much"], ["more"]])
+def test_wrong_usage_is_status_1_as_mount_has_it(
+    new_mount: MakeMount, pack_tree: PackTree, arguments: list[str]
+) -> None:
+    mount = new_mount(pack_tree({"a": b""}))
+    done = mount.mount(*arguments, "one too many") if not arguments else mount.mount(*arguments)
+    assert done.status == 1
+    assert "Traceback" not in done.err
+    assert not mount.is_mounted

@@ -1,0 +1,205 @@
+"""Mount points: one name for each, made and removed, refused when they will not do."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import probes
+import pytest
+from command import ffrfs, mount_command_fails, start_ffrfs
+from conftest import MakeMount, PackTree
+
+from ffrfs.mount import mount_table, state
+from ffrfs.mount.mountpoint import canonical
+
+TREE = {"a": b"alpha"}
+
+
+def test_canonical_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = tmp_path.resolve() / "base"
+    (base / "real" / "inner").mkdir(parents=True)
+    (base / "link").symlink_to("real")
+    (base / "chain").symlink_to(base / "link" / "inner")
+    (base / "dangling").symlink_to("absent")
+    (base / "round").symlink_to("round")
+    monkeypatch.chdir(base / "real")
+    for path, expected in {
+        "inner": "real/inner",
+        "./inner/": "real/inner",
+        ".": "real",
+        "..": "",
+        "inner/..": "real",
+        f"{base}/link": "real",
+        f"{base}/link/": "real",
+        f"{base}/link/inner": "real/inner",
+        f"{base}/chain": "real/inner",
+        f"{base}/link/../real": "real",
+        f"{base}/absent": "absent",
+        f"{base}/dangling": "absent",
+        f"{base}//real//absent": "real/absent",
+    }.items():
+        assert canonical(path) == str(base / expected).rstrip("/"), path
+    assert canonical("/") == "/"
+    with pytest.raises(OSError, match="symbolic links"):
+        canonical(f"{base}/round")
+
+
+def test_mount_table_undoes_the_kernels_escapes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = tmp_path / "mountinfo"
+    table.write_bytes(
+        b"22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n"
+        rb"40 22 0:50 / /mnt/a\040b\134c\011d ro - fuse.ffrfs /data/x\0401.ffr ro,user_id=0"
+        b"\n"
+        b"41 22 0:51 / /mnt/x rw master:1 propagate_from:2 - tmpfs \xff\xfe rw\n"
+        b"42 41 0:52 / /mnt/x rw - fuse  rw\n"
+    )
+    monkeypatch.setattr(mount_table, "MOUNTINFO", str(table))
+    entry = mount_table.mount_at("/mnt/a b\\c\td")
+    assert entry is not None
+    assert (entry.fstype, entry.source, entry.device) == ("fuse.ffrfs", "/data/x 1.ffr", "0:50")
+    assert entry.is_ours
+    topmost = mount_table.mount_at("/mnt/x")
+    assert topmost is not None
+    assert (topmost.fstype, topmost.source, topmost.is_ours) == ("fuse", "", False)
+    assert mount_table.mount_at("/mnt/y") is None
+    assert os.fsencode(mount_table.read_mount_table()[2].source) == b"\xff\xfe"
+
+
+def test_missing_mount_point_is_made_and_removed(mount: MakeMount, pack_tree: PackTree) -> None:
+    tree = mount(pack_tree(TREE))
+    assert ffrfs("umount", tree.path).status == 0
+    assert not tree.is_served
+    assert not tree.path.exists()
+
+
+def test_existing_mount_point_stays(mount: MakeMount, pack_tree: PackTree, places: Path) -> None:
+    place = places / "there"
+    place.mkdir()
+    tree = mount(pack_tree(TREE), mountpoint=place)
+    assert ffrfs("umount", place).status == 0
+    assert list(place.iterdir()) == []
+    assert not tree.is_served
+
+
+def test_mount_point_that_is_not_empty_is_refused(
+    new_mount: MakeMount, pack_tree: PackTree, places: Path
+) -> None:
+    tree = new_mount(pack_tree(TREE), places / "full")
+    tree.path.mkdir()
+    (tree.path / "file").write_text("kept")
+    mount_command_fails(tree.mount(), 1, str(tree.path), "not empty", "nonempty")
+    assert not tree.is_mounted
+    assert tree.mount("-o", "nonempty").status == 0
+    assert tree.ask(probes.listdir, "") == ["a"]
+    assert ffrfs("umount", tree.path).status == 0
+    assert (tree.path / "file").read_text() == "kept"
+
+
+def test_mount_points_that_cannot_be(
+    new_mount: MakeMount, pack_tree: PackTree, places: Path
+) -> None:
+    pack = pack_tree(TREE)
+    (places / "file").write_text("no folder")
+    for path in ("file", "absent/deeper", "file/deeper"):
+        mount_command_fails(new_mount(pack, places / path).mount(), 1, str(places / path))
+    assert (places / "file").read_text() == "no folder"
+    assert sorted(path.name for path in places.iterdir()) == ["file"]
+
+
+@pytest.mark.parametrize("name", ["a b", "tab\there", "back\\slash", "comma,", "ümlaut", "-o"])
+def test_odd_names(mount: MakeMount, pack_tree: PackTree, places: Path, name: str) -> None:
+    tree = mount(pack_tree(TREE), mountpoint=places / name)
+    assert tree.ask(probes.read, "a") == b"alpha"
+    assert ffrfs("umount", tree.path).status == 0
+    assert not tree.path.exists()
+
+
+def test_relative_names_of_pack_and_mount_point(
+    new_mount: MakeMount,
+    pack_tree: PackTree,
+    places: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(places)
+    tree = new_mount(Path(os.path.relpath(pack_tree(TREE))), Path("here"))
+    assert tree.path == places / "here"
+    assert tree.mount().status == 0
+    assert tree.ask(probes.read, "a") == b"alpha"
+    assert ffrfs("umount", "./here/").status == 0
+    assert not tree.path.exists()
+
+
+def test_mount_point_behind_a_link(mount: MakeMount, pack_tree: PackTree, places: Path) -> None:
+    (places / "real").mkdir()
+    (places / "link").symlink_to("real")
+    tree = mount(pack_tree(TREE), mountpoint=places / "link" / "m")
+    assert tree.path == places / "real" / "m"
+    assert ffrfs("umount", places / "link" / "m").status == 0
+    assert not tree.path.exists()
+
+
+def test_second_mount_at_the_same_place_is_refused(
+    mount: MakeMount, new_mount: MakeMount, pack_tree: PackTree
+) -> None:
+    pack = pack_tree(TREE)
+    first = mount(pack)
+    for options in ([], ["-o", "nonempty"]):
+        second = new_mount(pack, first.path)
+        mount_command_fails(second.mount(*options), 32, str(first.path), "ffrfs umount")
+    assert first.ask(probes.read, "a") == b"alpha"
+    assert first.is_served
+
+
+def test_of_many_mounts_at_once_at_one_place_one_wins(
+    new_mount: MakeMount, pack_tree: PackTree
+) -> None:
+    tree = new_mount(pack_tree(TREE))
+    commands = [start_ffrfs("mount", tree.pack, tree.path) for _ in range(5)]
+    try:
+        statuses = []
+        for command in commands:
+            command.communicate(timeout=60)
+            statuses.append(command.returncode)
+    finally:
+        tree.find_daemon()
+    assert sorted(statuses) == [0, 32, 32, 32, 32]
+    assert tree.ask(probes.read, "a") == b"alpha"
+
+
+def test_umount_of_what_is_not_ours(fuse: None, places: Path) -> None:
+    for path in (places, places / "absent", Path("/proc")):
+        done = ffrfs("umount", path)
+        mount_command_fails(done, 1, str(path))
+    assert os.path.exists("/proc/self")
+
+
+def test_umount_leaves_a_mount_that_covers_ours(
+    root_user: None, mount: MakeMount, pack_tree: PackTree
+) -> None:
+    tree = mount(pack_tree(TREE))
+    subprocess.run(["mount", "-t", "tmpfs", "none", str(tree.path)], check=True, timeout=20)
+    try:
+        mount_command_fails(ffrfs("umount", tree.path), 1, str(tree.path), "tmpfs")
+    finally:
+        subprocess.run(["umount", "-i", str(tree.path)], check=True, timeout=20)
+    assert tree.ask(probes.read, "a") == b"alpha"
+
+
+def test_runtime_directory_of_somebody_else_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_to_all = tmp_path / "open"
+    open_to_all.mkdir()
+    open_to_all.chmod(0o777)
+    target = tmp_path / "target"
+    target.mkdir(mode=0o700)
+    link = tmp_path / "link"
+    link.symlink_to(target)
+    for path in (open_to_all, link):
+        monkeypatch.setattr(state, "_candidates", lambda path=path: [str(path)])
+        with pytest.raises(OSError, match=str(path)):
+            state.runtime_directory()

@@ -1,0 +1,155 @@
+"""The bytes that a mount gives: any range, any way of reading, many readers."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import random
+import re
+from pathlib import Path
+
+import probes
+import pytest
+from child import child
+from conftest import MakeMount, PackTree
+from ffrecord_file import flip_byte, record_extents, write_records
+
+SIZES = [0, 1, 4095, 4096, 4097, 131071, 131072, 131073, (4 << 20) + 1]
+
+
+def content(size: int, seed: int = 0) -> bytes:
+    return random.Random(f"{size} {seed}").randbytes(size)
+
+
+def test_every_size_reads_whole_and_mapped(mount: MakeMount, pack_tree: PackTree) -> None:
+    tree = mount(pack_tree({f"{size}.bin": content(size) for size in SIZES}))
+    for size in SIZES:
+        assert tree.ask(probes.read, f"{size}.bin") == content(size), size
+        if size:
+            assert tree.ask(probes.read_mapped, f"{size}.bin") == content(size), size
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_ranges_are_cut_at_the_end_only(mount: MakeMount, pack_tree: PackTree, size: int) -> None:
+    data = content(size)
+    edges = [0, 1, 511, 4095, 4096, 4097, 65537, 131071, 131072, size - 1, size, size + 1, 1 << 40]
+    ranges = [
+        (offset, count)
+        for offset in sorted({edge for edge in edges if edge >= 0})
+        for count in (1, 4096, 131073, size + 1)
+    ]
+    random.Random(size).shuffle(ranges)
+    got = mount(pack_tree({"f": data})).ask(probes.read_ranges, "f", ranges)
+    for (offset, count), part in zip(ranges, got, strict=True):
+        assert part == data[offset : offset + count], (offset, count)
+
+
+def test_direct_io_reads_the_same(mount: MakeMount, pack_tree: PackTree) -> None:
+    data = content((4 << 20) + 1)
+    assert mount(pack_tree({"f": data})).ask(probes.read_direct, "f") == data
+
+
+def test_file_larger_than_the_cache_reads_in_bounded_memory(
+    mount: MakeMount, tmp_path: Path
+) -> None:
+    size = 256 << 20
+    block = content(1 << 20)
+    tree = mount(
+        write_records(tmp_path / "large.ffr", [block * (size >> 20), b"small"]),
+        *("--cache-mb", "8"),
+    )
+    expected = hashlib.sha256()
+    for _ in range(size >> 20):
+        expected.update(block)
+    before = tree.peak_memory_mb()
+    assert tree.ask(probes.digest, "000000000") == expected.hexdigest()
+    assert tree.ask(probes.read, "000000001") == b"small"
+    offsets = [random.Random(i).randrange(size - 4096) for i in range(200)]
+    parts = tree.ask(probes.read_ranges, "000000000", [(offset, 4096) for offset in offsets])
+    for offset, part in zip(offsets, parts, strict=True):
+        start = offset % (1 << 20)
+        assert part == (block * 2)[start : start + 4096]
+    assert tree.peak_memory_mb() - before < 64
+
+
+def test_parallel_readers_get_their_own_bytes(mount: MakeMount, pack_tree: PackTree) -> None:
+    files = {f"{i:03d}": content(random.Random(i).randrange(200_000), i) for i in range(200)}
+    files["large"] = content(3 << 20)
+    tree = mount(pack_tree({"d": dict(files)}), "--cache-mb", "4")
+    expected = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
+    readers = [child(probes.digests_shuffled, tree / "d", seed) for seed in range(4)]
+    with readers[0] as a, readers[1] as b, readers[2] as c, readers[3] as d:
+        for reader in (a, b, c, d):
+            reader.ask_next()
+        for reader in (a, b, c, d):
+            assert reader.answer() == expected
+
+
+@pytest.mark.parametrize("size", [1, 5000, 3 << 20])
+def test_corrupt_record_is_eio_and_the_others_are_fine(
+    mount: MakeMount, pack_tree: PackTree, size: int
+) -> None:
+    good = {f"good{i}": content(5000, i) for i in range(3)}
+    pack = pack_tree({"d": {"bad file": content(size), **good}})
+    offset, _ = record_extents(pack)[0]
+    flip_byte(pack, offset + size - 1)
+    tree = mount(pack)
+    tree.expect_log("cannot read d/bad file")
+    for _ in range(3):
+        assert tree.ask(probes.errno_of, "d/bad file", "read") == errno.EIO
+        # A byte far from the bad one is no better: its checksum covers both.
+        assert tree.ask(probes.errno_of, "d/bad file", "read a byte") == errno.EIO
+        for name, data in good.items():
+            assert tree.ask(probes.read, f"d/{name}") == data
+    (line,) = re.findall(r"cannot read .*", tree.log())  # one line, however often it fails
+    assert str(pack) in line
+    assert "record 0" in line
+    assert str(offset) in line
+
+
+def test_wrong_checksum_in_the_header_is_eio_for_that_record(
+    mount: MakeMount, tmp_path: Path
+) -> None:
+    def spoil(header) -> None:
+        header.checksums[1] ^= 1
+
+    records = [content(5000, i) for i in range(4)]
+    tree = mount(write_records(tmp_path / "plain.ffr", records, spoil))
+    tree.expect_log("cannot read 000000001: .*record 1")
+    assert tree.ask(probes.errno_of, "000000001", "read") == errno.EIO
+    for record in (0, 2, 3):
+        assert tree.ask(probes.read, f"{record:09d}") == records[record]
+
+
+def test_plain_file_cut_inside_its_last_record_loses_only_that(
+    mount: MakeMount, tmp_path: Path
+) -> None:
+    records = [content(5000, i) for i in range(3)]
+    pack = write_records(tmp_path / "cut.ffr", records)
+    pack.write_bytes(pack.read_bytes()[:-1])
+    tree = mount(pack)
+    tree.expect_log("cannot read 000000002: .*record 2")
+    assert tree.ask(probes.errno_of, "000000002", "read") == errno.EIO
+    assert [tree.ask(probes.read, name) for name in ("000000000", "000000001")] == records[:2]
+
+
+def test_pack_that_shrinks_while_mounted_is_eio_not_wrong_bytes(
+    mount: MakeMount, pack_tree: PackTree
+) -> None:
+    pack = pack_tree({"first": content(5000), "second": content(500_000)})
+    tree = mount(pack)
+    assert tree.ask(probes.read, "first") == content(5000)
+    with pack.open("r+b") as file:
+        file.truncate(record_extents(pack)[1][0] + 1000)
+    tree.expect_log("cannot read second")
+    assert tree.ask(probes.errno_of, "second", "read") == errno.EIO
+    assert tree.ask(probes.read, "first") == content(5000)
+
+
+def test_pack_that_is_replaced_stays_what_it_was(mount: MakeMount, pack_tree: PackTree) -> None:
+    pack = pack_tree({"first": content(5000), "second": content(5000, 1)})
+    tree = mount(pack)
+    pack.unlink()
+    pack.write_bytes(b"something else")
+    assert tree.ask(probes.read, "first") == content(5000)
+    assert tree.ask(probes.read, "second") == content(5000, 1)

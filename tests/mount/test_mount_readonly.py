@@ -1,0 +1,60 @@
+"""Nothing in a mounted tree can be changed."""
+
+from __future__ import annotations
+
+import errno
+import subprocess
+
+import probes
+import pytest
+from command import Mount
+from conftest import MakeMount, PackTree
+
+# act: the path it is tried on
+ACTS = {
+    "open for writing": "file",
+    "open for reading and writing": "file",
+    "open and truncate": "file",
+    "append": "file",
+    "create": "new",
+    "mkdir": "new",
+    "rmdir": "empty",
+    "unlink": "file",
+    "rename": "file",
+    "link": "file",
+    "symlink": "new",
+    "mknod": "new",
+    "chmod": "file",
+    "chown": "file",
+    "utime": "file",
+    "truncate": "file",
+    "setxattr": "file",
+    "removexattr": "file",
+}
+
+
+def check_all_refused(tree: Mount, without: frozenset[str] = frozenset()) -> None:
+    for act, path in ACTS.items():
+        if act in without:
+            continue
+        further = [tree / "other"] if act in ("rename", "link") else []
+        assert tree.ask(probes.errno_of, path, act, *further) == errno.EROFS, act
+    assert sorted(tree.ask(probes.listdir, "")) == ["empty", "file"]
+    assert tree.ask(probes.read, "file") == b"content"
+
+
+@pytest.fixture
+def tree(mount: MakeMount, pack_tree: PackTree) -> Mount:
+    made: Mount = mount(pack_tree({"file": b"content", "empty": {}}), "-o", "rw,xattr")
+    return made
+
+
+def test_every_change_is_refused(tree: Mount) -> None:
+    check_all_refused(tree)
+
+
+def test_every_change_is_refused_even_after_a_remount(root_user: None, tree: Mount) -> None:
+    # Now the kernel asks the daemon.
+    command = ["mount", "-i", "-o", "remount,rw", str(tree.path)]
+    subprocess.run(command, check=True, timeout=20)
+    check_all_refused(tree)

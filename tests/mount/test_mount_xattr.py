@@ -1,0 +1,35 @@
+"""Extended attributes: record number and checksum, on request only."""
+
+from __future__ import annotations
+
+import errno
+import zlib
+
+import probes
+from conftest import MakeMount, PackTree
+
+TREE = {"a": b"alpha", "d": {"b": b""}}
+
+
+def test_files_show_record_and_checksum(mount: MakeMount, pack_tree: PackTree) -> None:
+    tree = mount(pack_tree(TREE), "-o", "xattr")
+    for record, (path, data) in enumerate({"a": b"alpha", "d/b": b""}.items()):
+        names = tree.ask(probes.listxattr, path)
+        assert sorted(names) == ["user.ffrfs.crc32", "user.ffrfs.record"]
+        assert tree.ask(probes.getxattr, path, "user.ffrfs.record") == b"%d" % record
+        crc32 = tree.ask(probes.getxattr, path, "user.ffrfs.crc32")
+        assert crc32 == b"%08x" % zlib.crc32(data)
+
+
+def test_other_names_and_folders_have_none(mount: MakeMount, pack_tree: PackTree) -> None:
+    tree = mount(pack_tree(TREE), "-o", "xattr")
+    assert tree.ask(probes.errno_of, "a", "getxattr of another name") == errno.ENODATA
+    assert tree.ask(probes.errno_of, "d", "getxattr") == errno.ENODATA
+    assert tree.ask(probes.listxattr, "d") == []
+
+
+def test_without_the_option_there_are_none(mount: MakeMount, pack_tree: PackTree) -> None:
+    tree = mount(pack_tree(TREE))
+    for _ in range(2):  # the second time the kernel answers by itself
+        assert tree.ask(probes.errno_of, "a", "getxattr") == errno.EOPNOTSUPP
+        assert tree.ask(probes.errno_of, "a", "listxattr") == errno.EOPNOTSUPP

@@ -1,0 +1,287 @@
+// native/tree without any index: tables, computed trees, names.
+
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+
+#include "io/error.h"
+#include "pickles.h"
+#include "tree/name.h"
+#include "tree/record_tree.h"
+#include "tree/tree_builder.h"
+
+using namespace ffrfs;
+using namespace ffrfs::test;
+
+namespace {
+
+struct Model {
+  bool is_directory = false;
+  uint64_t record = 0;
+  std::map<std::string, size_t> entries;  // name → number of its model
+  size_t parent = 0;
+  std::string path;
+};
+
+using Random = std::mt19937_64;
+
+size_t below(Random& random, size_t limit) { return random() % limit; }
+
+std::string random_name(Random& random) {
+  static const std::string kLetters("ab\x01\x7f\x80\xff.", 7);
+  std::string name;
+  const size_t size = below(random, 20) == 0 ? 255 : 1 + below(random, 4);
+  while (name.size() < size) name += kLetters[below(random, kLetters.size())];
+  return name == "." || name == ".." ? "dots" : name;
+}
+
+// models[0] is the root.
+std::vector<Model> random_models(Random& random, size_t count, uint64_t record_limit) {
+  std::vector<Model> models(1);
+  models[0].is_directory = true;
+  std::vector<size_t> directories{0};
+  while (models.size() <= count) {
+    const size_t parent = directories[below(random, directories.size())];
+    const std::string name = random_name(random);
+    if (!models[parent].entries.emplace(name, models.size()).second) continue;
+    Model model;
+    model.is_directory = below(random, 3) == 0;
+    model.parent = parent;
+    if (model.is_directory) {
+      directories.push_back(models.size());
+    } else {
+      model.record = below(random, record_limit);  // some records have several names
+    }
+    model.path = models[parent].path.empty() ? name : models[parent].path + "/" + name;
+    models.push_back(model);
+  }
+  return models;
+}
+
+std::unique_ptr<FolderTree> build(const std::vector<Model>& models, Random& random,
+                                  uint64_t record_limit) {
+  TreeBuilder builder("packed.ffr", record_limit);
+  std::map<size_t, TreeBuilder::DirectoryId> ids;
+  for (size_t i = 0; i < models.size(); ++i) {
+    if (models[i].is_directory) ids[i] = builder.add_directory();
+  }
+  std::vector<std::tuple<size_t, std::string, size_t>> entries;  // parent, name, model
+  for (size_t i = 0; i < models.size(); ++i) {
+    for (const auto& [name, entry] : models[i].entries) entries.emplace_back(i, name, entry);
+  }
+  std::shuffle(entries.begin(), entries.end(), random);
+  for (const auto& [parent, name, entry] : entries) {
+    const auto ref = builder.add_name(name);
+    if (models[entry].is_directory) {
+      builder.place_directory(ids[parent], ref, ids[entry]);
+    } else {
+      builder.place_file(ids[parent], ref, static_cast<int64_t>(models[entry].record));
+    }
+  }
+  return builder.finish();
+}
+
+void check_lookups(const Tree& tree, Ino ino, const Model& model,
+                   const std::map<size_t, Ino>& inos) {
+  std::set<std::string> tried = {"", ".", "..", "a/b", std::string(256, 'a')};
+  for (const auto& [name, entry] : model.entries) {
+    REQUIRE(tree.lookup(ino, name) == inos.at(entry));
+    tried.insert({name + "a", name + '\0', name.substr(1), name.substr(0, name.size() - 1)});
+  }
+  for (const std::string& name : tried) {
+    const auto entry = model.entries.find(name);
+    REQUIRE(tree.lookup(ino, name) == (entry == model.entries.end() ? 0 : inos.at(entry->second)));
+  }
+}
+
+void check_listing(const Tree& tree, Ino ino, const Model& model,
+                   const std::map<size_t, Ino>& inos) {
+  for (const uint64_t limit : {uint64_t{1}, uint64_t{3}, UINT64_MAX}) {
+    std::vector<Dentry> all;
+    while (true) {
+      const auto slice = tree.list(ino, all.size(), limit);
+      REQUIRE(slice.size() == std::min<uint64_t>(limit, model.entries.size() - all.size()));
+      if (slice.empty()) break;
+      all.insert(all.end(), slice.begin(), slice.end());
+    }
+    size_t i = 0;
+    for (const auto& [name, entry] : model.entries) {  // std::map: the order of the bytes
+      REQUIRE(all[i].name == name);
+      REQUIRE(all[i].ino == inos.at(entry));
+      ++i;
+    }
+  }
+  CHECK(tree.list(ino, 0, 0).empty());
+  CHECK(tree.list(ino, UINT64_MAX, 1).empty());
+}
+
+void check_against(const Tree& tree, const std::vector<Model>& models) {
+  std::map<size_t, Ino> inos{{0, kRootIno}};
+  size_t file_count = 0;
+  for (size_t i = 0; i < models.size(); ++i) {  // parents come before their entries
+    for (const auto& [name, entry] : models[i].entries) {
+      inos[entry] = tree.lookup(inos[i], name);
+    }
+  }
+  std::map<uint64_t, Ino> first_of;
+  for (size_t i = 0; i < models.size(); ++i) {
+    const Model& model = models[i];
+    const Ino ino = inos[i];
+    const auto inode = tree.inode(ino);
+    REQUIRE(inode);
+    REQUIRE(inode->is_directory == model.is_directory);
+    REQUIRE(inode->parent == inos[model.parent]);
+    REQUIRE(tree.path(ino) == model.path);
+    REQUIRE(tree.name(ino) == model.path.substr(model.path.rfind('/') + 1));
+    if (model.is_directory) {
+      REQUIRE(inode->entry_count == model.entries.size());
+      REQUIRE(inode->subdirectory_count ==
+              static_cast<uint64_t>(std::count_if(
+                  model.entries.begin(), model.entries.end(),
+                  [&](const auto& entry) { return models[entry.second].is_directory; })));
+      check_lookups(tree, ino, model, inos);
+      check_listing(tree, ino, model, inos);
+    } else {
+      ++file_count;
+      REQUIRE(inode->record == model.record);
+      REQUIRE(tree.lookup(ino, "a") == 0);
+      REQUIRE(tree.list(ino, 0, 9).empty());
+      const auto known = first_of.emplace(model.record, ino).first;
+      known->second = std::min(known->second, ino);
+    }
+  }
+  for (const auto& [record, ino] : first_of) REQUIRE(tree.file_of(record) == ino);
+  CHECK(tree.file_count() == file_count);
+  CHECK(tree.directory_count() == models.size() - file_count);
+}
+
+void check_no_inode(const Tree& tree, Ino ino) {
+  CHECK_FALSE(tree.inode(ino));
+  CHECK(tree.lookup(ino, "a") == 0);
+  CHECK(tree.list(ino, 0, 1).empty());
+  CHECK(tree.name(ino).empty());
+  CHECK(tree.path(ino).empty());
+}
+
+}  // namespace
+
+TEST_CASE("a folder tree is what was put into it") {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    const size_t count = seed < 40 ? below(random, 30) : below(random, 1500);
+    const uint64_t record_limit = 1 + below(random, 2 * count + 1);
+    const auto models = random_models(random, count, record_limit);
+    const auto tree = build(models, random, record_limit);
+    check_against(*tree, models);
+    check_no_inode(*tree, 0);
+    check_no_inode(*tree, models.size() + 1);
+    check_no_inode(*tree, UINT64_MAX);
+    CHECK(tree->file_of(record_limit) == 0);
+    CHECK(tree->file_of(UINT64_MAX) == 0);
+  }
+}
+
+TEST_CASE("inode numbers are dense, and a directory's entries stand together") {
+  Random random(7);
+  const auto tree = build(random_models(random, 300, 100), random, 100);
+  Ino next = kRootIno + 1;
+  for (Ino ino = kRootIno; ino <= 301; ++ino) {
+    for (const Dentry& entry : tree->list(ino, 0, UINT64_MAX)) CHECK(entry.ino == next++);
+  }
+  CHECK(next == 302);
+}
+
+TEST_CASE("the tables are small") {
+  TreeBuilder builder("packed.ffr", 1'000'000);
+  const auto root = builder.add_directory();
+  for (int i = 0; i < 100'000; ++i) {
+    builder.place_file(root, builder.add_name("image_" + std::to_string(1'000'000 + i)), i);
+  }
+  CHECK(builder.finish()->memory_bytes() < 100'000 * (13 + 1 + 16) + 1000);
+}
+
+TEST_CASE("a plain file's tree is computed") {
+  for (const uint64_t count : {0, 1, 10, 1000}) {
+    CAPTURE(count);
+    std::vector<Model> models(count + 1);
+    models[0].is_directory = true;
+    for (size_t i = 1; i <= count; ++i) {
+      const std::string digits = std::to_string(i - 1);
+      models[i].record = i - 1;
+      models[i].path = std::string(9 - digits.size(), '0') + digits;
+      models[0].entries[models[i].path] = i;
+    }
+    const RecordTree tree(count);
+    check_against(tree, models);
+    check_no_inode(tree, 0);
+    check_no_inode(tree, count + 2);
+    check_no_inode(tree, UINT64_MAX);
+    CHECK(tree.file_of(count) == 0);
+    CHECK(tree.file_of(UINT64_MAX) == 0);
+  }
+}
+
+TEST_CASE("a record's name has no second spelling") {
+  const RecordTree tree(1000);
+  CHECK(tree.lookup(kRootIno, "000000007") == 9);
+  CHECK(tree.file_of(7) == 9);
+  for (const char* other : {"7", "00000007", "0000000007", "+00000007", "-00000007", " 00000007",
+                            "00000007 ", "0x0000007", "000001000", ""}) {
+    CAPTURE(other);
+    CHECK(tree.lookup(kRootIno, other) == 0);
+  }
+}
+
+TEST_CASE("names grow where the last number needs more than nine digits") {
+  CHECK(RecordTree(1'000'000'000).name(2) == "000000000");
+  const RecordTree tree(1'000'000'001);
+  CHECK(tree.name(2) == "0000000000");
+  CHECK(tree.lookup(kRootIno, "1000000000") == 1'000'000'002);
+  CHECK(tree.lookup(kRootIno, "000000000") == 0);
+  CHECK(tree.list(kRootIno, 999'999'999, 5).size() == 2);
+  const RecordTree vast(UINT64_MAX - 2);
+  CHECK(vast.name(UINT64_MAX - 1) == "18446744073709551612");
+  CHECK(vast.lookup(kRootIno, "18446744073709551612") == UINT64_MAX - 1);
+  CHECK(vast.lookup(kRootIno, "18446744073709551613") == 0);
+  CHECK(vast.lookup(kRootIno, "99999999999999999999") == 0);
+}
+
+TEST_CASE("printable keeps to one line, and shortens") {
+  CHECK(printable("a b~") == "a b~");
+  CHECK(printable(std::string_view("\n\x1b[2J\\\x7f\xc3\0", 9)) ==
+        "\\x0a\\x1b[2J\\x5c\\x7f\\xc3\\x00");
+  const std::string shown = printable(std::string(1000, 'a') + "end");
+  CHECK(shown.size() < 130);
+  CHECK(shown.ends_with("aend"));
+}
+
+TEST_CASE("names from UTF-8 with surrogates") {
+  NameDecoder decoder;
+  const auto decoded = [&](std::string_view pickled) {
+    const char* fault = decoder.utf8(pickled);
+    return fault == nullptr ? std::string(decoder.name()) : "fault: " + std::string(fault);
+  };
+  // The edges of each length, and each lone surrogate that stands for a byte.
+  for (const char* text :
+       {"\x7f", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf", "\xee\x80\x80",
+        "\xef\xbf\xbf", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf", "ascii and \xc3\xbc"}) {
+    CHECK(decoded(text) == text);
+  }
+  CHECK(decoded("\xed\xb2\x80x\xed\xb3\xbf") == "\x80x\xff");
+  // Overlong, cut short, stray, too large; surrogates that stand for none.
+  for (const char* text :
+       {"\x80", "\xc0\x80", "\xc1\xbf", "\xe0\x9f\xbf", "\xf0\x8f\xbf\xbf", "\xc3", "a\xe5\x90",
+        "\xc3z", "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80", "\xff", "\xed\xa0\x80", "\xed\xb0\x80",
+        "\xed\xb1\xbf", "\xed\xb4\x80", "\xed\xbf\xbf"}) {
+    CAPTURE(printable(text));
+    CHECK(decoded(text).starts_with("fault: "));
+  }
+  CHECK(decoded(std::string(255, 'a')).size() == 255);
+  CHECK(decoded(std::string(256, 'a')).starts_with("fault: "));
+  CHECK(decoded(std::string(254, 'a') + "\xc3\xbc").starts_with("fault: "));
+}
