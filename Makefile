@@ -45,7 +45,8 @@ test-native: build
 	@echo '== native core under the address and undefined-behaviour sanitizers'
 	@$(BIN)/cmake -S native -B $(SANITIZED) --log-level=WARNING \
 	    -G Ninja -DCMAKE_MAKE_PROGRAM=$(BIN)/ninja -DFFRFS_TESTS=ON \
-	    -DFFRFS_SANITIZE=address,undefined
+	    -DFFRFS_SANITIZE=address,undefined \
+	    -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG='-O1 -g1'
 	@$(BIN)/cmake --build $(SANITIZED)
 	@UBSAN_OPTIONS=print_stacktrace=1 \
 	    $(BIN)/ctest --test-dir $(SANITIZED) --output-on-failure --no-tests=error --timeout 300

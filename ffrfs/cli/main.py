@@ -18,6 +18,8 @@ from ffrfs.errors import FfrfsError, UnverifiedHeaderWarning
 
 COMMANDS = ("pack", "mount", "umount", "ls", "cat", "extract", "info", "verify")
 
+_WRONG_USAGE = 2  # argparse's
+_WRONG_USAGE_OF_MOUNT = 1  # mount(8)'s
 _INTERRUPTED = 130  # 128 + SIGINT
 _PIPE_CLOSED = 141  # 128 + SIGPIPE
 
@@ -31,18 +33,23 @@ def main(argv: Sequence[str] | None = None) -> int:
             args = _parser(argv).parse_args(argv)
             status: int = args.func(args)
             sys.stdout.flush()
+        except SystemExit as end:
+            if end.code == _WRONG_USAGE and argv[:1] == ["mount"]:
+                return _WRONG_USAGE_OF_MOUNT
+            raise
         except KeyboardInterrupt:
+            output.drop()
             output.error("interrupted")
             return _INTERRUPTED
         except BrokenPipeError:
-            output.abandon()
+            output.drop()
             return _PIPE_CLOSED
         except MemoryError:
             output.error("out of memory")
             return 1
         except (FfrfsError, OSError) as error:
+            output.flush()
             output.error(_text(error))
-            output.abandon()
             return 1
     return status
 

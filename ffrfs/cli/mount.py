@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import errno
 import os
 import stat
-import sys
 from typing import TYPE_CHECKING
 
-from ffrfs.errors import OptionError
+from ffrfs.cli import output
+from ffrfs.errors import FormatError, OptionError
 from ffrfs.mount.mountpoint import canonical
 from ffrfs.mount.options import parse_options
 from ffrfs.mount.report import Report, Status
@@ -84,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
 
         report = background.start(request)
     for line in report.lines:
-        print(f"ffrfs: {line}", file=sys.stderr)
+        output.error(line)
     return report.status
 
 
@@ -95,8 +94,7 @@ def _request(args: argparse.Namespace) -> MountRequest:
         _check_pipe(args.while_open)
     pack = os.path.realpath(args.pack)
     if os.path.isdir(pack):
-        text = "a folder; pack it first, with: ffrfs pack FOLDER FILE.ffr"
-        raise IsADirectoryError(errno.EISDIR, text, args.pack)
+        raise FormatError(f"{args.pack}: a folder; pack it first: ffrfs pack FOLDER FILE.ffr")
     return MountRequest(
         pack=pack,
         mountpoint=canonical(args.mountpoint),

@@ -39,14 +39,19 @@ def path(name: str | bytes | int) -> str:
     return str(name) if isinstance(name, int) else os.fsdecode(name)
 
 
-def abandon() -> None:
-    """Send what is left in stdout's buffer nowhere: it could only fail again at exit."""
+def flush() -> None:
+    """Write out what stdout still holds, or drop it if nobody takes it."""
     try:
         sys.stdout.flush()
-    except (OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
+    except OSError:
+        drop()
+
+
+def drop() -> None:
+    """Let what stdout still holds go nowhere: its reader has gone, or does not read."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def show_progress() -> bool:

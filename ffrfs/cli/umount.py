@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
+from ffrfs.cli import output
 from ffrfs.mount.unmount import unmount
 
 if TYPE_CHECKING:
@@ -25,9 +25,8 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if unmount(args.mountpoint):
-        print(
-            f"ffrfs: {args.mountpoint}: was busy: detached; "
-            "its daemon ends when the last open file is closed",
-            file=sys.stderr,
+        output.error(
+            f"{args.mountpoint}: was busy: detached; "
+            "its daemon ends when the last open file is closed"
         )
     return 0

@@ -41,11 +41,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _print(pack: str, report: VerifyReport, quiet: bool) -> None:
     for bad in report.bad:
-        output.error(f"{pack}: {repr(bad.path) + ': ' if bad.path else ''}{bad.reason}")
+        if bad.reason != report.index_error:  # else it is told below
+            output.error(f"{pack}: {repr(bad.path) + ': ' if bad.path else ''}{bad.reason}")
     if report.index_error is not None:
         output.error(
             f"{pack}: its index is no good, so its files have no names "
-            f"(the records were checked all the same): {report.index_error}"
+            f"(all records were checked): {report.index_error}"
         )
     if not quiet:
         outcome = f"{len(report.bad):,} of them damaged" if report.bad else "all records good"

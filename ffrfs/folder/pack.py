@@ -32,7 +32,7 @@ class PackSummary(NamedTuple):
     skipped: list[str]  # paths of what was left out for skip_special
 
 
-def pack_folder(
+def pack_folder(  # noqa: PLR0913 - the reference's three, and what ours adds
     folder: str | os.PathLike[str],
     out_file: str | os.PathLike[str],
     verbose: bool = False,
@@ -60,9 +60,9 @@ def pack_folder(
         os.fspath(folder),
         selection=Selection(include, exclude),
         skip_special=skip_special,
-        forbidden=FolderIdentity.of(os.stat(os.path.dirname(target) or ".")),
+        forbidden=FolderIdentity.of(os.stat(os.path.dirname(os.path.realpath(target)))),
     )
-    with ProgressBar(os.path.basename(target), shown=verbose) as bar:
+    with ProgressBar(target, shown=verbose) as bar:
         _write(source, target, jobs or _default_jobs(), [bar, *([progress] if progress else [])])
     return PackSummary(source.file_count, source.folder_count, source.byte_count, source.skipped)
 

@@ -6,6 +6,7 @@ question.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self, TypeAlias
@@ -15,10 +16,13 @@ Progress: TypeAlias = Callable[[int, int, int, int], object]
 
 
 class ProgressBar:
-    """A Progress that is shown on stderr until the end of its `with` block."""
+    """A Progress that is shown on stderr until the end of its `with` block.
 
-    def __init__(self, title: str, shown: bool = True) -> None:
-        self._title = title
+    `file`: what is read or written; the last part of its name is shown.
+    """
+
+    def __init__(self, file: str, shown: bool = True) -> None:
+        self._title = os.path.basename(os.path.normpath(file))
         self._shown = shown
 
     def __enter__(self) -> Self:

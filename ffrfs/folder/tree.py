@@ -130,6 +130,8 @@ class PackTree:
         while True:
             with self._naming(ino):
                 piece = self.volume.read_wait(ino, offset, _PIECE_SIZE)
+                if offset == 0 and len(piece) == 0:
+                    self.volume.read_files([ino])  # nothing to read, but a checksum to match
             if len(piece) == 0:
                 return
             yield piece

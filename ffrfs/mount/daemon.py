@@ -98,6 +98,7 @@ def _attach(request: MountRequest, directory: str, log_file: str | None) -> _Mou
             raise
         entry = mount_at(place)
     assert entry is not None, "the kernel has mounted it"
+    kernel_mount.allow_more_requests(entry.device)
     return _Mount(directory, known, entry.device, connection)
 
 

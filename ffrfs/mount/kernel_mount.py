@@ -10,6 +10,7 @@ Concurrency: blocking, no state; detach() may be called from any thread.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
@@ -25,6 +26,8 @@ from ffrfs.mount.options import MountOptions, escape
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
 MNT_DETACH, UMOUNT_NOFOLLOW = 2, 8
 FUSE_DEVICE = "/dev/fuse"
+CONNECTIONS = "/sys/fs/fuse/connections"
+BACKGROUND_REQUESTS_MAX = 64
 # mount(8) and cron run with a PATH that may lack /usr/local.
 _SEARCH_PATH = "/usr/bin:/bin:/usr/local/bin:/usr/sbin:/sbin"
 
@@ -39,6 +42,23 @@ def attach(mountpoint: str, source: str, options: MountOptions) -> int:
     if os.geteuid() == 0:
         return _attach_as_root(mountpoint, source, options)
     return _attach_by_helper(mountpoint, source, options)
+
+
+def allow_more_requests(device: str) -> None:
+    """Let the kernel keep more reads in flight than its default of 12, if it can be told.
+
+    Readahead and asynchronous reads count; at the limit further readers wait, even for
+    files that could be answered at once. `device` is the mount's, as in MountEntry.
+    """
+    folder = os.path.join(CONNECTIONS, device.partition(":")[2])
+    # Missing where fusectl is not mounted.
+    with contextlib.suppress(OSError):
+        for name, count in (
+            ("max_background", BACKGROUND_REQUESTS_MAX),
+            ("congestion_threshold", BACKGROUND_REQUESTS_MAX * 3 // 4),
+        ):
+            with open(os.path.join(folder, name), "w", encoding="ascii") as file:
+                file.write(str(count))
 
 
 def detach(mountpoint: str) -> bool:

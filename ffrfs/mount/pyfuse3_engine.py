@@ -37,7 +37,7 @@ from pyfuse3 import (
 )
 
 from ffrfs._native import Attributes, Slice, Volume
-from ffrfs.errors import ChecksumError
+from ffrfs.errors import ChecksumError, UnverifiedHeaderWarning
 from ffrfs.mount.failure_log import FailureLog
 from ffrfs.mount.report import describe
 from ffrfs.mount.request import MountRequest
@@ -74,10 +74,7 @@ class Pyfuse3Engine:
         self._session_options = {"allow_root"} if options.allow_root else set()
         self.notices: list[str] = []
         if not self._volume.metadata_verified:
-            self.notices.append(
-                f"{request.pack}: warning: the header carries no checksum (an old writer's); "
-                "records are still verified"
-            )
+            self.notices.append(str(UnverifiedHeaderWarning.of(request.pack)))
 
     async def serve(self, connection: int) -> None:
         # libfuse takes a ready connection as this "mount point", and closes it at the end.

@@ -8,6 +8,8 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
+#include <memory>
 #include <utility>
 
 #include "io/error.h"
@@ -27,6 +29,15 @@ std::string folder_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
+// Where a symbolic link leads: a rename would put the file in the link's own place.
+std::string resolve_link(const std::string& path) {
+  struct stat info {};
+  if (lstat(path.c_str(), &info) != 0 || !S_ISLNK(info.st_mode)) return path;
+  const std::unique_ptr<char, decltype(&std::free)> place(realpath(path.c_str(), nullptr),
+                                                          &std::free);
+  return place ? place.get() : path;
+}
+
 std::string staging_name(const std::string& name) {
   uint64_t random = 0;
   if (getrandom(&random, sizeof random, 0) != sizeof random) {
@@ -43,12 +54,13 @@ std::string proc_name(const FileDescriptor& fd) {
 
 }  // namespace
 
-StagedFile::StagedFile(std::string path)
-    : path_(std::move(path)), name_(path_.substr(path_.rfind('/') + 1)), owner_(getpid()) {
+StagedFile::StagedFile(std::string path) : path_(std::move(path)), owner_(getpid()) {
   if (path_.find('\0') != std::string::npos) throw StorageError(EINVAL, path_, "cannot create");
+  const std::string place = resolve_link(path_);
+  name_ = place.substr(place.rfind('/') + 1);
   if (name_.empty()) throw StorageError(path_.empty() ? ENOENT : EISDIR, path_, "cannot create");
   // By descriptor, so that a chdir() of the process does not move the target.
-  folder_ = FileDescriptor(::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  folder_ = FileDescriptor(::open(folder_of(place).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder_.valid()) throw StorageError(errno, path_, "cannot create");
   refuse_irregular_target();
   open_staging();

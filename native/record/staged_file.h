@@ -23,8 +23,9 @@ namespace ffrfs {
 
 class StagedFile {
  public:
-  // Throws StorageError: no such folder, no permission, or `path` is there and is no
-  // regular file (a folder, a device), which a rename would bury.
+  // If `path` is a symbolic link, the file that it leads to is meant. Throws StorageError:
+  // no such folder, no permission, or what is there is no regular file (a folder, a
+  // device), which a rename would bury.
   explicit StagedFile(std::string path);
   StagedFile(const StagedFile&) = delete;
   StagedFile& operator=(const StagedFile&) = delete;
@@ -52,8 +53,8 @@ class StagedFile {
   void write_back(size_t size);
 
   const std::string path_;
-  std::string name_;  // the last part of path_
   const pid_t owner_;
+  std::string name_;  // in folder_
   FileDescriptor folder_;
   FileDescriptor fd_;
   std::string staging_name_;  // empty: the bytes have no name

@@ -150,4 +150,11 @@ std::string printable(std::string_view text) {
   return shown;
 }
 
+std::string quoted(std::string_view text) {
+  std::string shown = "\"";
+  shown += printable(text);
+  shown += '"';
+  return shown;
+}
+
 }  // namespace ffrfs

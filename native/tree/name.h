@@ -43,4 +43,7 @@ class NameDecoder {
 // middle if it is long.
 [[nodiscard]] std::string printable(std::string_view text);
 
+// The same between quotation marks.
+[[nodiscard]] std::string quoted(std::string_view text);
+
 }  // namespace ffrfs

@@ -7,8 +7,8 @@
 namespace ffrfs {
 namespace {
 
-// One for each open dict, and that of a protocol 0 tuple.
-constexpr size_t kMarkLimit = TreeBuilder::kDepthLimit + 2;
+// One for each open dict: the root and those below.
+constexpr size_t kMarkLimit = TreeBuilder::kDepthLimit + 1;
 // A pickler sets the items of a dict by the thousand (pickle._Pickler._BATCHSIZE).
 constexpr size_t kValueLimit = kMarkLimit * (1 + 2 * 1000);
 

@@ -108,8 +108,8 @@ void TreeBuilder::lay_out(const Grouping& grouping, FolderTree& tree) const {
   for (uint32_t number = 0; number < directories.size(); ++number) {
     if (number == depth_end) {
       if (++depth > kDepthLimit) {
-        refuse("\"" + printable(tree.path(FolderTree::ino_of(tree.directories_[number].slot))) +
-               "\": more than " + std::to_string(kDepthLimit) + " folders deep");
+        refuse(tree, tree.directories_[number].slot,
+               "more than " + std::to_string(kDepthLimit) + " folders deep");
       }
       depth_end = directories.size();
     }
@@ -129,12 +129,9 @@ void TreeBuilder::append_entries(const Grouping& grouping, uint32_t number, Fold
                            .target = entry.target,
                            .parent = number & (kDirectoryLimit - 1),
                            .is_directory = entry.is_directory});
-    const auto path = [&] {
-      return "\"" + printable(tree.path(FolderTree::ino_of(slot))) + "\": ";
-    };
-    if (grouping.order[i] == faulty_entry_) refuse(path() + fault_);
+    if (grouping.order[i] == faulty_entry_) refuse(tree, slot, fault_);
     if (slot > first && tree.name_of(tree.nodes_[slot - 1]) == tree.name_of(tree.nodes_[slot])) {
-      refuse(path() + "the same name twice in one folder");
+      refuse(tree, slot, "the same name twice in one folder");
     }
     if (entry.is_directory) {
       ++subdirectory_count;
@@ -147,6 +144,10 @@ void TreeBuilder::append_entries(const Grouping& grouping, uint32_t number, Fold
   itself.first = first;
   itself.entry_count = static_cast<uint32_t>(tree.nodes_.size()) - first;
   itself.subdirectory_count = subdirectory_count;
+}
+
+void TreeBuilder::refuse(const FolderTree& tree, uint32_t slot, const std::string& reason) const {
+  refuse(quoted(tree.path(FolderTree::ino_of(slot))) + ": " + reason);
 }
 
 void TreeBuilder::refuse(const std::string& reason) const {

@@ -65,6 +65,7 @@ class TreeBuilder {
   void lay_out(const Grouping& grouping, FolderTree& tree) const;
   void append_entries(const Grouping& grouping, uint32_t number, FolderTree& tree,
                       std::vector<DirectoryId>& directories) const;
+  [[noreturn]] void refuse(const FolderTree& tree, uint32_t slot, const std::string& reason) const;
   [[noreturn]] void refuse(const std::string& reason) const;
 
   std::string file_;

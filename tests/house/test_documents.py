@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 import sources
 
+from ffrfs.cli.main import COMMANDS
+
 PROMISE = re.compile(r"^\*\*S(\d+)\.\*\* +\S", re.MULTILINE)
 # An S-number set in bold in any other shape is a promise that PROMISE would overlook.
 LOOKALIKE = re.compile(r"\*\*S\d+\.?\*\*")
@@ -61,6 +63,11 @@ def test_every_named_promise_exists() -> None:
     known = {f"S{number}" for number in promises()}
     unknown = {name: places for name, places in places_by_promise().items() if name not in known}
     assert unknown == {}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_readme_names_every_command(command: str) -> None:
+    assert f"ffrfs {command} " in sources.text(Path("README.md"))
 
 
 @pytest.mark.parametrize("document", sources.files(".md"), ids=str)

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -127,6 +127,15 @@ class Mount:
     def is_served(self) -> bool:
         return self.process is not None and self.process.is_alive()
 
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        """The daemon lives, and answers nothing."""
+        self.signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.signal(signal.SIGCONT)
+
     def signal(self, number: int) -> None:
         assert self.process is not None
         os.kill(self.process.pid, number)
@@ -164,12 +173,12 @@ class Mount:
                 ffrfs("umount", self.path, timeout_s=20)
         while self.is_mounted:
             kernel_mount.detach(str(self.path))
-        for process in self._daemons():
+        for process in self.daemons():
             if not process.wait(5):
                 os.kill(process.pid, signal.SIGKILL)
                 process.wait(5)
 
-    def _daemons(self) -> list[Process]:
+    def daemons(self) -> list[Process]:
         """By their command line: there may be some that never came to mount anything."""
         word = os.fsencode(self.log_file)
         found = []

@@ -1,4 +1,8 @@
-"""Fixtures of the mount tests: packs, and mounts over every engine."""
+"""Fixtures of the mount tests: packs, and mounts over every engine.
+
+The files to be mounted are in places that other users may enter, and nothing is removed
+there before it is certain that nothing is mounted there.
+"""
 
 from __future__ import annotations
 
@@ -13,29 +17,6 @@ from command import ENGINES, Mount
 from ffrecord_file import Tree, write_folder
 
 from ffrfs.mount.mount_table import read_mount_table
-
-GOLDEN = Path(os.environ.get("FFRFS_GOLDEN") or Path(__file__).parents[3] / "shared" / "golden")
-
-
-@pytest.fixture
-def golden() -> Path:
-    if not (GOLDEN / "packed.ffr").exists():
-        pytest.skip(f"no golden files in {GOLDEN} (FFRFS_GOLDEN names their folder)")
-    return GOLDEN
-
-
-@pytest.fixture(scope="session")
-def fuse() -> None:
-    """Needs /dev/fuse; with FFRFS_REQUIRE_FUSE=1 its lack is a failure."""
-    reason = None
-    if not os.path.exists("/dev/fuse"):
-        reason = "/dev/fuse is missing (modprobe fuse)"
-    elif os.geteuid() != 0 and shutil.which("fusermount3") is None:
-        reason = "fusermount3 is missing (apt-get install fuse3)"
-    if reason and os.environ.get("FFRFS_REQUIRE_FUSE") == "1":
-        pytest.fail(f"{reason}, and FFRFS_REQUIRE_FUSE=1")
-    if reason:
-        pytest.skip(reason)
 
 
 @pytest.fixture

@@ -48,6 +48,23 @@ def read_direct(path: str) -> bytes:
         os.close(fd)
 
 
+def read_late(path: str, offset: int) -> Iterator[bytes | int]:
+    """The first byte; then, when asked again, the one at `offset`, or the errno."""
+    with open(path, "rb", buffering=0) as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)  # no readahead
+        yield file.read(1)
+        try:
+            yield os.pread(file.fileno(), 1, offset)
+        except OSError as error:
+            yield error.errno or -1
+
+
+def send(path: str, target: str) -> None:
+    with open(path, "rb") as file, open(target, "wb") as copy:
+        while os.sendfile(copy.fileno(), file.fileno(), None, CHUNK_SIZE):
+            pass
+
+
 def digests(root: str) -> dict[str, str | None]:
     """SHA-256 of each file by path, None for each folder."""
     found: dict[str, str | None] = {}
@@ -85,6 +102,16 @@ def statvfs(path: str) -> os.statvfs_result:
 
 def listdir(path: str) -> list[str]:
     return os.listdir(path)
+
+
+def inodes(root: str) -> dict[str, int]:
+    """The inode number of everything, by path."""
+    found = {}
+    for folder, folders, files in os.walk(root):
+        for name in [*folders, *files]:
+            path = os.path.join(folder, name)
+            found[os.path.relpath(path, root)] = os.lstat(path).st_ino
+    return found
 
 
 def scan(path: str) -> list[tuple[str, bool, int, int]]:

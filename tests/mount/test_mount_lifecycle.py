@@ -33,6 +33,7 @@ def check_nothing_left(tree: Mount) -> None:
     assert state.find(str(tree.path)) is None
 
 
+@pytest.mark.promise("S18")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_signal_unmounts(tree: Mount, number: signal.Signals) -> None:
     assert tree.ask(probes.read, "a") == TREE["a"]
@@ -54,6 +55,7 @@ def test_system_umount_ends_the_daemon_too(root_user: None, tree: Mount) -> None
     check_nothing_left(tree)
 
 
+@pytest.mark.promise("S18")
 @pytest.mark.parametrize("by", ["signal", "ffrfs umount"])
 def test_busy_mount_is_detached_and_served_until_its_file_closes(tree: Mount, by: str) -> None:
     with child(probes.hold_open, tree / "a") as reader:
@@ -109,6 +111,7 @@ def test_second_signal_ends_at_once(tree: Mount) -> None:
         check_nothing_left(tree)
 
 
+@pytest.mark.promise("S17", "S19")
 def test_killed_daemon_gives_errors_and_umount_cleans_up(tree: Mount, new_mount: MakeMount) -> None:
     with child(probes.read_until_it_fails, tree / "d/b") as reader:
         assert reader.next() == b"going"
@@ -235,6 +238,7 @@ def test_log_file_that_cannot_be_written_is_named(
     assert not tree.is_mounted
 
 
+@pytest.mark.promise("S16")
 @pytest.mark.parametrize(
     ("serving", "words"),
     [

@@ -69,6 +69,7 @@ def test_mount_table_undoes_the_kernels_escapes(
     assert os.fsencode(mount_table.read_mount_table()[2].source) == b"\xff\xfe"
 
 
+@pytest.mark.promise("S17")
 def test_missing_mount_point_is_made_and_removed(mount: MakeMount, pack_tree: PackTree) -> None:
     tree = mount(pack_tree(TREE))
     assert ffrfs("umount", tree.path).status == 0
@@ -85,6 +86,7 @@ def test_existing_mount_point_stays(mount: MakeMount, pack_tree: PackTree, place
     assert not tree.is_served
 
 
+@pytest.mark.promise("S17")
 def test_mount_point_that_is_not_empty_is_refused(
     new_mount: MakeMount, pack_tree: PackTree, places: Path
 ) -> None:

@@ -21,6 +21,7 @@ def content(size: int, seed: int = 0) -> bytes:
     return random.Random(f"{size} {seed}").randbytes(size)
 
 
+@pytest.mark.promise("S13")
 def test_every_size_reads_whole_and_mapped(mount: MakeMount, pack_tree: PackTree) -> None:
     tree = mount(pack_tree({f"{size}.bin": content(size) for size in SIZES}))
     for size in SIZES:
@@ -29,6 +30,7 @@ def test_every_size_reads_whole_and_mapped(mount: MakeMount, pack_tree: PackTree
             assert tree.ask(probes.read_mapped, f"{size}.bin") == content(size), size
 
 
+@pytest.mark.promise("S13")
 @pytest.mark.parametrize("size", SIZES)
 def test_ranges_are_cut_at_the_end_only(mount: MakeMount, pack_tree: PackTree, size: int) -> None:
     data = content(size)
@@ -44,11 +46,13 @@ def test_ranges_are_cut_at_the_end_only(mount: MakeMount, pack_tree: PackTree, s
         assert part == data[offset : offset + count], (offset, count)
 
 
+@pytest.mark.promise("S13")
 def test_direct_io_reads_the_same(mount: MakeMount, pack_tree: PackTree) -> None:
     data = content((4 << 20) + 1)
     assert mount(pack_tree({"f": data})).ask(probes.read_direct, "f") == data
 
 
+@pytest.mark.promise("S15")
 def test_file_larger_than_the_cache_reads_in_bounded_memory(
     mount: MakeMount, tmp_path: Path
 ) -> None:
@@ -72,6 +76,7 @@ def test_file_larger_than_the_cache_reads_in_bounded_memory(
     assert tree.peak_memory_mb() - before < 64
 
 
+@pytest.mark.promise("S13")
 def test_parallel_readers_get_their_own_bytes(mount: MakeMount, pack_tree: PackTree) -> None:
     files = {f"{i:03d}": content(random.Random(i).randrange(200_000), i) for i in range(200)}
     files["large"] = content(3 << 20)
@@ -85,6 +90,7 @@ def test_parallel_readers_get_their_own_bytes(mount: MakeMount, pack_tree: PackT
             assert reader.answer() == expected
 
 
+@pytest.mark.promise("S10", "S11")
 @pytest.mark.parametrize("size", [1, 5000, 3 << 20])
 def test_corrupt_record_is_eio_and_the_others_are_fine(
     mount: MakeMount, pack_tree: PackTree, size: int
@@ -107,6 +113,7 @@ def test_corrupt_record_is_eio_and_the_others_are_fine(
     assert str(offset) in line
 
 
+@pytest.mark.promise("S11")
 def test_wrong_checksum_in_the_header_is_eio_for_that_record(
     mount: MakeMount, tmp_path: Path
 ) -> None:
@@ -133,6 +140,7 @@ def test_plain_file_cut_inside_its_last_record_loses_only_that(
     assert [tree.ask(probes.read, name) for name in ("000000000", "000000001")] == records[:2]
 
 
+@pytest.mark.promise("S12")
 def test_pack_that_shrinks_while_mounted_is_eio_not_wrong_bytes(
     mount: MakeMount, pack_tree: PackTree
 ) -> None:
@@ -146,6 +154,43 @@ def test_pack_that_shrinks_while_mounted_is_eio_not_wrong_bytes(
     assert tree.ask(probes.read, "first") == content(5000)
 
 
+@pytest.mark.promise("S12")
+def test_pack_that_is_overwritten_while_mounted_is_eio(
+    mount: MakeMount, pack_tree: PackTree
+) -> None:
+    pack = pack_tree({"read": content(5000), "unread": content(5000, 1)})
+    tree = mount(pack)
+    assert tree.ask(probes.read, "read") == content(5000)
+    for offset, size in record_extents(pack)[:2]:
+        flip_byte(pack, offset + size // 2)
+    tree.expect_log("cannot read unread")
+    assert tree.ask(probes.errno_of, "unread", "read") == errno.EIO
+
+
+@pytest.mark.promise("S10", "S12")
+def test_large_file_that_is_overwritten_after_its_check_gives_no_new_byte(
+    mount: MakeMount, pack_tree: PackTree
+) -> None:
+    data = content(40 << 20)
+    pack = pack_tree({"file": data})
+    tree = mount(pack, "--cache-mb", "8")
+    tree.expect_log("cannot read file")
+    middle = len(data) // 2
+    with child(probes.read_late, tree / "file", middle) as reader:
+        assert reader.next() == data[:1]  # now the whole record is verified
+        flip_byte(pack, record_extents(pack)[0][0] + middle)
+        assert reader.next() == errno.EIO
+
+
+@pytest.mark.promise("S13")
+def test_sendfile_reads_the_same(mount: MakeMount, pack_tree: PackTree, tmp_path: Path) -> None:
+    data = content(1 << 20)
+    tree = mount(pack_tree({"file": data}))
+    tree.ask(probes.send, "file", str(tmp_path / "copy"))
+    assert (tmp_path / "copy").read_bytes() == data
+
+
+@pytest.mark.promise("S3")
 def test_pack_that_is_replaced_stays_what_it_was(mount: MakeMount, pack_tree: PackTree) -> None:
     pack = pack_tree({"first": content(5000), "second": content(5000, 1)})
     tree = mount(pack)

@@ -49,10 +49,12 @@ def tree(mount: MakeMount, pack_tree: PackTree) -> Mount:
     return made
 
 
+@pytest.mark.promise("S7")
 def test_every_change_is_refused(tree: Mount) -> None:
     check_all_refused(tree)
 
 
+@pytest.mark.promise("S7")
 def test_every_change_is_refused_even_after_a_remount(root_user: None, tree: Mount) -> None:
     # Now the kernel asks the daemon.
     command = ["mount", "-i", "-o", "remount,rw", str(tree.path)]

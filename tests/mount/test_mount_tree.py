@@ -9,6 +9,7 @@ import stat
 from pathlib import Path
 
 import probes
+import pytest
 from conftest import MakeMount, PackTree
 from ffrecord_file import record_extents
 
@@ -16,6 +17,7 @@ NOBODY = 65534
 TREE = {"a.txt": b"alpha", "d": {"b.bin": b"x" * 1000, "deeper": {}}, "empty": b""}
 
 
+@pytest.mark.promise("S1")
 def test_packed_folder_reads_as_its_manifest_says(golden: Path, mount: MakeMount) -> None:
     manifest = json.loads((golden / "packed.manifest.json").read_text())
     assert mount(golden / "packed.ffr").ask(probes.digests, "") == manifest
@@ -37,6 +39,7 @@ def test_file_with_old_header_warns_once_and_reads_the_same(
     assert mount.ask(probes.digests, "") == manifest
 
 
+@pytest.mark.promise("S2")
 def test_plain_file_shows_one_file_per_record(golden: Path, mount: MakeMount) -> None:
     pack = golden / "plain.ffr"
     data = pack.read_bytes()
@@ -47,6 +50,7 @@ def test_plain_file_shows_one_file_per_record(golden: Path, mount: MakeMount) ->
     assert plain.ask(probes.read_all_in, "", names) == records
 
 
+@pytest.mark.promise("S4")
 def test_attributes_of_files_and_folders(mount: MakeMount, pack_tree: PackTree) -> None:
     tree = mount(pack_tree(TREE))
     for path, size in {"a.txt": 5, "d/b.bin": 1000, "empty": 0}.items():
@@ -65,6 +69,23 @@ def test_attributes_of_files_and_folders(mount: MakeMount, pack_tree: PackTree) 
         assert (found.st_uid, found.st_gid) == (os.getuid(), os.getgid())
 
 
+@pytest.mark.promise("S4")
+def test_times_are_those_of_the_pack(mount: MakeMount, pack_tree: PackTree) -> None:
+    pack = pack_tree(TREE)
+    os.utime(pack, ns=(0, 1_234_567_890_123_456_789))
+    tree = mount(pack)
+    for path in ("", "a.txt", "d", "d/b.bin"):
+        assert tree.ask(probes.stat, path).st_mtime_ns == 1_234_567_890_123_456_789
+
+
+@pytest.mark.promise("S3")
+def test_inode_numbers_are_the_same_at_every_mount(golden: Path, mount: MakeMount) -> None:
+    first, second = (mount(golden / "packed.ffr").ask(probes.inodes, "") for _ in range(2))
+    assert first == second
+    assert len(set(first.values())) == len(first)
+
+
+@pytest.mark.promise("S4")
 def test_owner_and_umask_are_as_asked(mount: MakeMount, pack_tree: PackTree) -> None:
     tree = mount(pack_tree(TREE), "-o", "uid=1234,gid=567", "-o", "umask=027")
     for path, mode in {"": 0o550, "d": 0o550, "a.txt": 0o440}.items():
@@ -73,6 +94,7 @@ def test_owner_and_umask_are_as_asked(mount: MakeMount, pack_tree: PackTree) -> 
         assert stat.S_IMODE(found.st_mode) == mode
 
 
+@pytest.mark.promise("S4")
 def test_modes_are_enforced(root_user: None, mount: MakeMount, pack_tree: PackTree) -> None:
     options = ["-o", f"allow_other,uid={NOBODY},gid={NOBODY},umask=077"]
     tree = mount(pack_tree(TREE), *options)
@@ -95,6 +117,17 @@ def test_others_are_kept_out_unless_allowed(
         assert tree.ask(probes.errno_of, "a.txt", "read") == 0
 
 
+@pytest.mark.promise("S6")
+def test_kernel_remembers_what_it_has_learnt(mount: MakeMount, pack_tree: PackTree) -> None:
+    tree = mount(pack_tree(TREE))
+    learnt = {"absent": "stat", "d/absent": "stat", "d/b.bin": "stat", "a.txt": "getxattr"}
+    before = {path: tree.ask(probes.errno_of, path, act) for path, act in learnt.items()}
+    with tree.stopped():  # the daemon cannot answer
+        for path, act in learnt.items():
+            assert tree.ask(probes.errno_of, path, act) == before[path]
+
+
+@pytest.mark.promise("S6")
 def test_missing_names_stay_missing(mount: MakeMount, pack_tree: PackTree) -> None:
     tree = mount(pack_tree(TREE))
     expected = {
@@ -104,6 +137,7 @@ def test_missing_names_stay_missing(mount: MakeMount, pack_tree: PackTree) -> No
         "a.txt/deeper": errno.ENOTDIR,
         "d/" + "n" * 255: errno.ENOENT,
         "d/" + "n" * 256: errno.ENAMETOOLONG,
+        "d/" + "n" * 2000: errno.ENAMETOOLONG,
         "A.TXT": errno.ENOENT,
     }
     for _ in range(2):  # the second time the kernel answers by itself
@@ -118,6 +152,7 @@ def test_acts_that_do_not_fit_the_kind_fail(mount: MakeMount, pack_tree: PackTre
     assert tree.ask(probes.errno_of, "a.txt", "readlink") == errno.EINVAL
 
 
+@pytest.mark.promise("S9")
 def test_statvfs_counts_the_pack(mount: MakeMount, pack_tree: PackTree) -> None:
     pack = pack_tree(TREE)
     found = mount(pack).ask(probes.statvfs, "")

@@ -6,11 +6,13 @@ import errno
 import zlib
 
 import probes
+import pytest
 from conftest import MakeMount, PackTree
 
 TREE = {"a": b"alpha", "d": {"b": b""}}
 
 
+@pytest.mark.promise("S8")
 def test_files_show_record_and_checksum(mount: MakeMount, pack_tree: PackTree) -> None:
     tree = mount(pack_tree(TREE), "-o", "xattr")
     for record, (path, data) in enumerate({"a": b"alpha", "d/b": b""}.items()):
@@ -28,8 +30,12 @@ def test_other_names_and_folders_have_none(mount: MakeMount, pack_tree: PackTree
     assert tree.ask(probes.listxattr, "d") == []
 
 
+@pytest.mark.promise("S8")
 def test_without_the_option_there_are_none(mount: MakeMount, pack_tree: PackTree) -> None:
     tree = mount(pack_tree(TREE))
-    for _ in range(2):  # the second time the kernel answers by itself
-        assert tree.ask(probes.errno_of, "a", "getxattr") == errno.EOPNOTSUPP
-        assert tree.ask(probes.errno_of, "a", "listxattr") == errno.EOPNOTSUPP
+    for path in ("a", "d/b"):
+        assert tree.ask(probes.errno_of, path, "getxattr") == errno.ENOTSUP
+        assert tree.ask(probes.errno_of, path, "listxattr") == errno.ENOTSUP
+    with tree.stopped():  # the daemon cannot answer, and is not asked again
+        assert tree.ask(probes.errno_of, "d/b", "getxattr of another name") == errno.ENOTSUP
+        assert tree.ask(probes.errno_of, "d", "listxattr") == errno.ENOTSUP

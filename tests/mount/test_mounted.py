@@ -39,6 +39,7 @@ def daemon_of(place: Path) -> Process:
     return found[1].process
 
 
+@pytest.mark.promise("S21")
 def test_mounts_and_unmounts(pack_tree: PackTree, places: Path) -> None:
     with mounted(pack_tree(TREE)) as root:
         assert isinstance(root, Path)
@@ -66,6 +67,7 @@ def test_given_mount_point_and_options(pack_tree: PackTree, places: Path) -> Non
     assert "mounted at" in log_file.read_text()
 
 
+@pytest.mark.promise("S21")
 def test_unmounts_when_the_block_fails(pack_tree: PackTree) -> None:
     with pytest.raises(ZeroDivisionError), mounted(pack_tree(TREE)) as root:
         raise ZeroDivisionError
@@ -106,6 +108,7 @@ def test_failure_is_raised_with_its_reason(tmp_path: Path, places: Path) -> None
     assert list(places.iterdir()) == []
 
 
+@pytest.mark.promise("S21")
 def test_killed_program_leaves_no_mount(pack_tree: PackTree, places: Path) -> None:
     program = (
         "import sys, time, ffrfs\n"

@@ -121,6 +121,7 @@ void check_refused(const Bytes& pickle, const char* reason) {
 Bytes nested(size_t count, bool with_marks) {
   Bytes pickle = folder();
   for (size_t i = 0; i < count; ++i) pickle += (with_marks ? "(" : "") + name("d") + folder();
+  if (with_marks) pickle += "(u";
   return pickle + Bytes(count, with_marks ? 'u' : 's') + ".";
 }
 

@@ -148,6 +148,21 @@ TEST_CASE("record numbers out of range are refused by path") {
                  "record number 10 is out of range: the file has 10 records besides its index"});
 }
 
+TEST_CASE("negative numbers are told as such, and of several faults the first") {
+  const Bytes negative = bytes({0x8a, 1, 0xfe});
+  check_refused({"one byte", file_with(negative), "\"a\": record number -2 is out of range"});
+  check_refused({"two faults", folder(name("a") + negative + name("b") + bytes({'K', 99})) + ".",
+                 "\"a\": record number -2"});
+}
+
+TEST_CASE("no name may lead to the index, or anywhere in a file without records") {
+  for (const uint64_t record_count : {0, 1}) {
+    CHECK_THROWS_WITH_AS((void)read_pickle(one_file("a"), record_count),
+                         doctest::Contains("the file has 0 records"), FormatError);
+  }
+  CHECK(read_pickle(one_file("a"), 2)->file_count() == 1);
+}
+
 TEST_CASE("all spellings of a number are read") {
   for (const Bytes& value : {bytes({'K', 7}), bytes({'M', 7, 0}), bytes({'J', 7, 0, 0, 0}),
                              Bytes("I7\n"), Bytes("L7L\n"), Bytes("L7\n"), bytes({0x8a, 1, 7}),
@@ -203,6 +218,7 @@ TEST_CASE("names that cannot be mounted are refused by path") {
   check_refused({"high surrogate", nested("\xed\xa0\x80"), "surrogate that stands for no byte"});
   check_refused({"escape", folder() + "VA\\n\nK\x01s.", "a name with a bad escape"});
   check_refused({"short escape", folder() + "V\\u00\nK\x01s.", "a name with a bad escape"});
+  check_refused({"escape of no hex", folder() + "V\\u00zz\nK\x01s.", "a name with a bad escape"});
   check_refused({"signed escape", folder() + "V\\u-001\nK\x01s.", "a name with a bad escape"});
   check_refused({"beyond Unicode", folder() + "V\\U00110000\nK\x01s.", "not UTF-8"});
   check_refused({"escaped pair", folder() + "V\\ud83d\\ude00\nK\x01s.", "stands for no byte"});
@@ -240,7 +256,7 @@ TEST_CASE("a name twice in one folder is refused, in two it is not") {
 TEST_CASE("a program that is no index is refused by opcode") {
   const std::vector<Refusal> refusals = {
       {"plain dict", "}.", "opcode EMPTY_DICT at byte 0"},
-      {"plain dict inside", folder(name("a") + "}") + ".", "opcode EMPTY_DICT"},
+      {"plain dict inside", folder(name("a") + "}") + ".", "opcode EMPTY_DICT at byte 34 of"},
       {"dict of protocol 0", "(d.", "opcode DICT"},
       {"list", "].", "opcode EMPTY_LIST"},
       {"bytes", "C\x01x.", "opcode SHORT_BINBYTES"},
@@ -272,6 +288,8 @@ TEST_CASE("a program that is no index is refused by opcode") {
       {"PUT of nothing", bytes({'q', 0}), "nothing new to memoize"},
       {"PUT of a mark", folder() + "(" + bytes({'q', 0}), "nothing new to memoize"},
       {"PUT twice", name("a") + bytes({'q', 0, 'q', 1}), "nothing new to memoize"},
+      {"PUT over another", name("a") + bytes({'q', 0}) + name("b") + bytes({'q', 0}),
+       "out of turn"},
       {"PUT out of turn", name("a") + "q\x01", "memo number 1 out of turn"},
       {"PUT -1", name("a") + "p-1\n", "out of turn"},
       {"MEMOIZE of an int", number(0) + "\x94", "nothing new to memoize"},

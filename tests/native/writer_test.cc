@@ -190,6 +190,20 @@ TEST_CASE("what was there before is replaced at the end only") {
   CHECK(entry_count(folder) == 1);
 }
 
+TEST_CASE("a link is written through, as by open()") {
+  const TemporaryFolder folder;
+  const TemporaryFolder elsewhere;
+  elsewhere.write("real", "before");
+  fs::create_symlink(elsewhere / "real", folder / "x.ffr");
+  Writer(folder / "x.ffr", 0).finish();
+  CHECK(fs::is_symlink(folder / "x.ffr"));
+  CHECK(content(elsewhere / "real") == ffrecord({}));
+  CHECK(entry_count(elsewhere) == 1);
+  fs::remove(elsewhere / "real");
+  Writer(folder / "x.ffr", 0).finish();  // a link that leads nowhere is replaced
+  CHECK(content(folder / "x.ffr") == ffrecord({}));
+}
+
 TEST_CASE("a target that cannot be is refused at the start") {
   const TemporaryFolder folder;
   fs::create_directory(folder / "d");
@@ -208,10 +222,12 @@ TEST_CASE("a target that cannot be is refused at the start") {
   CHECK(code(folder / "no/x.ffr") == ENOENT);
   CHECK(code(folder / "fifo") == EEXIST);
   CHECK(code("/dev/null") == EEXIST);
+  fs::create_symlink("/dev/null", folder / "null");
+  CHECK(code(folder / "null") == EEXIST);
   CHECK(code("") == ENOENT);
   CHECK(code(folder / std::string("a\0b", 3)) == EINVAL);
   CHECK(code(folder / std::string(300, 'x')) == ENAMETOOLONG);
-  CHECK(entry_count(folder) == 2);
+  CHECK(entry_count(folder) == 3);
 }
 
 TEST_CASE("a longest name is no obstacle") {

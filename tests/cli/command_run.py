@@ -1,0 +1,31 @@
+"""The command, run in this process: fast enough to try everything with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ffrecord_file import Tree
+
+TREE: Tree = {
+    "a": {"b": {"deep.txt": b"deep\n"}, "large": bytes(range(256)) * 8192, "é": b"2"},
+    "empty": {},
+    "nothing": b"",
+    "z.txt": b"last\n",
+}
+
+
+@dataclass
+class Done:
+    """A command that has ended."""
+
+    status: int
+    out: bytes
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.decode().splitlines()
+
+
+Run = Callable[..., Done]

@@ -1,0 +1,28 @@
+"""Fixtures of the command's tests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from command_run import TREE, Done, Run
+from ffrecord_file import write_folder
+
+from ffrfs.cli.main import main
+
+
+@pytest.fixture
+def ffrfs(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
+    def run(*arguments: str | os.PathLike[str]) -> Done:
+        capfdbinary.readouterr()
+        status = main([os.fspath(argument) for argument in arguments])
+        out, err = capfdbinary.readouterr()
+        return Done(status, out, err.decode())
+
+    return run
+
+
+@pytest.fixture
+def pack(tmp_path: Path) -> Path:
+    return write_folder(tmp_path / "x.ffr", TREE)

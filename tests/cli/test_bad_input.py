@@ -1,0 +1,279 @@
+"""Files that are no good, through every command that reads: one line, status 1, no traceback."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from command_run import Run
+from ffrecord_file import (
+    INDEX_MAGIC,
+    Header,
+    folder_records,
+    record_extents,
+    write_folder,
+    write_records,
+)
+
+from ffrfs import FileReader, PackedFolder
+from ffrfs.errors import ChecksumError, FormatError
+
+TREE = {"a": b"alpha" * 100, "b": b"beta", "d": {"c": b""}}
+RECORDS = folder_records(TREE)
+N = len(RECORDS)
+HEADER_SIZE = 12 + 12 * N
+
+Spoiler = Callable[[Header], None]
+
+
+def commands(pack: Path, tmp_path: Path) -> dict[str, tuple[str | Path, ...]]:
+    return {
+        "ls": ("ls", "-R", pack),
+        "ls --json": ("ls", "--json", pack),
+        "cat": ("cat", pack, "a"),
+        "extract": ("extract", pack, tmp_path / "out"),
+        "info": ("info", pack),
+        "info --json": ("info", "--json", pack),
+        "verify": ("verify", "-q", pack),
+    }
+
+
+COMMANDS = list(commands(Path(), Path()))
+
+
+def assert_refused(
+    ffrfs: Run, pack: Path, tmp_path: Path, *reasons: str, only: list[str] = COMMANDS
+) -> None:
+    for name in only:
+        done = ffrfs(*commands(pack, tmp_path)[name])
+        assert done.status == 1, name
+        assert done.out == b"", name
+        assert done.err.startswith(f"ffrfs: {pack}: "), name
+        assert done.err.count("\n") == 1, name
+        assert not reasons or any(reason in done.err for reason in reasons), done.err
+        assert not (tmp_path / "out").exists(), name
+
+
+def set_n(n: int) -> Spoiler:
+    return lambda header: setattr(header, "n", n)
+
+
+def set_offset(record: int, offset: int) -> Spoiler:
+    return lambda header: header.offsets.__setitem__(record, offset)
+
+
+def exchange_offsets(header: Header) -> None:
+    header.offsets[1], header.offsets[2] = header.offsets[2], header.offsets[1]
+
+
+def set_checksum(checksum: int) -> Spoiler:
+    return lambda header: setattr(header, "checksum", checksum)
+
+
+HEADERS: dict[str, tuple[Spoiler, str]] = {
+    "n zero": (set_n(0), "checksum"),
+    "n one too small": (set_n(N - 1), ""),
+    "n one too large": (set_n(N + 1), ""),
+    "n negative": (set_n(-1), "-1 records"),
+    "n most negative": (set_n(-(2**63)), "records"),
+    "n huge": (set_n(2**63 - 1), "records"),
+    "n times 12 wraps": (set_n(2**64 // 12 + 1 - 2**60), "records"),
+    "n larger than the file": (set_n(10_000), "10000 records"),
+    "offsets falling": (exchange_offsets, "offset"),
+    "offset negative": (set_offset(1, -5), "offset"),
+    "offset into the header": (set_offset(0, HEADER_SIZE - 1), "inside the header"),
+    "offset zero": (set_offset(0, 0), "inside the header"),
+    "offset past the end": (set_offset(N - 1, 1 << 20), "beyond the end"),
+    "offset huge": (set_offset(N - 1, 2**63 - 1), "beyond the end"),
+    "wrong header checksum": (set_checksum(0x12345678), "checksum"),
+}
+
+
+@pytest.mark.parametrize("fault", HEADERS)
+def test_bad_header(ffrfs: Run, tmp_path: Path, fault: str) -> None:
+    spoil, reason = HEADERS[fault]
+    pack = write_folder(tmp_path / "bad.ffr", TREE, spoil)
+    assert_refused(ffrfs, pack, tmp_path, reason)
+    for opener in (FileReader, PackedFolder):
+        with pytest.raises(FormatError, match=f"^{pack}: "):
+            opener(pack)
+
+
+def test_no_records_but_bytes(ffrfs: Run, tmp_path: Path) -> None:
+    pack = tmp_path / "bad.ffr"
+    pack.write_bytes(Header([]).encode() + b"bytes")
+    assert_refused(ffrfs, pack, tmp_path, "0 records, but 5 bytes follow")
+
+
+def test_no_records_at_all(ffrfs: Run, tmp_path: Path) -> None:
+    pack = write_records(tmp_path / "none.ffr", [])
+    reading = [name for name in COMMANDS if name != "verify"]
+    assert_refused(ffrfs, pack, tmp_path, "holds no records", only=reading)
+    assert ffrfs("verify", pack).status == 0
+
+
+@pytest.mark.parametrize("size", range(HEADER_SIZE + 1))
+def test_truncated_in_the_header(ffrfs: Run, tmp_path: Path, size: int) -> None:
+    pack = write_folder(tmp_path / "bad.ffr", TREE)
+    os.truncate(pack, size)
+    assert_refused(ffrfs, pack, tmp_path, "truncated", "is empty")
+
+
+def test_truncated_anywhere_in_the_last_record(ffrfs: Run, tmp_path: Path) -> None:
+    pack = write_folder(tmp_path / "bad.ffr", TREE)
+    whole = pack.read_bytes()
+    offset, size = record_extents(pack)[-1]
+    for left in {0, 1, 8, 9, 10, size // 2, size - 1}:
+        pack.write_bytes(whole[: offset + left])
+        assert_refused(ffrfs, pack, tmp_path, "checksum mismatch")
+
+
+def test_truncated_in_the_last_record_of_a_plain_file(ffrfs: Run, tmp_path: Path) -> None:
+    pack = write_records(tmp_path / "bad.ffr", [b"first", b"last" * 100])
+    os.truncate(pack, pack.stat().st_size - 1)
+    done = ffrfs("verify", "-q", pack)
+    assert done.status == 1
+    assert "record 1 " in done.err
+    names = ffrfs("ls", pack).lines
+    assert ffrfs("cat", pack, names[0]).out == b"first"
+    done = ffrfs("cat", pack, names[1])
+    assert (done.status, done.out) == (1, b"")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"x", b"no FFRecord at all\n" * 100, b"\x89PNG\r\n\x1a\n" * 1000, bytes(4096)],
+    ids=["empty", "a byte", "text", "an image", "zeros"],
+)
+def test_no_ffrecord_file_at_all(ffrfs: Run, tmp_path: Path, content: bytes) -> None:
+    pack = tmp_path / "bad.ffr"
+    pack.write_bytes(content)
+    assert_refused(ffrfs, pack, tmp_path)
+
+
+class RunsCode:
+    """Unpickled without care, this makes a folder."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return os.mkdir, (self.path,)
+
+
+INDEXES: dict[str, bytes] = {
+    "nothing": b"",
+    "no pickle": b"nonsense",
+    "half a pickle": RECORDS[-1][len(INDEX_MAGIC) : -10],
+    "a list": pickle.dumps(["a"]),
+    "a plain dict": pickle.dumps({"a": 0.5}),
+    "record beyond the end": pickle.dumps(OrderedDict(a=4)),
+    "record negative": pickle.dumps(OrderedDict(a=-1)),
+    "name with a slash": pickle.dumps(OrderedDict({"../x": 0})),
+    "name of dots": pickle.dumps(OrderedDict({"..": 0})),
+    "name empty": pickle.dumps(OrderedDict({"": 0})),
+    "name no string": pickle.dumps(OrderedDict({5: 0})),
+}
+
+
+@pytest.mark.parametrize("fault", INDEXES)
+def test_bad_index(ffrfs: Run, tmp_path: Path, fault: str) -> None:
+    records = [*RECORDS[:-1], INDEX_MAGIC + INDEXES[fault]]
+    pack = write_records(tmp_path / "bad.ffr", records)
+    assert_refused(ffrfs, pack, tmp_path)
+    with pytest.raises(FormatError, match=f"^{pack}: "):
+        PackedFolder(pack)
+
+
+def test_an_index_that_would_run_code_does_not(ffrfs: Run, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    records = [*RECORDS[:-1], INDEX_MAGIC + pickle.dumps(RunsCode(str(victim)))]
+    pack = write_records(tmp_path / "bad.ffr", records)
+    assert_refused(ffrfs, pack, tmp_path, "run code")
+    assert not victim.exists()
+
+
+def test_wrong_checksum_of_the_index(ffrfs: Run, tmp_path: Path) -> None:
+    def spoil(header: Header) -> None:
+        header.checksums[-1] ^= 1
+
+    pack = write_folder(tmp_path / "bad.ffr", TREE, spoil)
+    assert_refused(ffrfs, pack, tmp_path, "checksum mismatch")
+    with pytest.raises(ChecksumError):
+        PackedFolder(pack)
+
+
+def test_verify_goes_on_without_the_index(ffrfs: Run, tmp_path: Path) -> None:
+    def spoil(header: Header) -> None:
+        header.checksums[1] ^= 1
+
+    records = [*RECORDS[:-1], INDEX_MAGIC + b"nonsense"]
+    pack = write_records(tmp_path / "bad.ffr", records, spoil)
+    done = ffrfs("verify", pack)
+    bad_record, bad_index = done.err.splitlines()
+    assert bad_record.startswith(f"ffrfs: {pack}: record 1 (")
+    assert bad_index.startswith(f"ffrfs: {pack}: its index is no good")
+    assert done.lines[0].endswith("1 of them damaged")
+
+
+@pytest.mark.parametrize("record", [0, 1, 2])
+def test_wrong_checksum_of_one_file(ffrfs: Run, tmp_path: Path, record: int) -> None:
+    def spoil(header: Header) -> None:
+        header.checksums[record] ^= 1
+
+    paths = ["a", "b", "d/c"]
+    pack = write_folder(tmp_path / "bad.ffr", TREE, spoil)
+    for command in ("ls", "ls --json", "info", "info --json"):
+        done = ffrfs(*commands(pack, tmp_path)[command])
+        assert (done.status, done.err) == (0, "")
+    for path in paths:
+        done = ffrfs("cat", pack, path)
+        assert done.status == (1 if path == paths[record] else 0)
+    for command in ("extract", "verify"):
+        done = ffrfs(*commands(pack, tmp_path)[command])
+        assert done.status == 1
+        assert done.err.count("\n") == 1
+        assert f"{pack}: {paths[record]!r}: record {record} " in done.err
+    for path in paths:
+        assert (tmp_path / "out" / path).exists() is (path != paths[record])
+
+
+def test_no_header_checksum_warns_once_and_verifies_the_records(ffrfs: Run, tmp_path: Path) -> None:
+    def spoil(header: Header) -> None:
+        header.checksum = 0
+
+    pack = write_folder(tmp_path / "old.ffr", TREE, spoil)
+    for name, arguments in commands(pack, tmp_path).items():
+        done = ffrfs(*arguments)
+        assert done.status == 0, name
+        assert done.err.startswith(f"ffrfs: {pack}: its header carries no checksum"), name
+        assert done.err.count("\n") == 1, name
+
+    def spoil_both(header: Header) -> None:
+        header.checksum = 0
+        header.checksums[0] ^= 1
+
+    write_folder(pack, TREE, spoil_both)
+    for arguments in (("cat", pack, "a"), ("verify", "-q", pack)):
+        done = ffrfs(*arguments)
+        assert (done.status, done.out) == (1, b"")
+        assert "checksum mismatch" in done.err.splitlines()[1]
+        assert done.err.count("\n") == 2
+
+
+def test_a_folder_instead_of_a_file(ffrfs: Run, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    assert_refused(ffrfs, tmp_path / "folder", tmp_path, "Is a directory")
+
+
+def test_a_fifo_instead_of_a_file(ffrfs: Run, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    assert_refused(ffrfs, tmp_path / "fifo", tmp_path, "not a regular file")
+
+
+def test_no_such_file(ffrfs: Run, tmp_path: Path) -> None:
+    assert_refused(ffrfs, tmp_path / "nothing", tmp_path, "No such file or directory")

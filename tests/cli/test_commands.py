@@ -1,0 +1,293 @@
+"""What each command prints when all is well."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import zlib
+from pathlib import Path
+
+import pytest
+from command_run import TREE, Run
+from ffrecord_file import flip_byte, record_extents, write_folder, write_records
+
+import ffrfs as package
+
+LARGE = bytes(range(256)) * 8192
+
+
+def plain(path: Path) -> Path:
+    return write_records(path, [f"record {i}".encode() for i in range(12)])
+
+
+def make(folder: Path, tree: dict) -> Path:
+    folder.mkdir()
+    for name, child in tree.items():
+        if isinstance(child, dict):
+            make(folder / name, child)
+        else:
+            (folder / name).write_bytes(child)
+    return folder
+
+
+def test_ls(ffrfs: Run, pack: Path) -> None:
+    done = ffrfs("ls", pack)
+    assert (done.status, done.err) == (0, "")
+    assert done.lines == ["a", "empty", "nothing", "z.txt"]
+    assert ffrfs("ls", pack, "a").lines == ["b", "large", "é"]
+    assert ffrfs("ls", pack, "./a//b/").lines == ["deep.txt"]
+    assert ffrfs("ls", pack, "a/b/deep.txt").lines == ["a/b/deep.txt"]
+    assert ffrfs("ls", pack, "empty").lines == []
+
+
+def test_ls_recursive(ffrfs: Run, pack: Path) -> None:
+    below_a = ["b", "b/deep.txt", "large", "é"]
+    assert ffrfs("ls", "-R", pack, "a").lines == below_a
+    everything = ["a", *(f"a/{path}" for path in below_a), "empty", "nothing", "z.txt"]
+    assert ffrfs("ls", "--recursive", pack).lines == everything
+
+
+def test_ls_long(ffrfs: Run, pack: Path) -> None:
+    os.utime(pack, (1_700_000_000, 1_700_000_000))
+    lines = ffrfs("ls", "-l", pack, "a").lines
+    pattern = r"(dr-xr-xr-x +0|-r--r--r-- +[\d,]+) 2023-11-1\d \d\d:\d\d (b|large|é)"
+    assert all(re.fullmatch(pattern, line) for line in lines)
+    assert [line.split()[1] for line in lines] == ["0", "2,097,152", "1"]
+
+
+def test_ls_json(ffrfs: Run, pack: Path) -> None:
+    entries = json.loads(ffrfs("ls", "-R", "--json", pack).out)
+    assert [entry["path"] for entry in entries] == ffrfs("ls", "-R", pack).lines
+    assert entries[0] == {"path": "a", "type": "folder"}
+    assert entries[3] == {
+        "path": "a/large",
+        "type": "file",
+        "size": len(LARGE),
+        "record": 1,
+        "crc32": f"{zlib.crc32(LARGE):08x}",
+    }
+    assert json.loads(ffrfs("ls", "--json", pack, "empty").out) == []
+
+
+def test_names_of_any_kind_come_out_as_they_are(ffrfs: Run, tmp_path: Path) -> None:
+    pack = write_folder(tmp_path / "x.ffr", {"new\nline": b"1", "\x1b[31mred": b"2"})
+    assert ffrfs("ls", pack).out == b"\x1b[31mred\nnew\nline\n"
+    done = ffrfs("cat", pack, "no\nsuch\x1bname")
+    assert done.err.count("\n") == 1
+    assert "\x1b" not in done.err
+
+
+def test_cat(ffrfs: Run, pack: Path) -> None:
+    done = ffrfs("cat", pack, "z.txt", "a/large", "nothing", "z.txt")
+    assert (done.status, done.err) == (0, "")
+    assert done.out == b"last\n" + LARGE + b"last\n"
+
+
+def test_cat_writes_nothing_if_a_path_is_wrong(ffrfs: Run, pack: Path) -> None:
+    for path, reason in [("nope", "has no 'nope'"), ("a", "'a' is a folder, not a file")]:
+        done = ffrfs("cat", pack, "z.txt", path)
+        assert (done.status, done.out, done.err) == (1, b"", f"ffrfs: {pack}: {reason}\n")
+
+
+def test_cat_stops_before_the_first_wrong_byte(ffrfs: Run, pack: Path) -> None:
+    offset, size = record_extents(pack)[1]
+    flip_byte(pack, offset + size - 1)
+    done = ffrfs("cat", pack, "z.txt", "a/large", "z.txt")
+    assert (done.status, done.out) == (1, b"last\n")
+    assert done.err.startswith(f"ffrfs: {pack}: 'a/large': record 1 (")
+
+
+def test_extract(ffrfs: Run, pack: Path, tmp_path: Path) -> None:
+    done = ffrfs("extract", pack, tmp_path / "out")
+    assert (done.status, done.out, done.err) == (0, b"", "")
+    assert (tmp_path / "out" / "a" / "large").read_bytes() == LARGE
+    assert (tmp_path / "out" / "empty").is_dir()
+    done = ffrfs("extract", pack, tmp_path / "out")
+    target = tmp_path / "out" / "a" / "b" / "deep.txt"
+    assert done.status == 1
+    assert done.err == f"ffrfs: {target}: exists already; nothing is overwritten\n"
+
+
+def test_extract_some(ffrfs: Run, pack: Path, tmp_path: Path) -> None:
+    assert ffrfs("extract", pack, tmp_path / "out", "a/b", "z.txt").status == 0
+    assert sorted(path.name for path in (tmp_path / "out").rglob("*")) == [
+        "a",
+        "b",
+        "deep.txt",
+        "z.txt",
+    ]
+
+
+def test_info(ffrfs: Run, pack: Path) -> None:
+    assert ffrfs("info", pack).lines == [
+        f"file             {pack}",
+        "kind             packed folder",
+        "records          6",
+        "files            5",
+        "folders          3",
+        f"bytes            {len(LARGE) + 11:,}",
+        "header checksum  good",
+        "file sizes       0 to 2,097,152, median 5",
+    ]
+    assert json.loads(ffrfs("info", "--json", pack).out) == {
+        "file": str(pack),
+        "kind": "packed folder",
+        "records": 6,
+        "files": 5,
+        "folders": 3,
+        "bytes": len(LARGE) + 11,
+        "header_checksum": "good",
+        "sizes": {"min": 0, "median": 5, "max": len(LARGE)},
+    }
+
+
+def test_verify(ffrfs: Run, pack: Path) -> None:
+    done = ffrfs("verify", pack)
+    assert (done.status, done.err) == (0, "")
+    size = sum(size for _, size in record_extents(pack))
+    assert done.lines == [f"{pack}: 6 records, {size:,} bytes, all records good"]
+    assert ffrfs("verify", "-q", pack).out == b""
+    assert json.loads(ffrfs("verify", "--json", pack).out) == {
+        "file": str(pack),
+        "good": True,
+        "records": 6,
+        "bytes": size,
+        "header_checksum": "good",
+        "index_error": None,
+        "bad": [],
+    }
+
+
+def test_verify_names_every_bad_file(ffrfs: Run, pack: Path) -> None:
+    extents = record_extents(pack)
+    for record in (0, 4):
+        flip_byte(pack, extents[record][0])
+    done = ffrfs("verify", pack)
+    assert done.status == 1
+    assert [line.split(" (offset")[0] for line in done.err.splitlines()] == [
+        f"ffrfs: {pack}: 'a/b/deep.txt': record 0",
+        f"ffrfs: {pack}: 'z.txt': record 4",
+    ]
+    assert done.lines[0].endswith("2 of them damaged")
+    quiet = ffrfs("verify", "-q", pack)
+    assert (quiet.status, quiet.out, quiet.err) == (1, b"", done.err)
+    report = json.loads(ffrfs("verify", "--json", pack).out)
+    assert report["good"] is False
+    assert [(bad["record"], bad["path"]) for bad in report["bad"]] == [
+        (0, "a/b/deep.txt"),
+        (4, "z.txt"),
+    ]
+
+
+def test_plain_files_show_their_records(ffrfs: Run, tmp_path: Path) -> None:
+    file = plain(tmp_path / "plain.ffr")
+    names = ffrfs("ls", file).lines
+    assert len(names) == 12
+    assert [int(name) for name in names] == list(range(12))
+    assert len({len(name) for name in names}) == 1
+    assert ffrfs("cat", file, names[7]).out == b"record 7"
+    assert ffrfs("extract", file, tmp_path / "out").status == 0
+    assert (tmp_path / "out" / names[11]).read_bytes() == b"record 11"
+    assert json.loads(ffrfs("info", "--json", file).out)["kind"] == "plain FFRecord"
+    assert ffrfs("verify", file).status == 0
+    flip_byte(file, record_extents(file)[3][0])
+    assert f"{names[3]!r}: record 3 " in ffrfs("verify", file).err
+
+
+def test_golden_files(ffrfs: Run, golden: Path) -> None:
+    manifest = json.loads((golden / "packed.manifest.json").read_text())
+    assert set(ffrfs("ls", "-R", golden / "packed.ffr").lines) == manifest.keys()
+    for file in [golden / "packed.ffr", golden / "plain.ffr", *(golden / "sharded").iterdir()]:
+        assert ffrfs("verify", file).status == 0
+
+
+def test_pack(ffrfs: Run, tmp_path: Path) -> None:
+    folder = make(tmp_path / "folder", TREE)
+    done = ffrfs("pack", folder, tmp_path / "out.ffr")
+    assert (done.status, done.err) == (0, "")
+    assert done.lines == [f"{tmp_path}/out.ffr: 5 files, {len(LARGE) + 11:,} bytes"]
+    assert ffrfs("pack", "-q", folder, tmp_path / "quiet.ffr").out == b""
+    expected = write_folder(tmp_path / "expected.ffr", TREE).read_bytes()
+    assert (tmp_path / "out.ffr").read_bytes() == expected
+    assert (tmp_path / "quiet.ffr").read_bytes() == expected
+
+
+def test_pack_some(ffrfs: Run, tmp_path: Path) -> None:
+    folder = make(tmp_path / "folder", TREE)
+    done = ffrfs(
+        *("pack", "--include", "*.txt", "--include", "/a/large", "--exclude", "deep.*"),
+        *("--jobs", "3", folder, tmp_path / "x.ffr"),
+    )
+    assert done.status == 0
+    assert ffrfs("ls", "-R", tmp_path / "x.ffr").lines == ["a", "a/large", "z.txt"]
+
+
+def test_pack_skips_special_files_when_told_to(ffrfs: Run, tmp_path: Path) -> None:
+    folder = make(tmp_path / "folder", TREE)
+    os.mkfifo(folder / "fifo")
+    done = ffrfs("pack", folder, tmp_path / "x.ffr")
+    assert done.status == 1
+    assert done.err.startswith(f"ffrfs: {folder}/fifo: is a FIFO; ")
+    assert not (tmp_path / "x.ffr").exists()
+    done = ffrfs("pack", "--skip-special", folder, tmp_path / "x.ffr")
+    assert (done.status, done.err) == (0, f"ffrfs: {folder}/fifo: skipped\n")
+    assert "fifo" not in ffrfs("ls", tmp_path / "x.ffr").lines
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "reason"),
+    [
+        ("nothing", "x.ffr", "nothing: No such file or directory"),
+        ("file", "x.ffr", "file: Not a directory"),
+        ("folder", "no/x.ffr", "no: No such file or directory"),
+        ("folder", "folder/x.ffr", "folder: the pack itself would be written into this folder"),
+        ("folder", "other", "other: cannot create: Is a directory"),
+        ("folder", "fifo", "fifo: cannot replace what is no regular file"),
+    ],
+)
+def test_pack_that_cannot_be(
+    ffrfs: Run, tmp_path: Path, source: str, target: str, reason: str
+) -> None:
+    make(tmp_path / "folder", TREE)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "file").touch()
+    os.mkfifo(tmp_path / "fifo")
+    done = ffrfs("pack", tmp_path / source, tmp_path / target)
+    assert done.status == 1
+    assert done.err.startswith(f"ffrfs: {tmp_path}/{reason}")
+    assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["unknown"],
+        ["ls"],
+        ["ls", "--unknown", "x"],
+        ["cat", "x"],
+        ["extract", "x"],
+        ["pack", "x"],
+        ["pack", "--jobs", "0", "x", "y"],
+        ["pack", "--jobs", "many", "x", "y"],
+        ["info"],
+        ["verify", "x", "y"],
+    ],
+)
+def test_wrong_usage(ffrfs: Run, arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        ffrfs(*arguments)
+    assert caught.value.code == 2
+
+
+def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
+    from ffrfs.cli.main import COMMANDS, main
+
+    for arguments in (["--version"], ["--help"], *([command, "--help"] for command in COMMANDS)):
+        with pytest.raises(SystemExit) as caught:
+            main(arguments)
+        assert caught.value.code == 0
+    out = capsys.readouterr().out
+    assert f"ffrfs {package.__version__}\n" in out
+    assert all(f"    {command} " in out for command in COMMANDS)

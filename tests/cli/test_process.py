@@ -1,0 +1,245 @@
+"""The command as a process: signals, pipes, terminals, users, memory, imports."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import termios
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from ffrecord_file import write_folder, write_records
+
+from ffrfs.cli.main import main
+
+TIMEOUT_S = 60
+NOBODY = 65534
+
+
+def start(*arguments: str | Path, **more: object) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(  # type: ignore[call-overload, no-any-return]
+        [sys.executable, "-m", "ffrfs", *map(str, arguments)],
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        **{"stdout": subprocess.PIPE, **more},
+    )
+
+
+@contextlib.contextmanager
+def running(*arguments: str | Path, **more: object) -> Iterator[subprocess.Popen[bytes]]:
+    with start(*arguments, **more) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def pack(tmp_path: Path) -> Path:
+    return write_records(tmp_path / "x.ffr", [bytes(8 << 20), *(b"small" for _ in range(20_000))])
+
+
+def test_success_and_failure(pack: Path) -> None:
+    with running("verify", pack) as process:
+        out, err = process.communicate(timeout=TIMEOUT_S)
+        assert (process.returncode, err) == (0, b"")
+        assert out.endswith(b"all records good\n")
+    with running("ls", pack.parent / "nothing") as process:
+        out, err = process.communicate(timeout=TIMEOUT_S)
+        assert (process.returncode, out) == (1, b"")
+        assert err.decode().startswith(f"ffrfs: {pack.parent}/nothing: ")
+
+
+def test_ctrl_c_is_one_line_and_130(pack: Path) -> None:
+    # It writes to a pipe that nobody empties, and waits there.
+    with running("cat", pack, "000000000") as process:
+        assert select.select([process.stdout], [], [], TIMEOUT_S)[0]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(TIMEOUT_S) == 130
+        assert process.stderr is not None
+        assert process.stderr.read() == b"ffrfs: interrupted\n"
+
+
+@pytest.mark.parametrize("arguments", [["ls"], ["ls", "--json"], ["cat"]])
+def test_a_reader_that_leaves_is_no_news(pack: Path, arguments: list[str]) -> None:
+    paths = ["000000000"] if arguments == ["cat"] else []
+    with running(*arguments, pack, *paths) as process:
+        assert process.stdout is not None
+        assert len(process.stdout.read(10)) == 10
+        process.stdout.close()
+        assert process.wait(TIMEOUT_S) == 141
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+
+
+@pytest.mark.parametrize("command", ["ls", "info", "cat", "verify"])
+def test_a_full_disk_behind_stdout_is_an_error(pack: Path, command: str) -> None:
+    paths = ["000000001"] if command == "cat" else []
+    with open("/dev/full", "wb") as full, running(command, pack, *paths, stdout=full) as process:
+        _, err = process.communicate(timeout=TIMEOUT_S)
+        assert (process.returncode, err) == (1, b"ffrfs: No space left on device\n")
+
+
+def read_terminal(process: subprocess.Popen[bytes], terminal: int) -> bytes:
+    output = b""
+    while True:
+        try:
+            chunk = os.read(terminal, 65536)
+        except OSError:  # EIO: the other side is closed
+            break
+        if not chunk:
+            break
+        output += chunk
+    process.wait(TIMEOUT_S)
+    return output
+
+
+def run_on_terminal(*arguments: str | Path) -> bytes:
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 200))
+    try:
+        with subprocess.Popen(
+            [sys.executable, "-m", "ffrfs", *map(str, arguments)],
+            stdout=theirs,
+            stderr=theirs,
+            stdin=subprocess.DEVNULL,
+        ) as process:
+            os.close(theirs)
+            output = read_terminal(process, ours)
+            assert process.returncode == 0
+            return output
+    finally:
+        os.close(ours)
+
+
+def test_progress_is_shown_on_a_terminal_only(pack: Path) -> None:
+    bar = b"\rx.ffr: 0.00B [00:00"
+    assert bar in run_on_terminal("verify", pack)
+    assert bar not in run_on_terminal("verify", "-q", pack)
+    assert b"\rout: " in run_on_terminal("extract", pack, pack.parent / "out", "000000001")
+    assert b"\r" not in run_on_terminal("ls", pack).replace(b"\r\n", b"")
+
+
+def test_names_do_not_command_the_terminal(tmp_path: Path) -> None:
+    file = write_folder(tmp_path / "x.ffr", {"\x1b]0;title\x07": b"", "new\nline": b""})
+    assert run_on_terminal("ls", file).splitlines() == [b"?]0;title?", b"new?line"]
+
+
+def test_no_command_loads_what_it_does_not_need(pack: Path) -> None:
+    for command in (["ls", str(pack)], ["info", str(pack)], ["pack", "--help"]):
+        program = (
+            "import sys, contextlib\n"
+            "from ffrfs.cli.main import main\n"
+            "with contextlib.suppress(SystemExit):\n"
+            f"    main({command!r})\n"
+            "print(sorted({'trio', 'pyfuse3', 'torch'} & sys.modules.keys()), file=sys.stderr)\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, timeout=TIMEOUT_S, check=True
+        )
+        assert done.stderr == b"[]\n"
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user may enter, which pytest's own are not."""
+    path = Path(tempfile.mkdtemp(prefix="ffrfs-test-"))
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path)
+
+
+def as_nobody(arguments: list[str]) -> tuple[int, str]:
+    """Run the command in a fork of this process that has given its rights away.
+
+    A fork, because this Python may lie where that user cannot read it. What the command
+    imports must have been imported before.
+    """
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        status = 99
+        with contextlib.suppress(BaseException):
+            os.close(reader)
+            os.dup2(writer, 2)
+            sys.stderr = os.fdopen(writer, "w")
+            if os.geteuid() == 0:
+                os.setgroups([])
+                os.setgid(NOBODY)
+                os.setuid(NOBODY)
+            status = main(arguments)
+            sys.stderr.flush()
+        os._exit(status)
+    os.close(writer)
+    with os.fdopen(reader) as output:
+        err = output.read()
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), err
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+@pytest.mark.parametrize("command", ["ls", "cat", "extract", "info", "verify"])
+def test_no_permission(open_folder: Path, capfd: pytest.CaptureFixture[str], command: str) -> None:
+    pack = write_records(open_folder / "x.ffr", [b"secret"])
+    more = {"cat": ["000000000"], "extract": [str(open_folder / "out")]}.get(command, [])
+    assert main([command, str(pack), *more]) == 0  # and everything is imported
+    shutil.rmtree(open_folder / "out", ignore_errors=True)
+    pack.chmod(0)
+    status, err = as_nobody([command, str(pack), *more])
+    assert (status, err) == (1, f"ffrfs: {pack}: cannot open: Permission denied\n")
+    assert "secret" not in capfd.readouterr().out.replace("secret", "", 1)
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_no_permission_to_pack(open_folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    source, out = open_folder / "source", open_folder / "out"
+    source.mkdir()
+    out.mkdir()
+    (source / "f").write_bytes(b"secret")
+    assert main(["pack", "-q", str(source), str(out / "x.ffr")]) == 0  # all is imported
+    (out / "x.ffr").unlink()
+
+    arguments = ["pack", "-q", str(source), str(out / "x.ffr")]
+    out.chmod(0o555)
+    status, err = as_nobody(arguments)
+    assert (status, err) == (1, f"ffrfs: {out}/x.ffr: cannot create: Permission denied\n")
+    out.chmod(0o777)
+    (source / "f").chmod(0)
+    status, err = as_nobody(arguments)
+    assert (status, err) == (1, f"ffrfs: {source}/f: cannot open: Permission denied\n")
+    source.chmod(0)
+    status, err = as_nobody(arguments)
+    assert (status, err) == (1, f"ffrfs: {source}: Permission denied\n")
+    source.chmod(0o755)
+    assert os.listdir(out) == []
+
+
+def peak_memory(*arguments: str | Path) -> int:
+    """Run the command well; return the largest size that it had in memory, in bytes."""
+    process = start(*arguments, stdout=subprocess.DEVNULL)
+    with process:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    return usage.ru_maxrss << 10
+
+
+def test_a_large_file_takes_little_memory(tmp_path: Path) -> None:
+    size = 400 << 20
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "f").touch()
+    os.truncate(tmp_path / "folder" / "f", size)
+    pack = tmp_path / "x.ffr"
+    little = 200 << 20
+    assert peak_memory("pack", tmp_path / "folder", pack) < little
+    assert peak_memory("cat", pack, "f") < little
+    assert peak_memory("extract", pack, tmp_path / "out") < little
+    assert (tmp_path / "out" / "f").stat().st_size == size
+    assert peak_memory("verify", pack) < little

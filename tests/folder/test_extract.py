@@ -1,0 +1,233 @@
+"""extract: the folder comes out again, and nothing is harmed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from ffrecord_file import Tree, flip_byte, record_extents, write_records
+from folder_model import make_folder, packed, read_folder, trees
+from hypothesis import given, settings
+
+from ffrfs.errors import PathNotFoundError
+from ffrfs.folder import extract as extract_module
+from ffrfs.folder.destination import Destination
+from ffrfs.folder.extract import extract
+from ffrfs.folder.tree import PackTree, PathType
+
+LARGE = os.urandom(5 << 20) + b"end"
+TREE: Tree = {
+    "a": {"large": LARGE, "x": b"x", "b": {"y": b"y" * 5000}},
+    "empty": {},
+    "nothing": b"",
+    "z": b"zz",
+}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "x.ffr"
+    path.write_bytes(packed(TREE))
+    return path
+
+
+def run(file: Path, destination: Path, *paths: PathType) -> list[str]:
+    with PackTree(file) as tree:
+        return extract(tree, destination, paths)
+
+
+@settings(max_examples=50)
+@given(tree=trees)
+def test_any_folder(tmp_path_factory: pytest.TempPathFactory, tree: Tree) -> None:
+    folder = tmp_path_factory.mktemp("any")
+    (folder / "x.ffr").write_bytes(packed(tree))
+    assert run(folder / "x.ffr", folder / "out") == []
+    assert read_folder(folder / "out") == tree
+
+
+def test_everything(file: Path, tmp_path: Path) -> None:
+    seen: list[tuple[int, int, int, int]] = []
+    with PackTree(file) as tree:
+        assert extract(tree, tmp_path / "new" / "out", progress=lambda *s: seen.append(s)) == []
+    assert read_folder(tmp_path / "new" / "out") == TREE
+    size = len(LARGE) + 5003
+    assert seen[-1] == (5, 5, size, size)
+
+
+def test_batches_of_any_size(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extract_module, "_BATCH_COUNT", 2)
+    monkeypatch.setattr(extract_module, "_SMALL_SIZE", 1)
+    assert run(file, tmp_path / "out") == []
+    assert read_folder(tmp_path / "out") == TREE
+
+
+@pytest.mark.parametrize(
+    ("paths", "tree"),
+    [
+        (["z"], {"z": b"zz"}),
+        (["a/b"], {"a": {"b": TREE["a"]["b"]}}),  # type: ignore[index, call-overload]
+        (["./a//b/y", "empty/"], {"a": {"b": TREE["a"]["b"]}, "empty": {}}),  # type: ignore[index, call-overload]
+        (["z", "z", "."], TREE),
+        (["a", "a/x"], {"a": TREE["a"]}),
+    ],
+)
+def test_some_paths(file: Path, tmp_path: Path, paths: list[str], tree: Tree) -> None:
+    assert run(file, tmp_path / "out", *paths) == []
+    assert read_folder(tmp_path / "out") == tree
+
+
+def test_a_path_that_is_not_there_writes_nothing(file: Path, tmp_path: Path) -> None:
+    with pytest.raises(PathNotFoundError):
+        run(file, tmp_path / "out", "z", "nope")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_plain_file_gives_numbered_files(tmp_path: Path) -> None:
+    write_records(tmp_path / "plain.ffr", [b"first", b"", b"third"])
+    assert run(tmp_path / "plain.ffr", tmp_path / "out") == []
+    assert list(read_folder(tmp_path / "out").values()) != []
+    assert [data for _, data in sorted(read_folder(tmp_path / "out").items())] == [
+        b"first",
+        b"",
+        b"third",
+    ]
+
+
+def test_the_umask_decides_the_mode(file: Path, tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        run(file, tmp_path / "out")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "out" / "z").stat().st_mode & 0o7777 == 0o640
+    assert (tmp_path / "out" / "a").stat().st_mode & 0o7777 == 0o750
+
+
+def test_into_a_folder_with_other_files(file: Path, tmp_path: Path) -> None:
+    make_folder(tmp_path / "out", {"a": {"mine": b"mine"}})
+    assert run(file, tmp_path / "out", "a/x") == []
+    assert read_folder(tmp_path / "out") == {"a": {"mine": b"mine", "x": b"x"}}
+
+
+@pytest.mark.parametrize("path", ["z", "a/large"])
+@pytest.mark.parametrize("kind", ["file", "folder", "dangling link", "link"])
+def test_nothing_is_overwritten(file: Path, tmp_path: Path, path: str, kind: str) -> None:
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    target = tmp_path / "out" / path
+    target.parent.mkdir(parents=True)
+    if kind == "file":
+        target.write_bytes(b"precious")
+    elif kind == "folder":
+        target.mkdir()
+    else:
+        target.symlink_to(victim if kind == "link" else tmp_path / "new")
+    before = sorted(target.parent.iterdir())
+    with pytest.raises(FileExistsError, match=f"^{target}: exists already"):
+        run(file, tmp_path / "out", path)
+    assert victim.read_bytes() == b"precious"
+    assert not (tmp_path / "new").exists()
+    assert sorted(target.parent.iterdir()) == before
+    if kind == "file":
+        assert target.read_bytes() == b"precious"
+
+
+@pytest.mark.parametrize("link", ["a", "a/b"])
+def test_no_link_below_the_destination_is_followed(file: Path, tmp_path: Path, link: str) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (tmp_path / "out" / link).parent.mkdir(parents=True)
+    (tmp_path / "out" / link).symlink_to(outside)
+    with pytest.raises(NotADirectoryError) as caught:
+        run(file, tmp_path / "out", "a/b/y")
+    assert caught.value.filename == str(tmp_path / "out" / "a/b")
+    assert "symbolic link" in caught.value.strerror
+    assert list(outside.iterdir()) == []
+
+
+def test_a_file_in_the_way_of_a_folder(file: Path, tmp_path: Path) -> None:
+    make_folder(tmp_path / "out", {"a": b"precious"})
+    with pytest.raises(NotADirectoryError):
+        run(file, tmp_path / "out")
+    assert read_folder(tmp_path / "out") == {"a": b"precious"}
+
+
+def test_the_destination_itself_may_be_a_link(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "out").symlink_to("real")
+    assert run(file, tmp_path / "out") == []
+    assert read_folder(tmp_path / "real") == TREE
+
+
+def test_damaged_files_are_named_and_the_others_come_out(file: Path, tmp_path: Path) -> None:
+    extents = record_extents(file)  # a/b/y, a/large, a/x, nothing, z
+    flip_byte(file, extents[1][0] + len(LARGE) - 1)
+    flip_byte(file, extents[2][0])
+    bad = run(file, tmp_path / "out")
+    assert [reason.split(" (")[0] for reason in sorted(bad)] == [
+        f"{file}: 'a/large': record 1",
+        f"{file}: 'a/x': record 2",
+    ]
+    assert read_folder(tmp_path / "out") == {
+        **TREE,
+        "a": {"b": TREE["a"]["b"]},  # type: ignore[index, call-overload]
+    }
+
+
+def failing_pieces():
+    yield b"half of it"
+    raise RuntimeError
+
+
+@pytest.mark.parametrize("unnamed", [True, False], ids=["O_TMPFILE", "no O_TMPFILE"])
+def test_a_file_is_whole_or_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unnamed: bool
+) -> None:
+    if not unnamed:
+        system_open = os.open
+
+        def open_named(path: str, flags: int, *args: int, **more: int) -> int:
+            if flags & os.O_TMPFILE == os.O_TMPFILE:
+                raise OSError("not on this file system")
+            return system_open(path, flags, *args, **more)
+
+        monkeypatch.setattr(os, "open", open_named)
+    with Destination(str(tmp_path / "out")) as destination:
+        with pytest.raises(RuntimeError):
+            destination.write("d/f", failing_pieces())
+        assert read_folder(tmp_path / "out") == {"d": {}}
+        destination.write("d/f", [b"all ", b"", b"of it"])
+        with pytest.raises(FileExistsError):
+            destination.write("d/f", [b"again"])
+    assert read_folder(tmp_path / "out") == {"d": {"f": b"all of it"}}
+
+
+def test_no_hard_links_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    system_open = os.open
+
+    def open_named(path: str, flags: int, *args: int, **more: int) -> int:
+        if flags & os.O_TMPFILE == os.O_TMPFILE:
+            raise OSError("not on this file system")
+        return system_open(path, flags, *args, **more)
+
+    def no_link(*_: object, **__: object) -> None:
+        raise PermissionError("not on this file system, either")
+
+    monkeypatch.setattr(os, "open", open_named)
+    monkeypatch.setattr(os, "link", no_link)
+    with Destination(str(tmp_path / "out")) as destination:
+        destination.write("f", [b"all of it"])
+    assert read_folder(tmp_path / "out") == {"f": b"all of it"}
+
+
+def test_a_race_for_the_name_is_lost_without_harm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pieces():
+        yield b"ours"
+        (tmp_path / "out" / "f").write_bytes(b"theirs")
+
+    with Destination(str(tmp_path / "out")) as destination, pytest.raises(FileExistsError):
+        destination.write("f", pieces())
+    assert read_folder(tmp_path / "out") == {"f": b"theirs"}

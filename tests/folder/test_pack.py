@@ -1,0 +1,230 @@
+"""pack_folder: the reference's bytes, or no file at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ffrecord_file import Tree
+from folder_model import make_folder, packed, trees
+from hypothesis import given, settings
+from tiny_disk import run_on_tiny_disk
+
+from ffrfs import FileReader, PackedFolder, pack_folder
+from ffrfs.errors import PackError
+from ffrfs.folder import pack
+from ffrfs.folder.source import Source
+
+TREE: Tree = {
+    "a": {"large": bytes(range(256)) * 8192, "x.png": b"x", "empty": {}},
+    "b.txt": b"b" * 4097,
+    "c": {},
+    "nothing": b"",
+}
+TIMEOUT_S = 60
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return make_folder(tmp_path / "folder", TREE)
+
+
+@pytest.fixture
+def old_file(tmp_path: Path) -> Path:
+    (tmp_path / "out").mkdir()
+    path = tmp_path / "out" / "x.ffr"
+    path.write_bytes(b"what was there before")
+    return path
+
+
+def assert_untouched(old_file: Path) -> None:
+    assert old_file.read_bytes() == b"what was there before"
+    assert os.listdir(old_file.parent) == [old_file.name]
+
+
+@pytest.mark.parametrize("jobs", [None, 1, 2, 7])
+def test_the_bytes_are_the_references(folder: Path, old_file: Path, jobs: int | None) -> None:
+    summary = pack_folder(folder, old_file, jobs=jobs)
+    assert old_file.read_bytes() == packed(TREE)
+    assert (summary.file_count, summary.folder_count, summary.skipped) == (4, 3, [])
+    assert summary.byte_count == 8192 * 256 + 1 + 4097
+
+
+@settings(max_examples=50)
+@given(tree=trees)
+def test_any_folder(tmp_path_factory: pytest.TempPathFactory, tree: Tree) -> None:
+    folder = make_folder(tmp_path_factory.mktemp("any") / "folder", tree)
+    pack_folder(folder, folder.parent / "x.ffr")
+    assert (folder.parent / "x.ffr").read_bytes() == packed(tree)
+
+
+def test_the_golden_pack_comes_out_again(golden: Path, tmp_path: Path) -> None:
+    manifest = json.loads((golden / "packed.manifest.json").read_text())
+    with PackedFolder(golden / "packed.ffr") as theirs:
+        for path, digest in manifest.items():
+            if digest is None:
+                (tmp_path / "folder" / path).mkdir(parents=True, exist_ok=True)
+            else:
+                data = theirs.read_one(path).tobytes()
+                assert hashlib.sha256(data).hexdigest() == digest
+                (tmp_path / "folder" / path).parent.mkdir(parents=True, exist_ok=True)
+                (tmp_path / "folder" / path).write_bytes(data)
+    pack_folder(tmp_path / "folder", tmp_path / "x.ffr")
+    assert (tmp_path / "x.ffr").read_bytes() == (golden / "packed.ffr").read_bytes()
+
+
+def test_an_empty_folder(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    pack_folder(str(tmp_path / "folder") + "/", str(tmp_path / "x.ffr"))
+    assert (tmp_path / "x.ffr").read_bytes() == packed({})
+
+
+def test_more_files_than_are_handed_over_at_a_time(
+    folder: Path, old_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pack, "_BATCH_COUNT", 3)
+    seen: list[tuple[int, int, int, int]] = []
+    pack_folder(folder, old_file, progress=lambda *state: seen.append(state))
+    assert old_file.read_bytes() == packed(TREE)
+    size = 8192 * 256 + 1 + 4097
+    assert seen[-1] == (4, 4, size, size)
+    assert seen == sorted(seen)
+
+
+def test_include_and_exclude(folder: Path, old_file: Path) -> None:
+    pack_folder(folder, old_file, include=["a"], exclude=["large"])
+    assert old_file.read_bytes() == packed({"a": {"empty": {}, "x.png": b"x"}})
+
+
+def test_a_thousand_folders_deep(tmp_path: Path) -> None:
+    tree: Tree = {"file": b"deep"}
+    for _ in range(400):  # pickle gives up before
+        tree = {"d": tree}
+    folder = tmp_path / "folder"
+    (folder / "/".join("d" * 400)).mkdir(parents=True)
+    (folder / "/".join("d" * 400) / "file").write_bytes(b"deep")
+    pack_folder(folder, tmp_path / "x.ffr")
+    with PackedFolder(tmp_path / "x.ffr") as ours:
+        assert ours.read_one("d/" * 400 + "file").tobytes() == b"deep"
+
+
+def test_verbose_shows_a_bar(
+    folder: Path, old_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pack_folder(folder, old_file)
+    assert capsys.readouterr() == ("", "")
+    pack_folder(folder, old_file, verbose=True)
+    assert "x.ffr" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("jobs", [0, -1])
+def test_no_jobs_are_refused(folder: Path, old_file: Path, jobs: int) -> None:
+    with pytest.raises(ValueError, match="jobs"):
+        pack_folder(folder, old_file, jobs=jobs)
+    assert_untouched(old_file)
+
+
+def test_into_the_folder_itself(folder: Path) -> None:
+    for target in (folder / "x.ffr", folder / "a" / ".." / "c" / "x.ffr"):
+        with pytest.raises(PackError, match="the pack itself would be written"):
+            pack_folder(folder, target)
+    (folder.parent / "link").symlink_to(folder / "c")
+    with pytest.raises(PackError, match="the pack itself would be written"):
+        pack_folder(folder, folder.parent / "link" / "x.ffr")
+    (folder / "empty.ffr").touch()
+    (folder.parent / "link.ffr").symlink_to(folder / "empty.ffr")
+    with pytest.raises(PackError, match="the pack itself would be written"):
+        pack_folder(folder, folder.parent / "link.ffr")
+    pack_folder(folder, folder / "c" / "x.ffr", exclude=["c"])
+
+
+class MeddledSource(Source):
+    """A source whose file changes between the walk and the reading."""
+
+    def files(self):
+        Path(self.folder, "b.txt").write_bytes(b"b" * 120)
+        return super().files()
+
+
+def test_a_file_that_changes_meanwhile_is_named(
+    folder: Path, old_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pack, "Source", MeddledSource)
+    message = "changed size while it was packed (was 4097 bytes, now 120)"
+    with pytest.raises(PackError) as caught:
+        pack_folder(folder, old_file)
+    assert str(caught.value) == f"{folder}/b.txt: {message}"
+    assert_untouched(old_file)
+
+
+def test_what_progress_raises_ends_it(folder: Path, old_file: Path) -> None:
+    def interrupt(*_: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        pack_folder(folder, old_file, progress=interrupt)
+    assert_untouched(old_file)
+
+
+KILLED = """
+import sys, time
+from ffrfs import pack_folder
+def stay(*_):
+    print("packing", flush=True)
+    time.sleep(600)
+pack_folder(sys.argv[1], sys.argv[2], progress=stay)
+"""
+
+
+@pytest.mark.parametrize(
+    ("signal_number", "status"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 1)]
+)
+def test_a_kill_leaves_what_was_there_before(
+    folder: Path, old_file: Path, signal_number: int, status: int
+) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(folder), str(old_file)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "packing\n"
+            process.send_signal(signal_number)
+            assert process.wait(TIMEOUT_S) in (status, -signal_number)
+        finally:
+            process.kill()
+    assert_untouched(old_file)
+
+
+FULL_DISK = """
+import json, os, sys
+from ffrfs import pack_folder
+disk, folder = sys.argv[1:]
+try:
+    pack_folder(folder, disk + "/x.ffr")
+except OSError as error:
+    print(json.dumps([type(error).__name__, error.strerror, error.filename]))
+print(json.dumps(os.listdir(disk)))
+"""
+
+
+def test_a_full_disk_leaves_nothing(folder: Path, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    error, names = map(json.loads, run_on_tiny_disk(disk, FULL_DISK, str(folder)))
+    assert error == ["OSError", "cannot write: No space left on device", str(disk / "x.ffr")]
+    assert names == []
+
+
+def test_the_pack_is_an_ordinary_ffrecord_file(folder: Path, old_file: Path) -> None:
+    pack_folder(folder, old_file)
+    with FileReader(old_file) as reader:
+        assert reader.n == 5
+        reader.validate()

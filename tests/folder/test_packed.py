@@ -1,0 +1,217 @@
+"""PackedFolder: the reference's API, over packs of the reference and of ours."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path, PurePosixPath
+
+import pytest
+from ffrecord_file import Tree, flip_byte, record_extents, write_records
+from folder_model import make_folder, packed, trees, walk
+from hypothesis import given, settings
+
+from ffrfs import PackedFolder, pack_folder
+from ffrfs.errors import (
+    ChecksumError,
+    FormatError,
+    IsAFolderError,
+    NotAFolderError,
+    PathNotFoundError,
+    UnverifiedHeaderWarning,
+)
+
+TREE: Tree = {
+    "B": b"upper",
+    "a": {"a": {"x": b"deep"}, "b": b"1", "é": b"2"},
+    "a.png": b"image" * 1000,
+    "empty": {},
+}
+PATHS = ["B", "a", "a/a", "a/a/x", "a/b", "a/é", "a.png", "empty"]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "x.ffr"
+    path.write_bytes(packed(TREE))
+    return path
+
+
+@settings(max_examples=50)
+@given(tree=trees)
+def test_any_folder_packed_and_read(tmp_path_factory: pytest.TempPathFactory, tree: Tree) -> None:
+    folder = make_folder(tmp_path_factory.mktemp("any") / "folder", tree)
+    pack_folder(folder, folder.parent / "x.ffr")
+    everything = dict(walk(tree))
+    files = {path: data for path, data in everything.items() if data is not None}
+    with PackedFolder(folder.parent / "x.ffr") as pack:
+        assert pack.list(recursive=True) == list(everything)
+        assert pack.list(recursive=True, list_dir=False) == list(files)
+        assert pack.num_files() == len(files)
+        assert [array.tobytes() for array in pack.read(list(files))] == list(files.values())
+        for path, data in everything.items():
+            assert (pack.is_file(path), pack.is_dir(path)) == (data is not None, data is None)
+
+
+def test_the_golden_pack(golden: Path) -> None:
+    manifest = json.loads((golden / "packed.manifest.json").read_text())
+    with PackedFolder(golden / "packed.ffr") as pack:
+        assert set(pack.list(recursive=True)) == manifest.keys()
+        files = [path for path, digest in manifest.items() if digest is not None]
+        assert pack.num_files() == len(files)
+        for path, array in zip(files, pack.read(files), strict=True):
+            assert array.dtype == "uint8"
+            assert array.ndim == 1
+            assert hashlib.sha256(array).hexdigest() == manifest[path]
+
+
+def test_lists(file: Path) -> None:
+    with PackedFolder(file) as pack:
+        assert pack.list() == ["B", "a", "a.png", "empty"]
+        assert pack.list(list_dir=False) == ["B", "a.png"]
+        assert pack.list(list_file=False) == ["a", "empty"]
+        assert pack.list(list_file=False, list_dir=False) == []
+        assert pack.list(recursive=True) == PATHS
+        assert pack.list(recursive=True, list_dir=False) == ["B", "a/a/x", "a/b", "a/é", "a.png"]
+        assert pack.list(list_file=False, recursive=True) == ["a", "a/a", "empty"]
+        assert pack.list("a") == ["a", "b", "é"]
+        assert pack.list("a", recursive=True) == ["a", "a/x", "b", "é"]
+        assert pack.list("empty") == []
+        assert all(type(path) is str for path in pack.list(recursive=True))
+
+
+@pytest.mark.parametrize("root", ["", ".", "./", "./.", PurePosixPath(), PurePosixPath(".")])
+def test_spellings_of_the_root(file: Path, root: str) -> None:
+    with PackedFolder(file) as pack:
+        assert pack.list(root) == pack.list()
+        assert pack.exists(root)
+        assert pack.is_dir(root)
+        assert not pack.is_file(root)
+        with pytest.raises(IsAFolderError):
+            pack.read_one(root)
+
+
+@pytest.mark.parametrize(
+    "path", ["a/b", "./a/b", "a//b", "a/./b", "a/b/", "a/b/.", PurePosixPath("a/b")]
+)
+def test_spellings_of_a_file(file: Path, path: str) -> None:
+    with PackedFolder(file) as pack:
+        assert pack.read_one(path).tobytes() == b"1"
+        assert pack.exists(path)
+        assert pack.is_file(path)
+        assert not pack.is_dir(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "b",
+        "A",
+        "a/c",
+        "a/b/c",
+        "a.png/..",
+        "..",
+        "../a",
+        "a/../B",
+        "/",
+        "/B",
+        "//B",
+        "B\0",
+        "\ud800",
+    ],
+)
+def test_paths_that_are_not_there(file: Path, path: str) -> None:
+    with PackedFolder(file) as pack:
+        assert not pack.exists(path)
+        assert not pack.is_file(path)
+        assert not pack.is_dir(path)
+        for call in (pack.read_one, pack.list, lambda path: pack.read(["B", path])):
+            with pytest.raises(PathNotFoundError) as caught:
+                call(path)
+            assert str(caught.value) == f"{file}: has no {path!r}"
+
+
+def test_a_file_is_no_folder_and_the_other_way_round(file: Path) -> None:
+    with PackedFolder(file) as pack:
+        with pytest.raises(IsAFolderError, match="'a' is a folder"):
+            pack.read(["B", "a"])
+        with pytest.raises(NotAFolderError, match=r"'a\.png' is a file"):
+            pack.list("a.png")
+
+
+def test_batches(file: Path) -> None:
+    with PackedFolder(file) as pack:
+        assert pack.read([]) == []
+        assert [a.tobytes() for a in pack.read(("a/b", "B", "a/b"))] == [b"1", b"upper", b"1"]
+        first, second = pack.read(["B", "B"])
+        first[:] = 0
+        assert second.tobytes() == b"upper"
+        with pytest.raises(TypeError, match="read_one"):
+            pack.read("B")
+
+
+def test_a_damaged_file_is_named_and_the_others_are_read(file: Path) -> None:
+    offset, _ = record_extents(file)[2]  # a/b
+    flip_byte(file, offset)
+    with PackedFolder(file) as pack:
+        for paths in (["a/b"], ["B", "a/é", "a/b"]):
+            with pytest.raises(ChecksumError, match=f"^{file}: 'a/b': record 2 "):
+                pack.read(paths)
+        assert pack.read_one("B").tobytes() == b"upper"
+    with PackedFolder(file, check_data=False) as pack:
+        assert pack.read_one("a/b").tobytes() == b"\xce"
+
+
+def test_an_ffrecord_that_is_no_packed_folder(tmp_path: Path) -> None:
+    path = write_records(tmp_path / "plain.ffr", [b"a", b"b" * 20])
+    with pytest.raises(FormatError, match=f"^{path}: is an FFRecord file, but not a packed folder"):
+        PackedFolder(path)
+    with pytest.raises(ValueError, match="packed"):  # as the reference has it
+        PackedFolder(path)
+
+
+def test_an_old_header_warns_once(file: Path) -> None:
+    with file.open("r+b") as old:
+        old.write(bytes(4))
+    with pytest.warns(UnverifiedHeaderWarning) as caught:
+        pack = PackedFolder(file)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    assert pack.read_one("B").tobytes() == b"upper"
+
+
+def test_pickled_it_is_opened_again(file: Path) -> None:
+    with PackedFolder(file, check_data=False) as pack:
+        copy = pickle.loads(pickle.dumps(pack))
+    with copy:
+        assert copy.read_one("B").tobytes() == b"upper"
+        assert copy.check_data is False
+
+
+def test_closed(file: Path) -> None:
+    pack = PackedFolder(file)
+    pack.close()
+    pack.close()
+    with pytest.raises(ValueError, match="closed"):
+        pack.read_one("B")
+
+
+def test_threads_share_it(file: Path) -> None:
+    with PackedFolder(file) as pack, ThreadPoolExecutor(8) as threads:
+        read = threads.map(pack.read_one, ["a.png", "a/a/x"] * 200)
+        assert [array.tobytes() for array in read] == [b"image" * 1000, b"deep"] * 200
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_forked_child_goes_on_with_it(file: Path) -> None:
+    with PackedFolder(file) as pack:
+        assert pack.read_one("B").tobytes() == b"upper"
+        child = os.fork()
+        if child == 0:
+            good = pack.read_one("a.png").tobytes() == b"image" * 1000
+            os._exit(0 if good else 1)
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 0

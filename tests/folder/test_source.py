@@ -1,0 +1,226 @@
+"""What is found in a folder, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+from folder_model import make_folder
+
+from ffrfs.errors import PackError
+from ffrfs.folder.selection import Selection
+from ffrfs.folder.source import DEPTH_LIMIT, FolderIdentity, Source, SourceTree
+
+TREE = {
+    "B.png": b"1",
+    "a": {"x.png": b"12", "y.txt": b"123", "deep": {"z.png": b""}},
+    "a.png": b"1234",
+    "empty": {},
+    "text": {"only.txt": b"t"},
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return make_folder(tmp_path / "folder", TREE)
+
+
+def source(
+    folder: Path,
+    include: list[str] | None = None,
+    exclude: list[str] | None = None,
+    skip_special: bool = False,
+) -> Source:
+    return Source(str(folder), selection=Selection(include, exclude), skip_special=skip_special)
+
+
+def refusal(folder: Path) -> str:
+    with pytest.raises(PackError) as caught:
+        source(folder)
+    return str(caught.value)
+
+
+def test_names_and_sizes_in_order(folder: Path) -> None:
+    found = source(folder)
+    assert found.tree == {
+        "B.png": 1,
+        "a": {"deep": {"z.png": 0}, "x.png": 2, "y.txt": 3},
+        "a.png": 4,
+        "empty": {},
+        "text": {"only.txt": 1},
+    }
+    assert list(found.tree) == ["B.png", "a", "a.png", "empty", "text"]
+    assert (found.file_count, found.folder_count, found.byte_count) == (6, 4, 11)
+    assert list(found.files()) == [
+        (os.fsencode(folder / path), size)
+        for path, size in [
+            ("B.png", 1),
+            ("a/deep/z.png", 0),
+            ("a/x.png", 2),
+            ("a/y.txt", 3),
+            ("a.png", 4),
+            ("text/only.txt", 1),
+        ]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("include", "exclude", "tree"),
+    [
+        (["*.txt"], None, {"a": {"y.txt": 3}, "text": {"only.txt": 1}}),
+        (["a"], None, {"a": {"deep": {"z.png": 0}, "x.png": 2, "y.txt": 3}}),
+        (["a/x.*", "empty"], None, {"a": {"x.png": 2}, "empty": {}}),
+        (["nothing"], None, {}),
+        ([], None, {}),
+        (None, ["*.png"], {"a": {"deep": {}, "y.txt": 3}, "empty": {}, "text": {"only.txt": 1}}),
+        (None, ["a", "empty", "text"], {"B.png": 1, "a.png": 4}),
+        (["*.png"], ["a/*"], {"B.png": 1, "a.png": 4}),
+        (["a"], ["deep"], {"a": {"x.png": 2, "y.txt": 3}}),
+    ],
+)
+def test_include_and_exclude(
+    folder: Path, include: list[str] | None, exclude: list[str] | None, tree: SourceTree
+) -> None:
+    found = source(folder, include, exclude)
+    assert found.tree == tree
+    assert found.file_count == len(list(found.files()))
+
+
+def test_links_are_followed(folder: Path, tmp_path: Path) -> None:
+    make_folder(tmp_path / "elsewhere", {"f": b"12345"})
+    (folder / "text" / "file").symlink_to("only.txt")
+    (folder / "empty" / "folder").symlink_to(tmp_path / "elsewhere")
+    (folder / "empty" / "again").symlink_to(tmp_path / "elsewhere")  # no loop
+    found = source(folder)
+    assert found.tree["text"] == {"file": 1, "only.txt": 1}
+    assert found.tree["empty"] == {"again": {"f": 5}, "folder": {"f": 5}}
+
+
+@pytest.mark.parametrize("target", [".", "..", "../../a/deep"])
+def test_a_loop_names_its_link(folder: Path, target: str) -> None:
+    link = folder / "a" / "deep" / "loop"
+    link.symlink_to(target)
+    assert refusal(folder).startswith(f"{link}: a symbolic link that makes a loop, back to ")
+    assert "loop" not in source(folder, exclude=["loop"]).tree
+
+
+def test_a_loop_through_a_folder_outside_names_its_link(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "folder", {"d": {}})
+    (folder / "d" / "up").symlink_to(tmp_path)
+    assert refusal(folder) == (
+        f"{folder}/d/up: a symbolic link that makes a loop, back to {folder}; exclude it"
+    )
+
+
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [("nowhere", "No such file or directory"), ("link", "Too many levels of symbolic links")],
+)
+def test_a_link_that_leads_nowhere_is_named(folder: Path, target: str, reason: str) -> None:
+    link = folder / "a" / "link"
+    link.symlink_to(target)
+    assert refusal(folder) == (
+        f"{link}: a symbolic link to {target}, which cannot be followed ({reason}); "
+        "exclude it or remove it"
+    )
+    with pytest.raises(PackError):
+        source(folder, skip_special=True)  # nobody knows what was meant to be there
+    assert source(folder, exclude=["link"]).file_count == 6
+    assert source(folder, include=["*.png"]).file_count == 4  # not asked for
+
+
+def make_socket(path: Path) -> None:
+    here = os.open(path.parent, os.O_PATH)  # its name may be longer than a socket's can be
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(f"/proc/self/fd/{here}/{path.name}")
+    os.close(here)
+
+
+SPECIAL = {
+    "a socket": make_socket,
+    "a FIFO": os.mkfifo,
+    "a character device": lambda path: path.symlink_to("/dev/null"),
+}
+
+
+@pytest.mark.parametrize("kind", SPECIAL)
+def test_special_files_are_refused_or_skipped(folder: Path, kind: str) -> None:
+    path = folder / "a" / "special"
+    SPECIAL[kind](path)
+    assert refusal(folder) == f"{path}: is {kind}; exclude it, or skip all that is special"
+    assert source(folder, exclude=["special"]).skipped == []
+    found = source(folder, skip_special=True)
+    assert found.skipped == [str(path)]
+    assert found.file_count == 6
+
+
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_names_that_are_not_utf8_are_refused_or_skipped(folder: Path, is_folder: bool) -> None:
+    path = os.fsencode(folder) + b"/a/caf\xe9"
+    if is_folder:
+        os.mkdir(path)
+        Path(os.fsdecode(path), "inside").touch()
+    else:
+        Path(os.fsdecode(path)).touch()
+    assert refusal(folder).startswith(f"{os.fsdecode(path)}: its name is not UTF-8; ")
+    found = source(folder, skip_special=True)
+    assert found.skipped == [os.fsdecode(path)]
+    assert found.file_count == 6
+
+
+def nest(folder: Path, depth: int) -> None:
+    """Make folders in each other, deeper than a path can say."""
+    here = os.open(folder, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir("d", dir_fd=here)
+        inner = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = inner
+    os.close(here)
+
+
+def remove(folder: Path) -> None:
+    """Pytest's own clean-up recurses, and gives up."""
+    subprocess.run(["rm", "-rf", str(folder)], check=True)
+
+
+def test_as_deep_as_the_index_may_be(tmp_path: Path) -> None:
+    nest(tmp_path, DEPTH_LIMIT)
+    try:
+        found = source(tmp_path)
+        assert found.folder_count == DEPTH_LIMIT
+    finally:
+        remove(tmp_path / "d")
+
+
+def test_too_deep_is_a_clear_error(tmp_path: Path) -> None:
+    nest(tmp_path, DEPTH_LIMIT + 1)
+    try:
+        assert refusal(tmp_path).endswith(f"d: deeper than {DEPTH_LIMIT} folders; exclude it")
+    finally:
+        remove(tmp_path / "d")
+
+
+def test_the_folder_that_is_written_to_is_not_packed(folder: Path) -> None:
+    def walk(exclude: list[str]) -> Source:
+        return Source(
+            str(folder),
+            selection=Selection(exclude=exclude),
+            forbidden=FolderIdentity.of((folder / "a" / "deep").stat()),
+        )
+
+    with pytest.raises(PackError, match=f"^{folder}/a/deep: the pack itself would be written"):
+        walk([])
+    assert walk(["deep"]).file_count == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "error"), [("nothing", FileNotFoundError), ("a.png", NotADirectoryError)]
+)
+def test_no_folder_at_all(folder: Path, name: str, error: type[OSError]) -> None:
+    with pytest.raises(error) as caught:
+        source(folder / name)
+    assert caught.value.filename == str(folder / name)

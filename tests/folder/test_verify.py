@@ -1,0 +1,136 @@
+"""verify and info: what they say of good files and of damaged ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ffrecord_file import Header, Tree, flip_byte, folder_records, record_extents, write_records
+from folder_model import packed
+
+from ffrfs.errors import FormatError, UnverifiedHeaderWarning
+from ffrfs.folder import verify as verify_module
+from ffrfs.folder.info import FileSizes, PackInfo, info
+from ffrfs.folder.verify import verify
+
+TREE: Tree = {"a": {"x": b"x" * 10, "y": b"y" * (3 << 20)}, "b": b"", "c": b"c" * 7, "d": {}}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "x.ffr"
+    path.write_bytes(packed(TREE))
+    return path
+
+
+@pytest.mark.parametrize("step", [1, 10, 64 << 20])
+def test_all_is_well(file: Path, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    monkeypatch.setattr(verify_module, "_STEP_SIZE", step)
+    seen: list[tuple[int, int, int, int]] = []
+    report = verify(file, lambda *state: seen.append(state))
+    assert report.is_good
+    assert report.record_count == 5
+    assert report.byte_count == sum(size for _, size in record_extents(file))
+    assert report.header_verified
+    assert seen[-1] == (5, 5, report.byte_count, report.byte_count)
+
+
+@pytest.mark.parametrize("step", [1, 64 << 20])
+def test_every_bad_file_is_named(file: Path, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    monkeypatch.setattr(verify_module, "_STEP_SIZE", step)
+    extents = record_extents(file)
+    for record in (1, 3):
+        flip_byte(file, extents[record][0])
+    report = verify(file)
+    assert not report.is_good
+    assert report.index_error is None
+    assert [(bad.record, bad.path) for bad in report.bad] == [(1, "a/y"), (3, "c")]
+    assert all(bad.reason.startswith(f"record {bad.record} (") for bad in report.bad)
+
+
+def test_a_bad_index_does_not_hide_the_records(file: Path) -> None:
+    extents = record_extents(file)
+    for record in (0, 4):
+        flip_byte(file, extents[record][0] + 9)
+    report = verify(file)
+    assert report.index_error is not None
+    assert "checksum mismatch" in report.index_error
+    assert [(bad.record, bad.path) for bad in report.bad] == [(0, None), (4, None)]
+
+
+def test_an_index_that_is_none_with_good_records(tmp_path: Path) -> None:
+    records = [*folder_records(TREE)[:-1], b"piouhjgbr" + b"nonsense"]
+    report = verify(write_records(tmp_path / "x.ffr", records))
+    assert report.index_error is not None
+    assert report.bad == []
+    assert not report.is_good
+
+
+def test_a_plain_file(tmp_path: Path) -> None:
+    path = write_records(tmp_path / "x.ffr", [b"a", b"b" * 20])
+    assert verify(path).is_good
+    flip_byte(path, record_extents(path)[1][0])
+    (bad,) = verify(path).bad
+    assert bad.record == 1
+
+
+def test_no_records_are_no_damage(tmp_path: Path) -> None:
+    report = verify(write_records(tmp_path / "x.ffr", []))
+    assert report.is_good
+    assert report.record_count == report.byte_count == 0
+
+
+def forget_checksum(header: Header) -> None:
+    header.checksum = 0
+
+
+@pytest.mark.parametrize("index", [None, b"piouhjgbr, but no pickle"], ids=["good", "bad index"])
+def test_an_old_header_warns_once(tmp_path: Path, index: bytes | None) -> None:
+    records = folder_records(TREE)
+    if index is not None:
+        records[-1] = index
+    path = write_records(tmp_path / "x.ffr", records, forget_checksum)
+    with pytest.warns(UnverifiedHeaderWarning) as caught:
+        report = verify(path)
+    assert len(caught) == 1
+    assert not report.header_verified
+    assert report.is_good is (index is None)
+
+
+def test_a_header_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / "x.ffr").write_bytes(b"no FFRecord at all")
+    with pytest.raises(FormatError):
+        verify(tmp_path / "x.ffr")
+
+
+def test_info_of_a_folder(file: Path) -> None:
+    assert info(file) == PackInfo(
+        is_folder=True,
+        record_count=5,
+        file_count=4,
+        folder_count=2,
+        byte_count=17 + (3 << 20),
+        header_verified=True,
+        sizes=FileSizes(min=0, median=8, max=3 << 20),
+    )
+
+
+def test_info_of_a_plain_file(tmp_path: Path) -> None:
+    path = write_records(tmp_path / "x.ffr", [b"aaa", b"b", b"c" * 20], forget_checksum)
+    with pytest.warns(UnverifiedHeaderWarning):
+        found = info(path)
+    assert found == PackInfo(
+        is_folder=False,
+        record_count=3,
+        file_count=3,
+        folder_count=0,
+        byte_count=24,
+        header_verified=False,
+        sizes=FileSizes(min=1, median=3, max=20),
+    )
+
+
+def test_info_of_no_files(tmp_path: Path) -> None:
+    (tmp_path / "x.ffr").write_bytes(packed({}))
+    found = info(tmp_path / "x.ffr")
+    assert (found.file_count, found.byte_count, found.sizes) == (0, 0, None)

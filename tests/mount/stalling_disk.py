@@ -1,0 +1,121 @@
+"""A disk that stalls on command: a FUSE file system with one file, "pack".
+
+It passes every read on to the file it was given, past the page cache, and takes orders
+on its standard input, one a line:
+
+    stall START END   reads of a byte in [START, END) wait, and say "stalled" on stdout
+    fail START END    they fail with EIO instead
+    go                all wait and fail no longer
+
+Started by the tests as a program: stalling_disk.py FILE MOUNTPOINT.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+
+import pyfuse3
+import trio
+
+PACK_INO = 2
+NAME = b"pack"
+
+
+class StallingDisk(pyfuse3.Operations):
+    """Handlers of root and "pack"."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self._fd = os.open(path, os.O_RDONLY)
+        self._size = os.fstat(self._fd).st_size
+        self._stalled = range(0)
+        self._failing = range(0)
+        self._go = trio.Event()
+
+    def order(self, word: str, *numbers: str) -> None:
+        if word == "go":
+            self._stalled = self._failing = range(0)
+            self._go.set()
+            self._go = trio.Event()
+        elif word == "stall":
+            self._stalled = range(*map(int, numbers))
+        elif word == "fail":
+            self._failing = range(*map(int, numbers))
+
+    async def getattr(self, ino, _ctx=None):
+        entry = pyfuse3.EntryAttributes()
+        entry.st_ino = ino
+        entry.st_mode = stat.S_IFREG | 0o444 if ino == PACK_INO else stat.S_IFDIR | 0o555
+        entry.st_size = self._size if ino == PACK_INO else 0
+        return entry
+
+    async def lookup(self, _parent, name, _ctx):
+        if name != NAME:
+            raise pyfuse3.FUSEError(errno.ENOENT)
+        return await self.getattr(PACK_INO)
+
+    async def opendir(self, ino, _ctx):
+        return ino
+
+    async def open(self, ino, _flags, _ctx):
+        # direct_io: no page cache in between, so that every read is the disk's.
+        return pyfuse3.FileInfo(fh=ino, direct_io=True)
+
+    async def release(self, _fh):
+        pass
+
+    async def read(self, _fh, offset, size):
+        if _overlap(self._failing, offset, size):
+            raise pyfuse3.FUSEError(errno.EIO)
+        if _overlap(self._stalled, offset, size):
+            say("stalled")
+            await self._go.wait()
+        return os.pread(self._fd, size, offset)
+
+
+def _overlap(bad: range, offset: int, size: int) -> bool:
+    return bad.start < offset + size and offset < bad.stop
+
+
+def say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+async def obey(disk: StallingDisk) -> None:
+    pending = b""
+    while True:
+        await trio.lowlevel.wait_readable(0)
+        chunk = os.read(0, 4096)
+        if not chunk:  # the test has ended, one way or another
+            disk.order("go")
+            return
+        *lines, pending = (pending + chunk).split(b"\n")
+        for line in lines:
+            disk.order(*line.decode().split())
+            say("done")
+
+
+async def serve(disk: StallingDisk) -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(obey, disk)
+        say("done")
+        await pyfuse3.main(max_tasks=200)
+        nursery.cancel_scope.cancel()
+
+
+def main() -> None:
+    path, mountpoint = sys.argv[1:]
+    disk = StallingDisk(path)
+    pyfuse3.init(disk, mountpoint, {"fsname=stalling", "default_permissions"})
+    try:
+        trio.run(serve, disk)
+    finally:
+        pyfuse3.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,240 @@
+"""One read that the disk does not answer holds up nobody but its reader."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import random
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import probes
+import pytest
+from child import child
+from command import Mount, kill_group, start_ffrfs, wait_until
+from conftest import MakeMount, PackTree
+from ffrecord_file import record_extents
+
+from ffrfs.mount import kernel_mount
+from ffrfs.mount.mount_table import mount_at
+
+FILE_SIZE = 300_000
+NAMES = ["cached", "stalled", "cold", "colder"]
+
+
+def content(name: str) -> bytes:
+    return random.Random(name).randbytes(FILE_SIZE)
+
+
+class Disk:
+    """The test's side of stalling_disk.py."""
+
+    def __init__(self, source: Path, place: Path) -> None:
+        self._source = source
+        self._place = place
+        self.pack = place / "pack"
+        place.mkdir()
+        self._process = subprocess.Popen(
+            [sys.executable, Path(__file__).with_name("stalling_disk.py"), source, place],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self._lines: list[str] = []
+        self.wait_for("done")
+
+    def stall(self, name: str) -> None:
+        self._order("stall", name)
+
+    def stall_all(self) -> None:
+        self._write(f"stall 0 {1 << 60}")
+
+    def fail(self, name: str) -> None:
+        self._order("fail", name)
+
+    def go(self) -> None:
+        self._write("go")
+
+    def wait_for(self, word: str) -> None:
+        """Wait until the disk has said that."""
+        assert self._process.stdout is not None
+        fd = self._process.stdout.fileno()
+        while word not in self._lines:
+            assert select.select([fd], [], [], 20)[0], f"the disk has not said {word!r}"
+            data = os.read(fd, 4096)
+            assert data, "the disk has died"
+            self._lines += data.decode().split("\n")
+        del self._lines[: self._lines.index(word) + 1]
+
+    def close(self) -> None:
+        with contextlib.suppress(BrokenPipeError, AssertionError):
+            self.go()
+        if mount_at(str(self._place)) is not None:
+            kernel_mount.detach(str(self._place))
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.communicate(timeout=5)
+        if self._process.poll() is None:
+            kill_group(self._process)
+
+    def _order(self, word: str, name: str) -> None:
+        offset, size = record_extents(self._source)[sorted(NAMES).index(name)]
+        # The middle: a neighbour's read ahead or alignment must not reach it.
+        self._write(f"{word} {offset + size // 3} {offset + 2 * size // 3}")
+
+    def _write(self, line: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+        self.wait_for("done")
+
+
+@pytest.fixture
+def disk(fuse: None, pack_tree: PackTree, places: Path) -> Iterator[Disk]:
+    pack = pack_tree({name: content(name) for name in NAMES})
+    with ExitStack() as stack:
+        disk = Disk(pack, places / "disk")
+        stack.callback(disk.close)
+        yield disk
+
+
+@pytest.fixture
+def tree(new_mount: MakeMount, disk: Disk) -> Iterator[Mount]:
+    made: Mount = new_mount(disk.pack)
+    assert made.mount().status == 0
+    yield made
+    disk.go()  # or unmounting would wait for the disk
+    made.close()
+
+
+@pytest.mark.promise("S14")
+def test_other_reads_go_on(tree: Mount, disk: Disk) -> None:
+    assert tree.ask(probes.read, "cached") == content("cached")
+    disk.stall("stalled")
+    with ExitStack() as stack:
+        readers = [
+            stack.enter_context(child(probes.read, tree / "stalled")),
+            stack.enter_context(child(probes.read_ranges, tree / "stalled", [(100_000, 10)])),
+        ]
+        for reader in readers:
+            reader.ask_next()
+        disk.wait_for("stalled")
+        assert tree.ask(probes.read, "cached") == content("cached")
+        assert tree.ask(probes.read, "cold") == content("cold")
+        assert sorted(tree.ask(probes.listdir, "")) == sorted(NAMES)
+        assert tree.ask(probes.errno_of, "absent", "stat") == errno.ENOENT
+        assert tree.ask(probes.read, "colder") == content("colder")
+        assert not any(reader.has_answered() for reader in readers)
+        disk.go()
+        assert readers[0].answer() == content("stalled")
+        assert readers[1].answer() == [content("stalled")[100_000:100_010]]
+
+
+@pytest.fixture
+def fusectl(root_user: None) -> Iterator[None]:
+    """The kernel's switches of FUSE connections; some systems do not mount them."""
+    if os.path.ismount(kernel_mount.CONNECTIONS):
+        yield
+        return
+    place = kernel_mount.CONNECTIONS
+    subprocess.run(["mount", "-t", "fusectl", "fusectl", place], check=True, timeout=20)
+    yield
+    subprocess.run(["umount", place], check=True, timeout=20)
+
+
+@pytest.mark.promise("S14")
+def test_several_stalled_readers_leave_room_for_others(tree: Mount, disk: Disk) -> None:
+    check_room_for_others(tree, disk, reader_count=8)
+
+
+def test_many_stalled_readers_leave_room_for_others(fusectl: None, tree: Mount, disk: Disk) -> None:
+    check_room_for_others(tree, disk, reader_count=30)
+
+
+def check_room_for_others(tree: Mount, disk: Disk, reader_count: int) -> None:
+    step = FILE_SIZE // reader_count
+    disk.stall("stalled")
+    with ExitStack() as stack:
+        readers = [
+            stack.enter_context(child(probes.read_ranges, tree / "stalled", [(i * step, 1)]))
+            for i in range(reader_count)
+        ]
+        for reader in readers:
+            reader.ask_next()
+        disk.wait_for("stalled")
+        assert tree.ask(probes.read, "cold") == content("cold")
+        disk.go()
+        for i, reader in enumerate(readers):
+            assert reader.answer() == [content("stalled")[i * step : i * step + 1]]
+
+
+def test_read_that_the_disk_refuses_is_its_error_and_can_be_tried_again(
+    tree: Mount, disk: Disk
+) -> None:
+    disk.fail("stalled")
+    tree.expect_log("cannot read stalled: .*Input/output error")
+    assert tree.ask(probes.errno_of, "stalled", "read") == errno.EIO
+    assert tree.ask(probes.read, "cold") == content("cold")
+    disk.go()
+    assert tree.ask(probes.read, "stalled") == content("stalled")
+
+
+def test_signal_while_a_read_stalls_loses_nothing(tree: Mount, disk: Disk) -> None:
+    disk.stall("stalled")
+    with child(probes.read, tree / "stalled") as reader:
+        reader.ask_next()
+        disk.wait_for("stalled")
+        tree.expect_log("busy: detached")
+        tree.signal(signal.SIGTERM)
+        wait_until(lambda: not tree.is_mounted, "the mount is detached")
+        disk.go()
+        assert reader.answer() == content("stalled")
+    tree.wait_for_daemon()
+
+
+def test_second_signal_while_a_read_stalls_fails_the_read(tree: Mount, disk: Disk) -> None:
+    disk.stall("stalled")
+    with child(probes.errno_of, tree / "stalled", "read") as reader:
+        reader.ask_next()
+        disk.wait_for("stalled")
+        tree.expect_log("busy: detached")
+        tree.expect_log("SIGTERM again")
+        tree.signal(signal.SIGTERM)
+        wait_until(lambda: "busy: detached" in tree.log(), "the first signal is obeyed")
+        tree.signal(signal.SIGTERM)
+        assert reader.answer() in (errno.ENOTCONN, errno.ECONNABORTED)
+        disk.go()
+        tree.wait_for_daemon()
+
+
+def test_killed_reader_does_not_hold_up_others(tree: Mount, disk: Disk) -> None:
+    disk.stall("stalled")
+    with child(probes.read, tree / "stalled") as reader:
+        reader.ask_next()
+        disk.wait_for("stalled")
+        os.kill(reader.pid, signal.SIGKILL)
+        assert tree.ask(probes.read, "cold") == content("cold")
+        disk.go()
+    assert tree.ask(probes.read, "stalled") == content("stalled")
+
+
+def test_command_that_is_killed_while_the_pack_opens_leaves_no_mount(
+    new_mount: MakeMount, disk: Disk
+) -> None:
+    tree = new_mount(disk.pack)
+    disk.stall_all()
+    command = start_ffrfs("mount", "--log-file", tree.log_file, tree.pack, tree.path)
+    try:
+        disk.wait_for("stalled")
+    finally:
+        kill_group(command)
+    disk.go()
+    wait_until(lambda: not tree.daemons(), "the daemon has noticed")
+    assert not tree.is_mounted
+    assert not tree.path.exists()

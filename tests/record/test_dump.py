@@ -1,0 +1,128 @@
+"""dump: a data set into one file or several, all of them or none."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ffrfs import FileReader, dump
+from ffrfs.errors import PackError
+
+
+class Failing:
+    """A data set whose record 7 cannot be had."""
+
+    def __init__(self, failure: str) -> None:
+        self.failure = failure
+
+    def __len__(self) -> int:
+        return 10
+
+    def __getitem__(self, index: int) -> bytes:
+        if index == 7 and self.failure == "raises":
+            raise KeyError(index)
+        if index == 7 and self.failure == "dies":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return bytes([index])
+
+
+def read_all(source: Path | list[Path]) -> list[bytes]:
+    with FileReader(source) as reader:
+        return [record.tobytes() for record in reader.read(range(reader.n))]
+
+
+def test_one_file(tmp_path: Path) -> None:
+    records = [b"a", b"", b"ccc"]
+    dump(records, tmp_path / "x.ffr", 1)
+    assert read_all(tmp_path / "x.ffr") == records
+
+
+def test_a_folder_of_files(tmp_path: Path) -> None:
+    records = [bytes([i]) * i for i in range(10)]
+    dump(records, tmp_path / "new" / "folder", 3)
+    names = sorted(os.listdir(tmp_path / "new" / "folder"))
+    assert names == ["PART_00000.ffr", "PART_00001.ffr", "PART_00002.ffr"]
+    counts = [len(read_all(tmp_path / "new" / "folder" / name)) for name in names]
+    assert counts == [4, 4, 2]
+    assert read_all(tmp_path / "new" / "folder") == records
+
+
+def test_as_the_reference_splits(golden: Path, tmp_path: Path) -> None:
+    records = [pickle.dumps({"i": i, "x": list(range(i % 7))}) for i in range(100)]
+    dump(records, tmp_path / "ours", 8)
+    for theirs in sorted((golden / "sharded").iterdir()):
+        assert (tmp_path / "ours" / theirs.name).read_bytes() == theirs.read_bytes()
+
+
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(records=st.lists(st.binary(max_size=50), max_size=12), nfiles=st.integers(2, 5))
+@pytest.mark.filterwarnings("ignore:.*records make:UserWarning")
+def test_any_split_holds_the_records_in_order(
+    tmp_path_factory: pytest.TempPathFactory, records: list[bytes], nfiles: int
+) -> None:
+    folder = tmp_path_factory.mktemp("dump") / "x"
+    dump(records, folder, nfiles)
+    assert read_all(folder) == records
+    assert 1 <= len(os.listdir(folder)) <= nfiles
+
+
+def test_fewer_files_than_asked_for_are_told(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="5 records make 3 files, not 4"):
+        dump([b"x"] * 5, tmp_path / "x", 4)
+    assert len(os.listdir(tmp_path / "x")) == 3
+
+
+@pytest.mark.parametrize("nfiles", [0, -1])
+def test_no_files_at_all_are_refused(tmp_path: Path, nfiles: int) -> None:
+    with pytest.raises(ValueError, match="cannot write"):
+        dump([b"x"], tmp_path / "x", nfiles)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(("failure", "error"), [("raises", KeyError), ("dies", PackError)])
+def test_one_failing_process_fails_the_dump(
+    tmp_path: Path, failure: str, error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        dump(Failing(failure), tmp_path / "x", 5)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_failing_dump_leaves_the_files_of_before(tmp_path: Path) -> None:
+    dump([b"before"] * 5, tmp_path / "x", 5)
+    with pytest.raises(KeyError):
+        dump(Failing("raises"), tmp_path / "x", 5)
+    assert read_all(tmp_path / "x") == [b"before"] * 5
+    assert len(os.listdir(tmp_path / "x")) == 5
+
+
+def test_files_of_before_that_would_be_read_along_are_refused(tmp_path: Path) -> None:
+    dump([b"before"] * 5, tmp_path / "x", 5)
+    with pytest.raises(PackError, match=r"PART_00002\.ffr"):
+        dump([b"after"] * 4, tmp_path / "x", 2)
+    dump([b"after"] * 10, tmp_path / "x", 5)
+    assert read_all(tmp_path / "x") == [b"after"] * 10
+
+
+def test_failing_in_one_file(tmp_path: Path) -> None:
+    with pytest.raises(KeyError):
+        dump(Failing("raises"), tmp_path / "x.ffr", 1)
+    assert os.listdir(tmp_path) == []
+
+
+def test_progress_is_shown_when_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dump([b"x"] * 5, tmp_path / "a.ffr", 1)
+    dump([b"x"] * 4, tmp_path / "a", 2)
+    assert capsys.readouterr() == ("", "")
+    dump([b"x"] * 5, tmp_path / "a.ffr", 1, verbose=True)
+    dump([b"x"] * 4, tmp_path / "a", 2, verbose=True)
+    assert "5/5" in (err := capsys.readouterr().err)
+    assert "2/2" in err

@@ -1,0 +1,41 @@
+"""A disk of one MiB, for what happens when it is full.
+
+A tmpfs in a mount namespace of its own: only the program that is run there sees it, and
+it is gone with that program.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TIMEOUT_S = 60.0
+
+_MOUNT = 'mount -t tmpfs -o size=1m ffrfs-test "$0" && exec "$@"'
+
+
+def _unshare(mountpoint: Path, *command: str) -> list[str]:
+    user = [] if os.geteuid() == 0 else ["--map-root-user"]
+    return ["unshare", *user, "--mount", "sh", "-c", _MOUNT, str(mountpoint), *command]
+
+
+def run_on_tiny_disk(mountpoint: Path, program: str, *arguments: str) -> list[str]:
+    """Run a Python program with `mountpoint` on that disk; return the lines that it prints."""
+    mountpoint.mkdir(exist_ok=True)
+    try:
+        subprocess.run(_unshare(mountpoint, "true"), check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no mount namespace of our own here: {error}")
+    done = subprocess.run(
+        _unshare(mountpoint, sys.executable, "-c", program, str(mountpoint), *arguments),
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
