@@ -14,7 +14,7 @@ VENV := .venv
 BIN := $(abspath $(VENV))/bin
 SANITIZED := build/sanitized
 # Written by the original programs; tests of them are skipped where there are none.
-FFRFS_GOLDEN ?= $(abspath ../shared/golden)
+FFRFS_GOLDEN := $(abspath $(or $(FFRFS_GOLDEN),../shared/golden))
 export FFRFS_GOLDEN
 
 native := $(shell find native -name '*.cc' -o -name '*.h') native/CMakeLists.txt
@@ -45,8 +45,7 @@ test-native: build
 	@echo '== native core under the address and undefined-behaviour sanitizers'
 	@$(BIN)/cmake -S native -B $(SANITIZED) --log-level=WARNING \
 	    -G Ninja -DCMAKE_MAKE_PROGRAM=$(BIN)/ninja -DFFRFS_TESTS=ON \
-	    -DFFRFS_SANITIZE=address,undefined \
-	    -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG='-O1 -g1'
+	    -DFFRFS_SANITIZE=address,undefined
 	@$(BIN)/cmake --build $(SANITIZED)
 	@UBSAN_OPTIONS=print_stacktrace=1 \
 	    $(BIN)/ctest --test-dir $(SANITIZED) --output-on-failure --no-tests=error --timeout 300
@@ -65,13 +64,13 @@ build: $(VENV)/installed
 # Editable: Python sources are used as they stand in the checkout; the native module is
 # built again when its sources change, which is quick because build/ is kept.
 $(VENV)/installed: $(VENV)/requirements.txt $(native)
-	@echo '== building and installing ffrfs into $(VENV)'
+	@echo '== building ffrfs and installing it into $(VENV) (a minute or two)'
 	@$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --editable .
 	@touch $@
 
 # Dependencies apart from ffrfs itself: without isolation they would be built by our tools.
 $(VENV)/requirements.txt: pyproject.toml | packages
-	@echo '== making $(VENV)'
+	@echo '== making $(VENV): everything from PyPI goes in there'
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/python -c '$(print_requirements)' >$@
 	@$(BIN)/python -m pip install --quiet -r $@ cmake ninja

@@ -8,13 +8,13 @@ Paths go in as bytes (os.fsencode). Errors: ffrfs.errors, plain OSErrors for sys
 IndexError for record numbers.
 """
 
+import builtins
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
-
-from typing_extensions import Buffer
+from typing import NamedTuple, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Buffer
 
 RecordBytes = NDArray[np.uint8]
 
@@ -30,7 +30,7 @@ class Records:
     @property
     def unverified_paths(self) -> list[bytes]:
         """Files whose header carries no checksum (an old writer's)."""
-    def read(self, indices: Sequence[int]) -> list[RecordBytes]:
+    def read(self, indices: Sequence[SupportsIndex]) -> list[RecordBytes]:
         """One 1-D uint8 array per index, in that order; each owns its memory."""
     def offsets(self, shard: int) -> NDArray[np.int64]:
         """count + 1 absolute byte offsets: where records begin, and the file ends."""
@@ -96,7 +96,7 @@ class Volume:
     def resolve(self, path: bytes) -> int:
         """The inode of "a/b/c" ("" is the root), or 0."""
     def attributes(self, ino: int) -> Attributes | None: ...
-    def list(self, ino: int, start: int, limit: int) -> list[tuple[bytes, Attributes]]:
+    def list(self, ino: int, start: int, limit: int) -> builtins.list[tuple[bytes, Attributes]]:
         """Up to `limit` entries from position `start`, in byte order of the names."""
     def path(self, ino: int) -> bytes:
         """"a/b/c"; "" for the root."""
@@ -111,13 +111,13 @@ class Volume:
 
         Never waits for the disk. Shorter than `size` only at the end of the file.
         """
-    def poll(self) -> list[tuple[int, Slice | Exception]]:
+    def poll(self) -> builtins.list[tuple[int, Slice | Exception]]:
         """The reads that have finished since. Never waits."""
     def read_wait(self, ino: int, offset: int, size: int) -> Slice:
         """As read(), but waits. Not to be mixed with read() on one volume."""
-    def read_files(self, inos: Sequence[int]) -> list[RecordBytes]:
+    def read_files(self, inos: Sequence[int]) -> builtins.list[RecordBytes]:
         """Whole files in one batch, as Records.read."""
-    def verify(self, first: int, count: int) -> list[tuple[int, str]]: ...
+    def verify(self, first: int, count: int) -> builtins.list[tuple[int, str]]: ...
     def counters(self) -> dict[str, int]: ...
     def close(self) -> None: ...
 

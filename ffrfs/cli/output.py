@@ -15,6 +15,11 @@ def line(text: str) -> None:
     sys.stdout.buffer.write(os.fsencode(text) + b"\n")
 
 
+def count(number: int, noun: str) -> str:
+    """Return "1 file" or "2,000 files"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def json_object(value: Mapping[str, object]) -> None:
     line(json.dumps(value, indent=2))
 

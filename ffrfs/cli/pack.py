@@ -66,5 +66,6 @@ def run(args: argparse.Namespace) -> int:
     if not args.quiet:
         for path in summary.skipped:
             output.error(f"{path}: skipped")
-        output.line(f"{args.file}: {summary.file_count:,} files, {summary.byte_count:,} bytes")
+        files = output.count(summary.file_count, "file")
+        output.line(f"{args.file}: {files}, {output.count(summary.byte_count, 'byte')}")
     return 0

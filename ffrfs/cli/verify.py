@@ -50,9 +50,9 @@ def _print(pack: str, report: VerifyReport, quiet: bool) -> None:
         )
     if not quiet:
         outcome = f"{len(report.bad):,} of them damaged" if report.bad else "all records good"
-        output.line(
-            f"{pack}: {report.record_count:,} records, {report.byte_count:,} bytes, {outcome}"
-        )
+        records = output.count(report.record_count, "record")
+        size = output.count(report.byte_count, "byte")
+        output.line(f"{pack}: {records}, {size}, {outcome}")
 
 
 def _fields(pack: str, report: VerifyReport) -> dict[str, object]:

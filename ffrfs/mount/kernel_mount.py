@@ -183,7 +183,7 @@ def _run_helper(arguments: list[str], reply_to: socket.socket | None = None) -> 
     if done.returncode == 0:
         return None
     lines = done.stderr.strip().splitlines() or [f"fusermount3 exited with {done.returncode}"]
-    return lines[-1].removeprefix("fusermount3: ")
+    return lines[-1].rpartition("fusermount3: ")[2]
 
 
 def _receive_fd(sock: socket.socket) -> int:

@@ -12,7 +12,16 @@ from collections.abc import Iterator
 
 OWN_LOG_BYTES_MAX = 1 << 20  # twice: there is one older file
 
-_FORMAT = "%(asctime)s %(levelname)s %(message)s"
+
+class _LineFormatter(logging.Formatter):
+    """One line a message, whatever the names in it: a pack's may hold line breaks."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(message)s")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
+        text = super().formatMessage(record)
+        return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 @contextlib.contextmanager
@@ -22,7 +31,7 @@ def logging_to(path: str | None, *, rotate: bool) -> Iterator[None]:
     `rotate` bounds its size. Without it the file may be moved away by others (logrotate).
     """
     handler = _handler(path, rotate)
-    handler.setFormatter(logging.Formatter(_FORMAT))
+    handler.setFormatter(_LineFormatter())
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(logging.INFO)

@@ -20,6 +20,6 @@ def checkFsAlign(fd: int) -> bool:  # noqa: N802 - the reference's name
     answer = bytearray(4)
     try:
         fcntl.ioctl(fd, _CHECK_FS_ALIGN, answer)
-    except OSError:
+    except (OSError, ValueError):
         return False
     return int.from_bytes(answer, "little") == 1

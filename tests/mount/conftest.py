@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 from command import ENGINES, Mount
-from ffrecord_file import Tree, write_folder
+from ffrecord_file import Tree
 
+from ffrfs import pack_folder
 from ffrfs.mount.mount_table import read_mount_table
 
 
@@ -47,7 +48,24 @@ PackTree = Callable[[Tree], Path]
 @pytest.fixture
 def pack_tree(tmp_path: Path) -> PackTree:
     """Packs {name: bytes | {...}} and gives back the file."""
-    return lambda tree: write_folder(tmp_path / "tree.ffr", tree)
+
+    def pack(tree: Tree) -> Path:
+        source, file = tmp_path / "source", tmp_path / "tree.ffr"
+        write_files(source, tree)
+        pack_folder(source, file)
+        shutil.rmtree(source)
+        return file
+
+    return pack
+
+
+def write_files(folder: Path, tree: Tree) -> None:
+    folder.mkdir()
+    for name, entry in tree.items():
+        if isinstance(entry, dict):
+            write_files(folder / name, entry)
+        else:
+            (folder / name).write_bytes(entry)
 
 
 MakeMount = Callable[..., Mount]

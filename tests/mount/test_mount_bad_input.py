@@ -121,6 +121,7 @@ def test_spoiled_header_without_checksum(
     refused: Callable[..., None], tmp_path: Path, name: str
 ) -> None:
     """As an old writer's file, whose header nothing but plausibility vouches for."""
+
     def spoil(header: Header) -> None:
         SPOILED_HEADERS[name](header)
         header.checksum = 0

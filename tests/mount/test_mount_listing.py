@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import probes
 import pytest
 from command import Mount
-from conftest import MakeMount, PackTree
+from conftest import MakeMount
+from ffrecord_file import write_folder
 
 ENTRY_COUNT = 20_000
 NAMES = {f"file number {i}" for i in range(ENTRY_COUNT - 2)} | {"folder", "\udcff no UTF-8"}
 
 
 @pytest.fixture
-def tree(mount: MakeMount, pack_tree: PackTree) -> Mount:
+def tree(mount: MakeMount, tmp_path: Path) -> Mount:
     big = {name: {} if name == "folder" else b"" for name in NAMES}
-    made: Mount = mount(pack_tree({"big": big, "empty": {}, "one": {"file": b"1"}}))
+    made: Mount = mount(
+        write_folder(tmp_path / "big.ffr", {"big": big, "empty": {}, "one": {"file": b"1"}})
+    )
     return made
 
 

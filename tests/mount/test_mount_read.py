@@ -12,7 +12,7 @@ import probes
 import pytest
 from child import child
 from conftest import MakeMount, PackTree
-from ffrecord_file import flip_byte, record_extents, write_records
+from ffrecord_file import Header, flip_byte, record_extents, write_folder, write_records
 
 SIZES = [0, 1, 4095, 4096, 4097, 131071, 131072, 131073, (4 << 20) + 1]
 
@@ -113,15 +113,27 @@ def test_corrupt_record_is_eio_and_the_others_are_fine(
     assert str(offset) in line
 
 
+def spoil_second_checksum(header: Header) -> None:
+    header.checksums[1] ^= 1
+
+
+def test_log_line_of_an_odd_name_is_one_line(mount: MakeMount, tmp_path: Path) -> None:
+    name = "two\nlines \x1b[31m\udcff"
+    tree = mount(
+        write_folder(tmp_path / "odd.ffr", {"good": b"good", name: b"bad"}, spoil_second_checksum)
+    )
+    tree.expect_log(r"cannot read two\\nlines \\x1b\[31m\\xff: ")
+    assert tree.ask(probes.errno_of, name, "read") == errno.EIO
+    assert tree.ask(probes.read, "good") == b"good"
+    assert len(tree.log().splitlines()) == 2
+
+
 @pytest.mark.promise("S11")
 def test_wrong_checksum_in_the_header_is_eio_for_that_record(
     mount: MakeMount, tmp_path: Path
 ) -> None:
-    def spoil(header) -> None:
-        header.checksums[1] ^= 1
-
     records = [content(5000, i) for i in range(4)]
-    tree = mount(write_records(tmp_path / "plain.ffr", records, spoil))
+    tree = mount(write_records(tmp_path / "plain.ffr", records, spoil_second_checksum))
     tree.expect_log("cannot read 000000001: .*record 1")
     assert tree.ask(probes.errno_of, "000000001", "read") == errno.EIO
     for record in (0, 2, 3):

@@ -1,0 +1,98 @@
+"""Mounts, reads and unmounts as a user who is not root, through fusermount3.
+
+Started by the tests as a program, by root, in a mount namespace of its own (unshare -m):
+ordinary_user.py PACK HOME USER-ID. There /dev/fuse is opened to all, as most systems have
+it. All modules are loaded while still root, who may be the only one to reach them. Prints
+what was seen as JSON.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+from ffrfs.mount import daemon, pyfuse3_engine
+from ffrfs.mount.mount_table import mount_at
+from ffrfs.mount.options import MountOptions
+from ffrfs.mount.request import MountRequest
+from ffrfs.mount.unmount import unmount
+
+# Loaded now: they are used only later.
+assert pyfuse3_engine.pyfuse3
+codecs.lookup("ascii")
+
+FUSE_DEVICE = "/dev/fuse"
+
+
+def open_fuse_to_all(home: Path) -> None:
+    node = home.parent / "fuse"
+    os.mknod(node, stat.S_IFCHR | 0o666, os.stat(FUSE_DEVICE).st_rdev)
+    node.chmod(0o666)
+    subprocess.run(["mount", "--bind", str(node), FUSE_DEVICE], check=True, timeout=20)
+
+
+def become(user_id: int) -> None:
+    os.setgroups([])
+    os.setresgid(user_id, user_id, user_id)
+    os.setresuid(user_id, user_id, user_id)
+
+
+def say(fd: int, text: str) -> None:
+    os.write(fd, text.encode())
+
+
+def start_daemon(pack: str, place: Path, options: MountOptions) -> tuple[int, str]:
+    """Its process number, and "ready" or why not."""
+    reading, writing = os.pipe()
+    daemon_id = os.fork()
+    if daemon_id == 0:
+        os.close(reading)
+        request = MountRequest(pack=pack, mountpoint=str(place), options=options)
+        try:
+            daemon.serve(request, lambda _: say(writing, "ready"), foreground=True)
+        except Exception as error:
+            say(writing, str(error))
+        finally:
+            os._exit(0)
+    os.close(writing)
+    answer = os.read(reading, 4096).decode()
+    os.close(reading)
+    return daemon_id, answer
+
+
+def main() -> None:
+    pack, home, user_id = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+    open_fuse_to_all(home)
+    os.environ["XDG_RUNTIME_DIR"] = str(home)
+    become(user_id)
+    place = home / "mount"
+    seen: dict[str, object] = {}
+
+    daemon_id, answer = start_daemon(pack, place, MountOptions(fsname=r"a,b\c d"))
+    assert answer == "ready", answer
+    entry = mount_at(str(place))
+    seen["mount"] = entry and [entry.fstype, entry.source]
+    seen["bytes"] = (place / "file").read_text()
+    seen["owner"] = (place / "file").stat().st_uid
+    with (place / "file").open() as file:
+        seen["busy"] = unmount(str(place))
+        seen["gone"] = not place.exists()
+        seen["late bytes"] = file.read()
+    os.waitpid(daemon_id, 0)
+
+    daemon_id, _ = start_daemon(pack, place, MountOptions())
+    seen["idle"] = unmount(str(place))
+    os.waitpid(daemon_id, 0)
+
+    _, seen["refusal"] = start_daemon(pack, place, MountOptions(allow_other=True))
+    seen["left"] = sorted(path.name for path in home.rglob("*"))
+    print(json.dumps(seen))
+
+
+if __name__ == "__main__":
+    main()

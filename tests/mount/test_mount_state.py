@@ -1,0 +1,162 @@
+"""What daemons leave for others: their state files, and who they are."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command import kill_group
+
+from ffrfs.mount import state
+from ffrfs.mount.process import Process
+from ffrfs.mount.report import Report, Status, describe
+from ffrfs.mount.request import MountRequest
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    path = str(tmp_path / "runtime")
+    monkeypatch.setattr(state, "_candidates", lambda: [path])
+    return state.runtime_directory()
+
+
+def a_mount(mountpoint: str, **changes: object) -> state.MountState:
+    fields: dict[str, object] = {
+        "mountpoint": mountpoint,
+        "pack": "/data/p\udcff.ffr",
+        "process": Process.current(),
+        "created_mountpoint": False,
+        "log_file": None,
+    }
+    return state.MountState(**(fields | changes))  # type: ignore[arg-type]
+
+
+def test_runtime_directory_is_private(directory: str) -> None:
+    assert os.stat(directory).st_mode & 0o777 == 0o700
+    assert state.runtime_directory() == directory
+
+
+def test_state_is_found_by_its_mount_point(directory: str) -> None:
+    known = a_mount("/mnt/with \udcff byte")
+    state.save(directory, known)
+    assert state.load(directory, known.mountpoint) == known
+    assert state.find(known.mountpoint) == (directory, known)
+    assert state.find("/mnt/other") is None
+    (path,) = Path(directory).glob("*.json")
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"mountpoint": 1}', '"x"', "null"])
+def test_state_that_cannot_be_read_is_none(directory: str, text: str) -> None:
+    state.save(directory, a_mount("/mnt/x"))
+    (path,) = Path(directory).glob("*.json")
+    path.write_text(text)
+    assert state.load(directory, "/mnt/x") is None
+
+
+def test_release_removes_what_was_made(directory: str, tmp_path: Path) -> None:
+    place = tmp_path / "made"
+    place.mkdir()
+    known = a_mount(str(place), created_mountpoint=True)
+    log = Path(state.log_path(directory, str(place)))
+    log.write_text("a line")
+    log.with_name(log.name + ".1").write_text("older lines")
+    state.save(directory, known)
+    for _ in range(2):  # the daemon and `ffrfs umount` may both do it
+        state.release(directory, known)
+        assert os.listdir(directory) == []
+        assert not place.exists()
+
+
+def test_release_leaves_what_another_daemon_has_taken_over(directory: str, tmp_path: Path) -> None:
+    place = tmp_path / "made"
+    place.mkdir()
+    old = a_mount(str(place), created_mountpoint=True, process=Process(1, 1))
+    new = a_mount(str(place))
+    state.save(directory, new)
+    state.release(directory, old)
+    assert state.load(directory, str(place)) == new
+    assert place.exists()
+
+
+def test_mount_point_that_is_in_use_again_is_not_removed(directory: str, tmp_path: Path) -> None:
+    place = tmp_path / "made"
+    place.mkdir()
+    (place / "file").write_text("of somebody else")
+    known = a_mount(str(place), created_mountpoint=True)
+    state.save(directory, known)
+    state.release(directory, known)
+    assert (place / "file").exists()
+
+
+def test_lock_is_held_against_other_processes(directory: str) -> None:
+    program = (
+        "import sys\n"
+        "from ffrfs.mount import state\n"
+        "with state.locked(sys.argv[1]):\n"
+        "    print('locked', flush=True)\n"
+    )
+    with state.locked(directory):
+        process = subprocess.Popen(
+            [sys.executable, "-c", program, directory],
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(1)
+    try:
+        assert process.communicate(timeout=20)[0] == "locked\n"
+    finally:
+        kill_group(process)
+
+
+def test_process_ends() -> None:
+    child = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+    try:
+        process = Process.of(child.pid)
+        assert process is not None
+        assert process.is_alive()
+        assert not process.wait(0.01)
+        assert not Process(process.pid, process.start_ticks - 1).is_alive()  # a reused number
+        assert Process(process.pid, process.start_ticks - 1).wait(0)
+    finally:
+        child.kill()
+    assert process.wait(20)  # a zombie has ended
+    assert not process.is_alive()
+    child.communicate()
+    assert process.wait(0)
+    assert Process.of(child.pid) is None
+
+
+def test_report_survives_the_pipe() -> None:
+    report = Report(Status.MOUNTED, ("first notice", "second: \udcff ü"))
+    assert Report.decode(report.encode()) == report
+    assert Report.decode(Report(Status.REFUSED, ()).encode()) == Report(Status.REFUSED, ())
+    assert Report.decode(b"").status == Status.SYSTEM_ERROR
+
+
+def test_description_is_one_line() -> None:
+    assert describe(FileNotFoundError(2, "No such file", "/a")) == "/a: No such file"
+    assert describe(OSError("two\nlines")) == "two lines"
+    assert describe(ZeroDivisionError("oh")) == "ZeroDivisionError: oh"
+
+
+def test_status_follows_the_kind_of_failure() -> None:
+    from ffrfs.errors import FormatError, MountError
+    from ffrfs.mount.options import MountOptions
+
+    request = MountRequest(pack="/p.ffr", mountpoint="/m", options=MountOptions(), log_file="/l")
+    for error, status in {
+        MountError("refused"): 32,
+        FormatError("bad"): 1,
+        FileNotFoundError(2, "x", "/p.ffr"): 1,
+        OSError(39, "not empty", "/m"): 1,
+        PermissionError(13, "x", "/l"): 1,
+        PermissionError(13, "x", "/run/ffrfs"): 2,
+        MemoryError(): 2,
+    }.items():
+        assert Report.failure(error, request).status == status

@@ -1,0 +1,277 @@
+"""The pyfuse3 engine without a mount: its handlers never let anything out but FUSEError."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import select
+from collections.abc import Awaitable
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+from pyfuse3 import FUSEError
+
+from ffrfs.errors import ChecksumError
+from ffrfs.mount import failure_log
+from ffrfs.mount.failure_log import FailureLog
+from ffrfs.mount.pyfuse3_engine import TreeOperations
+from ffrfs.mount.request_turn import RUN_MAX, EventLoop, RequestTurn
+
+CONTEXT: Any = None
+
+
+class BrokenVolume:
+    """Every question of the engine raises."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def path(self, ino: int) -> bytes:
+        return b"d/file %d" % ino
+
+    def __getattr__(self, name: str) -> Any:
+        def fail(*_: object) -> None:
+            raise self._error
+
+        return fail
+
+
+def operations(volume: Any, xattr: bool = True) -> TreeOperations:
+    return TreeOperations(volume, RequestTurn(), xattr=xattr)
+
+
+def errno_of(handler: Awaitable[object]) -> int:
+    async def run() -> None:
+        await handler
+
+    with pytest.raises(FUSEError) as caught:
+        trio.run(run)
+    return caught.value.errno
+
+
+HANDLERS = {
+    "lookup": (1, b"name", CONTEXT),
+    "getattr": (1, CONTEXT),
+    "readdir": (1, 5, None),
+    "getxattr": (1, b"user.ffrfs.record", CONTEXT),
+    "listxattr": (1, CONTEXT),
+    "read": (7, 0, 4096),
+}
+
+
+@pytest.mark.parametrize("name", HANDLERS)
+def test_what_nobody_foresaw_is_eio_with_a_traceback_in_the_log(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = operations(BrokenVolume(ZeroDivisionError("oh")))
+    assert errno_of(getattr(broken, name)(*HANDLERS[name])) == errno.EIO
+    assert "ZeroDivisionError: oh" in caplog.text
+    assert name in caplog.text
+
+
+@pytest.mark.parametrize("name", HANDLERS)
+def test_errors_of_the_system_keep_their_number(name: str) -> None:
+    broken = operations(BrokenVolume(OSError(errno.ESTALE, "gone")))
+    assert errno_of(getattr(broken, name)(*HANDLERS[name])) == errno.ESTALE
+
+
+def test_damage_is_eio_with_a_line_that_names_the_path(caplog: pytest.LogCaptureFixture) -> None:
+    broken = operations(BrokenVolume(ChecksumError("x.ffr: record 3 at 99: damaged")))
+    assert errno_of(broken.read(7, 0, 4096)) == errno.EIO
+    assert caplog.messages == ["cannot read d/file 7: x.ffr: record 3 at 99: damaged"]
+
+
+def test_without_xattr_the_kernel_is_told_never_to_ask() -> None:
+    plain = operations(BrokenVolume(ZeroDivisionError()), xattr=False)
+    assert errno_of(plain.getxattr(1, b"user.ffrfs.record", CONTEXT)) == errno.ENOSYS
+    assert errno_of(plain.listxattr(1, CONTEXT)) == errno.ENOSYS
+
+
+class LateVolume:
+    """Every read is answered later, by finish()."""
+
+    def __init__(self) -> None:
+        self.eventfd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self.asked: list[int] = []
+        self._finished: list[tuple[int, bytes | Exception]] = []
+
+    def path(self, ino: int) -> bytes:
+        return b"file"
+
+    def read(self, ino: int, offset: int, size: int, token: int) -> None:
+        self.asked.append(token)
+
+    def finish(self, token: int, result: bytes | Exception) -> None:
+        self._finished.append((token, result))
+        os.eventfd_write(self.eventfd, 1)
+
+    def poll(self) -> list[tuple[int, bytes | Exception]]:
+        os.eventfd_read(self.eventfd)
+        finished, self._finished = self._finished, []
+        return finished
+
+
+@pytest.mark.trio
+async def test_late_reads_reach_their_readers_in_any_order() -> None:
+    volume = LateVolume()
+    served = operations(volume)
+    results: dict[int, Any] = {}
+
+    async def read(ino: int) -> None:
+        try:
+            results[ino] = await served.read(ino, 0, 10)
+        except FUSEError as error:
+            results[ino] = error.errno
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(served.deliver_reads)
+        with trio.CancelScope() as given_up:
+            async with trio.open_nursery() as readers:
+                for ino in range(4):
+                    readers.start_soon(read, ino)
+                    await trio.testing.wait_all_tasks_blocked()
+                assert len(set(volume.asked)) == 4
+                volume.finish(volume.asked[2], b"two")
+                volume.finish(volume.asked[0], OSError(errno.ENOMEM, "no memory"))
+                volume.finish(12345, b"nobody asked")
+                await trio.testing.wait_all_tasks_blocked()
+                assert results == {2: b"two", 0: errno.ENOMEM}
+                volume.finish(volume.asked[3], b"three")
+                await trio.testing.wait_all_tasks_blocked()
+                given_up.cancel()
+        volume.finish(volume.asked[1], b"too late")
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    os.close(volume.eventfd)
+    assert results == {2: b"two", 0: errno.ENOMEM, 3: b"three"}
+
+
+def test_failures_are_logged_once_a_minute_per_file(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = 1000.0
+    monkeypatch.setattr(failure_log.time, "monotonic", lambda: now_s)
+    log = FailureLog()
+    for _ in range(3):
+        log.report(1, b"a/b\xff", "bad")
+        log.report(2, b"c", "worse")
+    assert caplog.messages == [r"cannot read a/b\xff: bad", "cannot read c: worse"]
+    now_s += failure_log.REPEAT_AFTER_S
+    log.report(1, b"a", "bad")
+    assert len(caplog.messages) == 3
+
+
+def test_failure_log_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL)
+    log = FailureLog()
+    for ino in range(5000):
+        log.report(ino, b"path", "bad")
+    assert len(log._logged_at_s) == failure_log._FILES_MAX
+
+
+@pytest.mark.trio
+async def test_turn_stays_until_it_is_handed_over() -> None:
+    turn = RequestTurn()
+    order: list[str] = []
+
+    async def wait_for_it() -> None:
+        async with turn:
+            order.append("waiter")
+
+    async with trio.open_nursery() as nursery:
+        async with turn:
+            nursery.start_soon(wait_for_it)
+            await trio.testing.wait_all_tasks_blocked()
+        for _ in range(3):
+            async with turn:  # free, and taken again: the waiter sleeps on
+                order.append("keeper")
+        turn.hand_over()
+        await trio.testing.wait_all_tasks_blocked()
+    assert order == ["keeper"] * 3 + ["waiter"]
+
+
+@pytest.mark.trio
+async def test_turn_that_is_taken_cannot_be_handed_over() -> None:
+    turn = RequestTurn()
+    async with trio.open_nursery() as nursery, turn:
+        nursery.start_soon(turn.__aenter__)
+        await trio.testing.wait_all_tasks_blocked()
+        turn.hand_over()
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.trio
+async def test_task_that_ends_hands_its_turn_over() -> None:
+    reading, writing = os.pipe()
+    loop = EventLoop(reading)
+    ended: list[str] = []
+
+    async def session(name: str) -> None:
+        async with loop.turn:
+            await trio.testing.wait_all_tasks_blocked()
+        ended.append(name)
+
+    async with loop.open_nursery() as nursery:
+        for name in "abc":
+            nursery.start_soon(session, name, name=name)
+    assert sorted(ended) == ["a", "b", "c"]
+    os.close(reading)
+    os.close(writing)
+
+
+@pytest.mark.trio
+async def test_other_tasks_run_however_many_requests_there_are() -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"always readable")
+    loop = EventLoop(reading)
+    others = 0
+
+    async def other() -> None:
+        nonlocal others
+        while True:
+            others += 1
+            await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(other)
+        for _ in range(10 * RUN_MAX):
+            await loop.wait_readable(reading)
+        assert others >= 10
+        nursery.cancel_scope.cancel()
+    os.close(reading)
+    os.close(writing)
+
+
+@pytest.mark.trio
+async def test_request_that_is_withdrawn_is_not_received(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reading, writing = os.pipe()
+    loop = EventLoop(reading)
+    wait_readable = trio.lowlevel.wait_readable
+    waited = 0
+
+    async def wait_and_steal(fd: int) -> None:
+        """The first time, somebody takes the request away again."""
+        nonlocal waited
+        await wait_readable(fd)
+        waited += 1
+        if waited == 1:
+            os.read(fd, 1)
+
+    monkeypatch.setattr(trio.lowlevel, "wait_readable", wait_and_steal)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(loop.wait_readable, reading)
+        await trio.testing.wait_all_tasks_blocked()
+        os.write(writing, b"1")
+        await trio.testing.wait_all_tasks_blocked()
+        assert waited == 1
+        os.write(writing, b"2")
+    assert waited == 2
+    assert select.select([reading], [], [], 0)[0]
+    os.close(reading)
+    os.close(writing)
