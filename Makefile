@@ -12,7 +12,6 @@ export PYTHON
 
 VENV := .venv
 BIN := $(abspath $(VENV))/bin
-SANITIZED := build/sanitized
 # Written by the original programs; tests of them are skipped where there are none.
 FFRFS_GOLDEN := $(abspath $(or $(FFRFS_GOLDEN),../shared/golden))
 export FFRFS_GOLDEN
@@ -23,7 +22,7 @@ print_requirements := import tomllib; \
     print(*file["build-system"]["requires"], *project["dependencies"], \
           *project["optional-dependencies"]["test"], sep="\n")
 
-.PHONY: help demo test test-native lint build bench clean packages
+.PHONY: help demo test test-native test-native-memory test-native-threads fuzz lint build bench clean packages
 .DELETE_ON_ERROR:
 
 help:
@@ -31,6 +30,7 @@ help:
 	@echo 'make test    native core under sanitizers, ruff, mypy, all Python tests'
 	@echo 'make build   set up .venv, with ffrfs in it as an editable install'
 	@echo 'make bench   speed and memory beside tar and squashfuse (BENCH=--quick for a try)'
+	@echo 'make fuzz    damaged indices by the million'
 	@echo 'make clean   remove .venv and everything built'
 
 demo: build
@@ -40,15 +40,30 @@ test: test-native lint
 	@echo '== tests'
 	@$(BIN)/python -m pytest
 
-test-native: build
+test-native: test-native-memory test-native-threads
+
+# Everything under the address and undefined-behaviour sanitizers; what is threaded under
+# ThreadSanitizer too.
+test-native-memory: SANITIZERS := address,undefined
+test-native-memory: SUITE := .
+test-native-threads: SANITIZERS := thread
+test-native-threads: SUITE := io_test|volume_test|writer_test
+test-native-memory test-native-threads fuzz: build
 	@.ci/system-packages test
-	@echo '== native core under the address and undefined-behaviour sanitizers'
-	@$(BIN)/cmake -S native -B $(SANITIZED) --log-level=WARNING \
+	@echo '== native core under sanitizers: $(SANITIZERS)'
+	@$(BIN)/cmake -S native -B build/$@ --log-level=WARNING \
 	    -G Ninja -DCMAKE_MAKE_PROGRAM=$(BIN)/ninja -DFFRFS_TESTS=ON \
-	    -DFFRFS_SANITIZE=address,undefined
-	@$(BIN)/cmake --build $(SANITIZED)
+	    -DFFRFS_SANITIZE=$(SANITIZERS) '-DFFRFS_SUITE=$(SUITE)'
+	@$(BIN)/cmake --build build/$@
 	@UBSAN_OPTIONS=print_stacktrace=1 \
-	    $(BIN)/ctest --test-dir $(SANITIZED) --output-on-failure --no-tests=error --timeout 300
+	    TSAN_OPTIONS=halt_on_error=1:suppressions=$(abspath tests/native/tsan.supp) \
+	    $(BIN)/ctest --test-dir build/$@ --output-on-failure --no-tests=error --timeout 3600
+
+# Two million damaged indices, some ten minutes; SEEDS=N for another number.
+SEEDS ?= 2000000
+fuzz: SANITIZERS := address,undefined
+fuzz: SUITE := pickle_hostile_test
+fuzz: export FFRFS_FUZZ_SEEDS = $(SEEDS)
 
 lint: build
 	@echo '== ruff, mypy'

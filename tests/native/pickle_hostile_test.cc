@@ -241,11 +241,21 @@ TEST_CASE("any byte may come first") {
   }
 }
 
+namespace {
+
+// `make fuzz` asks for more of them than a test run has time for.
+uint64_t seed_count() {
+  const char* wanted = std::getenv("FFRFS_FUZZ_SEEDS");
+  return wanted == nullptr ? 20'000 : std::strtoull(wanted, nullptr, 10);
+}
+
+}  // namespace
+
 TEST_CASE("a damaged golden index gives a tree or an error, nothing else") {
   const auto [golden, record_count] = golden_index();
   REQUIRE(reads_or_refuses(golden, record_count, 1 << 20));
   size_t tree_count = 0;
-  for (uint64_t seed = 0; seed < 20'000; ++seed) {
+  for (uint64_t seed = 0; seed < seed_count(); ++seed) {
     CAPTURE(seed);
     Random random(seed);
     const Bytes bytes = damaged(golden, random);
@@ -256,8 +266,8 @@ TEST_CASE("a damaged golden index gives a tree or an error, nothing else") {
     tree_count += is_tree;
     REQUIRE(peak < kMegabyte);
   }
-  CHECK(tree_count > 1000);
-  CHECK(tree_count < 19'000);
+  CHECK(tree_count > seed_count() / 20);
+  CHECK(tree_count < seed_count() - seed_count() / 20);
 }
 
 TEST_CASE("damaged pickles of every protocol likewise") {
