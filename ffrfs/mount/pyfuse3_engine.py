@@ -77,6 +77,7 @@ class Pyfuse3Engine:
             self.notices.append(str(UnverifiedHeaderWarning.of(request.pack)))
 
     async def serve(self, connection: int) -> None:
+        logging.getLogger("pyfuse3").addFilter(_is_no_withdrawn_request)
         # libfuse takes a ready connection as this "mount point", and closes it at the end.
         pyfuse3.init(self._operations, f"/dev/fd/{connection}", self._session_options)
         try:
@@ -86,6 +87,11 @@ class Pyfuse3Engine:
                 nursery.cancel_scope.cancel()
         finally:
             pyfuse3.close(unmount=False)
+
+
+def _is_no_withdrawn_request(record: logging.LogRecord) -> bool:
+    """A reply that comes too late (its process was killed, the mount is gone) is no error."""
+    return "fuse_reply" not in record.msg or record.args != (os.strerror(errno.ENOENT),)
 
 
 def _guarded(function: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R]]:
@@ -215,10 +221,13 @@ class TreeOperations(pyfuse3.Operations):
                 task = self._parked.pop(token, None)
                 if task is None:  # its session is ending
                     continue
-                failed = isinstance(result, Exception)
-                trio.lowlevel.reschedule(
-                    task, outcome.Error(result) if failed else outcome.Value(result)
+                ended: outcome.Outcome[Slice]
+                ended = (
+                    outcome.Error(result)
+                    if isinstance(result, Exception)
+                    else outcome.Value(result)
                 )
+                trio.lowlevel.reschedule(task, ended)
 
     async def _delivery(self, token: int) -> Slice:
         self._parked[token] = trio.lowlevel.current_task()

@@ -229,6 +229,12 @@ def list_twice(path: str) -> tuple[list[str], list[str]]:
     return first, stream.names()
 
 
+def unmount_within(path: str, timeout_s: float) -> bool:
+    from ffrfs.mount.unmount import unmount
+
+    return unmount(path, timeout_s=timeout_s)
+
+
 def serve_badly(pack: str, mountpoint: str, serving: str) -> Iterator[tuple[str, str]]:
     """Run a daemon here whose engine "ends", "fails" or "hangs"; what it raises."""
     import trio

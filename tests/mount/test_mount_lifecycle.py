@@ -15,6 +15,7 @@ from child import child
 from command import Mount, ffrfs, kill_group, mount_command_fails, start_ffrfs, wait_until
 from conftest import MakeMount, PackTree
 
+from ffrfs.errors import MountError
 from ffrfs.mount import state
 
 TREE = {"a": b"alpha" * 10_000, "d": {"b": b"beta"}}
@@ -137,6 +138,14 @@ def test_umount_cleans_up_after_a_dead_daemon_whose_mount_is_gone(
     subprocess.run(["umount", str(tree.path)], check=True, timeout=20)
     assert tree.path.exists()
     assert ffrfs("umount", tree.path).status == 0
+    check_nothing_left(tree)
+
+
+def test_umount_says_when_the_daemon_does_not_end(tree: Mount) -> None:
+    with tree.stopped():
+        with pytest.raises(MountError, match="has not ended within"):
+            tree.ask(probes.unmount_within, "", 0.1)
+        assert not tree.is_mounted
     check_nothing_left(tree)
 
 

@@ -173,3 +173,15 @@ def test_mount_table_names_pack_and_type(mount: MakeMount, pack_tree: PackTree) 
     text = Path("/proc/mounts").read_text()
     assert f"{pack} {lines['plain'].path} fuse.ffrfs ro,nosuid,nodev," in text
     assert rf"a\040name,with\040comma {lines['named'].path} fuse.ffrfs ro," in text
+
+
+def test_flags_of_mount_are_passed_on(
+    root_user: None, mount: MakeMount, pack_tree: PackTree
+) -> None:
+    pack = pack_tree(TREE)
+    for options, expected in {
+        "noexec": "ro,nosuid,nodev,noexec,relatime",
+        "suid,dev": "ro,relatime",
+    }.items():
+        place = mount(pack, "-o", options).path
+        assert f"{pack} {place} fuse.ffrfs {expected}," in Path("/proc/mounts").read_text()

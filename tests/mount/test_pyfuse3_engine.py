@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import select
 from collections.abc import Awaitable
 from typing import Any
 
@@ -18,7 +17,6 @@ from ffrfs.errors import ChecksumError
 from ffrfs.mount import failure_log
 from ffrfs.mount.failure_log import FailureLog
 from ffrfs.mount.pyfuse3_engine import TreeOperations
-from ffrfs.mount.request_turn import RUN_MAX, EventLoop, RequestTurn
 
 CONTEXT: Any = None
 
@@ -40,7 +38,7 @@ class BrokenVolume:
 
 
 def operations(volume: Any, xattr: bool = True) -> TreeOperations:
-    return TreeOperations(volume, RequestTurn(), xattr=xattr)
+    return TreeOperations(volume, xattr=xattr)
 
 
 def errno_of(handler: Awaitable[object]) -> int:
@@ -170,108 +168,3 @@ def test_failure_log_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
     for ino in range(5000):
         log.report(ino, b"path", "bad")
     assert len(log._logged_at_s) == failure_log._FILES_MAX
-
-
-@pytest.mark.trio
-async def test_turn_stays_until_it_is_handed_over() -> None:
-    turn = RequestTurn()
-    order: list[str] = []
-
-    async def wait_for_it() -> None:
-        async with turn:
-            order.append("waiter")
-
-    async with trio.open_nursery() as nursery:
-        async with turn:
-            nursery.start_soon(wait_for_it)
-            await trio.testing.wait_all_tasks_blocked()
-        for _ in range(3):
-            async with turn:  # free, and taken again: the waiter sleeps on
-                order.append("keeper")
-        turn.hand_over()
-        await trio.testing.wait_all_tasks_blocked()
-    assert order == ["keeper"] * 3 + ["waiter"]
-
-
-@pytest.mark.trio
-async def test_turn_that_is_taken_cannot_be_handed_over() -> None:
-    turn = RequestTurn()
-    async with trio.open_nursery() as nursery, turn:
-        nursery.start_soon(turn.__aenter__)
-        await trio.testing.wait_all_tasks_blocked()
-        turn.hand_over()
-        await trio.testing.wait_all_tasks_blocked()
-        nursery.cancel_scope.cancel()
-
-
-@pytest.mark.trio
-async def test_task_that_ends_hands_its_turn_over() -> None:
-    reading, writing = os.pipe()
-    loop = EventLoop(reading)
-    ended: list[str] = []
-
-    async def session(name: str) -> None:
-        async with loop.turn:
-            await trio.testing.wait_all_tasks_blocked()
-        ended.append(name)
-
-    async with loop.open_nursery() as nursery:
-        for name in "abc":
-            nursery.start_soon(session, name, name=name)
-    assert sorted(ended) == ["a", "b", "c"]
-    os.close(reading)
-    os.close(writing)
-
-
-@pytest.mark.trio
-async def test_other_tasks_run_however_many_requests_there_are() -> None:
-    reading, writing = os.pipe()
-    os.write(writing, b"always readable")
-    loop = EventLoop(reading)
-    others = 0
-
-    async def other() -> None:
-        nonlocal others
-        while True:
-            others += 1
-            await trio.lowlevel.checkpoint()
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(other)
-        for _ in range(10 * RUN_MAX):
-            await loop.wait_readable(reading)
-        assert others >= 10
-        nursery.cancel_scope.cancel()
-    os.close(reading)
-    os.close(writing)
-
-
-@pytest.mark.trio
-async def test_request_that_is_withdrawn_is_not_received(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    reading, writing = os.pipe()
-    loop = EventLoop(reading)
-    wait_readable = trio.lowlevel.wait_readable
-    waited = 0
-
-    async def wait_and_steal(fd: int) -> None:
-        """The first time, somebody takes the request away again."""
-        nonlocal waited
-        await wait_readable(fd)
-        waited += 1
-        if waited == 1:
-            os.read(fd, 1)
-
-    monkeypatch.setattr(trio.lowlevel, "wait_readable", wait_and_steal)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(loop.wait_readable, reading)
-        await trio.testing.wait_all_tasks_blocked()
-        os.write(writing, b"1")
-        await trio.testing.wait_all_tasks_blocked()
-        assert waited == 1
-        os.write(writing, b"2")
-    assert waited == 2
-    assert select.select([reading], [], [], 0)[0]
-    os.close(reading)
-    os.close(writing)
