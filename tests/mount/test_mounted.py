@@ -28,7 +28,8 @@ pytestmark = pytest.mark.usefixtures("fuse")
 
 
 @pytest.fixture(autouse=True)
-def temporary_folder(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def temporary_folder(tmp_path: Path, places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # After tmp_path, or pytest would put all its own folders there for good.
     monkeypatch.setattr(tempfile, "tempdir", str(places))
     monkeypatch.setenv("TMPDIR", str(places))
 
