@@ -6,11 +6,14 @@ import collections
 import os
 import pickle
 import random
+import re
+from pathlib import Path
 
 import pytest
 from folder_model import trees
 from hypothesis import given
 
+from ffrfs import pack_folder
 from ffrfs.folder.index import MAGIC, index_record
 from ffrfs.folder.source import SourceTree
 
@@ -90,3 +93,17 @@ def test_deeper_than_pickle_can() -> None:
     for _ in range(5000):
         loaded = loaded["d"]
     assert loaded == {"file": 0}
+
+
+def test_worked_example_of_the_format_page(tmp_path: Path) -> None:
+    page = Path(__file__).parents[2].joinpath("docs", "format.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^0x([0-9a-f]{2})  ((?:[0-9a-f]{2} )+)", page, re.MULTILINE)
+    example = b""
+    for offset, data in lines:
+        assert int(offset, 16) == len(example)
+        example += bytes.fromhex(data)
+    source = tmp_path / "source"
+    source.joinpath("d").mkdir(parents=True)
+    source.joinpath("a").write_bytes(b"hi")
+    pack_folder(source, tmp_path / "example.ffr")
+    assert tmp_path.joinpath("example.ffr").read_bytes() == example
