@@ -7,6 +7,8 @@ import hashlib
 import mmap
 import os
 import random
+import threading
+import time
 from collections.abc import Callable, Iterator
 
 CHUNK_SIZE = 1 << 20
@@ -28,6 +30,21 @@ def read_ranges(path: str, ranges: list[tuple[int, int]]) -> list[bytes]:
         return [os.pread(fd, size, offset) for offset, size in ranges]
     finally:
         os.close(fd)
+
+
+def count_beside_a_reader(pack: str, record: int) -> tuple[bytes, int]:
+    """What FileReader reads, and how often another thread had its turn meanwhile."""
+    from ffrfs import FileReader
+
+    reader = FileReader(pack)
+    results: list[bytes] = []
+    thread = threading.Thread(target=lambda: results.append(reader.read_one(record).tobytes()))
+    thread.start()
+    turns = 0
+    while thread.is_alive():
+        time.sleep(0.01)
+        turns += 1
+    return results[0], turns
 
 
 def read_mapped(path: str) -> bytes:

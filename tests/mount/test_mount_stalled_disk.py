@@ -10,6 +10,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -238,3 +239,15 @@ def test_command_that_is_killed_while_the_pack_opens_leaves_no_mount(
     wait_until(lambda: not tree.daemons(), "the daemon has noticed")
     assert not tree.is_mounted
     assert not tree.path.exists()
+
+
+def test_reader_that_waits_for_the_disk_lets_other_threads_run(disk: Disk) -> None:
+    disk.stall("stalled")
+    with child(probes.count_beside_a_reader, disk.pack, sorted(NAMES).index("stalled")) as reader:
+        reader.ask_next()
+        disk.wait_for("stalled")
+        time.sleep(1)
+        disk.go()
+        data, turns = reader.answer()
+    assert data == content("stalled")
+    assert turns > 10  # none, if the interpreter were held
