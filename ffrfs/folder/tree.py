@@ -14,7 +14,6 @@ import os
 import stat
 import warnings
 from collections.abc import Iterator, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from ffrfs._native import Volume
@@ -154,12 +153,7 @@ class PackTree:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

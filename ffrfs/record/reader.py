@@ -11,7 +11,6 @@ import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Self, SupportsIndex
 
 from ffrfs._native import Records
@@ -90,12 +89,7 @@ class FileReader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __reduce__(self) -> tuple[type[FileReader], tuple[list[str], bool]]:
