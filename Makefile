@@ -24,6 +24,7 @@ print_requirements := import tomllib; \
 
 .PHONY: help demo test test-native test-native-memory test-native-threads fuzz lint build bench clean packages
 .DELETE_ON_ERROR:
+.NOTPARALLEL:
 
 help:
 	@echo 'make demo    pack a small folder, mount it, read it, compare'

@@ -11,11 +11,11 @@ class Plan:
     """Counts and sizes of one run; the defaults are those the targets are stated for."""
 
     folder: Path  # temporary, on a real disk; parts make and remove their own below it
-    rounds: int = 5
+    rounds: int = 9
     large_size: int = 110_000  # bytes: an ImageNet-like picture
     small_size: int = 4_500
     record_count: int = 4_000  # reading
-    batch_count: int = 200
+    batch_count: int = 100
     batch_size: int = 64  # records in a batch
     packed_count: int = 20_000  # packing
     mounted_large_count: int = 4_000  # mounting

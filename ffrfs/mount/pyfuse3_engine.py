@@ -15,12 +15,14 @@ values are chosen here and nowhere above or below.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
 import itertools
 import logging
 import os
-from collections.abc import Callable, Coroutine
+import signal
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import outcome
@@ -48,6 +50,8 @@ STATFS_BLOCK_SIZE = 4096
 NAME_MAX = 255
 # Reads in flight, parked ones among them; the kernel itself sends at most about this many.
 TASKS_MAX = 512
+# How long a withdrawn request may block the loop.
+RECEIVE_LIMIT_S = 0.5
 # One page of a listing: what fits a 4 KiB READDIRPLUS reply, about.
 LIST_COUNT = 32
 
@@ -81,12 +85,31 @@ class Pyfuse3Engine:
         # libfuse takes a ready connection as this "mount point", and closes it at the end.
         pyfuse3.init(self._operations, f"/dev/fd/{connection}", self._session_options)
         try:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._operations.deliver_reads)
-                await pyfuse3.main(max_tasks=TASKS_MAX)
-                nursery.cancel_scope.cancel()
+            with _receiving_interrupted():
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._operations.deliver_reads)
+                    await pyfuse3.main(max_tasks=TASKS_MAX)
+                    nursery.cancel_scope.cancel()
         finally:
             pyfuse3.close(unmount=False)
+
+
+@contextlib.contextmanager
+def _receiving_interrupted() -> Iterator[None]:
+    """Let no receiving of a request block the loop, and all who wait for it, for long.
+
+    pyfuse3 waits until there is a request, and then receives it with a blocking read. A
+    request that was withdrawn in between, as its process was killed, leaves that read
+    waiting for the next one: for ever, if everybody else waits for this loop. A signal
+    ends the read (EINTR), and pyfuse3 goes back to its loop.
+    """
+    before = signal.signal(signal.SIGALRM, lambda *_: None)
+    signal.setitimer(signal.ITIMER_REAL, RECEIVE_LIMIT_S, RECEIVE_LIMIT_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _is_no_withdrawn_request(record: logging.LogRecord) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 import mmap
 import os
 import random
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -159,6 +161,28 @@ def hold_open(path: str) -> Iterator[bytes]:
     with open(path, "rb") as file:
         yield file.read(1)
         yield file.read()
+
+
+def kill_in_lookups(folder: str) -> Iterator[None]:
+    """Let processes look up names that are not there, and kill them while they do."""
+    serial = 0
+    while True:
+        yield
+        process_ids = []
+        for _ in range(3):
+            serial += 1
+            process_id = os.fork()
+            if process_id == 0:
+                while True:
+                    serial += 1000
+                    with contextlib.suppress(OSError):
+                        os.stat(os.path.join(folder, f"absent{serial}"))
+            process_ids.append(process_id)
+        time.sleep(random.random() / 100)
+        for process_id in process_ids:
+            os.kill(process_id, signal.SIGKILL)
+        for process_id in process_ids:
+            os.waitpid(process_id, 0)
 
 
 def work_inside(path: str) -> Iterator[str]:

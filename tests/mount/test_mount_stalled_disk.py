@@ -27,10 +27,13 @@ from ffrfs.mount.mount_table import mount_at
 
 FILE_SIZE = 300_000
 NAMES = ["cached", "stalled", "cold", "colder"]
+SMALL_SIZE = 5000
+SMALL_NAMES = [f"small{i:02d}" for i in range(30)]
+ALL_NAMES = sorted(NAMES + SMALL_NAMES)
 
 
 def content(name: str) -> bytes:
-    return random.Random(name).randbytes(FILE_SIZE)
+    return random.Random(name).randbytes(FILE_SIZE if name in NAMES else SMALL_SIZE)
 
 
 class Disk:
@@ -85,7 +88,7 @@ class Disk:
             kill_group(self._process)
 
     def _order(self, word: str, name: str) -> None:
-        offset, size = record_extents(self._source)[sorted(NAMES).index(name)]
+        offset, size = record_extents(self._source)[ALL_NAMES.index(name)]
         # The middle: a neighbour's read ahead or alignment must not reach it.
         self._write(f"{word} {offset + size // 3} {offset + 2 * size // 3}")
 
@@ -98,7 +101,7 @@ class Disk:
 
 @pytest.fixture
 def disk(fuse: None, pack_tree: PackTree, places: Path) -> Iterator[Disk]:
-    pack = pack_tree({name: content(name) for name in NAMES})
+    pack = pack_tree({name: content(name) for name in ALL_NAMES})
     with ExitStack() as stack:
         disk = Disk(pack, places / "disk")
         stack.callback(disk.close)
@@ -128,7 +131,7 @@ def test_other_reads_go_on(tree: Mount, disk: Disk) -> None:
         disk.wait_for("stalled")
         assert tree.ask(probes.read, "cached") == content("cached")
         assert tree.ask(probes.read, "cold") == content("cold")
-        assert sorted(tree.ask(probes.listdir, "")) == sorted(NAMES)
+        assert sorted(tree.ask(probes.listdir, "")) == ALL_NAMES
         assert tree.ask(probes.errno_of, "absent", "stat") == errno.ENOENT
         assert tree.ask(probes.read, "colder") == content("colder")
         assert not any(reader.has_answered() for reader in readers)
@@ -225,6 +228,21 @@ def test_killed_reader_does_not_hold_up_others(tree: Mount, disk: Disk) -> None:
     assert tree.ask(probes.read, "stalled") == content("stalled")
 
 
+@pytest.mark.promise("S14")
+def test_killed_lookup_does_not_hold_up_a_read_that_waits(tree: Mount, disk: Disk) -> None:
+    """Its request is withdrawn, and must leave nobody waiting for a next one."""
+    with child(probes.kill_in_lookups, tree / "") as killer:
+        killer.next()
+        for name in SMALL_NAMES:
+            disk.stall(name)
+            with child(probes.read, tree / name) as reader:
+                reader.ask_next()
+                disk.wait_for("stalled")
+                killer.next()
+                disk.go()  # from here on there are no other requests
+                assert reader.answer(timeout_s=10) == content(name)
+
+
 def test_command_that_is_killed_while_the_pack_opens_leaves_no_mount(
     new_mount: MakeMount, disk: Disk
 ) -> None:
@@ -243,7 +261,7 @@ def test_command_that_is_killed_while_the_pack_opens_leaves_no_mount(
 
 def test_reader_that_waits_for_the_disk_lets_other_threads_run(disk: Disk) -> None:
     disk.stall("stalled")
-    with child(probes.count_beside_a_reader, disk.pack, sorted(NAMES).index("stalled")) as reader:
+    with child(probes.count_beside_a_reader, disk.pack, ALL_NAMES.index("stalled")) as reader:
         reader.ask_next()
         disk.wait_for("stalled")
         time.sleep(1)
