@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import stat
 import sys
 
@@ -110,6 +111,9 @@ async def serve(disk: StallingDisk) -> None:
 def main() -> None:
     path, mountpoint = sys.argv[1:]
     disk = StallingDisk(path)
+    # A withdrawn request must not block this loop either (see pyfuse3_engine.py).
+    signal.signal(signal.SIGALRM, lambda *_: None)
+    signal.setitimer(signal.ITIMER_REAL, 0.2, 0.2)
     pyfuse3.init(disk, mountpoint, {"fsname=stalling", "default_permissions"})
     try:
         trio.run(serve, disk)
