@@ -118,7 +118,12 @@ class Volume:
     def read_files(self, inos: Sequence[int]) -> builtins.list[RecordBytes]:
         """Whole files in one batch, as Records.read."""
     def verify(self, first: int, count: int) -> builtins.list[tuple[int, str]]: ...
-    def counters(self) -> dict[str, int]: ...
+    def counter_page(self) -> bytes:
+        """Everything counted so far, as native/volume/counter_page.h lays it out."""
+    def count_request(self, kind: str, elapsed_ns: int) -> None:
+        """An engine has answered one; `kind` is one of native/volume/request_times.h."""
+    def failure_is_due(self, ino: int) -> bool:
+        """Whether a read that failed is to be logged: once a minute per file."""
     def close(self) -> None: ...
 
 class Writer:

@@ -12,7 +12,13 @@ from ffrfs.errors import FormatError, OptionError
 from ffrfs.mount.mountpoint import canonical
 from ffrfs.mount.options import parse_options
 from ffrfs.mount.report import Report, Status
-from ffrfs.mount.request import CACHE_MB_DEFAULT, MountRequest
+from ffrfs.mount.request import (
+    CACHE_MB_DEFAULT,
+    ENGINES,
+    THREADS_MAX,
+    MountRequest,
+    default_threads,
+)
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -50,6 +56,20 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("-f", "--foreground", action="store_true", help="serve from this process")
     parser.add_argument(
         "-o", dest="options", metavar="OPTIONS", action="append", default=[], help="see below"
+    )
+    parser.add_argument(
+        "--engine",
+        choices=ENGINES,
+        default=ENGINES[0],
+        help="what answers the kernel: native (C++), pyfuse3 (Python), or auto, which takes "
+        "native where it was built (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--threads",
+        metavar="N",
+        type=int,
+        default=default_threads(),
+        help=f"threads of the native engine, 1 to {THREADS_MAX} (default: the cores, %(default)s)",
     )
     parser.add_argument(
         "--cache-mb",
@@ -90,6 +110,8 @@ def run(args: argparse.Namespace) -> int:
 def _request(args: argparse.Namespace) -> MountRequest:
     if args.cache_mb < 1:
         raise OptionError(f"--cache-mb {args.cache_mb}: must be at least 1")
+    if not 1 <= args.threads <= THREADS_MAX:
+        raise OptionError(f"--threads {args.threads}: must be 1 to {THREADS_MAX}")
     if args.while_open is not None:
         _check_pipe(args.while_open)
     pack = os.path.realpath(args.pack)
@@ -99,6 +121,8 @@ def _request(args: argparse.Namespace) -> MountRequest:
         pack=pack,
         mountpoint=canonical(args.mountpoint),
         options=parse_options(args.options),
+        engine=args.engine,
+        threads=args.threads,
         cache_bytes=args.cache_mb << 20,
         log_file=os.path.abspath(args.log_file) if args.log_file else None,
         while_open=args.while_open,

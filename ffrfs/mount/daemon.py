@@ -18,19 +18,23 @@ import contextlib
 import logging
 import os
 import signal
+import socket
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import trio
 
 from ffrfs.errors import MountError
-from ffrfs.mount import kernel_mount, mountpoint, state
+from ffrfs.mount import control_socket, kernel_mount, mountpoint, state
+from ffrfs.mount.control_server import ControlServer
 from ffrfs.mount.engine import Engine, open_engine
 from ffrfs.mount.log import logging_to
-from ffrfs.mount.mount_table import mount_at
+from ffrfs.mount.mount_table import MountEntry, mount_at
 from ffrfs.mount.process import Process
 from ffrfs.mount.report import describe
 from ffrfs.mount.request import MountRequest
+from ffrfs.mount.statistics import statistics
 
 READY_TIMEOUT_S = 60.0
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -52,13 +56,17 @@ def serve(request: MountRequest, ready: Ready, *, foreground: bool = False) -> N
     if log_file is None and not foreground:
         log_file, rotate = state.log_path(directory, request.mountpoint), True
     engine = open_engine(request)
-    with _signals_held():
-        mount = _attach(request, directory, log_file)
-        try:
-            with logging_to(log_file, rotate=rotate):
-                trio.run(_Server(request, engine, mount, ready).run)
-        finally:
-            mount.take_away()
+    try:
+        with _signals_held():
+            mount = _attach(request, directory, log_file)
+            try:
+                with logging_to(log_file, rotate=rotate):
+                    trio.run(_Server(request, engine, mount, ready).run)
+            finally:
+                mount.take_away()
+                mount.control.close()
+    finally:
+        engine.close()
 
 
 @dataclass(frozen=True)
@@ -67,17 +75,22 @@ class _Mount:
 
     directory: str
     state: state.MountState
-    device: str
+    entry: MountEntry
     connection: int
+    control: socket.socket  # listening
 
     def take_away(self) -> bool:
         """Unmount and clean up; True: it was busy. Harmless when it is gone already."""
-        there = mount_at(self.state.mountpoint)
-        # Not ours on top: it was unmounted by others, or covered by another mount.
-        is_ours = there is not None and there.device == self.device
-        busy = kernel_mount.detach(self.state.mountpoint) if is_ours else False
-        state.release(self.directory, self.state)
-        return busy
+        place = self.state.mountpoint
+        with state.locked(self.directory):
+            known = state.load(self.directory, place)
+            if known is not None and known != self.state:
+                return False  # ours is gone; another daemon has the place
+            # Something else on top: ours was unmounted by others, or is covered. Device
+            # numbers alone do not tell: the kernel gives them out again at once.
+            busy = kernel_mount.detach(place) if mount_at(place) == self.entry else False
+            state.forget(self.directory, self.state)
+            return busy
 
 
 def _attach(request: MountRequest, directory: str, log_file: str | None) -> _Mount:
@@ -90,16 +103,17 @@ def _attach(request: MountRequest, directory: str, log_file: str | None) -> _Mou
             created_mountpoint=mountpoint.prepare(place, nonempty=request.options.nonempty),
             log_file=log_file,
         )
-        try:
+        with contextlib.ExitStack() as undo:
+            undo.callback(state.forget, directory, known)
             state.save(directory, known)
+            control = control_socket.listen(state.socket_path(directory, place))
+            undo.enter_context(control)
             connection = kernel_mount.attach(place, request.source, request.options)
-        except BaseException:
-            state.forget(directory, known)
-            raise
+            undo.pop_all()
         entry = mount_at(place)
     assert entry is not None, "the kernel has mounted it"
     kernel_mount.allow_more_requests(entry.device)
-    return _Mount(directory, known, entry.device, connection)
+    return _Mount(directory, known, entry, connection, control)
 
 
 class _Server:
@@ -114,11 +128,14 @@ class _Server:
         self._is_ready = False
         self._is_stopping = False
         self._failure: MountError | None = None
+        self._began_s = time.monotonic()
 
     async def run(self) -> None:
         async with trio.open_nursery() as self._nursery:
             self._nursery.start_soon(self._obey_signals)
             self._nursery.start_soon(self._announce)
+            commands = {"stats": self._statistics}
+            self._nursery.start_soon(ControlServer(self._mount.control, commands).run)
             if self._request.while_open is not None:
                 self._nursery.start_soon(self._watch_owner, self._request.while_open)
             await self._run_engine()
@@ -132,6 +149,9 @@ class _Server:
     async def _run_engine(self) -> None:
         try:
             await self._engine.serve(self._mount.connection)
+        except MountError as error:
+            log.error("%s", error)
+            self._fail(str(error))
         except Exception as error:
             log.exception("the engine failed")
             self._fail(f"the engine failed: {describe(error)}")
@@ -147,13 +167,21 @@ class _Server:
             self._nursery.cancel_scope.cancel()
             return
         self._is_ready = True
-        log.info("%s: mounted at %s", self._request.pack, place)
+        self._raise_readahead()
+        log.info("%s: mounted at %s, engine %s", self._request.pack, place, self._engine.name)
         for notice in self._engine.notices:
             log.warning("%s", notice)
         try:
             self._ready(self._engine.notices)
         except OSError:
             await self._stop("nobody waits for the mount any more")
+
+    def _raise_readahead(self) -> None:
+        # Only now: what the kernel is told in answer to its first request lowers it again.
+        try:
+            kernel_mount.raise_readahead(self._mount.entry.device)
+        except OSError as error:
+            log.info("large files are read in small pieces: %s", describe(error))
 
     async def _obey_signals(self) -> None:
         with trio.open_signal_receiver(*_SIGNALS) as numbers:
@@ -191,6 +219,10 @@ class _Server:
                 "%s: busy: detached; serving until its last open file is closed",
                 self._request.mountpoint,
             )
+
+    def _statistics(self, _: object) -> dict[str, object]:
+        age_s = time.monotonic() - self._began_s
+        return statistics(self._request, self._engine, age_s)
 
     def _fail(self, reason: str) -> None:
         self._failure = MountError(f"{self._request.mountpoint}: {reason}")

@@ -2,36 +2,59 @@
 
 An engine opens the pack, and then answers the kernel's requests on a connection that
 the daemon made (kernel_mount.attach). It knows nothing of mount points, signals or
-readiness. A second engine joins here, and in the mount tests' list of engines.
+readiness. A further engine joins here, and in the mount tests' list of engines.
 """
 
 from __future__ import annotations
 
 from typing import Protocol
 
+from ffrfs.mount.counter_page import Counters
 from ffrfs.mount.request import MountRequest
 
 
 class Engine(Protocol):
     """Serves one tree on one connection."""
 
+    name: str
+
     @property
     def notices(self) -> list[str]:
         """What the user should know although the pack opened: one line each."""
+        ...
+
+    @property
+    def worker_pid(self) -> int | None:
+        """The process that serves; None: this one."""
+        ...
+
+    def counters(self) -> Counters:
+        """What it has done so far (native/volume/counters.h, request_times.h)."""
         ...
 
     async def serve(self, connection: int) -> None:
         """Answer requests until the kernel ends the connection (the last user is gone).
 
         Takes the descriptor over. Cancelling it ends the connection: readers get
-        ENOTCONN.
+        ENOTCONN. Raises MountError if it cannot go on.
         """
+        ...
+
+    def close(self) -> None:
+        """Let go of the pack, also if nothing was ever served."""
         ...
 
 
 def open_engine(request: MountRequest) -> Engine:
     """Open the pack; raises what is wrong with it before anything is mounted."""
-    # Imported here: the process that waits for the daemon needs neither trio nor pyfuse3.
+    # Imported here: the process that waits for the daemon needs none of them, and the
+    # daemon of a native mount neither pyfuse3 nor the native module.
+    from ffrfs.mount.worker import worker_path
+
+    if request.engine == "native" or (request.engine == "auto" and worker_path()):
+        from ffrfs.mount.native_engine import NativeEngine
+
+        return NativeEngine(request)
     from ffrfs.mount.pyfuse3_engine import Pyfuse3Engine
 
     return Pyfuse3Engine(request)

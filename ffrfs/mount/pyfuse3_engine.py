@@ -22,8 +22,9 @@ import itertools
 import logging
 import os
 import signal
+import time
 from collections.abc import Callable, Coroutine, Iterator
-from typing import Any, NoReturn, ParamSpec, TypeVar
+from typing import Any, NoReturn, ParamSpec, TypeVar, cast
 
 import outcome
 import pyfuse3
@@ -40,7 +41,7 @@ from pyfuse3 import (
 
 from ffrfs._native import Attributes, Slice, Volume
 from ffrfs.errors import ChecksumError, UnverifiedHeaderWarning
-from ffrfs.mount.failure_log import FailureLog
+from ffrfs.mount.counter_page import Counters, parse
 from ffrfs.mount.report import describe
 from ffrfs.mount.request import MountRequest
 
@@ -64,6 +65,9 @@ log = logging.getLogger(__name__)
 class Pyfuse3Engine:
     """Serves one pack through pyfuse3 (see engine.Engine)."""
 
+    name = "pyfuse3"
+    worker_pid = None
+
     def __init__(self, request: MountRequest) -> None:
         options = request.options
         self._volume = Volume(
@@ -79,6 +83,12 @@ class Pyfuse3Engine:
         self.notices: list[str] = []
         if not self._volume.metadata_verified:
             self.notices.append(str(UnverifiedHeaderWarning.of(request.pack)))
+
+    def counters(self) -> Counters:
+        return parse(self._volume.counter_page())
+
+    def close(self) -> None:
+        self._volume.close()
 
     async def serve(self, connection: int) -> None:
         logging.getLogger("pyfuse3").addFilter(_is_no_withdrawn_request)
@@ -125,6 +135,7 @@ def _guarded(function: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R]]:
 
     @functools.wraps(function)
     async def handler(*arguments: P.args, **keywords: P.kwargs) -> R:
+        begin_ns = time.monotonic_ns()
         try:
             return function(*arguments, **keywords)
         except FUSEError:
@@ -134,6 +145,9 @@ def _guarded(function: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R]]:
         except Exception:
             log.exception("%s%r failed", function.__name__, arguments[1:])
             raise FUSEError(errno.EIO) from None
+        finally:
+            operations = cast("TreeOperations", arguments[0])
+            operations.count(function.__name__.strip("_"), time.monotonic_ns() - begin_ns)
 
     return handler
 
@@ -153,7 +167,7 @@ class TreeOperations(pyfuse3.Operations):
         super().__init__()
         self._volume = volume
         self._xattr = xattr
-        self._failures = FailureLog()
+        self.count = volume.count_request
         self._tokens = itertools.count(1)
         self._parked: dict[int, trio.lowlevel.Task] = {}
 
@@ -219,18 +233,26 @@ class TreeOperations(pyfuse3.Operations):
 
     async def read(self, ino: int, offset: int, size: int) -> Slice:  # type: ignore[override]
         token = next(self._tokens)
+        begin_ns = time.monotonic_ns()
         try:
             data = self._volume.read(ino, offset, size, token)
             if data is None:
                 data = await self._delivery(token)
             return data
         except (ChecksumError, OSError) as error:
-            self._failures.report(ino, self._volume.path(ino), describe(error))
+            self._log_failure(ino, error)
             number = error.errno if isinstance(error, OSError) else None
             raise FUSEError(number or errno.EIO) from None
         except Exception:
             log.exception("read(%d, %d, %d) failed", ino, offset, size)
             raise FUSEError(errno.EIO) from None
+        finally:
+            self.count("read", time.monotonic_ns() - begin_ns)
+
+    def _log_failure(self, ino: int, error: Exception) -> None:
+        if self._volume.failure_is_due(ino):
+            path = self._volume.path(ino).decode(errors="backslashreplace")
+            log.error("cannot read %s: %s", path, describe(error))
 
     @_guarded
     def release(self, ino: int) -> None:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, field
 
 from ffrfs.mount.options import MountOptions
 
 CACHE_MB_DEFAULT = 256
+ENGINES = ("auto", "native", "pyfuse3")
+THREADS_MAX = 16
+
+
+def default_threads() -> int:
+    """As many as there are cores for us, up to a limit."""
+    return min(len(os.sched_getaffinity(0)), THREADS_MAX)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,6 +24,8 @@ class MountRequest:
     pack: str
     mountpoint: str  # canonical
     options: MountOptions
+    engine: str = ENGINES[0]
+    threads: int = field(default_factory=default_threads)  # of the native engine
     cache_bytes: int = CACHE_MB_DEFAULT << 20
     log_file: str | None = None  # None: a small one beside the state file
     while_open: int | None = None  # a descriptor; unmount when its other end closes

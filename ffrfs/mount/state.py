@@ -71,6 +71,11 @@ def log_path(directory: str, mountpoint: str) -> str:
     return os.path.join(directory, _stem(mountpoint) + ".log")
 
 
+def socket_path(directory: str, mountpoint: str) -> str:
+    """Where the daemon is asked (control_socket.py); it goes when the mount goes."""
+    return os.path.join(directory, _stem(mountpoint) + ".sock")
+
+
 def save(directory: str, state: MountState) -> None:
     fd, temporary = tempfile.mkstemp(dir=directory, prefix=".new-")
     try:
@@ -96,7 +101,9 @@ def load(directory: str, mountpoint: str) -> MountState | None:
 def find(mountpoint: str) -> tuple[str, MountState] | None:
     """The runtime directory that knows the mount, and what it knows."""
     for directory in _candidates():
-        with contextlib.suppress(PermissionError):
+        with contextlib.suppress(FileNotFoundError, PermissionError):
+            if os.lstat(directory).st_uid != os.geteuid():
+                continue  # somebody else's, under our name
             state = load(directory, mountpoint)
             if state is not None:
                 return directory, state
@@ -118,8 +125,9 @@ def forget(directory: str, state: MountState) -> None:
     """As release(), for the holder of the lock who knows that the place is his."""
     if state.created_mountpoint:
         mount_point.remove(state.mountpoint)
-    own_log = log_path(directory, state.mountpoint)
-    for path in (_path(directory, state.mountpoint), own_log, own_log + ".1"):
+    place = state.mountpoint
+    own_log = log_path(directory, place)
+    for path in (_path(directory, place), socket_path(directory, place), own_log, own_log + ".1"):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
 

@@ -158,19 +158,10 @@ class PyVolume {
     return to_list(bad);
   }
 
-  [[nodiscard]] py::dict counters() const {
+  [[nodiscard]] py::bytes counter_page() const {
     const auto volume = open();
-    const Counters& counters = volume->counters();
-    py::dict values;
-    values["reads"] = counters.reads.load();
-    values["bytes_served"] = counters.bytes_served.load();
-    values["bytes_memory"] = counters.bytes_memory.load();
-    values["bytes_page_cache"] = counters.bytes_page_cache.load();
-    values["bytes_storage"] = counters.bytes_storage.load();
-    values["checksums_verified"] = counters.checksums_verified.load();
-    values["checksums_failed"] = counters.checksums_failed.load();
-    values["memory_bytes"] = volume->memory_bytes();
-    return values;
+    const auto page = volume->counters().page().bytes();
+    return {reinterpret_cast<const char*>(page.data()), page.size()};
   }
 
   // collections.namedtuple, made once: attributes are read by name in Python.
@@ -256,7 +247,15 @@ void bind_volume(py::module_& module) {
       .def("read_wait", &PyVolume::read_wait, py::arg("ino"), py::arg("offset"), py::arg("size"))
       .def("read_files", &PyVolume::read_files, py::arg("inos"))
       .def("verify", &PyVolume::verify, py::arg("first"), py::arg("count"))
-      .def("counters", &PyVolume::counters)
+      .def("counter_page", &PyVolume::counter_page)
+      .def("count_request",
+           [](const PyVolume& self, const std::string& kind, uint64_t elapsed_ns) {
+             self.open()->request_times().add(RequestTimes::kind_of(kind), elapsed_ns);
+           },
+           py::arg("kind"), py::arg("elapsed_ns"))
+      .def("failure_is_due",
+           [](const PyVolume& self, Ino ino) { return self.open()->failures().due(ino); },
+           py::arg("ino"))
       .def("close", &PyVolume::close);
 }
 

@@ -30,9 +30,4 @@ void BlockCache::erase(std::map<BlockKey, Order::iterator>::iterator entry) {
   entries_.erase(entry);
 }
 
-size_t BlockCache::size_bytes() const {
-  const std::lock_guard lock(mutex_);
-  return size_bytes_;
-}
-
 }  // namespace ffrfs

@@ -12,18 +12,23 @@
 #include <utility>
 
 #include "volume/block.h"
+#include "volume/counter_page.h"
 
 namespace ffrfs {
 
 class BlockCache {
  public:
-  explicit BlockCache(size_t limit_bytes) : limit_bytes_(limit_bytes) {}
+  // `size_bytes` is for others to look at.
+  BlockCache(size_t limit_bytes, Counter& size_bytes)
+      : limit_bytes_(limit_bytes), size_bytes_(size_bytes) {
+    size_bytes_ = 0;
+  }
 
   // nullptr: not here.
   [[nodiscard]] BlockPtr find(const BlockKey& key);
   void keep(const BlockKey& key, const BlockPtr& block);
   void drop(const BlockKey& key);
-  [[nodiscard]] size_t size_bytes() const;
+  [[nodiscard]] size_t size_bytes() const { return static_cast<size_t>(size_bytes_.load()); }
 
  private:
   using Order = std::list<std::pair<BlockKey, BlockPtr>>;  // most recent first
@@ -31,10 +36,10 @@ class BlockCache {
   void erase(std::map<BlockKey, Order::iterator>::iterator entry);
 
   const size_t limit_bytes_;
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   Order order_;
   std::map<BlockKey, Order::iterator> entries_;
-  size_t size_bytes_ = 0;
+  Counter& size_bytes_;  // changed under the lock only
 };
 
 }  // namespace ffrfs

@@ -21,8 +21,12 @@ BlockReader::BlockReader(const ShardSet& shards, Counters& counters, size_t limi
       counters_(counters),
       in_flight_limit_bytes_(limit_bytes / kInFlightShare),
       buffers_(limit_bytes / kFreeShare),
-      cache_(limit_bytes / kKeptShare),
-      queue_(buffers_) {}
+      cache_(limit_bytes / kKeptShare, counters.bytes_kept),
+      queue_(buffers_) {
+  // A page that outlives us may still tell what another process held.
+  counters_.queue_depth = 0;
+  counters_.bytes_in_flight = 0;
+}
 
 BlockPtr BlockReader::make_block(size_t size) {
   auto block = std::make_shared<Block>();
@@ -50,14 +54,21 @@ void BlockReader::fetch(const BlockPlan& plan, Done done) {
     auto [entry, first] = fetches_.try_emplace(plan.key(), Fetch{plan, {}});
     entry->second.waiting.push_back(std::move(done));
     if (!first) return;
+    counters_.queue_depth.fetch_add(1, std::memory_order_relaxed);
     if (in_flight_ > 0 && in_flight_bytes_ + plan.size > in_flight_limit_bytes_) {
       backlog_.push_back(plan);
       return;
     }
-    ++in_flight_;
-    in_flight_bytes_ += plan.size;
+    enter(plan);
   }
   start(plan);
+}
+
+// With the lock held.
+void BlockReader::enter(const BlockPlan& plan) {
+  ++in_flight_;
+  in_flight_bytes_ += plan.size;
+  counters_.bytes_in_flight.fetch_add(plan.size, std::memory_order_relaxed);
 }
 
 void BlockReader::start(const BlockPlan& plan) {
@@ -91,12 +102,13 @@ void BlockReader::finish(const BlockPlan& plan, RawBytes raw) {
     const std::lock_guard lock(mutex_);
     auto entry = fetches_.extract(plan.key());
     fetch = std::move(entry.mapped());
+    counters_.queue_depth.fetch_sub(1, std::memory_order_relaxed);
+    counters_.bytes_in_flight.fetch_sub(plan.size, std::memory_order_relaxed);
     --in_flight_;
     in_flight_bytes_ -= plan.size;
     while (!backlog_.empty() &&
            (in_flight_ == 0 || in_flight_bytes_ + backlog_.front().size <= in_flight_limit_bytes_)) {
-      ++in_flight_;
-      in_flight_bytes_ += backlog_.front().size;
+      enter(backlog_.front());
       next.push_back(backlog_.front());
       backlog_.pop_front();
     }

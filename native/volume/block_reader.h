@@ -54,6 +54,7 @@ class BlockReader {
     std::vector<Done> waiting;
   };
 
+  void enter(const BlockPlan& plan);
   void start(const BlockPlan& plan);
   void finish(const BlockPlan& plan, RawBytes raw);
   void check(const BlockPlan& plan, std::span<const std::byte> bytes);

@@ -1,20 +1,35 @@
-// What a volume has done so far. Any thread; relaxed, for people to look at.
+// What a volume has done so far, and what it holds now. Any thread; relaxed, for people
+// to look at. The names of the rows are what `ffrfs stats` shows.
 
 #pragma once
 
-#include <atomic>
 #include <cstdint>
+
+#include "volume/counter_page.h"
 
 namespace ffrfs {
 
-struct Counters {
-  std::atomic<uint64_t> reads{0};              // requests for bytes of a file
-  std::atomic<uint64_t> bytes_served{0};       // answered to them
-  std::atomic<uint64_t> bytes_memory{0};       // taken from blocks held in memory
-  std::atomic<uint64_t> bytes_page_cache{0};   // read without waiting
-  std::atomic<uint64_t> bytes_storage{0};      // waited for
-  std::atomic<uint64_t> checksums_verified{0};
-  std::atomic<uint64_t> checksums_failed{0};
+class Counters {
+  CounterPage page_;  // first: all others lie in it
+
+ public:
+  // `shared_fd`: see CounterPage.
+  explicit Counters(int shared_fd = -1) : page_(shared_fd) {}
+
+  [[nodiscard]] CounterPage& page() { return page_; }
+
+  Counter& reads = page_.row("reads");                        // requests for bytes of a file
+  Counter& bytes_served = page_.row("bytes_served");          // answered to them
+  Counter& bytes_memory = page_.row("bytes_memory");          // from blocks held in memory
+  Counter& bytes_page_cache = page_.row("bytes_page_cache");  // read without waiting
+  Counter& bytes_storage = page_.row("bytes_storage");        // waited for
+  Counter& checksums_verified = page_.row("checksums_verified");
+  Counter& checksums_failed = page_.row("checksums_failed");
+
+  // Now, not so far:
+  Counter& queue_depth = page_.row("queue_depth");          // fetches from storage
+  Counter& bytes_in_flight = page_.row("bytes_in_flight");  // of those under way
+  Counter& bytes_kept = page_.row("bytes_kept");            // blocks held in memory
 };
 
 }  // namespace ffrfs

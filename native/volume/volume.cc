@@ -12,6 +12,8 @@ namespace ffrfs {
 Volume::Volume(const std::string& path, const VolumeOptions& options)
     : options_(options),
       shards_({path}),
+      counters_(options.counters_fd),
+      request_times_(counters_.page()),
       batches_(shards_, counters_),
       reads_([this] {
         return std::make_unique<FileReads>(shards_, counters_, options_.cache_bytes,

@@ -18,7 +18,9 @@
 #include "tree/tree.h"
 #include "volume/batch_reader.h"
 #include "volume/counters.h"
+#include "volume/failure_log.h"
 #include "volume/file_reads.h"
+#include "volume/request_times.h"
 
 namespace ffrfs {
 
@@ -28,6 +30,7 @@ struct VolumeOptions {
   uint32_t umask = 0;  // taken from 0444 for files, 0555 for directories
   size_t cache_bytes = size_t{256} << 20;  // all that the read path holds at a time
   bool check_data = true;
+  int counters_fd = -1;  // see CounterPage
 };
 
 struct Attributes {
@@ -51,6 +54,8 @@ class Volume {
   [[nodiscard]] bool is_folder() const { return is_folder_; }
   [[nodiscard]] uint64_t byte_count() const;  // of all records
   [[nodiscard]] Counters& counters() { return counters_; }
+  [[nodiscard]] RequestTimes& request_times() { return request_times_; }
+  [[nodiscard]] FailureLog& failures() { return failures_; }
   [[nodiscard]] size_t memory_bytes() { return reads_.get().memory_bytes(); }
 
   // nullopt: no such inode.
@@ -69,6 +74,8 @@ class Volume {
   void poll() { reads_.get().poll(); }
   // At most `timeout_ms`; -1: for ever.
   void wait(int timeout_ms) { reads_.get().wait(timeout_ms); }
+  // Ends a wait() of another thread, whatever else there is to do.
+  void wake() { reads_.get().wake(); }
   [[nodiscard]] int event_fd() { return reads_.get().event_fd(); }
 
   // For whole records at once.
@@ -78,6 +85,8 @@ class Volume {
   const VolumeOptions options_;
   ShardSet shards_;
   Counters counters_;
+  RequestTimes request_times_;  // kept for the engines, as are the failures
+  FailureLog failures_;
   bool is_folder_ = false;
   std::unique_ptr<const Tree> tree_;
   BatchReader batches_;

@@ -1,7 +1,7 @@
 """The ffrfs command, and the mounts that a test makes with it.
 
-Whatever a test does, close() leaves neither mount nor daemon: it asks politely, then
-detaches the mount lazily and kills the daemon by its process number.
+Whatever a test does, close() leaves neither mount nor daemon nor worker: it asks politely,
+then detaches the mount lazily and kills what is left by its process number.
 """
 
 from __future__ import annotations
@@ -20,17 +20,15 @@ from typing import Any
 
 from child import ask
 
-from ffrfs.mount import kernel_mount, state
+from ffrfs.mount import control_client, kernel_mount, state
 from ffrfs.mount.mount_table import mount_at
 from ffrfs.mount.mountpoint import canonical
 from ffrfs.mount.process import Process
 
 TIMEOUT_S = 60.0
 
-# Every test of this folder that takes `engine` runs once for each; a second one joins
-# here, and with its command-line argument below.
-ENGINES = ["pyfuse3"]
-ENGINE_ARGUMENTS: dict[str, list[str]] = {"pyfuse3": []}
+# Every test of this folder that takes `engine` runs once for each.
+ENGINES = ["pyfuse3", "native"]
 
 
 @dataclass
@@ -90,14 +88,15 @@ class Mount:
         self.path = Path(canonical(str(mountpoint)))
         self._given_path = mountpoint
         self.log_file = log_file
-        self.process: Process | None = None
+        self.process: Process | None = None  # the daemon
+        self.worker: Process | None = None  # its child, if the engine has one
         self._expected: list[str] = []
 
     def mount(self, *arguments: str, **more: Any) -> Done:
         """`ffrfs mount` with these further arguments."""
         done = ffrfs(
             "mount",
-            *ENGINE_ARGUMENTS[self.engine],
+            *("--engine", self.engine),
             *("--log-file", self.log_file),
             *arguments,
             "--",
@@ -111,6 +110,7 @@ class Mount:
     def find_daemon(self) -> None:
         found = state.find(str(self.path))
         self.process = found[1].process if found else None
+        self.worker = next(iter(children(self.process)), None) if self.process else None
 
     def __truediv__(self, path: str) -> str:
         return str(self.path / path)
@@ -129,26 +129,53 @@ class Mount:
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
-        """The daemon lives, and answers nothing."""
-        self.signal(signal.SIGSTOP)
+        """Daemon and worker live, and answer nothing."""
+        served_by = [process for process in (self.process, self.worker) if process]
+        assert served_by
+        for process in served_by:
+            os.kill(process.pid, signal.SIGSTOP)
+        for process in served_by:
+            wait_until(lambda pid=process.pid: is_stopped(pid), "stopped")
         try:
             yield
         finally:
-            self.signal(signal.SIGCONT)
+            for process in served_by:
+                os.kill(process.pid, signal.SIGCONT)
 
     def signal(self, number: int) -> None:
+        """To the daemon alone."""
         assert self.process is not None
         os.kill(self.process.pid, number)
 
     def wait_for_daemon(self, timeout_s: float = 20.0) -> None:
+        """And for its worker."""
         assert self.process is not None
         assert self.process.wait(timeout_s), "the daemon has not ended"
+        assert self.worker is None or self.worker.wait(timeout_s), "the worker has not ended"
+
+    def requests(self) -> dict[str, int]:
+        """How many requests of each kind the kernel has sent so far, but those of none.
+
+        A request is counted when it has been answered, of which its reader may hear
+        before; and the kernel does not wait for all of them. So: once nothing changes.
+        """
+        before: object = None
+        while True:
+            found: Any = control_client.ask(str(self.path), "stats")["requests"]
+            counts = {kind: times["count"] for kind, times in found.items() if times["count"]}
+            if counts == before:
+                return counts
+            before = counts
+            time.sleep(0.05)
 
     def peak_memory_mb(self) -> float:
-        assert self.process is not None
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        (kilobytes,) = re.findall(r"VmHWM:\s*(\d+) kB", status)
-        return int(kilobytes) / 1024
+        """Of daemon and worker together."""
+        kilobytes = 0
+        for process in (self.process, self.worker):
+            if process is not None:
+                status = Path(f"/proc/{process.pid}/status").read_text()
+                kilobytes += int(re.findall(r"VmHWM:\s*(\d+) kB", status)[0])
+        return kilobytes / 1024
 
     def log(self) -> str:
         return self.log_file.read_text() if self.log_file.exists() else ""
@@ -173,21 +200,39 @@ class Mount:
                 ffrfs("umount", self.path, timeout_s=20)
         while self.is_mounted:
             kernel_mount.detach(str(self.path))
-        for process in self.daemons():
+        for process in self.processes():
             if not process.wait(5):
                 os.kill(process.pid, signal.SIGKILL)
                 process.wait(5)
 
-    def daemons(self) -> list[Process]:
-        """By their command line: there may be some that never came to mount anything."""
+    def processes(self) -> list[Process]:
+        """Daemons by their command line, as some may never have come to mount anything,
+        and workers."""
         word = os.fsencode(self.log_file)
         found = []
         for entry in Path("/proc").glob("[0-9]*/cmdline"):
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
                 if word in entry.read_bytes().split(b"\0"):
                     process = Process.of(int(entry.parent.name))
-                    found += [process] if process else []
+                    found += [process, *children(process)] if process else []
+        if self.worker is not None and self.worker not in found and self.worker.is_alive():
+            found.append(self.worker)  # its daemon is dead
         return found
+
+
+def children(process: Process) -> list[Process]:
+    """Those whom it has started itself, and who live."""
+    found = []
+    for entry in Path(f"/proc/{process.pid}/task").glob("*/children"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            found += [Process.of(int(pid)) for pid in entry.read_text().split()]
+    return [child for child in found if child is not None]
+
+
+def is_stopped(pid: int) -> bool:
+    """By SIGSTOP, with all its threads."""
+    stats = [entry.read_text() for entry in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
 
 
 def mount_command_fails(done: Done, status: int, *words: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import logging
 import os
 from collections.abc import Awaitable
 from typing import Any
@@ -14,8 +13,6 @@ import trio.testing
 from pyfuse3 import FUSEError
 
 from ffrfs.errors import ChecksumError
-from ffrfs.mount import failure_log
-from ffrfs.mount.failure_log import FailureLog
 from ffrfs.mount.pyfuse3_engine import TreeOperations
 
 CONTEXT: Any = None
@@ -29,6 +26,12 @@ class BrokenVolume:
 
     def path(self, ino: int) -> bytes:
         return b"d/file %d" % ino
+
+    def count_request(self, kind: str, elapsed_ns: int) -> None:
+        assert elapsed_ns >= 0
+
+    def failure_is_due(self, ino: int) -> bool:
+        return True
 
     def __getattr__(self, name: str) -> Any:
         def fail(*_: object) -> None:
@@ -99,6 +102,12 @@ class LateVolume:
     def path(self, ino: int) -> bytes:
         return b"file"
 
+    def count_request(self, kind: str, elapsed_ns: int) -> None:
+        assert elapsed_ns >= 0
+
+    def failure_is_due(self, ino: int) -> bool:
+        return True
+
     def read(self, ino: int, offset: int, size: int, token: int) -> None:
         self.asked.append(token)
 
@@ -145,26 +154,3 @@ async def test_late_reads_reach_their_readers_in_any_order() -> None:
         nursery.cancel_scope.cancel()
     os.close(volume.eventfd)
     assert results == {2: b"two", 0: errno.ENOMEM, 3: b"three"}
-
-
-def test_failures_are_logged_once_a_minute_per_file(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now_s = 1000.0
-    monkeypatch.setattr(failure_log.time, "monotonic", lambda: now_s)
-    log = FailureLog()
-    for _ in range(3):
-        log.report(1, b"a/b\xff", "bad")
-        log.report(2, b"c", "worse")
-    assert caplog.messages == [r"cannot read a/b\xff: bad", "cannot read c: worse"]
-    now_s += failure_log.REPEAT_AFTER_S
-    log.report(1, b"a", "bad")
-    assert len(caplog.messages) == 3
-
-
-def test_failure_log_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.CRITICAL)
-    log = FailureLog()
-    for ino in range(5000):
-        log.report(ino, b"path", "bad")
-    assert len(log._logged_at_s) == failure_log._FILES_MAX

@@ -1,0 +1,89 @@
+"""Asking the daemon of a mount, over its control socket (control_server.py).
+
+The mount itself is not touched, so it may stall or be dead. Blocking, no state; from any
+thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import time
+
+from ffrfs.errors import MountError
+from ffrfs.mount import control_socket, state
+from ffrfs.mount.mount_table import mount_at
+from ffrfs.mount.mountpoint import canonical
+from ffrfs.mount.report import describe
+
+TIMEOUT_S = 5.0
+ANSWER_SIZE_MAX = 1 << 20
+_CHUNK_SIZE = 1 << 16
+
+
+def ask(mountpoint: str, command: str, timeout_s: float = TIMEOUT_S) -> dict[str, object]:
+    """What the mount's daemon answers to that command, which must be an object.
+
+    Raises MountError: nothing of ours is mounted there, or its daemon is dead, does not
+    answer in time, or refuses.
+    """
+    place = canonical(mountpoint)
+    directory, known = _find(place)
+    daemon = f"its daemon (process {known.process.pid})"
+    if not known.process.is_alive():
+        raise MountError(
+            f"{place}: {daemon} has died; take the mount away with: ffrfs umount {place}"
+        )
+    try:
+        answer = _converse(state.socket_path(directory, place), command, timeout_s)
+    except TimeoutError:
+        raise MountError(f"{place}: {daemon} has not answered within {timeout_s:g} s") from None
+    except OSError as error:
+        raise MountError(f"{place}: cannot ask {daemon}: {describe(error)}") from None
+    match answer:
+        case {"result": dict(result)}:
+            return result
+        case {"error": str(text)}:
+            raise MountError(f"{place}: {daemon} answers: {text}")
+    raise MountError(f"{place}: {daemon} gives no answer that makes sense")
+
+
+def _find(place: str) -> tuple[str, state.MountState]:
+    found = state.find(place)
+    if found is not None:
+        return found
+    there = mount_at(place)
+    if there is None:
+        raise MountError(f"{place}: not mounted")
+    if not there.is_ours:
+        raise MountError(f"{place}: not an ffrfs mount, but one of type {there.fstype}")
+    raise MountError(f"{place}: mounted by another user, who alone may ask its daemon")
+
+
+def _converse(path: str, command: str, timeout_s: float) -> object:
+    """The one answer to one request; None: there was none, or not one of ours."""
+    deadline_s = time.monotonic() + timeout_s
+    with control_socket.connect(path, timeout_s) as client:
+        # It may have refused us already; its answer says why.
+        with contextlib.suppress(BrokenPipeError):
+            client.sendall(json.dumps({"command": command}).encode("ascii") + b"\n")
+        answer = _receive_line(client, deadline_s)
+    try:
+        return json.loads(answer)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _receive_line(client: socket.socket, deadline_s: float) -> bytes:
+    line = bytearray()
+    while not line.endswith(b"\n") and len(line) <= ANSWER_SIZE_MAX:
+        left_s = deadline_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError
+        client.settimeout(left_s)
+        chunk = client.recv(_CHUNK_SIZE)
+        if not chunk:
+            break
+        line += chunk
+    return bytes(line)

@@ -1,0 +1,119 @@
+"""Where a daemon answers questions: a Unix socket beside its state file.
+
+A client sends one JSON object a line, {"command": "stats"}, and gets one line for each:
+{"result": ...} or {"error": "one line"}. What it sends is hostile: the length of a line,
+the number of clients and every wait are bounded, and nothing of it ends the daemon. Only
+the daemon's own user and root are answered.
+
+Concurrency: tasks of the daemon's trio loop. A command's handler runs to its end without
+giving way, so it must not wait for a disk, nor for the mount.
+
+Not here: the socket itself (control_socket.py), what the commands do (daemon.py gives
+them), the side that asks (control_client.py).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import struct
+from collections.abc import Callable, Mapping
+
+import trio
+
+from ffrfs.mount.report import describe
+
+LINE_SIZE_MAX = 1 << 16
+CLIENTS_MAX = 16
+# A client that has sent no whole line, or has not taken its answer, by then is dropped.
+IDLE_TIMEOUT_S = 10.0
+_COMMAND_SIZE_SHOWN = 40
+_PEER = struct.Struct("iII")  # struct ucred: pid, uid, gid
+
+Request = Mapping[str, object]
+Handler = Callable[[Request], object]  # what it returns goes into JSON
+
+log = logging.getLogger(__name__)
+
+
+class ControlServer:
+    """Answers on one listening socket, which it closes at its end."""
+
+    def __init__(self, listener: socket.socket, commands: Mapping[str, Handler]) -> None:
+        self._listener = listener
+        self._commands = commands
+        self._client_count = 0
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        listener = trio.SocketListener(trio.socket.from_stdlib_socket(self._listener))
+        await trio.serve_listeners(self._serve, [listener])
+
+    async def _serve(self, stream: trio.SocketStream) -> None:
+        """One client. An exception let out here would end the mount."""
+        self._client_count += 1
+        try:
+            async with stream:
+                if not _is_welcome(stream):
+                    return
+                if self._client_count > CLIENTS_MAX:
+                    await _send(stream, _error("too many clients; try again"))
+                    return
+                await self._converse(stream)
+        except (trio.BrokenResourceError, trio.TooSlowError):
+            log.debug("a client of the control socket has gone, or does nothing")
+        except Exception:
+            log.exception("a client of the control socket")
+        finally:
+            self._client_count -= 1
+
+    async def _converse(self, stream: trio.SocketStream) -> None:
+        pending = bytearray()
+        while True:
+            with trio.fail_after(IDLE_TIMEOUT_S):
+                while (end := pending.find(b"\n")) < 0:
+                    room = LINE_SIZE_MAX - len(pending)
+                    if room == 0:
+                        await _send(stream, _error(f"a request over {LINE_SIZE_MAX} bytes"))
+                        return
+                    chunk = await stream.receive_some(room)
+                    if not chunk:
+                        return
+                    pending += chunk
+            line = bytes(pending[:end])
+            del pending[: end + 1]
+            await _send(stream, self._answer(line))
+
+    def _answer(self, line: bytes) -> dict[str, object]:
+        try:
+            request = json.loads(line)
+        except (ValueError, RecursionError):
+            return _error("a request is one line of JSON")
+        command = request.get("command") if isinstance(request, dict) else None
+        if not isinstance(command, str):
+            return _error('a request is {"command": NAME}')
+        handler = self._commands.get(command)
+        if handler is None:
+            return _error(f"no such command: {command[:_COMMAND_SIZE_SHOWN]!a}")
+        try:
+            return {"result": handler(request)}
+        except Exception as error:
+            log.exception("the command %s failed", command)
+            return _error(describe(error))
+
+
+async def _send(stream: trio.SocketStream, answer: Mapping[str, object]) -> None:
+    with trio.fail_after(IDLE_TIMEOUT_S):
+        await stream.send_all(json.dumps(answer).encode("ascii") + b"\n")
+
+
+def _error(text: str) -> dict[str, object]:
+    return {"error": text}
+
+
+def _is_welcome(stream: trio.SocketStream) -> bool:
+    peer = stream.socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+    _, user_id, _ = _PEER.unpack(peer)
+    return user_id in (0, os.geteuid())

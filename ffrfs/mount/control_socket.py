@@ -1,0 +1,65 @@
+"""The Unix socket over which a daemon is asked: making it, and connecting to it.
+
+Blocking, no state; from any thread. What is said over it: control_server.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import struct
+from collections.abc import Iterator
+
+_BACKLOG = 16
+_TIMEVAL = struct.Struct("ll")  # struct timeval: seconds, microseconds
+
+
+def listen(path: str) -> socket.socket:
+    """A listening socket of that name, for our user alone; replaces one that is there."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        # Linux gives the name the mode that the socket has before it is bound.
+        os.fchmod(listener.fileno(), 0o600)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        with _address(path) as address:
+            listener.bind(address)
+        listener.listen(_BACKLOG)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+def connect(path: str, timeout_s: float) -> socket.socket:
+    """Connected to whoever listens there; each wait, also later ones, has that limit.
+
+    TimeoutError: too many others wait there, too; other OSErrors: nobody listens.
+    """
+    client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        # The kernel waits for room in a full backlog; settimeout() would have it refuse.
+        limit = _TIMEVAL.pack(int(timeout_s), int(timeout_s % 1 * 1_000_000))
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+        with _address(path) as address:
+            client.connect(address)
+        client.settimeout(timeout_s)
+    except BlockingIOError:
+        client.close()
+        raise TimeoutError from None
+    except BaseException:
+        client.close()
+        raise
+    return client
+
+
+@contextlib.contextmanager
+def _address(path: str) -> Iterator[str]:
+    """Another name of it that fits into the 108 bytes of an address, however long it is."""
+    directory, name = os.path.split(path)
+    fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{fd}/{name}"
+    finally:
+        os.close(fd)

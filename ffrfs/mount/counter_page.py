@@ -1,0 +1,61 @@
+"""The counters of a mount: named numbers that its engine changes while we look.
+
+The layout is native/volume/counter_page.h's. A worker writes it, and a worker reads
+hostile packs: so nothing in the page is trusted, only looked at.
+
+Concurrency: any thread; values are as of some moment, not all of the same one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import struct
+
+PAGE_SIZE = 64 << 10
+_MAGIC = b"ffrfscnt"
+_HEADER = struct.Struct("<8sQ")
+_ROW = struct.Struct("<32sQ")
+_VALUE_SIZE = 8
+
+Counters = dict[str, list[int]]
+
+
+class CounterPage:
+    """Memory that a worker maps, too. The descriptor is ours until close()."""
+
+    def __init__(self) -> None:
+        self.fd = os.memfd_create("ffrfs-counters", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.truncate(self.fd, PAGE_SIZE)
+        # Or a worker could shorten it, and looking at it would be a SIGBUS for us.
+        fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)
+        self._memory = mmap.mmap(self.fd, PAGE_SIZE, prot=mmap.PROT_READ)
+
+    def read(self) -> Counters:
+        return parse(self._memory[:])
+
+    def close(self) -> None:
+        self._memory.close()
+        os.close(self.fd)
+
+
+def parse(page: bytes) -> Counters:
+    """Every row's values by its name; of a page that makes no sense, what does."""
+    counters: Counters = {}
+    if len(page) < _HEADER.size:
+        return counters
+    magic, end = _HEADER.unpack_from(page)
+    if magic != _MAGIC:  # nobody has counted yet
+        return counters
+    end = min(end, len(page))
+    position = _HEADER.size
+    while position + _ROW.size <= end:
+        name, count = _ROW.unpack_from(page, position)
+        position += _ROW.size
+        if count > (end - position) // _VALUE_SIZE:
+            break
+        values = struct.unpack_from(f"<{count}Q", page, position)
+        counters[name.rstrip(b"\0").decode("ascii", "backslashreplace")] = list(values)
+        position += count * _VALUE_SIZE
+    return counters

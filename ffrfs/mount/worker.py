@@ -1,0 +1,144 @@
+"""The process that serves a native mount: starting it, talking to it, ending it.
+
+It is the program ffrfs-worker (native/fuse/worker.cc), a child of the daemon. It opens
+the pack and says so over a socket, gets the connection to the kernel through it, and
+logs to a pipe. It ends when the socket does, so it never outlives the daemon.
+
+Concurrency: no state but the child's; one thread starts it, the same one talks to it.
+Blocking: the daemon calls it before its loop runs.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import socket
+import subprocess
+
+from ffrfs import errors
+from ffrfs.errors import MountError
+from ffrfs.mount.counter_page import CounterPage
+from ffrfs.mount.request import MountRequest
+
+# For tests: another build of the worker (under a sanitizer), or one in a wrapping.
+PATH_VARIABLE = "FFRFS_WORKER"
+_MESSAGE_SIZE_MAX = 65536
+END_TIMEOUT_S = 1.0
+
+
+def worker_path() -> str | None:
+    """Where the program is; None: it was not built."""
+    path = os.environ.get(PATH_VARIABLE)
+    if path is None:
+        # Beside the native module, which is not loaded for that.
+        spec = importlib.util.find_spec("ffrfs._native")
+        if spec is None or spec.origin is None:
+            return None
+        path = os.path.join(os.path.dirname(spec.origin), "ffrfs-worker")
+    return path if os.access(path, os.X_OK) else None
+
+
+class Worker:
+    """One worker, from its start to its end."""
+
+    def __init__(self, request: MountRequest, counters: CounterPage) -> None:
+        path = worker_path()
+        if path is None:
+            raise MountError(
+                "the native engine was not built (there is no ffrfs-worker): "
+                "install ffrfs anew, or choose --engine pyfuse3"
+            )
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.log, log_end = os.pipe()  # lines; read by the daemon
+        with theirs:
+            fds = (theirs.fileno(), counters.fd)
+            try:
+                self._process = subprocess.Popen(
+                    [path, *_arguments(request, *fds)],
+                    pass_fds=fds,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=log_end,
+                )
+            finally:
+                os.close(log_end)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def wait_for_pack(self) -> bool:
+        """Wait until the pack is open; False: its header carries no checksum.
+
+        Raises what is wrong with it.
+        """
+        message = self._socket.recv(_MESSAGE_SIZE_MAX)
+        what, *texts = [os.fsdecode(text) for text in message.split(b"\0")[:-1]] or [""]
+        if what == "opened":
+            return texts == ["verified"]
+        self._process.kill()
+        self._process.wait()
+        if what == "failed":
+            raise _exception(texts)
+        raise MountError(f"the worker {self.outcome} before the pack was open")
+
+    def connect(self, connection: int) -> None:
+        """Let it serve that connection, which stays ours, too."""
+        socket.send_fds(self._socket, [b"c"], [connection])
+
+    def wait(self) -> int:
+        """Its exit status once its end of the log is closed; a signal's as -number."""
+        return self._process.wait()
+
+    @property
+    def outcome(self) -> str:
+        """What became of it, after wait(): "was killed by SIGABRT"."""
+        status = self._process.returncode
+        if status >= 0:
+            return f"ended with status {status}"
+        return f"was killed by {signal.Signals(-status).name}"
+
+    def let_go(self) -> None:
+        """Tell it to end: it closes the connection, whatever its disks do."""
+        self._socket.close()
+
+    def close(self) -> None:
+        """End it, and let go of everything. One that a disk holds is not waited for."""
+        self.let_go()
+        os.close(self.log)
+        try:
+            self._process.wait(END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+
+
+def _arguments(request: MountRequest, daemon_socket: int, counters: int) -> list[str]:
+    options = request.options
+    arguments = [
+        f"--pack={request.pack}",
+        f"--daemon-socket={daemon_socket}",
+        f"--counters={counters}",
+        f"--uid={options.uid}",
+        f"--gid={options.gid}",
+        f"--umask={options.umask}",
+        f"--cache-bytes={request.cache_bytes}",
+        f"--threads={request.threads}",
+    ]
+    arguments += ["--xattr"] if options.xattr else []
+    arguments += ["--allow-root"] if options.allow_root else []
+    return arguments
+
+
+def _exception(texts: list[str]) -> Exception:
+    """What a worker's "failed" says, as the exception that the native module would raise."""
+    match texts:
+        case ["FormatError" | "UnsafeIndexError" | "ChecksumError" as name, text]:
+            kind: type[Exception] = getattr(errors, name)
+            return kind(text)
+        case ["OSError", reason, number, path]:
+            return OSError(int(number), reason, path)
+        case ["MemoryError", text]:
+            return MemoryError(text)
+        case _:
+            return RuntimeError(": ".join(texts))

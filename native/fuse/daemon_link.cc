@@ -1,0 +1,87 @@
+#include "fuse/daemon_link.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include "io/error.h"
+
+namespace ffrfs {
+namespace {
+
+constexpr size_t kMessageSizeMax = 60'000;
+
+// The names are those of ffrfs/errors.py, or of Python's own.
+std::vector<std::string> description(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const UnsafeIndexError& known) {
+    return {"UnsafeIndexError", known.what()};
+  } catch (const FormatError& known) {
+    return {"FormatError", known.what()};
+  } catch (const ChecksumError& known) {
+    return {"ChecksumError", known.what()};
+  } catch (const StorageError& known) {
+    return {"OSError", known.reason(), std::to_string(known.code()), known.path()};
+  } catch (const std::bad_alloc&) {
+    return {"MemoryError", "out of memory"};
+  } catch (const std::exception& unknown) {
+    return {"RuntimeError", unknown.what()};
+  }
+}
+
+}  // namespace
+
+void DaemonLink::send_opened(bool metadata_verified) {
+  send({"opened", metadata_verified ? "verified" : "unverified"});
+}
+
+void DaemonLink::send_failed(const std::exception_ptr& error) {
+  std::vector<std::string> texts = description(error);
+  texts.insert(texts.begin(), "failed");
+  send(texts);
+}
+
+void DaemonLink::send(const std::vector<std::string>& texts) {
+  std::string message;
+  for (const std::string& text : texts) {
+    message.append(text, 0, std::min(text.size(), kMessageSizeMax - message.size()));
+    message += '\0';
+  }
+  // That the daemon has gone is noticed when it is listened to.
+  [[maybe_unused]] const ssize_t sent =
+      ::send(socket_.get(), message.data(), message.size(), MSG_NOSIGNAL);
+}
+
+void DaemonLink::wait_for_end() {
+  char byte = 0;
+  while (true) {
+    const ssize_t size = recv(socket_.get(), &byte, 1, 0);
+    if (size == 0 || (size < 0 && errno != EINTR)) return;
+  }
+}
+
+FileDescriptor DaemonLink::receive_connection() {
+  char byte = 0;
+  iovec data{&byte, 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  ssize_t size = 0;
+  do {
+    size = recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
+  } while (size < 0 && errno == EINTR);
+  const cmsghdr* header = CMSG_FIRSTHDR(&message);
+  if (size <= 0 || header == nullptr || header->cmsg_type != SCM_RIGHTS) return {};
+  int fd = -1;
+  std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
+  return FileDescriptor(fd);
+}
+
+}  // namespace ffrfs

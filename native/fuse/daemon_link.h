@@ -1,0 +1,38 @@
+// The worker's talk with the daemon that started it, over a SOCK_SEQPACKET socket:
+//
+//   worker → daemon   "opened", or "failed" and what is wrong
+//   daemon → worker   one message that carries the connection to the kernel
+//
+// A message is a list of texts, a zero byte after each. What happens later is said on
+// stderr (log.h). Spoken on the other side by ffrfs/mount/worker.py.
+
+#pragma once
+
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "io/file_descriptor.h"
+
+namespace ffrfs {
+
+class DaemonLink {
+ public:
+  explicit DaemonLink(int socket_fd) : socket_(socket_fd) {}
+
+  void send_opened(bool metadata_verified);
+  void send_failed(const std::exception_ptr& error);
+
+  // Waits for the daemon to have mounted; an invalid one if it has not, and ended.
+  [[nodiscard]] FileDescriptor receive_connection();
+
+  // Returns when the daemon has ended, or has ended the talk. Not while another receives.
+  void wait_for_end();
+
+ private:
+  void send(const std::vector<std::string>& texts);
+
+  FileDescriptor socket_;
+};
+
+}  // namespace ffrfs

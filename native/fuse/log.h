@@ -1,0 +1,21 @@
+// The worker's log: lines on stderr, which the daemon reads and puts into its own.
+//
+// A line begins with its priority as sd-daemon(3) has it ("<3>" is an error), so it can
+// stand in a journal, too. One write(2) a line: lines of several threads do not mix. If
+// nobody reads, lines are lost rather than readers held up.
+
+#pragma once
+
+#include <string_view>
+
+namespace ffrfs {
+
+enum class Priority { kError = 3, kWarning = 4, kInfo = 6, kDebug = 7 };
+
+// Line breaks in `text` become "\n": names of a pack may hold some.
+void log_line(Priority priority, std::string_view text);
+
+// What libfuse has to say goes there too.
+void take_over_libfuse_log();
+
+}  // namespace ffrfs

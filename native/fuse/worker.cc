@@ -1,0 +1,151 @@
+// ffrfs-worker: the process that serves one native mount, a child of its daemon.
+//
+// Started by ffrfs/mount/worker.py, never by hand. It opens the pack, says so, takes the
+// connection, and serves it to its end. The daemon owns everything else: the mount,
+// signals, the control socket, the log. Exit status: 0 the connection has ended, or the
+// daemon has gone; 1 the pack cannot be served (and the daemon was told why).
+
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <chrono>
+#include <cstdlib>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "fuse/daemon_link.h"
+#include "fuse/log.h"
+#include "fuse/session.h"
+#include "volume/volume.h"
+
+namespace ffrfs {
+namespace {
+
+constexpr int kFailed = 1;
+constexpr auto kStopLimit = std::chrono::seconds(5);
+constexpr int kWrongUsage = 2;
+
+struct WorkerOptions {
+  std::string pack;
+  int daemon_socket = -1;
+  VolumeOptions volume;
+  SessionOptions session;
+};
+
+[[noreturn]] void reject_usage(std::string_view what) {
+  log_line(Priority::kError, "ffrfs-worker: wrong usage: " + std::string(what));
+  std::exit(kWrongUsage);
+}
+
+template <typename Number>
+void parse(std::string_view text, Number& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) reject_usage(text);
+}
+
+WorkerOptions parse_arguments(int argc, char** argv) {
+  enum { kPack = 1, kSocket, kCounters, kUid, kGid, kUmask, kCache, kThreads, kXattr,
+         kAllowRoot, kSendOpens };
+  const option known[] = {
+      {"pack", required_argument, nullptr, kPack},
+      {"daemon-socket", required_argument, nullptr, kSocket},
+      {"counters", required_argument, nullptr, kCounters},
+      {"uid", required_argument, nullptr, kUid},
+      {"gid", required_argument, nullptr, kGid},
+      {"umask", required_argument, nullptr, kUmask},  // decimal
+      {"cache-bytes", required_argument, nullptr, kCache},
+      {"threads", required_argument, nullptr, kThreads},
+      {"xattr", no_argument, nullptr, kXattr},
+      {"allow-root", no_argument, nullptr, kAllowRoot},
+      {"send-opens", no_argument, nullptr, kSendOpens},
+      {nullptr, 0, nullptr, 0},
+  };
+  WorkerOptions options;
+  opterr = 0;
+  for (int which = 0; (which = getopt_long(argc, argv, "", known, nullptr)) != -1;) {
+    switch (which) {
+      case kPack: options.pack = optarg; break;
+      case kSocket: parse(optarg, options.daemon_socket); break;
+      case kCounters: parse(optarg, options.volume.counters_fd); break;
+      case kUid: parse(optarg, options.volume.uid); break;
+      case kGid: parse(optarg, options.volume.gid); break;
+      case kUmask: parse(optarg, options.volume.umask); break;
+      case kCache: parse(optarg, options.volume.cache_bytes); break;
+      case kThreads: parse(optarg, options.session.thread_count); break;
+      case kXattr: options.session.xattr = true; break;
+      case kAllowRoot: options.session.allow_root = true; break;
+      case kSendOpens: options.session.send_opens = true; break;
+      default: reject_usage(argv[optind - 1]);
+    }
+  }
+  if (optind != argc) reject_usage(argv[optind]);
+  if (options.pack.empty() || options.daemon_socket < 0) reject_usage("no pack, or no daemon");
+  return options;
+}
+
+// Signals that a terminal or a service manager sends to everybody are the daemon's to
+// obey: the worker goes by its word only.
+void leave_signals_to_daemon() {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) signal(number, SIG_IGN);
+}
+
+// Ends the session when the daemon lets go of its end of the socket, as it does when it
+// is killed. Ends it in good order, since a killed process keeps its connection for as
+// long as one of its threads waits for a disk, and readers would hang.
+void watch_daemon(DaemonLink& daemon, Session& session) {
+  daemon.wait_for_end();
+  std::thread(&Session::stop, &session).detach();
+  std::this_thread::sleep_for(kStopLimit);
+  std::_Exit(0);
+}
+
+std::unique_ptr<Volume> open_volume(const WorkerOptions& options, DaemonLink& daemon) {
+  try {
+    auto volume = std::make_unique<Volume>(options.pack, options.volume);
+    daemon.send_opened(volume->shards().shard(0).metadata_verified());
+    return volume;
+  } catch (...) {
+    daemon.send_failed(std::current_exception());
+    return nullptr;
+  }
+}
+
+int run(const WorkerOptions& options) {
+  DaemonLink daemon(options.daemon_socket);
+  // Never destroyed: see main().
+  Volume* const volume = open_volume(options, daemon).release();
+  if (volume == nullptr) return kFailed;
+  FileDescriptor connection = daemon.receive_connection();
+  if (!connection.valid()) return 0;
+  try {
+    // Not destroyed either: the thread that watches knows it.
+    auto* session = new Session(*volume, std::move(connection), options.session);
+    std::thread(watch_daemon, std::ref(daemon), std::ref(*session)).detach();
+    session->serve();
+  } catch (const std::exception& error) {
+    log_line(Priority::kError, error.what());
+    return kFailed;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace ffrfs
+
+int main(int argc, char** argv) {
+  const ffrfs::WorkerOptions options = ffrfs::parse_arguments(argc, argv);
+  ffrfs::leave_signals_to_daemon();
+  // A full pipe, for example as the daemon is stopped, must not hold up readers.
+  fcntl(STDERR_FILENO, F_SETFL, fcntl(STDERR_FILENO, F_GETFL) | O_NONBLOCK);
+  ffrfs::take_over_libfuse_log();
+  // Nobody waits for what is still being read, perhaps from a disk that has stalled.
+  std::_Exit(ffrfs::run(options));
+}

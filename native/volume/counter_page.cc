@@ -1,0 +1,76 @@
+#include "volume/counter_page.h"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+#include "io/error.h"
+
+namespace ffrfs {
+namespace {
+
+constexpr char kMagic[] = "ffrfscnt";
+constexpr size_t kMagicSize = 8;
+constexpr size_t kHeaderSize = 16;
+
+struct RowHeader {
+  char name[CounterPage::kNameSize];
+  uint64_t count;
+};
+static_assert(sizeof(RowHeader) == 40);
+
+}  // namespace
+
+CounterPage::CounterPage(int shared_fd) {
+  if (shared_fd >= 0) {
+    struct stat info {};
+    // Beyond the end of a file a mapping gives SIGBUS.
+    if (fstat(shared_fd, &info) != 0 || info.st_size < static_cast<off_t>(kSize)) {
+      throw StorageError(EINVAL, "counter page", "cannot map");
+    }
+  }
+  void* memory = mmap(nullptr, kSize, PROT_READ | PROT_WRITE,
+                      shared_fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, shared_fd, 0);
+  if (memory == MAP_FAILED) throw StorageError(errno, "counter page", "cannot map");
+  memory_ = static_cast<std::byte*>(memory);
+  if (used().load(std::memory_order_acquire) == 0) {
+    std::memcpy(memory_, kMagic, kMagicSize);
+    used().store(kHeaderSize, std::memory_order_release);
+  }
+}
+
+CounterPage::~CounterPage() { munmap(memory_, kSize); }
+
+Counter& CounterPage::used() const { return *reinterpret_cast<Counter*>(memory_ + kMagicSize); }
+
+std::span<Counter> CounterPage::row(std::string_view name, size_t count) {
+  if (name.size() >= kNameSize) throw std::length_error("counter page: name too long");
+  const std::lock_guard lock(mutex_);
+  const size_t end = static_cast<size_t>(used().load(std::memory_order_acquire));
+  size_t position = kHeaderSize;
+  while (position < end) {
+    const auto* row = reinterpret_cast<const RowHeader*>(memory_ + position);
+    auto* values = reinterpret_cast<Counter*>(memory_ + position + sizeof(RowHeader));
+    if (name == row->name) {
+      if (row->count != count) throw std::length_error("counter page: another count of values");
+      return {values, count};
+    }
+    position += sizeof(RowHeader) + static_cast<size_t>(row->count) * sizeof(Counter);
+  }
+  if (position != end || count > (kSize - end) / sizeof(Counter) ||
+      sizeof(RowHeader) + count * sizeof(Counter) > kSize - end) {
+    throw std::length_error("counter page: no room");
+  }
+  auto* row = reinterpret_cast<RowHeader*>(memory_ + end);
+  std::memcpy(row->name, name.data(), name.size());
+  row->count = count;
+  // Last: whoever reads sees whole rows only.
+  used().store(end + sizeof(RowHeader) + count * sizeof(Counter), std::memory_order_release);
+  return {reinterpret_cast<Counter*>(memory_ + end + sizeof(RowHeader)), count};
+}
+
+}  // namespace ffrfs

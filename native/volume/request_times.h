@@ -1,0 +1,69 @@
+// How many requests of each kind an engine has answered, and how long each took, from
+// being received to being answered: a histogram by kind, in a volume's counter page.
+//
+// A bucket is a quarter of an octave: with `units` of 256 ns,
+//
+//   units 0 to 3    bucket = units
+//   from 4 on       bucket = 4 * e + (units >> e),   e = bits(units) - 3
+//
+// so p50 and p99 are right within a quarter. The last bucket takes all that is longer.
+// Any thread.
+
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "volume/counter_page.h"
+
+namespace ffrfs {
+
+enum class RequestKind {
+  kLookup, kGetattr, kOpen, kRead, kRelease, kOpendir, kReaddir, kReleasedir, kStatfs,
+  kGetxattr, kListxattr, kRefuse,  // the last: of what would change the tree
+};
+inline constexpr std::array<std::string_view, 12> kRequestKindNames = {
+    "lookup", "getattr", "open", "read", "release", "opendir", "readdir", "releasedir", "statfs",
+    "getxattr", "listxattr", "refuse"};
+
+class RequestTimes {
+ public:
+  static constexpr size_t kBucketCount = 108;  // the last begins at 59 s
+
+  explicit RequestTimes(CounterPage& page) {
+    for (size_t kind = 0; kind < kRequestKindNames.size(); ++kind) {
+      rows_[kind] = page.row("request." + std::string(kRequestKindNames[kind]), kBucketCount);
+    }
+  }
+
+  void add(RequestKind kind, uint64_t elapsed_ns) {
+    rows_[static_cast<size_t>(kind)][bucket(elapsed_ns)].fetch_add(1, std::memory_order_relaxed);
+  }
+
+  // Throws std::invalid_argument.
+  [[nodiscard]] static RequestKind kind_of(std::string_view name) {
+    for (size_t kind = 0; kind < kRequestKindNames.size(); ++kind) {
+      if (kRequestKindNames[kind] == name) return static_cast<RequestKind>(kind);
+    }
+    throw std::invalid_argument("no kind of request: " + std::string(name));
+  }
+
+  [[nodiscard]] static size_t bucket(uint64_t elapsed_ns) {
+    const uint64_t units = elapsed_ns >> 8;
+    if (units < 4) return static_cast<size_t>(units);
+    const auto e = static_cast<size_t>(std::bit_width(units)) - 3;
+    return std::min(4 * e + static_cast<size_t>(units >> e), kBucketCount - 1);
+  }
+
+ private:
+  std::array<std::span<Counter>, kRequestKindNames.size()> rows_;
+};
+
+}  // namespace ffrfs

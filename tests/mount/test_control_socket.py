@@ -1,0 +1,423 @@
+"""The control socket: who is answered, what, and that nothing sent over it does harm."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from command import ffrfs, mount_command_fails
+
+from ffrfs.cli.main import main
+from ffrfs.errors import MountError
+from ffrfs.mount import control_client, control_server, control_socket, state
+from ffrfs.mount.control_server import CLIENTS_MAX, LINE_SIZE_MAX, ControlServer, Handler
+from ffrfs.mount.process import Process
+
+TIMEOUT_S = 20.0
+NOBODY = 65534
+
+# Connects as another user, and says what comes of its request.
+STRANGER = """
+import os, socket, sys
+os.setgroups([])
+os.setresuid(*[int(sys.argv[2])] * 3)
+client = socket.socket(socket.AF_UNIX)
+client.settimeout(20)
+try:
+    client.connect(sys.argv[1])
+    client.sendall(b'{"command": "echo"}\\n')
+    print(client.recv(4096) or "no answer")
+except OSError as error:
+    print(type(error).__name__)
+"""
+
+
+def echo(request: Mapping[str, object]) -> object:
+    return {"asked": dict(request)}
+
+
+def fail(request: Mapping[str, object]) -> object:
+    raise RuntimeError("out\nof order")
+
+
+def served(path: Path, client: Callable[[], Any]) -> Any:
+    """What `client` gives back, run in a thread beside a server on that path."""
+    commands: dict[str, Handler] = {"echo": echo, "fail": fail}
+
+    async def main() -> Any:
+        with control_socket.listen(str(path)) as listener:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(ControlServer(listener, commands).run)
+                with trio.fail_after(TIMEOUT_S):
+                    found = await trio.to_thread.run_sync(client)
+                nursery.cancel_scope.cancel()
+        return found
+
+    return trio.run(main)
+
+
+def converse(path: Path, *chunks: bytes) -> list[dict[str, Any]]:
+    """All answers to what is sent, until the server closes or has answered the last."""
+    with control_socket.connect(str(path), TIMEOUT_S) as client:
+        for chunk in chunks:
+            client.sendall(chunk)
+        client.shutdown(socket.SHUT_WR)
+        with client.makefile("rb") as file:
+            return [json.loads(line) for line in file]
+
+
+def request(**fields: object) -> bytes:
+    return json.dumps(fields).encode() + b"\n"
+
+
+ECHO = request(command="echo")
+ECHOED = {"result": {"asked": {"command": "echo"}}}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "x.sock"
+
+
+def test_socket_is_its_users_alone_from_its_first_moment(path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with control_socket.listen(str(path)):
+            assert stat.filemode(path.stat().st_mode) == "srw-------"
+    finally:
+        os.umask(before)
+
+
+def test_stale_socket_is_replaced(path: Path) -> None:
+    control_socket.listen(str(path)).close()
+    with pytest.raises(ConnectionRefusedError):
+        control_socket.connect(str(path), TIMEOUT_S)
+    assert served(path, lambda: converse(path, ECHO)) == [ECHOED]
+
+
+def test_directory_may_have_a_long_name(tmp_path: Path) -> None:
+    directory = tmp_path / ("d" * 200)
+    directory.mkdir()
+    assert served(directory / "s", lambda: converse(directory / "s", ECHO)) == [ECHOED]
+
+
+def test_several_requests_on_one_connection(path: Path) -> None:
+    lines = [request(command="echo", number=number) for number in range(100)]
+    answers = served(path, lambda: converse(path, *lines))
+    assert [answer["result"]["asked"]["number"] for answer in answers] == list(range(100))
+
+
+def test_request_may_come_in_pieces(path: Path) -> None:
+    pieces = [ECHO[i : i + 1] for i in range(len(ECHO))]
+    assert served(path, lambda: converse(path, *pieces)) == [ECHOED]
+
+
+BAD_LINES = {
+    "empty": b"",
+    "no JSON": b"stats",
+    "no UTF-8": b"\xff\xfe\x00",
+    "a list": b"[]",
+    "a number": b"1",
+    "a number of many digits": b"1" * 60_000,
+    "deep": b"[" * 60_000,
+    "no command": b"{}",
+    "a command that is no string": b'{"command": ["echo"]}',
+    "an unknown command": b'{"command": "rm -rf"}',
+    "a long command": b'{"command": "' + b"x" * 60_000 + b'"}',
+    "line breaks": b'{"command": "a\\nb\\u001b[31m\\ud800"}',
+}
+
+
+@pytest.mark.parametrize("name", BAD_LINES)
+def test_bad_request_is_an_error_and_the_next_is_answered(path: Path, name: str) -> None:
+    bad, good = served(path, lambda: converse(path, BAD_LINES[name] + b"\n", ECHO))
+    assert bad.keys() == {"error"}
+    assert 0 < len(bad["error"]) < 100
+    assert bad["error"].isprintable()
+    assert good == ECHOED
+
+
+def test_handler_that_fails_is_an_error_in_one_line(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers = served(path, lambda: converse(path, request(command="fail"), ECHO))
+    assert answers == [{"error": "RuntimeError: out of order"}, ECHOED]
+    assert "the command fail failed" in caplog.text
+
+
+def test_line_that_is_too_long_ends_the_connection_only(path: Path) -> None:
+    def client() -> None:
+        fits = b" " * (LINE_SIZE_MAX - len(ECHO)) + ECHO
+        assert len(fits) == LINE_SIZE_MAX
+        assert converse(path, fits) == [ECHOED]
+        with control_socket.connect(str(path), TIMEOUT_S) as endless:
+            endless.sendall(b"x" * LINE_SIZE_MAX)
+            assert json.loads(endless.recv(4096)) == {"error": "a request over 65536 bytes"}
+            assert endless.recv(4096) == b""
+        assert converse(path, ECHO) == [ECHOED]
+
+    served(path, client)
+
+
+def test_too_many_clients_are_told_so(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control_server, "IDLE_TIMEOUT_S", TIMEOUT_S)  # none shall be dropped
+
+    def client() -> None:
+        clients = [control_socket.connect(str(path), TIMEOUT_S) for _ in range(CLIENTS_MAX)]
+        for each in clients:
+            each.sendall(ECHO)
+            assert json.loads(each.recv(4096)) == ECHOED
+        with control_socket.connect(str(path), TIMEOUT_S) as late:
+            assert "too many clients" in json.loads(late.recv(4096))["error"]
+            assert late.recv(4096) == b""
+        for each in clients:
+            each.close()
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while converse(path, ECHO) != [ECHOED]:  # until it has noticed that they are gone
+            assert time.monotonic() < deadline_s
+
+    served(path, client)
+
+
+@pytest.mark.parametrize("sent", [b"", b'{"command": ', ECHO + b"x"])
+def test_idle_client_is_dropped(path: Path, monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
+    monkeypatch.setattr(control_server, "IDLE_TIMEOUT_S", 0.2)
+
+    def client() -> bytes:
+        with control_socket.connect(str(path), TIMEOUT_S) as idle:
+            idle.sendall(sent)
+            with idle.makefile("rb") as file:
+                return file.read()
+
+    assert served(path, client) == (json.dumps(ECHOED).encode() + b"\n" if ECHO in sent else b"")
+
+
+def test_client_that_takes_no_answers_is_dropped(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control_server, "IDLE_TIMEOUT_S", 0.2)
+
+    def client() -> None:
+        with control_socket.connect(str(path), TIMEOUT_S) as greedy:
+            line = request(command="echo", filling="x" * 60_000)
+            with pytest.raises((BrokenPipeError, ConnectionResetError)):
+                while True:
+                    greedy.sendall(line)
+        assert converse(path, ECHO) == [ECHOED]
+
+    served(path, client)
+
+
+def test_clients_that_vanish_do_no_harm(path: Path) -> None:
+    def client() -> None:
+        for sent in [b"", b"{", ECHO, ECHO * 500] * 20:
+            with control_socket.connect(str(path), TIMEOUT_S) as hasty:
+                hasty.sendall(sent)
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while converse(path, ECHO) != [ECHOED]:
+            assert time.monotonic() < deadline_s
+
+    served(path, client)
+
+
+def stranger(path: Path, user_id: int) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", STRANGER, path, str(user_id)],
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+@pytest.mark.promise("S22")
+def test_another_user_cannot_connect(root_user: None, places: Path) -> None:
+    path = places / "x.sock"
+    assert served(path, lambda: stranger(path, NOBODY)) == "PermissionError"
+
+
+def test_another_user_who_could_connect_is_not_answered(root_user: None, places: Path) -> None:
+    path = places / "x.sock"
+
+    def client() -> list[str]:
+        path.chmod(0o666)  # as if the directory and the socket had been opened to all
+        return [stranger(path, user_id) for user_id in (NOBODY, 0)]
+
+    refused, answered = served(path, client)
+    assert refused in ("no answer", "ConnectionResetError", "BrokenPipeError")
+    assert "echo" in answered
+
+
+# The side that asks.
+
+
+@pytest.fixture
+def known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> state.MountState:
+    """A mount as state.find() tells it, whose daemon is this process; nothing is mounted."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr(state, "_candidates", lambda: [str(tmp_path)])
+    known = state.MountState(
+        mountpoint=str(tmp_path / "mount"),
+        pack="/data/x.ffr",
+        process=Process.current(),
+        created_mountpoint=False,
+        log_file=None,
+    )
+    state.save(str(tmp_path), known)
+    return known
+
+
+def ask(mountpoint: str) -> dict[str, object]:
+    return control_client.ask(mountpoint, "stats", timeout_s=TIMEOUT_S)
+
+
+def print_stats(mountpoint: str) -> int:
+    return main(["stats", mountpoint])
+
+
+def answered_with(
+    known: state.MountState, tmp_path: Path, answer: bytes, asking: Callable[[str], Any] = ask
+) -> Any:
+    """What is made of a daemon that sends this, and closes."""
+    with control_socket.listen(state.socket_path(str(tmp_path), known.mountpoint)) as listener:
+
+        def serve() -> None:
+            client, _ = listener.accept()
+            with client:
+                client.recv(4096)
+                with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                    client.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            return asking(known.mountpoint)
+        finally:
+            thread.join()
+
+
+NO_ANSWERS = {
+    "nothing": b"",
+    "no JSON": b"well\n",
+    "deep": b"[" * 100_000,
+    "a list": b"[]\n",
+    "no result": b"{}\n",
+    "a result of another kind": b'{"result": 1}\n',
+    "an error of another kind": b'{"error": 1}\n',
+    "more than is taken": b'{"result": {}' + b" " * (2 * control_client.ANSWER_SIZE_MAX) + b"}\n",
+}
+
+
+@pytest.mark.parametrize("name", NO_ANSWERS)
+def test_answer_without_sense_is_an_error(
+    known: state.MountState, tmp_path: Path, name: str
+) -> None:
+    with pytest.raises(MountError, match="gives no answer that makes sense"):
+        answered_with(known, tmp_path, NO_ANSWERS[name])
+
+
+def test_answers_are_told_as_they_are(known: state.MountState, tmp_path: Path) -> None:
+    assert answered_with(known, tmp_path, b'{"result": {"a": 1}}\n') == {"a": 1}
+    with pytest.raises(MountError, match=r"process \d+\) answers: not now$"):
+        answered_with(known, tmp_path, b'{"error": "not now"}\n')
+
+
+NUMBERS: dict[str, object] = {
+    **{"mountpoint": "/mnt/m", "pack": "/data/x.ffr", "engine": "native", "threads": 2},
+    **{"daemon_pid": 10, "worker_pid": 11, "age_s": 273906.7, "request_count": 1234567},
+    **{"reads": 1, "bytes_served": 1023, "bytes_memory": 1024, "bytes_page_cache": 1 << 20},
+    **{"bytes_storage": 5 << 39, "checksums_verified": 1000, "checksums_failed": 2},
+    **{"queue_depth": 3, "cache_bytes": 0, "cache_limit_bytes": 256 << 20},
+    "resident_bytes": 2**64,
+    "requests": {
+        "lookup": {"count": 0, "p50_us": None, "p99_us": None},
+        "read": {"count": 1234, "p50_us": 0.256, "p99_us": 999.1},
+        "open": {"count": 5, "p50_us": 1500, "p99_us": 1_500_000},
+    },
+}
+LINES = """\
+mount point      /mnt/m
+pack             /data/x.ffr
+engine           native, 2 threads
+processes        daemon 10, worker 11
+age              3 d 04:05:06
+requests         1,234,567
+served           1,023 bytes in 1 read
+from page cache  1.0 MiB
+from storage     2.5 TiB
+from memory      1.0 KiB
+checksums        1,000 verified, 2 failed
+queue depth      3
+cache            0 bytes of 256.0 MiB
+resident memory  16.0 EiB
+
+request              count         p50         p99
+read                 1,234        1 us     1000 us
+open                     5      1.5 ms       1.5 s
+"""
+
+
+def test_lines_for_people(
+    known: state.MountState, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    answer = json.dumps({"result": NUMBERS}).encode() + b"\n"
+    assert answered_with(known, tmp_path, answer, print_stats) == 0
+    assert capfdbinary.readouterr() == (LINES.encode(), b"")
+
+
+@pytest.mark.parametrize("changes", [{"age_s": None}, {"requests": []}, {"requests": {"x": 1}}])
+def test_daemon_of_another_version_is_told(
+    known: state.MountState,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    changes: dict[str, object],
+) -> None:
+    answer = json.dumps({"result": NUMBERS | changes}).encode() + b"\n"
+    assert answered_with(known, tmp_path, answer, print_stats) == 1
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err.startswith(f"ffrfs: {known.mountpoint}: its daemon is of another version")
+    assert len(err.splitlines()) == 1
+
+
+def test_missing_socket_is_an_error_that_names_the_daemon(known: state.MountState) -> None:
+    with pytest.raises(MountError, match=rf"cannot ask its daemon \(process {os.getpid()}\)"):
+        control_client.ask(known.mountpoint, "stats")
+
+
+@pytest.mark.parametrize("waiting", [0, 100])
+def test_daemon_that_does_nothing_is_not_waited_for(
+    known: state.MountState, tmp_path: Path, waiting: int
+) -> None:
+    with control_socket.listen(state.socket_path(str(tmp_path), known.mountpoint)) as listener:
+        clients = []
+        for _ in range(waiting):  # until its queue is full
+            client = socket.socket(socket.AF_UNIX)
+            client.setblocking(False)
+            clients.append(client)
+            if client.connect_ex(listener.getsockname()):
+                break
+        begin_s = time.monotonic()
+        with pytest.raises(MountError, match=r"has not answered within 0\.3 s"):
+            control_client.ask(known.mountpoint, "stats", timeout_s=0.3)
+        assert time.monotonic() - begin_s < TIMEOUT_S
+        for client in clients:
+            client.close()
+
+
+def test_places_without_a_mount_of_ours(tmp_path: Path) -> None:
+    mount_command_fails(ffrfs("stats", tmp_path / "absent"), 1, "absent: not mounted")
+    mount_command_fails(ffrfs("stats", "/proc"), 1, "/proc: not an ffrfs mount", "type proc")

@@ -1,0 +1,323 @@
+"""`ffrfs stats`: what it tells of a mount, and of one whose daemon is in trouble."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import probes
+import pytest
+from child import child
+from command import Mount, ffrfs, kill_group, mount_command_fails, wait_until
+from conftest import MakeMount, PackTree
+from ffrecord_file import flip_byte, record_extents
+from test_mount_ordinary_user import USER_ID
+from test_mount_stalled_disk import ALL_NAMES, Disk, content
+
+from ffrfs.errors import MountError
+from ffrfs.mount import control_client, control_socket, state
+from ffrfs.mount.control_server import CLIENTS_MAX, LINE_SIZE_MAX
+from ffrfs.mount.statistics import KINDS
+
+SIZE = 110 << 10
+TREE = {name: random.Random(name).randbytes(SIZE) for name in ("a", "b")}
+FIELDS = [
+    *("mountpoint", "pack", "engine", "threads", "daemon_pid", "worker_pid", "age_s"),
+    *("request_count", "requests", "reads", "bytes_served", "bytes_memory", "bytes_page_cache"),
+    *("bytes_storage", "checksums_verified", "checksums_failed", "queue_depth", "cache_bytes"),
+    *("cache_limit_bytes", "resident_bytes", "daemon_resident_bytes", "worker_resident_bytes"),
+]
+
+
+@pytest.fixture
+def tree(mount: MakeMount, pack_tree: PackTree) -> Mount:
+    pack = pack_tree(dict(TREE))
+    pack.read_bytes()  # now it is in the page cache
+    made: Mount = mount(pack)
+    return made
+
+
+def stats(tree: Mount) -> dict[str, Any]:
+    return control_client.ask(str(tree.path), "stats", timeout_s=30)
+
+
+def counts(tree: Mount) -> dict[str, int]:
+    """How many requests of each kind there were."""
+    return {kind: times["count"] for kind, times in stats(tree)["requests"].items()}
+
+
+def differences(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
+    return {name: after[name] - before[name] for name in before if after[name] != before[name]}
+
+
+@pytest.mark.promise("S22")
+def test_first_read_of_a_file_is_one_request(tree: Mount) -> None:
+    tree.ask(probes.read, "a")  # what is asked only once per mount is behind us
+    before, count_before = stats(tree), counts(tree)
+    assert tree.ask(probes.read, "b") == TREE["b"]
+    # A request is counted when it has been answered, which its reader may hear of before.
+    wait_until(lambda: counts(tree)["read"] > count_before["read"], "the read is counted")
+    after = stats(tree)
+    assert after["requests"]["read"]["count"] - count_before["read"] == 1
+    assert after["requests"]["read"]["p50_us"] <= after["requests"]["read"]["p99_us"]
+    from_where = ("bytes_memory", "bytes_page_cache", "bytes_storage")
+    assert sum(after[name] - before[name] for name in from_where) == SIZE
+    assert after["bytes_served"] - before["bytes_served"] == SIZE
+    assert after["reads"] - before["reads"] == 1
+    assert after["checksums_verified"] - before["checksums_verified"] == 1
+    assert (after["checksums_failed"], after["queue_depth"]) == (0, 0)
+
+
+@pytest.mark.promise("S22")
+def test_second_read_of_a_file_is_none(tree: Mount) -> None:
+    opened = {"open": 1, "release": 1} if tree.engine == "pyfuse3" else {}
+    for name in TREE:
+        tree.ask(probes.read, name)
+    # The kernel does not wait for a release.
+    wait_until(lambda: tree.engine == "native" or counts(tree)["release"] == 2, "both closed")
+    before = counts(tree)
+    assert tree.ask(probes.read, "b") == TREE["b"]
+    wait_until(lambda: differences(before, counts(tree)) == opened, f"just {opened}")
+
+
+def test_damaged_record_is_counted(mount: MakeMount, pack_tree: PackTree) -> None:
+    pack = pack_tree(dict(TREE))
+    offset, _ = record_extents(pack)[0]
+    flip_byte(pack, offset + 100)
+    tree = mount(pack)
+    tree.expect_log("cannot read a")
+    assert stats(tree)["checksums_failed"] == 0
+    tree.ask(probes.errno_of, "a", "read")
+    failed = stats(tree)["checksums_failed"]
+    assert failed >= 1
+    tree.ask(probes.read, "b")
+    found = stats(tree)
+    assert (found["checksums_failed"], found["bytes_served"]) == (failed, SIZE)
+
+
+def test_every_field_is_there(tree: Mount) -> None:
+    done = ffrfs("stats", tree.path, "--json")
+    assert (done.status, done.err) == (0, "")
+    found = json.loads(done.out)
+    assert list(found) == FIELDS
+    assert list(found["requests"]) == list(KINDS)
+    for times in found["requests"].values():
+        assert times.keys() == {"count", "p50_us", "p99_us"}
+        assert (times["p50_us"] is None) == (times["p99_us"] is None) == (times["count"] == 0)
+    assert found["request_count"] == sum(times["count"] for times in found["requests"].values())
+    assert found["mountpoint"] == str(tree.path)
+    assert found["pack"] == str(tree.pack)
+    assert found["engine"] == tree.engine
+    assert tree.process is not None
+    assert found["daemon_pid"] == tree.process.pid
+    assert 0 < found["age_s"] < 120
+    assert found["cache_limit_bytes"] == 256 << 20
+    check_memory(found)
+
+
+def check_memory(found: dict[str, Any]) -> None:
+    daemon, worker = found["daemon_resident_bytes"], found["worker_resident_bytes"]
+    assert found["resident_bytes"] == daemon + (worker or 0)
+    assert 1 << 20 < daemon < 1 << 30
+    if found["engine"] == "native":
+        assert os.readlink(f"/proc/{found['worker_pid']}/exe").endswith("worker")
+        assert 1 << 19 < worker < 1 << 30
+    else:
+        assert (found["worker_pid"], worker, found["threads"]) == (None, None, 1)
+
+
+def test_lines_for_people(tree: Mount) -> None:
+    tree.ask(probes.read, "a")
+    wait_until(lambda: counts(tree)["read"] == 1, "the read is counted")
+    done = ffrfs("stats", tree.path)
+    assert (done.status, done.err) == (0, "")
+    facts, table = done.out.split("\n\n")
+    assert f"pack             {tree.pack}\n" in facts
+    assert "served           110.0 KiB in 1 read\n" in facts
+    assert "checksums        2 verified, 0 failed\n" in facts  # the index, and the file
+    head, *rows = table.splitlines()
+    assert head.split() == ["request", "count", "p50", "p99"]
+    assert [row.split()[:2] for row in rows] == [
+        [kind, str(count)] for kind, count in counts(tree).items() if count
+    ]
+    assert max(map(len, done.out.splitlines())) < 100
+
+
+def test_asking_asks_nothing_of_the_mount(tree: Mount) -> None:
+    before = counts(tree)
+    for _ in range(5):
+        assert ffrfs("stats", tree.path).status == 0
+        assert ffrfs("stats", "--json", f"{tree.path}/").status == 0
+    assert counts(tree) == before
+
+
+@pytest.fixture
+def stalled(
+    new_mount: MakeMount, pack_tree: PackTree, places: Path
+) -> Iterator[tuple[Mount, Disk]]:
+    """A mount of a pack whose file "stalled" cannot be read for now."""
+    pack = pack_tree({name: content(name) for name in ALL_NAMES})
+    with ExitStack() as stack:
+        disk = Disk(pack, places / "disk")
+        stack.callback(disk.close)
+        tree = new_mount(disk.pack)
+        assert tree.mount().status == 0
+        stack.callback(tree.close)
+        stack.callback(disk.go)  # or unmounting would wait for the disk
+        disk.stall("stalled")
+        yield tree, disk
+
+
+@pytest.mark.promise("S22")
+def test_reads_that_wait_for_a_disk_are_told(stalled: tuple[Mount, Disk]) -> None:
+    tree, disk = stalled
+    size, before = len(content("stalled")), stats(tree)
+    with child(probes.read, tree / "stalled") as reader:
+        reader.ask_next()
+        disk.wait_for("stalled")
+        found = stats(tree)
+        assert (found["queue_depth"], found["cache_bytes"]) == (1, size)
+        assert found["requests"]["read"]["count"] == 0
+        assert found["bytes_storage"] == before["bytes_storage"]
+        disk.go()
+        assert reader.answer() == content("stalled")
+    wait_until(lambda: stats(tree)["queue_depth"] == 0, "nothing waits")
+    found = stats(tree)
+    assert found["bytes_served"] == size
+    assert found["bytes_storage"] - before["bytes_storage"] == size
+    assert found["cache_bytes"] <= found["cache_limit_bytes"]
+
+
+@pytest.mark.parametrize("engine", ["native"], indirect=True)
+def test_worker_that_is_stopped_does_not_matter(tree: Mount) -> None:
+    worker = stats(tree)["worker_pid"]
+    os.kill(worker, signal.SIGSTOP)
+    try:
+        assert stats(tree)["worker_pid"] == worker
+    finally:
+        os.kill(worker, signal.SIGCONT)
+
+
+def socket_of(tree: Mount) -> Path:
+    found = state.find(str(tree.path))
+    assert found is not None
+    return Path(state.socket_path(found[0], str(tree.path)))
+
+
+def test_socket_is_private_and_goes_with_the_mount(tree: Mount) -> None:
+    path = socket_of(tree)
+    assert stat.filemode(path.stat().st_mode) == "srw-------"
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert ffrfs("umount", tree.path).status == 0
+    assert not path.exists()
+    mount_command_fails(ffrfs("stats", tree.path), 1, f"{tree.path}: not mounted")
+
+
+@pytest.mark.promise("S22")
+def test_dead_daemon_is_told_and_its_socket_goes(tree: Mount) -> None:
+    path = socket_of(tree)
+    tree.signal(signal.SIGKILL)
+    tree.wait_for_daemon()
+    for arguments in ([], ["--json"]):
+        done = ffrfs("stats", tree.path, *arguments)
+        mount_command_fails(done, 1, str(tree.path), "has died", f"ffrfs umount {tree.path}")
+    assert path.exists()
+    assert ffrfs("umount", tree.path).status == 0
+    assert not path.exists()
+    assert tree.mount().status == 0
+    assert stats(tree)["pack"] == str(tree.pack)
+
+
+@pytest.mark.promise("S22")
+def test_stopped_daemon_is_told_and_not_waited_for(tree: Mount) -> None:
+    with tree.stopped(), pytest.raises(MountError, match=r"has not answered within 0\.3 s"):
+        control_client.ask(str(tree.path), "stats", timeout_s=0.3)
+    assert stats(tree)["pack"] == str(tree.pack)
+
+
+@pytest.mark.parametrize("engine", ["pyfuse3"], indirect=True)
+def test_command_does_not_hang_with_a_stopped_daemon(tree: Mount) -> None:
+    with tree.stopped():
+        done = ffrfs("stats", tree.path)
+    mount_command_fails(done, 1, str(tree.path), "has not answered within 5 s")
+
+
+@pytest.mark.promise("S22")
+def test_whatever_is_sent_the_mount_serves_on(tree: Mount) -> None:
+    path = str(socket_of(tree))
+    with ExitStack() as stack:
+        for i in range(CLIENTS_MAX + 10):
+            client = stack.enter_context(control_socket.connect(path, 20))
+            data = [b"\xff\0\n", b"{}\n", b'{"command": 1}\n', b"x" * (LINE_SIZE_MAX + 1)][i % 4]
+            try:
+                client.sendall(data)
+            except (BrokenPipeError, ConnectionResetError):
+                assert i >= CLIENTS_MAX or len(data) > LINE_SIZE_MAX
+        assert tree.ask(probes.read, "a") == TREE["a"]
+    wait_until(lambda: answers(tree), "there is room for clients again")
+    assert tree.ask(probes.read, "b") == TREE["b"]
+    assert tree.is_served
+
+
+def answers(tree: Mount) -> bool:
+    try:
+        return bool(stats(tree))
+    except MountError as error:
+        assert "too many clients" in str(error)
+        return False
+
+
+def test_mount_that_lingers_does_not_answer_for_a_new_one(
+    tree: Mount, new_mount: MakeMount
+) -> None:
+    with child(probes.hold_open, tree / "a") as reader:
+        reader.next()
+        ffrfs("umount", tree.path)
+        mount_command_fails(ffrfs("stats", tree.path), 1, "not mounted")
+        again = new_mount(tree.pack, tree.path)
+        assert again.mount().status == 0
+        assert again.process is not None
+        assert stats(again)["daemon_pid"] == again.process.pid
+    tree.wait_for_daemon()
+    assert stats(again)["daemon_pid"] == again.process.pid
+
+
+def test_mount_of_an_ordinary_user(
+    root_user: None, fuse: None, pack_tree: PackTree, places: Path
+) -> None:
+    pack = places / "tree.ffr"
+    pack.write_bytes(pack_tree({"file": b"content"}).read_bytes())
+    home = places / "home"
+    home.mkdir()
+    os.chown(home, USER_ID, USER_ID)
+    program = Path(__file__).with_name("ordinary_user_stats.py")
+    process = subprocess.Popen(
+        ["unshare", "--mount", sys.executable, program, pack, home, str(USER_ID)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        out, err = process.communicate(timeout=60)
+    finally:
+        kill_group(process)
+    if "unshare failed" in err:
+        pytest.skip("mount namespaces are not permitted here")
+    assert process.returncode == 0, err
+    seen = json.loads(out)
+    daemon = seen["user"].pop("daemon")
+    assert seen["user"] == {"mountpoint": str(home / "mount"), "daemon_pid": daemon}
+    assert seen["root"].keys() == {"error"}
+    assert "mounted by another user" in seen["root"]["error"]
+    assert seen["left"] == []
