@@ -21,23 +21,31 @@ print_requirements := import tomllib; \
     file = tomllib.load(open("pyproject.toml", "rb")); project = file["project"]; \
     print(*file["build-system"]["requires"], *project["dependencies"], \
           *project["optional-dependencies"]["test"], sep="\n")
+print_bench_requirements := import tomllib; \
+    print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["bench"])
 
-.PHONY: help demo test test-native test-native-memory test-native-threads fuzz lint build bench clean packages
+# The first report ends the program.
+sanitizer_options := UBSAN_OPTIONS=print_stacktrace=1 \
+    TSAN_OPTIONS=halt_on_error=1:suppressions=$(abspath tests/native/tsan.supp)
+
+.PHONY: help demo test test-native test-native-memory test-native-threads test-mount-sanitized \
+    soak fuzz lint build bench clean packages
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
 help:
 	@echo 'make demo    pack a small folder, mount it, read it, compare'
 	@echo 'make test    native core under sanitizers, ruff, mypy, all Python tests'
+	@echo 'make soak    a thousand mounts, and 64 readers at once; some 20 minutes'
 	@echo 'make build   set up .venv, with ffrfs in it as an editable install'
-	@echo 'make bench   speed and memory beside tar and squashfuse (BENCH=--quick for a try)'
+	@echo 'make bench   speed and memory beside squashfuse, EROFS and others (BENCH=--quick for a try)'
 	@echo 'make fuzz    damaged indices by the million'
 	@echo 'make clean   remove .venv and everything built'
 
 demo: build
 	@$(BIN)/python examples/demo.py
 
-test: test-native lint
+test: test-native test-mount-sanitized lint
 	@echo '== tests'
 	@$(BIN)/python -m pytest
 
@@ -48,7 +56,7 @@ test-native: test-native-memory test-native-threads
 test-native-memory: SANITIZERS := address,undefined
 test-native-memory: SUITE := .
 test-native-threads: SANITIZERS := thread
-test-native-threads: SUITE := io_test|volume_test|writer_test
+test-native-threads: SUITE := counters_test|io_test|volume_test|writer_test
 test-native-memory test-native-threads fuzz: build
 	@.ci/system-packages test
 	@echo '== native core under sanitizers: $(SANITIZERS)'
@@ -56,9 +64,24 @@ test-native-memory test-native-threads fuzz: build
 	    -G Ninja -DCMAKE_MAKE_PROGRAM=$(BIN)/ninja -DFFRFS_TESTS=ON \
 	    -DFFRFS_SANITIZE=$(SANITIZERS) '-DFFRFS_SUITE=$(SUITE)'
 	@$(BIN)/cmake --build build/$@
-	@UBSAN_OPTIONS=print_stacktrace=1 \
-	    TSAN_OPTIONS=halt_on_error=1:suppressions=$(abspath tests/native/tsan.supp) \
+	@$(sanitizer_options) \
 	    $(BIN)/ctest --test-dir build/$@ --output-on-failure --no-tests=error --timeout 3600
+
+# Mounts whose workers were built under sanitizers: reads, listings, a stalled disk, beginning
+# and end, many readers at once. A report stands in the daemon's log, as does the worker's end,
+# and either fails the test.
+sanitized_mounts := $(addprefix tests/mount/test_mount_,read.py listing.py stalled_disk.py lifecycle.py) \
+    tests/soak/test_load.py
+test-mount-sanitized: test-native
+	@for build in test-native-threads test-native-memory; do \
+	    echo "== mounts served by the worker of $$build"; \
+	    FFRFS_WORKER=$(abspath build)/$$build/ffrfs-worker $(sanitizer_options) \
+	        $(BIN)/python -m pytest --quiet -k native $(sanitized_mounts) || exit 1; \
+	done
+
+# FFRFS_SOAK makes minutes of what takes seconds in `make test`; -rP shows the figures.
+soak: build
+	@FFRFS_SOAK=1 $(BIN)/python -m pytest -rP tests/soak
 
 # Two million damaged indices, some ten minutes; SEEDS=N for another number.
 SEEDS ?= 2000000
@@ -71,8 +94,10 @@ lint: build
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 
+# ratarmount, which is compared, goes into an environment of its own below build/.
 bench: build
 	@.ci/system-packages bench
+	@$(BIN)/python -m pip install --quiet $$($(BIN)/python -c '$(print_bench_requirements)')
 	@$(BIN)/python -m benchmarks $(BENCH)
 
 build: $(VENV)/installed

@@ -1,21 +1,35 @@
-"""python -m benchmarks: arguments, the parts in turn, the table and the JSON."""
+"""python -m benchmarks: arguments, the parts in turn, and where the results go."""
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
+import os
+import signal
 import sys
 import tempfile
-import time
 from pathlib import Path
 
-from benchmarks import mounting, opening, packing, reading
+from benchmarks import (
+    contenders,
+    machine,
+    mounting,
+    opening,
+    packing,
+    ratarmount,
+    reading,
+    report,
+    streaming,
+)
 from benchmarks.plan import Plan
-from benchmarks.report import Figure, as_json, file_system, table
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-RESULTS = CHECKOUT / "benchmarks" / "results"
+PUBLISHED = CHECKOUT / "docs" / "benchmarks"
 PARTS = {
     "reading": reading.run,
+    # Its files fill the memory once: a virtual machine is slow at memory that is new to it,
+    # and no contender of the next parts should be the one to meet that.
+    "streaming": streaming.run,
     "packing": packing.run,
     "mounting": mounting.run,
     "opening": opening.run,
@@ -24,28 +38,57 @@ PARTS = {
 
 def main() -> None:
     args = _arguments()
+    # So that what is mounted is unmounted also when this is told to end.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
     args.dir.mkdir(parents=True, exist_ok=True)
-    kind = file_system(args.dir)
+    kind = machine.file_system(args.dir)
     if kind in ("tmpfs", "ramfs"):
-        print(f"warning: {args.dir} is on {kind}; choose a real disk with --dir", file=sys.stderr)
+        _say(f"warning: {args.dir} is on {kind}; choose a real disk with --dir")
     with tempfile.TemporaryDirectory(prefix="bench-", dir=args.dir) as name:
-        folder = Path(name)
-        plan = Plan.quick(folder) if args.quick else Plan(folder)
-        parts: dict[str, list[Figure]] = {}
-        for part in args.parts or PARTS:
-            print(f"{part} …", file=sys.stderr, flush=True)
-            parts[part] = PARTS[part](plan)
-        document = as_json(parts, plan)
-    print(table(parts))
-    outputs = [args.json] if args.json else []
+        results = _measure(args, Path(name))
+    print(report.as_markdown(results))
     if args.quick:
-        print("\n--quick: too little was measured for the figures to mean anything")
+        print("--quick: too little was measured for the figures to mean anything")
+    output = args.output
+    if output is None and not args.parts and not args.quick:
+        output = PUBLISHED
+    if output is not None:
+        _write(results, output)
+
+
+def _measure(args: argparse.Namespace, folder: Path) -> report.Results:
+    if not args.quick:
+        try:
+            ratarmount.install()
+        except RuntimeError as error:  # named as missing, with all that cannot take part
+            _say(f"warning: {error}")
+    field = contenders.find(folder)
+    for name, reason in field.missing.items():
+        _say(f"missing: {name}: {reason}")
+    plan = Plan.quick(folder, field) if args.quick else Plan(folder, field)
+    parts = {}
+    for part in args.parts or PARTS:
+        _say(f"{part} …")
+        parts[part] = PARTS[part](plan)
+    return report.collect(plan, parts)
+
+
+def _write(results: report.Results, output: Path) -> None:
+    output.mkdir(parents=True, exist_ok=True)
+    (output / "results.json").write_text(report.as_json(results), encoding="utf-8")
+    text = report.as_markdown(results)
+    if importlib.util.find_spec("matplotlib"):
+        from benchmarks import plots
+
+        text += report.pictures(plots.draw(results.parts, output))
     else:
-        RESULTS.mkdir(exist_ok=True)
-        outputs.append(RESULTS / time.strftime("%Y-%m-%d-%H%M%S.json"))
-    for path in outputs:
-        path.write_text(document, encoding="utf-8")
-        print(f"written: {path}", file=sys.stderr)
+        _say("no plots: there is no matplotlib (it is in the extra `bench`)")
+    (output / "results.md").write_text(text, encoding="utf-8")
+    _say(f"written: {os.path.relpath(output)}")
+
+
+def _say(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)
 
 
 def _arguments() -> argparse.Namespace:
@@ -55,9 +98,15 @@ def _arguments() -> argparse.Namespace:
         "--dir",
         type=Path,
         default=CHECKOUT / "build" / "bench",
-        help="where to make the data (about 8 GB), on a real disk (default: build/bench)",
+        help="where to make the data (about 25 GB), on a real disk (default: build/bench)",
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="a further copy of the results")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="DIR",
+        help="where to write table, JSON and plots (default: docs/benchmarks, "
+        "if everything was measured in earnest)",
+    )
     parser.add_argument("--quick", action="store_true", help="tiny sizes: does it run at all?")
     args = parser.parse_args()
     for part in args.parts:

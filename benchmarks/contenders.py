@@ -1,94 +1,99 @@
-"""The mounts that are compared: each a context manager that yields the root of its tree.
+"""Who is compared: each with the packed file that it reads and how it is mounted.
 
-The mount is never touched from here, only from reader.py: a mount that hangs hangs whoever
-touches it. A daemon is ended by unmounting, lazily if need be.
+Whoever cannot take part here is found out by trying: one small file is packed, mounted and
+read. What then fails is the reason that all outputs name.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import subprocess
-import sys
-import time
-from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import measure
+from benchmarks import measure, mounts, packers, ratarmount
 
-MOUNT_TIMEOUT_S = 30
-IMAGE_TIMEOUT_S = 600
+FOLDER, EROFS, SQUASHFUSE = "plain folder", "EROFS", "squashfuse_ll"
+RATARMOUNT, PYFUSE3, NATIVE = "ratarmount", "ffrfs pyfuse3", "ffrfs native"
+# In the order of tables and plots, with the packer whose file each mounts.
+PACKERS = {
+    FOLDER: "",
+    EROFS: packers.EROFS,
+    SQUASHFUSE: packers.SQUASHFS,
+    RATARMOUNT: packers.TAR,
+    PYFUSE3: packers.FFR,
+    NATIVE: packers.FFR,
+}
+PROGRAMS = {SQUASHFUSE: "squashfuse_ll", RATARMOUNT: str(ratarmount.PROGRAM)}
+ENGINES = {PYFUSE3: "pyfuse3", NATIVE: "native"}
+TIMEOUT_S = 60
 
 
-def why_not_mount() -> str:
-    """What is missing for a comparison; "" if nothing is."""
-    programs = ("squashfuse_ll", "mksquashfs", "fusermount3")
-    missing = [program for program in programs if not shutil.which(program)]
-    if not os.path.exists("/dev/fuse"):
-        missing.append("/dev/fuse")
-    return f"there is no {', '.join(missing)}" if missing else ""
+@dataclass(frozen=True)
+class Field:
+    """All contenders: those who take part, and why the others do not."""
+
+    names: list[str]
+    missing: dict[str, str]
 
 
-@contextlib.contextmanager
-def mounted_ffrfs(pack: Path, mountpoint: Path) -> Iterator[Path]:
-    """`ffrfs mount`, which returns once the tree can be read."""
-    ffrfs = [sys.executable, "-m", "ffrfs"]
-    watched, held = os.pipe()
+def mounted(name: str, stored: Path, mountpoint: Path) -> AbstractContextManager[mounts.Mount]:
+    """`stored` is the packed file, or the plain folder itself."""
+    if name == FOLDER:
+        return nullcontext(mounts.Mount(stored))
+    if name == EROFS:
+        return mounts.erofs(stored, mountpoint)
+    return mounts.served(_command(name, stored, mountpoint), mountpoint)
+
+
+def _command(name: str, stored: Path, place: Path) -> list[str | Path]:
+    if name == SQUASHFUSE:
+        return ["squashfuse_ll", "-f", stored, place]
+    if name == RATARMOUNT:
+        index = ratarmount.index_of(stored)
+        return [ratarmount.PROGRAM, "-f", "--index-file", index, stored, place]
+    return [*packers.FFRFS, "mount", "-f", "--engine", ENGINES[name], stored, place]
+
+
+def find(folder: Path) -> Field:
+    """Try all of them, below `folder`."""
+    root = folder / "trial"
+    (root / "source").mkdir(parents=True)
+    (root / "mnt").mkdir()
+    (root / "source" / "file").write_bytes(b"content")
     try:
-        # The daemon unmounts by itself if this process ends without having done so.
-        mount = [*ffrfs, "mount", "--while-open", str(watched)]
-        measure.run([*mount, str(pack), str(mountpoint)], MOUNT_TIMEOUT_S, pass_fds=[watched])
-        yield mountpoint
-        measure.run([*ffrfs, "umount", str(mountpoint)], MOUNT_TIMEOUT_S)
+        missing = {name: _why_missing(name, root) for name in PACKERS}
     finally:
-        _unmount(mountpoint)
-        os.close(watched)
-        os.close(held)
+        shutil.rmtree(root)
+    missing = {name: reason for name, reason in missing.items() if reason}
+    return Field([name for name in PACKERS if name not in missing], missing)
 
 
-def make_squashfs(root: Path, image: Path) -> Path:
-    """An image without compression, of anything."""
-    plain = ["-noI", "-noD", "-noF", "-noX", "-no-progress", "-quiet"]
-    measure.run(["mksquashfs", root, image, *plain], IMAGE_TIMEOUT_S)
-    return image
-
-
-@contextlib.contextmanager
-def mounted_squashfuse(image: Path, mountpoint: Path) -> Iterator[Path]:
-    daemon = subprocess.Popen(
-        ["squashfuse_ll", "-f", str(image), str(mountpoint)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+def _why_missing(name: str, root: Path) -> str:
+    packer = PACKERS[name]
+    for program in (packers.PROGRAMS.get(packer), PROGRAMS.get(name)):
+        if program and not shutil.which(program):
+            return f"there is no {Path(program).name}"
+    if name == EROFS and os.geteuid() != 0:
+        return "mounting a kernel's file system needs root"
+    if name not in (FOLDER, EROFS) and not os.path.exists("/dev/fuse"):
+        return "there is no /dev/fuse"
     try:
-        deadline = time.monotonic() + MOUNT_TIMEOUT_S
-        while not _is_mounted(mountpoint):
-            if daemon.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"squashfuse_ll did not mount {image}")
-            time.sleep(0.01)
-        yield mountpoint
-    finally:
-        _unmount(mountpoint)
-        try:
-            daemon.wait(MOUNT_TIMEOUT_S)
-        finally:
-            if daemon.poll() is None:
-                daemon.kill()
+        stored = store(packer, root / "source", root) if packer else root / "source"
+        with mounted(name, stored, root / "mnt") as mount:
+            read = measure.run(["cat", mount.root / "file"], TIMEOUT_S)
+    except (RuntimeError, subprocess.TimeoutExpired) as error:
+        return str(error).replace(f"{root}/", "")
+    return "" if read == "content" else f"it gives {read!r} for 'content'"
 
 
-def _is_mounted(mountpoint: Path) -> bool:
-    """From the mount table: looking at the mount itself could hang."""
-    table = Path("/proc/self/mountinfo").read_text().splitlines()
-    return any(line.split()[4] == str(mountpoint) for line in table)
-
-
-def _unmount(mountpoint: Path) -> None:
-    for options in ("-u", "-uz"):
-        if not _is_mounted(mountpoint):
-            return
-        with contextlib.suppress(RuntimeError, subprocess.TimeoutExpired):
-            measure.run(["fusermount3", options, mountpoint], MOUNT_TIMEOUT_S)
-    if _is_mounted(mountpoint):
-        raise RuntimeError(f"{mountpoint} is still mounted; end it with: fusermount3 -uz")
+def store(packer: str, source: Path, folder: Path) -> Path:
+    """The packed file of `source` in `folder`, made unless it is there, ready to mount."""
+    stored = folder / f"{packer.replace(' ', '-')}.packed"
+    if not stored.exists():
+        packers.pack(packer, source, stored)
+        if packer == packers.TAR and ratarmount.PROGRAM.exists():
+            ratarmount.write_index(stored)
+    return stored

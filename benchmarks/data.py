@@ -46,6 +46,17 @@ def write_folder(root: Path, count: int, size: int) -> Folder:
     return Folder(root, names, checksums)
 
 
+def write_huge(root: Path, size: int) -> Folder:
+    """A folder with one file, which is too large to be made in memory."""
+    root.mkdir()
+    checksum = 0
+    with (root / "huge.bin").open("wb") as file:
+        for blob in blobs(size >> 20, 1 << 20):
+            file.write(blob)
+            checksum = zlib.crc32(blob, checksum)
+    return Folder(root, ["huge.bin"], [checksum])
+
+
 def write_records(path: Path, count: int, size: int) -> None:
     """One FFRecord file, its pages still cached."""
     with FileWriter(path, count) as writer:

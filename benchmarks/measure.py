@@ -15,13 +15,12 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 Outcome = TypeVar("Outcome")
 Samples = dict[str, list[Outcome]]
-CHUNK = 1 << 20
 KILL_TIMEOUT_S = 5  # one that waits for a mount may not die before the mount does
 
 
@@ -47,29 +46,15 @@ def seconds(action: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def cache_pages(paths: Iterable[Path]) -> None:
-    """Read files through, so that their pages are cached."""
-    buffer = bytearray(CHUNK)
-    for path in paths:
-        with path.open("rb", buffering=0) as file:
-            while file.readinto(buffer):
-                pass
-
-
 def run(command: Sequence[str | Path], timeout_s: float, **options: Any) -> str:
     """Run a program and return what it printed; raise if it fails or takes too long.
 
     It has its own process group, which is killed as a whole: a child that hangs on a
     mount must not hang us.
     """
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     child: subprocess.Popen[str] = subprocess.Popen(
-        list(map(str, command)),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        **options,
+        list(map(str, command)), text=True, start_new_session=True, **(pipes | options)
     )
     try:
         output, errors = child.communicate(timeout=timeout_s)

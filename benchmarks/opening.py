@@ -14,22 +14,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from benchmarks.figure import Findings
     from benchmarks.plan import Plan
-    from benchmarks.report import Figure
 
 PROGRAM = ["-m", "benchmarks.opening"]
 TIMEOUT_S = 120
 
 
-def run(plan: Plan) -> list[Figure]:
+def run(plan: Plan) -> Findings:
     """The pack is in the reference's format, its index a pickle, and page-cached."""
-    from benchmarks import data, measure
-    from benchmarks.report import Figure
+    from benchmarks import data, measure, page_cache
+    from benchmarks.figure import Figure, Findings
 
     pack = plan.folder / "million.ffr"
     data.write_reference_pack(pack, plan.opened_count)
     try:
-        measure.cache_pages([pack])
+        page_cache.fill([pack])
         samples = measure.interleave(
             {
                 "import": lambda: measure.run_python(PROGRAM, TIMEOUT_S),
@@ -46,7 +46,7 @@ def run(plan: Plan) -> list[Figure]:
     peak_mb = [opened["peak_mb"] for opened in samples["open"]]
     import_mb = [imported["peak_mb"] for imported in samples["import"]]
     name = f"PackedFolder of {plan.opened_count} files"
-    return [
+    figures = [
         Figure(
             f"{name}, opening",
             statistics.median(open_s),
@@ -63,6 +63,7 @@ def run(plan: Plan) -> list[Figure]:
             samples={"peak_mb": peak_mb, "import_mb": import_mb},
         ),
     ]
+    return Findings(figures)
 
 
 def peak_mb() -> float:

@@ -1,68 +1,62 @@
-"""pack_folder beside tar."""
+"""Packing a folder of small files: time until the packed file is on the disk, and its size."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import statistics
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from benchmarks import data, measure
+from benchmarks import data, measure, packers, page_cache
+from benchmarks.figure import Comparison, Findings
 from benchmarks.plan import Plan
-from benchmarks.report import Figure
-from ffrfs import FileReader, pack_folder
-
-TIMEOUT_S = 600
+from ffrfs import FileReader
 
 
-def run(plan: Plan) -> list[Figure]:
-    """Time until the packed file is on the disk; the source is page-cached."""
-    root = plan.folder / "to-pack"
-    source = data.write_folder(root, plan.packed_count, plan.large_size)
+def run(plan: Plan) -> Findings:
+    comparisons = [found for count, size in plan.sets() for found in _compare(plan, count, size)]
+    large = comparisons[0]
+    return Findings([large.versus(packers.FFR, packers.TAR, at_most=1.3)], comparisons)
+
+
+def _compare(plan: Plan, count: int, size: int) -> list[Comparison]:
+    """Time and size; the source is page-cached."""
+    work = plan.folder / f"pack-{size}"
+    work.mkdir()
     try:
-        return _measure(plan, source)
-    finally:
-        shutil.rmtree(root)
-
-
-def _measure(plan: Plan, source: data.Folder) -> list[Figure]:
-    tar, pack = plan.folder / "out.tar", plan.folder / "out.ffr"
-
-    def tar_and_sync() -> None:
-        measure.run(["tar", "cf", tar, "-C", source.root, "."], TIMEOUT_S)
-        measure.run(["sync", tar], TIMEOUT_S)
-
-    def timed(write: Callable[[], object], output: Path) -> float:
-        measure.cache_pages(source.root / name for name in source.names)
-        os.sync()  # what others have left to be written is not ours to pay for
-        try:
-            return measure.seconds(write)
-        finally:
-            output.unlink(missing_ok=True)
-
-    def pack_once() -> None:
-        pack_folder(source.root, pack)
-
-    pack_once()
-    _check(pack, source)
-    samples = measure.interleave(
-        {
-            "ffrfs": lambda: timed(pack_once, pack),
-            "tar": lambda: timed(tar_and_sync, tar),
-        },
-        plan.rounds,
-    )
-    return [
-        Figure(
-            f"pack_folder of {plan.packed_count} files vs. tar cf + sync",
-            measure.median_ratio(samples["ffrfs"], samples["tar"]),
-            "x",
-            at_most=1.3,
-            note="{:.2f} and {:.2f} s".format(*map(statistics.median, samples.values())),
-            samples={f"{name}_s": values for name, values in samples.items()},
+        source = data.write_folder(work / "source", count, size)
+        output = work / "output"
+        outcomes = measure.interleave(
+            {packer: partial(_pack, packer, source, output) for packer in packers.available()},
+            plan.long_rounds,
         )
+    finally:
+        shutil.rmtree(work)
+    label = f"{count:,} files of {size / 1000:g} KB"
+    missing = {
+        packer: f"there is no {program}"
+        for packer, program in packers.PROGRAMS.items()
+        if packer not in outcomes
+    }
+    seconds = {packer: [outcome[0] for outcome in found] for packer, found in outcomes.items()}
+    megabytes = {packer: [outcome[1] for outcome in found] for packer, found in outcomes.items()}
+    return [
+        Comparison(label, "packing", "s", seconds, missing),
+        Comparison(label, "packed size", "MB", megabytes, missing),
     ]
+
+
+def _pack(packer: str, source: data.Folder, output: Path) -> tuple[float, float]:
+    """Seconds and megabytes."""
+    page_cache.fill(source.root / name for name in source.names)
+    os.sync()  # what others have left to be written is not ours to pay for
+    try:
+        seconds = measure.seconds(lambda: packers.pack(packer, source.root, output))
+        if packer == packers.FFR:
+            _check(output, source)
+        return seconds, output.stat().st_size / 1e6
+    finally:
+        output.unlink(missing_ok=True)
 
 
 def _check(pack: Path, source: data.Folder) -> None:

@@ -5,33 +5,47 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.contenders import Field
+
 
 @dataclass(frozen=True)
 class Plan:
     """Counts and sizes of one run; the defaults are those the targets are stated for."""
 
     folder: Path  # temporary, on a real disk; parts make and remove their own below it
-    rounds: int = 9
+    field: Field
+    rounds: int = 9  # reading, opening
+    long_rounds: int = 3  # packing, mounting, streaming
     large_size: int = 110_000  # bytes: an ImageNet-like picture
     small_size: int = 4_500
+    huge_size: int = 4 << 30  # streaming
     record_count: int = 4_000  # reading
     batch_count: int = 100
     batch_size: int = 64  # records in a batch
-    packed_count: int = 20_000  # packing
-    mounted_large_count: int = 4_000  # mounting
-    mounted_small_count: int = 10_000
+    large_count: int = 20_000  # packing, mounting
+    small_count: int = 100_000
+    large_sample: int = 4_000  # of these, read at random in a pass that is timed
+    small_sample: int = 10_000
     opened_count: int = 1_000_000  # opening
 
     @classmethod
-    def quick(cls, folder: Path) -> Plan:
+    def quick(cls, folder: Path, field: Field) -> Plan:
         """Small enough to see in seconds that everything runs; its figures mean nothing."""
         return cls(
             folder,
-            rounds=3,
+            field,
+            rounds=2,
+            long_rounds=1,
+            huge_size=6 << 20,  # over 4 MiB, where ffrfs verifies a record by its chunks
             record_count=200,
             batch_count=3,
-            packed_count=60,
-            mounted_large_count=50,
-            mounted_small_count=50,
+            large_count=20,
+            small_count=50,
+            large_sample=10,
+            small_sample=40,
             opened_count=5_000,
         )
+
+    def sets(self) -> list[tuple[int, int]]:
+        """Count and size of the files of each generated folder of small files."""
+        return [(self.large_count, self.large_size), (self.small_count, self.small_size)]

@@ -1,9 +1,12 @@
 """The program that reads a tree: open, fstat, read all, close, in random order.
 
-    python reader.py ROOT LISTING SEED
+    python -m benchmarks.reader ROOT LISTING SEED COUNT READERS PASS ...
 
-LISTING is JSON: {"names": [...], "checksums": [CRC-32, ...]}. Prints JSON: seconds of a first
-and of a second pass in the same order, and how many files differ (a third pass, not timed).
+LISTING is JSON: {"names": [...], "checksums": [CRC-32, ...]}. COUNT files are drawn from it,
+READERS processes share them, and begin each pass together; every pass has the same order. A
+PASS is `read`, which is timed, or `check`, which compares checksums and counts page cache.
+Prints JSON: seconds of each pass, from the first reader's start to the last one's end; files
+that were wrong; bytes of page cache that hold the files, if the kernel can tell.
 
 A process of its own, so that whoever started it can end it if the mount hangs. The system
 calls are made from Python, which adds about 2 µs a file, the same for every contender.
@@ -12,39 +15,115 @@ calls are made from Python, which adds about 2 µs a file, the same for every co
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import random
 import sys
 import time
 import zlib
+from dataclasses import dataclass, field
+from multiprocessing.queues import SimpleQueue
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
+from benchmarks import page_cache
 
-def read_files(paths: list[bytes], buffer: bytearray) -> float:
-    """Read every file into `buffer`; return the seconds that took."""
+File = tuple[bytes, int]  # path, CRC-32
+BUFFER_BYTES = 1 << 20
+
+
+@dataclass
+class Report:
+    """Of one reader; times are of a clock that all processes share."""
+
+    starts: list[float] = field(default_factory=list)
+    ends: list[float] = field(default_factory=list)
+    wrong: int = 0
+    cached_bytes: int = 0
+    failure: str = "it has not ended"
+
+
+def read_files(files: list[File], buffer: bytearray) -> None:
     buffers = [buffer]
-    start = time.perf_counter()
-    for path in paths:
+    for path, _ in files:
         fd = os.open(path, os.O_RDONLY)
         size = os.fstat(fd).st_size
         count = os.readv(fd, buffers)
         os.close(fd)
         if count != size:
             raise RuntimeError(f"{os.fsdecode(path)}: {count} of {size} bytes")
-    return time.perf_counter() - start
 
 
-def main(root: str, listing: str, seed: str) -> None:
+def check_files(files: list[File], buffer: bytearray, report: Report) -> None:
+    """Page cache is counted before closing: where a mount lets nothing be kept, the next
+    open drops the pages that this read has left.
+    """
+    countable = not page_cache.why_not_count()
+    view = memoryview(buffer)
+    for path, checksum in files:
+        fd = os.open(path, os.O_RDONLY)
+        report.wrong += zlib.crc32(view[: os.readv(fd, [buffer])]) != checksum
+        report.cached_bytes += page_cache.cached_bytes(fd) if countable else 0
+        os.close(fd)
+
+
+def read_share(
+    files: list[File], passes: list[str], together: Barrier, reports: SimpleQueue[Report]
+) -> None:
+    """All passes of one reader."""
+    buffer = bytearray(BUFFER_BYTES)
+    report = Report()
+    try:
+        for name in passes:
+            together.wait()
+            report.starts.append(time.perf_counter())
+            if name == "check":
+                check_files(files, buffer, report)
+            else:
+                read_files(files, buffer)
+            report.ends.append(time.perf_counter())
+        report.failure = ""
+    except BaseException as error:
+        report.failure = f"{type(error).__name__}: {error}"
+        together.abort()
+        raise
+    finally:
+        reports.put(report)
+
+
+def read_together(files: list[File], readers: int, passes: list[str]) -> list[Report]:
+    fork = multiprocessing.get_context("fork")
+    together, reports = fork.Barrier(readers), fork.SimpleQueue()
+    children = [
+        fork.Process(target=read_share, args=(files[index::readers], passes, together, reports))
+        for index in range(readers)
+    ]
+    for child in children:
+        child.start()
+    found = [reports.get() for _ in children]
+    for child in children:
+        child.join()
+    return found
+
+
+def main(root: str, listing: str, *numbers_and_passes: str) -> None:
+    seed, count, readers = map(int, numbers_and_passes[:3])
     names, checksums = json.loads(Path(listing).read_text()).values()
     files = list(zip((os.fsencode(f"{root}/{name}") for name in names), checksums, strict=True))
-    random.Random(int(seed)).shuffle(files)
-    paths = [path for path, _ in files]
-    buffer = bytearray(1 << 20)
+    random.Random(seed).shuffle(files)
     os.stat(root)  # the daemon has answered once
-    first_s = read_files(paths, buffer)
-    again_s = read_files(paths, buffer)
-    wrong = sum(zlib.crc32(Path(os.fsdecode(path)).read_bytes()) != crc for path, crc in files)
-    print(json.dumps({"first": first_s, "again": again_s, "wrong": wrong}))
+    reports = read_together(files[:count], readers, list(numbers_and_passes[3:]))
+    failures = [report.failure for report in reports if report.failure]
+    if failures:
+        sys.exit(f"{root}: {failures[0]}")
+    starts = zip(*(report.starts for report in reports), strict=True)
+    ends = zip(*(report.ends for report in reports), strict=True)
+    found = {
+        "seconds": [max(end) - min(start) for start, end in zip(starts, ends, strict=True)],
+        "wrong": sum(report.wrong for report in reports),
+        "cached_bytes": sum(report.cached_bytes for report in reports),
+    }
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

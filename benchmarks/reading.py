@@ -9,18 +9,18 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import data, measure
+from benchmarks import data, measure, page_cache
+from benchmarks.figure import Figure, Findings
 from benchmarks.plan import Plan
-from benchmarks.report import Figure
 from ffrfs import FileReader
 
 
-def run(plan: Plan) -> list[Figure]:
+def run(plan: Plan) -> Findings:
     """Random batches, page-cached, verified, beside a Python loop of pread and zlib.crc32."""
     path = plan.folder / "records.ffr"
     data.write_records(path, plan.record_count, plan.large_size)
     try:
-        return _measure(plan, path)
+        return Findings(_measure(plan, path))
     finally:
         path.unlink()
 
@@ -31,7 +31,7 @@ def _measure(plan: Plan, path: Path) -> list[Figure]:
         [pick.randrange(plan.record_count) for _ in range(plan.batch_size)]
         for _ in range(plan.batch_count)
     ]
-    measure.cache_pages([path])
+    page_cache.fill([path])
     with FileReader(path) as reader, path.open("rb", buffering=0) as file:
         loop = _pread_loop(file.fileno(), reader)
         for ours, theirs in zip(reader.read(batches[0]), loop(batches[0]), strict=True):

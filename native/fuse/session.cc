@@ -85,13 +85,15 @@ void Session::receive() {
     const std::lock_guard lock(mutex_);
     receiving_.push_back(pthread_self());
   }
-  while (fuse_session_exited(session_.get()) == 0) {
+  while (fuse_session_exited(session_.get()) == 0 && turnstile_.enter()) {
     // Blocks; the kernel wakes one thread a request. 0: the connection has ended.
     const int size = fuse_session_receive_buf(session_.get(), &buffer.buf);
+    turnstile_.leave();
     if (size == -EINTR) continue;
     if (size <= 0) break;
     fuse_session_process_buf(session_.get(), &buffer.buf);
   }
+  turnstile_.close();
   const std::lock_guard lock(mutex_);
   std::erase(receiving_, pthread_self());
 }

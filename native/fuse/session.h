@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "fuse/operations.h"
+#include "fuse/turnstile.h"
 #include "io/file_descriptor.h"
 #include "volume/volume.h"
 
@@ -66,6 +67,7 @@ class Session {
   const size_t thread_count_;
   Operations operations_;
   std::unique_ptr<fuse_session, Destroy> session_;
+  Turnstile turnstile_;
   std::mutex mutex_;  // guards the threads' list, and the session's end
   std::vector<pthread_t> receiving_;
   std::atomic<bool> ended_{false};

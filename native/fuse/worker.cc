@@ -119,16 +119,16 @@ std::unique_ptr<Volume> open_volume(const WorkerOptions& options, DaemonLink& da
 }
 
 int run(const WorkerOptions& options) {
-  DaemonLink daemon(options.daemon_socket);
-  // Never destroyed: see main().
-  Volume* const volume = open_volume(options, daemon).release();
+  // None of the three is destroyed: the thread that watches knows them until the process
+  // ends; of the volume see main().
+  auto* const daemon = new DaemonLink(options.daemon_socket);
+  Volume* const volume = open_volume(options, *daemon).release();
   if (volume == nullptr) return kFailed;
-  FileDescriptor connection = daemon.receive_connection();
+  FileDescriptor connection = daemon->receive_connection();
   if (!connection.valid()) return 0;
   try {
-    // Not destroyed either: the thread that watches knows it.
-    auto* session = new Session(*volume, std::move(connection), options.session);
-    std::thread(watch_daemon, std::ref(daemon), std::ref(*session)).detach();
+    auto* const session = new Session(*volume, std::move(connection), options.session);
+    std::thread(watch_daemon, std::ref(*daemon), std::ref(*session)).detach();
     session->serve();
   } catch (const std::exception& error) {
     log_line(Priority::kError, error.what());

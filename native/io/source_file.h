@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -49,6 +50,10 @@ class SourceFile {
   void read_fully(uint64_t offset, std::span<std::byte> target) const;
 
  private:
+  // Whether a read of that range is likely to find all of it in the page cache.
+  [[nodiscard]] bool is_cached(uint64_t offset, size_t size) const;
+
+  mutable std::atomic<bool> cachestat_works_{true};
   std::string path_;
   FileDescriptor buffered_;
   FileDescriptor direct_;

@@ -7,9 +7,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <memory>
 #include <span>
 
 #include "io/buffer.h"
+#include "io/read_queue.h"
 #include "record/extent.h"
 #include "record/shard_set.h"
 #include "tree/byte_source.h"
@@ -29,14 +32,28 @@ class RecordStream : public ByteSource {
   [[nodiscard]] std::span<const std::byte> next() override;
 
  private:
-  [[nodiscard]] std::span<const std::byte> read_piece(uint64_t offset, size_t size);
+  // Pieces under way at a time, where they have to be waited for.
+  static constexpr size_t kDepth = 4;
+
+  struct Ahead {
+    RawBytes raw;
+    bool arrived = false;
+  };
+
+  [[nodiscard]] size_t piece_size(uint64_t position) const;
+  [[nodiscard]] bool read_cached(size_t size);
+  void submit(uint64_t position);
+  void wait_for_piece();
 
   const ShardSet& shards_;
   const Extent extent_;
   Counters& counters_;
-  Buffer buffer_;
+  BufferPool buffers_;
+  RawBytes piece_;  // the last that was handed out
+  std::deque<std::shared_ptr<Ahead>> ahead_;  // those that follow it, without a gap
   uint64_t position_ = 0;
   uint32_t crc_ = 0;
+  ReadQueue queue_;  // last: its threads fill what is above
 };
 
 }  // namespace ffrfs

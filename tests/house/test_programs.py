@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sources
@@ -34,18 +36,57 @@ def test_demo(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []  # neither data nor a mount is left behind
 
 
+def able_contenders() -> set[str]:
+    """Whom this machine lets take part in the benchmarks, by what is there."""
+    able = {"plain folder"}
+    if not os.path.exists("/dev/fuse"):
+        return able
+    able |= {"ffrfs pyfuse3", "ffrfs native"}
+    if shutil.which("squashfuse_ll") and shutil.which("mksquashfs"):
+        able.add("squashfuse_ll")
+    if (sources.CHECKOUT / "build" / "ratarmount" / "bin" / "ratarmount").exists():
+        able.add("ratarmount")
+    kernel_can = "\terofs\n" in Path("/proc/filesystems").read_text()
+    if os.geteuid() == 0 and kernel_can and shutil.which("mkfs.erofs"):
+        able.add("EROFS")
+    return able
+
+
+def check_comparison(comparison: dict[str, Any], everyone: set[str], absent: set[str]) -> None:
+    samples, missing = comparison["samples"], comparison["missing"]
+    assert samples
+    assert all(value > 0 for values in samples.values() for value in values), comparison
+    assert not samples.keys() & missing.keys()
+    assert all(missing.values())
+    if comparison["name"] not in ("packing", "packed size"):
+        assert samples.keys() | missing.keys() == everyone
+        assert absent <= missing.keys()
+
+
 def test_benchmarks_measure_every_part(tmp_path: Path) -> None:
-    output = tmp_path / "figures.json"
-    result = run("-m", "benchmarks", "--quick", "--dir", tmp_path / "data", "--json", output)
+    data, output = tmp_path / "data", tmp_path / "output"
+    result = run("-m", "benchmarks", "--quick", "--dir", data, "--output", output)
     assert result.returncode == 0, result.stderr
-    parts = json.loads(output.read_text())["parts"]
-    assert list(parts) == ["reading", "packing", "mounting", "opening"]
-    can_mount = os.path.exists("/dev/fuse") and shutil.which("squashfuse_ll")
-    for part, figures in parts.items():
-        for figure in figures:
-            assert figure["name"] in result.stdout
-            if part != "mounting" or can_mount:
-                assert figure["value"] > 0
+    document = json.loads((output / "results.json").read_text())
+    parts, missing = document["parts"], document["missing"]
+    assert set(parts) == {"reading", "packing", "mounting", "streaming", "opening"}
+    able = able_contenders()
+    assert not able & missing.keys(), missing
+    table = (output / "results.md").read_text()
+    assert table.partition("\n## Pictures\n")[0] in result.stdout
+    for name, reason in missing.items():
+        assert f"**{name} is missing**: {reason}." in table
+    for findings in parts.values():
+        for figure in findings["figures"]:
+            assert figure["name"] in table
+            if figure["value"] is None:
+                assert figure["note"].startswith("not measured: ")
             else:
-                assert "not measured" in figure["note"]
-    assert list((tmp_path / "data").iterdir()) == []
+                assert figure["value"] > 0
+        for comparison in findings["comparisons"]:
+            check_comparison(comparison, able | missing.keys(), set(missing))
+    names = {comparison["name"] for comparison in parts["streaming"]["comparisons"]}
+    assert {"first read, cached", "later read, cached", "again"} <= names
+    assert bool(list(output.glob("*.png"))) == bool(importlib.util.find_spec("matplotlib"))
+    assert list(data.iterdir()) == []
+    assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()

@@ -60,7 +60,7 @@ def test_user_without_sudo_is_told_what_to_install(machine: Machine) -> None:
     command = result.stderr.splitlines()[-1].split()
     assert command[:3] == ["apt-get", "update", "&&"]
     wanted = {"g++", "gcc", "pkg-config", "libfuse3-dev", "fuse3", "libaio-dev", "libisal-dev"}
-    wanted |= {"doctest-dev", "squashfuse", "squashfs-tools"}
+    wanted |= {"doctest-dev", "squashfuse", "squashfs-tools", "erofs-utils"}
     assert wanted <= set(command)
     assert machine.calls() == []
 
@@ -70,7 +70,11 @@ def test_what_is_there_is_not_asked_for(machine: Machine) -> None:
     for name in ("g++", "gcc", "pkg-config", "squashfuse_ll"):  # that succeed at everything
         machine.program(name, "exit 0")
     result = machine.run("build", "bench")
-    assert result.stderr.splitlines()[-1].split()[5:] == ["fuse3", "squashfs-tools"]
+    assert result.stderr.splitlines()[-1].split()[5:] == [
+        "fuse3",
+        "squashfs-tools",
+        "erofs-utils",
+    ]
 
 
 def test_root_installs_without_an_update_where_lists_are_there(machine: Machine) -> None:

@@ -74,6 +74,10 @@ TEST_CASE("what is not cached is not waited for") {
   if (is_cached(file.path())) return;  // a file system in memory (tmpfs) always holds its pages
   Bytes target(4096, '\0');
   CHECK_FALSE(file.read_cached(500'000, std::as_writable_bytes(std::span(target))));
+  // Nor has the kernel begun to fetch what was not there, which RWF_NOWAIT alone lets it.
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  CHECK_FALSE(is_cached(file.path()));
+  CHECK(file.read_cached(500'000, {}));
 }
 
 TEST_CASE("a pool hands out aligned buffers again, and keeps no more than its limit") {

@@ -306,7 +306,8 @@ TEST_CASE("attributes and paths") {
 
 TEST_CASE("the block cache forgets the least recently used first") {
   BufferPool buffers(0);
-  BlockCache cache(3 * 4096);
+  Counter size_bytes{0};
+  BlockCache cache(3 * 4096, size_bytes);
   const auto block = [&] {
     auto made = std::make_shared<Block>();
     made->buffer = buffers.acquire(4096);

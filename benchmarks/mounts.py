@@ -1,0 +1,102 @@
+"""Mounting and unmounting: a daemon that stays in the foreground, or the kernel by itself.
+
+A mount is never touched from here, only from children with a time limit (reader.py,
+streamer.py, find): a mount that hangs hangs whoever touches it. Whatever happens, a mount is
+unmounted, lazily if need be, and its daemon is ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks import measure
+
+TIMEOUT_S = 30
+READ_ONLY = 1 | 2 | 4  # mount(2): MS_RDONLY, MS_NOSUID, MS_NODEV
+
+
+@dataclass(frozen=True)
+class Mount:
+    root: Path
+    daemon: int | None = None  # its process; the kernel serves alone if there is none
+
+
+@contextlib.contextmanager
+def served(command: Sequence[str | Path], mountpoint: Path) -> Iterator[Mount]:
+    """The mount of a program that serves it until it is unmounted.
+
+    It is told to end, and so unmounts, also when this process is killed.
+    """
+    with tempfile.TemporaryFile("w+") as complaints:
+        daemon = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "TERM", *map(str, command)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=complaints,
+            start_new_session=True,
+        )
+        try:
+            deadline = time.monotonic() + TIMEOUT_S
+            while not is_mounted(mountpoint):
+                if daemon.poll() is not None or time.monotonic() > deadline:
+                    complaints.seek(0)
+                    said = complaints.read().strip().splitlines() or ["no reason given"]
+                    raise RuntimeError(f"it did not mount: {said[-1]}")
+                time.sleep(0.005)
+            yield Mount(mountpoint, daemon.pid)
+        finally:
+            try:
+                unmount(mountpoint)
+                daemon.wait(TIMEOUT_S)
+            finally:
+                with contextlib.suppress(ProcessLookupError):  # it has ended, and its children
+                    os.killpg(daemon.pid, signal.SIGKILL)
+                daemon.wait(TIMEOUT_S)
+
+
+@contextlib.contextmanager
+def erofs(image: Path, mountpoint: Path) -> Iterator[Mount]:
+    """EROFS straight from the file (Linux 6.12), or through a loop device.
+
+    By mount(2), since mount(8) makes a loop device for every file.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    flags = ctypes.c_ulong(READ_ONLY)
+    try:
+        if libc.mount(os.fsencode(image), os.fsencode(mountpoint), b"erofs", flags, None):
+            number = ctypes.get_errno()
+            if number != errno.ENOTBLK:
+                raise RuntimeError(f"mount(2) of erofs: {os.strerror(number)}")
+            command: list[str | Path] = ["mount", "-t", "erofs", "-o", "ro,loop"]
+            measure.run([*command, image, mountpoint], TIMEOUT_S)
+        yield Mount(mountpoint)
+    finally:
+        unmount(mountpoint)
+
+
+def is_mounted(mountpoint: Path) -> bool:
+    """From the mount table: looking at the mount itself could hang."""
+    table = Path("/proc/self/mountinfo").read_text().splitlines()
+    return any(line.split()[4] == str(mountpoint) for line in table)
+
+
+def unmount(mountpoint: Path) -> None:
+    """Also when it is busy; nothing if nothing is mounted there."""
+    program = ["umount"] if os.geteuid() == 0 else ["fusermount3", "-u"]
+    for options in ([], ["-l" if os.geteuid() == 0 else "-z"]):
+        if not is_mounted(mountpoint):
+            return
+        with contextlib.suppress(RuntimeError, subprocess.TimeoutExpired):
+            measure.run([*program, *options, mountpoint], TIMEOUT_S)
+    if is_mounted(mountpoint):
+        raise RuntimeError(f"{mountpoint} is still mounted")

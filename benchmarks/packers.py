@@ -1,0 +1,40 @@
+"""A folder made into one file, in each of the forms that are compared.
+
+Nothing is compressed. Each is the program that its users call, so that all of them pay for
+starting; `ffrfs pack` ends with its file on the disk, and the others are given a `sync`.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+from benchmarks import measure
+
+TIMEOUT_S = 900
+FFRFS = [sys.executable, "-m", "ffrfs"]
+FFR, EROFS, SQUASHFS, TAR = "ffrfs pack", "mkfs.erofs", "mksquashfs", "tar cf"
+PROGRAMS = {EROFS: "mkfs.erofs", SQUASHFS: "mksquashfs", TAR: "tar"}
+
+
+def pack(packer: str, root: Path, output: Path) -> None:
+    """`output` must not exist yet."""
+    commands: dict[str, list[str | Path]] = {
+        FFR: [*FFRFS, "pack", root, output],
+        EROFS: ["mkfs.erofs", "--quiet", output, root],
+        SQUASHFS: [
+            *("mksquashfs", root, output),
+            *("-noI", "-noD", "-noF", "-noX", "-no-progress", "-quiet"),
+            "-no-duplicates",  # it compares each file with all others of its size
+        ],
+        TAR: ["tar", "cf", output, "-C", root, "."],
+    }
+    measure.run(commands[packer], TIMEOUT_S)
+    if packer != FFR:
+        measure.run(["sync", output], TIMEOUT_S)
+
+
+def available() -> list[str]:
+    programs = {FFR: FFRFS[0], **PROGRAMS}
+    return [packer for packer, program in programs.items() if shutil.which(program)]

@@ -1,0 +1,61 @@
+"""The kernel's page cache: emptying it, and counting what it holds of a file.
+
+cachestat(2) (Linux 6.5) counts the very pages of one open file, so nobody else on the machine
+is counted. "Cached" in /proc/meminfo would count everybody, and mincore(2) needs every file
+mapped into memory.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+CHUNK_BYTES = 1 << 20
+DROP = Path("/proc/sys/vm/drop_caches")
+DENTRIES_AND_INODES = 2
+EVERYTHING = 3
+
+_CACHESTAT = 451  # the number of the system call, on every architecture
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def why_not_drop() -> str:
+    """Why caches cannot be dropped here; "" if they can."""
+    return "" if os.access(DROP, os.W_OK) else "dropping the kernel's caches needs root"
+
+
+def drop(what: int = EVERYTHING) -> None:
+    os.sync()  # pages that are not yet written are not dropped
+    DROP.write_text(str(what))
+
+
+def fill(paths: Iterable[Path]) -> None:
+    """Read files through, so that their pages are cached."""
+    buffer = bytearray(CHUNK_BYTES)
+    for path in paths:
+        with path.open("rb", buffering=0) as file:
+            while file.readinto(buffer):
+                pass
+
+
+def why_not_count() -> str:
+    """Why cached pages cannot be counted here; "" if they can."""
+    with Path("/proc/self/exe").open("rb") as file:
+        try:
+            cached_bytes(file.fileno())
+        except OSError as error:
+            return f"cachestat(2): {error.strerror} (it came with Linux 6.5)"
+    return ""
+
+
+def cached_bytes(fd: int) -> int:
+    """Bytes of memory that hold pages of this file."""
+    whole = (ctypes.c_uint64 * 2)(0, 0)  # offset and length; length 0 is "to the end"
+    counts = (ctypes.c_uint64 * 5)()  # cached, dirty, writeback, evicted, recently evicted
+    if _libc.syscall(_CACHESTAT, fd, whole, counts, 0):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return counts[0] * PAGE_BYTES

@@ -1,0 +1,419 @@
+// native/volume: what a volume tells of itself: its counters, how long requests took,
+// which failures are due for a line in the log.
+
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <random>
+#include <stdexcept>
+#include <thread>
+
+#include "io/error.h"
+#include "page_cache.h"
+#include "scratch.h"
+#include "volume/block_reader.h"
+#include "volume/counter_page.h"
+#include "volume/counters.h"
+#include "volume/failure_log.h"
+#include "volume/file_reads.h"
+#include "volume/request_times.h"
+
+using namespace ffrfs;
+using namespace ffrfs::test;
+
+namespace {
+
+constexpr int kThreads = 8;
+
+// Runs body(i) on kThreads threads at once, to the end of all.
+template <typename Body>
+void on_threads(Body body) {
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < kThreads; ++i) threads.emplace_back([&body, i] { body(i); });
+}
+
+FileDescriptor shared_memory(size_t size) {
+  FileDescriptor file(memfd_create("counters_test", MFD_CLOEXEC));
+  REQUIRE(ftruncate(file.get(), static_cast<off_t>(size)) == 0);
+  return file;
+}
+
+template <typename Number>
+Number number_at(const CounterPage& page, size_t position) {
+  Number value{};
+  std::memcpy(&value, page.bytes().data() + position, sizeof value);
+  return value;
+}
+
+}  // namespace
+
+TEST_CASE("a row is found again by its name, with its values") {
+  CounterPage page;
+  Counter& one = page.row("one");
+  const auto many = page.row("many", 100);
+  CHECK(one == 0);
+  CHECK(std::ranges::all_of(many, [](const Counter& value) { return value == 0; }));
+  one += 7;
+  many.back() += 9;
+  CHECK(&page.row("one") == &one);
+  CHECK(page.row("one") == 7);
+  CHECK(page.row("many", 100).data() == many.data());
+  CHECK(page.row("many", 100).back() == 9);
+  CHECK(page.row("man") == 0);  // a beginning is another name
+  CHECK(page.row("many2") == 0);
+}
+
+TEST_CASE("the page is laid out as its header says") {
+  CounterPage page;
+  page.row("a") = 0x1122334455667788;
+  page.row("bc", 2)[1] = 5;
+  CHECK(text(page.bytes().first(8)) == "ffrfscnt");
+  CHECK(number_at<uint64_t>(page, 8) == 16 + 48 + 56);
+  CHECK(text(page.bytes().subspan(16, 32)) == Bytes("a") + Bytes(31, '\0'));
+  CHECK(number_at<uint64_t>(page, 48) == 1);
+  CHECK(number_at<uint64_t>(page, 56) == 0x1122334455667788);
+  CHECK(text(page.bytes().subspan(64, 32)) == Bytes("bc") + Bytes(30, '\0'));
+  CHECK(number_at<uint64_t>(page, 96) == 2);
+  CHECK(number_at<uint64_t>(page, 112) == 5);
+}
+
+TEST_CASE("too long a name, or another count, is refused and changes nothing") {
+  CounterPage page;
+  const std::string longest(CounterPage::kNameSize - 1, 'n');
+  page.row(longest) = 1;
+  page.row("three", 3)[0] = 1;
+  const Bytes before = text(page.bytes());
+  CHECK_THROWS_AS((void)page.row(longest + "n"), std::length_error);
+  CHECK_THROWS_AS((void)page.row("three", 2), std::length_error);
+  CHECK_THROWS_AS((void)page.row("three", 4), std::length_error);
+  CHECK(text(page.bytes()) == before);
+}
+
+TEST_CASE("a full page is refused, whatever the count, and all rows stay") {
+  CounterPage page;
+  constexpr size_t row_header = 40;
+  const size_t left = CounterPage::kSize - 16;
+  const size_t fits = (left - 2 * row_header) / 8 - 1;  // leaves room for one row of one value
+  page.row("big", fits).back() = 3;
+  for (const size_t count : {size_t{2}, fits, size_t{1} << 61, SIZE_MAX, SIZE_MAX / 8}) {
+    CAPTURE(count);
+    CHECK_THROWS_AS((void)page.row("more", count), std::length_error);
+  }
+  page.row("last") = 4;
+  CHECK(number_at<uint64_t>(page, 8) == CounterPage::kSize);
+  CHECK_THROWS_AS((void)page.row("none", 0), std::length_error);
+  CHECK(page.row("big", fits).back() == 3);
+  CHECK(page.row("last") == 4);
+}
+
+TEST_CASE("two pages over one file see each other, also one that is made later") {
+  const FileDescriptor file = shared_memory(CounterPage::kSize);
+  CounterPage first(file.get());
+  first.row("reads") = 1;
+  {
+    CounterPage second(file.get());
+    CHECK(second.row("reads") == 1);
+    second.row("reads") += 4;
+    second.row("made by the second", 2)[1] = 6;
+  }
+  CHECK(first.row("reads") == 5);
+  CHECK(first.row("made by the second", 2)[1] == 6);
+  const CounterPage alone;
+  CHECK(number_at<uint64_t>(alone, 8) == 16);
+}
+
+TEST_CASE("a file that is too small, or not there, is refused") {
+  CHECK_THROWS_AS(CounterPage(shared_memory(CounterPage::kSize - 1).get()), StorageError);
+  CHECK_THROWS_AS(CounterPage(1 << 20), StorageError);
+}
+
+TEST_CASE("a page that makes no sense is refused, and not followed beyond its end") {
+  for (const uint64_t count : {uint64_t{7000}, uint64_t{1} << 61, UINT64_MAX}) {
+    CAPTURE(count);
+    const FileDescriptor file = shared_memory(CounterPage::kSize);
+    { CounterPage(file.get()).row("row") = 1; }
+    REQUIRE(pwrite(file.get(), &count, sizeof count, 16 + 32) == sizeof count);
+    CounterPage page(file.get());
+    CHECK_THROWS_AS((void)page.row("another"), std::length_error);
+  }
+}
+
+TEST_CASE("threads make rows and count in them at once") {
+  constexpr int kRows = 50;
+  constexpr int kRounds = 200;
+  CounterPage page;
+  on_threads([&](int thread) {
+    std::mt19937 random(static_cast<uint32_t>(thread));
+    for (int round = 0; round < kRounds; ++round) {
+      for (int row = 0; row < kRows; ++row) ++page.row("row " + std::to_string(row));
+      (void)page.row("row " + std::to_string(random() % kRows)).load();
+    }
+  });
+  for (int row = 0; row < kRows; ++row) {
+    CHECK(page.row("row " + std::to_string(row)) == kThreads * kRounds);
+  }
+  CHECK(number_at<uint64_t>(page, 8) == 16 + kRows * 48);  // none was made twice
+}
+
+TEST_CASE("buckets follow their rule: in order, without gaps, within a quarter") {
+  CHECK(RequestTimes::bucket(0) == 0);
+  CHECK(RequestTimes::bucket(255) == 0);
+  CHECK(RequestTimes::bucket(256) == 1);
+  CHECK(RequestTimes::bucket(4 * 256 - 1) == 3);
+  CHECK(RequestTimes::bucket(4 * 256) == 4);
+  size_t last = 0;
+  uint64_t begin_units = 0;  // of the bucket `last`
+  for (uint64_t units = 1; units < 1 << 16; ++units) {
+    const size_t bucket = RequestTimes::bucket(units << 8);
+    REQUIRE(bucket >= last);
+    REQUIRE(bucket <= last + 1);
+    REQUIRE(RequestTimes::bucket((units << 8) + 255) == bucket);
+    if (bucket == last) {
+      // All of a bucket is at most a quarter longer than its begin.
+      REQUIRE(4 * (units - begin_units) <= begin_units);
+    } else {
+      last = bucket;
+      begin_units = units;
+    }
+  }
+}
+
+TEST_CASE("the last bucket takes all that is longer") {
+  constexpr size_t kLast = RequestTimes::kBucketCount - 1;
+  constexpr uint64_t kBeginNs = (uint64_t{7} << 25) << 8;  // 60 s
+  CHECK(RequestTimes::bucket(kBeginNs - 1) == kLast - 1);
+  CHECK(RequestTimes::bucket(kBeginNs) == kLast);
+  CHECK(RequestTimes::bucket(kBeginNs * 2) == kLast);
+  CHECK(RequestTimes::bucket(UINT64_MAX) == kLast);
+}
+
+TEST_CASE("each kind of request has a name and a row, and threads add to it at once") {
+  CounterPage page;
+  RequestTimes times(page);
+  on_threads([&](int thread) {
+    for (uint64_t i = 0; i < 1000; ++i) {
+      times.add(RequestKind::kRead, i << 8);
+      if (thread == 0) times.add(RequestKind::kRefuse, UINT64_MAX);
+    }
+  });
+  uint64_t reads = 0;
+  for (const Counter& bucket : page.row("request.read", RequestTimes::kBucketCount)) {
+    reads += bucket;
+  }
+  CHECK(reads == kThreads * 1000);
+  CHECK(page.row("request.read", RequestTimes::kBucketCount)[2] == kThreads);
+  CHECK(page.row("request.refuse", RequestTimes::kBucketCount).back() == 1000);
+  for (size_t kind = 0; kind < kRequestKindNames.size(); ++kind) {
+    CHECK(RequestTimes::kind_of(kRequestKindNames[kind]) == static_cast<RequestKind>(kind));
+  }
+  CHECK(static_cast<size_t>(RequestKind::kRefuse) == kRequestKindNames.size() - 1);
+  CHECK_THROWS_AS((void)RequestTimes::kind_of("flush"), std::invalid_argument);
+}
+
+TEST_CASE("a failure is due once a minute for each file") {
+  using namespace std::chrono_literals;
+  FailureLog log;
+  const auto begin = FailureLog::Clock::now();
+  CHECK(log.due(1, begin));
+  CHECK(log.due(2, begin + 1s));
+  CHECK_FALSE(log.due(1, begin));
+  CHECK_FALSE(log.due(1, begin + FailureLog::kRepeatAfter - 1ns));
+  CHECK(log.due(1, begin + FailureLog::kRepeatAfter));
+  CHECK_FALSE(log.due(2, begin + FailureLog::kRepeatAfter));  // not disturbed by the other
+  CHECK_FALSE(log.due(1, begin + 2 * FailureLog::kRepeatAfter - 1ns));  // a minute again
+  CHECK(log.due(1, begin + 2 * FailureLog::kRepeatAfter));
+}
+
+TEST_CASE("the failure log is bounded: the file logged longest ago is forgotten") {
+  FailureLog log;
+  const auto now = FailureLog::Clock::now();
+  for (Ino ino = 1; ino <= FailureLog::kFilesMax; ++ino) REQUIRE(log.due(ino, now));
+  CHECK_FALSE(log.due(1, now));
+  CHECK(log.due(FailureLog::kFilesMax + 1, now));
+  CHECK(log.due(1, now));  // forgotten; and with it now goes 2, no other
+  CHECK_FALSE(log.due(3, now));
+  CHECK_FALSE(log.due(FailureLog::kFilesMax, now));
+  CHECK(log.due(2, now));
+}
+
+TEST_CASE("of many threads that meet one bad file exactly one logs it") {
+  FailureLog log;
+  constexpr Ino kFiles = 2000;  // more than are remembered
+  std::vector<std::atomic<int>> lines(kFiles);
+  std::atomic<int> of_one{0};
+  on_threads([&](int) {
+    for (int i = 0; i < 1000; ++i) {
+      if (log.due(kFiles + 1)) ++of_one;
+    }
+  });
+  CHECK(of_one == 1);
+  on_threads([&](int) {
+    for (Ino ino = 0; ino < kFiles; ++ino) {
+      if (log.due(ino)) ++lines[ino];
+    }
+  });
+  CHECK(std::ranges::all_of(lines, [](const auto& count) { return count >= 1; }));
+}
+
+namespace {
+
+// Records on disk, none of them in the page cache.
+struct ColdRecords {
+  explicit ColdRecords(const std::vector<Bytes>& given)
+      : records(given), path(folder.write("cold.ffr", ffrecord(records))), shards({path}) {
+    drop_cached_pages(path);
+  }
+
+  [[nodiscard]] BlockPlan plan(size_t record) const {
+    return {.extent = shards.extent(record), .size = records[record].size()};
+  }
+
+  TemporaryFolder folder;
+  std::vector<Bytes> records;
+  std::string path;
+  ShardSet shards;
+};
+
+std::vector<Bytes> equal_records(size_t count, size_t size) {
+  std::vector<Bytes> records;
+  for (size_t i = 0; i < count; ++i) records.push_back(pattern(size, static_cast<uint32_t>(i)));
+  return records;
+}
+
+void poll_until(BlockReader& blocks, const std::atomic<int>& finished, int count) {
+  while (finished < count) {
+    blocks.wait(50);
+    blocks.poll();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("queue depth and bytes in flight tell what is fetched, and return to 0") {
+  const ColdRecords file(equal_records(40, 100'000));
+  Counters counters;
+  BlockReader blocks(file.shards, counters, 1 << 20);  // half of it in flight: 5 records
+  std::atomic<int> finished{0};
+  const auto count = [&finished](const BlockPtr&, const std::exception_ptr&) { ++finished; };
+  for (size_t record = 0; record < 40; ++record) {
+    blocks.fetch(file.plan(record), count);
+    blocks.fetch(file.plan(record), count);  // joins the first: one fetch
+    CHECK(counters.queue_depth == record + 1);
+    CHECK(counters.bytes_in_flight == std::min<size_t>(record + 1, 5) * 100'000);
+  }
+  poll_until(blocks, finished, 80);
+  CHECK(counters.queue_depth == 0);
+  CHECK(counters.bytes_in_flight == 0);
+  CHECK(counters.bytes_kept == 0);
+  CHECK(blocks.memory_bytes() == 0);
+}
+
+TEST_CASE("fetches that fail leave nothing in flight") {
+  const ColdRecords file(equal_records(8, 100'000));
+  Counters counters;
+  BlockReader blocks(file.shards, counters, 1 << 20);
+  BlockPlan damaged = file.plan(1);
+  damaged.extent.crc32 ^= 1;
+  const auto cut = static_cast<off_t>(file.plan(4).file_offset());
+  REQUIRE(truncate(file.path.c_str(), cut) == 0);
+  std::atomic<int> finished{0};
+  std::atomic<int> failed{0};
+  const auto count = [&](const BlockPtr& block, const std::exception_ptr& error) {
+    CHECK((block == nullptr) == (error != nullptr));
+    if (error) ++failed;
+    ++finished;
+  };
+  for (const size_t record : {0UL, 4UL, 5UL, 7UL}) blocks.fetch(file.plan(record), count);
+  blocks.fetch(damaged, count);
+  poll_until(blocks, finished, 5);
+  CHECK(failed == 4);
+  CHECK(counters.queue_depth == 0);
+  CHECK(counters.bytes_in_flight == 0);
+}
+
+TEST_CASE("bytes kept are those of blocks of which a part was served, until all was") {
+  const ColdRecords file(equal_records(3, 100'000));
+  Counters counters;
+  BlockReader blocks(file.shards, counters, 1 << 20);  // a quarter of it is kept
+  const auto served = [&](size_t record, size_t count) {
+    const BlockPlan plan = file.plan(record);
+    BlockPtr block = blocks.find(plan);
+    for (std::atomic<int> finished{0}; !block;) {
+      blocks.fetch(plan, [&](const BlockPtr& fetched, const std::exception_ptr&) {
+        block = fetched;
+        ++finished;
+      });
+      poll_until(blocks, finished, 1);
+    }
+    blocks.served(plan, block, count);
+    return block->buffer.capacity();
+  };
+  const size_t kept = served(0, 60'000);
+  CHECK(kept >= 100'000);
+  CHECK(counters.bytes_kept == kept);
+  CHECK(served(1, 1) == kept);
+  CHECK(counters.bytes_kept == 2 * kept);
+  served(2, 1);  // no room for three: the first goes
+  CHECK(counters.bytes_kept == 2 * kept);
+  CHECK(blocks.memory_bytes() == 2 * kept);
+  served(1, 99'999);  // the rest
+  CHECK(counters.bytes_kept == kept);
+  served(2, 99'999);
+  CHECK(counters.bytes_kept == 0);
+}
+
+TEST_CASE("a new reader does not inherit what another had in flight") {
+  const ColdRecords file(equal_records(1, 1000));
+  const FileDescriptor memory = shared_memory(CounterPage::kSize);
+  Counters counters(memory.get());
+  counters.queue_depth = counters.bytes_in_flight = counters.bytes_kept = 12;
+  counters.bytes_storage = 34;
+  const BlockReader blocks(file.shards, counters, 1 << 20);
+  CHECK(counters.queue_depth == 0);
+  CHECK(counters.bytes_in_flight == 0);
+  CHECK(counters.bytes_kept == 0);
+  CHECK(counters.bytes_storage == 34);  // what was done stays done
+}
+
+TEST_CASE("gauges return to 0 after threads have read everything in parts") {
+  // Whole records and a chunked one; a limit that makes them wait for each other.
+  const ColdRecords file({pattern(10'000, 1), pattern(110'000, 2), pattern(700'000, 3),
+                          pattern(3 << 20, 4), pattern(5 << 20, 5)});
+  Counters counters;
+  FileReads reads(file.shards, counters, 2 << 20, true);
+  std::atomic<int> wrong{0};
+  on_threads([&](int thread) {
+    std::mt19937 random(static_cast<uint32_t>(thread));
+    for (int i = 0; i < 40; ++i) {
+      const size_t record = random() % file.records.size();
+      const Bytes& bytes = file.records[record];
+      const size_t offset = random() % bytes.size();
+      const size_t size = std::min<size_t>(bytes.size() - offset, 1 + random() % 300'000);
+      if (random() % 4 == 0) drop_cached_pages(file.path);
+      std::atomic<bool> ready{false};
+      Bytes result;
+      const auto now = reads.read(file.shards.extent(record), offset, size,
+                                  [&](const Slice& slice, const std::exception_ptr&) {
+                                    result = text(slice.bytes);
+                                    ready = true;
+                                  });
+      if (now) result = text(now->bytes);
+      while (!now && !ready) {
+        reads.wait(5);  // another thread's poll() may have taken our event
+        reads.poll();
+      }
+      if (result != bytes.substr(offset, size)) ++wrong;
+    }
+  });
+  CHECK(wrong == 0);
+  CHECK(counters.queue_depth == 0);
+  CHECK(counters.bytes_in_flight == 0);
+  CHECK(counters.reads == kThreads * 40);
+  CHECK(counters.bytes_kept <= (2 << 20) / 4);
+  CHECK(reads.memory_bytes() == counters.bytes_kept);
+}
