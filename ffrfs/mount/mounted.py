@@ -30,6 +30,7 @@ def mounted(
     pack: str | os.PathLike[str],
     mountpoint: str | os.PathLike[str] | None = None,
     *,
+    engine: str | None = None,
     cache_mb: int | None = None,
     log_file: str | os.PathLike[str] | None = None,
     **options: OptionValue,
@@ -37,7 +38,8 @@ def mounted(
     """Mount `pack`, yield the mount point, and unmount at the end.
 
     Without `mountpoint` a new directory in the temporary folder is used, and removed
-    afterwards. `options` are those of `-o`: allow_other=True, uid=1000, umask="022".
+    afterwards. `engine` ("native" or "pyfuse3") and `cache_mb` are those of `ffrfs mount`,
+    `options` those of `-o`: allow_other=True, uid=1000, umask="022".
     Files still open at the end of the block can be read on. Raises MountError with the
     reason if it cannot be mounted.
     """
@@ -48,10 +50,11 @@ def mounted(
     arguments = []
     if options:
         arguments += ["-o", ",".join(_word(name, value) for name, value in options.items())]
-    if cache_mb is not None:
-        arguments += ["--cache-mb", str(cache_mb)]
-    if log_file is not None:
-        arguments += ["--log-file", os.fspath(log_file)]
+    log = None if log_file is None else os.fspath(log_file)
+    flags = {"engine": engine, "cache-mb": cache_mb, "log-file": log}
+    for name, value in flags.items():
+        if value is not None:
+            arguments += [f"--{name}", str(value)]
     theirs, ours = os.pipe()
     try:
         try:
