@@ -1,8 +1,9 @@
 """Child processes that touch a mount, so that the test process never hangs with it.
 
-What they do is a function of probes.py. One that returns is asked once (ask); one that
-yields is a conversation: each next() runs it to its next yield. Every wait has a limit,
-and a child that overruns it is killed, and not waited for, as the kernel may hold it.
+What they do is a function of probes.py, or of another module beside it. One that returns
+is asked once (ask); one that yields is a conversation: each next() runs it to its next
+yield. Every wait has a limit, and a child that overruns it is killed, and not waited for,
+as the kernel may hold it.
 
 Run as a program, this file is the child's side.
 """
@@ -32,7 +33,7 @@ class ChildTimeoutError(Exception):
 
 
 class Child:
-    """A process that runs `function(*arguments)` of probes.py."""
+    """A process that runs `function(*arguments)`."""
 
     def __init__(
         self, function: Callable[..., Any], *arguments: Any, user_id: int | None = None
@@ -44,7 +45,7 @@ class Child:
             stdout=subprocess.PIPE,
             start_new_session=True,
         )
-        self._send((self.name, arguments, user_id))
+        self._send((function.__module__, self.name, arguments, user_id))
 
     @property
     def pid(self) -> int:
@@ -130,8 +131,10 @@ def _receive_message() -> Any:
     return pickle.loads(sys.stdin.buffer.read(*_LENGTH.unpack(header)))
 
 
-def _answers(name: str, arguments: tuple[Any, ...], user_id: int | None) -> Iterator[Any]:
-    function = getattr(importlib.import_module("probes"), name)
+def _answers(
+    module: str, name: str, arguments: tuple[Any, ...], user_id: int | None
+) -> Iterator[Any]:
+    function = getattr(importlib.import_module(module), name)
     if user_id is not None:
         os.setgroups([])
         os.setresgid(user_id, user_id, user_id)

@@ -154,19 +154,20 @@ class Mount:
         assert self.worker is None or self.worker.wait(timeout_s), "the worker has not ended"
 
     def requests(self) -> dict[str, int]:
-        """How many requests of each kind the kernel has sent so far, but those of none.
+        """How many requests the kernel has sent so far, of each kind.
 
         A request is counted when it has been answered, of which its reader may hear
         before; and the kernel does not wait for all of them. So: once nothing changes.
         """
-        before: object = None
-        while True:
-            found: Any = control_client.ask(str(self.path), "stats")["requests"]
-            counts = {kind: times["count"] for kind, times in found.items() if times["count"]}
-            if counts == before:
-                return counts
-            before = counts
+        before = None
+        while (found := self.requests_now()) != before:
+            before = found
             time.sleep(0.05)
+        return found
+
+    def requests_now(self) -> dict[str, int]:
+        answer: Any = control_client.ask(str(self.path), "stats")
+        return {kind: times["count"] for kind, times in answer["requests"].items()}
 
     def peak_memory_mb(self) -> float:
         """Of daemon and worker together."""

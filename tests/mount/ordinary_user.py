@@ -1,9 +1,10 @@
 """Mounts, reads and unmounts as a user who is not root, through fusermount3.
 
 Started by the tests as a program, by root, in a mount namespace of its own (unshare -m):
-ordinary_user.py PACK HOME USER-ID. There /dev/fuse is opened to all, as most systems have
-it. All modules are loaded while still root, who may be the only one to reach them. Prints
-what was seen as JSON.
+ordinary_user.py PACK HOME USER-ID ENGINE. There /dev/fuse is opened to all, as most systems
+have it. All modules are loaded while still root, who may be the only one to reach them; the
+worker program must be in a place that the user can reach (FFRFS_WORKER). Prints what was
+seen as JSON.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ffrfs.mount import daemon, pyfuse3_engine
+from ffrfs.mount import daemon, native_engine, pyfuse3_engine
 from ffrfs.mount.mount_table import mount_at
 from ffrfs.mount.options import MountOptions
 from ffrfs.mount.request import MountRequest
 from ffrfs.mount.unmount import unmount
 
 # Loaded now: they are used only later.
+assert native_engine.Worker
 assert pyfuse3_engine.pyfuse3
 codecs.lookup("ascii")
 
@@ -46,13 +48,17 @@ def say(fd: int, text: str) -> None:
     os.write(fd, text.encode())
 
 
-def start_daemon(pack: str, place: Path, options: MountOptions) -> tuple[int, str]:
+def start_daemon(
+    pack: str, place: Path, options: MountOptions, engine: str = "pyfuse3"
+) -> tuple[int, str]:
     """Its process number, and "ready" or why not."""
     reading, writing = os.pipe()
     daemon_id = os.fork()
     if daemon_id == 0:
         os.close(reading)
-        request = MountRequest(pack=pack, mountpoint=str(place), options=options)
+        request = MountRequest(
+            pack=pack, mountpoint=str(place), options=options, engine=engine
+        )
         try:
             daemon.serve(request, lambda _: say(writing, "ready"), foreground=True)
         except Exception as error:
@@ -66,14 +72,14 @@ def start_daemon(pack: str, place: Path, options: MountOptions) -> tuple[int, st
 
 
 def main() -> None:
-    pack, home, user_id = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+    pack, home, user_id, engine = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
     open_fuse_to_all(home)
     os.environ["XDG_RUNTIME_DIR"] = str(home)
     become(user_id)
     place = home / "mount"
     seen: dict[str, object] = {}
 
-    daemon_id, answer = start_daemon(pack, place, MountOptions(fsname=r"a,b\c d"))
+    daemon_id, answer = start_daemon(pack, place, MountOptions(fsname=r"a,b\c d"), engine)
     assert answer == "ready", answer
     entry = mount_at(str(place))
     seen["mount"] = entry and [entry.fstype, entry.source]
@@ -85,11 +91,11 @@ def main() -> None:
         seen["late bytes"] = file.read()
     os.waitpid(daemon_id, 0)
 
-    daemon_id, _ = start_daemon(pack, place, MountOptions())
+    daemon_id, _ = start_daemon(pack, place, MountOptions(), engine)
     seen["idle"] = unmount(str(place))
     os.waitpid(daemon_id, 0)
 
-    _, seen["refusal"] = start_daemon(pack, place, MountOptions(allow_other=True))
+    _, seen["refusal"] = start_daemon(pack, place, MountOptions(allow_other=True), engine)
     seen["left"] = sorted(path.name for path in home.rglob("*"))
     print(json.dumps(seen))
 

@@ -139,6 +139,41 @@ def scan(path: str) -> list[tuple[str, bool, int, int]]:
         return [(e.name, e.is_dir(), e.inode(), e.stat().st_ino) for e in entries]
 
 
+def sizes(path: str) -> dict[str, int]:
+    return {name: os.lstat(os.path.join(path, name)).st_size for name in os.listdir(path)}
+
+
+def touch(root: str, files: list[str], folders: list[str]) -> dict[str, list[object]]:
+    """What reading and listing these gives; everything else that a program may ask, too."""
+    found: dict[str, list[object]] = {"contents": [], "listings": []}
+    for name in files:
+        path = os.path.join(root, name)
+        os.stat(path)
+        os.access(path, os.R_OK)
+        with open(path, "rb") as file:
+            os.fstat(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_SEQUENTIAL)
+            file.seek(0, os.SEEK_END)
+            file.seek(0)
+            data = file.read()
+        if data != read_mapped(path):
+            raise ValueError(path)
+        found["contents"].append(data)
+        for act in ("getxattr", "listxattr", "readlink", "stat", "list", "chmod"):
+            errno_of(path, act)
+    for name in folders:
+        path = os.path.join(root, name)
+        os.stat(path)
+        found["listings"].append(sorted(os.listdir(path)))
+        with os.scandir(path) as entries:
+            for entry in entries:
+                entry.stat()
+        for absent in ("absent", "n" * 255, ".git", "__init__.py"):
+            errno_of(os.path.join(path, absent), "stat")
+            errno_of(os.path.join(path, absent), "read")
+    return found
+
+
 def getxattr(path: str, name: str) -> bytes:
     return os.getxattr(path, name)
 
@@ -199,6 +234,51 @@ def read_until_it_fails(path: str) -> Iterator[object]:
         except OSError as error:
             yield error.errno
             return
+
+
+def read_directly_until_it_fails(
+    folder: str, contents: dict[str, bytes], seed: int
+) -> Iterator[object]:
+    """With O_DIRECT, so that each read is a request: "going", then the errno."""
+    yield "going"
+    order = random.Random(seed)
+    memory = mmap.mmap(-1, CHUNK_SIZE)
+    while True:
+        name = order.choice(list(contents))
+        try:
+            fd = os.open(os.path.join(folder, name), os.O_RDONLY | os.O_DIRECT)
+            try:
+                size = os.preadv(fd, [memory], 0)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            yield error.errno
+            return
+        if memory[:size] != contents[name]:
+            raise ValueError(f"wrong bytes in {name}")
+
+
+def read_open_files(folder: str, contents: dict[str, bytes], seed: int) -> Iterator[object]:
+    """Read by path until the paths are gone, then go on with files that are open."""
+    order = random.Random(seed)
+    fds = {name: os.open(os.path.join(folder, name), os.O_RDONLY) for name in contents}
+    memory = mmap.mmap(-1, CHUNK_SIZE)
+    yield "going"
+    while True:
+        name = order.choice(list(contents))
+        try:
+            fd = os.open(os.path.join(folder, name), os.O_RDONLY | os.O_DIRECT)
+        except FileNotFoundError:
+            break
+        try:
+            size = os.preadv(fd, [memory], 0)
+        finally:
+            os.close(fd)
+        if memory[:size] != contents[name]:
+            raise ValueError(f"wrong bytes in {name}")
+    yield "paths are gone"
+    right = [name for name, fd in fds.items() if os.pread(fd, CHUNK_SIZE, 0) == contents[name]]
+    yield len(right)
 
 
 class DirectoryStream:
@@ -285,7 +365,15 @@ def serve_badly(pack: str, mountpoint: str, serving: str) -> Iterator[tuple[str,
     from ffrfs.mount.request import MountRequest
 
     class Engine:
+        name = "bad"
         notices: list[str] = []  # noqa: RUF012
+        worker_pid = None
+
+        def counters(self) -> dict[str, list[int]]:
+            return {}
+
+        def close(self) -> None:
+            pass
 
         async def serve(self, connection: int) -> None:
             try:
@@ -322,6 +410,15 @@ def load_array(path: str) -> tuple[object, object]:
     return np.load(path), np.array(np.load(path, mmap_mode="r"))
 
 
+def _write(path: str) -> None:
+    fd = os.open(path, os.O_WRONLY)
+    try:
+        os.write(fd, b"x")
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 def _open(flags: int) -> Callable[[str], None]:
     return lambda path: os.close(os.open(path, flags, 0o644))
 
@@ -331,6 +428,7 @@ _ACTS: dict[str, Callable[..., object]] = {
     "open for reading and writing": _open(os.O_RDWR),
     "open and truncate": _open(os.O_WRONLY | os.O_TRUNC),
     "append": _open(os.O_WRONLY | os.O_APPEND),
+    "write": _write,
     "create": _open(os.O_WRONLY | os.O_CREAT | os.O_EXCL),
     "mkdir": os.mkdir,
     "rmdir": os.rmdir,

@@ -153,7 +153,7 @@ def test_foreground_serves_until_a_signal_and_logs_to_stderr(
     new_mount: MakeMount, pack_tree: PackTree
 ) -> None:
     tree = new_mount(pack_tree(TREE))
-    process = start_ffrfs("mount", "-f", tree.pack, tree.path)
+    process = start_ffrfs("mount", "-f", "--engine", tree.engine, tree.pack, tree.path)
     try:
         wait_until(lambda: tree.is_mounted, "mounted")
         assert tree.ask(probes.read, "a") == TREE["a"]
@@ -224,7 +224,7 @@ def test_default_log_stands_beside_the_state_and_goes_with_it(
     new_mount: MakeMount, pack_tree: PackTree
 ) -> None:
     tree = new_mount(pack_tree(TREE))
-    assert ffrfs("mount", tree.pack, tree.path).status == 0
+    assert ffrfs("mount", "--engine", tree.engine, tree.pack, tree.path).status == 0
     tree.find_daemon()
     found = state.find(str(tree.path))
     assert found is not None

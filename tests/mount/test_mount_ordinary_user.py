@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,20 +13,27 @@ import pytest
 from command import kill_group
 from conftest import PackTree
 
+from ffrfs.mount.worker import PATH_VARIABLE, worker_path
+
 USER_ID = 65534
 
 
 def test_mount_read_and_unmount_as_an_ordinary_user(
-    root_user: None, fuse: None, pack_tree: PackTree, places: Path
+    root_user: None, engine: str, pack_tree: PackTree, places: Path
 ) -> None:
     pack = places / "tree.ffr"
     pack.write_bytes(pack_tree({"file": b"content"}).read_bytes())
     home = places / "home"
     home.mkdir()
     os.chown(home, USER_ID, USER_ID)
+    # A copy: the user may not be let into the folders above the program itself.
+    worker = worker_path()
+    assert worker is not None
+    shutil.copy(worker, places / "worker")
     program = Path(__file__).with_name("ordinary_user.py")
     process = subprocess.Popen(
-        ["unshare", "--mount", sys.executable, program, pack, home, str(USER_ID)],
+        ["unshare", "--mount", sys.executable, program, pack, home, str(USER_ID), engine],
+        env=os.environ | {PATH_VARIABLE: str(places / "worker")},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -160,7 +160,8 @@ def test_of_many_mounts_at_once_at_one_place_one_wins(
     new_mount: MakeMount, pack_tree: PackTree
 ) -> None:
     tree = new_mount(pack_tree(TREE))
-    commands = [start_ffrfs("mount", tree.pack, tree.path) for _ in range(5)]
+    arguments = ("mount", "--engine", tree.engine, tree.pack, tree.path)
+    commands = [start_ffrfs(*arguments) for _ in range(5)]
     try:
         statuses = []
         for command in commands:

@@ -248,13 +248,15 @@ def test_command_that_is_killed_while_the_pack_opens_leaves_no_mount(
 ) -> None:
     tree = new_mount(disk.pack)
     disk.stall_all()
-    command = start_ffrfs("mount", "--log-file", tree.log_file, tree.pack, tree.path)
+    command = start_ffrfs(
+        *("mount", "--engine", tree.engine, "--log-file", tree.log_file, tree.pack, tree.path)
+    )
     try:
         disk.wait_for("stalled")
     finally:
         kill_group(command)
     disk.go()
-    wait_until(lambda: not tree.daemons(), "the daemon has noticed")
+    wait_until(lambda: not tree.processes(), "the daemon has noticed")
     assert not tree.is_mounted
     assert not tree.path.exists()
 

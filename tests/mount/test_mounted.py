@@ -21,10 +21,17 @@ from ffrfs.mount import state
 from ffrfs.mount.mount_table import mount_at
 from ffrfs.mount.process import Process
 from ffrfs.mount.unmount import unmount
+from ffrfs.mount.worker import PATH_VARIABLE
 
 TREE = {"a": b"alpha", "d": {"b": b"beta"}}
 
-pytestmark = pytest.mark.usefixtures("fuse")
+
+@pytest.fixture(autouse=True)
+def chosen(engine: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The engine that is taken of its own accord."""
+    if engine != "native":
+        monkeypatch.setenv(PATH_VARIABLE, os.devnull)
+    return engine
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +58,7 @@ def test_mounts_and_unmounts(pack_tree: PackTree, places: Path) -> None:
     assert not root.exists()
 
 
-def test_given_mount_point_and_options(pack_tree: PackTree, places: Path) -> None:
+def test_given_mount_point_and_options(pack_tree: PackTree, places: Path, chosen: str) -> None:
     place = places / "here"
     place.mkdir()
     options = {"uid": 7, "umask": "077", "xattr": True, "fsname": "a,b"}
@@ -65,7 +72,7 @@ def test_given_mount_point_and_options(pack_tree: PackTree, places: Path) -> Non
         assert entry is not None
         assert entry.source == "a,b"
     assert os.listdir(place) == []
-    assert "mounted at" in log_file.read_text()
+    assert f"mounted at {place}, engine {chosen}" in log_file.read_text()
 
 
 @pytest.mark.promise("S21")
