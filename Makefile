@@ -36,7 +36,7 @@ sanitizer_options := UBSAN_OPTIONS=print_stacktrace=1 \
 help:
 	@echo 'make demo    pack a small folder, mount it, read it, compare'
 	@echo 'make test    native core under sanitizers, ruff, mypy, all Python tests'
-	@echo 'make soak    a thousand mounts, and 64 readers at once; some 20 minutes'
+	@echo 'make soak    a thousand mounts, 64 readers at once; half an hour'
 	@echo 'make build   set up .venv, with ffrfs in it as an editable install'
 	@echo 'make bench   speed and memory beside squashfuse, EROFS and others (BENCH=--quick for a try)'
 	@echo 'make fuzz    damaged indices by the million'

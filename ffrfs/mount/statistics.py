@@ -71,7 +71,7 @@ def percentile_us(histogram: list[int], percent: int) -> float | None:
     """The time within which so many of a hundred were answered; None: there were none.
 
     It is the end of a bucket, so it is too long by a quarter or 0.256 µs at most; what
-    took longer than the last bucket's begin, 59 s, is told as its end, 69 s.
+    took longer than the last bucket's begin, 60 s, is told as its end, 69 s.
     """
     count = sum(histogram)
     left = -(-count * percent // 100)

@@ -1,5 +1,7 @@
 #include "io/buffer.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
@@ -8,6 +10,11 @@
 
 namespace ffrfs {
 namespace {
+
+// From here on memory is mapped, so that it goes back to the system when it is freed.
+// malloc would soon serve such sizes from heaps, too, which it can hardly ever shrink: a
+// worker with 64 readers came to hold ten times the memory that it was allowed.
+constexpr size_t kMappedSizeMin = 128 << 10;
 
 // Four classes an octave: at most a quarter of a buffer is unused, and buffers of
 // similar records can stand in for each other.
@@ -19,7 +26,22 @@ size_t size_class(size_t size) {
 
 }  // namespace
 
-void Buffer::Free::operator()(std::byte* memory) const { std::free(memory); }
+Buffer::Memory Buffer::allocate(size_t capacity) {
+  void* memory = capacity < kMappedSizeMin
+                     ? std::aligned_alloc(kAlignment, capacity)
+                     : mmap(nullptr, capacity, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == nullptr || memory == MAP_FAILED) throw std::bad_alloc();
+  return Memory(static_cast<std::byte*>(memory), Free{capacity});
+}
+
+void Buffer::Free::operator()(std::byte* memory) const {
+  if (capacity < kMappedSizeMin) {
+    std::free(memory);
+  } else {
+    munmap(memory, capacity);
+  }
+}
 
 Buffer::~Buffer() { give_back(); }
 
@@ -64,11 +86,7 @@ Buffer BufferPool::acquire(size_t size) {
       shelf_->free_bytes -= buffer.capacity_;
     }
   }
-  if (!buffer.memory_) {
-    void* memory = std::aligned_alloc(Buffer::kAlignment, buffer.capacity_);
-    if (memory == nullptr) throw std::bad_alloc();
-    buffer.memory_.reset(static_cast<std::byte*>(memory));
-  }
+  if (!buffer.memory_) buffer.memory_ = Buffer::allocate(buffer.capacity_);
   buffer.shelf_ = shelf_;
   return buffer;
 }

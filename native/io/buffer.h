@@ -34,6 +34,9 @@ class Buffer {
  private:
   friend class BufferPool;
   struct Free {
+    size_t capacity;
+    Free() : capacity(0) {}
+    explicit Free(size_t size) : capacity(size) {}
     void operator()(std::byte* memory) const;
   };
   using Memory = std::unique_ptr<std::byte, Free>;
@@ -44,6 +47,8 @@ class Buffer {
     size_t free_limit_bytes = 0;
   };
 
+  // Throws std::bad_alloc.
+  [[nodiscard]] static Memory allocate(size_t capacity);
   void give_back() noexcept;
 
   Memory memory_;

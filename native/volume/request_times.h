@@ -35,7 +35,7 @@ inline constexpr std::array<std::string_view, 12> kRequestKindNames = {
 
 class RequestTimes {
  public:
-  static constexpr size_t kBucketCount = 108;  // the last begins at 59 s
+  static constexpr size_t kBucketCount = 108;  // the last begins at 60 s
 
   explicit RequestTimes(CounterPage& page) {
     for (size_t kind = 0; kind < kRequestKindNames.size(); ++kind) {

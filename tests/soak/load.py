@@ -1,0 +1,63 @@
+"""Many reading processes on one mount, as the tests of this folder need them."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from child import Child
+from command import Mount
+
+from soak.readers import read_for
+
+_START_TIMEOUT_S = 120.0  # of many interpreters on two cores
+
+Result = dict[str, Any]
+
+
+class Load:
+    """Readers that have all begun."""
+
+    def __init__(self, readers: list[Child]) -> None:
+        self._readers = readers
+        for reader in readers:
+            reader.ask_next()
+
+    def results(self, timeout_s: float) -> list[Result]:
+        """What came of each, in their order; raises ChildTimeoutError if one hangs."""
+        deadline_s = time.monotonic() + timeout_s
+        return [reader.answer(deadline_s - time.monotonic()) for reader in self._readers]
+
+
+@contextlib.contextmanager
+def load(
+    mount: Mount, count: int, duration_s: float, *, drop: float, keepers: int = 0
+) -> Iterator[Load]:
+    """So many processes that read (see read_for); the first `keepers` keep the folder open."""
+    readers: list[Child] = []
+    try:
+        for seed in range(count):
+            reader = Child(read_for, str(mount.path), seed, duration_s, drop, seed < keepers)
+            readers.append(reader)
+            reader.ask_next()
+        for reader in readers:
+            assert reader.answer(_START_TIMEOUT_S) == "ready"
+        yield Load(readers)
+    finally:
+        for reader in readers:
+            reader.kill()
+
+
+def check_bytes(results: list[Result]) -> str:
+    """That there were bytes, and none of them wrong; a line that says how many."""
+    reads = sum(result["reads"] for result in results)
+    size_bytes = sum(result["bytes"] for result in results)
+    assert [name for result in results for name in result["wrong"]] == []
+    assert reads > len(results)
+    longest_s = max(result["longest_s"] for result in results)
+    return (
+        f"{len(results)} readers: {reads} reads, {size_bytes >> 20} MB, "
+        f"none wrong, the longest took {longest_s:.1f} s"
+    )

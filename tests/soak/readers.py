@@ -1,0 +1,77 @@
+"""What the reading processes of the soak tests do, and the files that they read.
+
+A file's name ends in a digest of its bytes, so any reader can check any file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+# Below a page, of one request, of several, a whole record, and one that is verified by chunks.
+SIZES = [4500, 110_000, 110_000, 110_000, 700_000, 3 << 20, 7 << 20]
+_READ_SIZE = 1 << 20
+
+
+def write_checkable_files(folder: Path, size_bytes: int) -> None:
+    folder.mkdir()
+    written = 0
+    while written < size_bytes:
+        for size in SIZES:
+            data = random.Random(written).randbytes(size)
+            (folder / f"{written:012d}-{_digest(data)}").write_bytes(data)
+            written += size
+
+
+def read_for(
+    folder: str, seed: int, duration_s: float, drop: float, keeps_folder: bool = False
+) -> Iterator[Any]:
+    """Be ready; then read random files for that long, or to the first error; what came of it.
+
+    A share `drop` of the reads is preceded by dropping the file from the mount's page
+    cache. With `keeps_folder` all is reached through a descriptor of the folder.
+    """
+    order = random.Random(seed)
+    names = os.listdir(folder)
+    folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY) if keeps_folder else None
+    result: dict[str, Any] = {"reads": 0, "bytes": 0, "wrong": [], "errno": 0, "longest_s": 0.0}
+    yield "ready"
+    begin_s = time.monotonic()
+    while time.monotonic() < begin_s + duration_s:
+        name = order.choice(names)
+        read_began_s = time.monotonic()
+        try:
+            path = name if keeps_folder else os.path.join(folder, name)
+            data = _read(path, folder_fd, order.random() < drop)
+        except OSError as error:
+            result["errno"] = error.errno
+            break
+        result["longest_s"] = max(result["longest_s"], time.monotonic() - read_began_s)
+        result["reads"] += 1
+        result["bytes"] += len(data)
+        if not name.endswith(_digest(data)):
+            result["wrong"].append(name)
+    result["ended_s"] = time.monotonic()  # one clock for all processes
+    yield result
+
+
+def _read(path: str, folder_fd: int | None, drop: bool) -> bytes:
+    fd = os.open(path, os.O_RDONLY, dir_fd=folder_fd)
+    try:
+        if drop:
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        pieces = []
+        while piece := os.read(fd, _READ_SIZE):
+            pieces.append(piece)
+        return b"".join(pieces)
+    finally:
+        os.close(fd)
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=8).hexdigest()

@@ -1,0 +1,13 @@
+"""How long the soak tests go on: seconds in every test run, minutes in `make soak`."""
+
+from __future__ import annotations
+
+import os
+
+IS_LONG = bool(os.environ.get("FFRFS_SOAK"))
+
+CYCLES = 1000 if IS_LONG else 4
+READERS = 64 if IS_LONG else 12
+DURATION_S = 60.0 if IS_LONG else 3.0
+PACK_MB = 1500 if IS_LONG else 60
+TEST_TIMEOUT_S = 3000 if IS_LONG else 120
