@@ -59,9 +59,9 @@ class NativeEngine:
     async def serve(self, connection: int) -> None:
         try:
             self._worker.connect(connection)
-            # Its end of the pipe closes when it ends, not before.
             await self._copy_log()
-            if self._worker.wait() != 0:
+            await self._wait_for_end()
+            if self._worker.reap() != 0:
                 last = "; ".join(self._last_lines) or "it has logged nothing"
                 raise MountError(f"the worker {self._worker.outcome}: {last}")
         finally:
@@ -71,6 +71,14 @@ class NativeEngine:
     def close(self) -> None:
         self._worker.close()
         self._page.close()
+
+    async def _wait_for_end(self) -> None:
+        # Not by waitpid: a worker that has closed its log may live on.
+        process = os.pidfd_open(self._worker.pid)
+        try:
+            await trio.lowlevel.wait_readable(process)
+        finally:
+            os.close(process)
 
     async def _copy_log(self) -> None:
         pending = b""

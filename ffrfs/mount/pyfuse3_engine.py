@@ -98,7 +98,8 @@ class Pyfuse3Engine:
             with _receiving_interrupted():
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._operations.deliver_reads)
-                    await pyfuse3.main(max_tasks=TASKS_MAX)
+                    with _aborted_is_ended():
+                        await pyfuse3.main(max_tasks=TASKS_MAX)
                     nursery.cancel_scope.cancel()
         finally:
             pyfuse3.close(unmount=False)
@@ -120,6 +121,17 @@ def _receiving_interrupted() -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+@contextlib.contextmanager
+def _aborted_is_ended() -> Iterator[None]:
+    """A connection that somebody has aborted (umount -f, fusectl) has ended, like others."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.ECONNABORTED:
+            raise
+        log.info("the connection was aborted")
 
 
 def _is_no_withdrawn_request(record: logging.LogRecord) -> bool:

@@ -10,6 +10,7 @@ Blocking: the daemon calls it before its loop runs.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import signal
@@ -85,19 +86,24 @@ class Worker:
 
     def connect(self, connection: int) -> None:
         """Let it serve that connection, which stays ours, too."""
-        socket.send_fds(self._socket, [b"c"], [connection])
+        # A worker that has died by now is noticed by its end.
+        with contextlib.suppress(ConnectionError):
+            socket.send_fds(self._socket, [b"c"], [connection])
 
-    def wait(self) -> int:
-        """Its exit status once its end of the log is closed; a signal's as -number."""
+    def reap(self) -> int:
+        """Its exit status, when it has ended; a signal's as -number."""
         return self._process.wait()
 
     @property
     def outcome(self) -> str:
-        """What became of it, after wait(): "was killed by SIGABRT"."""
+        """What became of it, after reap(): "was killed by SIGABRT"."""
         status = self._process.returncode
         if status >= 0:
             return f"ended with status {status}"
-        return f"was killed by {signal.Signals(-status).name}"
+        try:
+            return f"was killed by {signal.Signals(-status).name}"
+        except ValueError:  # most of the real-time signals have no name
+            return f"was killed by signal {-status}"
 
     def let_go(self) -> None:
         """Tell it to end: it closes the connection, whatever its disks do."""

@@ -225,17 +225,6 @@ def work_inside(path: str) -> Iterator[str]:
     yield os.getcwd()
 
 
-def read_until_it_fails(path: str) -> Iterator[object]:
-    """First b"going", then the errno."""
-    yield b"going"
-    while True:
-        try:
-            read(path)
-        except OSError as error:
-            yield error.errno
-            return
-
-
 def read_directly_until_it_fails(
     folder: str, contents: dict[str, bytes], seed: int
 ) -> Iterator[object]:

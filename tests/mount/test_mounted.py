@@ -63,7 +63,8 @@ def test_given_mount_point_and_options(pack_tree: PackTree, places: Path, chosen
     place.mkdir()
     options = {"uid": 7, "umask": "077", "xattr": True, "fsname": "a,b"}
     log_file = places / "log"
-    with mounted(pack_tree(TREE), place, cache_mb=8, log_file=log_file, **options) as root:
+    more = {"engine": chosen, "cache_mb": 8, "log_file": log_file, **options}
+    with mounted(pack_tree(TREE), place, **more) as root:
         assert root == place
         found = ask(probes.stat, str(root / "a"))
         assert (found.st_uid, found.st_mode & 0o777) == (7, 0o400)

@@ -1,0 +1,161 @@
+"""All engines give the same answers, to the last errno and attribute.
+
+The trees are random, and other ones at every run; the seed that pytest prints first
+brings one back (-p randomly --randomly-seed=N).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import probes
+import pytest
+import survey
+from child import ask
+from command import ENGINES, Mount
+from ffrecord_file import Tree, flip_byte, folder_records, record_extents, write_folder
+
+NOBODY = 65534
+SIZES = [0, 0, 1, 100, 4095, 4096, 4097, 131071, 131072, 131073]
+LARGE_SIZES = [(4 << 20) + 1, 4 << 20, (5 << 20) - 1]
+SURVEY_TIMEOUT_S = 100
+
+
+def random_name(order: random.Random) -> str:
+    kind = order.randrange(6)
+    if kind == 0:  # any bytes but the two that no name holds
+        data = bytes(order.choice(range(1, 256)) for _ in range(order.choice([1, 2, 20, 255])))
+        name = os.fsdecode(data.replace(b"/", b"\n"))
+    elif kind == 1:
+        name = order.choice("an") * order.choice([1, 100, 254, 255])
+    elif kind == 2:
+        name = order.choice(["ü", "日本", "a b", " ", "~", "-o", "..a", "...", "\n", "\t\\", "%s"])
+    else:
+        name = f"{order.choice(['file', 'Folder', '.hidden', 'x'])}{order.randrange(1000)}"
+    return name if name not in (".", "..") else "dots"
+
+
+def random_tree(order: random.Random, depth: int) -> Tree:
+    tree: Tree = {}
+    for _ in range(order.choice([0, 1, 2, 5]) if depth else 6):
+        name = random_name(order)
+        if depth < 5 and order.random() < 0.4:
+            tree[name] = random_tree(order, depth + 1)
+        else:
+            tree[name] = order.randbytes(order.choice(SIZES))
+    return tree
+
+
+def files_in(tree: Tree, folder: str = "") -> Iterator[tuple[str, bytes]]:
+    """As folder_records() orders them."""
+    for name in sorted(tree):
+        entry = tree[name]
+        if isinstance(entry, dict):
+            yield from files_in(entry, f"{folder}{name}/")
+        else:
+            yield f"{folder}{name}", entry
+
+
+@pytest.fixture
+def order() -> random.Random:
+    return random.Random(random.getrandbits(64))
+
+
+@pytest.fixture
+def tree(order: random.Random) -> Tree:
+    found = random_tree(order, 0)
+    found["many"] = {f"{i:04d}": b"" for i in range(order.choice([30, 31, 32, 33, 100]))}
+    found["large"] = order.randbytes(order.choice(LARGE_SIZES))
+    found["damaged"] = order.randbytes(order.choice([10, 5000, 131073, LARGE_SIZES[0]]))
+    return found
+
+
+@pytest.fixture
+def mounts(fuse: None, places: Path, tmp_path: Path) -> Iterator[list[Mount]]:
+    """One over each engine, not mounted yet."""
+    pack = tmp_path / "tree.ffr"
+    found = [Mount(name, pack, places / name, tmp_path / f"{name}.log") for name in ENGINES]
+    yield found
+    for mount in found:
+        mount.close()
+    for mount in found:
+        mount.check_log()
+
+
+def compare(
+    mounts: list[Mount], seed: int, user_id: int | None = None
+) -> tuple[int, list[tuple[str, object, object]]]:
+    first, second = (str(mount.path) for mount in mounts)
+    count, found = ask(
+        *(survey.differences, first, second, seed),
+        timeout_s=SURVEY_TIMEOUT_S,
+        user_id=user_id,
+    )
+    return count, found
+
+
+def check_same(
+    mounts: list[Mount], seed: int, user_id: int | None = None, count_min: int = 2000
+) -> None:
+    for _ in range(2):  # the second time the kernel answers much of it by itself
+        count, found = compare(mounts, seed, user_id)
+        assert found == []
+        assert count >= count_min
+
+
+# -o, and whom the survey is made as.
+SURVEYS = [
+    ("", None),
+    ("xattr", None),
+    ("uid=1000,gid=1001,umask=027,noexec", None),
+    ("allow_other,xattr", NOBODY),
+    (f"allow_other,uid={NOBODY},umask=0277", NOBODY),
+    ("allow_root", NOBODY),
+]
+
+
+@pytest.mark.promise("S24")
+@pytest.mark.parametrize("way", SURVEYS, ids=[options or "none" for options, _ in SURVEYS])
+@pytest.mark.usefixtures("root_user")
+def test_engines_answer_alike(
+    mounts: list[Mount], tree: Tree, order: random.Random, way: tuple[str, int | None]
+) -> None:
+    options, user_id = way
+    pack = write_folder(mounts[0].pack, tree)
+    files = list(files_in(tree))
+    assert [data for _, data in files] == folder_records(tree)[:-1]
+    (damaged,) = [i for i, (path, _) in enumerate(files) if path == "damaged"]
+    offset, size = record_extents(pack)[damaged]
+    flip_byte(pack, offset + order.randrange(size))
+    for mount in mounts:
+        assert mount.mount("-o", options).status == 0
+        if options != "allow_root":
+            mount.expect_log("cannot read damaged: ")
+    count_min = 100 if options == "allow_root" else 2000  # of a tree that is closed to him
+    check_same(mounts, order.getrandbits(64), user_id, count_min)
+    for mount in mounts:  # alike, and right
+        paths = [path for path, _ in files if path != "damaged"]
+        contents = mount.ask(probes.read_all_in, "", paths)
+        assert contents == [data for path, data in files if path != "damaged"]
+
+
+@pytest.mark.promise("S24")
+def test_engines_show_plain_files_alike(
+    golden: Path, mounts: list[Mount], order: random.Random
+) -> None:
+    mounts[0].pack.write_bytes((golden / "plain.ffr").read_bytes())
+    for mount in mounts:
+        assert mount.mount("-o", "xattr").status == 0
+    check_same(mounts, order.getrandbits(64))
+
+
+def test_survey_sees_what_differs(mounts: list[Mount], tree: Tree, order: random.Random) -> None:
+    write_folder(mounts[0].pack, tree)
+    for mount, options in zip(mounts, ("xattr,umask=0", "umask=1"), strict=True):
+        assert mount.mount("-o", options).status == 0
+    _, found = compare(mounts, order.getrandbits(64))
+    questions = {question.split()[0] for question, *_ in found}
+    assert questions >= {"stat", "getxattr", "listxattr"}

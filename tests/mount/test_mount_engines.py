@@ -1,0 +1,180 @@
+"""Which engine serves a mount, and worker programs that are none."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import probes
+import pytest
+from command import Mount, mount_command_fails, wait_until
+from conftest import MakeMount, PackTree
+
+from ffrfs.mount.request import THREADS_MAX
+from ffrfs.mount.worker import PATH_VARIABLE
+
+TREE = {"a": b"alpha", "d": {"b": b"beta"}}
+
+
+@pytest.fixture
+def tree(new_mount: MakeMount, pack_tree: PackTree) -> Mount:
+    """Not mounted yet."""
+    made: Mount = new_mount(pack_tree(TREE))
+    return made
+
+
+def check_serves(tree: Mount) -> None:
+    assert tree.ask(probes.read, "d/b") == b"beta"
+    assert f"mounted at {tree.path}, engine {tree.engine}\n" in tree.log()
+    assert (tree.worker is not None) == (tree.engine == "native")
+
+
+def test_engine_is_the_one_that_was_asked_for(tree: Mount) -> None:
+    assert tree.mount().status == 0
+    check_serves(tree)
+
+
+def test_auto_takes_native_where_it_was_built(tree: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
+    if tree.engine != "native":
+        monkeypatch.setenv(PATH_VARIABLE, str(tree.path / "absent"))
+    assert tree.mount("--engine", "auto").status == 0
+    check_serves(tree)
+
+
+only_native = pytest.mark.parametrize("engine", ["native"], indirect=True)
+
+
+@only_native
+@pytest.mark.promise("S16")
+def test_native_that_was_not_built_is_refused_with_advice(
+    tree: Mount, places: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_program = places / "text"
+    no_program.write_text("not executable")
+    for path in (places / "absent", no_program):
+        monkeypatch.setenv(PATH_VARIABLE, str(path))
+        mount_command_fails(tree.mount(), 32, "not built", "--engine pyfuse3")
+        assert not tree.path.exists()
+
+
+@pytest.mark.parametrize("count", ["0", str(THREADS_MAX + 1), "-1"])
+def test_number_of_threads_has_limits(tree: Mount, count: str) -> None:
+    mount_command_fails(tree.mount("--threads", count), 1, "--threads", f"1 to {THREADS_MAX}")
+    assert not tree.path.exists()
+
+
+def test_number_of_threads_is_a_number(tree: Mount) -> None:
+    done = tree.mount("--threads", "x")
+    assert done.status == 1
+    assert "--threads" in done.err
+    assert "Traceback" not in done.err
+
+
+@only_native
+def test_there_are_as_many_threads_as_were_asked_for(mount: MakeMount, pack_tree: PackTree) -> None:
+    pack = pack_tree(dict(TREE))
+    one, many = (mount(pack, "--threads", str(count)) for count in (1, THREADS_MAX))
+    # Besides those that take requests there are some whose number does not depend on it.
+    wait_until(lambda: thread_count(many) - thread_count(one) == THREADS_MAX - 1, "all began")
+    for tree in (one, many):
+        assert tree.ask(probes.digests, "").keys() == {"a", "d", "d/b"}
+
+
+def thread_count(tree: Mount) -> int:
+    assert tree.worker is not None
+    return len(os.listdir(f"/proc/{tree.worker.pid}/task"))
+
+
+# A worker's part of the talk: `socket` is its end.
+BAD_WORKERS = {
+    "exits": "os._exit(7)",
+    "is killed": "os.kill(os.getpid(), 9)",
+    "hangs up": "socket.close(); time.sleep(60)",
+    "says nothing of worth": "socket.send(b'x'); time.sleep(60)",
+    "says an empty word": "socket.send(b'\\0'); time.sleep(60)",
+    "sends noise": "socket.send(os.urandom(60_000)); time.sleep(60)",
+    "fails without a reason": "socket.send(b'failed\\0')",
+    "fails with an unknown reason": "socket.send(b'failed\\0NoSuchError\\0text\\0')",
+    "fails with a number that is none": "socket.send(b'failed\\0OSError\\0a\\0b\\0c\\0')",
+    "fails with noise": "socket.send(b'failed\\0' + os.urandom(50_000))",
+    "fails in two lines": "socket.send(b'failed\\0FormatError\\0one\\ntwo\\0')",
+    "shouts": "os.write(2, b'\\xff\\0\\x1b' * 20_000); os._exit(7)",
+}
+# Those who get the connection; and what the daemon logs.
+BAD_SERVERS = {
+    "ends": ("receive(); os.write(2, b'<3>oh\\n')", "ERROR oh$"),
+    "fails": ("receive(); os.write(2, b'<6>no\\n'); os._exit(7)", "ended with status 7: no$"),
+    "crashes": ("receive(); os.kill(os.getpid(), 6)", "SIGABRT: it has logged nothing$"),
+    "reads a request": ("os.read(receive(), 1 << 20); os._exit(7)", "ended with status 7"),
+    "replies with noise": (
+        "fd = receive(); os.read(fd, 1 << 20)\n"
+        "try: os.write(fd, os.urandom(64))\n"
+        "except OSError as error: os._exit(error.errno)",
+        "ended with status",
+    ),
+}
+WORKER = """\
+#!{python}
+import os, sys, time, socket as sockets
+(number,) = [word.partition("=")[2] for word in sys.argv if "--daemon-socket=" in word]
+socket = sockets.socket(fileno=int(number))
+def receive():
+    return sockets.recv_fds(socket, 1, 1)[1][0]
+{act}
+"""
+OPENED = "socket.send(b'opened\\0verified\\0')\n"
+
+UseWorker = Callable[[str], None]
+
+
+@pytest.fixture
+def use_worker(places: Path, monkeypatch: pytest.MonkeyPatch) -> UseWorker:
+    """Lets mounts be served by a program that does these acts."""
+
+    def use(act: str) -> None:
+        program = places / "worker"
+        program.write_text(WORKER.format(python=sys.executable, act=act))
+        program.chmod(0o755)
+        monkeypatch.setenv(PATH_VARIABLE, str(program))
+
+    return use
+
+
+def check_fails(tree: Mount, *statuses: int) -> None:
+    done = tree.mount()
+    assert done.status in statuses, done
+    mount_command_fails(done, done.status)
+    assert not tree.is_mounted
+    assert not tree.path.exists()
+    assert tree.processes() == []
+
+
+@only_native
+@pytest.mark.promise("S16")
+@pytest.mark.parametrize("act", BAD_WORKERS)
+def test_worker_that_opens_no_pack_is_a_failed_mount(
+    tree: Mount, use_worker: UseWorker, act: str
+) -> None:
+    use_worker(BAD_WORKERS[act])
+    check_fails(tree, *((1, 2) if act.startswith("fails") else (32,)))
+
+
+@only_native
+@pytest.mark.promise("S16")
+@pytest.mark.parametrize("act", BAD_SERVERS)
+def test_worker_that_does_not_serve_is_a_failed_mount(
+    tree: Mount, use_worker: UseWorker, act: str
+) -> None:
+    acts, logged = BAD_SERVERS[act]
+    use_worker(OPENED + acts)
+    tree.expect_log(logged)
+    check_fails(tree, 32)
+
+
+@only_native
+def test_worker_that_does_not_wait_for_the_connection(tree: Mount, use_worker: UseWorker) -> None:
+    use_worker(OPENED + "os._exit(7)")
+    tree.expect_log("the worker ended with status 7: it has logged nothing")
+    check_fails(tree, 32)

@@ -1,0 +1,177 @@
+"""What the kernel asks the native engine, and what it never asks again.
+
+Counts are those of `ffrfs stats`, of each kind since the mount was made.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import probes
+import pytest
+from command import Mount
+from conftest import MakeMount, PackTree
+from ffrecord_file import write_folder
+
+from ffrfs.mount import kernel_mount
+from ffrfs.mount.worker import PATH_VARIABLE, worker_path
+
+MIB = 1 << 20
+FILE = random.Random(0).randbytes(300_000)
+TREE = {"file": FILE, "small": b"small", "d": {"b": b"beta", "e": {}}}
+ENTRY_COUNT = 5000
+
+pytestmark = pytest.mark.parametrize("engine", ["native"], indirect=True)
+
+
+@pytest.fixture
+def tree(mount: MakeMount, pack_tree: PackTree) -> Mount:
+    made: Mount = mount(pack_tree(dict(TREE)))
+    return made
+
+
+def new_requests(tree: Mount, act: Callable[[], object]) -> dict[str, int]:
+    """What is asked meanwhile, by kind."""
+    before = tree.requests()
+    act()
+    after = tree.requests()
+    return {
+        kind: count - before.get(kind, 0)
+        for kind, count in after.items()
+        if count != before.get(kind, 0)
+    }
+
+
+def touch(tree: Mount) -> None:
+    assert tree.ask(probes.touch, "", ["file", "small", "d/b"], ["", "d", "d/e"]) == {
+        "contents": [FILE, b"small", b"beta"],
+        "listings": [["d", "file", "small"], ["b", "e"], []],
+    }
+
+
+@pytest.mark.promise("S6", "S23")
+def test_after_the_first_touch_nothing_is_asked(tree: Mount) -> None:
+    assert new_requests(tree, lambda: touch(tree)).keys() >= {"lookup", "read", "readdir"}
+    for _ in range(3):
+        assert new_requests(tree, lambda: touch(tree)) == {}
+
+
+@pytest.mark.promise("S8", "S23")
+def test_what_an_engine_does_not_know_is_asked_once_per_mount(tree: Mount) -> None:
+    assert new_requests(tree, lambda: tree.ask(probes.read, "small"))["open"] == 1
+    asked = new_requests(tree, lambda: tree.ask(probes.read, "file"))
+    assert asked.keys() == {"read"}  # whoever mounts has listed the root
+    tree.ask(probes.listdir, "d")
+    asked = new_requests(tree, lambda: tree.ask(probes.listdir, "d/e"))
+    assert asked.keys() == {"readdir"}
+    for act, kind in {"getxattr": "getxattr", "listxattr": "listxattr"}.items():
+        assert new_requests(tree, lambda act=act: tree.ask(probes.errno_of, "file", act)) == {
+            kind: 1
+        }
+        for path in ("small", "d/b", "d"):
+            assert new_requests(tree, lambda a=act, p=path: tree.ask(probes.errno_of, p, a)) == {}
+
+
+@pytest.mark.promise("S5", "S23")
+def test_a_listing_brings_the_attributes_of_all_its_entries(
+    mount: MakeMount, tmp_path: Path
+) -> None:
+    files = {f"{i:05d} with a name of forty bytes or so": b"x" * i for i in range(ENTRY_COUNT)}
+    tree = mount(write_folder(tmp_path / "big.ffr", {"big": dict(files)}))
+    tree.ask(probes.listdir, "")
+    asked = new_requests(tree, lambda: tree.ask(probes.scan, "big"))
+    assert asked.keys() == {"readdir"}  # no lookup, no getattr
+    # About 200 bytes an entry; the least that the kernel asks for is a page, of which a
+    # part stays empty, and the last answer is the end.
+    assert asked["readdir"] <= ENTRY_COUNT * 200 // 3800 + 2
+    assert new_requests(tree, lambda: tree.ask(probes.scan, "big")) == {}
+    sizes = tree.ask(probes.sizes, "big")
+    assert sizes == {name: len(data) for name, data in files.items()}
+    assert new_requests(tree, lambda: tree.ask(probes.sizes, "big")) == {}
+
+
+def test_a_file_of_a_megabyte_comes_in_one_or_two_reads(
+    root_user: None, mount: MakeMount, pack_tree: PackTree
+) -> None:
+    content = random.Random(1).randbytes(MIB)
+    tree = mount(pack_tree({"file": content, "other": content}))
+    for name in ("file", "other"):
+        asked = new_requests(tree, lambda n=name: tree.ask(probes.digest, n))
+        assert asked["read"] in (1, 2), asked
+    assert tree.ask(probes.read, "file") == content
+
+
+def test_a_large_file_streams_in_large_reads(
+    root_user: None, mount: MakeMount, pack_tree: PackTree
+) -> None:
+    count = 32
+    tree = mount(pack_tree({"file": random.Random(2).randbytes(MIB) * count}))
+    asked = new_requests(tree, lambda: tree.ask(probes.digest, "file"))
+    assert asked["read"] <= count + count // 4 + 4
+
+
+def test_readahead_is_raised(root_user: None, mount: MakeMount, pack_tree: PackTree) -> None:
+    tree = mount(pack_tree(dict(TREE)))
+    found = tree.ask(probes.stat, "").st_dev
+    limit = Path(kernel_mount.DEVICES, f"{os.major(found)}:{os.minor(found)}", "read_ahead_kb")
+    assert int(limit.read_text()) == kernel_mount.READAHEAD_KB
+
+
+# A kernel that cannot do without OPEN and OPENDIR.
+
+
+@pytest.fixture
+def opens_sent(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = places / "worker"
+    program.write_text(f'#!/bin/sh\nexec "{worker_path()}" "$@" --send-opens\n')
+    program.chmod(0o755)
+    monkeypatch.setenv(PATH_VARIABLE, str(program))
+
+
+def check_opens_are_sent_but_nothing_else(tree: Mount) -> None:
+    asked = new_requests(tree, lambda: touch(tree))
+    assert asked.keys() >= {"lookup", "open", "release", "read", "opendir", "readdir", "releasedir"}
+    # Twice for each of three files and folders. The page cache outlives the file that is
+    # closed, and the cached listing its folder.
+    opens = {"open": 6, "release": 6, "opendir": 6, "releasedir": 6}
+    assert asked.items() >= opens.items()
+    for _ in range(2):
+        assert new_requests(tree, lambda: touch(tree)) == opens
+
+
+@pytest.mark.promise("S23")
+def test_kernel_that_must_open_keeps_bytes_and_listings(
+    opens_sent: None, mount: MakeMount, pack_tree: PackTree
+) -> None:
+    check_opens_are_sent_but_nothing_else(mount(pack_tree(dict(TREE))))
+
+
+@pytest.mark.promise("S23")
+def test_allow_root_sees_every_open(mount: MakeMount, pack_tree: PackTree) -> None:
+    check_opens_are_sent_but_nothing_else(mount(pack_tree(dict(TREE)), "-o", "allow_root"))
+
+
+def test_big_folder_lists_the_same_where_opens_are_sent(
+    opens_sent: None, mount: MakeMount, tmp_path: Path
+) -> None:
+    names = [f"{i:05d}" for i in range(ENTRY_COUNT)]
+    tree = mount(write_folder(tmp_path / "big.ffr", {"big": dict.fromkeys(names, b"")}))
+    for _ in range(2):
+        first, again = tree.ask(probes.list_twice, "big")
+        assert first == again == [".", "..", *names]
+    asked = new_requests(tree, lambda: tree.ask(probes.list_twice, "big"))
+    assert asked == {"opendir": 1, "releasedir": 1}
+
+
+def test_many_readers_read_the_same_where_opens_are_sent(
+    opens_sent: None, mount: MakeMount, pack_tree: PackTree
+) -> None:
+    tree = mount(pack_tree(dict(TREE)))
+    digests = tree.ask(probes.digests, "")
+    for _ in range(2):
+        assert tree.ask(probes.digests, "") == digests
+    assert tree.ask(probes.read_direct, "file") == FILE
+    assert tree.ask(probes.read_mapped, "file") == FILE

@@ -1,0 +1,298 @@
+"""The worker of a native mount: what its death and its daemon's mean for readers."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import re
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import probes
+import pytest
+from child import Child, child
+from command import Mount, ffrfs, kill_group, start_ffrfs, wait_until
+from conftest import MakeMount, PackTree
+from ffrecord_file import flip_byte, record_extents
+from test_mount_lifecycle import check_nothing_left
+from test_mount_stalled_disk import Disk, disk
+
+from ffrfs.mount import state
+
+__all__ = ["disk"]  # a fixture
+
+FILE_COUNT = 40
+READER_COUNT = 4
+TREE = {f"{i:03d}": random.Random(i).randbytes(60_000 + 1000 * i) for i in range(FILE_COUNT)}
+LARGE = random.Random("large").randbytes(6 << 20)
+ENDED = (errno.ENOTCONN, errno.ECONNABORTED, errno.EIO)
+
+pytestmark = pytest.mark.parametrize("engine", ["native"], indirect=True)
+
+
+@pytest.fixture
+def tree(mount: MakeMount, pack_tree: PackTree) -> Mount:
+    """Its file "bad" is damaged."""
+    pack = pack_tree({"d": dict(TREE), "large": LARGE, "bad": b"damaged"})
+    offset, _ = record_extents(pack)[0]
+    flip_byte(pack, offset)
+    made: Mount = mount(pack)
+    return made
+
+
+def kill_worker(tree: Mount, number: int) -> None:
+    assert tree.worker is not None
+    os.kill(tree.worker.pid, number)
+
+
+@contextmanager
+def readers_at_work(
+    tree: Mount, probe: str = "read_directly_until_it_fails"
+) -> Iterator[list[Child]]:
+    """Several, who ask the worker for every byte, each of them in the midst of it."""
+    with ExitStack() as stack:
+        readers = []
+        for seed in range(READER_COUNT):
+            reader = child(getattr(probes, probe), tree / "d", TREE, seed)
+            readers.append(stack.enter_context(reader))
+        for reader in readers:
+            assert reader.next() == "going"
+            reader.ask_next()
+        before = tree.requests_now()["read"]
+        wait_until(lambda: tree.requests_now()["read"] > before + 20, "they read")
+        yield readers
+
+
+def check_state_is_gone(tree: Mount, directory: str) -> None:
+    check_nothing_left(tree)
+    assert state.load(directory, str(tree.path)) is None
+    assert not Path(state.socket_path(directory, str(tree.path))).exists()
+
+
+def runtime_directory(tree: Mount) -> str:
+    found = state.find(str(tree.path))
+    assert found is not None
+    assert Path(state.socket_path(found[0], str(tree.path))).exists()
+    return found[0]
+
+
+DEATHS = [signal.SIGABRT, signal.SIGSEGV, signal.SIGKILL]
+
+
+@pytest.mark.promise("S19")
+@pytest.mark.parametrize("number", DEATHS)
+def test_worker_that_dies_idle_ends_the_mount(tree: Mount, number: signal.Signals) -> None:
+    directory = runtime_directory(tree)
+    tree.expect_log("cannot read bad: ")
+    assert tree.ask(probes.errno_of, "bad", "read") == errno.EIO
+    tree.expect_log(rf"the worker was killed by {number.name}: cannot read bad: .*record 0")
+    kill_worker(tree, number)
+    check_state_is_gone(tree, directory)
+    assert len(re.findall(number.name, tree.log())) == 1
+
+
+@pytest.mark.promise("S19")
+@pytest.mark.parametrize("number", DEATHS)
+def test_worker_that_dies_under_readers_gives_them_an_error(
+    tree: Mount, number: signal.Signals
+) -> None:
+    directory = runtime_directory(tree)
+    tree.expect_log(rf"the worker was killed by {number.name}: it has logged nothing$")
+    with readers_at_work(tree) as readers, child(probes.hold_open, tree / "large") as holder:
+        assert holder.next() == LARGE[:1]
+        kill_worker(tree, number)
+        for reader in readers:
+            # The last: the path leads to an empty place by then.
+            assert reader.answer() in (*ENDED, errno.ENOENT)
+        with pytest.raises(OSError) as caught:
+            holder.next()
+        assert caught.value.errno in ENDED
+        check_state_is_gone(tree, directory)
+
+
+def test_mount_can_be_made_anew_after_its_worker_died(tree: Mount) -> None:
+    tree.expect_log("killed by SIGKILL")
+    kill_worker(tree, signal.SIGKILL)
+    check_nothing_left(tree)
+    assert tree.mount().status == 0
+    assert tree.ask(probes.read, "large") == LARGE
+
+
+@pytest.mark.promise("S19")
+def test_worker_that_dies_while_a_read_waits_for_the_disk(new_mount: MakeMount, disk: Disk) -> None:
+    tree = new_mount(disk.pack)
+    assert tree.mount().status == 0
+    tree.expect_log("killed by SIGKILL")
+    disk.stall("stalled")
+    with child(probes.errno_of, tree / "stalled", "read") as reader:
+        reader.ask_next()
+        disk.wait_for("stalled")
+        kill_worker(tree, signal.SIGKILL)
+        # A killed process keeps what it has open until its disk has answered.
+        disk.go()
+        assert reader.answer() in ENDED
+    check_nothing_left(tree)
+
+
+@pytest.mark.promise("S25")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE])
+def test_signals_of_terminals_and_service_managers_are_the_daemons(
+    tree: Mount, number: signal.Signals
+) -> None:
+    with readers_at_work(tree) as readers:
+        for _ in range(5):
+            kill_worker(tree, number)
+        assert tree.ask(probes.read, "large") == LARGE
+        assert not any(reader.has_answered() for reader in readers)
+    assert tree.is_mounted
+    assert tree.is_served
+    assert number.name not in tree.log()
+
+
+# The worker does not answer.
+
+
+@contextmanager
+def worker_stopped(tree: Mount) -> Iterator[None]:
+    kill_worker(tree, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        assert tree.worker is not None
+        if tree.worker.is_alive():
+            kill_worker(tree, signal.SIGCONT)
+
+
+def test_stopped_worker_holds_up_no_unmounting(tree: Mount) -> None:
+    with worker_stopped(tree):
+        tree.signal(signal.SIGTERM)
+        wait_until(lambda: not tree.is_mounted, "unmounted")
+        wait_until(lambda: not tree.path.exists(), "the mount point is gone")
+    check_nothing_left(tree)
+
+
+def test_second_signal_ends_a_stopped_worker_too(tree: Mount) -> None:
+    with child(probes.hold_open, tree / "large") as holder:
+        assert holder.next() == LARGE[:1]
+        with worker_stopped(tree):
+            holder.ask_next()
+            tree.expect_log("busy: detached")
+            tree.expect_log("SIGTERM again")
+            tree.signal(signal.SIGTERM)
+            wait_until(lambda: "busy: detached" in tree.log(), "the first signal is obeyed")
+            tree.signal(signal.SIGTERM)
+            with pytest.raises(OSError) as caught:
+                holder.answer()
+            assert caught.value.errno in ENDED
+            check_nothing_left(tree)
+
+
+# The daemon dies.
+
+
+@pytest.mark.promise("S19")
+@pytest.mark.parametrize("both", [False, True], ids=["daemon", "daemon and worker"])
+def test_killed_daemon_under_load_gives_errors(tree: Mount, both: bool) -> None:
+    with readers_at_work(tree) as readers, child(probes.hold_open, tree / "large") as holder:
+        assert holder.next() == LARGE[:1]
+        tree.signal(signal.SIGKILL)
+        if both:
+            kill_worker(tree, signal.SIGKILL)
+        for reader in readers:
+            assert reader.answer() in ENDED
+        with pytest.raises(OSError) as caught:
+            holder.next()
+        assert caught.value.errno in ENDED
+        tree.wait_for_daemon(5)  # and for the worker, whom nobody tells
+        assert tree.is_mounted
+        assert tree.ask(probes.errno_of, "d/000", "read") == errno.ENOTCONN
+    assert ffrfs("umount", tree.path).status == 0
+    check_nothing_left(tree)
+
+
+@pytest.mark.promise("S19")
+def test_killed_daemon_while_reads_wait_for_the_disk(new_mount: MakeMount, disk: Disk) -> None:
+    tree = new_mount(disk.pack)
+    assert tree.mount().status == 0
+    disk.stall("stalled")
+    with child(probes.errno_of, tree / "stalled", "read") as reader:
+        reader.ask_next()
+        disk.wait_for("stalled")
+        tree.signal(signal.SIGKILL)
+        assert reader.answer(10) in ENDED  # though the disk has not answered
+        assert tree.ask(probes.errno_of, "cold", "read") == errno.ENOTCONN
+        disk.go()
+    tree.wait_for_daemon()
+    assert ffrfs("umount", tree.path).status == 0
+    check_nothing_left(tree)
+
+
+@pytest.mark.promise("S19")
+def test_daemon_that_is_killed_while_the_pack_opens_takes_its_worker_along(
+    new_mount: MakeMount, disk: Disk
+) -> None:
+    tree = new_mount(disk.pack)
+    disk.stall_all()
+    command = start_ffrfs(
+        *("mount", "--engine", "native", "--log-file", tree.log_file, tree.pack, tree.path)
+    )
+    try:
+        disk.wait_for("stalled")
+        (worker,) = [p for p in tree.processes() if "worker" in name_of(p.pid)]
+        for process in tree.processes():
+            if process != worker:
+                os.kill(process.pid, signal.SIGKILL)
+        disk.go()
+        assert worker.wait(10)
+    finally:
+        kill_group(command)
+    assert not tree.is_mounted
+
+
+def name_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/comm").read_text()
+
+
+# The mount ends in good order.
+
+
+@pytest.mark.promise("S13", "S18")
+@pytest.mark.parametrize("by", ["signal", "ffrfs umount"])
+def test_unmounting_under_load_loses_no_byte(tree: Mount, by: str) -> None:
+    with readers_at_work(tree, "read_open_files") as readers:
+        if by == "signal":
+            tree.expect_log("busy: detached")
+            tree.signal(signal.SIGTERM)
+        else:
+            assert "busy" in ffrfs("umount", tree.path).err
+        wait_until(lambda: not tree.path.exists(), "the mount is gone")
+        at_end = [reader.answer() for reader in readers]
+        # Each has noticed that the paths have gone, and every byte was right until then.
+        assert at_end == ["paths are gone"] * READER_COUNT
+        assert tree.is_served
+        for reader in readers:
+            assert reader.next() == FILE_COUNT  # files that were open, and can be read on
+        assert tree.is_served
+    check_nothing_left(tree)
+
+
+@pytest.mark.promise("S18", "S25")
+def test_interrupt_from_the_terminal_unmounts(new_mount: MakeMount, pack_tree: PackTree) -> None:
+    tree = new_mount(pack_tree({"d": dict(TREE)}))
+    process = start_ffrfs("mount", "-f", "--engine", "native", tree.pack, tree.path)
+    try:
+        wait_until(lambda: tree.is_mounted, "mounted")
+        assert tree.ask(probes.digests, "d").keys() == TREE.keys()
+        tree.find_daemon()
+        assert tree.worker is not None
+        os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does: to the worker, too
+        _, err = process.communicate(timeout=20)
+    finally:
+        kill_group(process)
+    assert process.returncode == 0
+    check_nothing_left(tree)
+    assert "SIGINT: unmounting" in err
+    assert not re.search("WARNING|ERROR|Traceback", err)
