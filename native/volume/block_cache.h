@@ -28,7 +28,6 @@ class BlockCache {
   [[nodiscard]] BlockPtr find(const BlockKey& key);
   void keep(const BlockKey& key, const BlockPtr& block);
   void drop(const BlockKey& key);
-  [[nodiscard]] size_t size_bytes() const { return static_cast<size_t>(size_bytes_.load()); }
 
  private:
   using Order = std::list<std::pair<BlockKey, BlockPtr>>;  // most recent first

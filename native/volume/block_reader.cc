@@ -137,9 +137,4 @@ void BlockReader::served(const BlockPlan& plan, const BlockPtr& block, size_t co
   }
 }
 
-size_t BlockReader::memory_bytes() const {
-  const std::lock_guard lock(mutex_);
-  return in_flight_bytes_ + cache_.size_bytes();
-}
-
 }  // namespace ffrfs

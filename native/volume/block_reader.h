@@ -46,7 +46,6 @@ class BlockReader {
   void poll() { queue_.poll(); }
   void wait(int timeout_ms) const { queue_.wait(timeout_ms); }
   [[nodiscard]] ReadQueue& queue() { return queue_; }
-  [[nodiscard]] size_t memory_bytes() const;
 
  private:
   struct Fetch {
@@ -64,7 +63,7 @@ class BlockReader {
   const size_t in_flight_limit_bytes_;
   BufferPool buffers_;
   BlockCache cache_;
-  mutable std::mutex mutex_;  // guards the four below
+  std::mutex mutex_;  // guards the four below
   std::map<BlockKey, Fetch> fetches_;
   std::deque<BlockPlan> backlog_;  // of fetches_ that have not been started
   size_t in_flight_bytes_ = 0;

@@ -43,7 +43,6 @@ class FileReads {
   void wait(int timeout_ms) const { blocks_.wait(timeout_ms); }
   void wake() { blocks_.queue().post([] {}); }
   [[nodiscard]] int event_fd() { return blocks_.queue().event_fd(); }
-  [[nodiscard]] size_t memory_bytes() const { return blocks_.memory_bytes(); }
 
  private:
   struct Request;

@@ -56,7 +56,6 @@ class Volume {
   [[nodiscard]] Counters& counters() { return counters_; }
   [[nodiscard]] RequestTimes& request_times() { return request_times_; }
   [[nodiscard]] FailureLog& failures() { return failures_; }
-  [[nodiscard]] size_t memory_bytes() { return reads_.get().memory_bytes(); }
 
   // nullopt: no such inode.
   [[nodiscard]] std::optional<Attributes> attributes(Ino ino) const;

@@ -6,18 +6,25 @@ there before it is certain that nothing is mounted there.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from command import ENGINES, Mount
+from command import ENGINES, Mount, kill_group
 from ffrecord_file import Tree
 
 from ffrfs import pack_folder
 from ffrfs.mount.mount_table import read_mount_table
+from ffrfs.mount.worker import PATH_VARIABLE, worker_path
+
+ORDINARY_USER_ID = 65534
 
 
 @pytest.fixture
@@ -66,6 +73,49 @@ def write_files(folder: Path, tree: Tree) -> None:
             write_files(folder / name, entry)
         else:
             (folder / name).write_bytes(entry)
+
+
+AskAsUser = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def as_ordinary_user(root_user: None, fuse: None, pack_tree: PackTree, places: Path) -> AskAsUser:
+    """Runs a program of this folder as ordinary_user.py is, on a pack of one file; its JSON.
+
+    Its arguments are PACK HOME USER-ID and those given.
+    """
+    # A copy: the user may not be let into the folders above the program itself.
+    worker = worker_path()
+    assert worker is not None
+    shutil.copy(worker, places / "worker")
+    pack, home = places / "tree.ffr", places / "home"
+    pack.write_bytes(pack_tree({"file": b"content"}).read_bytes())
+    home.mkdir()
+    os.chown(home, ORDINARY_USER_ID, ORDINARY_USER_ID)
+
+    def ask(program: str, *arguments: str) -> dict[str, Any]:
+        path = Path(__file__).with_name(program)
+        user_id = str(ORDINARY_USER_ID)
+        process = subprocess.Popen(
+            ["unshare", "--mount", sys.executable, path, pack, home, user_id, *arguments],
+            env=os.environ | {PATH_VARIABLE: str(places / "worker")},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            out, err = process.communicate(timeout=60)
+        finally:
+            kill_group(process)
+        if "unshare failed" in err:
+            pytest.skip("mount namespaces are not permitted here")
+        assert process.returncode == 0, err
+        seen: dict[str, Any] = json.loads(out)
+        return seen
+
+    return ask
 
 
 MakeMount = Callable[..., Mount]

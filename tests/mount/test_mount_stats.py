@@ -7,8 +7,6 @@ import os
 import random
 import signal
 import stat
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,10 +15,9 @@ from typing import Any
 import probes
 import pytest
 from child import child
-from command import Mount, ffrfs, kill_group, mount_command_fails, wait_until
-from conftest import MakeMount, PackTree
+from command import Mount, ffrfs, mount_command_fails, wait_until
+from conftest import AskAsUser, MakeMount, PackTree
 from ffrecord_file import flip_byte, record_extents
-from test_mount_ordinary_user import USER_ID
 from test_mount_stalled_disk import ALL_NAMES, Disk, content
 
 from ffrfs.errors import MountError
@@ -291,33 +288,10 @@ def test_mount_that_lingers_does_not_answer_for_a_new_one(
     assert stats(again)["daemon_pid"] == again.process.pid
 
 
-def test_mount_of_an_ordinary_user(
-    root_user: None, fuse: None, pack_tree: PackTree, places: Path
-) -> None:
-    pack = places / "tree.ffr"
-    pack.write_bytes(pack_tree({"file": b"content"}).read_bytes())
-    home = places / "home"
-    home.mkdir()
-    os.chown(home, USER_ID, USER_ID)
-    program = Path(__file__).with_name("ordinary_user_stats.py")
-    process = subprocess.Popen(
-        ["unshare", "--mount", sys.executable, program, pack, home, str(USER_ID)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        out, err = process.communicate(timeout=60)
-    finally:
-        kill_group(process)
-    if "unshare failed" in err:
-        pytest.skip("mount namespaces are not permitted here")
-    assert process.returncode == 0, err
-    seen = json.loads(out)
+def test_mount_of_an_ordinary_user(as_ordinary_user: AskAsUser, places: Path) -> None:
+    seen = as_ordinary_user("ordinary_user_stats.py")
     daemon = seen["user"].pop("daemon")
-    assert seen["user"] == {"mountpoint": str(home / "mount"), "daemon_pid": daemon}
+    assert seen["user"] == {"mountpoint": str(places / "home" / "mount"), "daemon_pid": daemon}
     assert seen["root"].keys() == {"error"}
     assert "mounted by another user" in seen["root"]["error"]
     assert seen["left"] == []
