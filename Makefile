@@ -87,7 +87,7 @@ test-mount-sanitized: test-native
 soak: build
 	@FFRFS_SOAK=1 $(BIN)/python -m pytest -rP tests/soak
 
-# Two million damaged indices, records, Examples, some twenty minutes; SEEDS=N for another number.
+# Two million damaged indices, records, Examples: some 25 minutes. SEEDS=N for another number.
 SEEDS ?= 2000000
 fuzz: SANITIZERS := address,undefined
 fuzz: SUITE := pickle_hostile_test|tfrecord_hostile_test|example_test|example_folder_hostile_test|batch_parser_test

@@ -7,6 +7,7 @@ question.
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable
 from types import TracebackType
@@ -17,6 +18,11 @@ from typing import Self, TypeAlias
 Progress: TypeAlias = Callable[[int, int, int, int], object]
 
 _TICK_S = 0.1
+
+# As many as tqdm needs to be told for one bar, however low the terminal is.
+_ROWS = 20
+# Of a terminal that does not know its size: that of `script`, of some containers.
+_COLUMNS = 80
 
 
 class ProgressBar:
@@ -30,7 +36,6 @@ class ProgressBar:
         self._title = os.path.basename(os.path.normpath(file))
         self._shown = shown
         self._unit = unit
-        self._due = 0.0
 
     def __enter__(self) -> Self:
         from tqdm import tqdm
@@ -41,7 +46,13 @@ class ProgressBar:
             unit_scale=True,
             disable=not self._shown,
             leave=False,
+            ncols=_columns() if self._shown else None,
+            nrows=_ROWS,
+            # Else tqdm takes the fastest stretch for a measure, and shows no slower one.
+            miniters=0,
+            mininterval=0,
         )
+        self._due = time.monotonic() + _TICK_S  # tqdm has just drawn it
         return self
 
     def __call__(self, files: int, files_total: int, size: int, size_total: int) -> None:
@@ -61,3 +72,15 @@ class ProgressBar:
         traceback: TracebackType | None,
     ) -> None:
         self._bar.close()
+
+
+def _columns() -> int | None:
+    """As many as a line on stderr may have; None: no terminal, so any number.
+
+    tqdm would take a terminal of unknown size, which says 0, for one without room.
+    """
+    try:
+        columns = os.get_terminal_size(sys.stderr.fileno()).columns
+    except (OSError, ValueError, AttributeError):  # no terminal, or not even a file
+        return None
+    return (columns or _COLUMNS) - 1

@@ -21,6 +21,8 @@ from ffrfs._native import TFRecords
 # Lines made at a time: at most 11 MB of text.
 _STEP = 1 << 18
 
+_WRITE_BITS = 0o222  # of the owner, the group and all others
+
 
 def write_sidecar(path: str | os.PathLike[str]) -> str:
     """Index `path` anew and write FILE.idx beside it, in the place of one that is there.
@@ -39,12 +41,14 @@ def write_sidecar(path: str | os.PathLike[str]) -> str:
 def keep_sidecars(records: TFRecords, paths: Sequence[str]) -> None:
     """Write the sidecars that were missing, or not sound, when `records` opened `paths`.
 
-    Where that cannot be, nothing is said: it is for the next opening only.
+    Where that cannot be, nothing is said: it is for the next opening only. A folder that
+    nobody may write to is left as it is, also by root, whom the kernel would let.
     """
     for shard, used in enumerate(records.used_sidecars):
         if not used:
             with contextlib.suppress(OSError):
-                _write(records, shard, paths[shard])
+                if os.stat(os.path.dirname(paths[shard]) or ".").st_mode & _WRITE_BITS:
+                    _write(records, shard, paths[shard])
 
 
 def _write(records: TFRecords, shard: int, path: str) -> str:

@@ -2,37 +2,24 @@
 
 #include <pybind11/stl.h>
 
-#include <memory>
-
-#include "io/error.h"
-#include "python/convert.h"
+#include "python/open_records.h"
 #include "record/ffrecord_shard.h"
-#include "shard/shard_set.h"
-#include "volume/verifier.h"
 
 namespace ffrfs::python {
 namespace {
 
-class Records {
+class Records : public OpenRecords<FfrecordShard> {
  public:
-  Records(const std::vector<std::string>& paths, bool check_data) : check_data_(check_data) {
-    const py::gil_scoped_release unlocked;
-    open_ = std::make_shared<Open>(paths);
-  }
-
-  [[nodiscard]] uint64_t count() const { return open()->shards.count(); }
-
-  [[nodiscard]] py::list counts() const {
-    py::list counts;
-    for_each_shard([&](const Shard& shard) { counts.append(shard.count()); });
-    return counts;
-  }
+  Records(const std::vector<std::string>& paths, bool check_data)
+      : OpenRecords([&] { return open_ffrecord_shards(paths); }), check_data_(check_data) {}
 
   [[nodiscard]] py::list unverified_paths() const {
+    const auto open_now = open();
     py::list paths;
-    for_each_shard([&](const Shard& shard) {
-      if (!shard.metadata_verified()) paths.append(py::bytes(shard.file().path()));
-    });
+    for (size_t i = 0; i < open_now->shards.shard_count(); ++i) {
+      const FfrecordShard& file = open_now->file(i);
+      if (!file.metadata_verified()) paths.append(py::bytes(file.file().path()));
+    }
     return paths;
   }
 
@@ -45,62 +32,14 @@ class Records {
     return read_arrays(open_now->batches, extents, check_data_);
   }
 
-  [[nodiscard]] py::array_t<int64_t> offsets(size_t shard) const {
-    const auto open_now = open();
-    const auto values = open_now->file(shard).offsets();
-    return py::array_t<int64_t>(static_cast<py::ssize_t>(values.size()),
-                                reinterpret_cast<const int64_t*>(values.data()));
-  }
-
   [[nodiscard]] py::array_t<uint32_t> checksums(size_t shard) const {
     const auto open_now = open();
     const auto values = open_now->file(shard).checksums();
     return py::array_t<uint32_t>(static_cast<py::ssize_t>(values.size()), values.data());
   }
 
-  [[nodiscard]] py::list verify(uint64_t first, uint64_t count) const {
-    const auto open_now = open();
-    std::vector<std::pair<uint64_t, std::string>> bad;
-    {
-      const py::gil_scoped_release unlocked;
-      bad = verify_records(open_now->shards, open_now->batches, open_now->counters, first, count);
-    }
-    return to_list(bad);
-  }
-
-  void close() { open_.reset(); }
-
  private:
-  struct Open {
-    explicit Open(const std::vector<std::string>& paths) : shards(open_ffrecord_shards(paths)) {}
-
-    [[nodiscard]] const FfrecordShard& file(size_t index) const {
-      if (index < shards.shard_count()) {
-        return static_cast<const FfrecordShard&>(shards.shard(index));
-      }
-      throw RangeError("file " + std::to_string(index) + " does not exist: there are " +
-                       std::to_string(shards.shard_count()));
-    }
-
-    ShardSet shards;
-    Counters counters;
-    BatchReader batches{shards, counters};
-  };
-
-  // Kept by every call while it runs, so that close() in another thread is harmless.
-  [[nodiscard]] std::shared_ptr<Open> open() const {
-    if (open_) return open_;
-    throw py::value_error("the reader is closed");
-  }
-
-  template <typename Visit>
-  void for_each_shard(Visit visit) const {
-    const auto open_now = open();
-    for (size_t i = 0; i < open_now->shards.shard_count(); ++i) visit(open_now->shards.shard(i));
-  }
-
   const bool check_data_;
-  std::shared_ptr<Open> open_;
 };
 
 }  // namespace

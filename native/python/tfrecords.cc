@@ -7,14 +7,11 @@
 #include <cstdlib>
 #include <memory>
 
-#include "io/error.h"
-#include "python/convert.h"
-#include "shard/shard_set.h"
+#include "python/open_records.h"
 #include "tfrecord/sidecar.h"
 #include "tfrecord/tfrecord_shard.h"
 #include "volume/open_shards.h"
 #include "volume/tfrecord_scan.h"
-#include "volume/verifier.h"
 
 namespace ffrfs::python {
 namespace {
@@ -130,23 +127,12 @@ class PyTfrecordScan {
   std::unique_ptr<TfrecordScan> scan_;
 };
 
-class TFRecords {
+class TFRecords : public OpenRecords<TfrecordShard> {
  public:
   TFRecords(const std::vector<std::string>& paths, bool check_data, bool sidecar)
-      : check_data_(check_data) {
+      : OpenRecords([&] { return open_tfrecord_shards(paths, sidecar); }),
+        check_data_(check_data) {
     keep_freed_memory_warm();
-    const py::gil_scoped_release unlocked;
-    open_ = std::make_shared<Open>(paths, sidecar);
-  }
-
-  [[nodiscard]] uint64_t count() const { return open()->shards.count(); }
-
-  template <typename Get>
-  [[nodiscard]] py::list of_each_file(Get get) const {
-    const auto open_now = open();
-    py::list values;
-    for (size_t i = 0; i < open_now->shards.shard_count(); ++i) values.append(get(open_now->file(i)));
-    return values;
   }
 
   [[nodiscard]] py::list read(const py::sequence& indices) const {
@@ -176,13 +162,6 @@ class TFRecords {
         std::shared_ptr<const SourceFile>(open_now, &file), check_data_);
   }
 
-  [[nodiscard]] py::array_t<int64_t> offsets(size_t shard) const {
-    const auto open_now = open();
-    const auto values = open_now->file(shard).offsets();
-    return py::array_t<int64_t>(static_cast<py::ssize_t>(values.size()),
-                                reinterpret_cast<const int64_t*>(values.data()));
-  }
-
   [[nodiscard]] py::bytes index_text(size_t shard, uint64_t first, uint64_t count) const {
     const auto open_now = open();
     const TfrecordShard& file = open_now->file(shard);
@@ -196,44 +175,8 @@ class TFRecords {
     return text;
   }
 
-  [[nodiscard]] py::list verify(uint64_t first, uint64_t count) const {
-    const auto open_now = open();
-    std::vector<std::pair<uint64_t, std::string>> bad;
-    {
-      const py::gil_scoped_release unlocked;
-      bad = verify_records(open_now->shards, open_now->batches, open_now->counters, first, count);
-    }
-    return to_list(bad);
-  }
-
-  void close() { open_.reset(); }
-
  private:
-  struct Open {
-    Open(const std::vector<std::string>& paths, bool sidecar)
-        : shards(open_tfrecord_shards(paths, sidecar)) {}
-
-    [[nodiscard]] const TfrecordShard& file(size_t index) const {
-      if (index < shards.shard_count()) {
-        return static_cast<const TfrecordShard&>(shards.shard(index));
-      }
-      throw RangeError("file " + std::to_string(index) + " does not exist: there are " +
-                       std::to_string(shards.shard_count()));
-    }
-
-    ShardSet shards;
-    Counters counters;
-    BatchReader batches{shards, counters};
-  };
-
-  // Kept by every call while it runs, so that close() in another thread is harmless.
-  [[nodiscard]] std::shared_ptr<Open> open() const {
-    if (open_) return open_;
-    throw py::value_error("the reader is closed");
-  }
-
   const bool check_data_;
-  std::shared_ptr<Open> open_;
 };
 
 py::list list_files(const std::string& folder) {
@@ -258,11 +201,7 @@ void bind_tfrecords(py::module_& module) {
       .def(py::init<const std::vector<std::string>&, bool, bool>(), py::arg("paths"),
            py::arg("check_data") = true, py::arg("sidecar") = true)
       .def_property_readonly("count", &TFRecords::count)
-      .def_property_readonly("counts",
-                             [](const TFRecords& records) {
-                               return records.of_each_file(
-                                   [](const TfrecordShard& file) { return file.count(); });
-                             })
+      .def_property_readonly("counts", &TFRecords::counts)
       .def_property_readonly("mtimes_ns",
                              [](const TFRecords& records) {
                                return records.of_each_file([](const TfrecordShard& file) {

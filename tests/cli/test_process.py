@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pty
 import select
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import termios
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 import pytest
 from ffrecord_file import write_folder, write_records
+from terminal import run_on_terminal
 
 from ffrfs.cli.main import main
 
@@ -87,49 +86,10 @@ def test_a_full_disk_behind_stdout_is_an_error(pack: Path, command: str) -> None
         assert (process.returncode, err) == (1, b"ffrfs: No space left on device\n")
 
 
-def read_terminal(process: subprocess.Popen[bytes], terminal: int) -> bytes:
-    output = b""
-    while True:
-        try:
-            chunk = os.read(terminal, 65536)
-        except OSError:  # EIO: the other side is closed
-            break
-        if not chunk:
-            break
-        output += chunk
-    process.wait(TIMEOUT_S)
-    return output
-
-
-def run_on_terminal(*arguments: str | Path) -> bytes:
-    ours, theirs = pty.openpty()
-    termios.tcsetwinsize(theirs, (24, 200))
-    try:
-        with subprocess.Popen(
-            [sys.executable, "-m", "ffrfs", *map(str, arguments)],
-            stdout=theirs,
-            stderr=theirs,
-            stdin=subprocess.DEVNULL,
-        ) as process:
-            os.close(theirs)
-            output = read_terminal(process, ours)
-            assert process.returncode == 0
-            return output
-    finally:
-        os.close(ours)
-
-
-def test_progress_is_shown_on_a_terminal_only(pack: Path) -> None:
-    bar = b"\rx.ffr: 0.00B [00:00"
-    assert bar in run_on_terminal("verify", pack)
-    assert bar not in run_on_terminal("verify", "-q", pack)
-    assert b"\rout: " in run_on_terminal("extract", pack, pack.parent / "out", "000000001")
-    assert b"\r" not in run_on_terminal("ls", pack).replace(b"\r\n", b"")
-
-
 def test_names_do_not_command_the_terminal(tmp_path: Path) -> None:
     file = write_folder(tmp_path / "x.ffr", {"\x1b]0;title\x07": b"", "new\nline": b""})
-    assert run_on_terminal("ls", file).splitlines() == [b"?]0;title?", b"new?line"]
+    output = run_on_terminal("-m", "ffrfs", "ls", file)
+    assert output.splitlines() == [b"?]0;title?", b"new?line"]
 
 
 def test_no_command_loads_what_it_does_not_need(pack: Path) -> None:

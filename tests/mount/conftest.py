@@ -13,12 +13,15 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command import ENGINES, Mount, kill_group
-from ffrecord_file import Tree
+from disk import Disk
+from disk_files import ALL_NAMES, content
+from ffrecord_file import Tree, record_extents
 
 from ffrfs import pack_folder
 from ffrfs.mount.mount_table import read_mount_table
@@ -151,3 +154,37 @@ def mount(new_mount: MakeMount) -> MakeMount:
         return made
 
     return make
+
+
+MakeDisk = Callable[[Path, dict[str, tuple[int, int]]], Disk]
+
+
+@pytest.fixture
+def new_disk(fuse: None, places: Path) -> Iterator[MakeDisk]:
+    """Makes a Disk of a pack and the extents of its parts; one a test, which ends with it."""
+    with ExitStack() as stack:
+
+        def make(pack: Path, extents: dict[str, tuple[int, int]]) -> Disk:
+            disk = Disk(pack, places / "disk", extents)
+            stack.callback(disk.close)
+            return disk
+
+        yield make
+
+
+@pytest.fixture
+def disk(new_disk: MakeDisk, pack_tree: PackTree) -> Disk:
+    """It holds a pack of disk_files.py's; a module may have another one."""
+    pack = pack_tree({name: content(name) for name in ALL_NAMES})
+    *files, _ = record_extents(pack)
+    return new_disk(pack, dict(zip(ALL_NAMES, files, strict=True)))
+
+
+@pytest.fixture
+def stalling(new_mount: MakeMount, disk: Disk) -> Iterator[Mount]:
+    """What `disk` holds, mounted: it stalls when the disk does."""
+    made: Mount = new_mount(disk.pack)
+    assert made.mount().status == 0
+    yield made
+    disk.go()  # or unmounting would wait for the disk
+    made.close()

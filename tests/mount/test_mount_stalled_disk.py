@@ -4,76 +4,40 @@ from __future__ import annotations
 
 import errno
 import os
-import random
 import signal
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import probes
 import pytest
 from child import child
 from command import Mount, kill_group, start_ffrfs, wait_until
-from conftest import MakeMount, PackTree
+from conftest import MakeMount
 from disk import Disk
-from ffrecord_file import record_extents
+from disk_files import ALL_NAMES, FILE_SIZE, SMALL_NAMES, content
 
 from ffrfs.mount import kernel_mount
 
-FILE_SIZE = 300_000
-NAMES = ["cached", "stalled", "cold", "colder"]
-SMALL_SIZE = 5000
-SMALL_NAMES = [f"small{i:02d}" for i in range(30)]
-ALL_NAMES = sorted(NAMES + SMALL_NAMES)
-
-
-def content(name: str) -> bytes:
-    return random.Random(name).randbytes(FILE_SIZE if name in NAMES else SMALL_SIZE)
-
-
-def disk_with(pack: Path, place: Path) -> Disk:
-    """A disk that holds a pack of ALL_NAMES."""
-    *files, _ = record_extents(pack)
-    return Disk(pack, place, dict(zip(ALL_NAMES, files, strict=True)))
-
-
-@pytest.fixture
-def disk(fuse: None, pack_tree: PackTree, places: Path) -> Iterator[Disk]:
-    pack = pack_tree({name: content(name) for name in ALL_NAMES})
-    with ExitStack() as stack:
-        disk = disk_with(pack, places / "disk")
-        stack.callback(disk.close)
-        yield disk
-
-
-@pytest.fixture
-def tree(new_mount: MakeMount, disk: Disk) -> Iterator[Mount]:
-    made: Mount = new_mount(disk.pack)
-    assert made.mount().status == 0
-    yield made
-    disk.go()  # or unmounting would wait for the disk
-    made.close()
-
 
 @pytest.mark.promise("S14")
-def test_other_reads_go_on(tree: Mount, disk: Disk) -> None:
-    assert tree.ask(probes.read, "cached") == content("cached")
+def test_other_reads_go_on(stalling: Mount, disk: Disk) -> None:
+    assert stalling.ask(probes.read, "cached") == content("cached")
     disk.stall("stalled")
     with ExitStack() as stack:
         readers = [
-            stack.enter_context(child(probes.read, tree / "stalled")),
-            stack.enter_context(child(probes.read_ranges, tree / "stalled", [(100_000, 10)])),
+            stack.enter_context(child(probes.read, stalling / "stalled")),
+            stack.enter_context(child(probes.read_ranges, stalling / "stalled", [(100_000, 10)])),
         ]
         for reader in readers:
             reader.ask_next()
         disk.wait_for("stalled")
-        assert tree.ask(probes.read, "cached") == content("cached")
-        assert tree.ask(probes.read, "cold") == content("cold")
-        assert sorted(tree.ask(probes.listdir, "")) == ALL_NAMES
-        assert tree.ask(probes.errno_of, "absent", "stat") == errno.ENOENT
-        assert tree.ask(probes.read, "colder") == content("colder")
+        assert stalling.ask(probes.read, "cached") == content("cached")
+        assert stalling.ask(probes.read, "cold") == content("cold")
+        assert sorted(stalling.ask(probes.listdir, "")) == ALL_NAMES
+        assert stalling.ask(probes.errno_of, "absent", "stat") == errno.ENOENT
+        assert stalling.ask(probes.read, "colder") == content("colder")
         assert not any(reader.has_answered() for reader in readers)
         disk.go()
         assert readers[0].answer() == content("stalled")
@@ -93,89 +57,91 @@ def fusectl(root_user: None) -> Iterator[None]:
 
 
 @pytest.mark.promise("S14")
-def test_several_stalled_readers_leave_room_for_others(tree: Mount, disk: Disk) -> None:
-    check_room_for_others(tree, disk, reader_count=8)
+def test_several_stalled_readers_leave_room_for_others(stalling: Mount, disk: Disk) -> None:
+    check_room_for_others(stalling, disk, reader_count=8)
 
 
-def test_many_stalled_readers_leave_room_for_others(fusectl: None, tree: Mount, disk: Disk) -> None:
-    check_room_for_others(tree, disk, reader_count=30)
+def test_many_stalled_readers_leave_room_for_others(
+    fusectl: None, stalling: Mount, disk: Disk
+) -> None:
+    check_room_for_others(stalling, disk, reader_count=30)
 
 
-def check_room_for_others(tree: Mount, disk: Disk, reader_count: int) -> None:
+def check_room_for_others(stalling: Mount, disk: Disk, reader_count: int) -> None:
     step = FILE_SIZE // reader_count
     disk.stall("stalled")
     with ExitStack() as stack:
         readers = [
-            stack.enter_context(child(probes.read_ranges, tree / "stalled", [(i * step, 1)]))
+            stack.enter_context(child(probes.read_ranges, stalling / "stalled", [(i * step, 1)]))
             for i in range(reader_count)
         ]
         for reader in readers:
             reader.ask_next()
         disk.wait_for("stalled")
-        assert tree.ask(probes.read, "cold") == content("cold")
+        assert stalling.ask(probes.read, "cold") == content("cold")
         disk.go()
         for i, reader in enumerate(readers):
             assert reader.answer() == [content("stalled")[i * step : i * step + 1]]
 
 
 def test_read_that_the_disk_refuses_is_its_error_and_can_be_tried_again(
-    tree: Mount, disk: Disk
+    stalling: Mount, disk: Disk
 ) -> None:
     disk.fail("stalled")
-    tree.expect_log("cannot read stalled: .*Input/output error")
-    assert tree.ask(probes.errno_of, "stalled", "read") == errno.EIO
-    assert tree.ask(probes.read, "cold") == content("cold")
+    stalling.expect_log("cannot read stalled: .*Input/output error")
+    assert stalling.ask(probes.errno_of, "stalled", "read") == errno.EIO
+    assert stalling.ask(probes.read, "cold") == content("cold")
     disk.go()
-    assert tree.ask(probes.read, "stalled") == content("stalled")
+    assert stalling.ask(probes.read, "stalled") == content("stalled")
 
 
-def test_signal_while_a_read_stalls_loses_nothing(tree: Mount, disk: Disk) -> None:
+def test_signal_while_a_read_stalls_loses_nothing(stalling: Mount, disk: Disk) -> None:
     disk.stall("stalled")
-    with child(probes.read, tree / "stalled") as reader:
+    with child(probes.read, stalling / "stalled") as reader:
         reader.ask_next()
         disk.wait_for("stalled")
-        tree.expect_log("busy: detached")
-        tree.signal(signal.SIGTERM)
-        wait_until(lambda: not tree.is_mounted, "the mount is detached")
+        stalling.expect_log("busy: detached")
+        stalling.signal(signal.SIGTERM)
+        wait_until(lambda: not stalling.is_mounted, "the mount is detached")
         disk.go()
         assert reader.answer() == content("stalled")
-    tree.wait_for_daemon()
+    stalling.wait_for_daemon()
 
 
-def test_second_signal_while_a_read_stalls_fails_the_read(tree: Mount, disk: Disk) -> None:
+def test_second_signal_while_a_read_stalls_fails_the_read(stalling: Mount, disk: Disk) -> None:
     disk.stall("stalled")
-    with child(probes.errno_of, tree / "stalled", "read") as reader:
+    with child(probes.errno_of, stalling / "stalled", "read") as reader:
         reader.ask_next()
         disk.wait_for("stalled")
-        tree.expect_log("busy: detached")
-        tree.expect_log("SIGTERM again")
-        tree.signal(signal.SIGTERM)
-        wait_until(lambda: "busy: detached" in tree.log(), "the first signal is obeyed")
-        tree.signal(signal.SIGTERM)
+        stalling.expect_log("busy: detached")
+        stalling.expect_log("SIGTERM again")
+        stalling.signal(signal.SIGTERM)
+        wait_until(lambda: "busy: detached" in stalling.log(), "the first signal is obeyed")
+        stalling.signal(signal.SIGTERM)
         assert reader.answer() in (errno.ENOTCONN, errno.ECONNABORTED)
         disk.go()
-        tree.wait_for_daemon()
+        stalling.wait_for_daemon()
 
 
-def test_killed_reader_does_not_hold_up_others(tree: Mount, disk: Disk) -> None:
+def test_killed_reader_does_not_hold_up_others(stalling: Mount, disk: Disk) -> None:
     disk.stall("stalled")
-    with child(probes.read, tree / "stalled") as reader:
+    with child(probes.read, stalling / "stalled") as reader:
         reader.ask_next()
         disk.wait_for("stalled")
         os.kill(reader.pid, signal.SIGKILL)
-        assert tree.ask(probes.read, "cold") == content("cold")
+        assert stalling.ask(probes.read, "cold") == content("cold")
         disk.go()
-    assert tree.ask(probes.read, "stalled") == content("stalled")
+    assert stalling.ask(probes.read, "stalled") == content("stalled")
 
 
 @pytest.mark.promise("S14")
-def test_killed_lookup_does_not_hold_up_a_read_that_waits(tree: Mount, disk: Disk) -> None:
+def test_killed_lookup_does_not_hold_up_a_read_that_waits(stalling: Mount, disk: Disk) -> None:
     """Its request is withdrawn, and must leave nobody waiting for a next one."""
-    with child(probes.kill_in_lookups, tree / "") as killer:
+    with child(probes.kill_in_lookups, stalling / "") as killer:
         killer.next()
         for name in SMALL_NAMES:
             disk.stall(name)
-            with child(probes.read, tree / name) as reader:
+            with child(probes.read, stalling / name) as reader:
                 reader.ask_next()
                 disk.wait_for("stalled")
                 killer.next()

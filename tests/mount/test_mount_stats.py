@@ -7,7 +7,6 @@ import os
 import random
 import signal
 import stat
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,8 @@ from child import child
 from command import Mount, ffrfs, mount_command_fails, wait_until
 from conftest import AskAsUser, MakeMount, PackTree
 from disk import Disk
+from disk_files import content
 from ffrecord_file import flip_byte, record_extents
-from test_mount_stalled_disk import ALL_NAMES, content, disk_with
 
 from ffrfs.errors import MountError
 from ffrfs.mount import control_client, control_socket, state
@@ -158,38 +157,21 @@ def test_asking_asks_nothing_of_the_mount(tree: Mount) -> None:
     assert counts(tree) == before
 
 
-@pytest.fixture
-def stalled(
-    new_mount: MakeMount, pack_tree: PackTree, places: Path
-) -> Iterator[tuple[Mount, Disk]]:
-    """A mount of a pack whose file "stalled" cannot be read for now."""
-    pack = pack_tree({name: content(name) for name in ALL_NAMES})
-    with ExitStack() as stack:
-        disk = disk_with(pack, places / "disk")
-        stack.callback(disk.close)
-        tree = new_mount(disk.pack)
-        assert tree.mount().status == 0
-        stack.callback(tree.close)
-        stack.callback(disk.go)  # or unmounting would wait for the disk
-        disk.stall("stalled")
-        yield tree, disk
-
-
 @pytest.mark.promise("S22")
-def test_reads_that_wait_for_a_disk_are_told(stalled: tuple[Mount, Disk]) -> None:
-    tree, disk = stalled
-    size, before = len(content("stalled")), stats(tree)
-    with child(probes.read, tree / "stalled") as reader:
+def test_reads_that_wait_for_a_disk_are_told(stalling: Mount, disk: Disk) -> None:
+    disk.stall("stalled")
+    size, before = len(content("stalled")), stats(stalling)
+    with child(probes.read, stalling / "stalled") as reader:
         reader.ask_next()
         disk.wait_for("stalled")
-        found = stats(tree)
+        found = stats(stalling)
         assert (found["queue_depth"], found["cache_bytes"]) == (1, size)
         assert found["requests"]["read"]["count"] == 0
         assert found["bytes_storage"] == before["bytes_storage"]
         disk.go()
         assert reader.answer() == content("stalled")
-    wait_until(lambda: stats(tree)["queue_depth"] == 0, "nothing waits")
-    found = stats(tree)
+    wait_until(lambda: stats(stalling)["queue_depth"] == 0, "nothing waits")
+    found = stats(stalling)
     assert found["bytes_served"] == size
     assert found["bytes_storage"] - before["bytes_storage"] == size
     assert found["cache_bytes"] <= found["cache_limit_bytes"]

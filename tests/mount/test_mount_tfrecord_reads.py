@@ -6,7 +6,6 @@ import errno
 import os
 import random
 import signal
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -15,10 +14,11 @@ import probes
 import pytest
 from child import child
 from command import Mount
-from conftest import MakeMount
+from conftest import MakeDisk, MakeMount
 from disk import Disk
 from example_tree import Features, example, loaded, same, shown
 from ffrecord_file import flip_byte
+from page_cache import forget_pages
 from tfrecord_file import tfrecord_extents, write_tfrecord
 
 MIB = 1 << 20
@@ -52,15 +52,6 @@ def check_record(tree: Mount, number: int, values: Features) -> None:
     assert same(loaded(contents), shown(example(values), values))
 
 
-def drop_cached_pages(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fdatasync(fd)
-        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-    finally:
-        os.close(fd)
-
-
 @pytest.fixture
 def pack(tmp_path: Path) -> Path:
     records = [example(features(number)) for number in range(20)]
@@ -70,7 +61,7 @@ def pack(tmp_path: Path) -> Path:
 @pytest.mark.promise("S27")
 def test_record_is_read_once_for_its_folder_and_its_files(mount: MakeMount, pack: Path) -> None:
     tree = mount(pack)
-    drop_cached_pages(pack)
+    forget_pages(pack)
     # Those who come without a listing, too.
     assert tree.ask(probes.read, "000000007/image/encoded.jpg") == image(7)
     check_record(tree, 7, features(7))
@@ -142,7 +133,7 @@ def test_large_record(mount: MakeMount, tmp_path: Path) -> None:
     values = {**features(0, size), "numbers": ("int64_list", list(range(200_000)))}
     pack = write_tfrecord(tmp_path / "large.tfrecord", [example(values), example(features(1))])
     tree = mount(pack)
-    drop_cached_pages(pack)
+    forget_pages(pack)
     check_record(tree, 0, values)
     check_record(tree, 1, features(1))
     assert tree.ask(probes.read_ranges, "000000000/image/encoded.jpg", [(8 * MIB - 3, 10)]) == [
@@ -183,7 +174,7 @@ def test_many_readers_of_many_records(mount: MakeMount, pack: Path) -> None:
     tree = mount(pack)
     expected = tree.ask(probes.digests, "")
     again = mount(pack, "--cache-mb", "1")
-    drop_cached_pages(pack)
+    forget_pages(pack)
     with ExitStack() as stack:
         readers = [stack.enter_context(child(probes.digests, again / "")) for _ in range(6)]
         for reader in readers:
@@ -196,24 +187,9 @@ def test_many_readers_of_many_records(mount: MakeMount, pack: Path) -> None:
 
 
 @pytest.fixture
-def disk(fuse: None, pack: Path, places: Path) -> Iterator[Disk]:
-    extents = {
-        f"{number:09d}": extent
-        for number, extent in enumerate(tfrecord_extents(pack.read_bytes()))
-    }
-    with ExitStack() as stack:
-        disk = Disk(pack, places / "disk", extents)
-        stack.callback(disk.close)
-        yield disk
-
-
-@pytest.fixture
-def stalling(new_mount: MakeMount, disk: Disk) -> Iterator[Mount]:
-    made: Mount = new_mount(disk.pack)
-    assert made.mount().status == 0
-    yield made
-    disk.go()  # or unmounting would wait for the disk
-    made.close()
+def disk(new_disk: MakeDisk, pack: Path) -> Disk:
+    extents = tfrecord_extents(pack.read_bytes())
+    return new_disk(pack, {f"{number:09d}": extent for number, extent in enumerate(extents)})
 
 
 @pytest.mark.promise("S14")

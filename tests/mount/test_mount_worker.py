@@ -19,11 +19,8 @@ from conftest import MakeMount, PackTree
 from disk import Disk
 from ffrecord_file import flip_byte, record_extents
 from test_mount_lifecycle import check_nothing_left
-from test_mount_stalled_disk import disk
 
 from ffrfs.mount import state
-
-__all__ = ["disk"]  # a fixture
 
 FILE_COUNT = 40
 READER_COUNT = 4

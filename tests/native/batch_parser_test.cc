@@ -9,6 +9,7 @@
 #include <atomic>
 #include <thread>
 
+#include "damage.h"
 #include "examples.h"
 #include "io/error.h"
 

@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "damage.h"
 #include "example_folders.h"
 
 using namespace ffrfs;

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "damage.h"
 #include "example_folders.h"
 
 using namespace ffrfs;

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 
+#include "damage.h"
 #include "examples.h"
 
 using namespace ffrfs;

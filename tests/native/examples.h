@@ -5,7 +5,6 @@
 
 #include <cstring>
 #include <iterator>
-#include <random>
 #include <vector>
 
 #include "scratch.h"
@@ -71,39 +70,6 @@ inline std::vector<Bytes> golden_records(const char* name) {
   }
   if (records.empty()) throw std::runtime_error(std::string("no records in tf/") + name);
   return records;
-}
-
-using Random = std::mt19937_64;
-
-// As a disk, a program or an attacker may leave it.
-inline Bytes damaged(Bytes bytes, Random& random) {
-  const auto place = [&] { return bytes.empty() ? 0 : random() % bytes.size(); };
-  for (size_t left = 1 + random() % 4; left > 0; --left) {
-    switch (random() % 5) {
-      case 0:  // a bit
-        if (!bytes.empty()) bytes[place()] ^= static_cast<char>(1U << random() % 8);
-        break;
-      case 1:  // a byte
-        if (!bytes.empty()) bytes[place()] = static_cast<char>(random());
-        break;
-      case 2:  // an end
-        if (random() % 4 == 0) bytes.resize(place());
-        break;
-      case 3:  // bytes too many: any, or a copy of some
-        bytes.insert(place(), random() % 2 == 0 ? pattern(1 + random() % 9, 1)
-                                                : bytes.substr(place(), random() % 50));
-        break;
-      default:  // bytes missing
-        bytes.erase(place(), 1 + random() % 9);
-    }
-  }
-  return bytes;
-}
-
-// `make fuzz` asks for more of them than a test run has time for.
-inline uint64_t seed_count() {
-  const char* wanted = std::getenv("FFRFS_FUZZ_SEEDS");
-  return wanted == nullptr ? 20'000 : std::strtoull(wanted, nullptr, 10);
 }
 
 }  // namespace ffrfs::test

@@ -8,8 +8,8 @@
 #include <atomic>
 #include <cstdlib>
 #include <new>
-#include <random>
 
+#include "damage.h"
 #include "io/error.h"
 #include "pickles.h"
 
@@ -125,32 +125,6 @@ Bytes nested(size_t count, bool with_marks) {
   return pickle + Bytes(count, with_marks ? 'u' : 's') + ".";
 }
 
-using Random = std::mt19937_64;
-
-Bytes damaged(Bytes bytes, Random& random) {
-  const auto place = [&] { return bytes.empty() ? 0 : random() % bytes.size(); };
-  for (size_t left = 1 + random() % 4; left > 0; --left) {
-    switch (random() % 5) {
-      case 0:  // a bit
-        if (!bytes.empty()) bytes[place()] ^= static_cast<char>(1U << random() % 8);
-        break;
-      case 1:  // a byte
-        if (!bytes.empty()) bytes[place()] = static_cast<char>(random());
-        break;
-      case 2:  // an end
-        if (random() % 8 == 0) bytes.resize(place());
-        break;
-      case 3:  // bytes too many: any, or a copy of some
-        bytes.insert(place(), random() % 2 == 0 ? pattern(1 + random() % 9, 1)
-                                                : bytes.substr(place(), random() % 50));
-        break;
-      default:  // bytes missing
-        bytes.erase(place(), 1 + random() % 9);
-    }
-  }
-  return bytes;
-}
-
 // A tree, whole in itself, or FormatError. True: a tree.
 bool reads_or_refuses(const Bytes& pickle, uint64_t record_count, size_t piece_size) {
   try {
@@ -240,16 +214,6 @@ TEST_CASE("any byte may come first") {
     }
   }
 }
-
-namespace {
-
-// `make fuzz` asks for more of them than a test run has time for.
-uint64_t seed_count() {
-  const char* wanted = std::getenv("FFRFS_FUZZ_SEEDS");
-  return wanted == nullptr ? 20'000 : std::strtoull(wanted, nullptr, 10);
-}
-
-}  // namespace
 
 TEST_CASE("a damaged golden index gives a tree or an error, nothing else") {
   const auto [golden, record_count] = golden_index();

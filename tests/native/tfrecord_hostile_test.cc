@@ -8,6 +8,7 @@
 #include <memory>
 #include <set>
 
+#include "damage.h"
 #include "examples.h"
 #include "frames.h"
 #include "io/error.h"

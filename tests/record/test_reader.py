@@ -17,6 +17,7 @@ import pytest
 from ffrecord_file import flip_byte, record_extents, write_records
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from page_cache import forget_pages
 
 from ffrfs import FileReader
 from ffrfs.errors import ChecksumError, FormatError, UnverifiedHeaderWarning
@@ -36,13 +37,6 @@ def records() -> list[bytes]:
 @pytest.fixture
 def file(tmp_path: Path, records: list[bytes]) -> Path:
     return write_records(tmp_path / "records.ffr", records)
-
-
-def forget_pages(path: Path) -> None:
-    """Make the next read wait for the disk."""
-    with path.open("rb") as file:
-        os.fdatasync(file.fileno())
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def as_bytes(arrays: list[np.ndarray]) -> list[bytes]:

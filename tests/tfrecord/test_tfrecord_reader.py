@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from page_cache import forget_pages
 from tfrecord_file import framed, tfrecord_extents, tfrecord_records, write_tfrecord
 
 from ffrfs.errors import ChecksumError, FormatError, TruncatedError
@@ -39,13 +40,6 @@ def records() -> list[bytes]:
 @pytest.fixture
 def file(tmp_path: Path, records: list[bytes]) -> Path:
     return write_tfrecord(tmp_path / "x.tfrecord", records)
-
-
-def forget_pages(path: Path) -> None:
-    """Make the next read wait for the disk."""
-    with path.open("rb") as file:
-        os.fdatasync(file.fileno())
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def flip(path: Path, offset: int) -> None:

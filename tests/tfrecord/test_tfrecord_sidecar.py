@@ -128,6 +128,18 @@ def test_where_nothing_can_be_written_nothing_is_said(file: Path) -> None:
     assert sorted(os.listdir(file.parent)) == [file.name, f"{file.name}.idx"]
 
 
+def test_a_folder_that_nobody_may_write_to_is_left_alone(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even by root, whom the kernel would let."""
+    monkeypatch.chdir(file.parent)
+    for mode, is_written in {0o555: False, 0o500: False, 0o755: True}.items():
+        file.parent.chmod(mode)
+        for path in (file, file.name):
+            assert TFRecordReader(path)[:] == RECORDS
+            assert os.path.exists(f"{file}.idx") == is_written
+
+
 def test_a_file_that_is_not_sound_gets_none(file: Path) -> None:
     os.truncate(file, file.stat().st_size - 1)
     with pytest.raises(TruncatedError):

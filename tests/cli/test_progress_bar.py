@@ -1,0 +1,83 @@
+"""Each command that may take long has a progress bar: on a terminal of any size, only there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ffrecord_file import write_folder
+from terminal import TIMEOUT_S, UNKNOWN_SIZE, run_on_terminal
+from tfrecord_file import write_tfrecord
+
+# Each with the name that its bar has.
+COMMANDS = {
+    "pack tree new.ffr": "new.ffr",
+    "extract tree.ffr new": "new",
+    "verify tree.ffr": "tree.ffr",
+    "verify x.tfrecord": "x.tfrecord",
+    "info x.tfrecord": "x.tfrecord",
+    "info --schema x.tfrecord": "x.tfrecord",
+    "convert x.tfrecord new.tfrecord": "new.tfrecord",
+    "convert x.tfrecord new.tfrecord.gz": "new.tfrecord.gz",
+    "convert x.tfrecord new.ffr": "new.ffr",
+    "convert --to folder x.tfrecord new.ffr": "new.ffr",
+    "convert --features x.tfrecord new.ffr": "new.ffr",
+    "convert tree.ffr new.tfrecord": "new.tfrecord",
+}
+QUIET_COMMANDS = [
+    "pack -q tree new.ffr",
+    "verify -q tree.ffr",
+    "verify -q x.tfrecord",
+    "convert -q tree.ffr new.tfrecord",
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The current folder has something for each of the commands."""
+    write_folder(tmp_path / "tree.ffr", {"a": b"a", "b": b"b"})
+    write_tfrecord(tmp_path / "x.tfrecord", [b"", b""])
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "a").write_bytes(b"a")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("size", [(24, 80), UNKNOWN_SIZE], ids=["80 columns", "unknown size"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_bar_is_drawn_at_once_and_taken_away(command: str, size: tuple[int, int]) -> None:
+    output = run_on_terminal("-m", "ffrfs", *command.split(), size=size)
+    assert output.startswith(f"\r{COMMANDS[command]}: 0.00B [00:00, ?B/s]".encode())
+    assert b"B/s" not in left_on_terminal(output)
+
+
+def left_on_terminal(output: bytes) -> bytes:
+    """What can be read there in the end: each line's parts are written over one another."""
+    lines = []
+    for parts in output.split(b"\r\n"):
+        line = b""
+        for part in parts.split(b"\r"):
+            line = part + line[len(part) :]
+        lines.append(line.rstrip())
+    return b"\n".join(lines)
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("command", QUIET_COMMANDS)
+def test_quiet_command_has_no_bar(command: str) -> None:
+    assert run_on_terminal("-m", "ffrfs", *command.split()) == b""
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_without_a_terminal_there_is_no_bar(command: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "ffrfs", *command.split()],
+        capture_output=True,
+        timeout=TIMEOUT_S,
+        check=True,
+    )
+    assert done.stderr == b""
+    assert b"\r" not in done.stdout
