@@ -28,13 +28,14 @@ print_bench_requirements := import tomllib; \
 sanitizer_options := UBSAN_OPTIONS=print_stacktrace=1 \
     TSAN_OPTIONS=halt_on_error=1:suppressions=$(abspath tests/native/tsan.supp)
 
-.PHONY: help demo test test-native test-native-memory test-native-threads test-mount-sanitized \
-    soak fuzz lint build bench clean packages
+.PHONY: help demo demo-train test test-native test-native-memory test-native-threads \
+    test-mount-sanitized soak fuzz lint build bench clean packages
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
 help:
 	@echo 'make demo    pack a small folder, mount it, read it, compare'
+	@echo 'make demo-train   train a small network on a mount, stop it, go on'
 	@echo 'make test    native core under sanitizers, ruff, mypy, all Python tests'
 	@echo 'make soak    a thousand mounts, 64 readers at once; half an hour'
 	@echo 'make build   set up .venv, with ffrfs in it as an editable install'
@@ -44,6 +45,9 @@ help:
 
 demo: build
 	@$(BIN)/python examples/demo.py
+
+demo-train: build $(VENV)/torch
+	@$(BIN)/python examples/train.py
 
 # The benchmarks, tried by test_programs.py, drop the whole machine's caches, and other tests
 # count what the kernel asks for when it has kept all.

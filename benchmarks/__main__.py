@@ -16,6 +16,7 @@ from benchmarks import (
     mounting,
     opening,
     packing,
+    prefetching,
     ratarmount,
     reading,
     report,
@@ -35,6 +36,7 @@ PARTS = {
     "mounting": mounting.run,
     "opening": opening.run,
     "tfrecord": tfrecord.run,
+    "prefetching": prefetching.run,
 }
 
 

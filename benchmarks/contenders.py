@@ -28,6 +28,8 @@ PACKERS = {
 }
 PROGRAMS = {SQUASHFUSE: "squashfuse_ll", RATARMOUNT: str(ratarmount.PROGRAM)}
 ENGINES = {PYFUSE3: "pyfuse3", NATIVE: "native"}
+# Of the part `prefetching` alone: NATIVE's mount with its readers' order told, and who needs none.
+HINTS, AIO = "ffrfs native + hints", "AIO batches"
 TIMEOUT_S = 60
 
 

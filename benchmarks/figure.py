@@ -80,12 +80,19 @@ class Comparison:
         )
         return Figure(name, self.ratio(ours, theirs), "x", at_least, at_most, note)
 
-    def of(self, ours: str, unit: str, divisor: float = 1, at_most: float | None = None) -> Figure:
+    def of(
+        self,
+        ours: str,
+        unit: str,
+        divisor: float = 1,
+        at_least: float | None = None,
+        at_most: float | None = None,
+    ) -> Figure:
         """Ours alone, by a constant."""
         median = self.median(ours)
         value = None if median is None else median / divisor
         name = f"{self.data}, {self.name}, {ours}"
-        return Figure(name, value, unit, at_most=at_most, note=self.why_missing(ours))
+        return Figure(name, value, unit, at_least, at_most, self.why_missing(ours))
 
     def why_missing(self, *contenders: str) -> str:
         reasons = [

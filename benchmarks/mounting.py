@@ -234,7 +234,7 @@ def _passes(tree: Tree, root: Path, count: int, readers: int, *passes: str) -> d
 
 
 def read_passes(
-    root: Path, listing: Path, seed: int, count: int, readers: int, *passes: str
+    root: Path, listing: Path, seed: int | str, count: int, readers: int, *passes: str
 ) -> dict[str, Any]:
     """What reader.py found; one wrong file ends the run."""
     program = ["-m", "benchmarks.reader", root, listing, *map(str, (seed, count, readers)), *passes]

@@ -1,4 +1,4 @@
-"""The kernel's page cache: emptying it, and counting what it holds of a file.
+"""The kernel's page cache: filling it, emptying it, and counting what it holds of a file.
 
 cachestat(2) (Linux 6.5) counts the very pages of one open file, so nobody else on the machine
 is counted. "Cached" in /proc/meminfo would count everybody, and mincore(2) needs every file
@@ -39,6 +39,13 @@ def fill(paths: Iterable[Path]) -> None:
         with path.open("rb", buffering=0) as file:
             while file.readinto(buffer):
                 pass
+
+
+def forget(path: Path) -> None:
+    """Drop the pages of one file, which nobody has mapped; everybody may."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def why_not_count() -> str:

@@ -28,6 +28,8 @@ class Plan:
     small_sample: int = 10_000
     opened_count: int = 1_000_000  # opening
     example_count: int = 9_000  # tfrecord: Examples with a picture of large_size each
+    slow_count: int = 20_000  # prefetching: files of large_size
+    slow_sample: int = 6_000  # of these, read in a pass; a peer takes some ten seconds
 
     @classmethod
     def quick(cls, folder: Path, field: Field) -> Plan:
@@ -46,6 +48,8 @@ class Plan:
             small_sample=40,
             opened_count=5_000,
             example_count=200,
+            slow_count=600,
+            slow_sample=300,
         )
 
     def sets(self) -> list[tuple[int, int]]:

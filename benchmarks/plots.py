@@ -13,7 +13,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Picture
 
-from benchmarks import contenders, mounting, packers, streaming
+from benchmarks import contenders, mounting, packers, prefetching, streaming
 from benchmarks.figure import Comparison, Findings
 
 COLOURS = {
@@ -31,6 +31,7 @@ PACKER_COLOURS = {
     packers.SQUASHFS: COLOURS[contenders.SQUASHFUSE],
     packers.TAR: COLOURS[contenders.RATARMOUNT],
 }
+PREFETCHING_COLOURS = {contenders.HINTS: "#009E73", contenders.AIO: "#000000"}
 MARKERS = dict(zip(COLOURS, "osD^vP", strict=True))
 DPI = 100
 LESS, MORE = "less is better", "more is better"
@@ -52,6 +53,9 @@ MOUNTING = {
 }
 PACK_TITLE = f"Packing a folder until the file is on the disk: {LESS}"
 READERS_TITLE = f"Files a second by 1, 2 and 4 readers at once: {MORE}"
+PREFETCHING_TITLE = (
+    f"Files a second, nothing cached, from a {prefetching.ON_SLOW} a read: {MORE}"
+)
 STREAM_TITLE = f"Reading one large file, black strokes: the packed file itself: {MORE}"
 WALK_TITLE = f"find -size +0 over all files: {LESS}"
 
@@ -74,6 +78,10 @@ def draw(parts: Mapping[str, Findings], folder: Path) -> dict[str, str]:
         drawn[_readers(mounted, folder / "readers.png")] = READERS_TITLE
     if found.get("streaming"):
         drawn[_streams(found["streaming"], folder / "streaming.png")] = STREAM_TITLE
+    slow = [each for each in found.get("prefetching", []) if each.name in prefetching.PLOTTED]
+    if slow:
+        file = _bars(slow, lambda each: each.name, PREFETCHING_TITLE, folder / "prefetching.png")
+        drawn[file] = PREFETCHING_TITLE
     packed = [each for each in found.get("packing", []) if each.name == "packing"]
     if packed:
         file = _bars(packed, lambda each: each.data, PACK_TITLE, folder / "packing.png")
@@ -96,7 +104,7 @@ def _bars(
 
 
 def _bar_panel(panel: Axes, comparison: Comparison) -> None:
-    colours = {**COLOURS, **PACKER_COLOURS}
+    colours = {**COLOURS, **PREFETCHING_COLOURS, **PACKER_COLOURS}
     known = {**comparison.samples, **comparison.missing}
     names = [name for name in colours if name in known]
     medians = [comparison.median(name) for name in names]

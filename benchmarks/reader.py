@@ -2,11 +2,18 @@
 
     python -m benchmarks.reader ROOT LISTING SEED COUNT READERS PASS ...
 
-LISTING is JSON: {"names": [...], "checksums": [CRC-32, ...]}. COUNT files are drawn from it,
-READERS processes share them, and begin each pass together; every pass has the same order. A
-PASS is `read`, which is timed, or `check`, which compares checksums and counts page cache.
-Prints JSON: seconds of each pass, from the first reader's start to the last one's end; files
-that were wrong; bytes of page cache that hold the files, if the kernel can tell.
+LISTING is JSON: {"names": [...], "checksums": [CRC-32, ...]}. COUNT files are drawn from it, or
+with SEED `-` taken as they are listed; READERS processes share them in turn, and begin each
+pass together; every pass has the same order. A PASS is one of
+
+    read     timed
+    paced    after each file the reader does something else for 2 ms
+    check    checksums are compared, and page cache is counted
+
+and with `hinted-` before it the mount at ROOT is told what will be read (hints.py), from the
+moment on when the readers begin. Prints JSON: seconds of each pass, from the first reader's
+start to the last one's end; seconds that all readers spent inside of paced files; files that
+were wrong; bytes of page cache that hold the files, if the kernel can tell.
 
 A process of its own, so that whoever started it can end it if the mount hangs. The system
 calls are made from Python, which adds about 2 µs a file, the same for every contender.
@@ -14,6 +21,7 @@ calls are made from Python, which adds about 2 µs a file, the same for every co
 
 from __future__ import annotations
 
+import contextlib
 import json
 import multiprocessing
 import os
@@ -25,11 +33,15 @@ from dataclasses import dataclass, field
 from multiprocessing.queues import SimpleQueue
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
+from threading import BrokenBarrierError
 
-from benchmarks import page_cache
+from benchmarks import hints, page_cache
 
 File = tuple[bytes, int]  # path, CRC-32
 BUFFER_BYTES = 1 << 20
+PAUSE_S = 0.002
+AS_LISTED = "-"
+HINTED = "hinted-"
 
 
 @dataclass
@@ -38,6 +50,7 @@ class Report:
 
     starts: list[float] = field(default_factory=list)
     ends: list[float] = field(default_factory=list)
+    busy_s: float = 0
     wrong: int = 0
     cached_bytes: int = 0
     failure: str = "it has not ended"
@@ -46,12 +59,25 @@ class Report:
 def read_files(files: list[File], buffer: bytearray) -> None:
     buffers = [buffer]
     for path, _ in files:
-        fd = os.open(path, os.O_RDONLY)
-        size = os.fstat(fd).st_size
-        count = os.readv(fd, buffers)
-        os.close(fd)
-        if count != size:
-            raise RuntimeError(f"{os.fsdecode(path)}: {count} of {size} bytes")
+        read_file(path, buffers)
+
+
+def read_file(path: bytes, buffers: list[bytearray]) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    size = os.fstat(fd).st_size
+    count = os.readv(fd, buffers)
+    os.close(fd)
+    if count != size:
+        raise RuntimeError(f"{os.fsdecode(path)}: {count} of {size} bytes")
+
+
+def read_paced(files: list[File], buffer: bytearray, report: Report) -> None:
+    buffers = [buffer]
+    for path, _ in files:
+        start = time.perf_counter()
+        read_file(path, buffers)
+        report.busy_s += time.perf_counter() - start
+        time.sleep(PAUSE_S)
 
 
 def check_files(files: list[File], buffer: bytearray, report: Report) -> None:
@@ -77,8 +103,11 @@ def read_share(
         for name in passes:
             together.wait()
             report.starts.append(time.perf_counter())
-            if name == "check":
+            kind = name.removeprefix(HINTED)
+            if kind == "check":
                 check_files(files, buffer, report)
+            elif kind == "paced":
+                read_paced(files, buffer, report)
             else:
                 read_files(files, buffer)
             report.ends.append(time.perf_counter())
@@ -91,28 +120,52 @@ def read_share(
         reports.put(report)
 
 
-def read_together(files: list[File], readers: int, passes: list[str]) -> list[Report]:
+def read_together(
+    root: str, files: list[File], readers: int, passes: list[str]
+) -> list[Report]:
     fork = multiprocessing.get_context("fork")
-    together, reports = fork.Barrier(readers), fork.SimpleQueue()
+    together, reports = fork.Barrier(readers + 1), fork.SimpleQueue()
     children = [
         fork.Process(target=read_share, args=(files[index::readers], passes, together, reports))
         for index in range(readers)
     ]
     for child in children:
         child.start()
+    with contextlib.suppress(BrokenBarrierError):  # the report of who broke it says why
+        begin_passes(os.fsencode(root), files, passes, together)
     found = [reports.get() for _ in children]
     for child in children:
         child.join()
     return found
 
 
-def main(root: str, listing: str, *numbers_and_passes: str) -> None:
-    seed, count, readers = map(int, numbers_and_passes[:3])
+def begin_passes(root: bytes, files: list[File], passes: list[str], together: Barrier) -> None:
+    """Let the readers begin each pass, and give it its hints."""
+    try:
+        for name in passes:
+            if not name.startswith(HINTED):
+                together.wait()
+                continue
+            order = b"".join(path[len(root) + 1 :] + b"\n" for path, _ in files)
+            with hints.listening(root) as command:
+                together.wait()
+                command.write(order)
+    except BaseException:
+        together.abort()
+        raise
+
+
+def main(root: str, listing: str, seed: str, *numbers_and_passes: str) -> None:
+    count, readers = map(int, numbers_and_passes[:2])
     names, checksums = json.loads(Path(listing).read_text()).values()
     files = list(zip((os.fsencode(f"{root}/{name}") for name in names), checksums, strict=True))
-    random.Random(seed).shuffle(files)
+    if seed != AS_LISTED:
+        random.Random(int(seed)).shuffle(files)
     os.stat(root)  # the daemon has answered once
-    reports = read_together(files[:count], readers, list(numbers_and_passes[3:]))
+    try:
+        reports = read_together(root, files[:count], readers, list(numbers_and_passes[2:]))
+    except RuntimeError as error:  # of the hints
+        sys.exit(str(error))
     failures = [report.failure for report in reports if report.failure]
     if failures:
         sys.exit(f"{root}: {failures[0]}")
@@ -120,6 +173,7 @@ def main(root: str, listing: str, *numbers_and_passes: str) -> None:
     ends = zip(*(report.ends for report in reports), strict=True)
     found = {
         "seconds": [max(end) - min(start) for start, end in zip(starts, ends, strict=True)],
+        "busy_seconds": sum(report.busy_s for report in reports),
         "wrong": sum(report.wrong for report in reports),
         "cached_bytes": sum(report.cached_bytes for report in reports),
     }

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ffrfs import errors
     from ffrfs.folder.pack import pack_folder
     from ffrfs.folder.packed import PackedFolder
+    from ffrfs.mount.hints import prefetch
     from ffrfs.mount.mounted import mounted
     from ffrfs.record.alignment import checkFsAlign
     from ffrfs.record.dump import dump
@@ -31,6 +32,7 @@ __all__ = [
     "errors",
     "mounted",
     "pack_folder",
+    "prefetch",
 ]
 
 _MODULE_OF = {
@@ -41,6 +43,7 @@ _MODULE_OF = {
     "dump": "ffrfs.record.dump",
     "mounted": "ffrfs.mount.mounted",
     "pack_folder": "ffrfs.folder.pack",
+    "prefetch": "ffrfs.mount.hints",
 }
 
 

@@ -124,6 +124,9 @@ class Volume:
         cache_bytes: int = 256 << 20,
         check_data: bool = True,
         extensions: bool = True,
+        prefetch_records: int = 512,
+        prefetch_bytes: int = 64 << 20,
+        prefetch_ttl_ms: int = 60_000,
     ) -> None: ...
     @property
     def is_folder(self) -> bool:
@@ -161,6 +164,18 @@ class Volume:
         """Shorter than `size` only at the end of the file."""
     def poll(self) -> builtins.list[tuple[int, Slice | TreePart | Exception]]:
         """What has finished since. Never waits."""
+    def start_prefetch(self, push: Callable[[int, int, memoryview], bool]) -> None:
+        """Follow hints, and read ahead of readers who keep to an order.
+
+        `push(ino, offset, data)` gives the kernel bytes, which are there while it runs;
+        False: it does not take them. It is called on threads of the volume's.
+        """
+    def stop_prefetch(self) -> None:
+        """No more push() begins; waits for those that have, 5 s at most."""
+    def take_hints(self, fd: int) -> None:
+        """Follow the hints that come over that socket (ffrfs/mount/hint_stream.py). Takes it
+        over, and closes it when its client has gone, or is one too many.
+        """
 
     # For callers that wait; not to be mixed with the above on one volume. Of an FFRecord
     # file only bytes have to be waited for, not the tree.

@@ -17,7 +17,7 @@ from ffrfs.cli import output
 from ffrfs.errors import FfrfsError, UnverifiedHeaderWarning
 
 COMMANDS = (
-    *("pack", "convert", "index", "mount", "umount", "stats"),
+    *("pack", "convert", "index", "mount", "umount", "prefetch", "stats"),
     *("ls", "cat", "extract", "info", "verify"),
 )
 

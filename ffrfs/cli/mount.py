@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import stat
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,9 @@ from ffrfs.mount.report import Report, Status
 from ffrfs.mount.request import (
     CACHE_MB_DEFAULT,
     ENGINES,
+    PREFETCH_BYTES_DEFAULT,
+    PREFETCH_RECORDS_DEFAULT,
+    PREFETCH_TTL_S_DEFAULT,
     THREADS_MAX,
     MountRequest,
     default_threads,
@@ -22,6 +26,10 @@ from ffrfs.mount.request import (
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+_SIZE = re.compile(r"([0-9]{1,18})([KMGT]?)")
+_SIZE_LIMIT_BYTES = 1 << 63
+_TTL_LIMIT_S = 1_000_000_000
 
 _EPILOG = """\
 mount options (-o, comma separated; a backslash escapes a comma):
@@ -81,6 +89,19 @@ def add_parser(subparsers: Subparsers) -> None:
         help="memory for all buffers together (default: %(default)s)",
     )
     parser.add_argument(
+        "--prefetch-window",
+        metavar="RECORDS[,SIZE]",
+        help="how far to read ahead of a reader, in records and bytes (64M, 1G); 0: not at all "
+        f"(default: {PREFETCH_RECORDS_DEFAULT},{PREFETCH_BYTES_DEFAULT >> 20}M)",
+    )
+    parser.add_argument(
+        "--prefetch-ttl",
+        metavar="SECONDS",
+        type=float,
+        default=PREFETCH_TTL_S_DEFAULT,
+        help="drop what was read ahead and is not asked for by then (default: %(default)g)",
+    )
+    parser.add_argument(
         "--no-extensions",
         action="store_true",
         help="TFRecord: name features as they are, without .jpg, .npy and the like",
@@ -119,6 +140,9 @@ def _request(args: argparse.Namespace) -> MountRequest:
         raise OptionError(f"--cache-mb {args.cache_mb}: must be at least 1")
     if not 1 <= args.threads <= THREADS_MAX:
         raise OptionError(f"--threads {args.threads}: must be 1 to {THREADS_MAX}")
+    if not 0 < args.prefetch_ttl <= _TTL_LIMIT_S:  # nor is NaN
+        raise OptionError(f"--prefetch-ttl {args.prefetch_ttl:g}: must be over 0, and at most 1e9")
+    window_records, window_bytes = _window(args.prefetch_window)
     if args.while_open is not None:
         _check_pipe(args.while_open)
     return MountRequest(
@@ -128,10 +152,29 @@ def _request(args: argparse.Namespace) -> MountRequest:
         engine=args.engine,
         threads=args.threads,
         cache_bytes=args.cache_mb << 20,
+        prefetch_records=window_records,
+        prefetch_bytes=window_bytes,
+        prefetch_ttl_s=args.prefetch_ttl,
         extensions=not args.no_extensions,
         log_file=os.path.abspath(args.log_file) if args.log_file else None,
         while_open=args.while_open,
     )
+
+
+def _window(text: str | None) -> tuple[int, int]:
+    """RECORDS[,SIZE] as numbers of records and bytes."""
+    if text is None:
+        return PREFETCH_RECORDS_DEFAULT, PREFETCH_BYTES_DEFAULT
+    records, comma, size = text.partition(",")
+    if not re.fullmatch(r"[0-9]{1,18}", records):
+        raise OptionError(f"--prefetch-window {text}: needs a number of records, as in 512,64M")
+    if not comma:
+        return int(records), PREFETCH_BYTES_DEFAULT
+    match = _SIZE.fullmatch(size)
+    size_bytes = int(match[1]) << 10 * " KMGT".index(match[2] or " ") if match else 0
+    if not 0 < size_bytes < _SIZE_LIMIT_BYTES:
+        raise OptionError(f"--prefetch-window {text}: needs a size in bytes, as in 512,64M")
+    return int(records), size_bytes
 
 
 def _check_pipe(fd: int) -> None:

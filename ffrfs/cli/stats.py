@@ -52,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _facts(found: dict[str, Any]) -> dict[str, str]:
+    hinted, ordered = found["prefetch"], found["readahead"]
     worker = f", worker {found['worker_pid']}" if found["worker_pid"] is not None else ""
     return {
         "mount point": found["mountpoint"],
@@ -67,6 +68,13 @@ def _facts(found: dict[str, Any]) -> dict[str, str]:
         "checksums": f"{found['checksums_verified']:,} verified, "
         f"{found['checksums_failed']:,} failed",
         "queue depth": f"{found['queue_depth']:,}",
+        "prefetch": f"{hinted['hinted']:,} hinted, {hinted['fetched']:,} fetched, "
+        f"{hinted['pushed']:,} pushed, {hinted['hit']:,} hit",
+        "prefetch losses": f"{hinted['late']:,} late, {hinted['dropped']:,} dropped, "
+        f"{_size(hinted['wasted_bytes'])} wasted; queue depth reached "
+        f"{hinted['queue_depth_max']:,}",
+        "readahead": f"{ordered['fetched']:,} fetched, {ordered['pushed']:,} pushed, "
+        f"{ordered['hit']:,} hit, {_size(ordered['wasted_bytes'])} wasted",
         "cache": f"{_size(found['cache_bytes'])} of {_size(found['cache_limit_bytes'])}",
         "resident memory": _size(found["resident_bytes"]),
     }

@@ -28,24 +28,44 @@ def ask(mountpoint: str, command: str, timeout_s: float = TIMEOUT_S) -> dict[str
     Raises MountError: nothing of ours is mounted there, or its daemon is dead, does not
     answer in time, or refuses.
     """
-    place = canonical(mountpoint)
+    client, result = _ask(canonical(mountpoint), command, timeout_s)
+    client.close()
+    return result
+
+
+def connect(mountpoint: str, command: str, timeout_s: float = TIMEOUT_S) -> socket.socket:
+    """A blocking connection on which the daemon has agreed to that command.
+
+    Errors as ask().
+    """
+    client, _ = _ask(canonical(mountpoint), command, timeout_s)
+    client.settimeout(None)
+    return client
+
+
+def _ask(place: str, command: str, timeout_s: float) -> tuple[socket.socket, dict[str, object]]:
     directory, known = _find(place)
     daemon = f"its daemon (process {known.process.pid})"
     if not known.process.is_alive():
         raise MountError(
             f"{place}: {daemon} has died; take the mount away with: ffrfs umount {place}"
         )
-    try:
-        answer = _converse(state.socket_path(directory, place), command, timeout_s)
-    except TimeoutError:
-        raise MountError(f"{place}: {daemon} has not answered within {timeout_s:g} s") from None
-    except OSError as error:
-        raise MountError(f"{place}: cannot ask {daemon}: {describe(error)}") from None
-    match answer:
-        case {"result": dict(result)}:
-            return result
-        case {"error": str(text)}:
-            raise MountError(f"{place}: {daemon} answers: {text}")
+    deadline_s = time.monotonic() + timeout_s
+    with contextlib.ExitStack() as failed:
+        try:
+            client = control_socket.connect(state.socket_path(directory, place), timeout_s)
+            failed.enter_context(client)
+            answer = _converse(client, command, deadline_s)
+        except TimeoutError:
+            raise MountError(f"{place}: {daemon} has not answered within {timeout_s:g} s") from None
+        except OSError as error:
+            raise MountError(f"{place}: cannot ask {daemon}: {describe(error)}") from None
+        match answer:
+            case {"result": dict(result)}:
+                failed.pop_all()
+                return client, result
+            case {"error": str(text)}:
+                raise MountError(f"{place}: {daemon} answers: {text}")
     raise MountError(f"{place}: {daemon} gives no answer that makes sense")
 
 
@@ -61,14 +81,12 @@ def _find(place: str) -> tuple[str, state.MountState]:
     raise MountError(f"{place}: mounted by another user, who alone may ask its daemon")
 
 
-def _converse(path: str, command: str, timeout_s: float) -> object:
+def _converse(client: socket.socket, command: str, deadline_s: float) -> object:
     """The one answer to one request; None: there was none, or not one of ours."""
-    deadline_s = time.monotonic() + timeout_s
-    with control_socket.connect(path, timeout_s) as client:
-        # It may have refused us already; its answer says why.
-        with contextlib.suppress(BrokenPipeError):
-            client.sendall(json.dumps({"command": command}).encode("ascii") + b"\n")
-        answer = _receive_line(client, deadline_s)
+    # It may have refused us already; its answer says why.
+    with contextlib.suppress(BrokenPipeError):
+        client.sendall(json.dumps({"command": command}).encode("ascii") + b"\n")
+    answer = _receive_line(client, deadline_s)
     try:
         return json.loads(answer)
     except (ValueError, RecursionError):

@@ -3,7 +3,8 @@
 A client sends one JSON object a line, {"command": "stats"}, and gets one line for each:
 {"result": ...} or {"error": "one line"}. What it sends is hostile: the length of a line,
 the number of clients and every wait are bounded, and nothing of it ends the daemon. Only
-the daemon's own user and root are answered.
+the daemon's own user and root are answered. A command may take the connection over, once
+it was answered {"result": {}}: what the client sends then is not read here.
 
 Concurrency: tasks of the daemon's trio loop. A command's handler runs to its end without
 giving way, so it must not wait for a disk, nor for the mount.
@@ -20,9 +21,11 @@ import os
 import socket
 import struct
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import trio
 
+from ffrfs.errors import MountError
 from ffrfs.mount.report import describe
 
 LINE_SIZE_MAX = 1 << 16
@@ -33,9 +36,19 @@ _COMMAND_SIZE_SHOWN = 40
 _PEER = struct.Struct("iII")  # struct ucred: pid, uid, gid
 
 Request = Mapping[str, object]
-Handler = Callable[[Request], object]  # what it returns goes into JSON
+Handler = Callable[[Request], object]  # what it returns goes into JSON, or is a HandOver
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class HandOver:
+    """A handler's result: the client is answered, and given to `take`.
+
+    That gets a descriptor, non-blocking, to copy: this side closes its own.
+    """
+
+    take: Callable[[int], None]
 
 
 class ControlServer:
@@ -84,9 +97,13 @@ class ControlServer:
                     pending += chunk
             line = bytes(pending[:end])
             del pending[: end + 1]
-            await _send(stream, self._answer(line))
+            answer = self._answer(line)
+            if isinstance(answer, HandOver):
+                await _hand_over(stream, answer, pending)
+                return
+            await _send(stream, answer)
 
-    def _answer(self, line: bytes) -> dict[str, object]:
+    def _answer(self, line: bytes) -> dict[str, object] | HandOver:
         try:
             request = json.loads(line)
         except (ValueError, RecursionError):
@@ -98,10 +115,21 @@ class ControlServer:
         if handler is None:
             return _error(f"no such command: {command[:_COMMAND_SIZE_SHOWN]!a}")
         try:
-            return {"result": handler(request)}
+            result = handler(request)
+            return result if isinstance(result, HandOver) else {"result": result}
+        except MountError as error:
+            return _error(describe(error))
         except Exception as error:
             log.exception("the command %s failed", command)
             return _error(describe(error))
+
+
+async def _hand_over(stream: trio.SocketStream, to: HandOver, pending: bytearray) -> None:
+    if pending:  # and lost for whoever takes the connection
+        await _send(stream, _error("bytes behind a request that takes the connection over"))
+        return
+    await _send(stream, {"result": {}})
+    to.take(stream.socket.fileno())
 
 
 async def _send(stream: trio.SocketStream, answer: Mapping[str, object]) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 _BACKLOG = 16
 _TIMEVAL = struct.Struct("ll")  # struct timeval: seconds, microseconds
+_FOREVER = _TIMEVAL.pack(0, 0)
 
 
 def listen(path: str) -> socket.socket:
@@ -44,6 +45,7 @@ def connect(path: str, timeout_s: float) -> socket.socket:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
         with _address(path) as address:
             client.connect(address)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _FOREVER)
         client.settimeout(timeout_s)
     except BlockingIOError:
         client.close()

@@ -27,7 +27,7 @@ import trio
 
 from ffrfs.errors import MountError
 from ffrfs.mount import control_socket, kernel_mount, mountpoint, state
-from ffrfs.mount.control_server import ControlServer
+from ffrfs.mount.control_server import ControlServer, HandOver
 from ffrfs.mount.engine import Engine, open_engine
 from ffrfs.mount.log import logging_to
 from ffrfs.mount.mount_table import MountEntry, mount_at
@@ -92,6 +92,10 @@ class _Mount:
             state.forget(self.directory, self.state)
             return busy
 
+    def abort(self) -> None:
+        """End the connection by force; harmless when it has ended."""
+        kernel_mount.abort(self.connection, self.entry)
+
 
 def _attach(request: MountRequest, directory: str, log_file: str | None) -> _Mount:
     place = request.mountpoint
@@ -134,7 +138,7 @@ class _Server:
         async with trio.open_nursery() as self._nursery:
             self._nursery.start_soon(self._obey_signals)
             self._nursery.start_soon(self._announce)
-            commands = {"stats": self._statistics}
+            commands = {"stats": self._statistics, "prefetch": self._prefetch}
             self._nursery.start_soon(ControlServer(self._mount.control, commands).run)
             if self._request.while_open is not None:
                 self._nursery.start_soon(self._watch_owner, self._request.while_open)
@@ -148,7 +152,7 @@ class _Server:
 
     async def _run_engine(self) -> None:
         try:
-            await self._engine.serve(self._mount.connection)
+            await self._engine.serve(self._mount.connection, self._mount.abort)
         except MountError as error:
             log.error("%s", error)
             self._fail(str(error))
@@ -223,6 +227,11 @@ class _Server:
     def _statistics(self, _: object) -> dict[str, object]:
         age_s = time.monotonic() - self._began_s
         return statistics(self._request, self._engine, age_s)
+
+    def _prefetch(self, _: object) -> HandOver:
+        if self._request.prefetch_records == 0:
+            raise MountError("it was mounted without prefetch (--prefetch-window 0)")
+        return HandOver(self._engine.take_hints)
 
     def _fail(self, reason: str) -> None:
         self._failure = MountError(f"{self._request.mountpoint}: {reason}")

@@ -7,6 +7,7 @@ readiness. A further engine joins here, and in the mount tests' list of engines.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from ffrfs.mount.counter_page import Counters
@@ -32,11 +33,20 @@ class Engine(Protocol):
         """What it has done so far (native/volume/counters.h, request_times.h)."""
         ...
 
-    async def serve(self, connection: int) -> None:
+    async def serve(self, connection: int, abort: Callable[[], None]) -> None:
         """Answer requests until the kernel ends the connection (the last user is gone).
 
         Takes the descriptor over. Cancelling it ends the connection: readers get
-        ENOTCONN. Raises MountError if it cannot go on.
+        ENOTCONN. Raises MountError if it cannot go on. `abort` ends the connection by
+        force, if it has not ended: a thread that gives the kernel bytes (prefetch) waits
+        there for pages that reads hold, which nobody answers any more.
+        """
+        ...
+
+    def take_hints(self, client: int) -> None:
+        """Follow the hints of a client on that connected socket (hint_stream.py).
+
+        Never waits. The caller keeps its descriptor, and closes it.
         """
         ...
 

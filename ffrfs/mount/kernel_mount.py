@@ -14,17 +14,18 @@ import contextlib
 import ctypes
 import errno
 import os
+import select
 import shutil
 import socket
 import stat
 import subprocess
 
 from ffrfs.errors import MountError
-from ffrfs.mount.mount_table import FSTYPE
+from ffrfs.mount.mount_table import FSTYPE, MountEntry, mount_at
 from ffrfs.mount.options import MountOptions, escape
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
-MNT_DETACH, UMOUNT_NOFOLLOW = 2, 8
+MNT_FORCE, MNT_DETACH, UMOUNT_NOFOLLOW = 1, 2, 8
 FUSE_DEVICE = "/dev/fuse"
 CONNECTIONS = "/sys/fs/fuse/connections"
 DEVICES = "/sys/class/bdi"
@@ -75,11 +76,16 @@ def raise_readahead(device: str) -> None:
         file.write(str(READAHEAD_KB))
 
 
-def detach(mountpoint: str) -> bool:
+def detach(mountpoint: str, *, is_dead: bool = False) -> bool:
     """Unmount; True: it was in use, and is now detached lazily.
 
-    Lazily: gone for new users at once, for good when its last open file closes.
+    Lazily: gone for new users at once, for good when its last open file closes. `is_dead`:
+    nobody serves it any more, so requests that still wait are to fail (root alone can do that).
     """
+    if is_dead and os.geteuid() == 0:
+        _libc.umount2(os.fsencode(mountpoint), UMOUNT_NOFOLLOW | MNT_FORCE)
+        if mount_at(mountpoint) is None:
+            return False
     unmount = _umount if os.geteuid() == 0 else _unmount_by_helper
     try:
         unmount(mountpoint, lazy=False)
@@ -87,6 +93,30 @@ def detach(mountpoint: str) -> bool:
         unmount(mountpoint, lazy=True)
         return True
     return False
+
+
+def abort(connection: int, mount: MountEntry) -> None:
+    """End the mount's connection by force, if it lives: all its requests fail at once.
+
+    Closing it does not do that for as long as a thread of somebody who is dead is held in a
+    call on it. Where fusectl is not mounted, only root can, while the mount has its place.
+    """
+    path = os.path.join(CONNECTIONS, mount.device.partition(":")[2], "abort")
+    try:
+        with open(path, "wb", buffering=0) as file:
+            # Asked only now: as long as it lives, the device's number is nobody else's.
+            if _is_connected(connection):
+                file.write(b"1")
+    except OSError:
+        is_there = mount_at(mount.mountpoint) == mount and _is_connected(connection)
+        if is_there and os.geteuid() == 0:
+            _libc.umount2(os.fsencode(mount.mountpoint), UMOUNT_NOFOLLOW | MNT_FORCE)
+
+
+def _is_connected(connection: int) -> bool:
+    poll = select.poll()
+    poll.register(connection, 0)
+    return not poll.poll(0)  # POLLERR: it has ended
 
 
 class _BusyError(Exception):

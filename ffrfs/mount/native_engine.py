@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import deque
+from collections.abc import Callable
 
 import trio
 
@@ -24,6 +25,7 @@ from ffrfs.mount.worker import Worker
 
 _LAST_LINES = 5  # of the log of a worker that died, told to the user
 _LINE_SIZE_MAX = 4096
+_LIFE_INTERVAL_S = 1.0  # between looks at whether it lives
 _LEVELS = {b"<3>": logging.ERROR, b"<4>": logging.WARNING, b"<6>": logging.INFO}
 
 log = logging.getLogger(__name__)
@@ -56,21 +58,37 @@ class NativeEngine:
     def counters(self) -> Counters:
         return self._page.read()
 
-    async def serve(self, connection: int) -> None:
+    def take_hints(self, client: int) -> None:
+        self._worker.take_hints(client)
+
+    async def serve(self, connection: int, abort: Callable[[], None]) -> None:
         try:
             self._worker.connect(connection)
-            await self._copy_log()
-            await self._wait_for_end()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._free_the_dead, abort)
+                await self._copy_log()
+                await self._wait_for_end()
+                nursery.cancel_scope.cancel()
             if self._worker.reap() != 0:
                 last = "; ".join(self._last_lines) or "it has logged nothing"
                 raise MountError(f"the worker {self._worker.outcome}: {last}")
         finally:
+            abort()
             self._worker.let_go()
             os.close(connection)
 
     def close(self) -> None:
         self._worker.close()
         self._page.close()
+
+    async def _free_the_dead(self, abort: Callable[[], None]) -> None:
+        # A thread that stores bytes in the kernel waits there for a page that a read holds,
+        # and no signal ends that wait. If its process is killed, nobody answers that read:
+        # so the process never quite ends, nor do its log and the connection, which the
+        # thread has open.
+        while not _is_dying(self._worker.pid):
+            await trio.sleep(_LIFE_INTERVAL_S)
+        abort()
 
     async def _wait_for_end(self) -> None:
         # Not by waitpid: a worker that has closed its log may live on.
@@ -95,3 +113,11 @@ class NativeEngine:
         text = (line if level is None else line[3:]).decode(errors="backslashreplace")
         self._last_lines.append(text)
         log.log(logging.ERROR if level is None else level, "%s", text)
+
+
+def _is_dying(pid: int) -> bool:
+    """Whether that child has been killed, though threads of it may be held."""
+    with open(f"/proc/{pid}/status", "rb") as file:
+        status = file.read()
+    # Its first thread has ended, or waits for the others to dump core.
+    return b"\nState:\tZ" in status or b"\nCoreDumping:\t1" in status

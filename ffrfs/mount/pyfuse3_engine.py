@@ -8,7 +8,8 @@ is told to keep all it has learnt (names, attributes, bytes) for a year: the tre
 change.
 
 Concurrency: one trio loop, one thread; a handler that need not wait runs to its end
-without giving way. pyfuse3 has one session per process.
+without giving way. The volume's threads call push() alone. pyfuse3 has one session per
+process.
 
 Not here: checksums and caching (volume), the mount itself (kernel_mount.py). errno
 values are chosen here and nowhere above or below.
@@ -78,6 +79,9 @@ class Pyfuse3Engine:
             umask=options.umask,
             cache_bytes=request.cache_bytes,
             extensions=request.extensions,
+            prefetch_records=request.prefetch_records,
+            prefetch_bytes=request.prefetch_bytes,
+            prefetch_ttl_ms=request.prefetch_ttl_ms,
         )
         self._operations = TreeOperations(self._volume, xattr=options.xattr)
         # libfuse turns away everybody but root and us: the kernel knows no such option.
@@ -89,14 +93,18 @@ class Pyfuse3Engine:
     def counters(self) -> Counters:
         return parse(self._volume.counter_page())
 
+    def take_hints(self, client: int) -> None:
+        self._volume.take_hints(os.dup(client))
+
     def close(self) -> None:
         self._volume.close()
 
-    async def serve(self, connection: int) -> None:
+    async def serve(self, connection: int, abort: Callable[[], None]) -> None:
         logging.getLogger("pyfuse3").addFilter(_is_no_withdrawn_request)
         # libfuse takes a ready connection as this "mount point", and closes it at the end.
         pyfuse3.init(self._operations, f"/dev/fd/{connection}", self._session_options)
         try:
+            self._volume.start_prefetch(_Pusher().push)
             with _receiving_interrupted():
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._operations.deliver)
@@ -104,7 +112,31 @@ class Pyfuse3Engine:
                         await pyfuse3.main(max_tasks=TASKS_MAX)
                     nursery.cancel_scope.cancel()
         finally:
+            abort()
+            self._volume.stop_prefetch()
             pyfuse3.close(unmount=False)
+
+
+class _Pusher:
+    """Stores bytes in the kernel's page cache, ahead of the readers.
+
+    On the volume's own threads, beside the loop: notify_store() lets go of the GIL, and may
+    wait for a page that a READ holds until this loop has answered it.
+    """
+
+    def __init__(self) -> None:
+        self._has_failed = False
+
+    def push(self, ino: int, offset: int, data: memoryview) -> bool:
+        """Return False if the kernel does not take them: as a rule, it knows no such inode."""
+        try:
+            pyfuse3.notify_store(ino, offset, data)  # type: ignore[arg-type]  # any buffer
+        except OSError as error:
+            if error.errno != errno.ENOENT and not self._has_failed:
+                self._has_failed = True
+                log.info("bytes cannot be stored ahead of their readers: %s", describe(error))
+            return False
+        return True
 
 
 @contextlib.contextmanager

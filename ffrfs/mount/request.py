@@ -10,6 +10,9 @@ from ffrfs.mount.options import MountOptions
 CACHE_MB_DEFAULT = 256
 ENGINES = ("auto", "native", "pyfuse3")
 THREADS_MAX = 16
+PREFETCH_RECORDS_DEFAULT = 512
+PREFETCH_BYTES_DEFAULT = 64 << 20
+PREFETCH_TTL_S_DEFAULT = 60.0
 
 
 def default_threads() -> int:
@@ -27,9 +30,16 @@ class MountRequest:
     engine: str = ENGINES[0]
     threads: int = field(default_factory=default_threads)  # of the native engine
     cache_bytes: int = CACHE_MB_DEFAULT << 20
+    prefetch_records: int = PREFETCH_RECORDS_DEFAULT  # ahead of each reader; 0: none
+    prefetch_bytes: int = PREFETCH_BYTES_DEFAULT
+    prefetch_ttl_s: float = PREFETCH_TTL_S_DEFAULT  # of what was fetched and is not read
     extensions: bool = True  # of the files in a TFRecord's records: .jpg, .npy
     log_file: str | None = None  # None: a small one beside the state file
     while_open: int | None = None  # a descriptor; unmount when its other end closes
+
+    @property
+    def prefetch_ttl_ms(self) -> int:
+        return max(round(self.prefetch_ttl_s * 1000), 1)
 
     @property
     def source(self) -> str:

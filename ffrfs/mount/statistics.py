@@ -26,6 +26,17 @@ _ROWS = (
     *("reads", "bytes_served", "bytes_memory", "bytes_page_cache", "bytes_storage"),
     *("checksums_verified", "checksums_failed", "queue_depth"),
 )
+# Of what was read ahead, for hints and for those who read in order: field → row.
+_PREFETCH_ROWS = {
+    **{"hinted": "prefetch_hinted", "fetched": "prefetch_fetched", "pushed": "prefetch_pushed"},
+    **{"hit": "prefetch_hit", "late": "prefetch_late", "dropped": "prefetch_dropped"},
+    **{"wasted_bytes": "prefetch_wasted_bytes", "queue_depth_max": "prefetch_depth_max"},
+}
+_READAHEAD_ROWS = {
+    **{"fetched": "readahead_fetched", "pushed": "readahead_pushed", "hit": "readahead_hit"},
+    "wasted_bytes": "readahead_wasted_bytes",
+}
+_CACHE_ROWS = ("bytes_in_flight", "bytes_kept", "bytes_prefetched")
 
 
 def statistics(request: MountRequest, engine: Engine, age_s: float) -> dict[str, object]:
@@ -55,7 +66,9 @@ def counted(counters: Counters) -> dict[str, object]:
         "request_count": sum(map(sum, histograms.values())),
         "requests": {kind: _times(histogram) for kind, histogram in histograms.items()},
         **{name: _value(counters, name) for name in _ROWS},
-        "cache_bytes": _value(counters, "bytes_in_flight") + _value(counters, "bytes_kept"),
+        "prefetch": {name: _value(counters, row) for name, row in _PREFETCH_ROWS.items()},
+        "readahead": {name: _value(counters, row) for name, row in _READAHEAD_ROWS.items()},
+        "cache_bytes": sum(_value(counters, row) for row in _CACHE_ROWS),
     }
 
 

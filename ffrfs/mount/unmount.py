@@ -31,7 +31,8 @@ def unmount(mountpoint: str, *, timeout_s: float = TIMEOUT_S) -> bool:
         raise MountError(f"{place}: not mounted")
     if there is not None and not there.is_ours:
         raise MountError(f"{place}: not an ffrfs mount, but one of type {there.fstype}")
-    busy = kernel_mount.detach(place) if there is not None else False
+    is_dead = found is not None and not found[1].process.is_alive()
+    busy = kernel_mount.detach(place, is_dead=is_dead) if there is not None else False
     if found is not None:
         directory, known = found
         if not busy and not known.process.wait(timeout_s):

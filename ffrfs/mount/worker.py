@@ -15,6 +15,7 @@ import importlib.util
 import os
 import signal
 import socket
+import struct
 import subprocess
 
 from ffrfs import errors
@@ -25,6 +26,7 @@ from ffrfs.mount.request import MountRequest
 # For tests: another build of the worker (under a sanitizer), or one in a wrapping.
 PATH_VARIABLE = "FFRFS_WORKER"
 _MESSAGE_SIZE_MAX = 65536
+_FD = struct.Struct("i")
 END_TIMEOUT_S = 1.0
 
 
@@ -90,6 +92,15 @@ class Worker:
         with contextlib.suppress(ConnectionError):
             socket.send_fds(self._socket, [b"c"], [connection])
 
+    def take_hints(self, client: int) -> None:
+        """Let it follow the hints that come over that socket, which stays ours, too."""
+        # One that has died is noticed by its end; one that is stopped, and has many of
+        # these before it, must not hold us up. The client sees that it is let go.
+        with contextlib.suppress(ConnectionError, BlockingIOError):
+            # Not send_fds(), which loses the flag (Python 3.11).
+            rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, _FD.pack(client))
+            self._socket.sendmsg([b"h"], [rights], socket.MSG_DONTWAIT)
+
     def reap(self) -> int:
         """Its exit status, when it has ended; a signal's as -number."""
         return self._process.wait()
@@ -130,6 +141,9 @@ def _arguments(request: MountRequest, daemon_socket: int, counters: int) -> list
         f"--umask={options.umask}",
         f"--cache-bytes={request.cache_bytes}",
         f"--threads={request.threads}",
+        f"--prefetch-records={request.prefetch_records}",
+        f"--prefetch-bytes={request.prefetch_bytes}",
+        f"--prefetch-ttl-ms={request.prefetch_ttl_ms}",
     ]
     arguments += ["--xattr"] if options.xattr else []
     arguments += ["--allow-root"] if options.allow_root else []

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "io/error.h"
 
@@ -13,6 +14,8 @@ namespace ffrfs {
 namespace {
 
 constexpr size_t kMessageSizeMax = 60'000;
+constexpr char kConnection = 'c';
+constexpr char kHints = 'h';
 
 // The names are those of ffrfs/errors.py, or of Python's own.
 std::vector<std::string> description(const std::exception_ptr& error) {
@@ -58,32 +61,42 @@ void DaemonLink::send(const std::vector<std::string>& texts) {
       ::send(socket_.get(), message.data(), message.size(), MSG_NOSIGNAL);
 }
 
-void DaemonLink::wait_for_end() {
-  char byte = 0;
-  while (true) {
-    const ssize_t size = recv(socket_.get(), &byte, 1, 0);
-    if (size == 0 || (size < 0 && errno != EINTR)) return;
+FileDescriptor DaemonLink::receive_connection() {
+  std::optional<Message> message = receive();
+  if (!message || message->kind != kConnection) return {};
+  return std::move(message->carried);
+}
+
+void DaemonLink::wait_for_end(const std::function<void(FileDescriptor)>& take_hints) {
+  while (std::optional<Message> message = receive()) {
+    if (message->kind == kHints && message->carried.valid()) {
+      take_hints(std::move(message->carried));
+    }
   }
 }
 
-FileDescriptor DaemonLink::receive_connection() {
-  char byte = 0;
-  iovec data{&byte, 1};
+std::optional<DaemonLink::Message> DaemonLink::receive() {
+  Message received;
+  iovec data{&received.kind, 1};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   msghdr message{};
   message.msg_iov = &data;
   message.msg_iovlen = 1;
   message.msg_control = control;
-  message.msg_controllen = sizeof control;
+  // Less than its size, which has room for two: the kernel closes all but the first.
+  message.msg_controllen = CMSG_LEN(sizeof(int));
   ssize_t size = 0;
   do {
     size = recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
   } while (size < 0 && errno == EINTR);
+  if (size <= 0) return std::nullopt;
   const cmsghdr* header = CMSG_FIRSTHDR(&message);
-  if (size <= 0 || header == nullptr || header->cmsg_type != SCM_RIGHTS) return {};
-  int fd = -1;
-  std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
-  return FileDescriptor(fd);
+  if (header != nullptr && header->cmsg_type == SCM_RIGHTS) {
+    int fd = -1;
+    std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
+    received.carried = FileDescriptor(fd);
+  }
+  return received;
 }
 
 }  // namespace ffrfs

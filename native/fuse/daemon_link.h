@@ -1,14 +1,17 @@
 // The worker's talk with the daemon that started it, over a SOCK_SEQPACKET socket:
 //
 //   worker → daemon   "opened", or "failed" and what is wrong
-//   daemon → worker   one message that carries the connection to the kernel
+//   daemon → worker   "c" with the connection to the kernel, once
+//                     "h" with the socket of a client that hints, any number
 //
-// A message is a list of texts, a zero byte after each. What happens later is said on
-// stderr (log.h). Spoken on the other side by ffrfs/mount/worker.py.
+// What the worker says is a list of texts, a zero byte after each; what happens later is
+// said on stderr (log.h). Spoken on the other side by ffrfs/mount/worker.py.
 
 #pragma once
 
 #include <exception>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,10 +29,16 @@ class DaemonLink {
   // Waits for the daemon to have mounted; an invalid one if it has not, and ended.
   [[nodiscard]] FileDescriptor receive_connection();
 
-  // Returns when the daemon has ended, or has ended the talk. Not while another receives.
-  void wait_for_end();
+  // Returns when the daemon has ended, or has ended the talk; until then every socket of a
+  // client goes to `take_hints`. Not while another receives.
+  void wait_for_end(const std::function<void(FileDescriptor)>& take_hints);
 
  private:
+  struct Message {
+    char kind = 0;
+    FileDescriptor carried;
+  };
+  [[nodiscard]] std::optional<Message> receive();  // nullopt: the talk has ended
   void send(const std::vector<std::string>& texts);
 
   FileDescriptor socket_;

@@ -17,6 +17,7 @@ namespace {
 constexpr int kNoTimeout = -1;
 constexpr int kWakeUp = SIGUSR1;
 constexpr auto kWakeUpInterval = std::chrono::milliseconds(5);
+constexpr auto kPushLimit = std::chrono::milliseconds(1000);
 
 // Lets a signal end the read(2) in which a thread waits for a request.
 void heed_wake_ups() {
@@ -56,6 +57,10 @@ Session::Session(Volume& volume, FileDescriptor connection, const SessionOptions
     throw StorageError(EINVAL, place, "not a connection of /dev/fuse");
   }
   [[maybe_unused]] const int taken = connection.release();
+  // Here, before anybody else knows of us: hints may come before the first request.
+  volume_.start_prefetch([this](Ino ino, uint64_t offset, std::span<const std::byte> bytes) {
+    return push(ino, offset, bytes);
+  });
 }
 
 Session::~Session() = default;
@@ -72,11 +77,17 @@ void Session::serve() {
   }
   receive();
   for (std::thread& thread : others) thread.join();
+  // The kernel has ended the connection, or stop() has been here.
+  const bool is_quiet = volume_.stop_prefetch(kPushLimit);
   ended_ = true;
   volume_.wake();
   completion.join();
   const std::lock_guard lock(mutex_);
-  session_.reset();  // closes the connection
+  if (is_quiet) {
+    session_.reset();  // closes the connection
+  } else {
+    [[maybe_unused]] fuse_session* const in_use = session_.release();  // the process ends, too
+  }
 }
 
 void Session::receive() {
@@ -98,7 +109,18 @@ void Session::receive() {
   std::erase(receiving_, pthread_self());
 }
 
+bool Session::push(Ino ino, uint64_t offset, std::span<const std::byte> bytes) {
+  fuse_bufvec buffer = FUSE_BUFVEC_INIT(bytes.size());
+  buffer.buf[0].mem = const_cast<std::byte*>(bytes.data());
+  // -ENOENT: the kernel has never heard of the inode, or has forgotten it. Without splicing,
+  // for which libfuse would need a pipe as large as the file.
+  return fuse_lowlevel_notify_store(session_.get(), ino, static_cast<off_t>(offset), &buffer,
+                                    FUSE_BUF_NO_SPLICE) == 0;
+}
+
 void Session::stop() {
+  // While READs are still answered.
+  [[maybe_unused]] const bool is_quiet = volume_.stop_prefetch(kPushLimit);
   while (true) {
     {
       const std::lock_guard lock(mutex_);

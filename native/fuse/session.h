@@ -2,6 +2,7 @@
 //
 //   request threads   receive ─► what is asked is at hand? answer : back for the next request
 //   completion thread  the volume's eventfd ─► verified bytes ─► answer
+//   the volume's own   read ahead ─► push() into the kernel's page cache
 //
 // The kernel is told to keep all it learns (names, attributes, listings, bytes) for a
 // year: the tree cannot change. Where it can do without OPEN and OPENDIR they are refused
@@ -20,6 +21,7 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -57,6 +59,7 @@ class Session {
  private:
   void receive();
   void complete();
+  [[nodiscard]] bool push(Ino ino, uint64_t offset, std::span<const std::byte> bytes);
 
   struct Destroy {
     void operator()(fuse_session* session) const;

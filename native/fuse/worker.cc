@@ -51,9 +51,16 @@ void parse(std::string_view text, Number& value) {
   if (error != std::errc{} || end != text.data() + text.size()) reject_usage(text);
 }
 
+void parse(std::string_view text, std::chrono::milliseconds& value) {
+  std::chrono::milliseconds::rep count = 0;
+  parse(text, count);
+  value = std::chrono::milliseconds(count);
+}
+
 WorkerOptions parse_arguments(int argc, char** argv) {
   enum { kPack = 1, kSocket, kCounters, kUid, kGid, kUmask, kCache, kThreads, kXattr,
-         kAllowRoot, kSendOpens, kNoExtensions };
+         kAllowRoot, kSendOpens, kNoExtensions, kPrefetchRecords, kPrefetchBytes,
+         kPrefetchTtl };
   const option known[] = {
       {"pack", required_argument, nullptr, kPack},
       {"daemon-socket", required_argument, nullptr, kSocket},
@@ -67,9 +74,13 @@ WorkerOptions parse_arguments(int argc, char** argv) {
       {"allow-root", no_argument, nullptr, kAllowRoot},
       {"send-opens", no_argument, nullptr, kSendOpens},
       {"no-extensions", no_argument, nullptr, kNoExtensions},
+      {"prefetch-records", required_argument, nullptr, kPrefetchRecords},
+      {"prefetch-bytes", required_argument, nullptr, kPrefetchBytes},
+      {"prefetch-ttl-ms", required_argument, nullptr, kPrefetchTtl},
       {nullptr, 0, nullptr, 0},
   };
   WorkerOptions options;
+  PrefetchOptions& prefetch = options.volume.prefetch;
   opterr = 0;
   for (int which = 0; (which = getopt_long(argc, argv, "", known, nullptr)) != -1;) {
     switch (which) {
@@ -85,6 +96,9 @@ WorkerOptions parse_arguments(int argc, char** argv) {
       case kAllowRoot: options.session.allow_root = true; break;
       case kSendOpens: options.session.send_opens = true; break;
       case kNoExtensions: options.volume.extensions = false; break;
+      case kPrefetchRecords: parse(optarg, prefetch.window_records); break;
+      case kPrefetchBytes: parse(optarg, prefetch.window_bytes); break;
+      case kPrefetchTtl: parse(optarg, prefetch.ttl); break;
       default: reject_usage(argv[optind - 1]);
     }
   }
@@ -99,11 +113,12 @@ void leave_signals_to_daemon() {
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) signal(number, SIG_IGN);
 }
 
-// Ends the session when the daemon lets go of its end of the socket, as it does when it
-// is killed. Ends it in good order, since a killed process keeps its connection for as
-// long as one of its threads waits for a disk, and readers would hang.
-void watch_daemon(DaemonLink& daemon, Session& session) {
-  daemon.wait_for_end();
+// Takes the clients that hint, until the daemon lets go of its end of the socket, as it
+// does when it is killed. Then ends the session, in good order, since a killed process
+// keeps its connection for as long as one of its threads waits for a disk, and readers
+// would hang.
+void watch_daemon(DaemonLink& daemon, Volume& volume, Session& session) {
+  daemon.wait_for_end([&volume](FileDescriptor client) { volume.take_hints(std::move(client)); });
   std::thread(&Session::stop, &session).detach();
   std::this_thread::sleep_for(kStopLimit);
   std::_Exit(0);
@@ -130,7 +145,7 @@ int run(const WorkerOptions& options) {
   if (!connection.valid()) return 0;
   try {
     auto* const session = new Session(*volume, std::move(connection), options.session);
-    std::thread(watch_daemon, std::ref(*daemon), std::ref(*session)).detach();
+    std::thread(watch_daemon, std::ref(*daemon), std::ref(*volume), std::ref(*session)).detach();
     session->serve();
   } catch (const std::exception& error) {
     log_line(Priority::kError, error.what());

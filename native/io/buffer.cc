@@ -74,9 +74,11 @@ BufferPool::BufferPool(size_t free_limit_bytes) : shelf_(std::make_shared<Buffer
   shelf_->free_limit_bytes = free_limit_bytes;
 }
 
+size_t BufferPool::capacity_for(size_t size) { return size_class(size); }
+
 Buffer BufferPool::acquire(size_t size) {
   Buffer buffer;
-  buffer.capacity_ = size_class(size);
+  buffer.capacity_ = capacity_for(size);
   {
     const std::lock_guard lock(shelf_->mutex);
     if (const auto found = shelf_->free.find(buffer.capacity_);

@@ -63,6 +63,8 @@ class BufferPool {
 
   // At least `size` bytes, content undefined. Throws std::bad_alloc.
   [[nodiscard]] Buffer acquire(size_t size);
+  // What such a buffer takes.
+  [[nodiscard]] static size_t capacity_for(size_t size);
 
  private:
   std::shared_ptr<Buffer::Shelf> shelf_;

@@ -53,10 +53,10 @@ struct ReadQueue::Operation {
   }
 };
 
-ReadQueue::ReadQueue(BufferPool& buffers, bool aio)
+ReadQueue::ReadQueue(BufferPool& buffers, Aio aio)
     : buffers_(buffers),
       event_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
-      aio_wanted_(aio),
+      aio_(aio),
       threads_(kBlockingThreads) {
   if (!event_.valid()) throw StorageError(errno, "eventfd", "cannot create");
 }
@@ -90,7 +90,7 @@ void ReadQueue::submit(const SourceFile& file, uint64_t offset, size_t size, Don
 void ReadQueue::launch(std::unique_ptr<Operation> operation) {
   {
     const std::lock_guard lock(mutex_);
-    if (aio_wanted_ && operation->file->direct_fd() >= 0) {
+    if (aio_ != Aio::kNone && operation->file->direct_fd() >= 0) {
       if (in_flight_ >= kDepth) {
         backlog_.push_back(std::move(operation));
         return;
@@ -110,7 +110,7 @@ bool ReadQueue::start_aio(Operation& operation) {
     // EAGAIN: the system-wide limit (fs.aio-max-nr) is used up; ENOSYS: no AIO.
     if (io_setup(kDepth, &context_) != 0) {
       context_ = nullptr;
-      aio_wanted_ = false;
+      aio_ = Aio::kNone;
       return false;
     }
   }
@@ -118,7 +118,7 @@ bool ReadQueue::start_aio(Operation& operation) {
   io_prep_pread(control, operation.file->direct_fd(), operation.buffer.data(),
                 operation.aligned_size, static_cast<long long>(operation.aligned_offset));
   io_set_eventfd(control, event_.get());
-  control->aio_rw_flags = RWF_NOWAIT;
+  control->aio_rw_flags = aio_ == Aio::kMayWait ? 0 : RWF_NOWAIT;
   control->data = &operation;
   // Some refusals come here, others as the result of the completion.
   if (io_submit(context_, 1, &control) != 1) return false;
@@ -213,7 +213,7 @@ void ReadQueue::wait(int timeout_ms) const {
 
 bool ReadQueue::uses_aio() const {
   const std::lock_guard lock(mutex_);
-  return aio_wanted_;
+  return aio_ != Aio::kNone;
 }
 
 }  // namespace ffrfs

@@ -6,8 +6,8 @@
 //      └──► threads (pread)  ─────┘
 //
 // Threads: submit() and poll() from any thread; callbacks run inside poll(), without
-// a lock, on the thread that called it. submit() never waits for the disk: AIO is
-// asked with RWF_NOWAIT, and what the kernel cannot start at once goes to the threads.
+// a lock, on the thread that called it. submit() never waits for the disk (unless it may):
+// AIO is asked with RWF_NOWAIT, and what the kernel cannot start at once goes to the threads.
 // Does not survive fork() (see io/process_local.h).
 //
 // Not here: checksums, single flight, limits on bytes in flight (volume).
@@ -44,8 +44,12 @@ class ReadQueue {
  public:
   using Done = std::function<void(RawBytes)>;
 
-  // `aio = false` leaves everything to the threads.
-  explicit ReadQueue(BufferPool& buffers, bool aio = true);
+  enum class Aio {
+    kNeverWaits,  // what the kernel cannot start at once goes to the threads
+    kMayWait,     // for a caller that waits anyway: also where RWF_NOWAIT is refused (FUSE)
+    kNone,        // all goes to the threads
+  };
+  explicit ReadQueue(BufferPool& buffers, Aio aio = Aio::kNeverWaits);
   ~ReadQueue();  // waits for what the kernel still writes; drops the callbacks
   ReadQueue(const ReadQueue&) = delete;
   ReadQueue& operator=(const ReadQueue&) = delete;
@@ -81,7 +85,7 @@ class ReadQueue {
   BufferPool& buffers_;
   FileDescriptor event_;
   mutable std::mutex mutex_;  // guards all below but the pool
-  bool aio_wanted_;
+  Aio aio_;
   io_context_t context_ = nullptr;
   int in_flight_ = 0;                                   // in the AIO context
   std::deque<std::unique_ptr<Operation>> backlog_;      // beyond kDepth

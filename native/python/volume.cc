@@ -6,10 +6,13 @@
 #include <pybind11/stl.h>
 #include <sys/stat.h>
 
+#include <chrono>
 #include <mutex>
+#include <span>
 #include <variant>
 
 #include "io/error.h"
+#include "io/file_descriptor.h"
 #include "python/array_memory.h"
 #include "python/convert.h"
 #include "volume/blocking_volume.h"
@@ -17,6 +20,9 @@
 
 namespace ffrfs::python {
 namespace {
+
+// A push that the kernel does not let go of is not waited for any longer.
+constexpr auto kPushLimit = std::chrono::milliseconds(5000);
 
 // A part of the tree, which keeps its volume open.
 struct PyTreePart {
@@ -84,6 +90,54 @@ py::object record_in(const Volume& volume, const Tree& part, Ino ino) {
   return py::make_tuple(inode->record, volume.extent(ino).crc32);
 }
 
+// Bytes that Python may look at for as long as this lives. Views made of the view do not
+// end with it: who is given it must not keep any.
+class LentView {
+ public:
+  explicit LentView(std::span<const std::byte> bytes)
+      : view_(py::memoryview::from_memory(bytes.data(), static_cast<py::ssize_t>(bytes.size()))) {}
+  LentView(const LentView&) = delete;
+  LentView& operator=(const LentView&) = delete;
+  ~LentView() {
+    try {
+      view_.attr("release")();
+    } catch (py::error_already_set& error) {  // somebody holds its bytes
+      error.discard_as_unraisable("the end of a push");
+    }
+  }
+
+  [[nodiscard]] const py::memoryview& view() const { return view_; }
+
+ private:
+  const py::memoryview view_;
+};
+
+// A function in Python that pushes, for threads of the volume.
+class PyPush {
+ public:
+  explicit PyPush(py::function push)
+      : push_(new py::function(std::move(push)), [](py::function* last) {
+          const py::gil_scoped_acquire locked;
+          delete last;
+        }) {}
+
+  // What it raises is reported, and goes no further: nobody depends on a push.
+  bool operator()(Ino ino, uint64_t offset, std::span<const std::byte> bytes) const {
+    const py::gil_scoped_acquire locked;
+    try {
+      const LentView lent(bytes);
+      return py::bool_((*push_)(ino, offset, lent.view()));
+    } catch (py::error_already_set& error) {
+      error.discard_as_unraisable(*push_);
+    } catch (const std::exception&) {  // no memory for the view
+    }
+    return false;
+  }
+
+ private:
+  std::shared_ptr<py::function> push_;  // one, however often this is copied
+};
+
 class PyVolume {
  public:
   PyVolume(const std::string& path, const VolumeOptions& options) : options_(options) {
@@ -96,9 +150,31 @@ class PyVolume {
     throw py::value_error("the volume is closed");
   }
 
-  void close() {
+  ~PyVolume() { close(); }
+  PyVolume(const PyVolume&) = delete;
+  PyVolume& operator=(const PyVolume&) = delete;
+
+  void close() { end_prefetch(std::exchange(volume_, nullptr)); }
+
+  // `self` is this.
+  static void start_prefetch(const py::object& self, py::function push) {
+    const auto volume = self.cast<PyVolume&>().open();
+    // Also when the interpreter ends: a push could never come back from it.
+    const py::cpp_function stop([left = std::weak_ptr(volume)] { end_prefetch(left.lock()); });
+    py::module_::import("weakref").attr("finalize")(self, stop);
+    PyPush pushing(std::move(push));
     const py::gil_scoped_release unlocked;
-    volume_.reset();
+    volume->start_prefetch(std::move(pushing));
+  }
+
+  void stop_prefetch() const { end_prefetch(open()); }
+
+  void take_hints(int fd) const {
+    if (fd < 0) throw py::value_error(std::to_string(fd) + " is no file descriptor");
+    FileDescriptor client(fd);
+    const auto volume = open();
+    const py::gil_scoped_release unlocked;
+    volume->take_hints(std::move(client));
   }
 
   // For an engine: at once, or later through poll().
@@ -221,6 +297,16 @@ class PyVolume {
   [[nodiscard]] bool failure_is_due(Ino ino) const { return open()->failure_is_due(ino); }
 
  private:
+  // Lets go of the volume, too. Without the GIL, for which a push may be waiting.
+  static void end_prefetch(std::shared_ptr<Volume> volume) {
+    const py::gil_scoped_release unlocked;
+    if (volume && !volume->stop_prefetch(kPushLimit)) {
+      // Never to end: it would wait for the push.
+      [[maybe_unused]] const auto* const kept = new std::shared_ptr<Volume>(volume);
+    }
+    volume.reset();
+  }
+
   // Of files that are not whole records.
   [[nodiscard]] py::list read_parts(Volume& volume, const py::sequence& inos) const {
     py::list arrays;
@@ -315,9 +401,18 @@ void bind_volume(py::module_& module) {
   module.attr("Attributes") = attributes_type();
 
   const auto make = [](const std::string& path, uint32_t uid, uint32_t gid, uint32_t umask,
-                       size_t cache_bytes, bool check_data, bool extensions) {
+                       size_t cache_bytes, bool check_data, bool extensions,
+                       size_t prefetch_records, uint64_t prefetch_bytes,
+                       std::chrono::milliseconds::rep prefetch_ttl_ms) {
     return std::make_unique<PyVolume>(
-        path, VolumeOptions{uid, gid, umask, cache_bytes, check_data, extensions});
+        path, VolumeOptions{.uid = uid,
+                            .gid = gid,
+                            .umask = umask,
+                            .cache_bytes = cache_bytes,
+                            .check_data = check_data,
+                            .extensions = extensions,
+                            .prefetch = {prefetch_records, prefetch_bytes,
+                                         std::chrono::milliseconds(prefetch_ttl_ms)}});
   };
   // A property that asks the open volume.
   const auto get = [](auto method) {
@@ -326,7 +421,10 @@ void bind_volume(py::module_& module) {
   py::class_<PyVolume>(module, "Volume")
       .def(py::init(make), py::arg("path"), py::kw_only(), py::arg("uid"), py::arg("gid"),
            py::arg("umask") = 0, py::arg("cache_bytes") = VolumeOptions{}.cache_bytes,
-           py::arg("check_data") = true, py::arg("extensions") = true)
+           py::arg("check_data") = true, py::arg("extensions") = true,
+           py::arg("prefetch_records") = PrefetchOptions{}.window_records,
+           py::arg("prefetch_bytes") = PrefetchOptions{}.window_bytes,
+           py::arg("prefetch_ttl_ms") = PrefetchOptions{}.ttl.count())
       .def_property_readonly("is_folder",
                              get([](Volume& v) { return v.kind() == TreeKind::kFolder; }))
       .def_property_readonly("is_examples",
@@ -353,6 +451,9 @@ void bind_volume(py::module_& module) {
       .def("read", &PyVolume::read, py::arg("ino"), py::arg("offset"), py::arg("size"),
            py::arg("token"))
       .def("poll", &PyVolume::poll)
+      .def("start_prefetch", &PyVolume::start_prefetch, py::arg("push"))
+      .def("stop_prefetch", &PyVolume::stop_prefetch)
+      .def("take_hints", &PyVolume::take_hints, py::arg("fd"))
       .def("resolve", &PyVolume::resolve, py::arg("path"))
       .def("attributes", &PyVolume::attributes, py::arg("ino"))
       .def("list", &PyVolume::list, py::arg("ino"), py::arg("start"), py::arg("limit"))

@@ -2,7 +2,8 @@
 //
 //   record <= kWholeRecordSize      [ block 0, checked by the record's checksum ]
 //   larger                          [ chunk 0 ][ chunk 1 ][ ... ]  kChunkSize each,
-//                                   checked by fingerprints (large_records.h)
+//                                   checked by fingerprints (large_records.h); or whole,
+//                                   if it was read ahead
 
 #pragma once
 
@@ -22,10 +23,13 @@ namespace ffrfs {
 inline constexpr uint64_t kWholeRecordSize = uint64_t{4} << 20;
 inline constexpr uint64_t kChunkSize = uint64_t{1} << 20;
 
+// All of a record that is larger than kWholeRecordSize, in one block.
+inline constexpr uint64_t kWholeChunk = uint64_t{1} << 62;
+
 struct BlockKey {
   uint32_t shard = 0;
   uint64_t record = 0;
-  uint64_t chunk = 0;
+  uint64_t chunk = 0;  // 0 also: all of a small one
   auto operator<=>(const BlockKey&) const = default;
 };
 
@@ -46,6 +50,22 @@ struct BlockPlan {
   [[nodiscard]] size_t trailer_size() const {
     return check == Check::kRecord ? extent.trailer_size() : 0;
   }
+};
+
+// Of all bytes of a record; of one that is larger than kWholeRecordSize too.
+[[nodiscard]] inline BlockPlan whole_plan(const Extent& extent, bool check_data) {
+  return {.extent = extent,
+          .chunk = extent.size > kWholeRecordSize ? kWholeChunk : 0,
+          .size = static_cast<size_t>(extent.size),
+          .check = check_data ? Check::kRecord : Check::kNothing};
+}
+
+// How a block was found.
+enum class Found {
+  kKept,        // a part of it was read before
+  kPrefetched,  // it was read ahead
+  kPageCache,
+  kMissing,     // it takes storage
 };
 
 // Bytes that have passed their check. Immutable and shared, but for the count of

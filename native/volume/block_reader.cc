@@ -8,11 +8,15 @@
 namespace ffrfs {
 namespace {
 
-// Of the limit: a half in flight, a quarter kept for the next request, the rest for
-// buffers that wait to be used again.
+// Of the limit: a half in flight, a quarter kept for the next request, an eighth read ahead
+// and held (see Prefetcher), the rest for buffers that wait to be used again.
 constexpr size_t kInFlightShare = 2;
 constexpr size_t kKeptShare = 4;
-constexpr size_t kFreeShare = 4;
+constexpr size_t kFreeShare = 16;
+// Reading ahead is content with a half of what may be in flight, and needs each byte twice:
+// as it comes, and in its block.
+constexpr size_t kAheadShare = 2;
+constexpr size_t kAheadCopies = 2;
 
 }  // namespace
 
@@ -22,6 +26,7 @@ BlockReader::BlockReader(const ShardSet& shards, Counters& counters, size_t limi
       in_flight_limit_bytes_(limit_bytes / kInFlightShare),
       buffers_(limit_bytes / kFreeShare),
       cache_(limit_bytes / kKeptShare, counters.bytes_kept),
+      prefetched_(counters.bytes_prefetched),
       queue_(buffers_) {
   // A page that outlives us may still tell what another process held.
   counters_.queue_depth = 0;
@@ -36,10 +41,23 @@ BlockPtr BlockReader::make_block(size_t size) {
 }
 
 BlockPtr BlockReader::find(const BlockPlan& plan) {
-  if (BlockPtr kept = cache_.find(plan.key())) {
-    counters_.bytes_memory.fetch_add(plan.size, std::memory_order_relaxed);
-    return kept;
-  }
+  if (BlockPtr block = find_in_memory(plan)) return block;
+  BlockPtr block = find_cached(plan);
+  observe(plan, block ? Found::kPageCache : Found::kMissing);
+  return block;
+}
+
+BlockPtr BlockReader::find_in_memory(const BlockPlan& plan) {
+  BlockPtr block = cache_.find(plan.key());
+  const bool is_kept = block != nullptr;
+  if (!is_kept) block = prefetched_.take(plan.key());
+  if (!block) return nullptr;
+  counters_.bytes_memory.fetch_add(plan.size, std::memory_order_relaxed);
+  observe(plan, is_kept ? Found::kKept : Found::kPrefetched);
+  return block;
+}
+
+BlockPtr BlockReader::find_cached(const BlockPlan& plan) {
   BlockPtr block = make_block(plan.size);
   std::array<std::byte, Extent::kTrailerSizeMax> memory;
   const auto trailer = std::span(memory).first(plan.trailer_size());
@@ -52,14 +70,54 @@ BlockPtr BlockReader::find(const BlockPlan& plan) {
   return block;
 }
 
+BlockReader::Claim BlockReader::claim(const BlockPlan& plan) {
+  const std::lock_guard lock(mutex_);
+  if (fetches_.contains(plan.key()) || prefetched_.contains(plan.key()) ||
+      cache_.find(plan.key())) {
+    return Claim::kBusy;
+  }
+  if (!backlog_.empty()) return Claim::kFull;  // others are first
+  if (!enter(kAheadCopies * plan.size, in_flight_limit_bytes_ / kAheadShare)) return Claim::kFull;
+  fetches_.try_emplace(plan.key(), Fetch{plan, {}});
+  counters_.queue_depth.fetch_add(1, std::memory_order_relaxed);
+  return Claim::kTaken;
+}
+
+bool BlockReader::release(const BlockPlan& plan, const BlockPtr& block,
+                          const std::exception_ptr& error) {
+  Fetch fetch;
+  {
+    const std::lock_guard lock(mutex_);
+    auto entry = fetches_.extract(plan.key());
+    fetch = std::move(entry.mapped());
+    counters_.queue_depth.fetch_sub(1, std::memory_order_relaxed);
+  }
+  leave(kAheadCopies * plan.size);
+  const bool is_awaited = !fetch.waiting.empty();
+  if (is_awaited) {
+    queue_.post([this, key = plan.key(), waiting = std::move(fetch.waiting), block, error] {
+      for (const Done& done : waiting) done(block, error);
+      // Not before: until now others would not have found it anywhere.
+      [[maybe_unused]] const BlockPtr held = prefetched_.take(key);
+    });
+  }
+  return is_awaited;
+}
+
 void BlockReader::fetch(const BlockPlan& plan, Done done) {
   {
     const std::lock_guard lock(mutex_);
     auto [entry, first] = fetches_.try_emplace(plan.key(), Fetch{plan, {}});
+    // It may have been read ahead since find().
+    if (BlockPtr block = first ? prefetched_.take(plan.key()) : nullptr) {
+      fetches_.erase(entry);
+      queue_.post([done = std::move(done), block] { done(block, nullptr); });
+      return;
+    }
     entry->second.waiting.push_back(std::move(done));
     if (!first) return;
     counters_.queue_depth.fetch_add(1, std::memory_order_relaxed);
-    if (!enter(plan.size)) {
+    if (!enter(plan.size, in_flight_limit_bytes_)) {
       backlog_.push_back({plan.size, [this, plan] { start(plan); }});
       return;
     }
@@ -70,7 +128,7 @@ void BlockReader::fetch(const BlockPlan& plan, Done done) {
 void BlockReader::admit(size_t size, std::function<void()> start) {
   {
     const std::lock_guard lock(mutex_);
-    if (!enter(size)) {
+    if (!enter(size, in_flight_limit_bytes_)) {
       backlog_.push_back({size, std::move(start)});
       return;
     }
@@ -85,7 +143,7 @@ void BlockReader::leave(size_t size) {
     counters_.bytes_in_flight.fetch_sub(size, std::memory_order_relaxed);
     --in_flight_;
     in_flight_bytes_ -= size;
-    while (!backlog_.empty() && enter(backlog_.front().size)) {
+    while (!backlog_.empty() && enter(backlog_.front().size, in_flight_limit_bytes_)) {
       next.push_back(std::move(backlog_.front().start));
       backlog_.pop_front();
     }
@@ -94,8 +152,8 @@ void BlockReader::leave(size_t size) {
 }
 
 // With the lock held. False: it has to wait.
-bool BlockReader::enter(size_t size) {
-  if (in_flight_ > 0 && in_flight_bytes_ + size > in_flight_limit_bytes_) return false;
+bool BlockReader::enter(size_t size, size_t limit_bytes) {
+  if (in_flight_ > 0 && in_flight_bytes_ + size > limit_bytes) return false;
   ++in_flight_;
   in_flight_bytes_ += size;
   counters_.bytes_in_flight.fetch_add(size, std::memory_order_relaxed);

@@ -2,6 +2,8 @@
 //
 //   find()    memory ─► page cache ─► nullptr         never waits
 //   fetch()   storage, one operation however many want the block ─► check ─► callbacks
+//   claim()   ... release(): somebody else reads and checks it, ahead of need; fetch()
+//             waits for that one, too
 //
 // Any thread. Callbacks run in poll(). What is in flight and what is kept stay within
 // the limit given; a fetch beyond it waits for its turn (one is always let through), and
@@ -24,6 +26,7 @@
 #include "volume/block.h"
 #include "volume/block_cache.h"
 #include "volume/counters.h"
+#include "volume/prefetched_blocks.h"
 
 namespace ffrfs {
 
@@ -35,8 +38,25 @@ class BlockReader {
 
   // nullptr: it takes storage. Throws ChecksumError.
   [[nodiscard]] BlockPtr find(const BlockPlan& plan);
+  // The same of what is in memory.
+  [[nodiscard]] BlockPtr find_in_memory(const BlockPlan& plan);
 
   void fetch(const BlockPlan& plan, Done done);
+
+  // Is told of everything that find() was asked for, before find() returns. Set before
+  // others use this; nullptr: nobody is.
+  using Observer = std::function<void(const Extent& extent, Found found)>;
+  void set_observer(Observer observer) { observer_ = std::move(observer); }
+
+  // kTaken: the caller reads and checks the block, and ends with release(). kBusy: it is
+  // being fetched, or held. kFull: there is too much under way.
+  enum class Claim { kTaken, kBusy, kFull };
+  [[nodiscard]] Claim claim(const BlockPlan& plan);
+  // True: somebody has waited, and gets it, or why there is none, in poll(); then it is
+  // no longer among those read ahead.
+  bool release(const BlockPlan& plan, const BlockPtr& block, const std::exception_ptr& error);
+  // Read ahead; find() takes them.
+  [[nodiscard]] PrefetchedBlocks& prefetched() { return prefetched_; }
 
   // The block is wanted again soon. Nothing happens if it is larger than kept_limit_bytes().
   void keep(const BlockKey& key, const BlockPtr& block) { cache_.keep(key, block); }
@@ -72,7 +92,11 @@ class BlockReader {
     std::function<void()> start;
   };
 
-  [[nodiscard]] bool enter(size_t size);
+  [[nodiscard]] bool enter(size_t size, size_t limit_bytes);
+  [[nodiscard]] BlockPtr find_cached(const BlockPlan& plan);
+  void observe(const BlockPlan& plan, Found found) const {
+    if (observer_) observer_(plan.extent, found);
+  }
   void start(const BlockPlan& plan);
   void finish(const BlockPlan& plan, RawBytes raw);
   void check(const BlockPlan& plan, std::span<const std::byte> bytes,
@@ -83,6 +107,8 @@ class BlockReader {
   const size_t in_flight_limit_bytes_;
   BufferPool buffers_;
   BlockCache cache_;
+  PrefetchedBlocks prefetched_;
+  Observer observer_;
   std::mutex mutex_;  // guards the four below
   std::map<BlockKey, Fetch> fetches_;
   std::deque<Waiting> backlog_;  // what has not been admitted

@@ -26,10 +26,25 @@ class Counters {
   Counter& checksums_verified = page_.row("checksums_verified");
   Counter& checksums_failed = page_.row("checksums_failed");
 
+  // Read ahead for hints, in records, and for runs without a hint:
+  Counter& prefetch_hinted = page_.row("prefetch_hinted");
+  Counter& prefetch_fetched = page_.row("prefetch_fetched");
+  Counter& prefetch_pushed = page_.row("prefetch_pushed");    // into the kernel's page cache
+  Counter& prefetch_hit = page_.row("prefetch_hit");          // ready when a reader came
+  Counter& prefetch_late = page_.row("prefetch_late");        // asked for before
+  Counter& prefetch_dropped = page_.row("prefetch_dropped");  // hints that came to nothing
+  Counter& prefetch_wasted_bytes = page_.row("prefetch_wasted_bytes");  // fetched for them
+  Counter& prefetch_depth_max = page_.row("prefetch_depth_max");  // under way at a time
+  Counter& readahead_fetched = page_.row("readahead_fetched");
+  Counter& readahead_pushed = page_.row("readahead_pushed");
+  Counter& readahead_hit = page_.row("readahead_hit");
+  Counter& readahead_wasted_bytes = page_.row("readahead_wasted_bytes");
+
   // Now, not so far:
   Counter& queue_depth = page_.row("queue_depth");          // fetches from storage
   Counter& bytes_in_flight = page_.row("bytes_in_flight");  // of those under way
   Counter& bytes_kept = page_.row("bytes_kept");            // blocks held in memory
+  Counter& bytes_prefetched = page_.row("bytes_prefetched");  // those that were read ahead
 };
 
 }  // namespace ffrfs

@@ -134,6 +134,32 @@ bool ExampleReads::render(const FolderPtr& folder, const FileSource& source,
   return part.has_value();
 }
 
+bool ExampleReads::push(const Hint& hint, const BlockPtr& record, const PagePush& push) {
+  if (hint.is_of_all) return false;
+  const FolderPtr folder = folders_.make_of(hint.record, record->bytes);
+  const Ino top = ExampleTree::folder_ino(hint.record);
+  bool is_taken = false;
+  size_t file_count = 0;
+  for (Ino ino = top + 1; file_count < kPushedFilesMax; ++ino) {
+    const auto inode = folder->inode(ino);
+    if (!inode) break;
+    if (inode->is_directory) continue;
+    const FileSource& source = folder->source(ino);
+    const bool is_record = source.form == FileSource::Form::kJson ||
+                           (inode->parent == top && folder->name(ino) == "record.bin");
+    if (is_record || source.file_size == 0) continue;
+    ++file_count;
+    const auto part = record->bytes.subspan(static_cast<size_t>(source.begin),
+                                            static_cast<size_t>(source.size));
+    if (source.form == FileSource::Form::kSlice) {
+      is_taken |= push(ino, 0, part);
+    } else {
+      is_taken |= push(ino, 0, folder->render(source, part));
+    }
+  }
+  return is_taken;
+}
+
 Slice ExampleReads::take(const BlockKey& key, const BlockPtr& made, Range range) {
   counters_.bytes_served.fetch_add(range.size, std::memory_order_relaxed);
   reads_.blocks().served(key, made->bytes.size(), made, range.size);

@@ -21,6 +21,8 @@
 #include "volume/counters.h"
 #include "volume/file_reads.h"
 #include "volume/folder_cache.h"
+#include "volume/hint.h"
+#include "volume/push_gate.h"
 
 namespace ffrfs {
 
@@ -37,7 +39,13 @@ class ExampleReads {
   [[nodiscard]] std::optional<Slice> read(Ino ino, uint64_t offset, size_t size,
                                           FileReads::Done done);
 
+  // Gives the kernel what it may know of a record that was read ahead: the files of its
+  // features, the first kPushedFilesMax. False: it has taken none, or the hint is for
+  // another file.
+  [[nodiscard]] bool push(const Hint& hint, const BlockPtr& record, const PagePush& push);
+
  private:
+  static constexpr size_t kPushedFilesMax = 64;
   struct Range {
     uint64_t offset;
     size_t size;

@@ -53,6 +53,7 @@ std::optional<Slice> FileReads::load(const Extent& extent, uint64_t offset, size
 
 std::optional<Slice> FileReads::start(const std::shared_ptr<Request>& request, Done done) {
   const Extent& extent = request->extent;
+  if (extent.size > kWholeRecordSize && find_whole(*request)) return assemble(*request);
   std::shared_ptr<const Fingerprints> prints;
   const bool needs_prints = check_data_ && extent.size > kWholeRecordSize;
   if (needs_prints) prints = large_.find(extent);
@@ -78,7 +79,7 @@ std::optional<Slice> FileReads::start(const std::shared_ptr<Request>& request, D
 
 std::vector<BlockPlan> FileReads::plan(const Extent& extent, uint64_t offset, size_t size,
                                        const Fingerprints* prints) const {
-  if (extent.size <= kWholeRecordSize) return {whole(extent)};
+  if (extent.size <= kWholeRecordSize) return {whole_plan(extent, check_data_)};
   std::vector<BlockPlan> plans;
   for (uint64_t chunk = offset / kChunkSize; chunk * kChunkSize < offset + size; ++chunk) {
     const uint64_t begin = chunk * kChunkSize;
@@ -93,9 +94,14 @@ std::vector<BlockPlan> FileReads::plan(const Extent& extent, uint64_t offset, si
   return plans;
 }
 
-BlockPlan FileReads::whole(const Extent& extent) const {
-  const Check check = check_data_ ? Check::kRecord : Check::kNothing;
-  return {.extent = extent, .size = static_cast<size_t>(extent.size), .check = check};
+// A large record that was read ahead lies in one block.
+bool FileReads::find_whole(Request& request) {
+  const BlockPlan plan = whole_plan(request.extent, check_data_);
+  BlockPtr block = blocks_.find_in_memory(plan);
+  if (!block) return false;
+  request.plans = {plan};
+  request.blocks = {std::move(block)};
+  return true;
 }
 
 void FileReads::find_blocks(Request& request) {
@@ -179,7 +185,7 @@ bool FileReads::use_record(const Extent& extent, Use use,
     use_large(extent, use, done);
     return false;
   }
-  const BlockPlan plan = whole(extent);
+  const BlockPlan plan = whole_plan(extent, check_data_);
   if (const BlockPtr block = blocks_.find(plan)) {
     blocks_.keep(plan.key(), block);
     use(block->bytes);

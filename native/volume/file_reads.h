@@ -75,9 +75,9 @@ class FileReads {
   [[nodiscard]] std::optional<Slice> start(const std::shared_ptr<Request>& request, Done done);
   void use_large(const Extent& extent, const Use& use,
                  const std::function<void(std::exception_ptr)>& done);
-  [[nodiscard]] BlockPlan whole(const Extent& extent) const;
   [[nodiscard]] std::vector<BlockPlan> plan(const Extent& extent, uint64_t offset, size_t size,
                                             const Fingerprints* prints) const;
+  [[nodiscard]] bool find_whole(Request& request);
   void find_blocks(Request& request);
   void fetch_blocks(const std::shared_ptr<Request>& request);
   void go_on(const std::shared_ptr<Request>& request, const Fingerprints* prints);

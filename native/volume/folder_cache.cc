@@ -62,6 +62,16 @@ FolderPtr FolderCache::make(uint64_t record, Done done) {
   return *made;
 }
 
+FolderPtr FolderCache::make_of(uint64_t record, std::span<const std::byte> bytes) {
+  if (FolderPtr kept = find(record)) return kept;
+  FolderPtr folder = ExampleFolder::make(
+      bytes, record, tree_.name(ExampleTree::folder_ino(record)), options_);
+  const std::lock_guard lock(mutex_);
+  if (FolderPtr kept = find_locked(record)) return kept;
+  keep(record, folder);
+  return folder;
+}
+
 // Keeps the folder, if there is one, and tells those who wait for it.
 void FolderCache::finish(uint64_t record, const FolderPtr& folder,
                          const std::exception_ptr& error) {
@@ -79,6 +89,7 @@ void FolderCache::finish(uint64_t record, const FolderPtr& folder,
 
 // With the lock held.
 void FolderCache::keep(uint64_t record, const FolderPtr& folder) {
+  if (entries_.contains(record)) return;  // somebody has made it ahead of need
   order_.emplace_front(record, folder);
   entries_.emplace(record, order_.begin());
   kept_bytes_ += folder->memory_bytes();

@@ -16,6 +16,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -43,6 +44,9 @@ class FolderCache {
   // nullptr: it comes through `done`. Never waits for the disk. Throws ChecksumError.
   // `record` must exist.
   [[nodiscard]] FolderPtr get(uint64_t record, Done done);
+
+  // Of the record's bytes, which were read ahead.
+  [[nodiscard]] FolderPtr make_of(uint64_t record, std::span<const std::byte> bytes);
 
  private:
   using Order = std::list<std::pair<uint64_t, FolderPtr>>;  // most recent first

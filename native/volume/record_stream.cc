@@ -14,7 +14,7 @@ RecordStream::RecordStream(const ShardSet& shards, const Extent& extent, Counter
       counters_(counters),
       buffers_((kDepth + 1) * kPieceSize),
       // No AIO: to set it up and down takes longer than most records.
-      queue_(buffers_, /*aio=*/false) {}
+      queue_(buffers_, ReadQueue::Aio::kNone) {}
 
 std::span<const std::byte> RecordStream::next() {
   if (position_ == extent_.size) {

@@ -33,16 +33,20 @@ void put(BatchItem& item, uint64_t offset, std::span<const std::byte> bytes) {
 }  // namespace
 
 StoragePass::StoragePass(const ShardSet& shards, Counters& counters, ReadQueue& queue,
-                         std::span<BatchItem> items, bool check)
+                         BufferPool& buffers, std::span<BatchItem> items, bool check,
+                         const std::function<void(size_t)>& done)
     : shards_(shards),
       counters_(counters),
       queue_(queue),
+      buffers_(buffers),
       items_(items),
       check_(check),
+      done_(done),
       parts_left_(items.size()) {}
 
 void StoragePass::run(std::vector<size_t> missing) {
   plan(std::move(missing));
+  make_targets();
   size_t next = 0;
   while (next < segments_.size() || in_flight_ > 0) {
     while (next < segments_.size() && in_flight_ < kSegmentsInFlight &&
@@ -96,6 +100,32 @@ void StoragePass::add_part(const Part& part, uint32_t shard) {
   parts_.push_back(part);
 }
 
+bool StoragePass::is_one_item(const Segment& segment) const {
+  if (segment.part_count != 1) return false;
+  const Part& part = parts_[segment.first_part];
+  return part.size == items_[part.item].extent.size + items_[part.item].extent.trailer_size();
+}
+
+void StoragePass::make_targets() {
+  for (const Segment& segment : segments_) {
+    if (is_one_item(segment)) continue;
+    for (const Part& part : std::span(parts_).subspan(segment.first_part, segment.part_count)) {
+      BatchItem& item = items_[part.item];
+      if (item.target.empty()) item.make_target(buffers_);
+    }
+  }
+}
+
+void StoragePass::adopt(const Segment& segment, RawBytes& raw) {
+  BatchItem& item = items_[parts_[segment.first_part].item];
+  const auto size = static_cast<size_t>(item.extent.size);
+  std::ranges::copy(raw.bytes.subspan(size), item.trailer().begin());
+  // The bytes lie in the buffer, which is ours from now on.
+  const auto head = static_cast<size_t>(raw.bytes.data() - raw.buffer.data());
+  item.buffer = std::move(raw.buffer);
+  item.target = item.buffer.first(head + size).subspan(head);
+}
+
 void StoragePass::finish_segment(const Segment& segment, RawBytes raw) {
   --in_flight_;
   in_flight_bytes_ -= segment.end - segment.offset;
@@ -104,6 +134,8 @@ void StoragePass::finish_segment(const Segment& segment, RawBytes raw) {
     BatchItem& item = items_[part.item];
     if (raw.error) {
       item.error = raw.error;
+    } else if (item.target.empty() && is_one_item(segment)) {
+      adopt(segment, raw);
     } else {
       put(item, part.item_offset,
           raw.bytes.subspan(static_cast<size_t>(part.offset - segment.offset), part.size));
@@ -114,12 +146,12 @@ void StoragePass::finish_segment(const Segment& segment, RawBytes raw) {
 
 void StoragePass::finish_item(size_t item_index) {
   BatchItem& item = items_[item_index];
-  if (item.error || !check_) return;
   try {
-    check_item(shards_, item, counters_);
+    if (!item.error && check_) check_item(shards_, item, counters_);
   } catch (const ChecksumError&) {
     item.error = std::current_exception();
   }
+  done_(item_index);
 }
 
 }  // namespace ffrfs

@@ -4,12 +4,15 @@
 //   records     [ 3 ][ 4 ]      [ 9 .............. ]       sorted by offset
 //   segments    [  one   ]      [ one ][ one ][ one]       near ones merged, large ones cut
 //
+// A segment that is one item, which has no target, becomes its target: nothing is copied.
+//
 // Owned by one call of BatchReader::read; its queue serves nobody else meanwhile.
 
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -23,10 +26,11 @@ struct BatchItem;
 
 class StoragePass {
  public:
-  StoragePass(const ShardSet& shards, Counters& counters, ReadQueue& queue,
-              std::span<BatchItem> items, bool check);
+  // `buffers`: for items without a target.
+  StoragePass(const ShardSet& shards, Counters& counters, ReadQueue& queue, BufferPool& buffers,
+              std::span<BatchItem> items, bool check, const std::function<void(size_t)>& done);
 
-  // Reads items[i] for every i of `missing`.
+  // Reads items[i] for every i of `missing`; done(i) when it is finished.
   void run(std::vector<size_t> missing);
 
  private:
@@ -46,14 +50,19 @@ class StoragePass {
 
   void plan(std::vector<size_t> missing);
   void add_part(const Part& part, uint32_t shard);
+  void make_targets();
+  [[nodiscard]] bool is_one_item(const Segment& segment) const;
+  void adopt(const Segment& segment, RawBytes& raw);
   void finish_segment(const Segment& segment, RawBytes raw);
   void finish_item(size_t item);
 
   const ShardSet& shards_;
   Counters& counters_;
   ReadQueue& queue_;
+  BufferPool& buffers_;
   const std::span<BatchItem> items_;
   const bool check_;
+  const std::function<void(size_t)>& done_;
   std::vector<Part> parts_;
   std::vector<Segment> segments_;
   std::vector<uint32_t> parts_left_;  // by item

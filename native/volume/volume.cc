@@ -8,13 +8,21 @@
 #include "volume/open_shards.h"
 
 namespace ffrfs {
+namespace {
+
+// Of the limit: what was read ahead and is held (see BlockReader).
+constexpr size_t kPrefetchShare = 8;
+// Of the limit: buffers of batches that wait to be used again.
+constexpr size_t kFreeShare = 16;
+
+}  // namespace
 
 Volume::Volume(const std::string& path, const VolumeOptions& options)
     : options_(options),
       shards_(open_shards(path)),
       counters_(options.counters_fd),
       request_times_(counters_.page()),
-      batches_(shards_, counters_),
+      batches_(shards_, counters_, options_.cache_bytes / kFreeShare),
       reads_([this] {
         return std::make_unique<FileReads>(shards_, counters_, options_.cache_bytes,
                                            options_.check_data);
@@ -104,6 +112,41 @@ std::optional<Slice> Volume::read(Ino ino, uint64_t offset, size_t size, FileRea
   const uint64_t left = offset < file.size ? file.size - offset : 0;
   return reads_.get().read(file, offset, static_cast<size_t>(std::min<uint64_t>(size, left)),
                            std::move(done));
+}
+
+void Volume::start_prefetch(Push push) {
+  if (options_.prefetch.window_records == 0) return;
+  FileReads& reads = reads_.get();
+  prefetcher_ = std::make_unique<Prefetcher>(
+      shards_, *tree_, kind_ != TreeKind::kExamples, reads.blocks(), batches_, counters_,
+      options_.prefetch, options_.cache_bytes / kPrefetchShare, options_.check_data,
+      [this, push = std::move(push)](const Hint& hint, const BlockPtr& block) {
+        return push_gate_.pass([&] { return this->push(push, hint, block); });
+      });
+  hint_clients_ = std::make_unique<HintClients>(
+      *prefetcher_, [this](std::string_view text) { return hint(text); },
+      counters_.prefetch_dropped);
+  reads.blocks().set_observer([this](const Extent& extent, Found found) {
+    prefetcher_->note_read(extent, found);
+  });
+}
+
+bool Volume::stop_prefetch(std::chrono::milliseconds limit) {
+  if (prefetcher_) prefetcher_->stop();
+  return push_gate_.close(limit);
+}
+
+void Volume::take_hints(FileDescriptor client) {
+  if (hint_clients_) hint_clients_->take(std::move(client));
+}
+
+bool Volume::push(const Push& push, const Hint& hint, const BlockPtr& block) {
+  try {
+    if (kind_ == TreeKind::kExamples) return examples_.get().push(hint, block, push);
+  } catch (...) {  // no memory: then it is held
+    return false;
+  }
+  return push(hint.ino, 0, block->bytes);
 }
 
 }  // namespace ffrfs

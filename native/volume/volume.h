@@ -11,14 +11,19 @@
 
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include "io/file_descriptor.h"
 #include "io/process_local.h"
 #include "shard/shard_set.h"
 #include "tree/tree.h"
@@ -27,7 +32,11 @@
 #include "volume/example_reads.h"
 #include "volume/failure_log.h"
 #include "volume/file_reads.h"
+#include "volume/hint.h"
+#include "volume/hint_clients.h"
 #include "volume/open_tree.h"
+#include "volume/prefetcher.h"
+#include "volume/push_gate.h"
 #include "volume/request_times.h"
 
 namespace ffrfs {
@@ -40,6 +49,7 @@ struct VolumeOptions {
   bool check_data = true;
   bool extensions = true;  // of the files in a record's folder: .jpg, .npy
   int counters_fd = -1;    // see CounterPage
+  PrefetchOptions prefetch{};
 };
 
 struct Attributes {
@@ -107,7 +117,24 @@ class Volume {
   // For whole records at once.
   [[nodiscard]] BatchReader& batches() { return batches_; }
 
+  // Reading ahead, for an engine. `push` gives bytes of a file to the kernel's page cache;
+  // false: it does not know that inode, or does not want them. Called on threads of the
+  // volume; must not throw. Begins before the first request. Not after a fork().
+  using Push = PagePush;
+  void start_prefetch(Push push);
+  // Nothing is read ahead any more, and no push begins. Waits for one that is under way, at
+  // most `limit`; false: it still is.
+  bool stop_prefetch(std::chrono::milliseconds limit);
+  // A client that sends hints (hint_clients.h). Nothing is read ahead before start_prefetch().
+  void take_hints(FileDescriptor client);
+  // What a client says that it will read: "/a/b.jpg", or a record's number. nullopt: there
+  // is no such file.
+  [[nodiscard]] std::optional<Hint> hint(std::string_view text) const {
+    return find_hint(*tree_, kind_, shards_.count(), text);
+  }
+
  private:
+  [[nodiscard]] bool push(const Push& push, const Hint& hint, const BlockPtr& block);
   [[nodiscard]] bool is_inside_record(Ino ino) const {
     return kind_ == TreeKind::kExamples && ExampleTree::is_inside(ino) &&
            ExampleTree::record_of(ino) < shards_.count();
@@ -129,6 +156,9 @@ class Volume {
   BatchReader batches_;
   ProcessLocal<FileReads> reads_;
   ProcessLocal<ExampleReads> examples_;  // stands on reads_; of TreeKind::kExamples only
+  PushGate push_gate_;
+  std::unique_ptr<Prefetcher> prefetcher_;
+  std::unique_ptr<HintClients> hint_clients_;  // they feed the prefetcher
 };
 
 }  // namespace ffrfs

@@ -54,15 +54,39 @@ def able_contenders() -> set[str]:
     return able
 
 
-def check_comparison(comparison: dict[str, Any], everyone: set[str], absent: set[str]) -> None:
+def able_on_a_slow_disk(able: set[str]) -> set[str]:
+    """Who takes part in the part `prefetching`, where hints are given and a disk is mounted."""
+    if not os.path.exists("/dev/fuse") or not shutil.which("cc"):
+        return set()
+    ours = {"ffrfs native", "ffrfs native + hints", "AIO batches"}
+    return ours | able & {"EROFS", "squashfuse_ll"}
+
+
+def check_comparison(comparison: dict[str, Any]) -> None:
     samples, missing = comparison["samples"], comparison["missing"]
-    assert samples
     assert all(value > 0 for values in samples.values() for value in values), comparison
     assert not samples.keys() & missing.keys()
     assert all(missing.values())
+
+
+def check_contenders(comparison: dict[str, Any], everyone: set[str], absent: set[str]) -> None:
+    samples, missing = comparison["samples"], comparison["missing"]
+    assert samples
     if comparison["name"] not in ("packing", "packed size"):
         assert samples.keys() | missing.keys() == everyone
         assert absent <= missing.keys()
+
+
+def check_prefetching(comparisons: list[dict[str, Any]], able: set[str]) -> None:
+    samples = {comparison["name"]: comparison["samples"] for comparison in comparisons}
+    assert set(samples["shuffled, 4 readers"]) == able
+    hinted = able & {"ffrfs native + hints"}
+    assert set(samples["record order, 1 reader"]) == able - hinted - {"AIO batches"}
+    assert set(samples["the same: files without a READ, at least"]) == hinted
+    loaders = able & {"ffrfs native", "ffrfs native + hints"}
+    assert set(samples["torch DataLoader, 4 workers"]) == (
+        loaders if importlib.util.find_spec("torch") else set()
+    )
 
 
 @pytest.mark.timeout(300)
@@ -73,7 +97,10 @@ def test_benchmarks_measure_every_part(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
     document = json.loads((output / "results.json").read_text())
     parts = document["parts"]
-    assert set(parts) == {"reading", "packing", "mounting", "streaming", "opening", "tfrecord"}
+    assert set(parts) == {
+        *("reading", "packing", "mounting", "streaming", "opening", "tfrecord"),
+        "prefetching",
+    }
     runs = [part["run"] for part in parts.values()]
     assert all(run == runs[0] for run in runs)
     missing = runs[0]["missing"]
@@ -83,7 +110,7 @@ def test_benchmarks_measure_every_part(tmp_path: Path) -> None:
     assert table.partition("\n## Pictures\n")[0] in result.stdout
     for name, reason in missing.items():
         assert f"**{name} is missing**: {reason}." in table
-    for findings in parts.values():
+    for name, findings in parts.items():
         for figure in findings["figures"]:
             assert figure["name"] in table
             if figure["value"] is None:
@@ -91,7 +118,10 @@ def test_benchmarks_measure_every_part(tmp_path: Path) -> None:
             else:
                 assert figure["value"] > 0
         for comparison in findings["comparisons"]:
-            check_comparison(comparison, able | missing.keys(), set(missing))
+            check_comparison(comparison)
+            if name != "prefetching":
+                check_contenders(comparison, able | missing.keys(), set(missing))
+    check_prefetching(parts["prefetching"]["comparisons"], able_on_a_slow_disk(able))
     names = {comparison["name"] for comparison in parts["streaming"]["comparisons"]}
     assert {"first read, cached", "later read, cached", "again"} <= names
     assert bool(list(output.glob("*.png"))) == bool(importlib.util.find_spec("matplotlib"))

@@ -15,8 +15,8 @@ import sources
 # Higher number: higher room. Rooms of the same number do not know each other.
 PYTHON_ROOMS = {
     "cli": 4,
+    "torch": 4,
     "mount": 3,
-    "torch": 2,
     "fsspec": 2,
     "convert": 2,
     "folder": 1,

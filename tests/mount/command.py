@@ -166,8 +166,12 @@ class Mount:
         return found
 
     def requests_now(self) -> dict[str, int]:
-        answer: Any = control_client.ask(str(self.path), "stats")
-        return {kind: times["count"] for kind, times in answer["requests"].items()}
+        requests: Any = self.statistics()["requests"]
+        return {kind: times["count"] for kind, times in requests.items()}
+
+    def statistics(self) -> dict[str, Any]:
+        """As `ffrfs stats --json` shows them; the mount is not touched."""
+        return control_client.ask(str(self.path), "stats")
 
     def peak_memory_mb(self) -> float:
         """Of daemon and worker together."""

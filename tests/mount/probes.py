@@ -127,6 +127,19 @@ def digest(path: str) -> str:
     return sha256.hexdigest()
 
 
+def misread(folder: str, digests: dict[str, str], names: list[str]) -> list[str]:
+    """Which of the files, read in this order, have not the SHA-256 that they should have."""
+    return [name for name in names if digest(os.path.join(folder, name)) != digests[name]]
+
+
+def misread_in_batches(
+    folder: str, digests: dict[str, str], names: list[str], count: int
+) -> Iterator[list[str]]:
+    """The same, for so many of them each time it is asked."""
+    for begin in range(0, len(names), count):
+        yield misread(folder, digests, names[begin : begin + count])
+
+
 def stat(path: str) -> os.stat_result:
     return os.lstat(path)
 
@@ -263,6 +276,16 @@ def read_directly_until_it_fails(
             raise ValueError(f"wrong bytes in {name}")
 
 
+def read_directly_in_turn(folder: str, contents: dict[str, bytes]) -> Iterator[list[str]]:
+    """With O_DIRECT, all of them each time it is asked; which were misread."""
+    while True:
+        yield [
+            name
+            for name, content in contents.items()
+            if read_direct(os.path.join(folder, name)) != content
+        ]
+
+
 def read_open_files(folder: str, contents: dict[str, bytes], seed: int) -> Iterator[object]:
     """Read by path until the paths are gone, then go on with files that are open."""
     order = random.Random(seed)
@@ -355,6 +378,25 @@ def list_twice(path: str) -> tuple[list[str], list[str]]:
     return first, stream.names()
 
 
+def hint(mountpoint: str, hints: list[bytes]) -> Iterator[str]:
+    """Send these; close without another word when asked again."""
+    from ffrfs.mount.hint_stream import HintStream
+
+    stream = HintStream(mountpoint)
+    stream.send(hints)
+    yield "hinted"
+    stream.close()
+
+
+def hint_all(mountpoint: str, hints: list[bytes]) -> None:
+    from ffrfs.mount.hint_stream import HintStream
+
+    stream = HintStream(mountpoint)
+    stream.send(hints)
+    stream.finish()
+    stream.close()
+
+
 def unmount_within(path: str, timeout_s: float) -> bool:
     from ffrfs.mount.unmount import unmount
 
@@ -380,7 +422,7 @@ def serve_badly(pack: str, mountpoint: str, serving: str) -> Iterator[tuple[str,
         def close(self) -> None:
             pass
 
-        async def serve(self, connection: int) -> None:
+        async def serve(self, connection: int, abort: object) -> None:
             try:
                 if serving == "fails":
                     raise RuntimeError("out of order")

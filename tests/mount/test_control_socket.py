@@ -349,6 +349,11 @@ NUMBERS: dict[str, object] = {
     **{"bytes_storage": 5 << 39, "checksums_verified": 1000, "checksums_failed": 2},
     **{"queue_depth": 3, "cache_bytes": 0, "cache_limit_bytes": 256 << 20},
     "resident_bytes": 2**64,
+    "prefetch": {
+        **{"hinted": 2000, "fetched": 1999, "pushed": 1000, "hit": 1990, "late": 3, "dropped": 4},
+        **{"wasted_bytes": 5 << 10, "queue_depth_max": 64},
+    },
+    "readahead": {"fetched": 10, "pushed": 8, "hit": 9, "wasted_bytes": 0},
     "requests": {
         "lookup": {"count": 0, "p50_us": None, "p99_us": None},
         "read": {"count": 1234, "p50_us": 0.256, "p99_us": 999.1},
@@ -368,6 +373,9 @@ from storage     2.5 TiB
 from memory      1.0 KiB
 checksums        1,000 verified, 2 failed
 queue depth      3
+prefetch         2,000 hinted, 1,999 fetched, 1,000 pushed, 1,990 hit
+prefetch losses  3 late, 4 dropped, 5.0 KiB wasted; queue depth reached 64
+readahead        10 fetched, 8 pushed, 9 hit, 0 bytes wasted
 cache            0 bytes of 256.0 MiB
 resident memory  16.0 EiB
 

@@ -139,7 +139,7 @@ def test_killed_lookup_does_not_hold_up_a_read_that_waits(stalling: Mount, disk:
     """Its request is withdrawn, and must leave nobody waiting for a next one."""
     with child(probes.kill_in_lookups, stalling / "") as killer:
         killer.next()
-        for name in SMALL_NAMES:
+        for name in reversed(SMALL_NAMES):  # forwards they would be read ahead
             disk.stall(name)
             with child(probes.read, stalling / name) as reader:
                 reader.ask_next()

@@ -30,8 +30,9 @@ TREE = {name: random.Random(name).randbytes(SIZE) for name in ("a", "b")}
 FIELDS = [
     *("mountpoint", "pack", "engine", "threads", "daemon_pid", "worker_pid", "age_s"),
     *("request_count", "requests", "reads", "bytes_served", "bytes_memory", "bytes_page_cache"),
-    *("bytes_storage", "checksums_verified", "checksums_failed", "queue_depth", "cache_bytes"),
-    *("cache_limit_bytes", "resident_bytes", "daemon_resident_bytes", "worker_resident_bytes"),
+    *("bytes_storage", "checksums_verified", "checksums_failed", "queue_depth", "prefetch"),
+    *("readahead", "cache_bytes", "cache_limit_bytes", "resident_bytes"),
+    *("daemon_resident_bytes", "worker_resident_bytes"),
 ]
 
 

@@ -127,8 +127,9 @@ TEST_CASE("the queue reads through AIO, and through threads where AIO is refused
   const TemporaryFolder folder;
   const Bytes content = pattern(3'000'001, 4);
   const SourceFile file(folder.write("f", content));
-  for (const bool aio : {true, false}) {
-    CAPTURE(aio);
+  for (const auto aio :
+       {ReadQueue::Aio::kNeverWaits, ReadQueue::Aio::kMayWait, ReadQueue::Aio::kNone}) {
+    CAPTURE(static_cast<int>(aio));
     drop_cached_pages(file.path());
     BufferPool buffers(8 << 20);
     ReadQueue queue(buffers, aio);
@@ -163,7 +164,7 @@ TEST_CASE("a queue may go while its reads are under way") {
   drop_cached_pages(file.path());
   BufferPool buffers(0);
   for (int round = 0; round < 20; ++round) {
-    ReadQueue queue(buffers, round % 2 == 0);
+    ReadQueue queue(buffers, static_cast<ReadQueue::Aio>(round % 3));
     for (int i = 0; i < 100; ++i) {
       queue.submit(file, static_cast<uint64_t>(i) * 40'000, 39'000, [](RawBytes) {});
     }

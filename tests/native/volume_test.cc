@@ -250,8 +250,8 @@ TEST_CASE("a forked child reads batches and files with what it inherited") {
   if (child == 0) {
     drop_cached_pages(file.path);
     Bytes target(file.records[8].size(), '\0');
-    std::vector<BatchItem> items = {
-        {volume.extent(ino_of(8)), std::as_writable_bytes(std::span(target)), nullptr}};
+    std::vector<BatchItem> items;
+    items.push_back({volume.extent(ino_of(8)), std::as_writable_bytes(std::span(target)), nullptr});
     volume.batches().read(items, true);
     const bool good = target == file.records[8] &&
                       read(volume, ino_of(11), 42, 7) == file.records[11].substr(42, 7);

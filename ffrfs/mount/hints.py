@@ -1,0 +1,183 @@
+"""ffrfs.prefetch(): a program says in which order it will read files of a mount.
+
+Hints are advice. They are sent by a thread, so neither a mount that has enough for now
+nor one that has gone ever holds up whoever gives them.
+
+Not here: what a hint is (hint_paths.py), how it travels (hint_stream.py).
+Concurrency: a Hints may be used by any thread. A forked child has no part in it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import threading
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from queue import SimpleQueue
+from types import TracebackType
+
+from ffrfs.errors import MountError
+from ffrfs.mount.hint_paths import Hinted, HintPaths, PathType
+from ffrfs.mount.hint_stream import HintStream
+from ffrfs.mount.mountpoint import canonical
+from ffrfs.mount.report import describe
+
+_PIECE_COUNT = 256
+
+log = logging.getLogger(__name__)
+
+
+def prefetch(paths: Iterable[Hinted], mountpoint: PathType | None = None) -> Hints:
+    """Tell a mount which files will be read, in that order, so that it reads them ahead.
+
+    `paths`: any number, also numbers of records. The iterable is consumed by a thread of
+    its own, while this returns at once; an iterable without a length may take its time, and
+    every path is sent as it comes. A relative path is of the mount's root, or, without
+    `mountpoint`, of the working directory; the mount is then that of the first path that is
+    in one, and numbers are understood from there on. Paths that are not in the mount are
+    passed over.
+
+    The hints hold until they are followed, Hints.close(), or the end of this process. Raises
+    MountError if nothing of ours is mounted (there), or its daemon does not answer.
+    """
+    if isinstance(paths, str | bytes | os.PathLike):
+        raise TypeError(f"paths are several, not one: {paths!r}")
+    return Hints(_pieces(paths), mountpoint)
+
+
+def _pieces(paths: Iterable[Hinted]) -> Iterator[list[Hinted]]:
+    # What has a length is at hand. Of all else, the next may be long in coming.
+    count = _PIECE_COUNT if isinstance(paths, Sized) else 1
+    iterator = iter(paths)
+    while piece := list(itertools.islice(iterator, count)):
+        yield piece
+
+
+class Hints:
+    """Hints on their way; made by prefetch(). A context manager: closed at its end.
+
+    One that is forgotten, not closed, is sent to its end, and followed while it is of use.
+    """
+
+    def __init__(
+        self, pieces: Iterable[Sequence[Hinted]], mountpoint: PathType | None = None
+    ) -> None:
+        """`pieces`: lists of what prefetch() takes, each sent as a whole; errors as there."""
+        place = None if mountpoint is None else canonical(os.fsdecode(mountpoint))
+        paths = HintPaths(place)
+        if place is None and not paths.has_mounts:
+            raise MountError("no ffrfs mount is there to be given hints")
+        stream = None if place is None else HintStream(place)
+        self._sender = _Sender(pieces, paths, stream)
+        self._pid = os.getpid()
+        threading.Thread(target=self._sender.run, name="ffrfs-hints", daemon=True).start()
+
+    @property
+    def sent(self) -> int:
+        """How many were handed over so far."""
+        return self._sender.sent
+
+    @property
+    def skipped(self) -> int:
+        """How many name nothing that could be in the mount."""
+        return self._sender.skipped
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until all were handed over; False: they were not by then, or were dropped.
+
+        Raises MountError if the mount has ended before, and what iterating the paths raised.
+        """
+        if os.getpid() != self._pid:
+            return False
+        return self._sender.wait(timeout_s)
+
+    def close(self) -> None:
+        """Drop what was not read yet. Never waits. In a forked child: nothing."""
+        if os.getpid() == self._pid:
+            self._sender.close()
+
+    def __enter__(self) -> Hints:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_sender"):
+            self._sender.let_go()
+
+
+class _Sender:
+    """What the thread works on. It knows no Hints, so that one can be forgotten."""
+
+    def __init__(
+        self, pieces: Iterable[Sequence[Hinted]], paths: HintPaths, stream: HintStream | None
+    ) -> None:
+        self.sent = 0
+        self.skipped = 0
+        self._pieces = pieces
+        self._paths = paths
+        self._stream = stream  # None: the mount is not known yet
+        self._is_closed = False
+        self._is_complete = False
+        self._failure: Exception | None = None
+        self._is_over = threading.Event()
+        # Whether the hints are to hold when their stream has ended. A SimpleQueue, since
+        # this is said in destructors, which may run anywhere.
+        self._wishes: SimpleQueue[bool] = SimpleQueue()
+
+    def run(self) -> None:
+        try:
+            self._send()
+            self._is_complete = not self._is_closed
+            self._is_over.set()
+            if self._wishes.get() and self._stream is not None:
+                self._stream.finish()
+        except Exception as error:
+            if not self._is_closed:
+                self._fail(error)
+        finally:
+            if self._stream is not None:
+                self._stream.close()
+            self._is_over.set()
+
+    def _send(self) -> None:
+        for piece in self._pieces:
+            hints = [hint for hint in map(self._paths.hint, piece) if hint is not None]
+            if self._stream is None and self._paths.mountpoint is not None:
+                self._stream = HintStream(self._paths.mountpoint)
+            if self._is_closed:
+                return
+            self.skipped += len(piece) - len(hints)
+            if hints:
+                assert self._stream is not None
+                self._stream.send(hints)
+                self.sent += len(hints)
+
+    def _fail(self, error: Exception) -> None:
+        if self._is_complete:
+            return  # all were handed over, and the mount has ended
+        self._failure = error
+        unforeseen = not isinstance(error, MountError)
+        log.warning("no more hints: %s", describe(error), exc_info=unforeseen)
+
+    def wait(self, timeout_s: float | None) -> bool:
+        self._is_over.wait(timeout_s)
+        if self._failure is not None:
+            raise self._failure
+        return self._is_complete
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._wishes.put(False)
+        if self._stream is not None:
+            self._stream.stop()
+
+    def let_go(self) -> None:
+        self._wishes.put(True)

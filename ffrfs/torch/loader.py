@@ -1,0 +1,128 @@
+"""DataLoader: torch's, with set_step() to go on in the middle of an epoch.
+
+Not here: what skips (skipping_sampler.py). Concurrency: as torch's; one thread iterates.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from typing import Any, SupportsIndex, TypeVar
+
+from torch.utils.data import DataLoader as TorchDataLoader
+from torch.utils.data import IterableDataset
+
+from ffrfs.torch.skipping_sampler import SkippingSampler
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class DataLoader(TorchDataLoader[T_co]):
+    """torch's DataLoader with all its arguments, for any data set, and set_step().
+
+    Workers start as torch's do; the reference forks them always. For set_step() its
+    `batch_sampler` (with batch_size=None: its `sampler`) is a SkippingSampler, which has the
+    attributes of the one it wraps. With `skippable` False it is that one itself, as
+    frameworks want it that build a loader anew from the type, and set_step() is refused.
+    """
+
+    def __init__(
+        self,
+        *args: Any,  # noqa: ANN401 - as torch's
+        skippable: bool = True,
+        **kwargs: Any,  # noqa: ANN401
+    ) -> None:
+        self.skippable = skippable
+        self._next_first_step = 0  # of the epoch that begins next
+        super().__init__(*args, **kwargs)
+
+    # torch assigns these two in its __init__, and asks for them when an epoch begins.
+
+    @property
+    def batch_sampler(self) -> Any:  # noqa: ANN401 - any iterable, with attributes of its own
+        return self._batch_sampler
+
+    @batch_sampler.setter
+    def batch_sampler(self, sampler: Iterable[Any] | None) -> None:
+        self._batch_sampler = None if sampler is None else self._skipping(sampler)
+
+    @property
+    def sampler(self) -> Any:  # noqa: ANN401 - any iterable, with attributes of its own
+        return self._item_sampler if self.batch_sampler is None else self._sampler
+
+    @sampler.setter
+    def sampler(self, sampler: Iterable[Any]) -> None:
+        self._sampler = sampler
+        self._item_sampler = self._skipping(sampler)
+
+    def _skipping(self, sampler: Iterable[Any]) -> Iterable[Any]:
+        return SkippingSampler(sampler) if self.skippable else sampler
+
+    @property
+    def _steps(self) -> Iterable[Any]:
+        """Where the steps of an epoch come from: batches, or items if batch_size is None."""
+        steps: Iterable[Any] = self.sampler if self.batch_sampler is None else self.batch_sampler
+        return steps
+
+    def set_step(self, step: SupportsIndex) -> None:
+        """Let the next epoch begin with its batch number `step`; the epochs after it are whole.
+
+        (The reference skips in every epoch until it is told set_step(0). A script that tells
+        it so sees no difference.) An epoch begins with iter(loader).
+
+        Nothing that is skipped is read, nor hinted at by a PrefetchSampler. Batches are those
+        of an uninterrupted run, in that epoch and later ones, if all that draws them is as it
+        was when that epoch began: the `generator`, or torch's own if none is given; a
+        sampler's set_epoch().
+
+        To go on in a later epoch, seed the generator for each epoch, or restore the state
+        that it had before iter(loader). Or pass over the earlier epochs, which costs what
+        their samplers and the start of workers cost. That is the only way for
+        persistent_workers and a sampler that share a generator, as they do with shuffle:
+        torch draws from it for the workers too, and then in the first epoch alone.
+
+            count = len(loader)
+            for _ in range(epoch):
+                loader.set_step(count)
+                list(loader)
+            loader.set_step(step)
+
+        Random numbers drawn by the data set do not come again within that epoch. torch gives
+        the workers the same seeds, but batch `step` goes to the first worker, and none has
+        drawn for what was skipped. Later epochs have the same random numbers again, unless
+        workers persist, or there are none and the process's own generators are not as they
+        were. A data set that seeds by epoch and item is exact everywhere.
+
+        len(loader) tells the batches that are left, until the next epoch after that begins,
+        or set_step() is called. Raises ValueError if the epoch has no such step (its end is
+        one), or the loader is not skippable; TypeError for an iterable data set, which can
+        only skip what it has read.
+        """
+        first = operator.index(step)
+        if isinstance(self.dataset, IterableDataset):
+            raise TypeError(
+                f"{type(self.dataset).__name__} is iterable: it cannot skip without reading; "
+                "set_step() needs a data set that takes numbers"
+            )
+        steps = self._steps
+        if not isinstance(steps, SkippingSampler):
+            raise ValueError("set_step() needs a loader that was made with skippable=True")
+        _check_step(first, steps.wrapped)
+        steps.first_step = self._next_first_step = first
+
+    def __iter__(self) -> Any:  # noqa: ANN401 - torch's iterator, whose class is private
+        steps = self._steps
+        if isinstance(steps, SkippingSampler):
+            steps.first_step, self._next_first_step = self._next_first_step, 0
+        return super().__iter__()
+
+
+def _check_step(step: int, steps: Iterable[Any]) -> None:
+    if step < 0:
+        raise ValueError(f"step {step} is negative")
+    try:
+        count = len(steps)  # type: ignore[arg-type]
+    except TypeError:  # a sampler need not know
+        return
+    if step > count:
+        raise ValueError(f"step {step} does not exist: the epoch has {count}")

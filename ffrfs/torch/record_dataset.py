@@ -1,0 +1,60 @@
+"""Dataset: the records of FFRecord files, a batch at a time, made samples by process().
+
+Not here: reading and verifying (ffrfs.record.reader). Concurrency: as the reader's, so a
+DataLoader's workers may be forked or spawned; a spawned one opens the files itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+from torch.utils.data import Dataset as TorchDataset
+
+from ffrfs.record.reader import FileReader, PathType
+from ffrfs.torch.reader_registry import ReaderRegistry
+
+if TYPE_CHECKING:
+    from ffrfs._native import RecordBytes
+
+
+class Dataset(TorchDataset[Any], ReaderRegistry):
+    """A data set that takes a list of numbers and returns a list of samples.
+
+    Derive from it and define process(); or, without calling its __init__, define
+    __getitem__ (of a list) and __len__. torch's own DataLoader and Subset can use it too:
+    they ask for whole batches, by __getitems__.
+
+    `fnames`: a file, a list of files, or a folder, as for FileReader, which is `reader`.
+    """
+
+    def __init__(self, fnames: PathType | Sequence[PathType], check_data: bool = True) -> None:
+        self.fnames = fnames
+        self.reader = FileReader(fnames, check_data)
+
+    def __len__(self) -> int:
+        return self.reader.n
+
+    def __getitem__(self, indices: Sequence[SupportsIndex]) -> list[Any]:
+        """Return what process() makes of these records, which are read in one batch.
+
+        Raises TypeError if `indices` is no list or tuple; what FileReader.read raises.
+        """
+        if not isinstance(indices, list | tuple):
+            raise TypeError(
+                f"a data set of records takes a list of numbers, not {type(indices).__name__}; "
+                "for one sample there is dataset[[number]][0]"
+            )
+        return self.process(indices, self.reader.read(indices))
+
+    def __getitems__(self, indices: list[Any]) -> list[Any]:
+        """What torch's DataLoader calls for a batch."""
+        return self[indices]
+
+    def process(self, indices: Sequence[SupportsIndex], data: list[RecordBytes]) -> list[Any]:
+        """Return a list of samples, one for each record: what collate_fn is given.
+
+        To be defined. `data`: a 1-D uint8 array for each of `indices`, in that order; each
+        owns its memory.
+        """
+        raise NotImplementedError(f"{type(self).__name__} defines no process(indices, data)")

@@ -1,0 +1,69 @@
+"""SkippingSampler: a sampler, or a batch sampler, without its first steps.
+
+It is the wrapped sampler in all else. Concurrency: of the wrapped one; only the process
+that iterates a DataLoader uses it, never a worker.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from contextvars import ContextVar
+from typing import Any
+
+from torch.utils.data import Sampler
+
+_OWN = ("wrapped", "first_step")
+
+# Of the thread that iterates. Whatever stands between a SkippingSampler and the sampler that
+# asks, as torch's BatchSampler does, need not know of it.
+_is_skipping = ContextVar("is_skipping", default=False)
+
+
+def is_skipping() -> bool:
+    """Whether what a sampler is asked for now is skipped, and so will not be read."""
+    return _is_skipping.get()
+
+
+class SkippingSampler(Sampler[Any]):
+    """What `wrapped` gives, from number `first_step` on.
+
+    An iteration keeps the `first_step` that it began with. What it skips is drawn from
+    `wrapped` all the same, so that random orders stay what they were. All other attributes
+    are read from `wrapped`, and written to it: `set_epoch()`, `batch_size`, `sampler`.
+    """
+
+    def __init__(self, wrapped: Iterable[Any]) -> None:
+        self.wrapped = wrapped
+        self.first_step = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        # torch begins an epoch with workers by calling this twice, and draws the seed of the
+        # workers before it takes the first batch. So `wrapped` begins when it always would,
+        # and nothing is taken from it before somebody asks.
+        return _rest(iter(self.wrapped), self.first_step)
+
+    def __len__(self) -> int:
+        return max(0, len(self.wrapped) - self.first_step)  # type: ignore[arg-type] # TypeError
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - the sampler's
+        # To be copied or pickled is this object's affair, which has no `wrapped` yet then.
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.wrapped, name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in _OWN:
+            super().__setattr__(name, value)
+        else:
+            setattr(self.wrapped, name, value)
+
+
+def _rest(items: Iterator[Any], first_step: int) -> Iterator[Any]:
+    before = _is_skipping.set(True)
+    try:
+        for _ in itertools.islice(items, first_step):
+            pass
+    finally:
+        _is_skipping.reset(before)
+    yield from items

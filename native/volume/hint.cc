@@ -1,0 +1,58 @@
+#include "volume/hint.h"
+
+#include <algorithm>
+#include <charconv>
+#include <system_error>
+
+#include "tree/example_tree.h"
+
+namespace ffrfs {
+namespace {
+
+// The first name of `path`, which is shortened by it; "" at its end.
+std::string_view take_name(std::string_view& path) {
+  path.remove_prefix(std::min(path.find_first_not_of('/'), path.size()));
+  const std::string_view name = path.substr(0, path.find('/'));
+  path.remove_prefix(name.size());
+  return name;
+}
+
+std::optional<Hint> of_record(const Tree& tree, TreeKind kind, uint64_t record_count,
+                              std::string_view digits) {
+  uint64_t record = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), record);
+  if (error != std::errc{} || end != digits.data() + digits.size() || record >= record_count) {
+    return std::nullopt;
+  }
+  if (kind == TreeKind::kExamples) return Hint{.record = record};
+  const Ino ino = tree.file_of(record);
+  if (ino == 0) return std::nullopt;  // the index of a packed folder
+  return Hint{.record = record, .ino = ino};
+}
+
+std::optional<Hint> of_path(const Tree& tree, TreeKind kind, std::string_view path) {
+  Ino ino = kRootIno;
+  for (std::string_view name = take_name(path); !name.empty(); name = take_name(path)) {
+    if (name == ".") continue;
+    ino = tree.lookup(ino, name);
+    if (ino == 0) return std::nullopt;
+    if (kind == TreeKind::kExamples) {
+      path.remove_prefix(std::min(path.find_first_not_of('/'), path.size()));
+      const bool is_of_all = path == "record.bin" || path == "example.json";
+      return Hint{.record = ExampleTree::record_of(ino), .is_of_all = is_of_all};
+    }
+  }
+  const auto inode = tree.inode(ino);
+  if (!inode || inode->is_directory) return std::nullopt;
+  return Hint{.record = inode->record, .ino = ino};
+}
+
+}  // namespace
+
+std::optional<Hint> find_hint(const Tree& tree, TreeKind kind, uint64_t record_count,
+                              std::string_view text) {
+  return text.starts_with('/') ? of_path(tree, kind, text)
+                               : of_record(tree, kind, record_count, text);
+}
+
+}  // namespace ffrfs

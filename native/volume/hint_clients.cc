@@ -1,0 +1,195 @@
+#include "volume/hint_clients.h"
+
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <exception>
+#include <utility>
+
+#include "io/error.h"
+
+namespace ffrfs {
+namespace {
+
+using namespace std::string_view_literals;
+
+constexpr size_t kPieceSize = size_t{64} << 10;
+constexpr size_t kGroupMax = 512;  // hints that are added at a time
+constexpr int kNoTimeout = -1;
+
+void wake(const FileDescriptor& event) { eventfd_write(event.get(), 1); }
+
+// Whether there is an empty text in `bytes`, which begin a text or go on with one.
+bool has_end(std::string_view bytes, bool begins_text) {
+  return (begins_text && bytes.starts_with('\0')) || bytes.find("\0\0"sv) != bytes.npos;
+}
+
+}  // namespace
+
+HintClients::HintClients(Prefetcher& prefetcher, Resolve resolve, Counter& dropped)
+    : prefetcher_(prefetcher),
+      resolve_(std::move(resolve)),
+      dropped_(dropped),
+      event_(std::make_shared<FileDescriptor>(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC))),
+      piece_(kPieceSize) {
+  if (!event_->valid()) throw StorageError(errno, "eventfd", "cannot create");
+  // On the thread nothing of this may fail.
+  clients_.reserve(Prefetcher::kListsMax);
+  polled_.reserve(1 + Prefetcher::kListsMax);
+  prefetcher_.on_room([event = event_] { wake(*event); });
+}
+
+HintClients::~HintClients() {
+  stopping_ = true;
+  wake(*event_);
+}
+
+void HintClients::take(FileDescriptor socket) noexcept {
+  const std::lock_guard lock(mutex_);
+  try {
+    if (!is_started_) thread_.submit([this] { run(); });
+    is_started_ = true;
+    arrived_.push_back(std::move(socket));
+  } catch (const std::exception&) {
+    return;  // no thread is to be had, or no memory
+  }
+  wake(*event_);
+}
+
+void HintClients::run() {
+  while (!stopping_) {
+    admit();
+    resume();
+    listen();
+    std::erase_if(clients_, [](const Client& client) { return !client.socket.valid(); });
+  }
+  for (Client& client : clients_) drop(client);
+}
+
+void HintClients::admit() {
+  std::vector<FileDescriptor> arrived;
+  {
+    const std::lock_guard lock(mutex_);
+    arrived.swap(arrived_);
+  }
+  for (FileDescriptor& socket : arrived) {
+    try {
+      const Prefetcher::ListId list = prefetcher_.open_list();
+      clients_.push_back({std::move(socket), list, prefetcher_.room(list), {}});
+    } catch (const std::exception&) {  // too many clients, or lists of those who are done
+    }
+  }
+}
+
+// Goes on with those whose lists have room again.
+void HintClients::resume() {
+  for (Client& client : clients_) {
+    if (client.room > 0) continue;
+    client.room = prefetcher_.room(client.list);
+    if (client.room > 0) attempt(client, &HintClients::use_texts);
+  }
+}
+
+void HintClients::listen() {
+  polled_.assign(1, {event_->get(), POLLIN, 0});
+  for (const Client& client : clients_) polled_.push_back(what_to_wait_for(client));
+  if (poll(polled_.data(), polled_.size(), kNoTimeout) < 0) return;
+  eventfd_t wakes = 0;
+  eventfd_read(event_->get(), &wakes);  // before resume() asks: no wake is lost
+  for (size_t i = 0; i < clients_.size(); ++i) {
+    if (polled_[1 + i].revents == 0) continue;
+    attempt(clients_[i],
+            clients_[i].room > 0 ? &HintClients::receive : &HintClients::look_for_end);
+  }
+}
+
+pollfd HintClients::what_to_wait_for(const Client& client) {
+  // POLLHUP cannot be declined, so one who has gone, and is still to be read, is left out.
+  if (client.has_said_all && client.room == 0) return {-1, 0, 0};
+  const short events = client.room > 0 ? POLLIN : POLLRDHUP;
+  return {client.socket.get(), events, 0};
+}
+
+void HintClients::attempt(Client& client, void (HintClients::*step)(Client&)) {
+  try {
+    (this->*step)(client);
+  } catch (const std::exception&) {  // no memory
+    drop(client);
+  }
+}
+
+void HintClients::receive(Client& client) {
+  const ssize_t size =
+      recv(client.socket.get(), piece_.data(), piece_.size(), MSG_DONTWAIT);
+  if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (size <= 0) return drop(client);
+  client.bytes.append(piece_.data(), static_cast<size_t>(size));
+  use_texts(client);
+}
+
+// Makes hints of what was received, as many as the list takes.
+void HintClients::use_texts(Client& client) {
+  std::string_view left = client.bytes;
+  while (true) {
+    const size_t size = left.find('\0');
+    if (std::min(size, left.size()) > kTextSizeMax) return drop(client);
+    if (size == 0) return finish(client);
+    if (size == left.npos || client.room == 0) break;
+    if (std::optional<Hint> hint = resolve_(left.substr(0, size))) {
+      group_.push_back(std::move(*hint));
+    } else {
+      dropped_.fetch_add(1, std::memory_order_relaxed);
+    }
+    left.remove_prefix(size + 1);
+    if (group_.size() == std::min(client.room, kGroupMax)) flush(client);
+  }
+  flush(client);
+  client.bytes.erase(0, client.bytes.size() - left.size());
+}
+
+void HintClients::flush(Client& client) {
+  if (group_.empty()) return;
+  client.room = prefetcher_.add(client.list, group_);
+  group_.clear();
+}
+
+// Of one who has died while it was not read.
+void HintClients::look_for_end(Client& client) {
+  client.has_said_all = end_is_to_come(client);
+  if (!client.has_said_all) drop(client);
+}
+
+// Looks through what the socket holds and leaves it there, so that no client makes us hold
+// more than a piece. Who has died sends no more: it is finite.
+bool HintClients::end_is_to_come(const Client& client) {
+  if (has_end(client.bytes, true)) return true;
+  bool begins_text = client.bytes.empty() || client.bytes.back() == '\0';
+  const int start = 0;
+  if (setsockopt(client.socket.get(), SOL_SOCKET, SO_PEEK_OFF, &start, sizeof start) != 0) {
+    return false;
+  }
+  while (true) {
+    const ssize_t size =
+        recv(client.socket.get(), piece_.data(), piece_.size(), MSG_DONTWAIT | MSG_PEEK);
+    if (size <= 0) return false;
+    const std::string_view piece(piece_.data(), static_cast<size_t>(size));
+    if (has_end(piece, begins_text)) return true;
+    begins_text = piece.back() == '\0';
+  }
+}
+
+void HintClients::finish(Client& client) {
+  flush(client);
+  prefetcher_.finish(client.list);
+  client.socket.reset();
+}
+
+void HintClients::drop(Client& client) {
+  group_.clear();
+  prefetcher_.drop(client.list);
+  client.socket.reset();
+}
+
+}  // namespace ffrfs

@@ -1,0 +1,163 @@
+#include "volume/readahead.h"
+
+#include <algorithm>
+
+namespace ffrfs {
+
+Readahead::Readahead(const Tree& tree, uint64_t record_count, bool has_files, size_t window_max)
+    : tree_(tree),
+      record_count_(record_count),
+      has_files_(has_files),
+      window_max_(window_max),
+      runs_max_(std::clamp<uint64_t>(record_count / kRecordsPerRun, kRunsMin, kRunsMax)) {}
+
+void Readahead::note_read(uint64_t record) {
+  if (window_max_ == 0) return;
+  ++tick_;
+  const Ino ino = has_files_ ? tree_.file_of(record) : 0;
+  if (is_passed(record, ino)) return;
+  Run* const by_record = find(Order::kRecords, record);
+  Run* const by_listing = ino != 0 ? find(Order::kListing, ino) : nullptr;
+  // Of two that are read ahead one may be chance, and was used less lately.
+  const bool is_listing = by_listing && by_listing->window > 0 &&
+                          (!by_record || by_record->window == 0 ||
+                           by_listing->last_use > by_record->last_use);
+  if (is_listing) return step(*by_listing, ino);
+  if (by_record) step(*by_record, record);
+  if (by_record && by_record->window > 0) return;
+  if (by_listing) step(*by_listing, ino);
+  if (by_listing && by_listing->window > 0) return;
+  if (!by_record) begin(Order::kRecords, record);
+  if (!by_listing && ino != 0) begin(Order::kListing, ino);
+}
+
+// The run that goes on there; of several the one that was used last: the others may have
+// been left.
+Readahead::Run* Readahead::find(Order order, uint64_t place) {
+  Run* found = nullptr;
+  for (Run& run : runs_) {
+    const bool is_next = place == run.last + 1 || (place > run.last && place <= run.ahead);
+    if (run.order == order && is_next && (!found || run.last_use > found->last_use)) found = &run;
+  }
+  return found;
+}
+
+// Whether readers share a run that has just come by there.
+bool Readahead::is_passed(uint64_t record, Ino ino) const {
+  return std::ranges::any_of(runs_, [&](const Run& run) {
+    const uint64_t place = run.order == Order::kRecords ? record : ino;
+    return run.window > 0 && run.start <= place && place <= run.last &&
+           run.last - place <= window_max_ && tick_ - run.last_use <= kRunsMax;
+  });
+}
+
+void Readahead::step(Run& run, uint64_t place) {
+  run.last_use = tick_;
+  run.last = place;
+  if (run.window == 0) {
+    if (++run.length < kLengthMin) return;
+    run.window = std::min(kWindowFirst, window_max_);
+    run.start = place;
+    run.ahead = run.growth_at = place + 1;
+    return;
+  }
+  if (place >= run.growth_at) {
+    run.window = std::min(run.window * 2, window_max_);
+    run.growth_at = run.ahead;
+  }
+  run.ahead = std::max(run.ahead, place + 1);
+}
+
+void Readahead::begin(Order order, uint64_t place) {
+  for (const Run& run : runs_) {
+    if (run.order == order && (run.last == place)) return;  // read again, or just continued
+  }
+  const Run fresh{.id = next_id_++, .order = order, .start = place, .last = place,
+                  .ahead = place + 1, .growth_at = place + 1, .first_use = tick_,
+                  .last_use = tick_};
+  if (runs_.size() < runs_max_) {
+    runs_.push_back(fresh);
+    return;
+  }
+  *std::ranges::min_element(runs_, {}, &Run::last_use) = fresh;
+}
+
+uint64_t Readahead::wanted(const Run& run) const {
+  if (run.window == 0) return 0;
+  const uint64_t target = run.last + 1 + run.window;
+  return target > run.ahead ? target - run.ahead : 0;
+}
+
+// Waits until a part of the window is used: batches should be worth a batch.
+bool Readahead::is_worth(const Run& run, size_t batch_count) const {
+  const uint64_t count = wanted(run);
+  return count > 0 &&
+         (run.is_filling || count >= std::min<uint64_t>(batch_count, run.window / 2));
+}
+
+bool Readahead::wants(size_t batch_count) const {
+  return std::ranges::any_of(runs_, [&](const Run& run) { return is_worth(run, batch_count); });
+}
+
+std::optional<Readahead::Next> Readahead::take(size_t batch_count) {
+  for (Run& run : runs_) {
+    if (!is_worth(run, batch_count)) continue;
+    skip_covered(run);
+    const auto next = take_from(run);
+    run.is_filling = wanted(run) > 0;
+    if (next) return next;
+  }
+  return std::nullopt;
+}
+
+// What others that are in use read ahead, or have lately, is there.
+void Readahead::skip_covered(Run& run) const {
+  for (const Run& other : runs_) {
+    if (other.id != run.id && other.order == run.order && other.window > 0 &&
+        other.last_use > run.first_use && other.start <= run.ahead && run.ahead < other.ahead &&
+        other.last < run.ahead + window_max_) {
+      run.ahead = other.ahead;
+    }
+  }
+}
+
+std::optional<Readahead::Next> Readahead::take_from(Run& run) {
+  while (wanted(run) > 0) {
+    const uint64_t place = run.ahead++;
+    Next next{.record = place, .run = run.id};
+    if (run.order == Order::kListing) {
+      const auto inode = tree_.inode(place);
+      if (!inode) {
+        run.ahead = kEnd;
+        break;
+      }
+      if (inode->is_directory) continue;
+      next.record = inode->record;
+      next.ino = place;
+    } else {
+      if (place >= record_count_) {
+        run.ahead = kEnd;
+        break;
+      }
+      if (has_files_ && (next.ino = tree_.file_of(place)) == 0) continue;  // the index
+    }
+    next.is_marker = ++run.since_marker * 4 >= run.window;
+    if (next.is_marker) run.since_marker = 0;
+    return next;
+  }
+  return std::nullopt;
+}
+
+void Readahead::put_back(uint64_t run_id) {
+  for (Run& run : runs_) {
+    if (run.id == run_id && run.ahead > run.last + 1) --run.ahead;
+  }
+}
+
+void Readahead::note_waste(uint64_t run_id) {
+  for (Run& run : runs_) {
+    if (run.id == run_id && run.window > 0) run.window = std::max(run.window / 2, size_t{1});
+  }
+}
+
+}  // namespace ffrfs

@@ -1,0 +1,241 @@
+"""`ffrfs prefetch`: from arguments, files and pipes to the socket."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import pytest
+from hint_taker import TIMEOUT_S, HintTaker, hint_taker, receive, received
+from test_control_socket import known
+
+from ffrfs.cli.main import main
+from ffrfs.mount import state
+
+__all__ = ["known"]  # a fixture
+
+# The command, on a machine whose runtime directory is another.
+PROGRAM = """
+import sys
+from ffrfs.cli.main import main
+from ffrfs.mount import state
+state._candidates = lambda: [sys.argv[1]]
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+@pytest.fixture
+def taker(known: state.MountState, tmp_path: Path) -> Iterator[HintTaker]:
+    with hint_taker(state.socket_path(str(tmp_path), known.mountpoint)) as taker:
+        yield taker
+
+
+@dataclass
+class Done:
+    """The command has ended; what it has handed over."""
+
+    status: int
+    hints: bytes
+
+
+def prefetch(known: state.MountState, taker: HintTaker, *arguments: str | Path) -> Done:
+    statuses: list[int] = []
+    command = ["prefetch", known.mountpoint, *map(str, arguments)]
+    thread = threading.Thread(target=lambda: statuses.append(main(command)))
+    thread.start()
+    with taker.client() as client:
+        hints = received(client)
+    thread.join(TIMEOUT_S)
+    return Done(statuses[0], hints)
+
+
+@contextmanager
+def running(
+    known: state.MountState, source: int | IO[bytes] = subprocess.PIPE
+) -> Iterator[subprocess.Popen[bytes]]:
+    """The command, which reads what comes from `source`."""
+    directory = Path(known.mountpoint).parent
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, directory, "prefetch", known.mountpoint, "--from", "-"],
+        stdin=source,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_paths_and_numbers(known: state.MountState, taker: HintTaker) -> None:
+    place = known.mountpoint
+    done = prefetch(known, taker, "a", "./d//b", f"{place}/c", "12", "0012", "./12", "/12", "1a")
+    assert done == Done(0, b"/a\0/d/b\0/c\x0012\x0012\0/12\0/12\0/1a\0\0")
+
+
+def test_mount_point_by_another_name(
+    known: state.MountState, taker: HintTaker, tmp_path: Path
+) -> None:
+    Path(known.mountpoint).mkdir()
+    link = tmp_path / "link"
+    link.symlink_to(known.mountpoint)
+    assert prefetch(known, taker, link / "d" / "a") == Done(0, b"/d/a\0\0")
+
+
+@pytest.mark.parametrize("path", ["/usr/a", "../a", "d/../../a", "x" * 9000, ".", "/"])
+def test_what_is_not_in_the_mount_is_an_error(
+    known: state.MountState, taker: HintTaker, capfd: pytest.CaptureFixture[str], path: str
+) -> None:
+    done = prefetch(known, taker, "a", path)
+    assert done == Done(1, b"")  # what was hinted before it is dropped
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.endswith(f": not in the mount at {known.mountpoint}")
+    assert len(line) < 4300
+
+
+FILES: dict[bytes, tuple[list[str], bytes]] = {
+    b"a\nb c\n\n12\n": ([], b"/a\0/b c\x0012\0\0"),
+    b"a\nb": ([], b"/a\0/b\0\0"),
+    b"a\nb\0\0c\0": (["-0"], b"/a\nb\0/c\0\0"),
+    b"a\0b": (["--null"], b"/a\0/b\0\0"),
+    b"\xff\xfe\n": ([], b"/\xff\xfe\0\0"),
+    b"": ([], b"\0"),
+    b"\n\n": ([], b"\0"),
+}
+
+
+@pytest.mark.parametrize("content", FILES)
+def test_file_of_paths(
+    known: state.MountState, taker: HintTaker, tmp_path: Path, content: bytes
+) -> None:
+    options, hints = FILES[content]
+    file = tmp_path / "list"
+    file.write_bytes(content)
+    assert prefetch(known, taker, *options, "--from", file) == Done(0, hints)
+    assert prefetch(known, taker, "first", *options, "--from", file).hints == b"/first\0" + hints
+
+
+def test_large_file_of_paths(known: state.MountState, taker: HintTaker, tmp_path: Path) -> None:
+    file = tmp_path / "list"
+    names = [b"folder %d/%s" % (i, b"x" * (1 + i % 300)) for i in range(20_000)]
+    file.write_bytes(b"\n".join(names))
+    done = prefetch(known, taker, "--from", file)
+    assert done == Done(0, b"".join(b"/%s\0" % name for name in names) + b"\0")
+
+
+def test_file_without_end_of_line(
+    known: state.MountState,
+    taker: HintTaker,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    file = tmp_path / "list"
+    file.write_bytes(b"x" * 1_000_000)
+    assert prefetch(known, taker, "--from", file) == Done(1, b"")
+    assert capfd.readouterr().err == (
+        f"ffrfs: {file}: no list of paths: one is longer than 64 KiB\n"
+    )
+
+
+@pytest.mark.parametrize("name", ["absent", "."])
+def test_file_that_cannot_be_read(
+    known: state.MountState,
+    taker: HintTaker,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    name: str,
+) -> None:
+    assert prefetch(known, taker, "--from", tmp_path / name) == Done(1, b"")
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith(f"ffrfs: {tmp_path / name}: ")
+
+
+def test_pipe_is_followed_line_by_line(known: state.MountState, taker: HintTaker) -> None:
+    with running(known) as process, taker.client() as client:
+        assert process.stdin is not None
+        for i in range(50):
+            process.stdin.write(b"%d/a\n" % i)
+            process.stdin.flush()
+            assert receive(client, len(b"/%d/a\0" % i)) == b"/%d/a\0" % i
+        process.stdin.write(b"half")
+        process.stdin.close()
+        assert received(client) == b"/half\0\0"
+        client.close()
+        assert process.wait(TIMEOUT_S) == 0
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+
+
+ENDLESS = ["sh", "-c", "yes a/longer/path/than/most"]
+
+
+@contextmanager
+def endless() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(ENDLESS, stdout=subprocess.PIPE, start_new_session=True) as process:
+        try:
+            yield process
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def resident_kb(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4
+
+
+def test_any_number_in_constant_memory(known: state.MountState, taker: HintTaker) -> None:
+    size = len(b"/a/longer/path/than/most\0")
+    with endless() as source, running(known, source.stdout) as process, taker.client() as client:
+        receive(client, 10_000 * size)
+        before = resident_kb(process.pid)
+        receive(client, 400_000 * size)
+        time.sleep(0.3)  # nobody reads: it waits
+        assert resident_kb(process.pid) < before + 4096
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=TIMEOUT_S)
+        assert (process.returncode, err) == (130, b"ffrfs: interrupted\n")
+        assert not received(client).endswith(b"\0\0")  # they are dropped
+
+
+def test_mount_that_ends_is_one_line(known: state.MountState, taker: HintTaker) -> None:
+    with running(known) as process:
+        client = taker.client()
+        assert process.stdin is not None
+        process.stdin.write(b"a\n")
+        process.stdin.flush()
+        assert receive(client, 3) == b"/a\0"
+        client.close()
+        process.stdin.write(b"b\n")
+        _, err = process.communicate(timeout=TIMEOUT_S)
+        assert process.returncode == 1
+        assert err.decode().startswith(f"ffrfs: {known.mountpoint}: takes no more hints")
+        assert err.count(b"\n") == 1
+
+
+def test_places_without_a_mount(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["prefetch", str(tmp_path / "absent"), "a"]) == 1
+    assert capfd.readouterr().err == f"ffrfs: {tmp_path / 'absent'}: not mounted\n"
+
+
+def test_nothing_to_hint_is_wrong_usage(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["prefetch", "/mnt"])
+    assert caught.value.code == 2
+    assert "nothing is hinted" in capfd.readouterr().err
+
+
+def test_help(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["prefetch", "--help"])
+    assert caught.value.code == 0
+    out = capfd.readouterr().out
+    for word in ("MOUNTPOINT", "PATH", "--from FILE", "--null", "./123"):
+        assert word in out

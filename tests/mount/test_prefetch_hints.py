@@ -1,0 +1,274 @@
+"""ffrfs.prefetch(): hints from a program, sent by a thread of their own."""
+
+from __future__ import annotations
+
+import gc
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import wait_until
+from hint_taker import TIMEOUT_S, HintTaker, hint_taker, receive, received
+from test_control_socket import known
+
+import ffrfs
+from ffrfs.errors import MountError
+from ffrfs.mount import hint_paths, state
+from ffrfs.mount.mount_table import FSTYPE, MountEntry
+
+__all__ = ["known"]  # a fixture
+
+MANY = 200_000  # more than a socket holds
+
+
+@pytest.fixture
+def taker(known: state.MountState, tmp_path: Path) -> Iterator[HintTaker]:
+    with hint_taker(state.socket_path(str(tmp_path), known.mountpoint)) as taker:
+        yield taker
+
+
+@pytest.fixture
+def place(known: state.MountState, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A mount point, as the kernel's table would have it."""
+    table = [MountEntry(known.mountpoint, FSTYPE, "x.ffr", "0:1")]
+    monkeypatch.setattr(hint_paths, "read_mount_table", lambda: table)
+    return Path(known.mountpoint)
+
+
+@pytest.fixture(autouse=True)
+def threads_end() -> Iterator[None]:
+    yield
+    gc.collect()
+    wait_until(lambda: not any(t.name == "ffrfs-hints" for t in threading.enumerate()), "ended")
+
+
+def test_paths_of_a_list(place: Path, taker: HintTaker) -> None:
+    paths = [place / "a", str(place / "d" / "b"), os.fsencode(place / "c"), 12]
+    with ffrfs.prefetch(paths) as hints, taker.client() as client:
+        assert receive(client, 14) == b"/a\0/d/b\0/c\x0012\0"
+        assert hints.wait(TIMEOUT_S)
+        assert (hints.sent, hints.skipped) == (4, 0)
+
+
+def test_given_mount_point(place: Path, taker: HintTaker) -> None:
+    for mountpoint in (place, str(place), os.fsencode(place)):
+        with ffrfs.prefetch(["a", 7, b"./7"], mountpoint), taker.client() as client:
+            assert receive(client, 8) == b"/a\x007\0/7\0"
+
+
+def test_what_is_outside_is_passed_over(place: Path, taker: HintTaker) -> None:
+    paths = ["/usr/a", place / "a", place, place.parent / "b", -5, place / "c"]
+    with ffrfs.prefetch(paths) as hints, taker.client() as client:
+        assert receive(client, 6) == b"/a\0/c\0"
+        assert hints.wait(TIMEOUT_S)
+        assert (hints.sent, hints.skipped) == (2, 4)
+
+
+def test_each_path_is_sent_as_it_comes(place: Path, taker: HintTaker) -> None:
+    coming: queue.Queue[str | None] = queue.Queue()
+    paths = iter(coming.get, None)
+    with ffrfs.prefetch(paths, place) as hints, taker.client() as client:
+        for i in range(100):
+            coming.put(str(i))
+            assert receive(client, len(f"/{i}") + 1) == b"/%d\0" % i
+        assert not hints.wait(0.05)
+        coming.put(None)
+        assert hints.wait(TIMEOUT_S)
+        assert hints.sent == 100
+
+
+def test_nobody_is_held_up_by_a_mount_that_takes_no_more(place: Path, taker: HintTaker) -> None:
+    begin_s = time.monotonic()
+    hints = ffrfs.prefetch(range(MANY), place)
+    assert time.monotonic() - begin_s < 5
+    with taker.client() as client:
+        wait_until(lambda: hints.sent > 0, "some were sent")
+        assert not hints.wait(0.2)
+        sent = hints.sent
+        time.sleep(0.2)
+        assert hints.sent == sent < MANY
+        everything = b"".join(b"%d\0" % i for i in range(MANY))
+        assert receive(client, len(everything)) == everything
+        assert hints.wait(TIMEOUT_S)
+        assert hints.sent == MANY
+        hints.close()
+        assert received(client) == b""
+
+
+def test_closing_drops_what_is_left(place: Path, taker: HintTaker) -> None:
+    hints = ffrfs.prefetch(range(MANY), place)
+    with taker.client() as client:
+        wait_until(lambda: hints.sent > 0, "some were sent")
+        hints.close()
+        assert not hints.wait(TIMEOUT_S)
+        data = received(client)
+        assert not data.endswith(b"\0\0")
+        assert data.count(b"\0") < MANY
+    hints.close()
+
+
+def test_closing_also_drops_what_was_handed_over(place: Path, taker: HintTaker) -> None:
+    hints = ffrfs.prefetch(["a"], place)
+    with taker.client() as client:
+        assert hints.wait(TIMEOUT_S)
+        hints.close()
+        assert received(client) == b"/a\0"  # without the mark that would keep it
+
+
+def test_hints_that_are_forgotten_hold(place: Path, taker: HintTaker) -> None:
+    ffrfs.prefetch(["a", "b"], place)
+    gc.collect()
+    with taker.client() as client:
+        assert received(client) == b"/a\0/b\0\0"
+
+
+def test_hints_that_are_forgotten_while_they_are_sent_hold(place: Path, taker: HintTaker) -> None:
+    ffrfs.prefetch(range(MANY), place)
+    gc.collect()
+    with taker.client() as client:
+        assert received(client) == b"".join(b"%d\0" % i for i in range(MANY)) + b"\0"
+
+
+def test_hints_that_are_kept_stay_open(place: Path, taker: HintTaker) -> None:
+    hints = ffrfs.prefetch(["a"], place)
+    with taker.client() as client:
+        assert receive(client, 3) == b"/a\0"
+        client.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            client.recv(1)
+        del hints
+        gc.collect()
+        client.settimeout(TIMEOUT_S)
+        assert received(client) == b"\0"
+
+
+@pytest.mark.parametrize("paths", ["/mnt/a", b"/mnt/a", Path("/mnt/a")])
+def test_one_path_is_a_type_error(paths: Any) -> None:
+    with pytest.raises(TypeError, match="several, not one"):
+        ffrfs.prefetch(paths)
+
+
+def test_no_mount_of_ours_is_an_error_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hint_paths, "read_mount_table", list)
+    with pytest.raises(MountError, match="no ffrfs mount is there"):
+        ffrfs.prefetch(["a"])
+
+
+def test_wrong_mount_point_is_an_error_at_once(tmp_path: Path) -> None:
+    with pytest.raises(MountError, match="absent: not mounted"):
+        ffrfs.prefetch(["a"], tmp_path / "absent")
+
+
+def test_daemon_that_cannot_be_asked(
+    place: Path, known: state.MountState, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(MountError, match="cannot ask its daemon"):
+        ffrfs.prefetch(["a"], place)
+    hints = ffrfs.prefetch([place / "a"])  # which mount, its thread finds out
+    with pytest.raises(MountError, match="cannot ask its daemon"):
+        hints.wait(TIMEOUT_S)
+    assert "no more hints: " in caplog.text
+    assert "Traceback" not in caplog.text
+    hints.close()
+
+
+def test_mount_that_ends_ends_the_hints(place: Path, taker: HintTaker) -> None:
+    hints = ffrfs.prefetch(range(MANY), place)
+    taker.client().close()
+    with pytest.raises(MountError, match="takes no more hints"):
+        hints.wait(TIMEOUT_S)
+    assert hints.sent < MANY
+
+
+def test_mount_that_ends_when_it_has_all_is_no_news(
+    place: Path, taker: HintTaker, caplog: pytest.LogCaptureFixture
+) -> None:
+    hints = ffrfs.prefetch(["a"], place)
+    with taker.client() as client:
+        assert hints.wait(TIMEOUT_S)
+        assert receive(client, 3) == b"/a\0"
+    assert hints.wait(TIMEOUT_S)
+    del hints
+    gc.collect()
+    assert caplog.messages == []
+
+
+def test_what_iterating_raises_ends_the_hints(
+    place: Path, taker: HintTaker, caplog: pytest.LogCaptureFixture
+) -> None:
+    def paths() -> Iterator[str]:
+        yield "a"
+        raise ZeroDivisionError("oh")
+
+    hints = ffrfs.prefetch(paths(), place)
+    with taker.client() as client:
+        assert received(client) == b"/a\0"
+    with pytest.raises(ZeroDivisionError):
+        hints.wait(TIMEOUT_S)
+    assert "Traceback" in caplog.text
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_forked_child_has_no_part_in_them(place: Path, taker: HintTaker) -> None:
+    coming: queue.Queue[str | None] = queue.Queue()
+    hints = ffrfs.prefetch(iter(coming.get, None), place)
+    with taker.client() as client:
+        child = os.fork()
+        if child == 0:
+            hints.close()
+            waited = hints.wait()
+            del hints
+            gc.collect()
+            os._exit(int(waited))
+        assert os.waitpid(child, 0)[1] == 0
+        coming.put("a")
+        assert receive(client, 3) == b"/a\0"
+        coming.put(None)
+        assert hints.wait(TIMEOUT_S)
+        hints.close()
+        assert received(client) == b""
+
+
+PROGRAM = """
+import os, signal, sys, ffrfs
+from ffrfs.mount import state
+state._candidates = lambda: [sys.argv[1]]
+hints = ffrfs.prefetch(range(200_000), sys.argv[2])
+while not hints.sent:
+    pass
+if sys.argv[3] == "killed":
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("end", ["killed", "done"])
+def test_hints_end_with_their_process(
+    known: state.MountState, taker: HintTaker, tmp_path: Path, end: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, tmp_path, known.mountpoint, end],
+        stderr=subprocess.PIPE,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (-signal.SIGKILL if end == "killed" else 0, b"")
+    with taker.client() as client:
+        data = received(client)
+    assert data
+    assert not data.endswith(b"\0\0")
+
+
+def test_it_needs_no_trio() -> None:
+    program = "import sys, ffrfs; ffrfs.prefetch; print({'trio', 'pyfuse3'} & sys.modules.keys())"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, timeout=TIMEOUT_S, check=True
+    )
+    assert done.stdout == b"set()\n"

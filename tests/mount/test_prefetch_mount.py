@@ -1,0 +1,183 @@
+"""Hints from end to end: a program, a daemon, an engine, and what a reader gets."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import probes
+import pytest
+from child import ask, child
+from command import Mount, ffrfs, mount_command_fails, wait_until
+from conftest import MakeMount, PackTree
+from disk import Disk
+from prefetch_probes import read_files
+from test_mount_worker import ENDED
+
+import ffrfs as package
+from ffrfs.errors import MountError
+from ffrfs.mount import control_client
+from ffrfs.mount.control_server import CLIENTS_MAX
+from ffrfs.mount.worker import PATH_VARIABLE
+
+COUNT = 60
+TREE = {f"{i:02}": random.Random(i).randbytes(20_000 + 1000 * i) for i in range(COUNT)}
+
+
+@pytest.fixture
+def tree(mount: MakeMount, pack_tree: PackTree) -> Mount:
+    made: Mount = mount(pack_tree({"d": dict(TREE)}))
+    return made
+
+
+def prefetched(tree: Mount) -> dict[str, int]:
+    answer: Any = control_client.ask(str(tree.path), "stats")
+    found: dict[str, int] = answer["prefetch"]
+    return found
+
+
+def check_files(tree: Mount, names: list[str]) -> None:
+    assert tree.ask(read_files, "d", names) == [TREE[name] for name in names]
+
+
+def shuffled() -> list[str]:
+    names = list(TREE)
+    random.Random(1).shuffle(names)
+    return names
+
+
+def test_hinted_files_are_there_when_they_are_read(tree: Mount) -> None:
+    tree.ask(probes.listdir, "d")  # the kernel knows their inodes
+    names = shuffled()
+    with package.prefetch([tree.path / "d" / name for name in names]) as hints:
+        assert hints.wait(20)
+        assert (hints.sent, hints.skipped) == (COUNT, 0)
+        wait_until(lambda: prefetched(tree)["fetched"] > COUNT // 2, "fetched ahead")
+        check_files(tree, names)
+        wait_until(lambda: prefetched(tree)["hinted"] == COUNT, "all are known")
+        found = prefetched(tree)
+        assert found["pushed"] > 0
+        assert found["late"] + found["dropped"] < COUNT
+        assert found["queue_depth_max"] > 0
+    assert tree.ask(probes.digests, "d").keys() == TREE.keys()
+
+
+def test_command_hands_all_over(tree: Mount, tmp_path: Path) -> None:
+    listed = tmp_path / "list"
+    listed.write_text("".join(f"d/{name}\n" for name in shuffled()))
+    done = ffrfs("prefetch", tree.path, "0", tree / "d/01", "absent", "--from", listed)
+    assert (done.status, done.out, done.err) == (0, "", "")
+    wait_until(lambda: prefetched(tree)["hinted"] + prefetched(tree)["dropped"] >= COUNT, "known")
+    check_files(tree, list(TREE))
+
+
+def test_clients_that_hint_do_not_keep_others_out(tree: Mount) -> None:
+    clients = [package.prefetch([tree.path / "d" / "01"]) for _ in range(2 * CLIENTS_MAX)]
+    assert all(hints.wait(20) for hints in clients)
+    wait_until(lambda: prefetched(tree)["hinted"] == len(clients), "all are taken")
+    for hints in clients:
+        hints.close()
+
+
+def test_link_to_the_mount(tree: Mount, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(tree.path)
+    with package.prefetch([link / "d" / name for name in TREE]) as hints:
+        assert hints.wait(20)
+        assert hints.sent == COUNT
+        wait_until(lambda: prefetched(tree)["hinted"] == COUNT, "all are known")
+
+
+def test_mount_that_goes_ends_the_hints(tree: Mount) -> None:
+    def forever() -> Any:
+        while True:
+            yield from range(COUNT)
+
+    hints = package.prefetch(forever(), tree.path)
+    wait_until(lambda: hints.sent > COUNT, "some were sent")
+    assert ffrfs("umount", tree.path).status == 0
+    with pytest.raises(MountError, match="takes no more hints"):
+        hints.wait(20)
+    with pytest.raises(MountError, match="not mounted"):
+        package.prefetch([0], tree.path)
+
+
+def test_mount_without_prefetch(mount: MakeMount, pack_tree: PackTree) -> None:
+    tree = mount(pack_tree({"d": dict(TREE)}), "--prefetch-window", "0")
+    with pytest.raises(MountError, match=r"answers: it was mounted without prefetch"):
+        package.prefetch([0], tree.path)
+    done = ffrfs("prefetch", tree.path, "d/01")
+    mount_command_fails(done, 1, "it was mounted without prefetch (--prefetch-window 0)")
+    check_files(tree, list(TREE))
+    assert set(prefetched(tree).values()) == {0}
+
+
+def test_options_reach_the_engine(mount: MakeMount, pack_tree: PackTree) -> None:
+    window = ("--prefetch-window", "4,1M", "--prefetch-ttl", "0.2")
+    tree = mount(pack_tree({"d": dict(TREE)}), *window)
+    # Without a listing the kernel knows none of them: they are held, until it is too late.
+    with package.prefetch([tree.path / "d" / name for name in TREE]):
+        wait_until(lambda: prefetched(tree)["wasted_bytes"] > 0, "nobody has read them")
+        assert prefetched(tree)["fetched"] < COUNT // 2
+    check_files(tree, list(TREE))
+
+
+@pytest.mark.parametrize("engine", ["native"], indirect=True)
+def test_stopped_worker_holds_up_neither_hints_nor_daemon(tree: Mount) -> None:
+    assert tree.worker is not None
+    with tree.stopped():
+        assert tree.process is not None
+        os.kill(tree.process.pid, signal.SIGCONT)
+        clients = []
+        for _ in range(300):  # more than wait in the socket to the worker
+            clients.append(package.prefetch([0], tree.path))
+        assert prefetched(tree)["hinted"] == 0
+        for hints in clients:
+            hints.close()
+    assert ask(probes.read, tree / "d/01") == TREE["01"]
+
+
+@pytest.mark.parametrize("engine", ["native"], indirect=True)
+def test_killed_worker_whose_threads_a_disk_holds_gives_its_readers_an_error(
+    new_mount: MakeMount, disk: Disk
+) -> None:
+    tree = new_mount(disk.pack)
+    assert tree.mount().status == 0
+    tree.expect_log("killed by SIGKILL")
+    disk.stall("stalled")
+    with child(probes.errno_of, tree / "stalled", "read") as reader:
+        reader.ask_next()
+        disk.wait_for("stalled")
+        assert tree.worker is not None
+        os.kill(tree.worker.pid, signal.SIGKILL)
+        assert reader.answer(10) in ENDED  # though the disk has not answered
+        disk.go()
+    tree.wait_for_daemon()
+
+
+@pytest.mark.parametrize("engine", ["native"], indirect=True)
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
+def test_killed_worker_that_the_kernel_holds_ends_the_mount(
+    new_mount: MakeMount, pack_tree: PackTree, tmp_path: Path, number: signal.Signals
+) -> None:
+    worker = tmp_path / "worker"
+    program = Path(__file__).with_name("holding_worker.py")
+    worker.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{program}" "$@"\n')
+    worker.chmod(0o755)
+    tree = new_mount(pack_tree({"file": bytes(4096)}))
+    assert tree.mount(env=os.environ | {PATH_VARIABLE: str(worker)}).status == 0
+    tree.expect_log(f"killed by {number.name}")
+    with child(probes.errno_of, tree / "file", "read") as reader:
+        reader.ask_next()
+        wait_until(lambda: "holds a thread" in tree.log(), "it stores a page")
+        time.sleep(0.1)
+        assert tree.worker is not None
+        os.kill(tree.worker.pid, number)
+        assert reader.answer(10) in ENDED
+    tree.wait_for_daemon()
+    assert not tree.is_mounted

@@ -1,0 +1,107 @@
+"""--prefetch-window and --prefetch-ttl: what is understood, what the worker gets of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ffrfs.cli import mount
+from ffrfs.cli.main import main
+from ffrfs.mount.options import MountOptions
+from ffrfs.mount.report import Report, Status
+from ffrfs.mount.request import MountRequest
+from ffrfs.mount.worker import _arguments
+
+
+@pytest.fixture
+def requests(monkeypatch: pytest.MonkeyPatch) -> list[MountRequest]:
+    """What would have been served."""
+    found: list[MountRequest] = []
+
+    def note(request: MountRequest) -> Report:
+        found.append(request)
+        return Report(Status.MOUNTED, ())
+
+    monkeypatch.setattr(mount, "_serve_here", note)
+    return found
+
+
+def run(*arguments: str) -> int:
+    return main(["mount", "-f", *arguments, "x.ffr", "/mnt/x"])
+
+
+def test_defaults(requests: list[MountRequest]) -> None:
+    assert run() == 0
+    (request,) = requests
+    assert (request.prefetch_records, request.prefetch_bytes) == (512, 64 << 20)
+    assert request.prefetch_ttl_s == 60
+
+
+@pytest.mark.parametrize(
+    ("text", "window"),
+    [
+        ("100", (100, 64 << 20)),
+        ("0", (0, 64 << 20)),
+        ("7,1", (7, 1)),
+        ("512,64M", (512, 64 << 20)),
+        ("00010,8K", (10, 8 << 10)),
+        ("1000000,3G", (1_000_000, 3 << 30)),
+        ("1,2T", (1, 2 << 40)),
+    ],
+)
+def test_windows(requests: list[MountRequest], text: str, window: tuple[int, int]) -> None:
+    assert run(f"--prefetch-window={text}") == 0
+    assert (requests[0].prefetch_records, requests[0].prefetch_bytes) == window
+
+
+WRONG_WINDOWS = [
+    *("", "-1", "+1", "1.5", "many", "64M", " 1", "1 ", "\u0661", "1" * 19, ",", ",1M", "1,"),
+    *("1,0", "1,0K", "1,-1", "1,M", "1,1m", "1,1MB", "1,1.5G", "1,1P", "1, 1", "1,\u0661", "1,1,1"),
+    *("1,99999999999999999T", "1,9999999999999999999"),
+]
+
+
+@pytest.mark.parametrize("text", WRONG_WINDOWS)
+def test_wrong_windows(
+    requests: list[MountRequest], capfd: pytest.CaptureFixture[str], text: str
+) -> None:
+    assert run(f"--prefetch-window={text}") == 1
+    (line,) = capfd.readouterr().err.splitlines()
+    assert "--prefetch-window" in line
+    assert line.endswith("as in 512,64M")
+    assert requests == []
+
+
+@pytest.mark.parametrize(("text", "ttl_s"), [("0.5", 0.5), ("3600", 3600.0), ("1e9", 1e9)])
+def test_times(requests: list[MountRequest], text: str, ttl_s: float) -> None:
+    assert run("--prefetch-ttl", text) == 0
+    assert requests[0].prefetch_ttl_s == ttl_s
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "1e10", "soon"])
+def test_wrong_times(
+    requests: list[MountRequest], capfd: pytest.CaptureFixture[str], text: str
+) -> None:
+    try:
+        status = run(f"--prefetch-ttl={text}")
+    except SystemExit as end:
+        status = int(str(end.code))
+    assert status == 1
+    assert "--prefetch-ttl" in capfd.readouterr().err
+    assert requests == []
+
+
+def worker_arguments(**fields: object) -> set[str]:
+    request = MountRequest(
+        pack="x", mountpoint=str(Path("/mnt/x")), options=MountOptions(), **fields
+    )
+    return set(_arguments(request, 3, 4))
+
+
+def test_worker_is_told() -> None:
+    told = {"--prefetch-records=512", "--prefetch-bytes=67108864", "--prefetch-ttl-ms=60000"}
+    assert told <= worker_arguments()
+    told = {"--prefetch-records=0", "--prefetch-bytes=1", "--prefetch-ttl-ms=1"}
+    fields = {"prefetch_records": 0, "prefetch_bytes": 1, "prefetch_ttl_s": 0.0001}
+    assert told <= worker_arguments(**fields)

@@ -1,0 +1,187 @@
+"""The side that hints: the connection, what goes over it, and how it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hint_taker import TIMEOUT_S, HintTaker, hint_taker, receive, received
+from test_control_socket import known
+
+from ffrfs.errors import MountError
+from ffrfs.mount import control_client, state
+from ffrfs.mount.hint_stream import HintStream
+
+__all__ = ["known"]  # a fixture
+
+
+@pytest.fixture
+def taker(known: state.MountState, tmp_path: Path) -> Iterator[HintTaker]:
+    with hint_taker(state.socket_path(str(tmp_path), known.mountpoint)) as taker:
+        yield taker
+
+
+@pytest.fixture
+def stream(known: state.MountState, taker: HintTaker) -> Iterator[HintStream]:
+    stream = HintStream(known.mountpoint)
+    yield stream
+    stream.close()
+
+
+def in_thread(function: object, *arguments: object) -> threading.Thread:
+    thread = threading.Thread(target=function, args=arguments)  # type: ignore[arg-type]
+    thread.start()
+    return thread
+
+
+def test_hints_and_their_end(stream: HintStream, taker: HintTaker) -> None:
+    with taker.client() as client:
+        stream.send([b"/a", b"/d/b c", b"12"])
+        stream.send([])
+        stream.send([b"/\xff\n"])
+        thread = in_thread(stream.finish)
+        assert received(client) == b"/a\0/d/b c\x0012\0/\xff\n\0\0"
+        thread.join(0.1)
+        assert thread.is_alive()  # it may not have been read yet, for all that it knows
+    thread.join(TIMEOUT_S)
+    assert not thread.is_alive()
+
+
+def test_who_takes_them_may_close_at_the_end_mark(stream: HintStream, taker: HintTaker) -> None:
+    with taker.client() as client:
+        thread = in_thread(stream.finish)
+        assert receive(client, 1) == b"\0"
+    thread.join(TIMEOUT_S)
+    assert not thread.is_alive()
+
+
+def test_end_without_a_mark_is_a_death(stream: HintStream, taker: HintTaker) -> None:
+    stream.send([b"1"])
+    stream.close()
+    with taker.client() as client:
+        assert received(client) == b"1\0"
+
+
+def test_sending_waits_for_as_long_as_it_takes(known: state.MountState, taker: HintTaker) -> None:
+    with control_client.connect(known.mountpoint, "prefetch", timeout_s=0.3) as own:
+        many = b"12345678\0" * 500_000
+        thread = in_thread(own.sendall, many)
+        with taker.client() as client:
+            time.sleep(1)
+            assert thread.is_alive()
+            assert receive(client, len(many)) == many
+        thread.join(TIMEOUT_S)
+
+
+@pytest.mark.parametrize("are_read", [False, True])
+def test_who_takes_them_has_gone(stream: HintStream, taker: HintTaker, are_read: bool) -> None:
+    with taker.client() as client:
+        stream.send([b"1"])
+        if are_read:
+            assert receive(client, 2) == b"1\0"
+    with pytest.raises(MountError, match="takes no more hints") as caught:
+        stream.send([b"2"])
+        stream.finish()
+    assert "\n" not in str(caught.value)
+
+
+def test_hints_that_were_not_read_are_not_taken_over(
+    stream: HintStream, taker: HintTaker
+) -> None:
+    failures = []
+
+    def finish() -> None:
+        with pytest.raises(MountError, match="takes no more hints") as caught:
+            stream.finish()
+        failures.append(caught.value)
+
+    with taker.client() as client:
+        stream.send([b"1", b"2"])
+        thread = in_thread(finish)
+        assert receive(client, 2) == b"1\0"
+    thread.join(TIMEOUT_S)
+    assert len(failures) == 1
+
+
+def test_stop_ends_the_waiting(stream: HintStream, taker: HintTaker) -> None:
+    failures = []
+
+    def send() -> None:
+        with pytest.raises(MountError) as caught:
+            stream.send([b"x" * 1000] * 10_000)
+        failures.append(caught.value)
+
+    with taker.client() as client:
+        thread = in_thread(send)
+        assert receive(client, 1) == b"x"
+        stream.stop()
+        thread.join(TIMEOUT_S)
+        assert len(failures) == 1
+        assert not received(client).endswith(b"\0\0")
+    stream.stop()
+    stream.close()
+    stream.stop()
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_forked_child_has_no_part_in_it(stream: HintStream, taker: HintTaker) -> None:
+    with taker.client() as client:
+        child = os.fork()
+        if child == 0:
+            stream.stop()
+            stream.close()
+            signal.pause()
+        try:
+            stream.send([b"1"])
+            assert receive(client, 2) == b"1\0"
+            stream.close()  # the last that has it, though the child lives
+            assert received(client) == b""
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_fork_while_streams_begin_and_end(known: state.MountState, taker: HintTaker) -> None:
+    """A child that got a connection in the making would keep it open."""
+    is_over = threading.Event()
+
+    def come_and_go() -> None:
+        while not is_over.is_set():
+            HintStream(known.mountpoint).close()
+
+    thread = in_thread(come_and_go)
+    try:
+        for _ in range(30):
+            time.sleep(0.002)
+            child = os.fork()
+            if child == 0:
+                os._exit(sum(is_client(fd) for fd in range(3, 64)))
+            assert os.waitpid(child, 0)[1] == 0
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def is_client(fd: int) -> bool:
+    """A Unix socket whose other end has the name of a control socket."""
+    try:
+        with socket.socket(fileno=os.dup(fd)) as found:
+            return str(found.getpeername()).endswith(".sock")
+    except OSError:
+        return False
+
+
+def test_errors_of_connecting_are_those_of_asking(known: state.MountState, tmp_path: Path) -> None:
+    with pytest.raises(MountError, match="cannot ask its daemon"):
+        HintStream(known.mountpoint)
+    with pytest.raises(MountError, match="not mounted"):
+        HintStream(str(tmp_path / "absent"))
+    with pytest.raises(MountError, match="/proc: not an ffrfs mount"):
+        HintStream("/proc")

@@ -1,0 +1,561 @@
+// native/volume: clients that hint, over real sockets, to a real prefetcher. They are cut
+// off, too many, too fast, dead, or hostile.
+
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <thread>
+
+#include "damage.h"
+#include "record/ffrecord_shard.h"
+#include "tree/record_tree.h"
+#include "volume/hint_clients.h"
+#include "volume/hint_list.h"
+
+using namespace ffrfs;
+using namespace ffrfs::test;
+using namespace std::chrono_literals;
+using namespace std::string_literals;
+
+namespace {
+
+constexpr uint64_t kRecordCount = 50'000;  // far more than a list has room for
+constexpr size_t kWindowRecords = 16;
+constexpr size_t kPieceSize = 64 << 10;  // is received at a time
+constexpr std::chrono::milliseconds kPatience = 20s;
+const Bytes kEnd(1, '\0');
+
+// How many hints a list takes of which none is read.
+const size_t kRoom = HintList(kWindowRecords, PrefetchOptions{}.window_bytes).room();
+
+template <typename Condition>
+bool eventually(Condition condition) {
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(1ms);
+  }
+  return true;
+}
+
+const std::string& records_path() {
+  static const TemporaryFolder folder;
+  static const std::string path =
+      folder.write("records.ffr", ffrecord(std::vector<Bytes>(kRecordCount, "r")));
+  return path;
+}
+
+// Here numbers are records, and all else names nothing.
+std::optional<uint64_t> record_named(std::string_view text) {
+  uint64_t record = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), record);
+  const bool is_number = error == std::errc{} && end == text.data() + text.size();
+  return is_number && record < kRecordCount ? std::optional(record) : std::nullopt;
+}
+
+// A prefetcher, and what its clients have said. The window is narrow: most of what is
+// hinted stays in the list.
+class Listener {
+ public:
+  explicit Listener(std::chrono::milliseconds ttl = 60s)
+      : prefetcher_(shards_, tree_, true, blocks_, batches_, counters,
+                    {.window_records = kWindowRecords, .ttl = ttl}, 4 << 20, true,
+                    [](const Hint&, const BlockPtr&) { return false; }),
+        clients_(std::make_unique<HintClients>(
+            prefetcher_, [this](std::string_view text) { return resolve(text); },
+            counters.prefetch_dropped)) {}
+
+  void take(FileDescriptor socket) { clients_->take(std::move(socket)); }
+  void end() { clients_.reset(); }
+
+  [[nodiscard]] std::vector<Bytes> heard() {
+    const std::lock_guard lock(mutex_);
+    return heard_;
+  }
+  [[nodiscard]] size_t heard_count() {
+    const std::lock_guard lock(mutex_);
+    return heard_.size();
+  }
+  void forget() {
+    const std::lock_guard lock(mutex_);
+    heard_.clear();
+  }
+
+  // As a reader does, to the prefetcher's knowledge.
+  void read(uint64_t record) { prefetcher_.note_read(shards_.extent(record), Found::kPageCache); }
+
+  // How many lists are free, by opening them all.
+  [[nodiscard]] size_t free_lists() {
+    std::vector<Prefetcher::ListId> lists;
+    try {
+      while (true) lists.push_back(prefetcher_.open_list());
+    } catch (const std::length_error&) {
+    }
+    for (const Prefetcher::ListId list : lists) prefetcher_.drop(list);
+    return lists.size();
+  }
+
+  Counters counters;
+
+ private:
+  // "throw": there is no memory.
+  std::optional<Hint> resolve(std::string_view text) {
+    if (text == "throw") throw std::bad_alloc();
+    const std::lock_guard lock(mutex_);
+    heard_.emplace_back(text);
+    const auto record = record_named(text);
+    if (!record) return std::nullopt;
+    return Hint{*record, tree_.file_of(*record), {}};
+  }
+
+  ShardSet shards_ = open_ffrecord_shards({records_path()});
+  RecordTree tree_{kRecordCount};
+  BlockReader blocks_{shards_, counters, 16 << 20};
+  BatchReader batches_{shards_, counters, 1 << 20};
+  std::mutex mutex_;
+  std::vector<Bytes> heard_;
+  Prefetcher prefetcher_;
+  std::unique_ptr<HintClients> clients_;
+};
+
+// The client's end of a socket whose other end listens.
+class Client {
+ public:
+  explicit Client(Listener& listener) {
+    int ends[2] = {-1, -1};
+    REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+    socket_ = FileDescriptor(ends[0]);
+    listener.take(FileDescriptor(ends[1]));
+  }
+
+  [[nodiscard]] int fd() const { return socket_.get(); }
+
+  // Waits while the other side does not read; false: it has closed.
+  bool say(const Bytes& bytes) const {
+    size_t sent = 0;
+    while (sent < bytes.size()) {
+      const ssize_t size = send(fd(), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+      if (size < 0) return false;
+      sent += static_cast<size_t>(size);
+    }
+    return true;
+  }
+
+  // As much as goes without waiting.
+  [[nodiscard]] size_t say_at_once(const Bytes& bytes) const {
+    size_t sent = 0;
+    while (sent < bytes.size()) {
+      const ssize_t size = send(fd(), bytes.data() + sent, bytes.size() - sent,
+                                MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (size < 0) break;
+      sent += static_cast<size_t>(size);
+    }
+    return sent;
+  }
+
+  void die() { socket_.reset(); }
+  // Says no more, but still sees whether the other side has closed.
+  void fall_silent() const { shutdown(fd(), SHUT_WR); }
+
+  [[nodiscard]] bool is_closed(std::chrono::milliseconds patience = kPatience) const {
+    pollfd polled{fd(), POLLRDHUP, 0};
+    return poll(&polled, 1, static_cast<int>(patience.count())) == 1;
+  }
+
+ private:
+  FileDescriptor socket_;
+};
+
+Bytes said(const std::vector<Bytes>& texts) {
+  Bytes bytes;
+  for (const Bytes& text : texts) bytes += text + '\0';
+  return bytes;
+}
+
+std::vector<Bytes> numbers(uint64_t begin, uint64_t end) {
+  std::vector<Bytes> texts;
+  for (uint64_t number = begin; number < end; ++number) texts.push_back(std::to_string(number));
+  return texts;
+}
+
+// Lengths around those of a number, a path, and the longest that may be.
+Bytes random_text(Random& random) {
+  switch (random() % 8) {
+    case 0:
+      return Bytes(HintClients::kTextSizeMax - (random() % 2) * (random() % 8000), 'p');
+    case 1:
+    case 2: {
+      Bytes text(1 + random() % 40, '\0');
+      for (char& byte : text) byte = static_cast<char>(1 + random() % 255);
+      return text;
+    }
+    default:
+      return std::to_string(random() % kRecordCount);
+  }
+}
+
+// Fills the list of a client, and its socket behind that. All that was sent.
+Bytes fill(Listener& listener, const Client& client, uint64_t first = 0) {
+  const Bytes all = said(numbers(first, kRecordCount));
+  size_t sent = 0;
+  size_t heard = 0;
+  // Until nothing moves any more: no room in the list, none in the socket.
+  for (int still = 0; still < 50; ++still) {
+    const size_t more = client.say_at_once(all.substr(sent));
+    const size_t now = listener.heard_count();
+    if (more > 0 || now != heard) still = 0;
+    sent += more;
+    heard = now;
+    std::this_thread::sleep_for(1ms);
+  }
+  REQUIRE(sent < all.size());
+  return all.substr(0, sent);
+}
+
+}  // namespace
+
+TEST_CASE("wherever they are cut, the same texts are heard, in their order") {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    Listener listener;
+    const size_t longest = size_t{1} << random() % 18;
+    std::vector<Bytes> texts(random() % (longest < 256 ? 20 : 500));
+    for (Bytes& text : texts) text = random_text(random);
+    const bool says_all = random() % 2 == 0;
+    const Bytes bytes = said(texts) + (says_all ? kEnd + "1\0"s : "12345"s);
+    const Client client(listener);
+    for (size_t at = 0; at < bytes.size();) {
+      const size_t size = std::min(1 + random() % longest, bytes.size() - at);
+      if (!client.say(bytes.substr(at, size))) break;  // behind the end nobody listens
+      at += size;
+    }
+    client.fall_silent();
+    REQUIRE(client.is_closed());
+    REQUIRE(listener.heard() == texts);
+    const auto known = static_cast<uint64_t>(std::ranges::count_if(
+        texts, [](const Bytes& text) { return record_named(text).has_value(); }));
+    REQUIRE(listener.counters.prefetch_hinted == known);
+    // Of the dead all hints, too.
+    const uint64_t dropped = says_all ? texts.size() - known : texts.size();
+    REQUIRE(listener.counters.prefetch_dropped == dropped);
+  }
+}
+
+TEST_CASE("who has said all is kept, who ends without is dropped") {
+  Listener listener;
+  const Client all(listener);
+  REQUIRE(all.say(said(numbers(0, 100)) + kEnd));
+  CHECK(all.is_closed());
+  CHECK(listener.counters.prefetch_hinted == 100);
+  CHECK(listener.counters.prefetch_dropped == 0);
+  CHECK(listener.free_lists() == Prefetcher::kListsMax - 1);
+  const Client dead(listener);
+  REQUIRE(dead.say(said(numbers(1000, 1200))));
+  dead.fall_silent();
+  CHECK(dead.is_closed());
+  CHECK(listener.counters.prefetch_hinted == 300);
+  CHECK(eventually([&] { return listener.counters.prefetch_dropped == 200; }));
+  CHECK(listener.free_lists() == Prefetcher::kListsMax - 1);
+}
+
+TEST_CASE("a client that says nothing keeps its list until it ends") {
+  Listener listener;
+  Client client(listener);
+  CHECK(eventually([&] { return listener.free_lists() == Prefetcher::kListsMax - 1; }));
+  CHECK_FALSE(client.is_closed(50ms));
+  client.die();
+  CHECK(eventually([&] { return listener.free_lists() == Prefetcher::kListsMax; }));
+}
+
+TEST_CASE("what names nothing is counted, and the others are heard") {
+  Listener listener;
+  const Client client(listener);
+  REQUIRE(client.say(said({"/no", "1", "99999999999999999999999", "-1", " 2", "3"}) + kEnd));
+  CHECK(client.is_closed());
+  CHECK(listener.counters.prefetch_dropped == 4);
+  CHECK(listener.counters.prefetch_hinted == 2);
+}
+
+TEST_CASE("a full list stops the reading, and room lets it go on to the end") {
+  Listener listener;
+  const Client client(listener);
+  const Bytes sent = fill(listener, client);
+  CHECK(listener.counters.prefetch_hinted == kRoom);
+  CHECK(listener.heard_count() == kRoom);
+  CHECK_FALSE(client.is_closed(50ms));
+  // A reader comes along; what is left is said as it goes.
+  const Bytes rest = said(numbers(0, kRecordCount)).substr(sent.size()) + kEnd;
+  const std::jthread talking([&] { CHECK(client.say(rest)); });
+  for (uint64_t record = 0; record < kRecordCount; ++record) {
+    REQUIRE(eventually([&] { return listener.counters.prefetch_hinted > record; }));
+    listener.read(record);
+  }
+  CHECK(client.is_closed());
+  CHECK(listener.heard() == numbers(0, kRecordCount));
+  CHECK(listener.counters.prefetch_hinted == kRecordCount);
+  CHECK(listener.counters.prefetch_dropped == 0);
+}
+
+TEST_CASE("a client that is not read and has not said all: its death is noticed at once") {
+  Listener listener;
+  Client client(listener);
+  (void)fill(listener, client);
+  SUBCASE("closed") { client.die(); }
+  SUBCASE("half closed") { client.fall_silent(); }
+  CHECK(eventually([&] { return listener.free_lists() == Prefetcher::kListsMax; }));
+  CHECK(eventually([&] { return listener.counters.prefetch_dropped == kRoom; }));
+  CHECK(listener.heard_count() == kRoom);
+}
+
+TEST_CASE("a client that is not read and has said all may die: the rest is heard in time") {
+  // The last: what is received at a time ends with a text, and the end begins the next.
+  for (const auto& rest : {numbers(0, 0), numbers(kRoom, kRoom + 1), numbers(kRoom, kRoom + 20'000),
+                           std::vector<Bytes>(8, Bytes(kPieceSize / 8 - 1, 'x'))}) {
+    CAPTURE(rest.size());
+    Listener listener;
+    Client client(listener);
+    std::vector<Bytes> all = numbers(0, kRoom);
+    REQUIRE(client.say(said(all)));
+    REQUIRE(eventually([&] { return listener.heard_count() == kRoom; }));
+    REQUIRE(client.say(said(rest) + kEnd));
+    client.die();
+    std::this_thread::sleep_for(20ms);
+    CHECK(listener.free_lists() == Prefetcher::kListsMax - 1);
+    CHECK(listener.counters.prefetch_dropped == 0);
+    all.insert(all.end(), rest.begin(), rest.end());
+    for (uint64_t i = 0; i < all.size() && record_named(all[i]); ++i) {
+      REQUIRE(eventually([&] { return listener.counters.prefetch_hinted > i; }));
+      listener.read(i);
+    }
+    CHECK(eventually([&] { return listener.free_lists() == Prefetcher::kListsMax; }));
+    CHECK(listener.heard() == all);
+  }
+}
+
+TEST_CASE("only an empty text is the end: others' zero bytes are none") {
+  // Wherever what lies in the socket is cut when it is looked through for the end.
+  const Bytes longest(HintClients::kTextSizeMax, 'x');
+  const Bytes piece = said(std::vector<Bytes>(7, Bytes(kPieceSize / 8 - 1, 'x'))) + longest;
+  for (const Bytes& rest : {"7"s, "7\0"s, said(numbers(0, 15'000)), piece + "\0"s}) {
+    CAPTURE(rest.size());
+    Listener listener;
+    Client client(listener);
+    REQUIRE(client.say(said(numbers(0, kRoom))));
+    REQUIRE(eventually([&] { return listener.heard_count() == kRoom; }));
+    REQUIRE(client.say(rest));
+    client.die();
+    CHECK(eventually([&] { return listener.free_lists() == Prefetcher::kListsMax; }));
+    CHECK(listener.heard_count() == kRoom);
+  }
+}
+
+TEST_CASE("the longest text is heard, a longer one ends its client and drops its hints") {
+  Listener listener;
+  const Bytes longest(HintClients::kTextSizeMax, 'x');
+  const Client good(listener);
+  REQUIRE(good.say(said({longest, "/1"})));
+  CHECK(eventually([&] { return listener.heard_count() == 2; }));
+  CHECK(listener.heard()[0] == longest);
+  listener.forget();
+  for (const Bytes& end : {"\0"s, ""s, "xx"s, Bytes(1 << 20, 'x')}) {
+    CAPTURE(end.size());
+    const Client bad(listener);
+    bad.say(said({"2", "3"}) + longest + "x" + end);
+    CHECK(bad.is_closed());
+  }
+  for (const Bytes& text : listener.heard()) CHECK(text.size() == 1);  // never the longer
+  CHECK(listener.counters.prefetch_dropped == 2 + listener.counters.prefetch_hinted);
+  REQUIRE(good.say(said({"4"}) + kEnd));
+  CHECK(good.is_closed());
+}
+
+TEST_CASE("more clients than may be are closed at once, and disturb nobody") {
+  Listener listener;
+  std::vector<Client> clients;
+  for (size_t i = 0; i < Prefetcher::kListsMax; ++i) clients.emplace_back(listener);
+  for (int i = 0; i < 10; ++i) CHECK(Client(listener).is_closed());
+  for (size_t i = 0; i < clients.size(); ++i) {
+    REQUIRE(clients[i].say(said({std::to_string(i)})));
+  }
+  CHECK(eventually([&] { return listener.heard_count() == clients.size(); }));
+  // One goes, another may come.
+  clients.front().die();
+  CHECK(eventually([&] { return listener.free_lists() == 1; }));
+  CHECK(eventually([&] {
+    const Client next(listener);
+    return next.say(said({"/next"}) + kEnd) && next.is_closed() &&
+           listener.heard().back() == "/next";
+  }));
+  for (size_t i = 1; i < clients.size(); ++i) CHECK_FALSE(clients[i].is_closed(0ms));
+}
+
+TEST_CASE("without a free list a client is closed, and counts no more") {
+  Listener listener;
+  for (size_t i = 0; i < Prefetcher::kListsMax; ++i) {
+    const Client client(listener);
+    REQUIRE(client.say(said({std::to_string(i)}) + kEnd));
+    REQUIRE(client.is_closed());
+  }
+  // Their lists are kept: nobody has read what they name.
+  REQUIRE(listener.free_lists() == 0);
+  for (size_t i = 0; i < 2 * Prefetcher::kListsMax; ++i) CHECK(Client(listener).is_closed());
+  for (uint64_t record = 0; record < Prefetcher::kListsMax; ++record) listener.read(record);
+  REQUIRE(eventually([&] { return listener.free_lists() == Prefetcher::kListsMax; }));
+  const Client client(listener);
+  REQUIRE(client.say(said({"/next"}) + kEnd));
+  CHECK(client.is_closed());
+  CHECK(listener.heard().back() == "/next");
+}
+
+TEST_CASE("one for whom there is no memory is dropped, the others go on") {
+  Listener listener;
+  const Client good(listener);
+  const Client bad(listener);
+  REQUIRE(bad.say(said({"1", "2", "throw"})));
+  CHECK(bad.is_closed());
+  REQUIRE(good.say(said({"3"}) + kEnd));
+  CHECK(good.is_closed());
+  CHECK(listener.counters.prefetch_hinted == 1);  // what was not added yet is gone
+}
+
+TEST_CASE("descriptors that are no sockets, or nothing, are done with") {
+  Listener listener;
+  int ends[2] = {-1, -1};
+  REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
+  const FileDescriptor write_end(ends[1]);
+  listener.take(FileDescriptor(ends[0]));
+  REQUIRE(write(write_end.get(), "1", 1) == 1);
+  pollfd polled{write_end.get(), POLLERR, 0};
+  CHECK(poll(&polled, 1, 20'000) == 1);  // nobody reads the pipe any more
+  listener.take(FileDescriptor(open("/dev/null", O_RDWR | O_CLOEXEC)));
+  listener.take(FileDescriptor(open("/dev/zero", O_RDONLY | O_CLOEXEC)));
+  listener.take(FileDescriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)));
+  CHECK(eventually([&] { return listener.free_lists() == Prefetcher::kListsMax; }));
+  CHECK(listener.heard_count() == 0);
+}
+
+TEST_CASE("descriptors and urgent bytes that a client sends come to nothing") {
+  Listener listener;
+  const auto open_count = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+  };
+  const Client client(listener);
+  REQUIRE(client.say(said({"1"})));
+  REQUIRE(eventually([&] { return listener.heard_count() == 1; }));
+  const auto before = open_count();
+  for (int i = 0; i < 20; ++i) {
+    char zero = '\0';
+    iovec data{&zero, 1};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+    msghdr message{};
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    const int carried = client.fd();
+    std::memcpy(CMSG_DATA(header), &carried, sizeof carried);
+    REQUIRE(client.say("2"));
+    REQUIRE(sendmsg(client.fd(), &message, MSG_NOSIGNAL) == 1);
+    send(client.fd(), "!", 1, MSG_OOB | MSG_NOSIGNAL);  // not every kernel has it
+    REQUIRE(client.say("/3\0"s));
+  }
+  REQUIRE(client.say(kEnd));
+  CHECK(client.is_closed());
+  CHECK(open_count() == before - 1);
+  const auto texts = listener.heard();
+  CHECK(std::ranges::count(texts, "2") == 20);
+  CHECK(std::ranges::count_if(texts, [](const Bytes& text) { return text.ends_with("/3"); }) == 20);
+}
+
+TEST_CASE("any bytes, from many at once, who die anywhere: the next one is heard") {
+  Listener listener(100ms);
+  {
+    std::vector<std::jthread> threads;
+    for (uint64_t thread = 0; thread < 8; ++thread) {
+      threads.emplace_back([&listener, thread] {
+        Random random(thread);
+        for (int round = 0; round < 40; ++round) {
+          std::vector<Bytes> texts(random() % 600);
+          for (Bytes& text : texts) text = random_text(random);
+          Bytes bytes = said(texts);
+          if (random() % 4 == 0) bytes = damaged(bytes, random);
+          if (random() % 4 == 0) {
+            std::ranges::generate(bytes, [&] { return static_cast<char>(random()); });
+          }
+          const Client client(listener);
+          for (size_t at = 0; at < bytes.size();) {
+            const size_t size = 1 + random() % 100'000;
+            if (client.say_at_once(bytes.substr(at, size)) == 0 && client.is_closed(1ms)) break;
+            at += size;
+            listener.read(random() % kRecordCount);
+          }
+          if (random() % 2 == 0) (void)client.say_at_once(kEnd);
+        }
+      });
+    }
+  }
+  // Once the lists of those have expired who had said all.
+  CHECK(eventually([&] {
+    const Client next(listener);
+    listener.forget();
+    const bool was_taken = next.say(said({"/next"}) + kEnd) && next.is_closed();
+    return was_taken && listener.heard() == std::vector<Bytes>{"/next"};
+  }));
+}
+
+TEST_CASE("the end comes at once, whatever the clients do, and closes them all") {
+  for (int round = 0; round < 5; ++round) {
+    Listener listener;
+    const Client silent(listener);
+    const Client full(listener);
+    (void)fill(listener, full);
+    const Client busy(listener);
+    std::atomic<bool> ended{false};
+    std::jthread talking([&] {
+      while (busy.say(said(numbers(0, 100)))) {
+      }
+      ended = true;
+    });
+    std::jthread coming([&] {
+      for (int i = 0; i < 200 && !ended; ++i) (void)Client(listener).say(said({"5"}));
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(round));
+    coming.join();
+    listener.end();
+    CHECK(silent.is_closed(0ms));
+    CHECK(full.is_closed(0ms));
+    CHECK(busy.is_closed(0ms));
+    CHECK(listener.free_lists() == Prefetcher::kListsMax);
+    listener.read(0);  // room, of which nobody is told any more
+  }
+}
+
+TEST_CASE("without a client there is no thread") {
+  Listener listener;
+  const auto thread_count = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+  };
+  const auto before = thread_count();
+  for (int i = 0; i < 3; ++i) {
+    const Client client(listener);
+    REQUIRE(client.say(kEnd));
+    CHECK(client.is_closed());
+  }
+  CHECK(thread_count() == before + 1);
+}

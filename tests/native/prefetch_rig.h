@@ -1,0 +1,157 @@
+// A file of records with readers and a prefetcher over it, in the place of a mount.
+
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "page_cache.h"
+#include "record/ffrecord_shard.h"
+#include "scratch.h"
+#include "tree/record_tree.h"
+#include "volume/file_reads.h"
+#include "volume/prefetcher.h"
+
+namespace ffrfs::test {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+constexpr size_t kMib = size_t{1} << 20;
+
+inline std::vector<Bytes> patterns(size_t count, size_t size) {
+  std::vector<Bytes> records;
+  for (size_t i = 0; i < count; ++i) {
+    records.push_back(pattern(size + i % 7, static_cast<uint32_t>(i)));
+  }
+  return records;
+}
+
+inline bool wait_until(const std::function<bool()>& is_true, std::chrono::milliseconds limit = 5s) {
+  for (const auto end = Clock::now() + limit; Clock::now() < end;) {
+    if (is_true()) return true;
+    std::this_thread::sleep_for(1ms);
+  }
+  return is_true();
+}
+
+struct Setting {
+  PrefetchOptions options{};
+  size_t cache_bytes = 64 * kMib;
+  size_t limit_bytes = 8 * kMib;
+};
+
+// A file of records, its readers and a prefetcher; what the kernel would be is `push`.
+class Rig {
+ public:
+  using Push = std::function<bool(uint64_t record, std::span<const std::byte> bytes)>;
+
+  explicit Rig(std::vector<Bytes> content, Setting setting = {},
+               Push push = [](uint64_t, std::span<const std::byte>) { return false; })
+      : records(std::move(content)),
+        path(folder_.write("plain.ffr", ffrecord(records))),
+        shards(open_ffrecord_shards({path})),
+        tree_(shards.count()),
+        batches_(shards, counters),
+        reads(shards, counters, setting.cache_bytes, true) {
+    drop_cached_pages(path);
+    prefetcher = std::make_unique<Prefetcher>(
+        shards, tree_, true, reads.blocks(), batches_, counters, setting.options,
+        setting.limit_bytes, true, [this, push = std::move(push)](const Hint& hint,
+                                                                  const BlockPtr& block) {
+          if (hint.ino != hint.record + 2 || text(block->bytes) != records[hint.record]) ++wrong;
+          return push(hint.record, block->bytes);
+        });
+    reads.blocks().set_observer([this](const Extent& extent, Found found) {
+      if (prefetcher) prefetcher->note_read(extent, found);
+    });
+  }
+
+  void damage(size_t record) const {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(shards.extent(record).offset));
+    file.put(static_cast<char>(records[record][0] ^ 1));
+    file.close();
+    drop_cached_pages(path);
+  }
+
+  [[nodiscard]] Hint hint(uint64_t record) const {
+    return {.record = record, .ino = record + 2};
+  }
+  [[nodiscard]] std::vector<Hint> hints(const std::vector<uint64_t>& order) const {
+    std::vector<Hint> all;
+    for (const uint64_t record : order) all.push_back(hint(record));
+    return all;
+  }
+
+  // True: nothing is under way any more.
+  [[nodiscard]] bool settles() {
+    uint64_t before = UINT64_MAX;
+    return wait_until([&] {
+      const uint64_t now = counters.prefetch_fetched + counters.readahead_fetched;
+      const bool is_still = now == std::exchange(before, now) && counters.queue_depth == 0;
+      if (!is_still) std::this_thread::sleep_for(20ms);
+      return is_still;
+    });
+  }
+
+  // In parts of `step` bytes; throws what a read ends with. True: none of it had to wait.
+  bool read(uint64_t record, size_t step = kMib) {
+    const Bytes& expected = records[record];
+    bool at_once = true;
+    for (size_t offset = 0; offset < expected.size(); offset += step) {
+      const size_t size = std::min(step, expected.size() - offset);
+      std::atomic<bool> ready{false};
+      std::exception_ptr failure;
+      Bytes result;
+      const auto now = reads.read(shards.extent(record), offset, size,
+                                  [&](Slice slice, std::exception_ptr error) {
+                                    result = text(slice.bytes);
+                                    failure = error;
+                                    ready = true;
+                                  });
+      if (now) {
+        result = text(now->bytes);
+      } else {
+        at_once = false;
+        while (!ready) {
+          reads.wait(5);  // another thread's poll() may have taken our event
+          reads.poll();
+        }
+        if (failure) std::rethrow_exception(failure);
+      }
+      if (result != expected.substr(offset, size)) ++wrong;
+    }
+    return at_once;
+  }
+
+ private:
+  TemporaryFolder folder_;
+
+ public:
+  const std::vector<Bytes> records;
+  const std::string path;
+  const ShardSet shards;
+  Counters counters;
+  std::atomic<int> wrong{0};  // bytes
+
+ private:
+  RecordTree tree_;
+  BatchReader batches_;
+
+ public:
+  FileReads reads;
+  std::unique_ptr<Prefetcher> prefetcher;
+};
+
+}  // namespace ffrfs::test

@@ -1,0 +1,483 @@
+// native/volume: hints and runs become blocks ahead of their readers. Whatever is hinted, and
+// whenever, readers get the right bytes, or the error that they would have got without.
+
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <random>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "io/error.h"
+#include "prefetch_rig.h"
+
+using namespace ffrfs;
+using namespace ffrfs::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+std::vector<uint64_t> numbers(size_t count) {
+  std::vector<uint64_t> all(count);
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+std::vector<uint64_t> shuffled(size_t count, uint32_t seed) {
+  std::vector<uint64_t> all = numbers(count);
+  std::mt19937 random(seed);
+  std::shuffle(all.begin(), all.end(), random);
+  return all;
+}
+
+uint64_t size_of(const Rig& rig) {
+  uint64_t total = 0;
+  for (const Bytes& record : rig.records) total += record.size();
+  return total;
+}
+
+}  // namespace
+
+TEST_CASE("what is hinted is pushed, in the order of the list, but for a few") {
+  const std::vector<uint64_t> order = shuffled(200, 1);
+  std::mutex mutex;
+  std::map<std::thread::id, std::vector<uint64_t>> pushed;
+  Rig rig(patterns(200, 10'000), {}, [&](uint64_t record, std::span<const std::byte>) {
+    const std::lock_guard lock(mutex);
+    pushed[std::this_thread::get_id()].push_back(record);
+    return true;
+  });
+  const auto list = rig.prefetcher->open_list();
+  CHECK(rig.prefetcher->add(list, rig.hints(order)) > 7000);
+  REQUIRE(wait_until([&] { return rig.counters.prefetch_fetched == 200; }));
+  REQUIRE(wait_until([&] { return rig.counters.prefetch_pushed >= 199; }));
+  CHECK(rig.counters.prefetch_pushed.load() == 199);  // one is a marker: a quarter of the window
+  CHECK(rig.counters.prefetch_hinted.load() == 200);
+  CHECK(rig.counters.prefetch_depth_max.load() > 1);
+  CHECK(rig.counters.prefetch_depth_max.load() <= 64);
+  CHECK(rig.wrong == 0);
+  const std::lock_guard lock(mutex);
+  std::vector<uint64_t> places(200);
+  for (size_t i = 0; i < order.size(); ++i) places[order[i]] = i;
+  size_t total = 0;
+  for (const auto& [thread, of_thread] : pushed) {
+    CHECK(std::ranges::is_sorted(of_thread, {}, [&](uint64_t record) { return places[record]; }));
+    total += of_thread.size();
+  }
+  CHECK(total == 199);
+  CHECK(rig.counters.bytes_prefetched.load() == 12'288);
+}
+
+TEST_CASE("what the kernel does not know is held, and found without another read") {
+  Rig rig(patterns(200, 10'000));
+  const std::vector<uint64_t> order = shuffled(200, 2);
+  const auto list = rig.prefetcher->open_list();
+  (void)rig.prefetcher->add(list, rig.hints(order));
+  rig.prefetcher->finish(list);
+  REQUIRE(wait_until([&] { return rig.counters.prefetch_fetched == 200; }));
+  REQUIRE(rig.settles());
+  CHECK(rig.counters.checksums_verified.load() == 200);
+  CHECK(rig.counters.bytes_prefetched.load() > 0);
+  for (const uint64_t record : order) CHECK(rig.read(record, 4096));
+  CHECK(rig.wrong == 0);
+  CHECK(rig.counters.checksums_verified.load() == 200);
+  CHECK(rig.counters.prefetch_hit.load() == 200);
+  CHECK(rig.counters.prefetch_late.load() == 0);
+  CHECK(rig.counters.prefetch_wasted_bytes.load() == 0);
+  CHECK(rig.counters.bytes_prefetched.load() == 0);
+  CHECK(rig.counters.readahead_hit.load() == 0);
+}
+
+TEST_CASE("a record of any size, larger ones in one block too") {
+  Rig rig({pattern(0, 0), pattern(1, 1), pattern(4096, 2), pattern(4 * kMib, 3),
+           pattern(4 * kMib + 1, 4), pattern(6'000'000, 5), pattern(20'000'000, 6)},
+          {.cache_bytes = 256 * kMib, .limit_bytes = 32 * kMib});
+  const auto list = rig.prefetcher->open_list();
+  (void)rig.prefetcher->add(list, rig.hints(numbers(7)));
+  REQUIRE(wait_until([&] { return rig.counters.prefetch_fetched == 5; }));  // not 0, not 6
+  for (const uint64_t record : {0, 1, 2, 3, 4, 5}) CHECK(rig.read(record, 100'000));
+  CHECK_FALSE(rig.read(6));
+  CHECK(rig.wrong == 0);
+  CHECK(rig.counters.bytes_prefetched.load() == 0);
+}
+
+TEST_CASE("who asks while it is on its way waits for that") {
+  Rig rig(patterns(3, 50'000));
+  BlockReader& blocks = rig.reads.blocks();
+  const BlockPlan plan = whole_plan(rig.shards.extent(1), true);
+  REQUIRE(blocks.claim(plan) == BlockReader::Claim::kTaken);
+  CHECK(blocks.claim(plan) == BlockReader::Claim::kBusy);
+  CHECK(rig.counters.queue_depth.load() == 1);
+  int answers = 0;
+  for (int i = 0; i < 3; ++i) {
+    CHECK_FALSE(rig.reads.read(plan.extent, 0, 100, [&](Slice slice, std::exception_ptr error) {
+      CHECK_FALSE(error);
+      CHECK(text(slice.bytes) == rig.records[1].substr(0, 100));
+      ++answers;
+    }));
+  }
+  const BlockPtr block = blocks.make_block(plan.size);
+  std::ranges::copy(view(rig.records[1]), block->buffer.data());
+  rig.reads.poll();
+  CHECK(answers == 0);
+  CHECK(blocks.release(plan, block, nullptr));
+  while (answers < 3) {
+    rig.reads.wait(1000);
+    rig.reads.poll();
+  }
+  CHECK(rig.counters.bytes_storage.load() == 0);
+  CHECK(rig.counters.queue_depth.load() == 0);
+  CHECK(rig.counters.bytes_in_flight.load() == 0);
+  REQUIRE(blocks.claim(whole_plan(rig.shards.extent(2), true)) == BlockReader::Claim::kTaken);
+  CHECK_FALSE(blocks.release(whole_plan(rig.shards.extent(2), true), block, nullptr));
+}
+
+TEST_CASE("who asks just as it comes gets that, and reads nothing") {
+  Rig rig(patterns(1, 100));
+  BlockReader& blocks = rig.reads.blocks();
+  const BlockPlan plan = whole_plan(rig.shards.extent(0), true);
+  const BlockPtr block = blocks.make_block(plan.size);
+  std::ranges::copy(view(rig.records[0]), block->buffer.data());
+  std::atomic<int> turn{0};
+  constexpr int kTurns = 3000;
+  std::jthread other([&] {
+    for (int i = 1; i <= kTurns; ++i) {
+      while (turn < i) std::this_thread::yield();
+      blocks.prefetched().put({plan.key(), block, 1, Clock::now()});
+      (void)blocks.release(plan, block, nullptr);
+      turn = -i;
+    }
+  });
+  int answers = 0;
+  int left_count = 0;  // held for nobody
+  for (int i = 1; i <= kTurns; ++i) {
+    REQUIRE(blocks.claim(plan) == BlockReader::Claim::kTaken);
+    turn = i;
+    blocks.fetch(plan, [&](const BlockPtr&, const std::exception_ptr&) { ++answers; });
+    while (turn != -i || answers < i) {
+      rig.reads.wait(1);
+      rig.reads.poll();
+    }
+    if (blocks.prefetched().take(plan.key())) ++left_count;
+  }
+  CHECK(left_count == 0);
+  CHECK(rig.counters.bytes_storage + rig.counters.bytes_page_cache == 0);
+  CHECK(rig.counters.bytes_prefetched.load() == 0);
+}
+
+TEST_CASE("hints just ahead of their readers: every record is read once") {
+  for (uint32_t seed = 0; seed < 5; ++seed) {
+    CAPTURE(seed);
+    Rig rig(patterns(200, 10'000));
+    const std::vector<uint64_t> order = shuffled(200, seed);
+    const auto list = rig.prefetcher->open_list();
+    (void)rig.prefetcher->add(list, rig.hints(order));
+    std::atomic<size_t> next{0};
+    {
+      std::vector<std::jthread> readers;
+      for (int i = 0; i < 4; ++i) {
+        readers.emplace_back([&] {
+          for (size_t at = next++; at < order.size(); at = next++) (void)rig.read(order[at]);
+        });
+      }
+    }
+    CHECK(rig.wrong == 0);
+    REQUIRE(rig.settles());
+    CHECK(rig.counters.checksums_verified.load() == 200);
+    CHECK(rig.counters.prefetch_hit + rig.counters.prefetch_late == 200);
+    CHECK(rig.counters.bytes_prefetched.load() == 0);
+    CHECK(rig.counters.bytes_in_flight.load() == 0);
+  }
+}
+
+TEST_CASE("what nobody reads is forgotten after a while") {
+  Rig rig(patterns(100, 10'000), {.options = {.ttl = 100ms}});
+  const auto list = rig.prefetcher->open_list();
+  (void)rig.prefetcher->add(list, rig.hints(numbers(100)));
+  REQUIRE(wait_until([&] { return rig.counters.prefetch_fetched == 100; }));
+  REQUIRE(wait_until([&] { return rig.counters.bytes_prefetched == 0; }, 3s));
+  CHECK(rig.counters.prefetch_wasted_bytes.load() == size_of(rig));
+  CHECK(rig.counters.prefetch_dropped.load() == 0);  // its client is still there
+  rig.prefetcher->finish(list);
+  REQUIRE(wait_until([&] { return rig.counters.prefetch_dropped == 100; }, 3s));
+  CHECK(rig.prefetcher->room(list) == 0);
+  CHECK(rig.prefetcher->add(list, rig.hints({1, 2, 3})) == 3);  // ignored
+  for (uint64_t record = 0; record < 100; ++record) (void)rig.read(record);
+  CHECK(rig.wrong == 0);
+}
+
+TEST_CASE("a client that dies: its memory comes back at once") {
+  Rig rig(patterns(100, 10'000));
+  const auto dead = rig.prefetcher->open_list();
+  const auto alive = rig.prefetcher->open_list();
+  (void)rig.prefetcher->add(dead, rig.hints(numbers(50)));
+  (void)rig.prefetcher->add(alive, rig.hints({70, 71, 72}));
+  REQUIRE(wait_until([&] { return rig.counters.prefetch_fetched == 53; }));
+  REQUIRE(rig.settles());
+  rig.prefetcher->drop(dead);
+  CHECK(rig.counters.bytes_prefetched.load() == 3 * 12'288);
+  CHECK(rig.counters.prefetch_dropped.load() == 50);
+  CHECK(rig.counters.prefetch_wasted_bytes.load() > 500'000);
+  CHECK(rig.read(71));
+  rig.prefetcher->drop(dead);
+  rig.prefetcher->drop(alive);
+  rig.prefetcher->drop(12'345);
+  CHECK(rig.counters.bytes_prefetched.load() == 0);
+}
+
+TEST_CASE("a client that dies while much of it is on its way") {
+  for (int round = 0; round < 8; ++round) {
+    Rig rig(patterns(100, 10'000));
+    const auto list = rig.prefetcher->open_list();
+    (void)rig.prefetcher->add(list, rig.hints(numbers(100)));
+    std::this_thread::sleep_for(std::chrono::microseconds(250 * round));
+    rig.prefetcher->drop(list);
+    REQUIRE(rig.settles());
+    CHECK(wait_until([&] { return rig.counters.bytes_prefetched == 0; }, 100ms));
+    CHECK(rig.counters.bytes_in_flight.load() == 0);
+    CHECK(rig.counters.prefetch_dropped.load() == 100);
+  }
+}
+
+TEST_CASE("a damaged record is not pushed, and is its reader's error; all others are pushed") {
+  std::mutex mutex;
+  std::vector<uint64_t> pushed;
+  Rig rig(patterns(40, 10'000), {}, [&](uint64_t record, std::span<const std::byte>) {
+    const std::lock_guard lock(mutex);
+    pushed.push_back(record);
+    return true;
+  });
+  rig.damage(7);
+  const auto list = rig.prefetcher->open_list();
+  (void)rig.prefetcher->add(list, rig.hints(numbers(40)));
+  CHECK(wait_until([&] { return rig.counters.prefetch_pushed == 39; }));
+  CHECK_THROWS_AS((void)rig.read(7), ChecksumError);
+  CHECK_THROWS_AS((void)rig.read(7), ChecksumError);
+  CHECK(rig.counters.prefetch_fetched.load() == 39);
+  CHECK(rig.counters.prefetch_dropped.load() == 1);
+  CHECK(rig.counters.bytes_prefetched.load() == 0);
+  const std::lock_guard lock(mutex);
+  CHECK(std::ranges::find(pushed, 7) == pushed.end());
+  CHECK(rig.wrong == 0);
+}
+
+TEST_CASE("what is held stays within its limit") {
+  for (const size_t size : {size_t{100}, size_t{5000}, size_t{100'000}, size_t{500'000}}) {
+    CAPTURE(size);
+    constexpr size_t kLimit = kMib;
+    Rig rig(patterns(size < 1000 ? 1000 : size < 100'000 ? 300 : 30, size), {.limit_bytes = kLimit});
+    std::atomic<bool> is_over{false};
+    std::atomic<uint64_t> most{0};
+    std::jthread sampler([&] {
+      while (!is_over) {
+        most = std::max<uint64_t>(most, rig.counters.bytes_prefetched);
+        std::this_thread::sleep_for(100us);
+      }
+    });
+    std::vector<Prefetcher::ListId> lists;
+    for (uint32_t i = 0; i < 3; ++i) {
+      lists.push_back(rig.prefetcher->open_list());
+      (void)rig.prefetcher->add(lists.back(), rig.hints(shuffled(rig.records.size(), i)));
+    }
+    REQUIRE(rig.settles());
+    const std::vector<uint64_t> order = shuffled(rig.records.size(), 0);
+    for (size_t i = 0; i < 20; ++i) (void)rig.read(order[i]);
+    REQUIRE(rig.settles());
+    is_over = true;
+    sampler.join();
+    CHECK(most.load() > 0);
+    CHECK(most.load() <= kLimit);
+    CHECK(rig.wrong == 0);
+  }
+}
+
+TEST_CASE("it ends at any time") {
+  for (int round = 0; round < 10; ++round) {
+    Rig rig(patterns(100, 10'000), {}, [](uint64_t, std::span<const std::byte>) {
+      std::this_thread::sleep_for(200us);
+      return true;
+    });
+    const auto list = rig.prefetcher->open_list();
+    (void)rig.prefetcher->add(list, rig.hints(numbers(100)));
+    std::atomic<int> answers{0};
+    int waiting = 0;
+    for (uint64_t record = 0; record < 100; record += 10) {
+      const auto now = rig.reads.read(rig.shards.extent(record), 0, 100,
+                                      [&](Slice slice, std::exception_ptr error) {
+                                        CHECK_FALSE(error);
+                                        CHECK(slice.bytes.size() == 100);
+                                        ++answers;
+                                      });
+      if (!now) ++waiting;
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(150 * round));
+    rig.reads.blocks().set_observer(nullptr);
+    rig.prefetcher.reset();
+    CHECK(rig.counters.prefetch_fetched + rig.counters.prefetch_late <= 200);
+    REQUIRE(wait_until([&] {
+      rig.reads.poll();
+      return answers == waiting;
+    }));
+    CHECK(rig.counters.queue_depth.load() == 0);
+    CHECK(rig.counters.bytes_in_flight.load() == 0);
+    CHECK(rig.wrong == 0);
+  }
+}
+
+TEST_CASE("lists: too many of them, too long ones, room that comes back") {
+  Rig rig(patterns(50, 1000));
+  std::vector<Prefetcher::ListId> lists;
+  for (size_t i = 0; i < Prefetcher::kListsMax; ++i) lists.push_back(rig.prefetcher->open_list());
+  CHECK_THROWS_AS((void)rig.prefetcher->open_list(), std::length_error);
+  rig.prefetcher->drop(lists.back());
+  const auto list = rig.prefetcher->open_list();
+  std::atomic<int> calls{0};
+  rig.prefetcher->on_room([&] { ++calls; });
+  std::vector<uint64_t> order;
+  for (uint64_t i = 0; i < 9000; ++i) order.push_back(i % 50);
+  CHECK(rig.prefetcher->add(list, rig.hints(order)) == 0);
+  CHECK(rig.counters.prefetch_dropped.load() == 9000 - 8192);
+  for (size_t i = 0; i < 1200; ++i) {
+    if (rig.prefetcher->room(list) < 32) CHECK(calls == 0);
+    (void)rig.read(order[i]);
+  }
+  CHECK(calls.load() == 1);
+  CHECK(rig.prefetcher->room(list) > 32);
+  CHECK(rig.wrong == 0);
+}
+
+TEST_CASE("records in order, without a hint: nearly all is there, and read once") {
+  Rig rig(patterns(1000, 5000));
+  size_t at_once = 0;
+  for (uint64_t record = 0; record < 1000; ++record) {
+    at_once += rig.read(record) ? 1 : 0;
+    std::this_thread::sleep_for(50us);
+  }
+  CHECK(rig.wrong == 0);
+  CHECK(rig.counters.checksums_verified.load() == 1000);
+  CHECK(rig.counters.readahead_fetched.load() > 900);
+  CHECK(rig.counters.readahead_hit.load() > 500);
+  CHECK(rig.counters.readahead_wasted_bytes.load() == 0);
+  CHECK(rig.counters.prefetch_hit.load() == 0);
+  CHECK(rig.counters.bytes_prefetched.load() == 0);
+  MESSAGE(at_once << " of 1000 at once, " << rig.counters.readahead_hit.load() << " hits");
+}
+
+TEST_CASE("at the end of a list that several share, what is still to be read is hit") {
+  Rig rig(patterns(200, 10'000));
+  const auto list = rig.prefetcher->open_list();
+  (void)rig.prefetcher->add(list, rig.hints(numbers(200)));
+  rig.prefetcher->finish(list);
+  REQUIRE(wait_until([&] { return rig.counters.prefetch_fetched == 200; }));
+  REQUIRE(rig.settles());
+  (void)rig.read(199);
+  std::this_thread::sleep_for(600ms);  // long enough for what is over to be looked for
+  for (uint64_t record = 0; record < 199; ++record) (void)rig.read(record);
+  CHECK(rig.counters.prefetch_hit.load() == 200);
+  CHECK(rig.counters.readahead_hit.load() == 0);
+}
+
+// More than the limit is passed over, long before it is too old.
+TEST_CASE("a reader who leaves out every second of its hints is still read ahead for") {
+  Rig rig(patterns(400, 30'000), {.options = {.window_records = 32}, .limit_bytes = 2 * kMib});
+  const auto list = rig.prefetcher->open_list();
+  (void)rig.prefetcher->add(list, rig.hints(numbers(400)));
+  for (uint64_t record = 0; record < 400; record += 2) {
+    (void)rig.read(record);
+    std::this_thread::sleep_for(1ms);
+  }
+  CHECK(rig.wrong == 0);
+  CHECK(rig.counters.prefetch_hit.load() > 150);
+}
+
+// The readers find it in the page cache, while it is on its way.
+TEST_CASE("what readers have read without it is not held") {
+  Rig rig(patterns(600, 10'000));
+  std::ifstream(rig.path).ignore(std::numeric_limits<std::streamsize>::max());
+  const std::vector<uint64_t> order = shuffled(600, 3);
+  const auto list = rig.prefetcher->open_list();
+  (void)rig.prefetcher->add(list, rig.hints(order));
+  std::atomic<size_t> next{0};
+  {
+    std::vector<std::jthread> readers;
+    for (int i = 0; i < 4; ++i) {
+      readers.emplace_back([&] {
+        for (size_t at = next++; at < order.size(); at = next++) (void)rig.read(order[at]);
+      });
+    }
+  }
+  REQUIRE(rig.settles());
+  CHECK(rig.wrong == 0);
+  CHECK(rig.counters.prefetch_hit + rig.counters.prefetch_late == 600);
+  CHECK(wait_until([&] { return rig.counters.bytes_prefetched == 0; }, 2s));
+}
+
+TEST_CASE("readers, lists that come and go, a kernel that is slow: no wrong byte, no error") {
+  Rig rig(patterns(300, 20'000),
+          {.options = {.window_records = 64, .ttl = 50ms}, .limit_bytes = 2 * kMib},
+          [](uint64_t record, std::span<const std::byte>) {
+            if (record % 41 == 0) std::this_thread::sleep_for(3ms);
+            return record % 3 == 0;
+          });
+  rig.damage(13);
+  std::atomic<int> errors{0};
+  std::atomic<bool> is_over{false};
+  {
+    std::vector<std::jthread> others;
+    for (uint32_t i = 0; i < 3; ++i) {
+      others.emplace_back([&, i] {
+        std::minstd_rand random(i + 1);
+        while (!is_over) {
+          const auto list = rig.prefetcher->open_list();
+          for (int part = 0; part < 5; ++part) {
+            std::vector<uint64_t> order;
+            for (size_t n = random() % 60; n > 0; --n) order.push_back(random() % 300);
+            (void)rig.prefetcher->add(list, rig.hints(order));
+            std::this_thread::sleep_for(1ms);
+          }
+          if (random() % 2 == 0) {
+            rig.prefetcher->finish(list);
+            std::this_thread::sleep_for(20ms);
+          }
+          rig.prefetcher->drop(list);
+        }
+      });
+    }
+    {
+      std::vector<std::jthread> readers;
+      for (uint32_t i = 0; i < 4; ++i) {
+        readers.emplace_back([&, i] {
+          std::mt19937 random(100 + i);
+          const auto end = Clock::now() + 1500ms;
+          for (uint64_t record = 0; Clock::now() < end; ++record) {
+            if (record % 50 == 0) drop_cached_pages(rig.path);
+            const uint64_t wanted = i % 2 == 0 ? record % 300 : random() % 300;
+            try {
+              (void)rig.read(wanted, 8192);
+            } catch (const ChecksumError&) {
+              if (wanted != 13) ++errors;
+            }
+          }
+        });
+      }
+    }
+    is_over = true;
+  }
+  CHECK(rig.wrong == 0);
+  CHECK(errors == 0);
+  REQUIRE(rig.settles());
+  CHECK(rig.counters.bytes_in_flight.load() == 0);
+  CHECK(wait_until([&] { return rig.counters.bytes_prefetched == 0; }, 2s));
+  CHECK(rig.counters.prefetch_hit + rig.counters.prefetch_late + rig.counters.prefetch_dropped <=
+        rig.counters.prefetch_hinted);
+}

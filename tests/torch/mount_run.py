@@ -1,0 +1,209 @@
+"""A training loop's reading of a mount, as a program that holds the mount itself.
+
+    python mount_run.py loaders PACK.ffr ENGINE fork|spawn|forkserver
+    python mount_run.py forks PACK.ffr ENGINE
+    python mount_run.py steps PACK.ffr ENGINE
+
+The pack's files are files(). All bytes are compared, in the workers; hints are counted by
+the mount. Prints nothing, and ends with status 0, if all is right.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils.data import BatchSampler, RandomSampler, get_worker_info
+from torch.utils.data import DataLoader as TorchDataLoader
+from torch.utils.data import Dataset as TorchDataset
+
+import ffrfs
+from ffrfs.mount import control_client
+from ffrfs.torch import DataLoader, PrefetchSampler
+
+COUNT = 120
+BATCH_SIZE = 8
+STEPS = COUNT // BATCH_SIZE
+STEP = 6
+WORKERS = 4
+FORKS = 5
+TIMEOUT_S = 60.0
+
+
+def files() -> dict[str, bytes]:
+    """By name, which is the number; none at all, over a page, over what one record may be."""
+    sizes = [number * 523 for number in range(COUNT)]
+    sizes[9] = 5 << 20
+    return {f"{i:03}": random.Random(i).randbytes(size) for i, size in enumerate(sizes)}
+
+
+class Files(TorchDataset[Any]):
+    """Item i is (i, whether the file was right, the worker, its process); plain paths."""
+
+    def __init__(self, root: Path) -> None:
+        expected = files()
+        # Listed: the kernel knows them all.
+        self.paths = sorted(str(path) for path in root.iterdir())
+        assert [os.path.basename(path) for path in self.paths] == list(expected)
+        self.expected = list(expected.values())
+
+    def __len__(self) -> int:
+        return COUNT
+
+    def __getitem__(self, index: int) -> tuple[int, bool, int, int]:
+        worker = get_worker_info()
+        return index, self.is_right(index), worker.id if worker else -1, os.getpid()
+
+    def is_right(self, index: int) -> bool:
+        return Path(self.paths[index]).read_bytes() == self.expected[index]
+
+
+def same(items: list[Any]) -> list[Any]:
+    return items
+
+
+def check_epoch(batches: Iterable[list[Any]], processes: int = WORKERS) -> list[int]:
+    """The numbers of what came, which was right."""
+    items = list(itertools.chain.from_iterable(batches))
+    assert all(is_right for _, is_right, _, _ in items)
+    assert len({(worker, pid) for _, _, worker, pid in items}) == processes
+    return [number for number, _, _, _ in items]
+
+
+def hinted(dataset: Files, **options: Any) -> dict[str, Any]:
+    """The argument of a DataLoader that has its order, and hints at all that is ahead."""
+    order: Any = RandomSampler(dataset, generator=torch.Generator().manual_seed(5))
+    if options.pop("by_batches", False):
+        batches = BatchSampler(order, BATCH_SIZE, drop_last=False)
+        return {"batch_sampler": PrefetchSampler(batches, dataset.paths, ahead=COUNT)}
+    return {
+        "sampler": PrefetchSampler(order, dataset.paths, ahead=COUNT),
+        "batch_size": BATCH_SIZE,
+    }
+
+
+def prefetched(root: Path) -> dict[str, int]:
+    answer: Any = control_client.ask(str(root), "stats")
+    found: dict[str, int] = answer["prefetch"]
+    return found
+
+
+def wait_for_hints(root: Path, count: int) -> None:
+    """They come through a thread here and a socket there; and no more come than these."""
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while prefetched(root)["hinted"] < count:
+        assert time.monotonic() < deadline_s, f"{prefetched(root)}, not {count} hinted"
+        time.sleep(0.02)
+    time.sleep(0.1)
+    assert prefetched(root)["hinted"] == count
+
+
+def loaders(root: Path, method: str) -> None:
+    """torch's own loader, whose workers persist, for two epochs; then ours, in mid-epoch."""
+    dataset = Files(root)
+    how: dict[str, Any] = {
+        **{"num_workers": WORKERS, "multiprocessing_context": method},
+        **{"collate_fn": same, "timeout": TIMEOUT_S},
+    }
+    theirs = TorchDataLoader(
+        dataset, **how, **hinted(dataset, by_batches=True), persistent_workers=True
+    )
+    first = check_epoch(theirs)
+    wait_for_hints(root, COUNT)
+    second = check_epoch(theirs)
+    wait_for_hints(root, 2 * COUNT)
+    assert sorted(first) == sorted(second) == list(range(COUNT))
+    assert first != second
+    del theirs
+    ours: DataLoader[Any] = DataLoader(dataset, **how, **hinted(dataset))
+    ours.set_step(STEP)
+    assert check_epoch(ours) == first[STEP * BATCH_SIZE :]
+    wait_for_hints(root, 3 * COUNT - STEP * BATCH_SIZE)
+    assert prefetched(root)["fetched"] > 0
+
+
+def steps(root: Path) -> None:
+    """What is skipped is not hinted at, nor read; what comes behind it is."""
+    dataset = Files(root)
+    count = 0
+    for by_batches in (False, True):
+        order = hinted(dataset, by_batches=by_batches)
+        loader: DataLoader[Any] = DataLoader(dataset, collate_fn=same, **order)
+        for step in (STEP, 0, STEPS, 1, STEPS - 1):
+            loader.set_step(step)
+            assert len(check_epoch(loader, processes=int(step < STEPS))) == (
+                COUNT - step * BATCH_SIZE
+            )
+            count += COUNT - step * BATCH_SIZE
+            wait_for_hints(root, count)
+
+
+def forks(root: Path) -> None:
+    """In the middle of an epoch, of reads of another thread, and of hints on their way."""
+    dataset = Files(root)
+    loader = TorchDataLoader(
+        dataset,
+        **{"num_workers": WORKERS, "multiprocessing_context": "fork"},
+        **{"collate_fn": same, "timeout": TIMEOUT_S},
+        **hinted(dataset, by_batches=True),
+    )
+    children = []
+
+    def forking() -> Iterator[list[Any]]:
+        for step, batch in enumerate(loader):
+            if step % 2 and len(children) < FORKS:
+                children.append(fork_reader(root, dataset))
+            yield batch
+
+    has_ended = threading.Event()
+    reader = threading.Thread(target=read_until, args=(dataset, has_ended))
+    reader.start()
+    try:
+        assert sorted(check_epoch(forking())) == list(range(COUNT))
+        for pid in children:
+            assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    finally:
+        has_ended.set()
+        reader.join()
+    assert len(children) == FORKS
+    wait_for_hints(root, COUNT + FORKS)
+
+
+def read_until(dataset: Files, has_ended: threading.Event) -> None:
+    for index in itertools.cycle(range(COUNT)):
+        if has_ended.is_set():
+            return
+        Path(dataset.paths[index]).read_bytes()
+
+
+def fork_reader(root: Path, dataset: Files) -> int:
+    """A child that reads all, and gives one hint; its process id."""
+    pid = os.fork()
+    if pid:
+        return pid
+    status = 1
+    try:
+        with ffrfs.prefetch(dataset.paths[:1]) as hints:
+            assert hints.wait(TIMEOUT_S)
+            assert all(map(dataset.is_right, range(COUNT)))
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def main(part: str, pack: str, engine: str, *more: str) -> None:
+    parts = {"loaders": loaders, "steps": steps, "forks": forks}
+    with ffrfs.mounted(pack, engine=engine) as root:
+        parts[part](root, *more)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,352 @@
+"""PrefetchSampler: the order stays as it is, and the hints run ahead of it."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import pickle
+import random
+import socket
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# There, a missing torch is a failure: all that follows imports it.
+if not os.environ.get("CI"):
+    pytest.importorskip("torch.utils.data", reason="torch is not here: pip install ffrfs[torch]")
+
+import torch
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler
+from torch.utils.data.distributed import DistributedSampler
+
+from ffrfs import mounted, pack_folder
+from ffrfs.errors import MountError
+from ffrfs.mount import control_client, hint_paths
+from ffrfs.torch import PrefetchSampler
+
+COUNT = 1000
+TIMEOUT_S = 20
+PLACE = "/no/such/mount"
+PATHS = [f"{PLACE}/d/{i}.jpg" for i in range(COUNT)]
+
+
+class Mount:
+    """The far ends of all connections that were made: the test in the place of a mount."""
+
+    def __init__(self) -> None:
+        self.clients: list[socket.socket] = []
+
+    def connect(self, place: str, command: str) -> socket.socket:
+        assert (place, command) == (PLACE, "prefetch")
+        ours, theirs = socket.socketpair()
+        theirs.settimeout(TIMEOUT_S)
+        self.clients.append(theirs)
+        return ours
+
+    def indices(self, client: int, count: int) -> list[int]:
+        """The next `count` hints of that client."""
+        data = b""
+        while data.count(b"\0") < count:
+            chunk = self.clients[client].recv(1)
+            assert chunk, "ended"
+            data += chunk
+        return [int(text[3:-4]) for text in data.split(b"\0")[:-1]]
+
+    def indices_up_to(self, client: int, last: int) -> list[int]:
+        found: list[int] = []
+        while last not in found:
+            found += self.indices(client, 1)
+        return found
+
+    def indices_to_end(self, client: int) -> list[int]:
+        """All hints of that client, which has said that they hold."""
+        *texts, mark, nothing = self.rest(client).split(b"\0")
+        assert mark == nothing == b""
+        return [int(text[3:-4]) for text in texts]
+
+    def rest(self, client: int) -> bytes:
+        """All that comes until the end of the connection."""
+        data = b""
+        while chunk := self.clients[client].recv(1 << 16):
+            data += chunk
+        return data
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while not condition():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def mount(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mount]:
+    mount = Mount()
+    monkeypatch.setattr(control_client, "connect", mount.connect)
+    yield mount
+    for client in mount.clients:
+        client.close()
+    gc.collect()
+    wait_until(lambda: all(thread.name != "ffrfs-hints" for thread in threading.enumerate()))
+
+
+@pytest.fixture(autouse=True)
+def workers_end() -> Iterator[None]:
+    """Whoever starts workers ends them."""
+    yield
+    assert multiprocessing.active_children() == []
+
+
+def shuffled(seed: int = 0) -> RandomSampler:
+    return RandomSampler(range(COUNT), generator=torch.Generator().manual_seed(seed))
+
+
+def batched(seed: int = 0) -> BatchSampler:
+    return BatchSampler(shuffled(seed), batch_size=32, drop_last=False)
+
+
+def flat(items: list[Any]) -> list[int]:
+    return [int(i) for item in items for i in (item if isinstance(item, list) else [item])]
+
+
+def check_hints(hinted: list[int], order: list[int], ahead: int) -> None:
+    """Hints are in the order of reading; what is read at once may be hinted at too late."""
+    left = iter(order)
+    assert all(index in left for index in hinted)
+    assert hinted[-ahead:] == order[-ahead:]
+
+
+SAMPLERS: dict[str, Callable[[], Any]] = {
+    "in order": lambda: SequentialSampler(range(COUNT)),
+    "shuffled": shuffled,
+    "batches": batched,
+    "a list": lambda: [5, 3, 3, 999, 0],
+    "batches of unequal size": lambda: [[1], [], [2, 3, 4], list(range(500)), [7]],
+    "tensors": lambda: list(torch.arange(10)),
+    "nothing": list,
+}
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("ahead", [1, 7, 10_000])
+def test_items_are_the_wrapped_samplers(mount: Mount, name: str, ahead: int) -> None:
+    expected = list(SAMPLERS[name]())
+    sampler = PrefetchSampler(SAMPLERS[name](), PATHS, PLACE, ahead)
+    assert list(sampler) == expected
+    assert len(sampler) == len(expected)
+    del sampler
+    hinted = mount.indices_to_end(0)
+    check_hints(hinted, flat(expected), ahead)
+
+
+@pytest.mark.parametrize("make", [shuffled, batched])
+def test_hints_run_ahead_of_what_is_yielded(mount: Mount, make: Callable[[], Any]) -> None:
+    order = flat(list(make()))
+    ahead = 100
+    items = iter(PrefetchSampler(make(), PATHS, PLACE, ahead))
+    yielded: list[int] = []
+    hinted: list[int] = []
+    while len(yielded) < COUNT - 2 * ahead:
+        yielded += flat([next(items)])
+        hinted += mount.indices(0, len(yielded) + ahead - len(hinted))
+        assert len(yielded) + ahead <= len(hinted) <= len(yielded) + ahead + 32
+        assert hinted == order[: len(hinted)]
+    assert yielded == order[: len(yielded)]
+    items.close()
+
+
+def test_new_iteration_drops_what_is_left(mount: Mount) -> None:
+    sampler = PrefetchSampler(shuffled(), PATHS, PLACE, 10)
+    first = iter(sampler)
+    next(first)
+    second = iter(sampler)
+    next(second)
+    assert not mount.rest(0).endswith(b"\0\0")
+    assert len(mount.indices(1, 11)) == 11
+    assert len(mount.clients) == 2
+    del first
+    gc.collect()
+    next(second)
+    assert len(mount.indices(1, 1)) == 1  # goes on
+    second.close()
+
+
+def test_epoch_that_is_left_drops_its_hints(mount: Mount) -> None:
+    for _ in PrefetchSampler(shuffled(), PATHS, PLACE, 10):
+        break
+    gc.collect()
+    assert not mount.rest(0).endswith(b"\0\0")
+
+
+def test_mount_that_takes_nothing_holds_up_nobody(mount: Mount) -> None:
+    paths = [f"{PLACE}/{'x' * 4000}/{i}" for i in range(COUNT)]
+    sampler = PrefetchSampler(shuffled(), paths, PLACE, 10)
+    begin_s = time.monotonic()
+    assert list(sampler) == list(shuffled())
+    assert time.monotonic() - begin_s < TIMEOUT_S
+    del sampler
+    *texts, _, _ = mount.rest(0).split(b"\0")
+    hinted = [int(text.rpartition(b"/")[2]) for text in texts]
+    check_hints(hinted, list(shuffled()), 10)
+    assert len(hinted) < COUNT  # those that had been read by then were left out
+
+
+def test_mount_that_ends_does_not_end_the_epoch(
+    mount: Mount, caplog: pytest.LogCaptureFixture
+) -> None:
+    sampler = PrefetchSampler(shuffled(), PATHS, PLACE, 10)
+    items = iter(sampler)
+    found = [next(items)]
+    mount.clients[0].close()
+    found += items
+    assert found == list(shuffled())
+    assert "Traceback" not in caplog.text
+
+
+def refuse(place: str, command: str) -> socket.socket:
+    raise MountError(f"{place}: not mounted")
+
+
+def test_without_a_mount_there_is_one_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control_client, "connect", refuse)
+    sampler = PrefetchSampler(shuffled(), PATHS, PLACE)
+    with pytest.warns(RuntimeWarning, match=f"nothing is read ahead: {PLACE}: not mounted") as told:
+        assert list(sampler) == list(shuffled())
+    assert len(told) == 1
+    assert list(sampler)  # no second one
+
+
+def test_without_any_mount_there_is_one_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hint_paths, "read_mount_table", list)
+    sampler = PrefetchSampler(batched(), PATHS)
+    with pytest.warns(RuntimeWarning, match="no ffrfs mount is there"):
+        assert list(sampler) == list(batched())
+
+
+def test_paths_of_no_mount_are_one_warning(mount: Mount) -> None:
+    sampler = PrefetchSampler(SequentialSampler(range(COUNT)), ["/usr/x"] * COUNT, PLACE)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        items = iter(sampler)
+        next(items)
+        wait_until(lambda: sampler._hints is not None and sampler._hints.skipped > 0)
+        assert len(list(items)) == COUNT - 1
+        assert len(list(sampler)) == COUNT
+    assert [str(each.message) for each in told] == [
+        "nothing is read ahead: none of the paths is in an ffrfs mount"
+    ]
+
+
+def test_everything_else_is_the_wrapped_samplers(mount: Mount) -> None:
+    wrapped = DistributedSampler(range(COUNT), num_replicas=2, rank=0, seed=1)  # type: ignore[arg-type]
+    sampler = PrefetchSampler(wrapped, PATHS, PLACE)
+    first = list(sampler)
+    sampler.set_epoch(3)
+    assert wrapped.epoch == 3
+    assert list(sampler) == list(wrapped) != first
+    assert len(sampler) == COUNT // 2
+    batches = PrefetchSampler(batched(), PATHS, PLACE)
+    assert (batches.batch_size, batches.drop_last) == (32, False)
+    assert isinstance(batches.sampler, RandomSampler)
+    assert not hasattr(batches, "set_epoch")
+    with pytest.raises(TypeError):
+        len(PrefetchSampler(iter([1]), PATHS, PLACE))
+
+
+@pytest.mark.parametrize("ahead", [0, -1])
+def test_ahead_is_at_least_one(ahead: int) -> None:
+    with pytest.raises(ValueError, match=f"ahead={ahead}"):
+        PrefetchSampler([], PATHS, PLACE, ahead)
+
+
+def test_path_that_is_missing_is_an_error(mount: Mount) -> None:
+    with pytest.raises(IndexError):
+        list(PrefetchSampler([0, COUNT], PATHS, PLACE))
+
+
+def test_it_can_be_pickled_while_it_hints(mount: Mount) -> None:
+    sampler = PrefetchSampler([1, 2], PATHS, PLACE)
+    assert list(sampler) == [1, 2]
+    again = pickle.loads(pickle.dumps(sampler))
+    assert list(again) == [1, 2]
+    del again, sampler
+
+
+class Numbers(torch.utils.data.Dataset[int]):
+    """Item i is i."""
+
+    def __len__(self) -> int:
+        return COUNT
+
+    def __getitem__(self, index: int) -> int:
+        return index
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("by_batches", [False, True])
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_data_loader_with_workers(mount: Mount, method: str, by_batches: bool) -> None:
+    order = flat(list(batched()))
+    wrapped: Any = batched() if by_batches else shuffled()
+    sampler = PrefetchSampler(wrapped, PATHS, PLACE, 100)
+    how: dict[str, Any] = {"batch_sampler": sampler} if by_batches else {"sampler": sampler}
+    how |= {} if by_batches else {"batch_size": 32}
+    loader = DataLoader(
+        Numbers(), num_workers=2, multiprocessing_context=method, timeout=TIMEOUT_S, **how
+    )
+    assert len(loader) == 32
+    for epoch in range(2):
+        found = [int(i) for numbers in loader for i in numbers]
+        if epoch == 0:
+            assert found == order
+        assert sorted(found) == list(range(COUNT))
+        hinted = mount.indices_up_to(epoch, found[-1])
+        check_hints(hinted, found, 100)
+
+
+class Files(torch.utils.data.Dataset[bytes]):
+    """The content of files, read in workers only."""
+
+    def __init__(self, paths: list[str]) -> None:
+        self._paths = paths
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def __getitem__(self, index: int) -> bytes:
+        assert torch.utils.data.get_worker_info() is not None
+        return Path(self._paths[index]).read_bytes()
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_files_of_a_real_mount(fuse: None, tmp_path: Path, method: str) -> None:
+    contents = [random.Random(i).randbytes(10_000 + i) for i in range(200)]
+    source = tmp_path / "source"
+    source.mkdir()
+    for i, content in enumerate(contents):
+        (source / f"{i}").write_bytes(content)
+    pack_folder(source, tmp_path / "x.ffr")
+    with mounted(tmp_path / "x.ffr") as root:
+        paths = [str(root / f"{i}") for i in range(200)]
+        order = RandomSampler(paths, generator=torch.Generator().manual_seed(1))
+        sampler = PrefetchSampler(order, paths)
+        loader = DataLoader(
+            Files(paths),
+            sampler=sampler,
+            batch_size=None,
+            num_workers=4,
+            multiprocessing_context=method,
+            timeout=TIMEOUT_S,
+        )
+        for _ in range(2):
+            assert sorted(loader) == sorted(contents)
+        answer: Any = control_client.ask(str(root), "stats")
+        assert answer["prefetch"]["hinted"] > 0
+        assert answer["prefetch"]["hit"] > 0

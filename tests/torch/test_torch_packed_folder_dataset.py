@@ -1,0 +1,170 @@
+"""PackedFolderDataset: the files of a packed folder as items, batch by batch."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+from ffrecord_file import flip_byte, record_extents, write_folder, write_records
+
+from ffrfs import pack_folder
+from ffrfs.errors import ChecksumError, FormatError, PathNotFoundError
+
+if not os.environ.get("CI"):
+    pytest.importorskip("torch.utils.data", reason="torch is not here: pip install ffrfs[torch]")
+
+import torch
+from torch.utils.data import DataLoader, Subset
+
+from ffrfs.torch import PackedFolderDataset
+
+ANIMALS = {
+    "cat": {"1.png": b"cat 1", "0.PNG": b"cat 0"},
+    "ant": {"deep": {"2.png": b"ant 2"}, "a.txt": b"note", "z.png": b"ant z"},
+    "empty": {},
+}
+
+
+@pytest.fixture
+def pack(tmp_path: Path) -> Path:
+    return write_folder(tmp_path / "animals.ffr", ANIMALS)  # type: ignore[arg-type]
+
+
+def test_folders_are_classes(pack: Path) -> None:
+    dataset = PackedFolderDataset(pack)
+    assert dataset.classes == ["ant", "cat", "empty"]
+    assert dataset.class_to_idx == {"ant": 0, "cat": 1, "empty": 2}
+    assert dataset.paths == [
+        *("ant/a.txt", "ant/deep/2.png", "ant/z.png", "cat/0.PNG", "cat/1.png")
+    ]
+    assert dataset.targets == [0, 0, 0, 1, 1]
+    assert dataset.samples == list(zip(dataset.paths, dataset.targets, strict=True))
+    assert len(dataset) == 5
+    assert [*dataset] == [(b"note", 0), (b"ant 2", 0), (b"ant z", 0), (b"cat 0", 1), (b"cat 1", 1)]
+
+
+def test_a_file_at_the_top_makes_no_classes(tmp_path: Path) -> None:
+    pack = write_folder(tmp_path / "x.ffr", {**ANIMALS, "README": b"?"})  # type: ignore[dict-item]
+    dataset = PackedFolderDataset(pack)
+    assert (dataset.classes, dataset.class_to_idx, dataset.targets) == ([], {}, [])
+    assert dataset.samples == []
+    assert (len(dataset), dataset[0], dataset[-1]) == (6, b"?", b"cat 1")
+    assert PackedFolderDataset(pack, extensions=".png").classes == ["ant", "cat", "empty"]
+
+
+@pytest.mark.parametrize("extensions", [".png", [".png"], (".PNG", ".jpg"), {".Png"}])
+def test_extensions(pack: Path, extensions: Any) -> None:
+    dataset = PackedFolderDataset(pack, extensions=extensions)
+    assert dataset.paths == ["ant/deep/2.png", "ant/z.png", "cat/0.PNG", "cat/1.png"]
+    assert dataset.targets == [0, 0, 1, 1]
+
+
+def test_no_file_with_such_an_extension(pack: Path) -> None:
+    with pytest.raises(PathNotFoundError, match=r"animals\.ffr: holds no file .* \.jpg or \.gif"):
+        PackedFolderDataset(pack, extensions=(".jpg", ".gif"))
+
+
+@pytest.mark.parametrize("tree", [{}, {"a": {}, "b": {}}])
+def test_a_pack_without_files(tmp_path: Path, tree: Any) -> None:
+    dataset = PackedFolderDataset(write_folder(tmp_path / "x.ffr", tree))
+    assert (len(dataset), dataset.classes, dataset.samples) == (0, list(tree), [])
+    assert dataset.__getitems__([]) == []
+    with pytest.raises(IndexError):
+        dataset[0]
+
+
+def test_loader_and_transform(pack: Path) -> None:
+    def load(path: str, data: np.ndarray) -> tuple[str, np.ndarray]:
+        assert (data.dtype, data.ndim, data.flags.owndata) == (np.uint8, 1, True)
+        return path, data
+
+    def transform(item: tuple[str, np.ndarray]) -> str:
+        return f"{item[0]}: {item[1].tobytes().decode()}"
+
+    dataset = PackedFolderDataset(pack, transform, load)
+    assert dataset[3] == ("cat/0.PNG: cat 0", 1)
+    assert PackedFolderDataset(pack, bytes.decode)[0] == ("note", 0)
+
+
+def test_indices(pack: Path) -> None:
+    dataset = PackedFolderDataset(pack)
+    numbers = [-1, np.int64(0), torch.tensor(3), 0]
+    assert dataset.__getitems__(numbers) == [dataset[index] for index in (4, 0, 3, 0)]
+    assert dataset[-5] == dataset[0]
+    for index in (5, -6):
+        with pytest.raises(IndexError, match=f"file {index} does not exist: there are 5"):
+            dataset[index]
+    with pytest.raises(TypeError):
+        dataset["ant/a.txt"]  # type: ignore[index]
+
+
+def test_a_batch_is_one_read(pack: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = PackedFolderDataset(pack)
+    reads = []
+    read = dataset._folder.read
+    monkeypatch.setattr(dataset._folder, "read", lambda some: reads.append(some) or read(some))
+    batches = list(DataLoader(dataset, 2))
+    assert reads == [dataset.paths[:2], dataset.paths[2:4], dataset.paths[4:]]
+    assert list(batches[1][0]) == [b"ant z", b"cat 0"]
+    assert batches[1][1].tolist() == [0, 1]
+    (batch,) = DataLoader(Subset(dataset, [4, 1]), 2)
+    assert list(batch[0]) == [b"cat 1", b"ant 2"]
+    assert reads[3:] == [["cat/1.png", "ant/deep/2.png"]]
+
+
+def test_a_damaged_file_is_named(pack: Path) -> None:
+    flip_byte(pack, record_extents(pack)[0][0])
+    dataset = PackedFolderDataset(pack)
+    with pytest.raises(ChecksumError, match=r"animals\.ffr: 'ant/a\.txt'"):
+        dataset.__getitems__([1, 0])
+    assert dataset[1] == (b"ant 2", 0)
+    assert PackedFolderDataset(pack, check_data=False)[0][0][1:] == b"ote"
+
+
+def test_what_is_no_packed_folder(tmp_path: Path) -> None:
+    plain = write_records(tmp_path / "plain.ffr", [b"x"])
+    with pytest.raises(FormatError, match="not a packed folder"):
+        PackedFolderDataset(plain)
+    with pytest.raises(FileNotFoundError):
+        PackedFolderDataset(tmp_path / "none.ffr")
+
+
+def test_a_pickled_data_set_opens_the_pack_itself(pack: Path) -> None:
+    dataset = PackedFolderDataset(pack, bytes.decode, extensions="png")
+    again = pickle.loads(pickle.dumps(dataset))
+    assert [*again] == [*dataset]
+    dataset.close()
+    assert len([*again]) == 4
+    with pytest.raises(ValueError, match="closed"):
+        dataset[0]
+
+
+def decoded(path: str, data: np.ndarray) -> torch.Tensor:
+    image = cv2.imdecode(data, cv2.IMREAD_COLOR)
+    assert image is not None, path
+    return torch.from_numpy(image)
+
+
+def brighter(image: torch.Tensor) -> torch.Tensor:
+    return image + 1
+
+
+@pytest.mark.parametrize("copied", [lambda it: it, lambda it: pickle.loads(pickle.dumps(it))])
+def test_images_of_a_folder(tmp_path: Path, copied: Callable[[Any], Any]) -> None:
+    folder = tmp_path / "images"
+    for number in range(6):
+        path = folder / f"class {number % 2}" / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        assert cv2.imwrite(str(path), np.full((4, 5, 3), number, np.uint8))
+    pack_folder(folder, tmp_path / "images.ffr")
+    dataset = copied(PackedFolderDataset(tmp_path / "images.ffr", brighter, decoded, ".png"))
+    images, targets = next(iter(DataLoader(dataset, 6)))
+    assert (images.shape, images.dtype) == ((6, 4, 5, 3), torch.uint8)
+    assert images[:, 3, 4, 2].tolist() == [1, 3, 5, 2, 4, 6]
+    assert targets.tolist() == [0, 0, 0, 1, 1, 1]
