@@ -63,7 +63,7 @@ test-native: test-native-memory test-native-threads
 test-native-memory: SANITIZERS := address,undefined
 test-native-memory: SUITE := .
 test-native-threads: SANITIZERS := thread
-test-native-threads: SUITE := batch_parser_test|counters_test|example_reads_test|io_test|tfrecord_test|volume_test|writer_test
+test-native-threads: SUITE := batch_parser_test|counters_test|example_reads_test|hint_clients_test|io_test|prefetch|tfrecord_test|volume_test|writer_test
 test-native-memory test-native-threads fuzz: build
 	@.ci/system-packages test
 	@echo '== native core under sanitizers: $(SANITIZERS)'
@@ -78,7 +78,7 @@ test-native-memory test-native-threads fuzz: build
 # and end, many readers at once. A report stands in the daemon's log, as does the worker's end,
 # and either fails the test.
 sanitized_mounts := $(addprefix tests/mount/test_mount_,read.py listing.py stalled_disk.py lifecycle.py \
-        tfrecord_reads.py) \
+        tfrecord_reads.py prefetch_reads.py) \
     tests/soak/test_load.py
 test-mount-sanitized: test-native
 	@for build in test-native-threads test-native-memory; do \
@@ -111,7 +111,7 @@ lint: build $(VENV)/torch
 	@$(BIN)/mypy
 
 # ratarmount, which is compared, goes into an environment of its own below build/.
-bench: build
+bench: build $(VENV)/torch
 	@.ci/system-packages bench
 	@$(BIN)/python -m pip install --quiet $$($(BIN)/python -c '$(print_bench_requirements)')
 	@$(BIN)/python -m benchmarks $(BENCH)

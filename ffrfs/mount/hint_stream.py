@@ -7,6 +7,10 @@ and sending waits. An empty hint says that these were all, and that they hold af
 client has gone. Without it, the end of the connection says that the client has died, and
 its hints are dropped.
 
+The kernel can be given a file's bytes only if it knows the file. So beside the hints goes a
+thread that looks each path up, which costs the reader's own lookup, not one more: it is done
+ahead of the reader, or found done. A mount that is slow to answer holds up that thread alone.
+
 Concurrency: one thread; stop() from any. A child process that is forked gets no part of
 a connection, or its parent's death would not end it.
 """
@@ -15,12 +19,19 @@ from __future__ import annotations
 
 import contextlib
 import os
+import queue
+import re
 import socket
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
 from ffrfs.errors import MountError
 from ffrfs.mount import control_client
+
+# Who looks hints up is behind by so many at most; those beyond are left to the reader.
+_LOOKUPS_MAX = 16384
+# In a record's own folder (TFRecord): to look that up takes the record's bytes.
+_IN_RECORD = re.compile(rb"/+[0-9]{9,}/+[^/]")
 
 _streams: set[HintStream] = set()
 # Held while a stream begins or ends; a fork waits for that.
@@ -33,12 +44,14 @@ class HintStream:
     def __init__(self, mountpoint: str) -> None:
         """Errors as control_client.ask()."""
         self._mountpoint = mountpoint
+        self._lookups = _Lookups(os.fsencode(mountpoint))
         with _lock:
             self._client = control_client.connect(mountpoint, "prefetch")
             _streams.add(self)
 
-    def send(self, hints: Iterable[bytes]) -> None:
+    def send(self, hints: Sequence[bytes]) -> None:
         """Wait until they are on their way. MountError: nobody takes hints any more."""
+        self._lookups.put(hints)
         with self._told_of_its_end():
             self._client.sendall(b"".join([hint + b"\0" for hint in hints]))
 
@@ -50,6 +63,7 @@ class HintStream:
             # Closed there with hints unread, it would be reset.
             while self._client.recv(4096):
                 pass
+        self._lookups.finish()
 
     def stop(self) -> None:
         """Let whoever waits in send() or finish() fail, and all hints be dropped."""
@@ -57,6 +71,7 @@ class HintStream:
             self._client.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
+        self._lookups.drop()
         with _lock:
             self._client.close()
             _streams.discard(self)
@@ -69,6 +84,46 @@ class HintStream:
             raise MountError(
                 f"{self._mountpoint}: takes no more hints: it has ended, or has too many clients"
             ) from None
+
+
+class _Lookups:
+    """Makes the kernel know files: a thread, from the first of them on."""
+
+    def __init__(self, mountpoint: bytes) -> None:
+        self._mountpoint = mountpoint
+        self._pieces: queue.SimpleQueue[Sequence[bytes]] = queue.SimpleQueue()
+        self._put_count = 0  # changed by who sends alone
+        self._done_count = 0  # changed by the thread alone
+        self._is_dropped = False
+        self._thread = threading.Thread(target=self._run, name="ffrfs-lookups", daemon=True)
+
+    def put(self, hints: Sequence[bytes]) -> None:
+        paths = [hint for hint in hints if hint[:1] == b"/" and not _IN_RECORD.match(hint)]
+        if not paths or self._put_count - self._done_count + len(paths) > _LOOKUPS_MAX:
+            return
+        self._put_count += len(paths)
+        self._pieces.put(paths)
+        if self._thread.ident is None:
+            self._thread.start()
+
+    def finish(self) -> None:
+        """Wait until all have been looked up."""
+        if self._thread.ident is not None:
+            self._pieces.put([])
+            self._thread.join()
+
+    def drop(self) -> None:
+        self._is_dropped = True
+        self._pieces.put([])
+
+    def _run(self) -> None:
+        while (paths := self._pieces.get()) and not self._is_dropped:
+            for path in paths:
+                if self._is_dropped:
+                    return
+                with contextlib.suppress(OSError):  # it may be any path
+                    os.lstat(self._mountpoint + path)
+            self._done_count += len(paths)
 
 
 def _leave_to_parent() -> None:

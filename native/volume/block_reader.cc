@@ -17,6 +17,8 @@ constexpr size_t kFreeShare = 16;
 // as it comes, and in its block.
 constexpr size_t kAheadShare = 2;
 constexpr size_t kAheadCopies = 2;
+// What somebody else has claimed for so long is not waited for.
+constexpr auto kPatience = std::chrono::milliseconds(200);
 
 }  // namespace
 
@@ -78,7 +80,7 @@ BlockReader::Claim BlockReader::claim(const BlockPlan& plan) {
   }
   if (!backlog_.empty()) return Claim::kFull;  // others are first
   if (!enter(kAheadCopies * plan.size, in_flight_limit_bytes_ / kAheadShare)) return Claim::kFull;
-  fetches_.try_emplace(plan.key(), Fetch{plan, {}});
+  fetches_.try_emplace(plan.key(), Fetch{.plan = plan, .is_claimed = true, .claimed_at = Clock::now()});
   counters_.queue_depth.fetch_add(1, std::memory_order_relaxed);
   return Claim::kTaken;
 }
@@ -88,9 +90,12 @@ bool BlockReader::release(const BlockPlan& plan, const BlockPtr& block,
   Fetch fetch;
   {
     const std::lock_guard lock(mutex_);
-    auto entry = fetches_.extract(plan.key());
-    fetch = std::move(entry.mapped());
-    counters_.queue_depth.fetch_sub(1, std::memory_order_relaxed);
+    const auto entry = fetches_.find(plan.key());
+    if (entry != fetches_.end() && entry->second.is_claimed) {  // else it was overtaken
+      fetch = std::move(entry->second);
+      fetches_.erase(entry);
+      counters_.queue_depth.fetch_sub(1, std::memory_order_relaxed);
+    }
   }
   leave(kAheadCopies * plan.size);
   const bool is_awaited = !fetch.waiting.empty();
@@ -107,7 +112,7 @@ bool BlockReader::release(const BlockPlan& plan, const BlockPtr& block,
 void BlockReader::fetch(const BlockPlan& plan, Done done) {
   {
     const std::lock_guard lock(mutex_);
-    auto [entry, first] = fetches_.try_emplace(plan.key(), Fetch{plan, {}});
+    auto [entry, first] = fetches_.try_emplace(plan.key(), Fetch{.plan = plan});
     // It may have been read ahead since find().
     if (BlockPtr block = first ? prefetched_.take(plan.key()) : nullptr) {
       fetches_.erase(entry);
@@ -115,14 +120,32 @@ void BlockReader::fetch(const BlockPlan& plan, Done done) {
       return;
     }
     entry->second.waiting.push_back(std::move(done));
-    if (!first) return;
-    counters_.queue_depth.fetch_add(1, std::memory_order_relaxed);
-    if (!enter(plan.size, in_flight_limit_bytes_)) {
-      backlog_.push_back({plan.size, [this, plan] { start(plan); }});
-      return;
+    if (!first && !is_overdue(entry->second)) return;
+    if (first) counters_.queue_depth.fetch_add(1, std::memory_order_relaxed);
+    entry->second.is_claimed = false;
+  }
+  start_in_turn(plan);
+}
+
+bool BlockReader::is_overdue(const Fetch& fetch) {
+  return fetch.is_claimed && Clock::now() - fetch.claimed_at > kPatience;
+}
+
+void BlockReader::overtake() {
+  std::vector<BlockPlan> plans;
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto& [key, fetch] : fetches_) {
+      if (fetch.waiting.empty() || !is_overdue(fetch)) continue;
+      fetch.is_claimed = false;
+      plans.push_back(fetch.plan);
     }
   }
-  start(plan);
+  for (const BlockPlan& plan : plans) start_in_turn(plan);
+}
+
+void BlockReader::start_in_turn(const BlockPlan& plan) {
+  admit(plan.size, [this, plan] { start(plan); });
 }
 
 void BlockReader::admit(size_t size, std::function<void()> start) {

@@ -11,6 +11,7 @@
 
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <deque>
 #include <exception>
@@ -33,6 +34,7 @@ namespace ffrfs {
 class BlockReader {
  public:
   using Done = std::function<void(BlockPtr, std::exception_ptr)>;
+  using Clock = std::chrono::steady_clock;
 
   BlockReader(const ShardSet& shards, Counters& counters, size_t limit_bytes);
 
@@ -52,6 +54,9 @@ class BlockReader {
   // being fetched, or held. kFull: there is too much under way.
   enum class Claim { kTaken, kBusy, kFull };
   [[nodiscard]] Claim claim(const BlockPlan& plan);
+  // Reads by itself what others wait for and was claimed too long ago: whatever holds up
+  // who has claimed it need not hold them up. fetch() does not wait for that either.
+  void overtake();
   // True: somebody has waited, and gets it, or why there is none, in poll(); then it is
   // no longer among those read ahead.
   bool release(const BlockPlan& plan, const BlockPtr& block, const std::exception_ptr& error);
@@ -84,7 +89,9 @@ class BlockReader {
  private:
   struct Fetch {
     BlockPlan plan;
-    std::vector<Done> waiting;
+    std::vector<Done> waiting{};
+    bool is_claimed = false;
+    Clock::time_point claimed_at{};
   };
 
   struct Waiting {
@@ -92,11 +99,13 @@ class BlockReader {
     std::function<void()> start;
   };
 
+  [[nodiscard]] static bool is_overdue(const Fetch& fetch);
   [[nodiscard]] bool enter(size_t size, size_t limit_bytes);
   [[nodiscard]] BlockPtr find_cached(const BlockPlan& plan);
   void observe(const BlockPlan& plan, Found found) const {
     if (observer_) observer_(plan.extent, found);
   }
+  void start_in_turn(const BlockPlan& plan);
   void start(const BlockPlan& plan);
   void finish(const BlockPlan& plan, RawBytes raw);
   void check(const BlockPlan& plan, std::span<const std::byte> bytes,

@@ -72,10 +72,10 @@ class HintList {
   // Nothing is left to be taken, nor to be asked for: also by readers who are behind others.
   [[nodiscard]] bool is_over() const;
 
-  // The records of those that are held though readers have left them out, or passed them
-  // long ago: they are given up.
+  // The records of those that are held though nobody will come for them: they are given up.
   [[nodiscard]] std::vector<uint64_t> take_forgotten() { return std::exchange(forgotten_, {}); }
-  void forget_left_out();
+  // Those that readers have left out, as far as what is held behind them is over the limit.
+  void forget_left_out(uint64_t behind_limit_bytes);
 
   [[nodiscard]] Tally take_tally();
   // Nothing more becomes of it: counts what is left.

@@ -12,9 +12,8 @@ namespace {
 constexpr size_t kBatchRecords = 32;
 // Owners above this are runs of readahead, those below lists.
 constexpr uint64_t kRunOwner = uint64_t{1} << 63;
-// What has expired is looked for this often.
-constexpr auto kExpiryInterval = std::chrono::milliseconds(250);
-constexpr auto kExpiryIntervalMin = std::chrono::milliseconds(10);
+constexpr auto kWatchIntervalMin = std::chrono::milliseconds(10);
+constexpr auto kWatchIntervalMax = std::chrono::milliseconds(100);
 
 }  // namespace
 
@@ -32,6 +31,7 @@ Prefetcher::Prefetcher(const ShardSet& shards, const Tree& tree, bool has_files,
       push_(std::move(push)),
       readahead_(tree, shards.count(), has_files, options.window_records) {
   try {
+    threads_.emplace_back([this] { watch(); });
     for (size_t i = 0; i < kThreads; ++i) threads_.emplace_back([this] { run(); });
   } catch (...) {
     join();
@@ -50,13 +50,21 @@ void Prefetcher::stop() {
   const std::lock_guard lock(mutex_);
   stopping_ = true;
   work_.notify_all();
+  watch_.notify_all();
 }
 
 // Lists of hints.
 
 Prefetcher::ListId Prefetcher::open_list() {
   const std::lock_guard lock(mutex_);
-  if (lists_.size() >= kListsMax) throw std::length_error("too many lists of hints");
+  if (lists_.size() >= kListsMax) {
+    // One that has been told, and is only waited for, makes room.
+    const auto oldest = std::ranges::min_element(lists_, {}, [](const auto& list) {
+      return list.second.hints.is_finished() ? list.second.last_use : Clock::time_point::max();
+    });
+    if (!oldest->second.hints.is_finished()) throw std::length_error("too many lists of hints");
+    erase(oldest);
+  }
   const ListId id = next_list_++;
   lists_.emplace(id, Client{HintList(options_.window_records, options_.window_bytes),
                             Clock::now()});
@@ -157,19 +165,31 @@ void Prefetcher::run() {
     std::vector<Task> batch;
     {
       std::unique_lock lock(mutex_);
-      while (!stopping_ && (batch = take_batch()).empty()) {
-        if (blocks_.prefetched().empty() && lists_.empty()) {
-          work_.wait(lock);
-        } else {
-          work_.wait_for(lock, std::clamp<Clock::duration>(options_.ttl, kExpiryIntervalMin,
-                                                           kExpiryInterval));
-        }
-        expire(Clock::now());
-      }
+      while (!stopping_ && (batch = take_batch()).empty()) work_.wait(lock);
       if (stopping_) return;
+      watch_.notify_one();
     }
     read(batch);
     push(batch);
+  }
+}
+
+void Prefetcher::watch() {
+  const auto interval = std::clamp<Clock::duration>(options_.ttl, kWatchIntervalMin,
+                                                    kWatchIntervalMax);
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    if (in_flight_ == 0 && lists_.empty() && blocks_.prefetched().empty()) {
+      watch_.wait(lock);
+    } else {
+      watch_.wait_for(lock, interval);
+    }
+    expire(Clock::now());
+    lock.unlock();
+    // A read that was joined may be held up by its neighbours in a merged one.
+    blocks_.overtake();
+    lock.lock();
+    if (has_work()) work_.notify_one();
   }
 }
 
@@ -212,7 +232,7 @@ void Prefetcher::take_hinted(ListId id, HintList& hints, std::vector<Task>& batc
     if (!next) return;
     if (!has_room(next->hint.record, batch)) {
       hints.put_back(next->index);
-      hints.forget_left_out();
+      hints.forget_left_out(limit_bytes_ / 2);
       settle(id, hints);
       return;
     }
@@ -340,7 +360,7 @@ void Prefetcher::hand_over(Task& task, const std::exception_ptr& error) {
   const bool is_wanted = is_run(task) || state(task) == HintList::State::kFetching;
   // Somebody has asked for it meanwhile: and is about to take it, or had it from elsewhere.
   if (!is_wanted && !is_awaited) {
-    blocks_.prefetched().age(key, Clock::now() - options_.ttl + kExpiryInterval);
+    blocks_.prefetched().age(key, Clock::now() - options_.ttl + kWatchIntervalMax);
   }
   set_state(task, error || is_awaited ? HintList::State::kDone : HintList::State::kHeld);
   task.is_to_push = !error && !is_awaited && is_wanted && !task.is_marker;

@@ -9,10 +9,11 @@
 // Who reads what was pushed asks nobody, so once in a quarter of a window a record is held
 // and not pushed: its READ shows how far the reader has come.
 //
-// Two threads of its own, so that one reads while the other pushes; each has at most a half
-// of kDepth records under way. A push may wait in the kernel for a page that a READ holds:
-// that READ finds its bytes in memory, and is answered by others. All else: any thread.
-// Locks: ours, then BlockReader's.
+// Three threads of its own, so that two read, a half of kDepth records each, while one
+// pushes. A push may wait in the kernel for a page that a READ holds: that READ finds its
+// bytes in memory, and is answered by others. All else: any thread.
+// One more watches the time: what is too old, and reads that wait for a batch of ours whose
+// disk has stalled. Locks: ours, then BlockReader's.
 
 #pragma once
 
@@ -101,10 +102,11 @@ class Prefetcher {
     bool is_to_push = false;
   };
   static constexpr size_t kDepth = 64;
-  static constexpr size_t kThreads = 2;
+  static constexpr size_t kThreads = 3;
 
   void join();
   void run();
+  void watch();
   [[nodiscard]] bool has_work() const;
   [[nodiscard]] std::vector<Task> take_batch();
   void take_hinted(ListId id, HintList& hints, std::vector<Task>& batch, size_t end);
@@ -135,6 +137,7 @@ class Prefetcher {
 
   mutable std::mutex mutex_;  // guards all below but the threads
   std::condition_variable work_;
+  std::condition_variable watch_;
   std::map<ListId, Client> lists_;
   std::atomic<size_t> list_count_{0};  // looked at without the lock
   ListId next_list_ = 1;

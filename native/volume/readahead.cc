@@ -9,7 +9,9 @@ Readahead::Readahead(const Tree& tree, uint64_t record_count, bool has_files, si
       record_count_(record_count),
       has_files_(has_files),
       window_max_(window_max),
-      runs_max_(std::clamp<uint64_t>(record_count / kRecordsPerRun, kRunsMin, kRunsMax)) {}
+      runs_max_(std::clamp<uint64_t>(record_count / kRecordsPerRun, kRunsMin, kRunsMax)),
+      window_first_(std::clamp<uint64_t>(record_count / kRecordsPerWindow, kWindowFirstMin,
+                                         kWindowFirstMax)) {}
 
 void Readahead::note_read(uint64_t record) {
   if (window_max_ == 0) return;
@@ -56,7 +58,7 @@ void Readahead::step(Run& run, uint64_t place) {
   run.last = place;
   if (run.window == 0) {
     if (++run.length < kLengthMin) return;
-    run.window = std::min(kWindowFirst, window_max_);
+    run.window = std::min(window_first_, window_max_);
     run.start = place;
     run.ahead = run.growth_at = place + 1;
     return;

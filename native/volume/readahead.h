@@ -68,7 +68,9 @@ class Readahead {
   static constexpr uint64_t kRecordsPerRun = 50;
   static constexpr uint64_t kEnd = UINT64_MAX;
   static constexpr unsigned kLengthMin = 3;
-  static constexpr size_t kWindowFirst = 8;
+  static constexpr size_t kWindowFirstMin = 2;
+  static constexpr size_t kWindowFirstMax = 8;
+  static constexpr uint64_t kRecordsPerWindow = 100;
 
   [[nodiscard]] Run* find(Order order, uint64_t place);
   [[nodiscard]] bool is_passed(uint64_t record, Ino ino) const;
@@ -84,6 +86,7 @@ class Readahead {
   const bool has_files_;
   const size_t window_max_;
   const size_t runs_max_;
+  const size_t window_first_;
   std::vector<Run> runs_;
   uint64_t next_id_ = 1;
   uint64_t tick_ = 0;

@@ -51,10 +51,11 @@ void StoragePass::run(std::vector<size_t> missing) {
   while (next < segments_.size() || in_flight_ > 0) {
     while (next < segments_.size() && in_flight_ < kSegmentsInFlight &&
            in_flight_bytes_ < kBytesInFlight) {
-      const Segment& segment = segments_[next++];
+      const size_t index = next++;
+      const Segment& segment = segments_[index];
       const auto size = static_cast<size_t>(segment.end - segment.offset);
       queue_.submit(shards_.shard(segment.shard).file(), segment.offset, size,
-                    [this, &segment](RawBytes raw) { finish_segment(segment, std::move(raw)); });
+                    [this, index](RawBytes raw) { finish_segment(index, std::move(raw)); });
       ++in_flight_;
       in_flight_bytes_ += size;
     }
@@ -126,9 +127,19 @@ void StoragePass::adopt(const Segment& segment, RawBytes& raw) {
   item.target = item.buffer.first(head + size).subspan(head);
 }
 
-void StoragePass::finish_segment(const Segment& segment, RawBytes raw) {
+// One of them cannot be read; the others are not to suffer.
+void StoragePass::try_parts(const Segment& segment) {
+  for (size_t i = segment.first_part; i < segment.first_part + segment.part_count; ++i) {
+    const Part& part = parts_[i];
+    segments_.push_back({segment.shard, part.offset, part.offset + part.size, i, 1});
+  }
+}
+
+void StoragePass::finish_segment(size_t index, RawBytes raw) {
+  const Segment segment = segments_[index];
   --in_flight_;
   in_flight_bytes_ -= segment.end - segment.offset;
+  if (raw.error && segment.part_count > 1) return try_parts(segment);
   counters_.bytes_storage.fetch_add(raw.error ? 0 : raw.bytes.size(), std::memory_order_relaxed);
   for (const Part& part : std::span(parts_).subspan(segment.first_part, segment.part_count)) {
     BatchItem& item = items_[part.item];

@@ -53,7 +53,8 @@ class StoragePass {
   void make_targets();
   [[nodiscard]] bool is_one_item(const Segment& segment) const;
   void adopt(const Segment& segment, RawBytes& raw);
-  void finish_segment(const Segment& segment, RawBytes raw);
+  void finish_segment(size_t index, RawBytes raw);
+  void try_parts(const Segment& segment);
   void finish_item(size_t item);
 
   const ShardSet& shards_;

@@ -45,6 +45,10 @@ class Disk:
     def go(self) -> None:
         self._write("go")
 
+    def refuse(self) -> None:
+        """Let what stalls fail from now on."""
+        self._write("refuse")
+
     def wait_for(self, word: str) -> None:
         """Wait until the disk has said that."""
         assert self._process.stdout is not None

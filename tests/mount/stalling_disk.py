@@ -6,6 +6,7 @@ on its standard input, one a line:
     stall START END   reads of a byte in [START, END) wait, and say "stalled" on stdout
     fail START END    they fail with EIO instead
     go                all wait and fail no longer
+    refuse            what waits fails with EIO, and so do later reads of it
 
 Started by the tests as a program: stalling_disk.py FILE MOUNTPOINT.
 """
@@ -37,8 +38,9 @@ class StallingDisk(pyfuse3.Operations):
         self._go = trio.Event()
 
     def order(self, word: str, *numbers: str) -> None:
-        if word == "go":
-            self._stalled = self._failing = range(0)
+        if word in ("go", "refuse"):
+            self._failing = self._stalled if word == "refuse" else range(0)
+            self._stalled = range(0)
             self._go.set()
             self._go = trio.Event()
         elif word == "stall":
@@ -69,11 +71,11 @@ class StallingDisk(pyfuse3.Operations):
         pass
 
     async def read(self, _fh, offset, size):
-        if _overlap(self._failing, offset, size):
-            raise pyfuse3.FUSEError(errno.EIO)
         if _overlap(self._stalled, offset, size):
             say("stalled")
             await self._go.wait()
+        if _overlap(self._failing, offset, size):
+            raise pyfuse3.FUSEError(errno.EIO)
         return os.pread(self._fd, size, offset)
 
 

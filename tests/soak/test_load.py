@@ -16,6 +16,7 @@ from command import Mount, ffrfs, wait_until
 
 from ffrfs.mount import state
 from ffrfs.mount.worker import PATH_VARIABLE
+from soak.hints import hinting
 from soak.load import Load, Result, check_bytes, load
 from soak.scale import DURATION_S, PACK_MB, READERS, TEST_TIMEOUT_S
 
@@ -25,6 +26,7 @@ CACHE_MB = 32
 PROCESS_MB = {"native": 75, "pyfuse3": 100}
 ERROR_TIMEOUT_S = 15.0
 BEFORE_END_S = 2.0  # that readers are left alone before their mount is ended
+HINTERS = 3
 LASTING_S = 1000.0  # they are to be ended by an error
 ENDS_OF_CONNECTION = {errno.ENOTCONN, errno.ECONNABORTED}
 
@@ -49,10 +51,15 @@ def check_nothing_left(tree: Mount) -> None:
     assert tree.processes() == []
 
 
-@pytest.mark.promise("S13", "S15")
-def test_every_byte_is_right_in_bounded_memory(tree: Mount) -> None:
-    with load(tree, READERS, DURATION_S, drop=0.8) as readers:
+@pytest.mark.promise("S13", "S15", "S32", "S33")
+@pytest.mark.parametrize("hinter_count", [0, HINTERS])
+def test_every_byte_is_right_in_bounded_memory(tree: Mount, hinter_count: int) -> None:
+    with (
+        hinting(tree, hinter_count, DURATION_S) as hinters,
+        load(tree, READERS, DURATION_S, drop=0.8) as readers,
+    ):
         results = readers.results(DURATION_S + 60)
+        assert all(hinter.answer(60) > 0 for hinter in hinters)
     assert {result["errno"] for result in results} == {0}
     figures = check_bytes(results)
     peak_mb = tree.peak_memory_mb()

@@ -1,0 +1,60 @@
+"""Reading files of a mount that should be in the kernel's page cache; for child.py.
+
+A machine may give pages up that nobody has touched for a while, whatever a test expects of
+them. It tells which (cachestat, Linux 6.5): those are left out of account.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterator
+
+from probes import digest
+
+_CACHESTAT = 451  # the system call, on every architecture
+
+
+class _Range(ctypes.Structure):
+    _fields_ = (("offset", ctypes.c_uint64), ("size", ctypes.c_uint64))  # size 0: to the end
+
+
+class _Statistics(ctypes.Structure):
+    _fields_ = tuple(
+        (name, ctypes.c_uint64)
+        for name in ("cached", "dirty", "writeback", "evicted", "evicted_recently")
+    )
+
+
+def given_up_pages(path: str) -> int:
+    """How many pages of the file the kernel has had, and dropped."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    found = _Statistics()
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        status = libc.syscall(_CACHESTAT, fd, ctypes.byref(_Range()), ctypes.byref(found), 0)
+    finally:
+        os.close(fd)
+    return int(found.evicted) if status == 0 else 0
+
+
+def misread_and_given_up(
+    folder: str, digests: dict[str, str], names: list[str]
+) -> tuple[list[str], int]:
+    """As probes.misread(), and how many pages had been given up when their turn came."""
+    misread = []
+    given_up = 0
+    for name in names:
+        path = os.path.join(folder, name)
+        given_up += given_up_pages(path)
+        if digest(path) != digests[name]:
+            misread.append(name)
+    return misread, given_up
+
+
+def misread_and_given_up_in_batches(
+    folder: str, digests: dict[str, str], names: list[str], count: int
+) -> Iterator[tuple[list[str], int]]:
+    """The same, for so many of them each time it is asked."""
+    for begin in range(0, len(names), count):
+        yield misread_and_given_up(folder, digests, names[begin : begin + count])

@@ -1,0 +1,101 @@
+"""The files that prefetch tests hint and read, and what a mount tells of its reading ahead.
+
+They lie in the folder "d", which nobody has listed: the kernel does not know their inodes
+before it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from command import Mount
+from ffrecord_file import write_folder
+
+from ffrfs.mount.hint_stream import HintStream
+
+COUNT = 256  # half a window: all is read ahead though nobody reads, the last few, too
+_SIZES = [1, 3000, 4096, 12_000, 20_000, 40_000, 70_000, 200_000]
+NAMES = [f"{i:04d}" for i in range(COUNT)]
+FILES = {name: random.Random(name).randbytes(_SIZES[i % 8]) for i, name in enumerate(NAMES)}
+DIGESTS = {name: hashlib.sha256(content).hexdigest() for name, content in FILES.items()}
+SIZE_BYTES = sum(map(len, FILES.values()))
+
+
+def write_hinted_files(folder: Path) -> Path:
+    """A pack of them; the records have the order of the names."""
+    return write_folder(folder / "hinted.ffr", {"d": dict(FILES)})
+
+
+def shuffled(seed: int, names: Iterable[str] = NAMES) -> list[str]:
+    order = list(names)
+    random.Random(seed).shuffle(order)
+    return order
+
+
+def parts_in_turn(names: list[str], count: int, batch: int) -> list[list[str]]:
+    """What each of `count` readers gets, who take so many of them in turn."""
+    step = count * batch
+    return [
+        [name for i, name in enumerate(names) if i % step // batch == serial]
+        for serial in range(count)
+    ]
+
+
+def texts(names: Iterable[str]) -> list[bytes]:
+    """The hints for them: by number, as who hints paths looks them up."""
+    return [b"%d" % int(name) for name in names]
+
+
+@contextmanager
+def hinted(tree: Mount, hints: Iterable[bytes]) -> Iterator[HintStream]:
+    """A client that has sent these, and goes without another word."""
+    stream = HintStream(str(tree.path))
+    try:
+        stream.send(hints)
+        yield stream
+    finally:
+        stream.close()
+
+
+def hint_all(tree: Mount, hints: Iterable[bytes]) -> None:
+    """As a client that has said all, and gone."""
+    with hinted(tree, hints) as stream:
+        stream.finish()
+
+
+def figures(tree: Mount) -> dict[str, int]:
+    """All that its statistics say of bytes, records and requests, as one flat table."""
+    return dict(_flat(tree.statistics()))
+
+
+def _flat(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, int]]:
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{name}.")
+        elif isinstance(value, int):
+            yield prefix + name, value
+
+
+def settled(tree: Mount) -> dict[str, int]:
+    """The same, once nothing of it has changed for a while."""
+    before = None
+    deadline_s = time.monotonic() + 20
+    while (found := _steady(figures(tree))) != before:
+        assert time.monotonic() < deadline_s, "the mount does not come to rest"
+        before = found
+        time.sleep(0.1)
+    return found
+
+
+def _steady(found: dict[str, int]) -> dict[str, int]:
+    return {name: value for name, value in found.items() if "resident" not in name}
+
+
+def increase(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
+    return {name: value - before.get(name, 0) for name, value in after.items()}

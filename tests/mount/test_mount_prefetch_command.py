@@ -1,0 +1,180 @@
+"""`ffrfs prefetch` on a real mount: what it hands over is followed."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import probes
+import pytest
+from child import child
+from command import Mount, ffrfs, kill_group, mount_command_fails, start_ffrfs, wait_until
+from conftest import MakeMount
+from hinted_files import (
+    COUNT,
+    DIGESTS,
+    FILES,
+    NAMES,
+    SIZE_BYTES,
+    figures,
+    increase,
+    settled,
+    shuffled,
+    write_hinted_files,
+)
+from page_cache import forget_pages
+
+MIB = 1 << 20
+
+pytestmark = pytest.mark.promise("S32", "S33")
+
+
+@pytest.fixture
+def tree(mount: MakeMount, tmp_path: Path) -> Mount:
+    pack = write_hinted_files(tmp_path)
+    made: Mount = mount(pack)
+    forget_pages(pack)
+    return made
+
+
+def check_all_is_there(tree: Mount, names: list[str]) -> None:
+    """Though the command has ended, all of these are read from memory, and no other."""
+    before = settled(tree)
+    assert before["prefetch.hinted"] == before["prefetch.fetched"] == len(names)
+    assert tree.ask(probes.misread, "d", DIGESTS, names) == []
+    found = increase(before, settled(tree))
+    assert (found["bytes_storage"], found["prefetch.hit"]) == (0, len(names))
+
+
+def test_paths_and_numbers_of_every_kind(tree: Mount) -> None:
+    done = ffrfs("prefetch", tree.path, "d/0009", "./d//0010", tree / "d/0011", "12", "0013")
+    assert (done.status, done.out, done.err) == (0, "", "")
+    check_all_is_there(tree, ["0009", "0010", "0011", "0012", "0013"])
+
+
+@pytest.mark.parametrize("end", ["\n", "\0"])
+def test_file_of_paths(tree: Mount, tmp_path: Path, end: str) -> None:
+    names = shuffled(1)
+    listed = tmp_path / "list"
+    listed.write_text("".join(f"{tree / 'd'}/{name}{end}" for name in names))
+    options = ["-0"] if end == "\0" else []
+    done = ffrfs("prefetch", tree.path, *options, "--from", listed)
+    assert (done.status, done.out, done.err) == (0, "", "")
+    check_all_is_there(tree, names)
+
+
+@contextmanager
+def command(tree: Mount) -> Iterator[subprocess.Popen[bytes]]:
+    """It takes paths from a pipe."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ffrfs", "prefetch", tree.path, "--from", "-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        kill_group(process)  # type: ignore[arg-type]  # of bytes
+
+
+def write(process: subprocess.Popen[bytes], data: bytes) -> None:
+    assert process.stdin is not None
+    process.stdin.write(data)
+
+
+def test_pipe_is_followed_as_it_comes(tree: Mount) -> None:
+    with command(tree) as process:
+        for count in range(1, 6):
+            write(process, f"d/{NAMES[count - 1]}\n".encode())
+            wait_until(lambda n=count: figures(tree)["prefetch.fetched"] == n, "it is followed")
+        assert process.poll() is None
+        write(process, b"5")  # a last line needs no end
+        out, err = process.communicate(timeout=20)
+        assert (process.returncode, out, err) == (0, b"", b"")
+    check_all_is_there(tree, NAMES[:6])
+
+
+def test_command_that_is_killed_drops_its_hints(tree: Mount) -> None:
+    with command(tree) as process:
+        write(process, b"".join(b"%d\n" % record for record in range(COUNT)))
+        wait_until(lambda: figures(tree)["prefetch.fetched"] == COUNT, "they are followed")
+        process.kill()
+    wait_until(lambda: figures(tree)["cache_bytes"] == 0, "they are dropped", timeout_s=5)
+    assert settled(tree)["prefetch.dropped"] == COUNT
+
+
+def test_errors_are_one_line(tree: Mount, tmp_path: Path) -> None:
+    place = tree.path
+    mount_command_fails(ffrfs("prefetch", tmp_path, "a"), 1, f"{tmp_path}: not mounted")
+    mount_command_fails(ffrfs("prefetch", place / "d", "a"), 1, "not mounted")
+    mount_command_fails(ffrfs("prefetch", place, "/usr"), 1, f"/usr: not in the mount at {place}")
+    absent = tmp_path / "absent"
+    mount_command_fails(ffrfs("prefetch", place, "--from", absent), 1, f"{absent}: No such file")
+    assert ffrfs("prefetch", place).status == 2
+    assert ffrfs("prefetch").status == 2
+    assert settled(tree)["prefetch.fetched"] == 0
+
+
+def test_paths_that_are_not_there_are_no_error(tree: Mount) -> None:
+    done = ffrfs("prefetch", tree.path, "absent", "d", "d/0001", "99999")
+    assert (done.status, done.out, done.err) == (0, "", "")
+    found = settled(tree)
+    assert (found["prefetch.hinted"], found["prefetch.dropped"]) == (1, 3)
+
+
+# More than the mount takes.
+
+
+def write_numbers(path: Path, count: int) -> Path:
+    path.write_text("".join(f"{i % COUNT}\n" for i in range(count)))
+    return path
+
+
+def test_command_waits_while_the_mount_takes_no_more(tree: Mount, tmp_path: Path) -> None:
+    numbers = write_numbers(tmp_path / "list", 100_000)
+    before = tree.statistics()["resident_bytes"]
+    process = start_ffrfs("prefetch", tree.path, "--from", numbers)
+    try:
+        found = settled(tree)
+        assert COUNT <= found["prefetch.hinted"] < 20_000
+        assert found["prefetch.fetched"] == COUNT
+        assert tree.statistics()["resident_bytes"] < before + 2 * SIZE_BYTES + 16 * MIB
+        assert tree.ask(probes.misread, "d", DIGESTS, NAMES) == []
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=20) == ("", "ffrfs: interrupted\n")
+        assert process.returncode == 130
+    finally:
+        kill_group(process)
+    wait_until(lambda: figures(tree)["cache_bytes"] == 0, "they are dropped", timeout_s=5)
+    found = settled(tree)
+    known = found["prefetch.hit"] + found["prefetch.late"] + found["prefetch.dropped"]
+    # Who reads what was pushed is not known.
+    assert found["prefetch.hinted"] - found["prefetch.pushed"] <= known <= found["prefetch.hinted"]
+
+
+def test_command_ends_when_all_was_taken(tree: Mount, tmp_path: Path) -> None:
+    """A reader that asks for each file again and again makes room."""
+    count = 10_000
+    numbers = write_numbers(tmp_path / "list", count)
+    process = start_ffrfs("prefetch", tree.path, "--from", numbers)
+    try:
+        wait_until(lambda: figures(tree)["prefetch.hinted"] > COUNT, "some were taken")
+        time.sleep(0.3)
+        assert process.poll() is None
+        with child(probes.read_directly_in_turn, tree / "d", FILES) as reader:
+            while process.poll() is None:
+                assert reader.next() == []
+        assert process.communicate(timeout=20) == ("", "")
+        assert process.returncode == 0
+    finally:
+        kill_group(process)
+    assert settled(tree)["prefetch.hinted"] == count

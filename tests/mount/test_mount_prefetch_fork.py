@@ -1,0 +1,94 @@
+"""A program that forks: in the middle of a read, and with hints under way."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import forking
+import probes
+import pytest
+from child import child
+from command import Mount, wait_until
+from conftest import MakeMount
+from hinted_files import (
+    COUNT,
+    DIGESTS,
+    NAMES,
+    figures,
+    hinted,
+    settled,
+    shuffled,
+    texts,
+    write_hinted_files,
+)
+from page_cache import forget_pages
+
+PATHS = [f"d/{name}" for name in NAMES]
+DIGESTS_OF_PATHS = {f"d/{name}": digest for name, digest in DIGESTS.items()}
+FORK_COUNT = 30
+
+pytestmark = pytest.mark.promise("S36")
+
+
+@pytest.fixture
+def tree(mount: MakeMount, tmp_path: Path) -> Mount:
+    pack = write_hinted_files(tmp_path)
+    made: Mount = mount(pack)
+    forget_pages(pack)
+    return made
+
+
+def test_fork_in_the_middle_of_reads(tree: Mount) -> None:
+    with hinted(tree, texts(shuffled(1))), hinted(tree, texts(shuffled(2))):
+        misread, statuses = tree.ask(forking.fork_while_reading, "d", DIGESTS, 4, FORK_COUNT)
+    assert misread == []
+    assert statuses == [0] * FORK_COUNT
+
+
+def test_fork_in_the_middle_of_hints(tree: Mount) -> None:
+    assert tree.ask(forking.fork_while_hinting, "", PATHS, FORK_COUNT) == [0] * FORK_COUNT
+    assert tree.ask(probes.misread, "d", DIGESTS, NAMES) == []
+
+
+def is_dropped(tree: Mount) -> bool:
+    found = figures(tree)
+    return found["prefetch.dropped"] == COUNT and found["cache_bytes"] == 0
+
+
+@pytest.mark.promise("S33")
+@pytest.mark.parametrize("act", ["closes", "reads", "sleeps", "executes"])
+def test_hints_are_their_process_s_alone(tree: Mount, act: str) -> None:
+    with child(forking.hint_and_fork, tree / "", PATHS, DIGESTS_OF_PATHS, act) as client:
+        assert client.next() is True
+        assert settled(tree)["prefetch.fetched"] == COUNT
+        assert client.next() in (0, None)
+        found = settled(tree)
+        assert found["prefetch.hit"] == (20 if act == "reads" else 0)
+        assert found["prefetch.dropped"] == 0
+        assert found["cache_bytes"] > 0
+        assert client.next() == "closed"
+        wait_until(lambda: figures(tree)["cache_bytes"] == 0, "they are dropped", timeout_s=5)
+    assert settled(tree)["prefetch.dropped"] == COUNT - found["prefetch.hit"]
+
+
+@pytest.mark.promise("S33")
+@pytest.mark.parametrize("act", ["sleeps", "executes"])
+def test_hints_end_with_their_process_though_its_child_lives(tree: Mount, act: str) -> None:
+    with child(forking.hint_and_fork, tree / "", PATHS, DIGESTS_OF_PATHS, act) as client:
+        assert client.next() is True
+        assert client.next() is None
+        wait_until(lambda: figures(tree)["prefetch.fetched"] == COUNT, "all was read ahead")
+        os.kill(client.pid, signal.SIGKILL)
+        wait_until(lambda: is_dropped(tree), "they are dropped", timeout_s=5)
+
+
+def test_child_has_hints_of_its_own(tree: Mount) -> None:
+    with child(forking.hint_and_fork, tree / "", PATHS, DIGESTS_OF_PATHS, "hints") as client:
+        assert client.next() is True
+        wait_until(lambda: figures(tree)["prefetch.hinted"] == COUNT, "all are known")
+        assert client.next() == 0
+        found = settled(tree)
+        assert (found["prefetch.hinted"], found["prefetch.dropped"]) == (COUNT + 20, 20)
+        assert found["cache_bytes"] > 0

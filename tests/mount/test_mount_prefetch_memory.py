@@ -1,0 +1,172 @@
+"""What is read ahead takes bounded memory, and gives it back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import probes
+import pytest
+from child import child
+from command import Mount, wait_until
+from conftest import MakeMount
+from hinted_files import (
+    COUNT,
+    DIGESTS,
+    FILES,
+    NAMES,
+    SIZE_BYTES,
+    figures,
+    hint_all,
+    hinted,
+    increase,
+    settled,
+    shuffled,
+    texts,
+    write_hinted_files,
+)
+from page_cache import forget_pages
+
+MIB = 1 << 20
+CACHE_MB = 8
+
+pytestmark = pytest.mark.promise("S33")
+
+
+@pytest.fixture
+def pack(tmp_path: Path) -> Path:
+    return write_hinted_files(tmp_path)
+
+
+def cold(mount: MakeMount, pack: Path, *arguments: str) -> Mount:
+    tree: Mount = mount(pack, *arguments)
+    forget_pages(pack)
+    return tree
+
+
+@pytest.mark.promise("S15")
+@pytest.mark.parametrize("listed", ["listed", "not listed"])
+def test_memory_stays_inside_its_limit(mount: MakeMount, pack: Path, listed: str) -> None:
+    tree = cold(
+        mount, pack, "--cache-mb", str(CACHE_MB), "--prefetch-window", "100000,1G"
+    )
+    if listed == "listed":
+        tree.ask(probes.sizes, "d")
+    highest = 0
+    with ExitStack() as stack:
+        for serial in range(8):
+            stack.enter_context(hinted(tree, texts(shuffled(serial))))
+        readers = [
+            stack.enter_context(child(probes.misread, tree / "d", DIGESTS, shuffled(serial)))
+            for serial in range(4)
+        ]
+        for reader in readers:
+            reader.ask_next()
+        while not all(reader.has_answered() for reader in readers):
+            highest = max(highest, figures(tree)["cache_bytes"])
+        assert [reader.answer() for reader in readers] == [[]] * 4
+    assert 0 < highest <= CACHE_MB * MIB
+
+
+def test_an_eighth_is_held(mount: MakeMount, pack: Path) -> None:
+    tree = cold(mount, pack, "--cache-mb", str(CACHE_MB))
+    large = [name for name in NAMES if len(FILES[name]) == 200_000]
+    with hinted(tree, texts(large)):
+        found = settled(tree)
+        assert 0 < found["prefetch.fetched"] < len(large)
+        assert CACHE_MB * MIB / 16 < found["cache_bytes"] <= CACHE_MB * MIB / 8
+        assert tree.ask(probes.misread, "d", DIGESTS, large) == []
+        assert settled(tree)["prefetch.hit"] > 0
+    assert settled(tree)["cache_bytes"] == 0
+
+
+def test_what_nobody_reads_is_given_back_in_time(mount: MakeMount, pack: Path) -> None:
+    tree = cold(mount, pack, "--prefetch-ttl", "1")
+    with hinted(tree, texts(NAMES)) as stream:
+        stream.finish()
+        wait_until(lambda: figures(tree)["prefetch.fetched"] == COUNT, "all was read ahead")
+        assert figures(tree)["cache_bytes"] >= SIZE_BYTES
+        wait_until(lambda: figures(tree)["cache_bytes"] == 0, "it is given back", timeout_s=5)
+        found = settled(tree)
+        assert found["prefetch.wasted_bytes"] == SIZE_BYTES
+        wait_until(lambda: figures(tree)["prefetch.dropped"] == COUNT, "the hints expire", 5)
+    assert tree.ask(probes.misread, "d", DIGESTS, NAMES) == []
+    assert settled(tree)["prefetch.hit"] == 0
+
+
+def test_hints_expire_though_their_client_lives(mount: MakeMount, pack: Path) -> None:
+    """Its blocks are given back, and what it hints from then on is followed."""
+    tree = cold(mount, pack, "--prefetch-ttl", "0.5")
+    with hinted(tree, texts(NAMES[:50])) as stream:
+        wait_until(lambda: figures(tree)["prefetch.fetched"] == 50, "it was read ahead")
+        wait_until(lambda: figures(tree)["cache_bytes"] == 0, "it is given back", timeout_s=5)
+        stream.send(texts(NAMES[50:60]))
+        wait_until(lambda: figures(tree)["prefetch.fetched"] == 60, "the next were read ahead")
+
+
+@pytest.mark.parametrize("end", ["killed", "closed"])
+def test_client_that_dies_gives_all_back_at_once(mount: MakeMount, pack: Path, end: str) -> None:
+    tree = cold(mount, pack)
+    others = NAMES[COUNT // 2 :]
+    with hinted(tree, texts(others)):
+        with child(probes.hint, str(tree.path), texts(NAMES[: COUNT // 2])) as client:
+            assert client.next() == "hinted"
+            wait_until(lambda: figures(tree)["prefetch.fetched"] == COUNT, "all was read ahead")
+            if end == "killed":
+                os.kill(client.pid, signal.SIGKILL)
+            else:
+                client.ask_next()
+            rest = sum(len(FILES[name]) for name in others)
+            wait_until(
+                lambda: figures(tree)["prefetch.wasted_bytes"] == SIZE_BYTES - rest,
+                "it is given back",
+                timeout_s=5,
+            )
+        found = settled(tree)
+        assert rest <= found["cache_bytes"] < SIZE_BYTES
+        assert found["prefetch.dropped"] == COUNT // 2
+        before = settled(tree)
+        assert tree.ask(probes.misread, "d", DIGESTS, others) == []
+        assert increase(before, settled(tree))["bytes_storage"] == 0  # theirs were not dropped
+
+
+def test_client_that_dies_before_its_turn_is_not_followed(mount: MakeMount, pack: Path) -> None:
+    tree = cold(mount, pack, "--prefetch-window", "16")
+    with hinted(tree, texts(NAMES)):
+        settled(tree)
+    assert settled(tree)["prefetch.fetched"] == 16
+    assert tree.ask(probes.misread, "d", DIGESTS, shuffled(1)) == []
+    found = settled(tree)
+    assert found["prefetch.fetched"] == 16
+    assert found["prefetch.dropped"] == COUNT
+
+
+def test_hints_of_a_client_that_has_said_all_stay(mount: MakeMount, pack: Path) -> None:
+    tree = cold(mount, pack, "--prefetch-window", "64")
+    names = shuffled(1)
+    with child(probes.hint_all, str(tree.path), texts(names)) as client:
+        assert client.next() is None
+        os.kill(client.pid, signal.SIGKILL)
+    with child(probes.misread_in_batches, tree / "d", DIGESTS, names, 32) as reader:
+        for _ in range(COUNT // 32):
+            settled(tree)
+            assert reader.next() == []
+    found = settled(tree)
+    assert found["prefetch.fetched"] == found["prefetch.hit"] == COUNT
+    assert found["cache_bytes"] == 0
+
+
+def test_hints_are_kept_though_the_last_is_read_first(mount: MakeMount, pack: Path) -> None:
+    tree = cold(mount, pack)
+    last, *others = shuffled(6)
+    hint_all(tree, texts([*others, last]))
+    assert settled(tree)["prefetch.fetched"] == COUNT
+    assert tree.ask(probes.misread, "d", DIGESTS, [last]) == []
+    time.sleep(0.6)  # what is over is looked for every now and then
+    assert tree.ask(probes.misread, "d", DIGESTS, others) == []
+    found = settled(tree)
+    assert found["prefetch.hit"] == COUNT
+    assert found["prefetch.dropped"] == found["readahead.hit"] == found["cache_bytes"] == 0

@@ -1,0 +1,183 @@
+"""What was hinted is there when it is read: in the kernel's page cache, or in memory.
+
+All of it is smaller than the window and than what may be held, unless a test says otherwise.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import ExitStack
+from pathlib import Path
+
+import cached_files
+import probes
+import pytest
+from child import child
+from command import Mount
+from conftest import MakeMount
+from ffrecord_file import write_folder
+from hinted_files import (
+    COUNT,
+    DIGESTS,
+    NAMES,
+    SIZE_BYTES,
+    hint_all,
+    hinted,
+    increase,
+    parts_in_turn,
+    settled,
+    shuffled,
+    texts,
+    write_hinted_files,
+)
+from page_cache import forget_pages
+
+pytestmark = pytest.mark.promise("S34")
+
+BATCH = 16
+ORDERS = {"in order": NAMES, "shuffled": shuffled(1)}
+# What lies between two hinted records may be read with them, to save an operation.
+GAPS = {"in order": 1.0, "shuffled": 1.35}
+
+
+@pytest.fixture
+def tree(mount: MakeMount, tmp_path: Path) -> Mount:
+    pack = write_hinted_files(tmp_path)
+    made: Mount = mount(pack)
+    forget_pages(pack)
+    return made
+
+
+def read_all(tree: Mount, names: list[str]) -> dict[str, int]:
+    """What that has added to the mount's figures; "given_up": pages that were cached before."""
+    before = settled(tree)
+    misread, given_up = tree.ask(cached_files.misread_and_given_up, "d", DIGESTS, names)
+    assert misread == []
+    return {**increase(before, settled(tree)), "given_up": given_up}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_nothing_is_asked_where_the_kernel_knows_the_inode(tree: Mount, order: str) -> None:
+    names = ORDERS[order]
+    tree.ask(probes.sizes, "d")
+    start = settled(tree)
+    with hinted(tree, texts(names)):
+        ahead = increase(start, settled(tree))
+        assert ahead["prefetch.hinted"] == ahead["prefetch.fetched"] == COUNT
+        assert ahead["prefetch.pushed"] >= 0.95 * COUNT
+        assert SIZE_BYTES <= ahead["bytes_storage"] <= GAPS[order] * SIZE_BYTES
+        found = read_all(tree, names)
+        given_up = found["given_up"]
+        assert 0 < found["requests.read.count"] <= 0.05 * COUNT + given_up
+        assert found["bytes_storage"] == 0 or given_up
+    found = increase(start, settled(tree))
+    # Those behind the last READ are not known of.
+    assert 0.75 * COUNT - given_up <= found["prefetch.hit"] <= COUNT
+    assert found["prefetch.late"] <= given_up
+    assert found["prefetch.dropped"] == 0
+    assert found["prefetch.wasted_bytes"] == 0
+    assert found["cache_bytes"] == 0 or given_up
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_bytes_are_held_where_it_does_not(tree: Mount, order: str) -> None:
+    names = ORDERS[order]
+    start = settled(tree)
+    with hinted(tree, texts(names)):
+        ahead = increase(start, settled(tree))
+        assert ahead["prefetch.hinted"] == ahead["prefetch.fetched"] == COUNT
+        assert ahead["prefetch.pushed"] == 0
+        assert SIZE_BYTES <= ahead["bytes_storage"] <= GAPS[order] * SIZE_BYTES
+        assert ahead["cache_bytes"] >= SIZE_BYTES
+        found = read_all(tree, names)
+        assert found["bytes_memory"] == SIZE_BYTES
+        assert found["bytes_storage"] == found["bytes_page_cache"] == 0
+    found = increase(start, settled(tree))
+    assert found["prefetch.hit"] == COUNT
+    assert found["prefetch.late"] == found["prefetch.dropped"] == 0
+    assert found["prefetch.wasted_bytes"] == found["cache_bytes"] == 0
+
+
+def test_several_readers_of_one_order(tree: Mount) -> None:
+    """Batch after batch each, as a loader's workers do."""
+    names, count = shuffled(3), 4
+    parts = parts_in_turn(names, count, BATCH)
+    start = settled(tree)
+    with hinted(tree, texts(names)), ExitStack() as stack:
+        settled(tree)
+        readers = [
+            stack.enter_context(child(probes.misread_in_batches, tree / "d", DIGESTS, part, BATCH))
+            for part in parts
+        ]
+        for _ in range(COUNT // BATCH // count):
+            for reader in readers:
+                reader.ask_next()
+            assert [reader.answer() for reader in readers] == [[]] * count
+    found = increase(start, settled(tree))
+    assert found["prefetch.hit"] == COUNT
+    assert found["prefetch.late"] == 0
+
+
+def test_second_reading_asks_nothing_and_fetches_one_window(
+    mount: MakeMount, tmp_path: Path
+) -> None:
+    pack = write_hinted_files(tmp_path)
+    window = 32
+    tree = mount(pack, "--prefetch-window", str(window))
+    assert tree.ask(probes.misread, "d", DIGESTS, NAMES) == []
+    forget_pages(pack)
+    before = settled(tree)
+    with hinted(tree, texts(NAMES)):
+        settled(tree)
+        given_up = 0
+        for names in (NAMES, shuffled(4)):
+            found = read_all(tree, names)
+            assert found["requests.read.count"] <= found["given_up"]
+            given_up += found["given_up"]
+        found = increase(before, settled(tree))
+        if not given_up:
+            assert found["prefetch.fetched"] <= window
+            assert found["bytes_storage"] <= SIZE_BYTES * window / COUNT
+
+
+@pytest.mark.parametrize("listed", ["listed", "not listed"])
+def test_window_moves_with_the_reader(mount: MakeMount, tmp_path: Path, listed: str) -> None:
+    pack = write_hinted_files(tmp_path)
+    window = 64
+    tree = mount(pack, "--prefetch-window", str(window))
+    forget_pages(pack)
+    if listed == "listed":
+        tree.ask(probes.sizes, "d")
+    start = settled(tree)
+    names = shuffled(5)
+    step = window // 2
+    read = cached_files.misread_and_given_up_in_batches
+    given_up = 0
+    with hinted(tree, texts(names)), child(read, tree / "d", DIGESTS, names, step) as reader:
+        for begin in range(0, COUNT, step):
+            assert increase(start, settled(tree))["prefetch.fetched"] <= begin + window
+            misread, given_up_now = reader.next()
+            assert misread == []
+            given_up += given_up_now
+    found = increase(start, settled(tree))
+    assert found["prefetch.fetched"] == COUNT
+    assert found["prefetch.late"] <= given_up
+    if listed == "listed":  # a few in each window show how far the reader has come
+        assert found["requests.read.count"] <= COUNT / 16 + given_up
+
+
+def test_records_of_several_megabytes(mount: MakeMount, tmp_path: Path) -> None:
+    """Verified whole, and pushed whole."""
+    files = {str(i): bytes([i]) * (5 << 20) for i in range(3)}
+    digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    pack = write_folder(tmp_path / "large.ffr", {"d": dict(files)})
+    tree = mount(pack)
+    forget_pages(pack)
+    tree.ask(probes.sizes, "d")
+    hint_all(tree, texts(files))
+    before = settled(tree)
+    assert before["prefetch.pushed"] == len(files)
+    names = list(files)
+    misread, given_up = tree.ask(cached_files.misread_and_given_up, "d", digests, names)
+    assert misread == []
+    assert increase(before, settled(tree))["requests.read.count"] <= given_up

@@ -1,0 +1,238 @@
+"""Hints of every kind, true and false: readers get the right bytes, and nobody is disturbed."""
+
+from __future__ import annotations
+
+import errno
+import random
+import re
+from contextlib import ExitStack
+from pathlib import Path
+
+import probes
+import pytest
+from child import child
+from command import Mount
+from conftest import MakeMount
+from ffrecord_file import record_extents
+from hinted_files import (
+    COUNT,
+    DIGESTS,
+    FILES,
+    NAMES,
+    hint_all,
+    hinted,
+    settled,
+    shuffled,
+    texts,
+    write_hinted_files,
+)
+from page_cache import forget_pages
+
+from ffrfs.errors import MountError
+
+READER_COUNT = 4
+CLIENT_COUNT = 10
+
+pytestmark = pytest.mark.promise("S32")
+
+
+@pytest.fixture
+def tree(mount: MakeMount, tmp_path: Path) -> Mount:
+    pack = write_hinted_files(tmp_path)
+    made: Mount = mount(pack)
+    forget_pages(pack)
+    return made
+
+
+def check_all_can_be_read(tree: Mount, names: list[str] = NAMES) -> None:
+    assert tree.ask(probes.misread, "d", DIGESTS, names) == []
+
+
+NOTHING = [
+    *(b"/absent", b"/d/absent", b"/d/0001/0002", b"/d/0001x", b"/d/..", b"/..", b"/../d/0001"),
+    *(b"/d/\xff\xfe", b"/" + b"x" * 8000, b"/", b"//", b"/d", b"/d/", b"/d/."),
+    *(str(COUNT).encode(), b"257", b"300", str(1 << 64).encode(), b"9" * 8192, b"-1", b"+1"),
+    *(b"1 ", b" 1", b"1.0", b"0x1", b"d/0001", b"0001/", b"\n", b"*", b"\xff"),
+]
+
+
+def test_hints_that_name_nothing_are_passed_over(tree: Mount) -> None:
+    hint_all(tree, [*NOTHING, b"/d/0007", *NOTHING, b"9", b"/./d//0011", *NOTHING])
+    found = settled(tree)
+    assert found["prefetch.hinted"] == 3
+    assert found["prefetch.dropped"] == 3 * len(NOTHING)
+    assert found["prefetch.fetched"] == 3
+    assert tree.ask(probes.misread, "d", DIGESTS, ["0007", "0009", "0011"]) == []
+    # Of those that were hinted by path the kernel has the bytes, and asks for none.
+    assert settled(tree)["prefetch.late"] == 0
+    check_all_can_be_read(tree)
+
+
+def test_client_that_breaks_the_rules_is_sent_away(tree: Mount) -> None:
+    for text in (b"/" + b"x" * 8192, b"/" + b"y" * 1_000_000):
+        with pytest.raises(MountError), hinted(tree, texts(NAMES[:50])) as stream:
+            for _ in range(1000):
+                stream.send([text])
+    hint_all(tree, texts(NAMES[:50]))
+    check_all_can_be_read(tree)
+
+
+def test_hints_in_another_order_than_the_reader_has(tree: Mount) -> None:
+    hint_all(tree, texts(reversed(NAMES)))
+    check_all_can_be_read(tree)
+
+
+def test_hints_that_come_when_all_was_read(tree: Mount) -> None:
+    check_all_can_be_read(tree)
+    hint_all(tree, texts(NAMES))
+    check_all_can_be_read(tree)
+
+
+def test_repeated_hints(tree: Mount) -> None:
+    again = [text for text in texts(NAMES) for _ in range(3)]
+    with hinted(tree, again), hinted(tree, again * 3):
+        check_all_can_be_read(tree)
+    assert settled(tree)["prefetch.hinted"] == 12 * COUNT
+
+
+def test_hints_for_what_others_read(tree: Mount) -> None:
+    half = COUNT // 2
+    with hinted(tree, texts(NAMES[:half])):
+        check_all_can_be_read(tree, NAMES[half:])
+        check_all_can_be_read(tree, NAMES[:half])
+
+
+def test_client_that_goes_halfway(tree: Mount) -> None:
+    with child(probes.misread_in_batches, tree / "d", DIGESTS, shuffled(1), 32) as reader:
+        for serial in range(COUNT // 32):
+            with hinted(tree, texts(shuffled(serial))):
+                assert reader.next() == []
+    found = settled(tree)
+    assert found["cache_bytes"] == 0
+    assert found["prefetch.hinted"] == COUNT * (COUNT // 32)
+
+
+def test_text_that_is_cut_off_is_no_hint(tree: Mount) -> None:
+    with hinted(tree, texts(NAMES[:5])) as stream:
+        stream._client.sendall(b"/d/00")
+    settled(tree)
+    check_all_can_be_read(tree)
+
+
+@pytest.mark.promise("S13")
+@pytest.mark.parametrize("listed", ["listed", "not listed"])
+def test_many_clients_and_many_readers(tree: Mount, listed: str) -> None:
+    """All orders differ; clients end in every way."""
+    if listed == "listed":
+        tree.ask(probes.sizes, "d")
+    with ExitStack() as stack:
+        readers = [
+            stack.enter_context(child(probes.misread, tree / "d", DIGESTS, shuffled(-serial)))
+            for serial in range(READER_COUNT)
+        ]
+        streams = [
+            stack.enter_context(hinted(tree, texts(shuffled(serial))))
+            for serial in range(CLIENT_COUNT)
+        ]
+        for reader in readers:
+            reader.ask_next()
+        for serial, stream in enumerate(streams):
+            if serial % 3 == 0:
+                stream.finish()
+            elif serial % 3 == 1:
+                stream.close()
+            else:
+                stream.send([f"{record}".encode() for record in range(COUNT)])
+        assert [reader.answer() for reader in readers] == [[]] * READER_COUNT
+    check_all_can_be_read(tree)
+    assert settled(tree)["checksums_failed"] == 0
+
+
+@pytest.mark.promise("S13")
+def test_pushed_bytes_are_the_files_in_every_way_of_reading(tree: Mount) -> None:
+    tree.ask(probes.sizes, "d")
+    hint_all(tree, texts(NAMES))
+    assert settled(tree)["prefetch.pushed"] > 0.9 * COUNT
+    for name in NAMES[100:108]:  # of every size
+        for probe in (probes.read_direct, probes.read_mapped, probes.read):
+            assert tree.ask(probe, f"d/{name}") == FILES[name]
+    check_all_can_be_read(tree)
+
+
+def test_more_clients_than_are_served(tree: Mount) -> None:
+    with ExitStack() as stack:
+        for serial in range(80):
+            try:
+                stack.enter_context(hinted(tree, texts(shuffled(serial)[:20])))
+            except MountError:
+                assert serial > 10
+        check_all_can_be_read(tree)
+    hint_all(tree, texts(NAMES))
+    check_all_can_be_read(tree)
+
+
+# Bytes that are not what was packed.
+
+
+def spoil(pack: Path, name: str) -> None:
+    """Overwrite the whole record."""
+    offset, size = record_extents(pack)[NAMES.index(name)]
+    with pack.open("r+b") as file:
+        file.seek(offset)
+        file.write(random.Random("spoilt").randbytes(size))
+
+
+def check_one_is_bad(tree: Mount, bad: str) -> None:
+    rest = [name for name in NAMES if name != bad]
+    with ExitStack() as stack:
+        readers = [
+            stack.enter_context(child(probes.misread, tree / "d", DIGESTS, shuffled(serial, rest)))
+            for serial in range(READER_COUNT)
+        ]
+        for reader in readers:
+            reader.ask_next()
+        for _ in range(3):
+            assert tree.ask(probes.errno_of, f"d/{bad}", "read") == errno.EIO
+        assert [reader.answer() for reader in readers] == [[]] * READER_COUNT
+    assert len(re.findall(f"cannot read d/{bad}", tree.log())) == 1
+
+
+@pytest.mark.promise("S10", "S11")
+@pytest.mark.parametrize("listed", ["listed", "not listed"])
+def test_damaged_record_among_the_hints(mount: MakeMount, tmp_path: Path, listed: str) -> None:
+    pack = write_hinted_files(tmp_path)
+    bad = "0125"
+    spoil(pack, bad)
+    tree = mount(pack)
+    forget_pages(pack)
+    if listed == "listed":
+        tree.ask(probes.sizes, "d")
+    with hinted(tree, texts(NAMES)):
+        settled(tree)
+        assert not re.findall(f"cannot read d/{bad}", tree.log())  # nobody has read it
+        tree.expect_log(f"cannot read d/{bad}: .*record 125 .*checksum mismatch")
+        check_one_is_bad(tree, bad)
+
+
+@pytest.mark.promise("S10", "S12")
+def test_record_that_is_overwritten_under_the_mount(tree: Mount) -> None:
+    tree.ask(probes.sizes, "d")
+    bad = "0126"
+    spoil(tree.pack, bad)
+    forget_pages(tree.pack)
+    with hinted(tree, texts(NAMES)):
+        tree.expect_log(f"cannot read d/{bad}: .*record 126 .*checksum mismatch")
+        check_one_is_bad(tree, bad)
+
+
+@pytest.mark.promise("S12")
+@pytest.mark.parametrize("listed", ["listed", "not listed"])
+def test_record_that_is_overwritten_when_it_was_read_ahead(tree: Mount, listed: str) -> None:
+    """It was verified then, and what was verified is read."""
+    if listed == "listed":
+        tree.ask(probes.sizes, "d")
+    hint_all(tree, texts(NAMES))
+    assert settled(tree)["prefetch.fetched"] == COUNT
+    for name in NAMES[::10]:
+        spoil(tree.pack, name)
+    check_all_can_be_read(tree, shuffled(2))

@@ -1,0 +1,247 @@
+"""Hints and a disk that does not answer, or a mount that ends: nobody waits who need not."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import re
+import signal
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import probes
+import pytest
+from child import child
+from command import Mount, ffrfs, kill_group, start_ffrfs, wait_until
+from conftest import MakeMount
+from disk import Disk
+from disk_files import ALL_NAMES, SMALL_NAMES, content
+from hinted_files import FILES, figures, hinted, shuffled, texts, write_hinted_files
+from page_cache import forget_pages
+from test_mount_lifecycle import check_nothing_left
+from test_mount_worker import ENDED
+
+ROUNDS = 3
+OTHERS = [name for name in ALL_NAMES if name != "stalled"]
+
+
+def roots(names: list[str]) -> list[bytes]:
+    """Hints for files in the root."""
+    return [f"/{name}".encode() for name in names]
+
+
+def check_others_can_be_read(tree: Mount, names: list[str]) -> None:
+    contents = [content(name) for name in names]
+    assert tree.ask(probes.read_all_in, "", names, timeout_s=5) == contents
+
+
+# Whoever mounts has listed the root, so the kernel knows all of these inodes.
+
+
+@pytest.mark.promise("S14", "S32")
+def test_record_that_stalls_holds_up_no_other_that_is_hinted(stalling: Mount, disk: Disk) -> None:
+    disk.stall("stalled")
+    with hinted(stalling, roots(ALL_NAMES)):
+        disk.wait_for("stalled")
+        check_others_can_be_read(stalling, OTHERS)
+        with child(probes.read, stalling / "stalled") as reader:
+            reader.ask_next()
+            time.sleep(0.3)
+            assert not reader.has_answered()
+            disk.go()
+            assert reader.answer() == content("stalled")
+
+
+@pytest.mark.promise("S14", "S32")
+def test_record_that_stalls_holds_up_nobody_who_reads_without_a_hint(
+    stalling: Mount, disk: Disk
+) -> None:
+    disk.stall("stalled")
+    with hinted(stalling, roots(["stalled"])):
+        disk.wait_for("stalled")
+        check_others_can_be_read(stalling, OTHERS)
+        assert sorted(stalling.ask(probes.listdir, "")) == ALL_NAMES
+        disk.go()
+    assert stalling.ask(probes.read, "stalled") == content("stalled")
+
+
+@pytest.mark.promise("S14", "S35")
+def test_record_that_stalls_holds_up_no_other_that_is_read_in_order(
+    stalling: Mount, disk: Disk
+) -> None:
+    disk.stall("small12")
+    check_others_can_be_read(stalling, SMALL_NAMES[:9])
+    disk.wait_for("stalled")  # it is read ahead
+    # All but those that share a page of the disk with it.
+    check_others_can_be_read(stalling, SMALL_NAMES[9:11] + SMALL_NAMES[14:])
+    disk.go()
+    assert stalling.ask(probes.read, "small12") == content("small12")
+
+
+@pytest.mark.promise("S14", "S32")
+def test_records_that_stall_leave_room_for_other_hints(stalling: Mount, disk: Disk) -> None:
+    """However many clients hint what stalls."""
+    disk.stall("stalled")
+    with ExitStack() as stack:
+        for _ in range(5):
+            stack.enter_context(hinted(stalling, roots(["stalled", "stalled"])))
+        disk.wait_for("stalled")
+        with hinted(stalling, roots(["cold", "colder"])):
+            wait_until(lambda: figures(stalling)["prefetch.fetched"] == 2, "both were read ahead")
+        check_others_can_be_read(stalling, OTHERS)
+        disk.go()
+    assert stalling.ask(probes.read, "stalled") == content("stalled")
+
+
+@pytest.mark.promise("S11", "S32")
+def test_record_that_the_disk_refuses_is_an_error_for_its_readers(
+    stalling: Mount, disk: Disk
+) -> None:
+    """Then, and not for the hint; and it can be tried again."""
+    disk.fail("stalled")
+    with hinted(stalling, roots(ALL_NAMES)):
+        wait_until(lambda: figures(stalling)["prefetch.hinted"] == len(ALL_NAMES), "all are known")
+        check_others_can_be_read(stalling, OTHERS)
+        stalling.expect_log("cannot read stalled: .*Input/output error")
+        assert stalling.ask(probes.errno_of, "stalled", "read") == errno.EIO
+        disk.go()
+        assert stalling.ask(probes.read, "stalled") == content("stalled")
+
+
+@pytest.mark.promise("S11", "S32")
+def test_record_that_the_disk_refuses_is_no_error_for_readers_of_its_neighbours(
+    stalling: Mount, disk: Disk
+) -> None:
+    """They may be waiting for the same batch when it fails."""
+    stalling.expect_log("cannot read small11: .*Input/output error")
+    disk.stall("small11")
+    with hinted(stalling, roots(SMALL_NAMES)), ExitStack() as stack:
+        disk.wait_for("stalled")
+        names = SMALL_NAMES[9:14]
+        readers = {
+            name: stack.enter_context(child(probes.errno_of, stalling / name, "read"))
+            for name in names
+        }
+        for reader in readers.values():
+            reader.ask_next()
+        time.sleep(0.3)
+        disk.refuse()
+        found = {name: reader.answer() for name, reader in readers.items()}
+        assert found.pop("small11") == errno.EIO
+        assert set(found.values()) == {0}
+        # The kernel may have asked again; no READ may fail in the first place.
+        assert re.findall(r"cannot read (\w+):", stalling.log()) == ["small11"]
+        disk.go()
+    check_others_can_be_read(stalling, SMALL_NAMES)
+
+
+@pytest.mark.promise("S18", "S32")
+@pytest.mark.parametrize("by", ["ffrfs umount", "signal"])
+def test_unmounting_while_a_hinted_record_stalls(stalling: Mount, disk: Disk, by: str) -> None:
+    """Nobody reads, so it is gone at once; the daemon ends when the disk has answered."""
+    disk.stall("stalled")
+    with hinted(stalling, roots(["stalled", *OTHERS])):
+        disk.wait_for("stalled")
+        command = None if by == "signal" else start_ffrfs("umount", stalling.path)
+        if command is None:
+            stalling.signal(signal.SIGTERM)
+        try:
+            wait_until(lambda: not stalling.is_mounted, "the mount is gone")
+            disk.go()
+            assert command is None or command.wait(10) == 0
+        finally:
+            if command is not None:
+                kill_group(command)
+    check_nothing_left(stalling)
+
+
+@pytest.mark.promise("S18", "S32")
+def test_unmounting_while_hints_are_followed(new_mount: MakeMount, tmp_path: Path) -> None:
+    pack = write_hinted_files(tmp_path)
+    tree = new_mount(pack)
+    for _ in range(ROUNDS):
+        assert tree.mount().status == 0
+        forget_pages(pack)
+        tree.ask(probes.sizes, "d")
+        with ExitStack() as stack:
+            for client in range(4):
+                stack.enter_context(hinted(tree, texts(shuffled(client))))
+            wait_until(lambda: figures(tree)["prefetch.pushed"] > 0, "they are pushed")
+            assert ffrfs("umount", tree.path).status == 0
+        check_nothing_left(tree)
+
+
+@pytest.mark.promise("S18", "S32", "S33")
+def test_mount_that_is_detached_while_busy_ends_with_its_last_file(
+    mount: MakeMount, tmp_path: Path
+) -> None:
+    """And not with its last client."""
+    tree = mount(write_hinted_files(tmp_path))
+    forget_pages(tree.pack)
+    name = "0007"
+    with hinted(tree, texts(shuffled(1))), hinted(tree, texts(shuffled(2))):
+        with child(probes.hold_open, tree / f"d/{name}") as holder:
+            assert holder.next() == FILES[name][:1]
+            assert "busy" in ffrfs("umount", tree.path).err
+            assert not tree.is_mounted
+            assert tree.is_served
+            assert holder.next() == FILES[name][1:]
+        check_nothing_left(tree)
+
+
+# The daemon or its worker is killed.
+
+
+def end_of_readers(tree: Mount, killed: int, delay_s: float) -> set[int]:
+    """Kills that process while bytes are pushed and read; the errnos that readers get."""
+    with ExitStack() as stack:
+        readers = []
+        for serial in range(2):
+            reader = child(probes.read_directly_until_it_fails, tree / "d", FILES, serial)
+            readers.append(stack.enter_context(reader))
+            assert readers[-1].next() == "going"
+            readers[-1].ask_next()
+        for client in range(4):
+            stack.enter_context(hinted(tree, texts(shuffled(client))))
+        wait_until(lambda: figures(tree)["prefetch.pushed"] > 0, "they are pushed")
+        time.sleep(delay_s)
+        os.kill(killed, signal.SIGKILL)
+        return {reader.answer(10) for reader in readers}
+
+
+@pytest.mark.promise("S19")
+@pytest.mark.parametrize("engine", ["native"], indirect=True)
+def test_worker_that_is_killed_while_it_pushes(new_mount: MakeMount, tmp_path: Path) -> None:
+    pack = write_hinted_files(tmp_path)
+    tree = new_mount(pack)
+    tree.expect_log("the worker was killed by SIGKILL")
+    for serial in range(ROUNDS):
+        assert tree.mount().status == 0
+        forget_pages(pack)
+        tree.ask(probes.sizes, "d")
+        assert tree.worker is not None
+        delay_s = random.Random(serial).random() / 100
+        assert end_of_readers(tree, tree.worker.pid, delay_s) <= {*ENDED, errno.ENOENT}
+        check_nothing_left(tree)
+
+
+@pytest.mark.promise("S19")
+def test_daemon_that_is_killed_while_bytes_are_pushed(
+    new_mount: MakeMount, tmp_path: Path
+) -> None:
+    pack = write_hinted_files(tmp_path)
+    tree = new_mount(pack)
+    for serial in range(ROUNDS):
+        assert tree.mount().status == 0
+        forget_pages(pack)
+        tree.ask(probes.sizes, "d")
+        assert tree.process is not None
+        delay_s = random.Random(serial).random() / 100
+        assert end_of_readers(tree, tree.process.pid, delay_s) <= set(ENDED)
+        tree.wait_for_daemon(10)
+        assert tree.ask(probes.errno_of, "d/never asked for", "stat") == errno.ENOTCONN
+        done = ffrfs("umount", tree.path)
+        assert (done.status, done.err) == (0, "")
+        check_nothing_left(tree)

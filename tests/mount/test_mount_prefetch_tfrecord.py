@@ -1,0 +1,153 @@
+"""Hints for a mounted TFRecord file: for files inside records, for folders, by number."""
+
+from __future__ import annotations
+
+import errno
+import random
+import re
+from pathlib import Path
+
+import probes
+import pytest
+from child import child
+from command import Mount
+from conftest import MakeDisk, MakeMount
+from disk import Disk
+from example_tree import example
+from ffrecord_file import flip_byte
+from hinted_files import hint_all, hinted, increase, settled
+from page_cache import forget_pages
+from test_mount_tfrecord_reads import check_record, features, image
+from tfrecord_file import tfrecord_extents, write_tfrecord
+
+COUNT = 60
+SIZE = 30_000
+
+def text(number: int) -> bytes:
+    """A hint for the record, in one of the ways in which it can be named."""
+    name = f"{number:09d}"
+    ways = [f"/{name}/image/encoded.jpg", f"/{name}/label.npy", f"/{name}", f"/{name}/tags/", name]
+    return ways[number % len(ways)].encode()
+
+
+@pytest.fixture
+def pack(tmp_path: Path) -> Path:
+    records = [example(features(number, SIZE)) for number in range(COUNT)]
+    return write_tfrecord(tmp_path / "data.tfrecord", records)
+
+
+def cold(mount: MakeMount, pack: Path) -> Mount:
+    tree: Mount = mount(pack)
+    forget_pages(pack)
+    return tree
+
+
+def shuffled(seed: int = 1) -> list[int]:
+    return random.Random(seed).sample(range(COUNT), COUNT)
+
+
+def images(tree: Mount, numbers: list[int]) -> list[bytes]:
+    names = [f"{number:09d}/image/encoded.jpg" for number in numbers]
+    found: list[bytes] = tree.ask(probes.read_all_in, "", names)
+    return found
+
+
+@pytest.mark.promise("S32", "S34")
+def test_hinted_records_are_there(mount: MakeMount, pack: Path) -> None:
+    tree = cold(mount, pack)
+    numbers = shuffled()
+    with hinted(tree, [text(number) for number in numbers]):
+        before = settled(tree)
+        assert before["prefetch.hinted"] == before["prefetch.fetched"] == COUNT
+        assert images(tree, numbers) == [image(number, SIZE) for number in numbers]
+        found = increase(before, settled(tree))
+        assert found["bytes_storage"] == found["bytes_page_cache"] == 0
+        assert found["prefetch.hit"] == COUNT
+    for number in range(5):
+        check_record(tree, number, features(number, SIZE))
+
+
+@pytest.mark.promise("S32")
+@pytest.mark.parametrize("listed", ["listed", "not listed"])
+def test_every_file_of_a_hinted_record_is_right(
+    mount: MakeMount, pack: Path, listed: str
+) -> None:
+    tree = cold(mount, pack)
+    if listed == "listed":
+        tree.ask(probes.inodes, "")
+    with hinted(tree, [text(number) for number in range(COUNT)]):
+        settled(tree)
+        for number in shuffled()[:15]:
+            check_record(tree, number, features(number, SIZE))
+
+
+@pytest.mark.promise("S34")
+def test_record_whose_files_the_kernel_knows_is_given_to_it(mount: MakeMount, pack: Path) -> None:
+    """They were listed long ago: nothing is left of that in memory."""
+    tree: Mount = mount(pack, "--cache-mb", "1")
+    tree.ask(probes.inodes, "")
+    forget_pages(pack)
+    numbers = shuffled()
+    start = settled(tree)
+    with hinted(tree, [text(number) for number in numbers]):
+        before = settled(tree)
+        assert increase(start, before)["prefetch.pushed"] > 0.7 * COUNT
+        assert images(tree, numbers) == [image(number, SIZE) for number in numbers]
+        found = increase(before, settled(tree))
+        assert found["requests.read.count"] < 0.4 * COUNT
+
+
+@pytest.mark.promise("S32")
+def test_hints_that_name_nothing_are_passed_over(mount: MakeMount, pack: Path) -> None:
+    tree = cold(mount, pack)
+    nothing = [b"/%09d" % COUNT, b"/1", b"/000000001x", b"/", b"%d" % COUNT, b"000000001/label.npy"]
+    unknown = [b"/000000003/absent", b"/000000004/label.npy/more", b"/000000005/" + b"x" * 4000]
+    hint_all(tree, [*nothing, *unknown, *nothing])
+    found = settled(tree)
+    assert found["prefetch.dropped"] == 2 * len(nothing)
+    # What a record holds is not known before it is read.
+    assert found["prefetch.hinted"] == found["prefetch.fetched"] == len(unknown)
+    for number in (3, 4, 5):
+        check_record(tree, number, features(number, SIZE))
+
+
+@pytest.mark.promise("S29", "S32")
+def test_damaged_record_among_the_hints(mount: MakeMount, pack: Path) -> None:
+    offset, size = tfrecord_extents(pack.read_bytes())[30]
+    flip_byte(pack, offset + size // 2)
+    tree = cold(mount, pack)
+    with hinted(tree, [text(number) for number in range(COUNT)]):
+        settled(tree)
+        assert "000000030" not in tree.log()
+        others = [number for number in shuffled() if number != 30]
+        assert images(tree, others) == [image(number, SIZE) for number in others]
+        tree.expect_log("cannot read 000000030: .*record 30 .*checksum mismatch")
+        for _ in range(2):
+            assert tree.ask(probes.errno_of, "000000030", "list") == errno.EIO
+    assert len(re.findall("cannot read 000000030", tree.log())) == 1
+
+
+# A disk that does not answer.
+
+
+@pytest.fixture
+def disk(new_disk: MakeDisk, pack: Path) -> Disk:
+    extents = tfrecord_extents(pack.read_bytes())
+    return new_disk(pack, {str(number): extent for number, extent in enumerate(extents)})
+
+
+@pytest.mark.promise("S14", "S32")
+def test_hinted_record_that_stalls_holds_up_nobody_else(stalling: Mount, disk: Disk) -> None:
+    disk.stall("7")
+    with hinted(stalling, [text(7)]):
+        disk.wait_for("stalled")
+        for number in (6, 8):
+            check_record(stalling, number, features(number, SIZE))
+        with child(probes.listdir, stalling / "000000007") as reader:
+            reader.ask_next()
+            assert len(stalling.ask(probes.listdir, "")) == COUNT
+            assert stalling.ask(probes.errno_of, "000000007", "stat") == 0
+            assert not reader.has_answered()
+            disk.go()
+            assert "label.npy" in reader.answer()
+    check_record(stalling, 7, features(7, SIZE))

@@ -1,0 +1,44 @@
+"""Programs that hint at random on a mount that others read."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import time
+from collections.abc import Iterator
+
+from child import Child, child
+from command import Mount
+
+import ffrfs
+
+_HINTS_MAX = 400
+
+
+@contextlib.contextmanager
+def hinting(mount: Mount, count: int, duration_s: float) -> Iterator[list[Child]]:
+    """So many programs that hint for that long; each answers how many hints it has sent."""
+    with contextlib.ExitStack() as stack:
+        programs = [
+            stack.enter_context(child(hint_for, str(mount.path), seed, duration_s))
+            for seed in range(count)
+        ]
+        for program in programs:
+            program.ask_next()
+        yield programs
+
+
+def hint_for(folder: str, seed: int, duration_s: float) -> int:
+    """Right and wrong hints in any order, many of them taken back before they are followed."""
+    order = random.Random(seed)
+    names = os.listdir(folder)
+    sent = 0
+    end_s = time.monotonic() + duration_s
+    while time.monotonic() < end_s:
+        chosen = order.choices([*names, "absent", "1/2", 1 << 40], k=order.randrange(_HINTS_MAX))
+        with ffrfs.prefetch(chosen, folder) as hints:
+            hints.wait(order.random() / 10)
+            time.sleep(order.random() / 10)
+            sent += hints.sent
+    return sent
