@@ -37,7 +37,8 @@ class SlowFiles:
     source: data.Folder
     disk: SlowDisk
     mountpoint: Path  # of a contender, on the slow disk or not
-    shuffled: Order
+    whole: Order  # all files, shuffled
+    shuffled: Order  # some of them
     in_order: Order  # as they lie in the packed file
 
     @classmethod
@@ -47,11 +48,13 @@ class SlowFiles:
         for name in ("packed", "slow", "mnt"):
             (work / name).mkdir()
         pick = random.Random(plan.slow_count)
+        everything = pick.sample(range(plan.slow_count), plan.slow_count)
         chosen = pick.sample(range(plan.slow_count), plan.slow_sample)
         return cls(
             source,
             SlowDisk(work / "slow_disk", work / "packed", work / "slow"),
             work / "mnt",
+            _order(source, everything, plan.large_size, work / "whole.json"),
             _order(source, chosen, plan.large_size, work / "shuffled.json"),
             _order(source, range(plan.slow_sample), plan.large_size, work / "in-order.json"),
         )
