@@ -162,27 +162,21 @@ void HintList::forget_front() {
   fetched_ = std::max(fetched_, base_);
 }
 
-// The oldest go first, and those only that stand among many, before and behind, that were
-// asked for. Readers may share a list, each with a stretch of it, and one may be far behind;
-// but each reads its own in order.
-void HintList::forget_left_out(uint64_t behind_limit_bytes) {
+// Those only that stand among many, before and behind, that were asked for. Readers may share
+// a list, each with a stretch of it; but each reads its own in order.
+void HintList::forget_left_out() {
   constexpr size_t kNeighbours = 32;
   constexpr uint32_t kAskedForMin = 12;
-  if (position_ < forgotten_at_ + kNeighbours) return;
-  forgotten_at_ = position_;
-  const auto count = static_cast<size_t>(position_ - base_);
+  const auto count = static_cast<size_t>(std::max(left_behind_, base_) - base_);
+  left_behind_ = position_;
   std::vector<uint32_t> asked(count + 1);  // for how many before each was asked
   for (size_t i = 0; i < count; ++i) asked[i + 1] = asked[i] + (entries_[i].is_asked_for ? 1 : 0);
-  uint64_t behind_bytes = 0;
-  for (size_t i = count; i-- > 0;) {
+  for (size_t i = 0; i < count; ++i) {
     Entry& left = entries_[i];
     if (left.state != State::kHeld) continue;
-    behind_bytes += left.size_bytes;
     const uint32_t before = asked[i] - asked[i - std::min(i, kNeighbours)];
     const uint32_t behind = asked[std::min(count, i + kNeighbours)] - asked[i];
-    if (behind_bytes <= behind_limit_bytes || before < kAskedForMin || behind < kAskedForMin) {
-      continue;
-    }
+    if (before < kAskedForMin || behind < kAskedForMin) continue;
     left.state = State::kDone;
     ++tally_.dropped_count;
     forgotten_.push_back(left.hint.record);

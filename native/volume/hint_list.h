@@ -74,8 +74,8 @@ class HintList {
 
   // The records of those that are held though nobody will come for them: they are given up.
   [[nodiscard]] std::vector<uint64_t> take_forgotten() { return std::exchange(forgotten_, {}); }
-  // Those that readers have left out, as far as what is held behind them is over the limit.
-  void forget_left_out(uint64_t behind_limit_bytes);
+  // Those that readers have left out, and had passed when this was called the last time.
+  void forget_left_out();
 
   [[nodiscard]] Tally take_tally();
   // Nothing more becomes of it: counts what is left.
@@ -116,7 +116,7 @@ class HintList {
   bool is_finished_ = false;
   Tally tally_;
   std::vector<uint64_t> forgotten_;
-  uint64_t forgotten_at_ = 0;  // where the position was when that was last looked for
+  uint64_t left_behind_ = 0;  // the position when that was last looked for
 };
 
 }  // namespace ffrfs

@@ -12,6 +12,7 @@ namespace {
 constexpr size_t kBatchRecords = 32;
 // Owners above this are runs of readahead, those below lists.
 constexpr uint64_t kRunOwner = uint64_t{1} << 63;
+constexpr auto kLeftOutInterval = std::chrono::milliseconds(500);
 constexpr auto kWatchIntervalMin = std::chrono::milliseconds(10);
 constexpr auto kWatchIntervalMax = std::chrono::milliseconds(100);
 
@@ -232,8 +233,7 @@ void Prefetcher::take_hinted(ListId id, HintList& hints, std::vector<Task>& batc
     if (!next) return;
     if (!has_room(next->hint.record, batch)) {
       hints.put_back(next->index);
-      hints.forget_left_out(limit_bytes_ / 2);
-      settle(id, hints);
+      is_short_ = true;
       return;
     }
     Task task{.hint = next->hint, .owner = id, .index = next->index,
@@ -378,7 +378,20 @@ void Prefetcher::set_state(const Task& task, HintList::State state) {
   if (list != lists_.end()) list->second.hints.set_state(task.index, state);
 }
 
+// Who is behind slows down nobody but those before him: what he will want is held, so they
+// wait for storage until he has come. But some hints nobody will come for.
+void Prefetcher::forget_left_out(Clock::time_point now) {
+  if (!is_short_ || now - forgotten_at_ < kLeftOutInterval) return;
+  is_short_ = false;
+  forgotten_at_ = now;
+  for (auto& [id, client] : lists_) {
+    client.hints.forget_left_out();
+    settle(id, client.hints);
+  }
+}
+
 void Prefetcher::expire(Clock::time_point now) {
+  forget_left_out(now);
   count_waste(blocks_.prefetched().expire(now - options_.ttl));
   for (auto list = lists_.begin(); list != lists_.end();) {
     const Client& client = list->second;

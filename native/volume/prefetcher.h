@@ -121,6 +121,7 @@ class Prefetcher {
   [[nodiscard]] HintList::State state(const Task& task) const;
   void set_state(const Task& task, HintList::State state);
   std::map<ListId, Client>::iterator erase(std::map<ListId, Client>::iterator list);
+  void forget_left_out(Clock::time_point now);
   void expire(Clock::time_point now);
   void settle(ListId id, HintList& hints);
   void count(const HintList::Tally& tally);
@@ -146,6 +147,8 @@ class Prefetcher {
   size_t in_flight_ = 0;  // records
   size_t in_flight_bytes_ = 0;  // of memory
   bool stopping_ = false;
+  bool is_short_ = false;  // of memory, since what was left out was forgotten
+  Clock::time_point forgotten_at_{};
   std::function<void()> on_room_;
   std::vector<std::thread> threads_;
 };
