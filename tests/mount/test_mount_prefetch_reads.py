@@ -8,7 +8,6 @@ import re
 from contextlib import ExitStack
 from pathlib import Path
 
-import cached_files
 import probes
 import pytest
 from child import child
@@ -237,11 +236,13 @@ def test_record_that_is_overwritten_when_it_was_read_ahead(tree: Mount, listed: 
     spoilt = NAMES[::10]
     for name in spoilt:
         spoil(tree.pack, name)
+    asked_again = 0
     for name in spoilt:
         try:
             check_all_can_be_read(tree, [name])
-        except OSError as error:  # the kernel has given pages up, and asks again
+        except OSError as error:  # the kernel has given pages up (cached_files.py)
             assert error.errno == errno.EIO
-            assert tree.ask(cached_files.given_up_pages, f"d/{name}") > 0
             tree.expect_log(f"cannot read d/{name}: .*checksum mismatch")
+            asked_again += 1
+    assert asked_again < len(spoilt) / 2
     check_all_can_be_read(tree, [name for name in shuffled(2) if name not in spoilt])
