@@ -30,7 +30,7 @@ using namespace std::string_literals;
 
 namespace {
 
-constexpr uint64_t kRecordCount = 50'000;  // far more than a list has room for
+constexpr uint64_t kRecordCount = 120'000;  // far more than a list has room for
 constexpr size_t kWindowRecords = 16;
 constexpr size_t kPieceSize = 64 << 10;  // is received at a time
 constexpr std::chrono::milliseconds kPatience = 20s;
