@@ -231,14 +231,9 @@ void Prefetcher::take_hinted(ListId id, HintList& hints, std::vector<Task>& batc
   while (batch.size() < end) {
     const auto next = hints.take();
     if (!next) return;
-    if (!has_room(next->hint.record, batch)) {
-      hints.put_back(next->index);
-      is_short_ = true;
-      return;
-    }
     Task task{.hint = next->hint, .owner = id, .index = next->index,
               .is_marker = next->is_marker};
-    switch (claim(task)) {
+    switch (claim(task, batch)) {
       case BlockReader::Claim::kTaken:
         batch.push_back(std::move(task));
         break;
@@ -256,13 +251,9 @@ void Prefetcher::take_in_order(std::vector<Task>& batch, size_t end) {
   while (batch.size() < end) {
     const auto next = readahead_.take(kBatchRecords);
     if (!next) return;
-    if (!has_room(next->record, batch)) {
-      readahead_.put_back(next->run);
-      return;
-    }
     Task task{.hint = {.record = next->record, .ino = next->ino}, .owner = kRunOwner | next->run,
               .is_marker = next->is_marker};
-    switch (claim(task)) {
+    switch (claim(task, batch)) {
       case BlockReader::Claim::kTaken:
         batch.push_back(std::move(task));
         break;
@@ -276,26 +267,29 @@ void Prefetcher::take_in_order(std::vector<Task>& batch, size_t end) {
 }
 
 // Whether what is held, or may have to be when it comes, leaves room for that one, too.
-bool Prefetcher::has_room(uint64_t record, const std::vector<Task>& batch) const {
+bool Prefetcher::has_room(size_t memory_bytes, const std::vector<Task>& batch) const {
   size_t used = blocks_.prefetched().size_bytes() + in_flight_bytes_;
   for (const Task& task : batch) used += task.memory_bytes;
-  return used == 0 || used + memory_for(record) <= limit_bytes_;
+  return used == 0 || used + memory_bytes <= limit_bytes_;
 }
 
 // As it comes from storage: with what is read beside it to be aligned.
-size_t Prefetcher::memory_for(uint64_t record) const {
-  const Extent extent = shards_.extent(record);
+size_t Prefetcher::memory_for(const Extent& extent) const {
   const size_t alignment = shards_.file_of(extent).alignment();
   return BufferPool::capacity_for(static_cast<size_t>(extent.size) + extent.trailer_size() +
                                   2 * alignment);
 }
 
-BlockReader::Claim Prefetcher::claim(Task& task) const {
+BlockReader::Claim Prefetcher::claim(Task& task, const std::vector<Task>& batch) {
   const Extent extent = shards_.extent(task.hint.record);
   // Nothing to be read, or more than there is room for; readers manage.
   if (extent.size == 0 || extent.size > limit_bytes_ / 2) return BlockReader::Claim::kBusy;
   task.plan = whole_plan(extent, check_data_);
-  task.memory_bytes = memory_for(task.hint.record);
+  task.memory_bytes = memory_for(extent);
+  if (!has_room(task.memory_bytes, batch)) {
+    is_short_ = true;
+    return BlockReader::Claim::kFull;
+  }
   return blocks_.claim(task.plan);
 }
 

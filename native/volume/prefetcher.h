@@ -111,9 +111,9 @@ class Prefetcher {
   [[nodiscard]] std::vector<Task> take_batch();
   void take_hinted(ListId id, HintList& hints, std::vector<Task>& batch, size_t end);
   void take_in_order(std::vector<Task>& batch, size_t end);
-  [[nodiscard]] bool has_room(uint64_t record, const std::vector<Task>& batch) const;
-  [[nodiscard]] size_t memory_for(uint64_t record) const;
-  [[nodiscard]] BlockReader::Claim claim(Task& task) const;
+  [[nodiscard]] bool has_room(size_t memory_bytes, const std::vector<Task>& batch) const;
+  [[nodiscard]] size_t memory_for(const Extent& extent) const;
+  [[nodiscard]] BlockReader::Claim claim(Task& task, const std::vector<Task>& batch);
   void read(std::vector<Task>& batch);
   void push(std::vector<Task>& batch);
   void hand_over(Task& task, const std::exception_ptr& error);
