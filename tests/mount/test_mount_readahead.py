@@ -82,7 +82,10 @@ LISTED = pytest.mark.parametrize("listed", ["listed", "not listed"])
 @LISTED
 def test_one_reader_in_order(mount: MakeMount, tmp_path: Path, listed: str) -> None:
     tree = cold(mount, write_in_order(tmp_path), listed)
-    check_read_ahead(read_by(tree, [NAMES], COUNT), listed)
+    # What the kernel has been given it may give up again (cached_files.py).
+    check_read_ahead(
+        read_by(tree, [NAMES], COUNT), listed, bytes_share=1.1 if listed == "listed" else USELESS
+    )
 
 
 @LISTED
@@ -102,7 +105,9 @@ def test_several_readers_that_take_batches_in_turn(
     """As the workers of a loader do."""
     tree = cold(mount, write_in_order(tmp_path), listed)
     parts = parts_in_turn(NAMES, READER_COUNT, BATCH)
-    check_read_ahead(read_by(tree, parts, BATCH), listed, share=0.6, bytes_share=1.3)
+    # Who reads what the kernel has is not seen: a run may come upon what others have read.
+    most = 2.5 if listed == "listed" else 1.3
+    check_read_ahead(read_by(tree, parts, BATCH), listed, share=0.6, bytes_share=most)
 
 
 @pytest.mark.parametrize("order", ["of the listing", "of the records"])
