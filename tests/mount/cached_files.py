@@ -40,13 +40,14 @@ def given_up_pages(path: str) -> int:
 
 def misread_and_given_up(
     folder: str, digests: dict[str, str], names: list[str]
-) -> tuple[list[str], int]:
-    """As probes.misread(), and how many pages had been given up when their turn came."""
+) -> tuple[list[str], dict[str, int]]:
+    """As probes.misread(), and of which how many pages had been given up when their turn came."""
     misread = []
-    given_up = 0
+    given_up = {}
     for name in names:
         path = os.path.join(folder, name)
-        given_up += given_up_pages(path)
+        if page_count := given_up_pages(path):
+            given_up[name] = page_count
         if digest(path) != digests[name]:
             misread.append(name)
     return misread, given_up
@@ -54,7 +55,17 @@ def misread_and_given_up(
 
 def misread_and_given_up_in_batches(
     folder: str, digests: dict[str, str], names: list[str], count: int
-) -> Iterator[tuple[list[str], int]]:
+) -> Iterator[tuple[list[str], dict[str, int]]]:
     """The same, for so many of them each time it is asked."""
     for begin in range(0, len(names), count):
         yield misread_and_given_up(folder, digests, names[begin : begin + count])
+
+
+def errno_and_given_up(path: str) -> tuple[int, int]:
+    """The errno of reading it, or 0; and how many pages had been given up when it was tried."""
+    page_count = given_up_pages(path)
+    try:
+        digest(path)
+    except OSError as error:
+        return error.errno or -1, page_count
+    return 0, page_count

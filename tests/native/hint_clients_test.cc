@@ -260,12 +260,16 @@ TEST_CASE("who has said all is kept, who ends without is dropped") {
   CHECK(all.is_closed());
   CHECK(listener.counters.prefetch_hinted == 100);
   CHECK(listener.counters.prefetch_dropped == 0);
+  listener.read(99);
+  CHECK(listener.counters.prefetch_late == 1);  // it is still known as hinted
   const Client dead(listener);
   REQUIRE(dead.say(said(numbers(1000, 1200))));
   dead.fall_silent();
   CHECK(dead.is_closed());
   CHECK(listener.counters.prefetch_hinted == 300);
   CHECK(eventually([&] { return listener.counters.prefetch_dropped == 200; }));
+  listener.read(1000);
+  CHECK(listener.counters.prefetch_late == 1);
 }
 
 TEST_CASE("a client that says no more keeps its list until it ends") {
