@@ -22,6 +22,8 @@ from command import ENGINES, Mount, kill_group
 from disk import Disk
 from disk_files import ALL_NAMES, content
 from ffrecord_file import Tree, record_extents
+from hinted_files import write_hinted_files
+from page_cache import forget_pages
 
 from ffrfs import pack_folder
 from ffrfs.mount.mount_table import read_mount_table
@@ -154,6 +156,15 @@ def mount(new_mount: MakeMount) -> MakeMount:
         return made
 
     return make
+
+
+@pytest.fixture
+def hinted_tree(mount: MakeMount, tmp_path: Path) -> Mount:
+    """A mount of the files that prefetch tests hint; nothing of them is cached."""
+    pack = write_hinted_files(tmp_path)
+    made: Mount = mount(pack)
+    forget_pages(pack)
+    return made
 
 
 MakeDisk = Callable[[Path, dict[str, tuple[int, int]]], Disk]

@@ -15,7 +15,6 @@ import probes
 import pytest
 from child import child
 from command import Mount, ffrfs, kill_group, mount_command_fails, start_ffrfs, wait_until
-from conftest import MakeMount
 from hinted_files import (
     COUNT,
     DIGESTS,
@@ -26,9 +25,7 @@ from hinted_files import (
     increase,
     settled,
     shuffled,
-    write_hinted_files,
 )
-from page_cache import forget_pages
 
 MIB = 1 << 20
 
@@ -36,11 +33,8 @@ pytestmark = pytest.mark.promise("S32", "S33")
 
 
 @pytest.fixture
-def tree(mount: MakeMount, tmp_path: Path) -> Mount:
-    pack = write_hinted_files(tmp_path)
-    made: Mount = mount(pack)
-    forget_pages(pack)
-    return made
+def tree(hinted_tree: Mount) -> Mount:
+    return hinted_tree
 
 
 def check_all_is_there(tree: Mount, names: list[str]) -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-from pathlib import Path
 
 import forking
 import probes
 import pytest
 from child import child
 from command import Mount, wait_until
-from conftest import MakeMount
 from hinted_files import (
     COUNT,
     DIGESTS,
@@ -21,9 +19,7 @@ from hinted_files import (
     settled,
     shuffled,
     texts,
-    write_hinted_files,
 )
-from page_cache import forget_pages
 
 PATHS = [f"d/{name}" for name in NAMES]
 DIGESTS_OF_PATHS = {f"d/{name}": digest for name, digest in DIGESTS.items()}
@@ -33,11 +29,8 @@ pytestmark = pytest.mark.promise("S36")
 
 
 @pytest.fixture
-def tree(mount: MakeMount, tmp_path: Path) -> Mount:
-    pack = write_hinted_files(tmp_path)
-    made: Mount = mount(pack)
-    forget_pages(pack)
-    return made
+def tree(hinted_tree: Mount) -> Mount:
+    return hinted_tree
 
 
 def test_fork_in_the_middle_of_reads(tree: Mount) -> None:

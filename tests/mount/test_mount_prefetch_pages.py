@@ -41,11 +41,8 @@ GAPS = {"in order": 1.0, "shuffled": 1.35}
 
 
 @pytest.fixture
-def tree(mount: MakeMount, tmp_path: Path) -> Mount:
-    pack = write_hinted_files(tmp_path)
-    made: Mount = mount(pack)
-    forget_pages(pack)
-    return made
+def tree(hinted_tree: Mount) -> Mount:
+    return hinted_tree
 
 
 def read_all(tree: Mount, names: list[str]) -> dict[str, int]:

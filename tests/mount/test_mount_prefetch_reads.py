@@ -38,11 +38,8 @@ pytestmark = pytest.mark.promise("S32")
 
 
 @pytest.fixture
-def tree(mount: MakeMount, tmp_path: Path) -> Mount:
-    pack = write_hinted_files(tmp_path)
-    made: Mount = mount(pack)
-    forget_pages(pack)
-    return made
+def tree(hinted_tree: Mount) -> Mount:
+    return hinted_tree
 
 
 def check_all_can_be_read(tree: Mount, names: list[str] = NAMES) -> None:
