@@ -31,7 +31,7 @@ from ffrfs.mount import control_client, hint_paths
 from ffrfs.torch import PrefetchSampler
 
 COUNT = 1000
-TIMEOUT_S = 20
+TIMEOUT_S = 60
 PLACE = "/no/such/mount"
 PATHS = [f"{PLACE}/d/{i}.jpg" for i in range(COUNT)]
 
