@@ -29,7 +29,7 @@ sanitizer_options := UBSAN_OPTIONS=print_stacktrace=1 \
     TSAN_OPTIONS=halt_on_error=1:suppressions=$(abspath tests/native/tsan.supp)
 
 .PHONY: help demo demo-train test test-native test-native-memory test-native-threads \
-    test-mount-sanitized soak fuzz lint build bench clean packages
+    test-mount-sanitized test-fuzz soak fuzz fuzz-native build-fuzz lint build bench clean packages
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -40,7 +40,7 @@ help:
 	@echo 'make soak    a thousand mounts, 64 readers at once; half an hour'
 	@echo 'make build   set up .venv, with ffrfs in it as an editable install'
 	@echo 'make bench   speed and memory beside squashfuse, EROFS and others (BENCH=--quick for a try)'
-	@echo 'make fuzz    damaged indices, records and Examples by the million'
+	@echo 'make fuzz    damaged indices, headers, records and Examples by the million'
 	@echo 'make clean   remove .venv and everything built'
 
 demo: build
@@ -51,7 +51,7 @@ demo-train: build $(VENV)/torch
 
 # The benchmarks, tried by test_programs.py, drop the whole machine's caches, and other tests
 # count what the kernel asks for when it has kept all.
-test: test-native test-mount-sanitized lint $(VENV)/torch
+test: test-native test-mount-sanitized test-fuzz lint $(VENV)/torch
 	@echo '== tests'
 	@$(BIN)/python -m pytest -n auto --ignore=tests/house/test_programs.py
 	@$(BIN)/python -m pytest tests/house/test_programs.py
@@ -63,8 +63,8 @@ test-native: test-native-memory test-native-threads
 test-native-memory: SANITIZERS := address,undefined
 test-native-memory: SUITE := .
 test-native-threads: SANITIZERS := thread
-test-native-threads: SUITE := batch_parser_test|counters_test|example_reads_test|hint_clients_test|io_test|prefetch|tfrecord_test|volume_test|writer_test
-test-native-memory test-native-threads fuzz: build
+test-native-threads: SUITE := batch_parser_test|counters_test|example_reads_test|hint_clients_test|index_map_test|io_test|mapped_file_test|prefetch|tfrecord_test|verifier_test|volume_test|writer_test
+test-native-memory test-native-threads fuzz-native: build
 	@.ci/system-packages test
 	@echo '== native core under sanitizers: $(SANITIZERS)'
 	@$(BIN)/cmake -S native -B build/$@ --log-level=WARNING \
@@ -78,7 +78,7 @@ test-native-memory test-native-threads fuzz: build
 # and end, many readers at once. A report stands in the daemon's log, as does the worker's end,
 # and either fails the test.
 sanitized_mounts := $(addprefix tests/mount/test_mount_,read.py listing.py stalled_disk.py lifecycle.py \
-        tfrecord_reads.py prefetch_reads.py) \
+        tfrecord_reads.py prefetch_reads.py hostile_index.py) \
     tests/soak/test_load.py
 test-mount-sanitized: test-native
 	@for build in test-native-threads test-native-memory; do \
@@ -91,11 +91,29 @@ test-mount-sanitized: test-native
 soak: build
 	@FFRFS_SOAK=1 $(BIN)/python -m pytest -rP tests/soak
 
-# Two million damaged indices, records, Examples: some 25 minutes. SEEDS=N for another number.
+# clang's libFuzzer over all that reads a format: as many inputs each time, some seconds.
+test-fuzz: build-fuzz
+	@$(BIN)/python tests/fuzz/run.py build/fuzz
+
+build-fuzz: build
+	@.ci/system-packages fuzz
+	@echo '== fuzz targets'
+	@$(BIN)/cmake -S native -B build/fuzz --log-level=WARNING \
+	    -G Ninja -DCMAKE_MAKE_PROGRAM=$(BIN)/ninja -DCMAKE_CXX_COMPILER=clang++ \
+	    -DFFRFS_FUZZ=ON -DFFRFS_SANITIZE=address,undefined
+	@$(BIN)/cmake --build build/fuzz
+
+# The same for MINUTES, going on from what was found before. Then two million pieces of damage
+# at random (SEEDS=N for another number): some 25 minutes.
+MINUTES ?= 10
+fuzz: build-fuzz
+	@$(BIN)/python tests/fuzz/run.py build/fuzz --minutes $(MINUTES)
+	@$(MAKE) --no-print-directory fuzz-native
+
 SEEDS ?= 2000000
-fuzz: SANITIZERS := address,undefined
-fuzz: SUITE := pickle_hostile_test|tfrecord_hostile_test|example_test|example_folder_hostile_test|batch_parser_test
-fuzz: export FFRFS_FUZZ_SEEDS = $(SEEDS)
+fuzz-native: SANITIZERS := address,undefined
+fuzz-native: SUITE := pickle_hostile_test|tfrecord_hostile_test|example_test|example_folder_hostile_test|batch_parser_test
+fuzz-native: export FFRFS_FUZZ_SEEDS = $(SEEDS)
 
 # torch is for its tests, and for mypy; `make demo` needs none of it. Pinned to a version that
 # is known to be small where it comes from: the newest may bring gigabytes of CUDA.

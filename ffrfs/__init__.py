@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ffrfs import errors
-    from ffrfs.folder.pack import pack_folder
+    from ffrfs.folder.pack import pack_archive, pack_folder
     from ffrfs.folder.packed import PackedFolder
     from ffrfs.mount.hints import prefetch
     from ffrfs.mount.mounted import mounted
@@ -31,6 +31,7 @@ __all__ = [
     "dump",
     "errors",
     "mounted",
+    "pack_archive",
     "pack_folder",
     "prefetch",
 ]
@@ -42,6 +43,7 @@ _MODULE_OF = {
     "checkFsAlign": "ffrfs.record.alignment",
     "dump": "ffrfs.record.dump",
     "mounted": "ffrfs.mount.mounted",
+    "pack_archive": "ffrfs.folder.pack",
     "pack_folder": "ffrfs.folder.pack",
     "prefetch": "ffrfs.mount.hints",
 }

@@ -35,12 +35,49 @@ class Records:
     def offsets(self, shard: int) -> NDArray[np.int64]:
         """count + 1 absolute byte offsets: where records begin, and the file ends."""
     def checksums(self, shard: int) -> NDArray[np.uint32]: ...
-    def verify(self, first: int, count: int) -> list[tuple[int, str]]:
+    def verify(
+        self, first: int, count: int, jobs: int = 0, index: PackIndex | None = None
+    ) -> list[tuple[int, str]]:
         """Read `count` records from `first`; (record, what is wrong) of the bad ones.
 
-        Checks whatever `check_data` says. Any size of record in bounded memory.
+        Checks whatever `check_data` says. Any size of record in bounded memory. `jobs`:
+        threads; 0: as many as there are cores. `index`, of the only file: what it says of
+        large records is checked as well.
         """
     def close(self) -> None: ...
+
+class PackIndex:
+    """An FFRecord file, opened with the mapped index that serves it, if a sound one does."""
+
+    def __init__(self, pack: bytes) -> None: ...
+    @property
+    def is_folder(self) -> bool:
+        """True: a packed folder."""
+    @property
+    def record_count(self) -> int: ...
+    @property
+    def kind(self) -> Literal["pack", "sidecar", ""]:
+        """Where the index stands; "": there is none."""
+    @property
+    def path(self) -> bytes | None:
+        """Of the file that it stands in."""
+    @property
+    def size_bytes(self) -> int:
+        """Of the index; 0: there is none."""
+    @property
+    def shard(self) -> tuple[bytes, int, int] | None:
+        """What it says of the set of shards: (id of 16 bytes, number of this one, count)."""
+    @property
+    def warning(self) -> str:
+        """A line on an index that was left aside; mostly ""."""
+    def find_fault(self) -> str:
+        """Read all of the index, and hold it against the pickle; what is wrong, or ""."""
+
+def sidecar_paths(pack: bytes) -> list[bytes]:
+    """Where a sidecar of that pack may lie: beside it; then, if there is one, in the cache."""
+
+def record_files(paths: Sequence[bytes]) -> list[bytes]:
+    """The files behind paths that a Volume would open. FormatError, OSError as there."""
 
 class TFRecords:
     """One or several TFRecord files as one index space, read in blocking batches."""
@@ -99,7 +136,11 @@ class Slice(Buffer):
     def __len__(self) -> int: ...
 
 class TreePart:
-    """A part of a volume's tree, in memory: nothing here waits. Keeps the volume open."""
+    """A part of a volume's tree: nothing here waits. Keeps the volume open.
+
+    Of a mapped index each part is checked when it is first looked at: FormatError,
+    ChecksumError or OSError then, for that call only.
+    """
 
     def lookup(self, parent: int, name: bytes) -> int:
         """The inode, or 0."""
@@ -109,14 +150,16 @@ class TreePart:
     def list(self, ino: int, start: int, limit: int) -> builtins.list[tuple[bytes, Attributes]]:
         """Up to `limit` entries from position `start`, in byte order of the names."""
     def record(self, ino: int) -> tuple[int, int | None] | None:
-        """(record number, CRC-32 if the file is the whole record); None for a directory."""
+        """(record number, CRC-32 if the file is the whole record); None: it is no file."""
+    def target(self, ino: int) -> bytes:
+        """Where a symbolic link leads; b"" of anything else."""
 
 class Volume:
-    """A tree over a file of records: what is mounted, and what PackedFolder reads."""
+    """A tree over files of records: what is mounted, and what PackedFolder reads."""
 
     def __init__(
         self,
-        path: bytes,
+        paths: Sequence[bytes],
         *,
         uid: int,
         gid: int,
@@ -124,13 +167,28 @@ class Volume:
         cache_bytes: int = 256 << 20,
         check_data: bool = True,
         extensions: bool = True,
+        on_conflict: Literal["error", "first", "last"] = "error",
+        allow_missing: bool = False,
         prefetch_records: int = 512,
         prefetch_bytes: int = 64 << 20,
         prefetch_ttl_ms: int = 60_000,
-    ) -> None: ...
+    ) -> None:
+        """`paths`: an FFRecord file, a TFRecord file, or a folder of TFRecord files; or packed
+        folders, any number, and folders of them (*.ffr), which are shown as one tree.
+
+        A path in two packs is a FormatError that names both, or the `first` or `last` pack's
+        is shown. So is a shard that its set lacks; a pack that cannot be opened is its own
+        error. `allow_missing`: the rest is shown, and `warnings` names them.
+        """
+    @property
+    def paths(self) -> builtins.list[bytes]:
+        """The files that serve, in the order of the records."""
+    @property
+    def warnings(self) -> builtins.list[str]:
+        """What was left aside, a line each: a stale index, a missing shard."""
     @property
     def is_folder(self) -> bool:
-        """True: a packed folder."""
+        """True: packed folders."""
     @property
     def is_examples(self) -> bool:
         """True: TFRecord, a folder per record. Neither: a plain FFRecord, a file per record."""
@@ -142,13 +200,13 @@ class Volume:
         """With the root; of `is_examples` those of the records only."""
     @property
     def record_count(self) -> int:
-        """Records in the file, the index among them."""
+        """Records of all files, the indexes among them."""
     @property
     def byte_count(self) -> int:
         """Size of all records together."""
     @property
-    def metadata_verified(self) -> bool:
-        """False: the header carries no checksum (an old writer's)."""
+    def unverified_paths(self) -> builtins.list[bytes]:
+        """Files whose header carries no checksum (an old writer's)."""
     @property
     def eventfd(self) -> int:
         """Becomes readable when poll() has something to do. Owned by the volume."""
@@ -186,6 +244,10 @@ class Volume:
         """As TreePart.list()."""
     def record(self, ino: int) -> tuple[int, int | None] | None:
         """As TreePart.record()."""
+    def target(self, ino: int) -> bytes:
+        """As TreePart.target()."""
+    def stored(self, ino: int) -> tuple[int, int] | None:
+        """(permissions, mtime in ns) as they were packed; None: nobody knows."""
     def read_wait(self, ino: int, offset: int, size: int) -> Slice:
         """As read()."""
     def read_files(self, inos: Sequence[int]) -> builtins.list[RecordBytes]:
@@ -206,6 +268,78 @@ class Volume:
         """
     def close(self) -> None: ...
 
+class FolderList:
+    """What is to be packed: the entries of a folder, compact, and which record each becomes.
+
+    Folders, files and links are each numbered from 0 in the order in which they are added;
+    folder 0, the root, is there from the beginning. About 40 bytes an entry, and its name.
+    Several threads may read it at a time; ValueError if one changes it meanwhile. After a
+    fork() both have it.
+
+    Names are 1 to 255 bytes of UTF-8 without "/" and NUL, not "." or ".."; else ValueError.
+    Modes: permission bits, others are dropped. Times: ns since 1970.
+    """
+
+    def __init__(self) -> None: ...
+    def add_folder(self, parent: int, name: bytes, mode: int, mtime_ns: int) -> int:
+        """Return its number. PackError if it is more than 1024 folders deep."""
+    def drop_folder(self, folder: int) -> None:
+        """Take back the folder that was added last; ValueError if something is in it."""
+    def add_files(self, parent: int, files: Iterable[tuple[bytes, int, int, int]]) -> int:
+        """Add (name, size, mode, mtime_ns) each; return the number of the first."""
+    def add_link(self, parent: int, name: bytes, target: bytes, mtime_ns: int) -> None:
+        """Add a symbolic link. `target`: 1 to 4095 bytes without NUL, else ValueError."""
+    def describe_folder(self, folder: int, mode: int, mtime_ns: int) -> None:
+        """Say what was not known when it was added; of the root, before: 0o755 and 0."""
+    def normalize(self, mtime_ns: int) -> None:
+        """Show one time for all, and permissions 0755 (folders, what anybody may run) or 0644.
+
+        The files on the disk are held to what was added all the same.
+        """
+    @property
+    def file_count(self) -> int: ...
+    @property
+    def folder_count(self) -> int:
+        """Without the root."""
+    @property
+    def link_count(self) -> int: ...
+    @property
+    def byte_count(self) -> int:
+        """The sizes of all files."""
+    def sizes(self) -> NDArray[np.uint64]:
+        """Of each file, by its number."""
+    def paths(self, files: Sequence[int]) -> list[bytes]:
+        """The paths from the root, "a/b.png", of files by their numbers."""
+    def share(self, file: int, original: int) -> None:
+        """Let `file` show the record of `original`, which shares nobody's. Then number()."""
+
+    # What follows sorts the entries first: PackError if a name stands twice in a folder.
+    def find(self, path: bytes) -> int | None:
+        """The number of the file "a/b.png"; None: there is none."""
+    def number(self, order: Literal["path", "size"] = "path") -> None:
+        """Give each file that shares nobody's record one of its own, from 0 on.
+
+        "path": depth first, names in byte order, files and folders mixed, as the reference
+        packs. "size": the smallest first; equal ones by path.
+        """
+    def number_by(self, files: Sequence[int]) -> None:
+        """Records in the order of these files; all others follow, by path.
+
+        ValueError if one is named twice; one that shares a record has no place of its own.
+        """
+
+    # ValueError before number(), and when something was added since.
+    @property
+    def record_count(self) -> int: ...
+    def files(self, first: int, count: int) -> list[int]:
+        """The numbers of the files that become records `first` and following."""
+    def split(self, count: int) -> list[tuple[int, int]]:
+        """At most `count` runs of records (first, count), about equal in bytes."""
+    def split_by_size(self, max_bytes: int) -> list[tuple[int, int]]:
+        """As few runs as there may be of packs that do not exceed `max_bytes`, as far as can
+        be told before; a file that is larger stands alone.
+        """
+
 class Writer:
     """Writes one FFRecord file; it appears under its name at finish(), whole, or never."""
 
@@ -216,22 +350,54 @@ class Writer:
     @property
     def written(self) -> int: ...
     def append(self, data: Buffer) -> None: ...
-    def append_files(
+    def append_pieces(self, pieces: Iterable[Buffer]) -> int:
+        """Append one record of any size, piece by piece; return its size.
+
+        What `pieces` raises comes out, and the writer is closed.
+        """
+    def append_folder(
         self,
-        files: Sequence[tuple[bytes, int]],
+        folder: FolderList,
+        root: bytes,
+        first: int,
+        count: int,
         jobs: int,
         progress: Callable[[int, int], object] | None = None,
     ) -> None:
-        """Append each (path, expected size) as a record, in that order.
+        """Append `count` records of the list from record `first` on: the files below `root`.
 
         `jobs` threads read and write. `progress(files, bytes)` is called from this
         thread, with totals of this call, about ten times a second. A file that
-        changes while it is read, or is not a regular file of that size: PackError.
+        changes while it is read, is not a regular file of the list's size, or has
+        another time: PackError.
+        """
+    def append_index(
+        self,
+        folder: FolderList,
+        first: int = 0,
+        count: int | None = None,
+        *,
+        rest: bool = True,
+        shard: tuple[bytes, int, int] | None = None,
+    ) -> None:
+        """Append the last record, the index of a pack that holds these records of the list.
+
+        It shows the files of `count` records (None: all) from `first` on, and the folders
+        that they stand in; `rest`: also the empty folders and the links. `shard`: (16 bytes
+        that all shards of the set have, number of this one, how many there are).
+        RecordCountError unless exactly those records have been written.
         """
     def finish(self) -> None:
         """Write the header, sync, rename. RecordCountError if the count does not fit."""
     def abort(self) -> None:
         """Leave nothing behind. Harmless after finish()."""
+
+def write_sidecar(pack: bytes, target: bytes, chunks: bool) -> None:
+    """Write an index for `pack`, made from its pickle, to the file `target`.
+
+    `chunks`: read all records over 1 MiB, check them, and add checksums of their parts.
+    FormatError if `pack` is no packed folder; ChecksumError if it is damaged.
+    """
 
 # (name, kind of value, layout, shape, default values in C order or None).
 FeatureConfig = tuple[

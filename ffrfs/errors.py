@@ -68,3 +68,7 @@ class UnverifiedHeaderWarning(UserWarning):
             f"{path}: its header carries no checksum (written by an old writer); "
             "the records are verified, the header is taken on trust"
         )
+
+
+class PackWarning(UserWarning):
+    """Something of a pack is left aside, and the rest is read: a stale index, a missing shard."""

@@ -6,6 +6,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from ffrfs.cli import opened_tree
+
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
@@ -14,18 +16,17 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "cat",
         help="write files of a packed file to stdout",
-        description="Write the files PATH… of PACK to stdout, one after the other. "
+        description="Write the files PATH… of PACK to stdout, one after the other. PACK may also "
+        "be a folder of packs; links are followed inside it. "
         "Stops at the first that is damaged, before its first wrong byte.",
     )
-    parser.add_argument("pack", metavar="PACK")
+    opened_tree.add_arguments(parser)
     parser.add_argument("paths", metavar="PATH", nargs="+")
     parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    from ffrfs.folder.tree import PackTree
-
-    with PackTree(args.pack) as tree:
+    with opened_tree.open_tree(args) as tree:
         for ino in [tree.file_ino(path) for path in args.paths]:
             for piece in tree.pieces(ino):
                 sys.stdout.buffer.write(piece)

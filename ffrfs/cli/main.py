@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import ffrfs
 from ffrfs.cli import output
-from ffrfs.errors import FfrfsError, UnverifiedHeaderWarning
+from ffrfs.errors import FfrfsError, PackWarning, UnverifiedHeaderWarning
 
 COMMANDS = (
     *("pack", "convert", "index", "mount", "umount", "prefetch", "stats"),
@@ -30,7 +30,8 @@ _PIPE_CLOSED = 141  # 128 + SIGPIPE
 def main(argv: Sequence[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     with warnings.catch_warnings():
-        warnings.simplefilter("always", UnverifiedHeaderWarning)
+        for told in (UnverifiedHeaderWarning, PackWarning):
+            warnings.simplefilter("always", told)
         warnings.showwarning = lambda message, *_, **__: output.error(str(message))
         try:
             args = _parser(argv).parse_args(argv)

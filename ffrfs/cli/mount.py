@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ffrfs.cli import output
 from ffrfs.errors import OptionError
 from ffrfs.mount.mountpoint import canonical
-from ffrfs.mount.options import parse_options
+from ffrfs.mount.options import ON_CONFLICT, parse_options
 from ffrfs.mount.report import Report, Status
 from ffrfs.mount.request import (
     CACHE_MB_DEFAULT,
@@ -35,9 +35,10 @@ _EPILOG = """\
 mount options (-o, comma separated; a backslash escapes a comma):
   allow_other, allow_root    let all users in, or root besides yourself
   uid=N, gid=N, umask=OCTAL  owner and permissions of the tree
-  fsname=NAME                first column of /proc/mounts (default: PACK)
+  fsname=NAME                first column of /proc/mounts (default: the first PACK)
   xattr                      show user.ffrfs.record and user.ffrfs.crc32
   nonempty                   cover a mount point that is not empty
+  on_conflict=WHICH          as --on-conflict; allow_missing as --allow-missing
   noexec, suid, dev          as mount(8); nosuid and nodev are the default
 Others of mount(8) (ro, nofail, _netdev, user, noatime, x-...) are accepted without effect.
 
@@ -50,13 +51,17 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "mount",
         help="mount a packed file or TFRecord files as a read-only directory tree",
-        description="Mount PACK at MOUNTPOINT, read-only, every byte checked. "
+        description="Mount PACK at MOUNTPOINT, read-only, every byte checked; several as one tree. "
         "Returns once the tree can be read; a daemon serves it until it is unmounted.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "pack", metavar="PACK", help="an FFRecord file, a TFRecord file, or a folder of its shards"
+        "packs",
+        metavar="PACK",
+        nargs="+",
+        help="an FFRecord file, a TFRecord file, or a folder of its shards; or any number of "
+        "packed folders, and folders of them (*.ffr), to be shown as one tree",
     )
     parser.add_argument(
         "mountpoint",
@@ -66,6 +71,17 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("-f", "--foreground", action="store_true", help="serve from this process")
     parser.add_argument(
         "-o", dest="options", metavar="OPTIONS", action="append", default=[], help="see below"
+    )
+    parser.add_argument(
+        "--on-conflict",
+        choices=ON_CONFLICT,
+        help="of a path that stands in several packs show the first PACK's or the last's; "
+        "folders merge (default: error)",
+    )
+    parser.add_argument(
+        "--allow-missing",
+        action="store_true",
+        help="show the rest if packs cannot be opened, or shards of a set are not there",
     )
     parser.add_argument(
         "--engine",
@@ -146,9 +162,9 @@ def _request(args: argparse.Namespace) -> MountRequest:
     if args.while_open is not None:
         _check_pipe(args.while_open)
     return MountRequest(
-        pack=os.path.realpath(args.pack),
+        packs=tuple(os.path.realpath(pack) for pack in args.packs),
         mountpoint=canonical(args.mountpoint),
-        options=parse_options(args.options),
+        options=parse_options([*args.options, *_words(args)]),
         engine=args.engine,
         threads=args.threads,
         cache_bytes=args.cache_mb << 20,
@@ -159,6 +175,12 @@ def _request(args: argparse.Namespace) -> MountRequest:
         log_file=os.path.abspath(args.log_file) if args.log_file else None,
         while_open=args.while_open,
     )
+
+
+def _words(args: argparse.Namespace) -> list[str]:
+    """What stands for `-o`."""
+    words = [] if args.on_conflict is None else [f"on_conflict={args.on_conflict}"]
+    return words + (["allow_missing"] if args.allow_missing else [])
 
 
 def _window(text: str | None) -> tuple[int, int]:

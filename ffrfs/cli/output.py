@@ -15,6 +15,12 @@ def line(text: str) -> None:
     sys.stdout.buffer.write(os.fsencode(text) + b"\n")
 
 
+def titled(lines: Mapping[str, str]) -> None:
+    """Print a line each, "title   text", the texts below each other."""
+    for title, text in lines.items():
+        line(f"{title:<16} {text}")
+
+
 def count(number: int, noun: str) -> str:
     """Return "1 file" or "2,000 files"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -8,94 +8,170 @@ from typing import TYPE_CHECKING
 from ffrfs.cli import output
 
 if TYPE_CHECKING:
-    from ffrfs.folder.verify import VerifyReport
+    from ffrfs.folder.verify import PackReport, VerifyReport
     from ffrfs.tfrecord.verify import VerifyReport as TFRecordReport
 
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+_JOB_LIMIT = 64
 
 
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "verify",
-        help="read a packed file whole and name what is damaged",
-        description="Read every record of PACK and compare it with its checksum. Every damaged "
-        "file is named, by path and record; exit status 1 if there is one. PACK may also be a "
-        "TFRecord file of any compression, or a folder of them.",
+        help="read packed files whole and name what is damaged",
+        description="Read every record of PACK, a pack or a folder of packs, and compare it with "
+        "its checksum, and what the index says with what is there. Every damaged file is named, "
+        "by path and record; exit status 1 if there is one. PACK may also be a TFRecord file of "
+        "any compression, or a folder of them.",
     )
-    parser.add_argument("pack", metavar="PACK")
-    parser.add_argument("--json", action="store_true", help="print a JSON object instead")
+    parser.add_argument("packs", metavar="PACK", nargs="+")
+    parser.add_argument(
+        "--jobs",
+        metavar="N",
+        type=_jobs,
+        default=0,
+        help="threads that check (default: the cores)",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print a JSON object instead; of several PACK an array"
+    )
     parser.add_argument("-q", "--quiet", action="store_true", help="print only what is damaged")
     parser.set_defaults(func=run)
+
+
+def _jobs(text: str) -> int:
+    jobs = int(text)
+    if not 1 <= jobs <= _JOB_LIMIT:
+        raise argparse.ArgumentTypeError(f"{jobs}: must be 1 to {_JOB_LIMIT}")
+    return jobs
 
 
 def run(args: argparse.Namespace) -> int:
     from ffrfs.convert.kind import is_tfrecord
 
-    if is_tfrecord(args.pack):
-        return _run_tfrecord(args)
+    tfrecords = {pack for pack in args.packs if is_tfrecord(pack)}
+    packs = [pack for pack in args.packs if pack not in tfrecords]
+    reports = _verify(packs, args) if packs else {}
+    all_fields = []
+    all_good = True
+    for pack in args.packs:
+        if pack in tfrecords:
+            found = _verify_tfrecord(pack, args.quiet)
+            fields, is_good = _tfrecord_fields(pack, found), not found.bad
+            if not args.json:
+                _print_tfrecord(pack, found, args.quiet)
+        else:
+            report = reports[pack]
+            fields, is_good = _fields(report), report.is_good
+            if not args.json:
+                _print(report, args.quiet)
+        all_fields.append(fields)
+        all_good = all_good and is_good
+    if args.json and len(all_fields) > 1:
+        output.json_array(all_fields)
+    elif args.json:
+        output.json_object(all_fields[0])
+    return 0 if all_good else 1
+
+
+def _verify(packs: list[str], args: argparse.Namespace) -> dict[str, VerifyReport]:
     from ffrfs.folder.progress import ProgressBar
     from ffrfs.folder.verify import verify
 
-    with ProgressBar(args.pack, output.show_progress() and not args.quiet) as bar:
-        report = verify(args.pack, bar)
-    if args.json:
-        output.json_object(_fields(args.pack, report))
-    else:
-        _print(args.pack, report, args.quiet)
-    return 0 if report.is_good else 1
+    title = packs[0] if len(packs) == 1 else f"{len(packs):,} packs"
+    shown = output.show_progress() and not args.quiet
+    with ProgressBar(title, shown, "records") as bar:
+        return {report.file: report for report in verify(packs, bar, args.jobs)}
 
 
-def _print(pack: str, report: VerifyReport, quiet: bool) -> None:
-    for bad in report.bad:
-        if bad.reason != report.index_error:  # else it is told below
-            output.error(f"{pack}: {repr(bad.path) + ': ' if bad.path else ''}{bad.reason}")
-    if report.index_error is not None:
-        output.error(
-            f"{pack}: its index is no good, so its files have no names "
-            f"(all records were checked): {report.index_error}"
-        )
-    _print_outcome(pack, report, quiet)
-
-
-def _print_outcome(pack: str, report: VerifyReport | TFRecordReport, quiet: bool) -> None:
+def _print(report: VerifyReport, quiet: bool) -> None:
+    for pack in report.packs:
+        _print_bad(pack)
+    if report.set_error is not None:
+        output.error(f"{report.file}: {report.set_error}")
     if not quiet:
-        outcome = f"{len(report.bad):,} of them damaged" if report.bad else "all records good"
-        records = output.count(report.record_count, "record")
-        size = output.count(report.byte_count, "byte")
-        output.line(f"{pack}: {records}, {size}, {outcome}")
+        _print_outcome(report)
 
 
-def _fields(pack: str, report: VerifyReport) -> dict[str, object]:
+def _print_bad(pack: PackReport) -> None:
+    for bad in pack.bad:
+        if bad.reason != pack.index_error:  # else it is told below
+            output.error(f"{pack.file}: {repr(bad.path) + ': ' if bad.path else ''}{bad.reason}")
+    if pack.index_error is not None:
+        output.error(
+            f"{pack.file}: its index is no good (all records were checked): {pack.index_error}"
+        )
+    if pack.error is not None:
+        output.error(f"{pack.file}: {pack.error}")
+
+
+def _print_outcome(report: VerifyReport) -> None:
+    closed_count = sum(pack.error is not None for pack in report.packs)
+    parts = []
+    if len(report.packs) > 1:
+        parts.append(output.count(len(report.packs), "pack"))
+    if closed_count:
+        parts.append(f"{closed_count:,} of them cannot be opened")
+    parts += _outcome(report.record_count, report.byte_count, report.bad_count)
+    output.line(f"{report.file}: {', '.join(parts)}")
+
+
+def _outcome(record_count: int, byte_count: int, bad_count: int) -> list[str]:
+    return [
+        output.count(record_count, "record"),
+        output.count(byte_count, "byte"),
+        f"{bad_count:,} of them damaged" if bad_count else "all records good",
+    ]
+
+
+def _fields(report: VerifyReport) -> dict[str, object]:
+    if len(report.packs) == 1 and report.packs[0].file == report.file:
+        return _pack_fields(report.packs[0])
     return {
-        "file": pack,
+        "file": report.file,
         "good": report.is_good,
         "records": report.record_count,
         "bytes": report.byte_count,
-        "header_checksum": "good" if report.header_verified else "missing",
-        "index_error": report.index_error,
-        "bad": [bad._asdict() for bad in report.bad],
+        "set_error": report.set_error,
+        "packs": [_pack_fields(pack) for pack in report.packs],
     }
 
 
-def _run_tfrecord(args: argparse.Namespace) -> int:
+def _pack_fields(pack: PackReport) -> dict[str, object]:
+    fields: dict[str, object] = {"file": pack.file, "good": pack.is_good}
+    if pack.error is not None:
+        return {**fields, "error": pack.error}
+    return {
+        **fields,
+        "records": pack.record_count,
+        "bytes": pack.byte_count,
+        "header_checksum": "good" if pack.header_verified else "missing",
+        "index_error": pack.index_error,
+        "bad": [bad._asdict() for bad in pack.bad],
+    }
+
+
+def _verify_tfrecord(pack: str, quiet: bool) -> TFRecordReport:
     from ffrfs.folder.progress import ProgressBar
     from ffrfs.tfrecord.shards import shard_paths
     from ffrfs.tfrecord.verify import verify
 
-    shown = output.show_progress() and not args.quiet
-    with ProgressBar(args.pack, shown, "records") as bar:
-        report = verify(
-            shard_paths(args.pack),
+    shown = output.show_progress() and not quiet
+    with ProgressBar(pack, shown, "records") as bar:
+        return verify(
+            shard_paths(pack),
             (lambda records, size: bar(records, 0, size, 0)) if shown else None,
         )
-    if args.json:
-        output.json_object(_tfrecord_fields(args.pack, report))
-    else:
-        for bad in report.bad:
-            rest = "; what follows could not be checked" if bad.is_last else ""
-            output.error(f"{bad.file}: {bad.reason}{rest}")
-        _print_outcome(args.pack, report, args.quiet)
-    return 1 if report.bad else 0
+
+
+def _print_tfrecord(pack: str, report: TFRecordReport, quiet: bool) -> None:
+    for bad in report.bad:
+        rest = "; what follows could not be checked" if bad.is_last else ""
+        output.error(f"{bad.file}: {bad.reason}{rest}")
+    if not quiet:
+        parts = _outcome(report.record_count, report.byte_count, len(report.bad))
+        output.line(f"{pack}: {', '.join(parts)}")
 
 
 def _tfrecord_fields(pack: str, report: TFRecordReport) -> dict[str, object]:

@@ -9,16 +9,18 @@ twice: for its names, and for its bytes.
 
 from __future__ import annotations
 
+import os
 from array import array
+from collections import defaultdict
 from collections.abc import Iterator
 
+from ffrfs._native import FolderList
 from ffrfs.convert.source import OnError, Record, SizedItem, in_batches
 from ffrfs.convert.target import record_names
 from ffrfs.errors import ChecksumError
-from ffrfs.folder.index import index_record
-from ffrfs.folder.source import SourceTree
-from ffrfs.folder.tree import PackTree
-from ffrfs.record.writer import FileWriter
+from ffrfs.folder.contents import UNKNOWN_TIME_NS
+from ffrfs.folder.pack_file import writing
+from ffrfs.folder.tree import Entry, PackTree
 
 
 class FeatureFolder:
@@ -32,11 +34,13 @@ class FeatureFolder:
         self.path = path
         self.record_count = self.skipped_count = self.size_bytes = 0
         self._on_error = on_error
+        self._entries = FolderList()
+        self._entries.describe_folder(0, 0, UNKNOWN_TIME_NS)
         self._inos = array("Q")  # of the files, in the order of the pack
         self._sizes = array("Q")
         self._pack = PackTree(path)
         try:
-            self._tree = self._walk()
+            self._walk()
         except BaseException:
             self.close()
             raise
@@ -47,10 +51,10 @@ class FeatureFolder:
 
     def write(self, target: str, contents: Iterator[Record]) -> None:
         """Write `contents`, which are contents() or what watches them, as a packed folder."""
-        with FileWriter(target, self.file_count + 1) as writer:
+        with writing(target, self.file_count + 1) as writer:
             for content in contents:
-                writer.write_one(content)
-            writer.write_one(index_record(self._tree))
+                writer.append(content)
+            writer.append_index(self._entries)
 
     def contents(self) -> Iterator[Record]:
         items = map(SizedItem, self._inos, self._sizes)
@@ -58,35 +62,40 @@ class FeatureFolder:
             for content in self._pack.read_files([item.number for item in batch]):
                 yield content.data
 
-    def _walk(self) -> SourceTree:
-        folders: list[SourceTree] = []
+    def _walk(self) -> None:
+        names = record_names(self._pack.volume.record_count)
         for record in self._pack.entries(self._pack.folder_ino("")):
             try:
-                folders.append(self._folder(record.attributes.ino))
+                found = list(self._pack.entries(record.attributes.ino, recursive=True))
             except ChecksumError:
                 if self._on_error == "raise":
                     raise
                 self.skipped_count += 1
-        self.record_count = len(folders)
-        return dict(zip(record_names(len(folders)), folders, strict=True))
+            else:
+                self._add(next(names), found)
+                self.record_count += 1
+        self._entries.number()
 
-    def _folder(self, ino: int) -> SourceTree:
-        tree: SourceTree = {}
-        for entry in self._pack.entries(ino, recursive=True):
-            *above, name = entry.path.split("/")
-            folder = tree
-            for part in above:
-                inner = folder[part]
-                assert isinstance(inner, dict)
-                folder = inner
+    def _add(self, name: str, found: list[Entry]) -> None:
+        """Take in the folder of a record, with all that is in it."""
+        folders = {"": self._add_folder(0, name)}
+        files = defaultdict(list)  # by folder
+        for entry in found:
+            above, _, own_name = entry.path.rpartition("/")
             if entry.is_folder:
-                folder[name] = {}
+                folders[entry.path] = self._add_folder(folders[above], own_name)
                 continue
-            folder[name] = entry.attributes.size
+            size = entry.attributes.size
+            file = (os.fsencode(own_name), size, 0, UNKNOWN_TIME_NS)
+            files[folders[above]].append(file)
             self._inos.append(entry.attributes.ino)
-            self._sizes.append(entry.attributes.size)
-            self.size_bytes += entry.attributes.size
-        return tree
+            self._sizes.append(size)
+            self.size_bytes += size
+        for folder, batch in files.items():
+            self._entries.add_files(folder, batch)
+
+    def _add_folder(self, parent: int, name: str) -> int:
+        return self._entries.add_folder(parent, os.fsencode(name), 0, UNKNOWN_TIME_NS)
 
     def close(self) -> None:
         self._pack.close()

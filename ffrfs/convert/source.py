@@ -170,6 +170,11 @@ class PackedSource:
 
     def _files(self) -> Iterator[SizedItem]:
         for entry in self._tree.entries(self._tree.folder_ino(""), recursive=True):
+            if entry.is_link:
+                raise PackError(
+                    f"{self.path}: {entry.path!r} is a symbolic link, which no Example holds; pack "
+                    "again, and let links be followed"
+                )
             if not entry.is_folder:
                 if entry.attributes.size > _EXAMPLE_DATA_LIMIT:
                     raise PackError(

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from ffrfs._native import FolderList
 from ffrfs.convert.source import NUMBER_DIGITS_MIN, Record
 from ffrfs.convert.staged_file import StagedFile
 from ffrfs.errors import PackError
-from ffrfs.folder.index import MAGIC, index_record
-from ffrfs.folder.source import SourceTree
+from ffrfs.folder.contents import UNKNOWN_TIME_NS
+from ffrfs.folder.pack_file import writing
 from ffrfs.record.writer import FileWriter
 from ffrfs.tfrecord.options import TFRecordOptions
 from ffrfs.tfrecord.stream_scan import RECORD_LIMIT
 from ffrfs.tfrecord.writer import TFRecordWriter
+
+# What the index of a packed folder begins with (docs/format.md).
+_INDEX_MAGIC = b"piouhjgbr"
 
 
 def write_tfrecord(path: str, records: Iterable[Record], options: TFRecordOptions) -> None:
@@ -46,7 +50,7 @@ def write_ffrecord(path: str, records: Iterable[Record], count: int) -> None:
         for record in records:
             writer.write_one(record)
             last = record
-        if last[: len(MAGIC)] == MAGIC:
+        if last[: len(_INDEX_MAGIC)] == _INDEX_MAGIC:
             raise PackError(
                 f"{path}: the last record begins like the index of a packed folder, for which "
                 "the file would be taken; convert --to folder"
@@ -55,12 +59,14 @@ def write_ffrecord(path: str, records: Iterable[Record], count: int) -> None:
 
 def write_folder(path: str, records: Iterable[Record], count: int) -> None:
     """A packed folder with a file per record, named by its number as a mount names it."""
-    tree: SourceTree = {}
-    with FileWriter(path, count + 1) as writer:
+    entries = FolderList()
+    entries.describe_folder(0, 0, UNKNOWN_TIME_NS)
+    with writing(path, count + 1) as writer:
         for name, record in zip(record_names(count), records, strict=True):
-            writer.write_one(record)
-            tree[name] = len(record)
-        writer.write_one(index_record(tree))
+            writer.append(record)
+            entries.add_files(0, [(name.encode(), len(record), 0, UNKNOWN_TIME_NS)])
+        entries.number()
+        writer.append_index(entries)
 
 
 def record_names(count: int) -> Iterator[str]:

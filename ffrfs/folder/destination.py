@@ -2,6 +2,7 @@
 
 Folders below it are entered one name at a time, without following links; a file appears
 under its name when it is whole, or not at all, and never takes the place of another.
+Permissions and times are set where the file system takes them, of what was made here only.
 
 Not here: what is written (extract.py). Concurrency: one thread.
 """
@@ -12,13 +13,21 @@ import contextlib
 import os
 import secrets
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MODE = 0o666  # less the umask
+_PERMISSIONS = 0o777
+
+
+class Stored(NamedTuple):
+    """What was packed with a file, folder or link."""
+
+    permissions: int
+    mtime_ns: int
 
 
 class Destination:
@@ -26,6 +35,7 @@ class Destination:
 
     def __init__(self, path: str) -> None:
         self._path = path
+        self._made: set[str] = set() if os.path.isdir(path) else {""}
         os.makedirs(path, exist_ok=True)
         self._root = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         # The folder that was used last; mostly the next file is in it, too.
@@ -39,9 +49,13 @@ class Destination:
         """
         if below != self._below:
             fd = os.dup(self._root)
+            at = ""
             for name in below.split("/") if below else ():
+                at = f"{at}/{name}" if at else name
                 try:
                     with self._naming(below):
+                        if _make(fd, name):
+                            self._made.add(at)
                         inner = _enter(fd, name)
                 finally:
                     os.close(fd)
@@ -50,23 +64,48 @@ class Destination:
             self._folder, self._below = fd, below
         return self._folder
 
-    def write(self, file: str, pieces: Iterable[Buffer]) -> None:
+    def describe_folder(self, below: str, stored: Stored) -> None:
+        """Give the folder "a/b", if it was made here, the time and permissions it had.
+
+        After all that it holds was written, and what is in the folders below it described.
+        """
+        if below in self._made:
+            _describe(self.folder(below), stored)
+
+    def link(self, path: str, target: str, stored: Stored | None = None) -> None:
+        """Make the symbolic link "a/b". After all files: nothing is written through it then."""
+        folder, name = self._free_place(path)
+        with self._naming(path):
+            os.symlink(target, name, dir_fd=folder)
+        if stored is not None:
+            times = (stored.mtime_ns, stored.mtime_ns)
+            with contextlib.suppress(OSError):
+                os.utime(name, ns=times, dir_fd=folder, follow_symlinks=False)
+
+    def write(self, file: str, pieces: Iterable[Buffer], stored: Stored | None = None) -> None:
         """Write the file "a/b.png". Raises FileExistsError, and whatever `pieces` raises."""
-        below, _, name = file.rpartition("/")
-        folder = self.folder(below)
-        if _exists(folder, name):  # found out before a large one is copied
-            full = os.path.join(self._path, file)
-            raise FileExistsError(f"{full}: exists already; nothing is overwritten")
+        folder, name = self._free_place(file)
         with self._naming(file):
             staged = _StagedFile(folder, name)
         try:
             for piece in pieces:
                 with self._naming(file):
                     staged.write(piece)
+            if stored is not None:
+                staged.describe(stored)
             with self._naming(file):
                 staged.publish()
         finally:
             staged.close()
+
+    def _free_place(self, path: str) -> tuple[int, str]:
+        """Return the folder and the last part of "a/b". Raises FileExistsError."""
+        below, _, name = path.rpartition("/")
+        folder = self.folder(below)
+        if _exists(folder, name):  # found out before a large file is copied
+            full = os.path.join(self._path, path)
+            raise FileExistsError(f"{full}: exists already; nothing is overwritten")
+        return folder, name
 
     @contextlib.contextmanager
     def _naming(self, below: str) -> Iterator[None]:
@@ -109,6 +148,9 @@ class _StagedFile:
         while rest:
             rest = rest[os.write(self._fd, rest) :]
 
+    def describe(self, stored: Stored) -> None:
+        _describe(self._fd, stored)
+
     def publish(self) -> None:
         """Give it its name. Raises FileExistsError."""
         folder = self._folder
@@ -129,9 +171,23 @@ class _StagedFile:
                 os.unlink(self._staging_name, dir_fd=self._folder)
 
 
-def _enter(folder: int, name: str) -> int:
-    with contextlib.suppress(FileExistsError):
+def _describe(fd: int, stored: Stored) -> None:
+    with contextlib.suppress(OSError):  # some file systems know neither
+        os.fchmod(fd, stored.permissions & _PERMISSIONS)
+    with contextlib.suppress(OSError):
+        os.utime(fd, ns=(stored.mtime_ns, stored.mtime_ns))
+
+
+def _make(folder: int, name: str) -> bool:
+    """Make a folder; False: something is there already."""
+    try:
         os.mkdir(name, dir_fd=folder)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _enter(folder: int, name: str) -> int:
     try:
         return os.open(name, _FOLDER, dir_fd=folder)
     except NotADirectoryError as error:

@@ -1,7 +1,8 @@
 """extract: files of a pack, written out as ordinary files.
 
-Small files are read in batches, large ones in pieces: memory stays bounded. A damaged
-file is reported and the others go on.
+Small files are read in batches, large ones in pieces: memory stays bounded, but for the
+names of folders and links. A damaged file is reported and the others go on. Links are made
+after all files, and folders get their permissions and times last.
 
 Not here: how a file gets to its place, and nothing else does (destination.py).
 """
@@ -13,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ffrfs.errors import ChecksumError
-from ffrfs.folder.destination import Destination
+from ffrfs.folder.destination import Destination, Stored
 from ffrfs.folder.progress import Progress
 from ffrfs.folder.tree import DamagedFolder, Entry, PackTree, PathType
 
@@ -79,6 +80,8 @@ class _Extraction:
         self._progress = progress
         self._batch: list[Entry] = []
         self._batch_size = 0
+        self._folders: list[Entry] = []
+        self._links: list[Entry] = []
         self._done_count = self._done_size = 0
         self._total_count = self._total_size = 0
 
@@ -86,12 +89,15 @@ class _Extraction:
         for entry in entries:
             if not entry.is_folder:
                 self._total_count += 1
-                self._total_size += entry.attributes.size
+                self._total_size += 0 if entry.is_link else entry.attributes.size
 
     def run(self, entries: Iterable[Entry]) -> None:
         for entry in entries:
             if entry.is_folder:
                 self._target.folder(entry.path)
+                self._folders.append(entry)
+            elif entry.is_link:
+                self._links.append(entry)
             elif entry.attributes.size > _SMALL_SIZE:
                 self._flush()
                 self._write_large(entry)
@@ -101,6 +107,20 @@ class _Extraction:
                 if self._batch_size >= _BATCH_SIZE or len(self._batch) >= _BATCH_COUNT:
                     self._flush()
         self._flush()
+        for entry in self._links:
+            target = self._tree.target(entry.attributes.ino)
+            self._target.link(entry.path, target, self._stored(entry))
+            self._count(entry, 0)
+        for entry in reversed(self._folders):  # a folder's own come before it
+            stored = self._stored(entry)
+            if stored is not None:
+                self._target.describe_folder(entry.path, stored)
+
+    def _stored(self, entry: Entry) -> Stored | None:
+        if self._tree.volume.is_examples:  # to ask might be to read the record again
+            return None
+        stored = self._tree.stored(entry.attributes.ino)
+        return None if stored is None else Stored(*stored)
 
     def leave_out(self, error: ChecksumError) -> None:
         self.bad.append(str(error))
@@ -116,12 +136,12 @@ class _Extraction:
                 self._write_large(entry)
             return
         for entry, content in zip(batch, contents, strict=True):
-            self._target.write(entry.path, [content.data])
+            self._target.write(entry.path, [content.data], self._stored(entry))
             self._count(entry, entry.attributes.size)
 
     def _write_large(self, entry: Entry) -> None:
         try:
-            self._target.write(entry.path, self._counted_pieces(entry))
+            self._target.write(entry.path, self._counted_pieces(entry), self._stored(entry))
         except ChecksumError as error:
             self.leave_out(error)
         self._count(entry, 0)

@@ -1,11 +1,12 @@
-"""info: what an FFRecord file holds, in numbers. Reads its header and index only."""
+"""info: what FFRecord files hold, in numbers. Reads their headers and indexes only."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ffrfs._native import Records
+from ffrfs._native import PackIndex, Records
 from ffrfs.folder.tree import PackTree, PathType
 
 if TYPE_CHECKING:
@@ -21,39 +22,100 @@ class FileSizes(NamedTuple):
     max: int
 
 
+class IndexInfo(NamedTuple):
+    """The mapped index that serves a pack."""
+
+    file: str  # that it stands in: the pack, or its sidecar
+    is_sidecar: bool
+    size: int  # in bytes
+
+
+class ShardInfo(NamedTuple):
+    """What a pack says of the set of shards that it is one of."""
+
+    set_id: bytes
+    number: int
+    of: int  # so many shards, when this one was written
+
+
 class PackInfo(NamedTuple):
     is_folder: bool  # False: a plain FFRecord file, each record of which counts as a file
-    record_count: int  # with the index
+    pack_count: int
+    record_count: int  # with the indexes
     file_count: int
     folder_count: int  # without the root
-    byte_count: int  # of all files together
-    header_verified: bool  # False: it carries no checksum
+    byte_count: int  # of all files together; what several files share counts once
+    header_verified: bool  # False: one carries no checksum
     sizes: FileSizes | None  # None: there are no files
+    indexes: list[IndexInfo]  # of the packs that have one
+    shards: list[ShardInfo]  # of the packs that are one
+    missing_shards: list[int]  # numbers that a set lacks
+
+    @property
+    def index_size(self) -> int:
+        return sum(index.size for index in self.indexes)
+
+    @property
+    def sidecar_count(self) -> int:
+        return sum(index.is_sidecar for index in self.indexes)
 
 
-def info(file: PathType) -> PackInfo:
-    """Raises FormatError, ChecksumError (of the index) or OSError if `file` is no good."""
-    with PackTree(file) as tree:
+def info(pack: PathType | Sequence[PathType]) -> PackInfo:
+    """Tell of `pack` what PackTree shows, also of a set that lacks shards.
+
+    Raises FormatError, ChecksumError (of an index) or OSError if a pack is no good. Warns as
+    PackTree.
+    """
+    with PackTree(pack, allow_missing=True) as tree:
         volume = tree.volume
-        offsets = Records([os.fsencode(tree.file)]).offsets(0)
-        if volume.is_folder:
-            offsets = offsets[:-1]  # the last record is the index
+        files = [os.fsdecode(file) for file in volume.paths]
+        sizes = _sizes(files, volume.is_folder)
+        indexes = [PackIndex(os.fsencode(file)) for file in files]
+        shards = [ShardInfo(*index.shard) for index in indexes if index.shard is not None]
         return PackInfo(
             is_folder=volume.is_folder,
+            pack_count=len(files),
             record_count=volume.record_count,
             file_count=volume.file_count,
             folder_count=volume.directory_count - 1,
-            byte_count=int(offsets[-1] - offsets[0]),
-            header_verified=volume.metadata_verified,
-            sizes=_sizes(offsets),
+            byte_count=int(sizes.sum()),
+            header_verified=not volume.unverified_paths,
+            sizes=_summary(sizes),
+            indexes=[
+                IndexInfo(os.fsdecode(index.path), index.kind == "sidecar", index.size_bytes)
+                for index in indexes
+                if index.path is not None
+            ],
+            shards=shards,
+            missing_shards=_missing(shards),
         )
 
 
-def _sizes(offsets: NDArray[np.int64]) -> FileSizes | None:
-    sizes = offsets[1:] - offsets[:-1]
-    sizes.sort()
+def _missing(shards: Sequence[ShardInfo]) -> list[int]:
+    missing: list[int] = []
+    for set_id in sorted({shard.set_id for shard in shards}):
+        found = [shard for shard in shards if shard.set_id == set_id]
+        count = max(shard.of for shard in found)
+        missing += sorted(set(range(count)) - {shard.number for shard in found})
+    return missing
+
+
+def _sizes(files: Sequence[str], are_folders: bool) -> NDArray[np.int64]:
+    """Sizes of all records, without a packed folder's index."""
+    import numpy as np
+
+    sizes = []
+    for file in files:
+        offsets = Records([os.fsencode(file)]).offsets(0)
+        of_file = offsets[1:] - offsets[:-1]
+        sizes.append(of_file[:-1] if are_folders else of_file)
+    return np.concatenate(sizes)
+
+
+def _summary(sizes: NDArray[np.int64]) -> FileSizes | None:
     count = len(sizes)
     if count == 0:
         return None
+    sizes.sort()
     median = (int(sizes[(count - 1) // 2]) + int(sizes[count // 2])) // 2
     return FileSizes(int(sizes[0]), median, int(sizes[-1]))

@@ -2,18 +2,18 @@
 
 Not here: the tree (tree.py), verified batches (native core).
 Concurrency: may be used from several threads, and in the child of a fork(). Pickling
-sends the file's name; the other process opens the file itself.
+sends the files' names; the other process opens the files itself.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Self
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 from ffrfs.errors import FormatError
-from ffrfs.folder.tree import PackTree, PathType
+from ffrfs.folder.tree import Entry, OnConflict, PackTree, PathType
 
 if TYPE_CHECKING:
     from ffrfs._native import RecordBytes
@@ -22,13 +22,28 @@ if TYPE_CHECKING:
 class PackedFolder:
     """A packed folder, opened. Paths are relative to the folder: "a/b.png", or a PathLike.
 
-    Raises FormatError if `ffr_file` is no packed folder; warns (UnverifiedHeaderWarning)
-    if its header carries no checksum.
+    `ffr_file`: a pack, a folder of packs, or a list of either; several are one tree.
+    `on_conflict`: what becomes of a path that two of them have: "error", or the "first" or
+    "last" is there. `allow_missing`: packs that cannot be opened, and shards that a set
+    lacks, are left out. Links are followed inside the tree; `list()` takes one for what it leads
+    to, and does not go into it.
+
+    Raises FormatError if it is no packed folder, or a shard is missing; warns
+    (UnverifiedHeaderWarning) if a header carries no checksum, and (PackWarning) of what was
+    left aside: a stale or broken index, a missing shard.
     """
 
-    def __init__(self, ffr_file: PathType, check_data: bool = True) -> None:
+    def __init__(
+        self,
+        ffr_file: PathType | Sequence[PathType],
+        check_data: bool = True,
+        on_conflict: OnConflict = "error",
+        allow_missing: bool = False,
+    ) -> None:
         self.check_data = check_data
-        self._tree = PackTree(ffr_file, check_data)
+        self.on_conflict: OnConflict = on_conflict
+        self.allow_missing = allow_missing
+        self._tree = PackTree(ffr_file, check_data, on_conflict, allow_missing)
         self.fname = self._tree.file
         if not self._tree.volume.is_folder:
             raise FormatError(f"{self.fname}: is an FFRecord file, but not a packed folder")
@@ -65,20 +80,28 @@ class PackedFolder:
         return [
             entry.path
             for entry in self._tree.entries(ino, recursive)
-            if (list_dir if entry.is_folder else list_file)
+            if self._is_wanted(path, entry, list_file, list_dir)
         ]
 
+    def _is_wanted(
+        self, folder: PathType | None, entry: Entry, list_file: bool, list_dir: bool
+    ) -> bool:
+        if entry.is_link:
+            path = os.path.join(folder or "", entry.path)
+            return (list_file and self.is_file(path)) or (list_dir and self.is_dir(path))
+        return list_dir if entry.is_folder else list_file
+
     def exists(self, path: PathType) -> bool:
-        return self._tree.find(path) != 0
+        return self._tree.find(path, follow_links=True) != 0
 
     def is_file(self, path: PathType) -> bool:
         """Tell whether `path` is there and a file."""
-        attributes = self._tree.volume.attributes(self._tree.find(path))
+        attributes = self._tree.volume.attributes(self._tree.find(path, follow_links=True))
         return attributes is not None and not stat.S_ISDIR(attributes.mode)
 
     def is_dir(self, path: PathType) -> bool:
         """Tell whether `path` is there and a folder."""
-        attributes = self._tree.volume.attributes(self._tree.find(path))
+        attributes = self._tree.volume.attributes(self._tree.find(path, follow_links=True))
         return attributes is not None and stat.S_ISDIR(attributes.mode)
 
     def close(self) -> None:
@@ -91,8 +114,13 @@ class PackedFolder:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __reduce__(self) -> tuple[type[PackedFolder], tuple[str, bool]]:
-        return type(self), (self.fname, self.check_data)
+    def __reduce__(self) -> tuple[type[PackedFolder], tuple[Any, ...]]:
+        return type(self), (
+            self._tree.packs,
+            self.check_data,
+            self.on_conflict,
+            self.allow_missing,
+        )
 
     def __repr__(self) -> str:
         return f"PackedFolder({self.fname!r})"

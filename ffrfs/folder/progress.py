@@ -40,7 +40,12 @@ class ProgressBar:
     def __enter__(self) -> Self:
         from tqdm import tqdm
 
-        self._bar = tqdm(
+        class Bar(tqdm):  # type: ignore[misc] # has no types
+            # Without a thread that looks after bars that stand still: who packs may fork, and
+            # where there is another thread, Ctrl-C may come in the middle of that.
+            monitor_interval = 0
+
+        self._bar = Bar(
             desc=self._title,
             unit="B",
             unit_scale=True,

@@ -22,6 +22,7 @@ class Selection:
         self, include: Sequence[str] | None = None, exclude: Sequence[str] | None = None
     ) -> None:
         self.takes_all = include is None
+        self.excludes_nothing = not exclude
         self._include = _Patterns(include or ())
         self._exclude = _Patterns(exclude or ())
 
@@ -31,6 +32,21 @@ class Selection:
 
     def excludes(self, name: str, path: str) -> bool:
         return self._exclude.match(name, path)
+
+    def takes(self, path: str) -> bool | None:
+        """Tell whether "a/b/c" is asked for, by its name or by a folder's above it.
+
+        None: it, or a folder above it, is excluded.
+        """
+        asked_for = self.takes_all
+        end = 0
+        for name in path.split("/"):
+            end += len(name)
+            if self.excludes(name, path[:end]):
+                return None
+            asked_for = asked_for or self.includes(name, path[:end])
+            end += 1
+        return asked_for
 
 
 class _Patterns:

@@ -1,33 +1,32 @@
-"""The folder to pack: walked once, in the order of the format, as names and sizes.
+"""The folder to pack: walked once, into a list of names, sizes, permissions and times.
 
-Depth-first over the names in sorted order, files and folders mixed; a file's place in
-this order is its record number. Links are followed. What cannot be packed is named:
-refused, or left out where the caller wants special files skipped.
+Symbolic links are followed, or kept as links. What cannot be packed is named: refused, or
+left out where the caller wants special files skipped.
 
-Not here: the bytes (native core, which finds out if a file changes after this walk).
+Not here: the order of the records, and their bytes (native core, which finds out if a
+file changes after this walk); archives (archive.py).
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
-from collections.abc import Iterator
-from typing import NamedTuple, TypeAlias, Union
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple, NoReturn
 
+from ffrfs._native import FolderList, Writer
 from ffrfs.errors import PackError
+from ffrfs.folder.contents import SPECIAL_KINDS, Symlinks, Tick
+from ffrfs.folder.existing import Existing
+from ffrfs.folder.file_digest import file_digest
 from ffrfs.folder.selection import Selection
 
 DEPTH_LIMIT = 1024  # folders in each other, as the reader of the index allows
 
-# Names in packing order: of a file its size in bytes, of a folder its content.
-SourceTree: TypeAlias = dict[str, Union[int, "SourceTree"]]
-
-_KINDS = {
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFIFO: "a FIFO",
-    stat.S_IFCHR: "a character device",
-    stat.S_IFBLK: "a block device",
-}
+# Files given to the list, or to the threads, at a time: each is a few Python objects.
+_BATCH_COUNT = 4096
 
 
 class FolderIdentity(NamedTuple):
@@ -42,150 +41,215 @@ class FolderIdentity(NamedTuple):
 
 
 class _Place(NamedTuple):
+    """A folder on the way, or a name in one."""
+
     name: str
     path: str
     below_root: str  # path from the packed folder
     included: bool  # it, or a folder above, is asked for with all that it holds
 
 
-class _OpenFolder(NamedTuple):
+class _OpenFolder:
     """A folder on the way from the root to where the walk is."""
 
-    place: _Place
-    identity: FolderIdentity
-    names: Iterator[str]  # not yet visited
-    tree: SourceTree
+    def __init__(self, place: _Place, info: os.stat_result, number: int, existing: int) -> None:
+        self.place = place
+        self.identity = FolderIdentity.of(info)
+        self.number = number  # in the entries
+        self.existing = existing  # the same folder where new shards are added; 0: none
+        self.folders: list[tuple[_Place, os.stat_result]] = []  # not yet walked, the last first
+        self.is_empty = True
 
 
 class Source:
-    """What is to be packed of one folder.
+    """What is to be packed of one folder. A Contents.
 
     Raises PackError for what cannot be packed, OSError for what cannot be read, naming it.
     """
 
-    def __init__(
+    is_stream = False
+
+    def __init__(  # noqa: PLR0913 - each is a question of its own
         self,
         folder: str,
         *,
         selection: Selection,
+        symlinks: Symlinks = "follow",
         skip_special: bool = False,
         forbidden: FolderIdentity | None = None,
+        existing: Existing | None = None,
     ) -> None:
-        self.folder = folder
-        self.tree: SourceTree = {}
-        self.file_count = 0
-        self.byte_count = 0
-        self.folder_count = 0  # without the root
+        self.name = folder
+        self.entries = FolderList()
         self.skipped: list[str] = []  # paths
         self._selection = selection
+        self._follows = symlinks == "follow"
         self._skip_special = skip_special
         self._forbidden = forbidden  # the folder that the pack is written to
+        self._existing = existing
         self._walk()
 
-    def files(self) -> Iterator[tuple[bytes, int]]:
-        """Yield (path, size in bytes) in the order of the record numbers."""
-        stack = [(os.path.join(self.folder, ""), iter(self.tree.items()))]
-        while stack:
-            prefix, entries = stack[-1]
-            for name, child in entries:
-                if isinstance(child, dict):
-                    stack.append((f"{prefix}{name}/", iter(child.items())))
-                    break
-                yield os.fsencode(prefix + name), child
-            else:
-                stack.pop()
+    def number(self) -> None:
+        self.entries.number("path")
+
+    def append(self, writer: Writer, first: int, count: int, jobs: int, tick: Tick) -> None:
+        writer.append_folder(self.entries, os.fsencode(self.name), first, count, jobs, tick)
+
+    def digests(self, files: Sequence[int], jobs: int) -> Iterator[bytes]:
+        root = os.path.join(os.fsencode(self.name), b"")
+        sizes = self.entries.sizes()
+        with ThreadPoolExecutor(jobs) as pool:
+            for start in range(0, len(files), _BATCH_COUNT):
+                batch = files[start : start + _BATCH_COUNT]
+                paths = [root + path for path in self.entries.paths(batch)]
+                yield from pool.map(file_digest, paths, (int(sizes[file]) for file in batch))
+
+    def close(self) -> None:
+        pass  # a file is open only while it is read
 
     def _walk(self) -> None:
-        root = _Place("", self.folder, "", self._selection.takes_all)
-        stack = [self._open(root, os.stat(self.folder), self.tree)]
+        info = os.stat(self.name)
+        self.entries.describe_folder(0, info.st_mode, info.st_mtime_ns)
+        place = _Place("", self.name, "", self._selection.takes_all)
+        stack = [_OpenFolder(place, info, 0, self._existing.root if self._existing else 0)]
+        self._list(stack[0])
         while stack:
-            for name in stack[-1].names:
-                child = self._visit(stack, name)
-                if child is not None:
-                    stack.append(child)
-                    break
+            if stack[-1].folders:
+                self._enter(stack, *stack[-1].folders.pop())
             else:
                 self._leave(stack)
 
-    def _open(self, place: _Place, info: os.stat_result, tree: SourceTree) -> _OpenFolder:
-        identity = FolderIdentity.of(info)
-        if identity == self._forbidden:
+    def _enter(self, stack: list[_OpenFolder], place: _Place, info: os.stat_result) -> None:
+        parent = stack[-1]
+        _check_loop(stack, place.path, info)
+        if len(stack) > DEPTH_LIMIT:
+            raise PackError(f"{place.path}: deeper than {DEPTH_LIMIT} folders; exclude it")
+        name = place.name.encode()
+        number = self.entries.add_folder(parent.number, name, info.st_mode, info.st_mtime_ns)
+        existing = 0
+        if self._existing and parent.existing:
+            existing = self._existing.enter(parent.existing, name, place.path)
+        folder = _OpenFolder(place, info, number, existing)
+        self._list(folder)
+        stack.append(folder)
+
+    def _leave(self, stack: list[_OpenFolder]) -> None:
+        folder = stack.pop()
+        if not stack:
+            return
+        if folder.is_empty and not folder.place.included:  # it holds nothing asked for
+            self.entries.drop_folder(folder.number)
+        else:
+            stack[-1].is_empty = False
+
+    def _list(self, folder: _OpenFolder) -> None:
+        """Take in the names of a folder; the folders among them are for later."""
+        place = folder.place
+        if folder.identity == self._forbidden:
             raise PackError(
                 f"{place.path}: the pack itself would be written into this folder, which is "
                 "packed; write it elsewhere"
             )
-        names = iter(sorted(os.listdir(place.path)))
-        return _OpenFolder(place, identity, names, tree)
+        files: list[tuple[bytes, int, int, int]] = []
+        follows = self._follows
+        takes_all = place.included and self._selection.excludes_nothing
+        # By descriptor: the kernel then looks up names alone, not their paths.
+        with _opened(place.path) as fd, os.scandir(fd) as found:
+            for entry in found:
+                included = takes_all or self._takes(folder, entry.name)
+                if included is None:
+                    continue
+                try:
+                    info = entry.stat(follow_symlinks=follows)
+                except OSError as error:
+                    if included:
+                        _refuse_unknown(os.path.join(place.path, entry.name), error)
+                    continue
+                if not stat.S_ISREG(info.st_mode):
+                    self._take_other(folder, entry.name, info, included)
+                elif included and (name := self._encoded(place, entry.name)) is not None:
+                    files.append((name, info.st_size, info.st_mode, info.st_mtime_ns))
+                    if len(files) == _BATCH_COUNT:
+                        self._add(folder, files)
+        self._add(folder, files)
+        folder.folders.sort(reverse=True)
 
-    def _visit(self, stack: list[_OpenFolder], name: str) -> _OpenFolder | None:
-        """Take in one name; a folder is returned, to be walked."""
-        parent = stack[-1]
-        below_root = f"{parent.place.below_root}/{name}" if len(stack) > 1 else name
+    def _takes(self, folder: _OpenFolder, name: str) -> bool | None:
+        """Tell whether it is asked for with all that it holds; None: it is excluded."""
+        below_root = _below(folder.place, name)
         if self._selection.excludes(name, below_root):
             return None
-        included = parent.place.included or self._selection.includes(name, below_root)
-        place = _Place(name, os.path.join(parent.place.path, name), below_root, included)
-        try:
-            info = _status(place.path)
-        except PackError:
-            if included:
-                raise
-            return None
+        return folder.place.included or self._selection.includes(name, below_root)
+
+    def _take_other(
+        self, folder: _OpenFolder, name: str, info: os.stat_result, included: bool
+    ) -> None:
+        if not included and not stat.S_ISDIR(info.st_mode):
+            return
+        encoded = self._encoded(folder.place, name)
+        if encoded is None:
+            return
+        path = os.path.join(folder.place.path, name)
         if stat.S_ISDIR(info.st_mode):
-            if not self._has_good_name(place):
-                return None
-            _check_loop(stack, place.path, info)
-            if len(stack) > DEPTH_LIMIT:
-                raise PackError(f"{place.path}: deeper than {DEPTH_LIMIT} folders; exclude it")
-            tree: SourceTree = {}
-            child = self._open(place, info, tree)
-            parent.tree[name] = tree
-            self.folder_count += 1
-            return child
-        if included and self._has_good_name(place) and self._is_regular(place, info):
-            parent.tree[name] = info.st_size
-            self.file_count += 1
-            self.byte_count += info.st_size
-        return None
+            below_root = _below(folder.place, name)
+            folder.folders.append((_Place(name, path, below_root, included), info))
+        elif stat.S_ISLNK(info.st_mode):
+            target = os.readlink(os.fsencode(path))
+            if self._existing and folder.existing:
+                self._existing.refuse(folder.existing, encoded, path)
+            self.entries.add_link(folder.number, encoded, target, info.st_mtime_ns)
+            folder.is_empty = False
+        else:
+            kind = SPECIAL_KINDS.get(stat.S_IFMT(info.st_mode), "no regular file")
+            self._refuse(path, f"is {kind}")
 
-    def _leave(self, stack: list[_OpenFolder]) -> None:
-        folder = stack.pop()
-        if stack and not folder.tree and not folder.place.included:  # holds nothing asked for
-            del stack[-1].tree[folder.place.name]
-            self.folder_count -= 1
+    def _add(self, folder: _OpenFolder, files: list[tuple[bytes, int, int, int]]) -> None:
+        if not files:
+            return
+        if self._existing and folder.existing:
+            for name, *_ in files:
+                path = os.path.join(folder.place.path, os.fsdecode(name))
+                self._existing.refuse(folder.existing, name, path)
+        self.entries.add_files(folder.number, files)
+        folder.is_empty = False
+        files.clear()
 
-    def _has_good_name(self, place: _Place) -> bool:
+    def _encoded(self, place: _Place, name: str) -> bytes | None:
         try:
-            place.name.encode()
+            return name.encode()
         except UnicodeEncodeError:
-            self._refuse(place, "its name is not UTF-8")
-            return False
-        return True
+            self._refuse(os.path.join(place.path, name), "its name is not UTF-8")
+            return None
 
-    def _is_regular(self, place: _Place, info: os.stat_result) -> bool:
-        if stat.S_ISREG(info.st_mode):
-            return True
-        self._refuse(place, f"is {_KINDS.get(stat.S_IFMT(info.st_mode), 'no regular file')}")
-        return False
-
-    def _refuse(self, place: _Place, reason: str) -> None:
+    def _refuse(self, path: str, reason: str) -> None:
         if not self._skip_special:
-            raise PackError(f"{place.path}: {reason}; exclude it, or skip all that is special")
-        self.skipped.append(place.path)
+            raise PackError(f"{path}: {reason}; exclude it, or skip all that is special")
+        self.skipped.append(path)
 
 
-def _status(path: str) -> os.stat_result:
+@contextlib.contextmanager
+def _opened(folder: str) -> Iterator[int]:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        return os.stat(path)
-    except OSError as error:
-        try:
-            target = os.readlink(path)
-        except OSError:
-            raise error from None
-        raise PackError(
-            f"{path}: a symbolic link to {target}, which cannot be followed "
-            f"({error.strerror}); exclude it or remove it"
-        ) from None
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _below(place: _Place, name: str) -> str:
+    return f"{place.below_root}/{name}" if place.below_root else name
+
+
+def _refuse_unknown(path: str, error: OSError) -> NoReturn:
+    """Raise what `error` of stat() means."""
+    try:
+        target = os.readlink(path)
+    except OSError:
+        raise OSError(error.errno, error.strerror, path) from None
+    raise PackError(
+        f"{path}: a symbolic link to {target}, which cannot be followed "
+        f"({error.strerror}); exclude it or remove it"
+    ) from None
 
 
 def _check_loop(stack: list[_OpenFolder], path: str, info: os.stat_result) -> None:

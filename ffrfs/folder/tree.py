@@ -1,9 +1,10 @@
-"""PackTree: names, attributes and bytes of one FFRecord file, by path.
+"""PackTree: names, attributes and bytes of what is packed, by path.
 
-A packed folder's files and folders; a plain FFRecord file shows one file per record.
-What PackedFolder and the commands that read have in common.
+The files and folders of a packed folder, or of several as one tree; a plain FFRecord file
+shows one file per record. What PackedFolder and the commands that read have in common.
 
-Not here: reading and verifying (native core), the reference's API (packed.py).
+Not here: reading, verifying and uniting (native core), where links lead (links.py), the
+reference's API (packed.py).
 Concurrency: immutable; any thread, and the child of a fork().
 """
 
@@ -14,23 +15,29 @@ import os
 import stat
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self, TypeAlias
 
-from ffrfs._native import Volume
+from ffrfs._native import Volume, record_files
 from ffrfs.errors import (
     ChecksumError,
+    FormatError,
     IsAFolderError,
     NotAFolderError,
+    PackWarning,
     PathNotFoundError,
     UnverifiedHeaderWarning,
 )
+from ffrfs.folder.links import follow
 
 if TYPE_CHECKING:
     from ffrfs._native import Attributes, RecordBytes, Slice
 
 PathType = str | os.PathLike[str]
+OnConflict: TypeAlias = Literal["error", "first", "last"]
 DamagedFolder: TypeAlias = Callable[[ChecksumError], object]
 
+_DEPTH_LIMIT = 1024  # folders in each other: what writers keep to, and nobody else has to
+_SHOWN_SIZE = 100  # characters of a path that is too long to be shown
 _LIST_COUNT = 4096  # entries asked of the core at a time
 _PIECE_SIZE = 4 << 20  # bytes of a large file read at a time
 
@@ -43,47 +50,83 @@ class Entry(NamedTuple):
     def is_folder(self) -> bool:
         return stat.S_ISDIR(self.attributes.mode)
 
+    @property
+    def is_link(self) -> bool:
+        return stat.S_ISLNK(self.attributes.mode)
+
 
 class PackTree:
-    """Raises FormatError, ChecksumError (of the index) or OSError if `file` is no good."""
+    """The tree of `pack`: a file, a folder of packs, or a list of either, as one tree.
 
-    def __init__(self, file: PathType, check_data: bool = True) -> None:
-        self.file = os.fspath(file)
+    `on_conflict`: what becomes of a path that two packs have: an error that names both, or
+    the first or last pack's is there. `allow_missing`: packs that cannot be opened, and
+    shards that a set lacks, are left out. Warns (UnverifiedHeaderWarning, PackWarning) of what
+    is taken on trust or left aside. Raises FormatError, ChecksumError (of an index) or
+    OSError if a pack is no good, or a shard is missing.
+    """
+
+    def __init__(
+        self,
+        pack: PathType | Sequence[PathType],
+        check_data: bool = True,
+        on_conflict: OnConflict = "error",
+        allow_missing: bool = False,
+    ) -> None:
+        packs = [pack] if isinstance(pack, str | os.PathLike) else pack
+        self.packs = [os.fspath(one) for one in packs]
+        if not self.packs:
+            raise ValueError("needs at least one pack")
         self.volume = Volume(
-            os.fsencode(self.file), uid=os.getuid(), gid=os.getgid(), check_data=check_data
+            [os.fsencode(one) for one in self.packs],
+            uid=os.getuid(),
+            gid=os.getgid(),
+            check_data=check_data,
+            on_conflict=on_conflict,
+            allow_missing=allow_missing,
         )
-        if not self.volume.metadata_verified:
-            warnings.warn(UnverifiedHeaderWarning.of(self.file), stacklevel=3)
+        for file in self.volume.unverified_paths:
+            warnings.warn(UnverifiedHeaderWarning.of(os.fsdecode(file)), stacklevel=3)
+        for text in self.volume.warnings:
+            warnings.warn(PackWarning(text), stacklevel=3)
 
-    def find(self, path: PathType) -> int:
+    @property
+    def file(self) -> str:
+        """What messages call it."""
+        first, *others = self.packs
+        return f"{first} and {len(others):,} more" if others else first
+
+    def find(self, path: PathType, follow_links: bool = False) -> int:
         """Return the inode of "a/b", or 0.
 
         As in pathlib, "." and doubled or trailing slashes do not count, and "" is the root.
-        ".." and absolute paths are not there.
+        ".." and absolute paths are not there. `follow_links`: of where it leads, inside the
+        pack; else links are links, and nothing is below them.
         """
         try:
             name = os.fsencode(path)
         except UnicodeEncodeError:
             return 0
-        return 0 if name.startswith(b"/") else self.volume.resolve(name)
+        if name.startswith(b"/"):
+            return 0
+        return follow(self.volume, name) if follow_links else self.volume.resolve(name)
 
-    def attributes(self, path: PathType) -> Attributes:
+    def attributes(self, path: PathType, follow_links: bool = False) -> Attributes:
         """Return what `path` is. Raises PathNotFoundError."""
-        attributes = self.volume.attributes(self.find(path))
+        attributes = self.volume.attributes(self.find(path, follow_links))
         if attributes is None:
             raise PathNotFoundError(f"{self.file}: has no {_quoted(path)}")
         return attributes
 
     def file_ino(self, path: PathType) -> int:
-        """Return the inode of a file. Raises PathNotFoundError, IsAFolderError."""
-        attributes = self.attributes(path)
+        """Return the inode of a file, links followed. Raises PathNotFoundError, IsAFolderError."""
+        attributes = self.attributes(path, follow_links=True)
         if stat.S_ISDIR(attributes.mode):
             raise IsAFolderError(f"{self.file}: {_quoted(path)} is a folder, not a file")
         return attributes.ino
 
     def folder_ino(self, path: PathType) -> int:
-        """Return the inode of a folder. Raises PathNotFoundError, NotAFolderError."""
-        attributes = self.attributes(path)
+        """The same of a folder. Raises PathNotFoundError, NotAFolderError."""
+        attributes = self.attributes(path, follow_links=True)
         if not stat.S_ISDIR(attributes.mode):
             raise NotAFolderError(f"{self.file}: {_quoted(path)} is a file, not a folder")
         return attributes.ino
@@ -104,6 +147,11 @@ class PackTree:
                 entry = Entry(prefix + os.fsdecode(name), attributes)
                 yield entry
                 if recursive and entry.is_folder:
+                    if len(stack) > _DEPTH_LIMIT:
+                        raise FormatError(
+                            f"{self.file}: bad index: {_quoted(entry.path[:_SHOWN_SIZE])}… lies "
+                            f"deeper than {_DEPTH_LIMIT} folders"
+                        )
                     stack.append((f"{entry.path}/", self._children(attributes.ino, damaged)))
                     break
             else:
@@ -153,8 +201,27 @@ class PackTree:
         try:
             yield
         except ChecksumError as error:
-            reason = str(error).removeprefix(f"{self.file}: ")
-            raise ChecksumError(f"{self.file}: {_quoted(self.path(ino))}: {reason}") from None
+            file, reason = self._file_in(str(error))
+            raise ChecksumError(f"{file}: {_quoted(self.path(ino))}: {reason}") from None
+
+    def _file_in(self, text: str) -> tuple[str, str]:
+        """Part a message of the core into the name of its file and the rest."""
+        for path in self.volume.paths:
+            file = os.fsdecode(path)
+            if text.startswith(f"{file}: "):
+                return file, text.removeprefix(f"{file}: ")
+        return self.file, text
+
+    def stored(self, ino: int) -> tuple[int, int] | None:
+        """Return the permissions and the time (ns since 1970) that were packed, if they are known.
+
+        A mount shows less: nobody may write there.
+        """
+        return self.volume.stored(ino)
+
+    def target(self, ino: int) -> str:
+        """Return where a symbolic link leads; "" for anything else."""
+        return os.fsdecode(self.volume.target(ino))
 
     def path(self, ino: int) -> str:
         return os.fsdecode(self.volume.path(ino))
@@ -167,6 +234,14 @@ class PackTree:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def pack_files(pack: PathType) -> list[str]:
+    """Return the files of a pack: itself, or those of a folder, in order.
+
+    Raises FormatError, OSError if there is none. Nothing is said of what they hold.
+    """
+    return [os.fsdecode(file) for file in record_files([os.fsencode(pack)])]
 
 
 def _quoted(path: PathType) -> str:

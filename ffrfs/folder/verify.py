@@ -1,7 +1,8 @@
-"""verify: every record of an FFRecord file, read and held against its checksum.
+"""verify: every record of FFRecord files, read and held against its checksum.
 
-A packed folder's damaged files are named by path. If the index itself is damaged, the
-records are checked all the same.
+A packed folder's damaged files are named by path. If the pickle is damaged, the records are
+checked all the same. A mapped index, in the pack or beside it, is read to its last byte and
+held against the pickle. One pack that is no good does not hide the others.
 
 Not here: the checking (native core), what to print (ffrfs.cli).
 """
@@ -10,21 +11,26 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from ffrfs._native import Records
-from ffrfs.errors import ChecksumError, FormatError, UnverifiedHeaderWarning
+from ffrfs._native import PackIndex, Records
+from ffrfs.errors import ChecksumError, FormatError, PackWarning, UnverifiedHeaderWarning
 from ffrfs.folder.progress import Progress
-from ffrfs.folder.tree import PackTree, PathType
+from ffrfs.folder.tree import PackTree, PathType, pack_files
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 # Bytes checked between two looks at Ctrl-C; a larger record is checked in one go.
-_STEP_SIZE = 64 << 20
-_STEP_COUNT = 65536
+_STEP_SIZE = 256 << 20
+_STEP_COUNT = 1 << 20
+
+_STALE = ": stale index: "  # in what the core says of a sidecar
+
+_HEADER_SIZE = 12  # of no records; 12 more for each
 
 
 class BadRecord(NamedTuple):
@@ -33,54 +39,171 @@ class BadRecord(NamedTuple):
     reason: str
 
 
-class VerifyReport(NamedTuple):
+class PackReport(NamedTuple):
+    """What is wrong with one file."""
+
+    file: str
     record_count: int
     byte_count: int
     header_verified: bool  # False: it carries no checksum
-    index_error: str | None  # what is wrong with a packed folder's index
+    index_error: str | None  # what is wrong with a packed folder's index, either of them
     bad: list[BadRecord]
+    # Why it cannot be opened, and nothing of it was checked.
+    error: str | None = None
 
     @property
     def is_good(self) -> bool:
-        return self.index_error is None and not self.bad
+        return self.error is None and self.index_error is None and not self.bad
 
 
-def verify(file: PathType, progress: Progress | None = None) -> VerifyReport:
-    """Read all of `file`. Raises FormatError or OSError if it cannot be opened.
+class VerifyReport(NamedTuple):
+    """What is wrong with a file, or a folder of them."""
 
-    Warns (UnverifiedHeaderWarning) if its header carries no checksum.
+    file: str  # as it was given
+    packs: list[PackReport]
+    set_error: str | None = None  # the packs do not belong together: one is missing, say
+
+    @property
+    def is_good(self) -> bool:
+        return self.set_error is None and all(pack.is_good for pack in self.packs)
+
+    @property
+    def record_count(self) -> int:
+        return sum(pack.record_count for pack in self.packs)
+
+    @property
+    def byte_count(self) -> int:
+        return sum(pack.byte_count for pack in self.packs)
+
+    @property
+    def bad_count(self) -> int:
+        return sum(len(pack.bad) for pack in self.packs)
+
+
+def verify(
+    paths: Sequence[PathType], progress: Progress | None = None, jobs: int = 0
+) -> list[VerifyReport]:
+    """Read all of `paths`, packs and folders of packs, each a report of its own.
+
+    `jobs`: threads; 0: as many as there are cores. Raises FormatError or OSError for a path
+    that cannot be opened; one in a folder is in the report. Warns (UnverifiedHeaderWarning,
+    PackWarning) of what is taken on trust or left aside.
     """
-    name = os.fspath(file)
-    records = Records([os.fsencode(name)])
-    tree, index_error = _open_tree(name, records)
-    offsets = records.offsets(0)
-    bad: list[BadRecord] = []
-    byte_count = int(offsets[-1] - offsets[0])
-    for first, end in _steps(offsets):
-        for record, reason in records.verify(first, end - first):
-            bad.append(BadRecord(record, _path(tree, record), reason.removeprefix(f"{name}: ")))
-        if progress is not None:
-            progress(end, records.count, int(offsets[end] - offsets[0]), byte_count)
-    return VerifyReport(
-        record_count=records.count,
-        byte_count=byte_count,
-        header_verified=not records.unverified_paths,
-        index_error=index_error,
-        bad=bad,
-    )
+    names = [os.fspath(path) for path in paths]
+    files = [pack_files(name) for name in names]
+    verifier = _Verifier(list(chain.from_iterable(files)), progress, jobs)
+    reports = []
+    for name, packs in zip(names, files, strict=True):
+        if os.path.isdir(name):
+            found = [verifier.run_one_of_many(file) for file in packs]
+            set_error = _set_error(name) if all(pack.is_good for pack in found) else None
+            reports.append(VerifyReport(name, found, set_error))
+        else:
+            reports.append(VerifyReport(name, [verifier.run(file) for file in packs]))
+    return reports
 
 
-def _open_tree(name: str, records: Records) -> tuple[PackTree | None, str | None]:
-    """Open the tree, or say why its index is no good."""
+def _set_error(folder: str) -> str | None:
+    """Say why good packs are no tree together."""
     try:
-        if records.count > 0:
-            return PackTree(name), None
-        reason = None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of each pack they were told
+            PackTree(folder).close()
+    except FormatError as error:
+        return str(error).removeprefix(f"{folder}: ")
+    return None
+
+
+class _Verifier:
+    def __init__(self, files: Sequence[str], progress: Progress | None, jobs: int) -> None:
+        self._progress = progress
+        self._jobs = jobs
+        totals = [_claims(file) for file in files] if progress is not None else []
+        self._total_count = sum(count for count, _ in totals)
+        self._total_size = sum(size for _, size in totals)
+        self._done_count = self._done_size = 0  # of the files before
+
+    def run_one_of_many(self, file: str) -> PackReport:
+        try:
+            return self.run(file)
+        except (FormatError, OSError) as error:
+            return PackReport(
+                file=file,
+                record_count=0,
+                byte_count=0,
+                header_verified=False,
+                index_error=None,
+                bad=[],
+                error=_reason(error, file),
+            )
+
+    def run(self, file: str) -> PackReport:
+        records = Records([os.fsencode(file)])
+        if records.unverified_paths:
+            warnings.warn(UnverifiedHeaderWarning.of(file), stacklevel=4)
+        index = PackIndex(os.fsencode(file))
+        index_error = _index_error(file, index)
+        tree, tree_error = _open_tree(file, records)
+        offsets = records.offsets(0)
+        bad: list[BadRecord] = []
+        byte_count = int(offsets[-1] - offsets[0])
+        for first, end in _steps(offsets):
+            for record, reason in records.verify(first, end - first, self._jobs, index):
+                bad.append(BadRecord(record, _path(tree, record), reason.removeprefix(f"{file}: ")))
+            self._tell(end, int(offsets[end] - offsets[0]))
+        self._done_count += records.count
+        self._done_size += byte_count
+        return PackReport(
+            file=file,
+            record_count=records.count,
+            byte_count=byte_count,
+            header_verified=not records.unverified_paths,
+            index_error=index_error or tree_error,
+            bad=bad,
+        )
+
+    def _tell(self, count: int, size: int) -> None:
+        if self._progress is not None:
+            count, size = self._done_count + count, self._done_size + size
+            self._progress(count, max(count, self._total_count), size, max(size, self._total_size))
+
+
+def _reason(error: FormatError | OSError, file: str) -> str:
+    return (getattr(error, "strerror", None) or str(error)).removeprefix(f"{file}: ")
+
+
+def _claims(file: str) -> tuple[int, int]:
+    """Records and bytes of `file`, as its header says: for progress only."""
+    try:
+        size = os.path.getsize(file)
+        with open(file, "rb") as stream:
+            begin = stream.read(_HEADER_SIZE)
+    except OSError:
+        return 0, 0
+    count = int.from_bytes(begin[4:], "little")
+    left = size - _HEADER_SIZE * (count + 1)
+    return (count, left) if left >= 0 else (0, 0)
+
+
+def _index_error(file: str, index: PackIndex) -> str | None:
+    """Say what is wrong with a mapped index. A sidecar of what the pack once was is no damage."""
+    if _STALE in index.warning:
+        warnings.warn(PackWarning(index.warning), stacklevel=5)
+    elif index.warning:
+        return index.warning.removeprefix(f"{file}: ")
+    return index.find_fault() or None
+
+
+def _open_tree(file: str, records: Records) -> tuple[PackTree | None, str | None]:
+    """Open the tree, or say why its index is no good."""
+    if records.count == 0:
+        return None, None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # they are told
+            return PackTree(file), None
     except (FormatError, ChecksumError) as error:
-        reason = str(error).removeprefix(f"{name}: ")
-    if records.unverified_paths:
-        warnings.warn(UnverifiedHeaderWarning.of(name), stacklevel=3)
-    return None, reason
+        return None, str(error).removeprefix(f"{file}: ")
 
 
 def _steps(offsets: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
@@ -95,5 +218,11 @@ def _steps(offsets: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
 
 
 def _path(tree: PackTree | None, record: int) -> str | None:
-    ino = tree.volume.file_of(record) if tree is not None else 0
-    return tree.path(ino) if tree is not None and ino else None
+    """The path that shows `record`; None also if the index that knows it is damaged."""
+    if tree is None:
+        return None
+    try:
+        ino = tree.volume.file_of(record)
+        return tree.path(ino) if ino else None
+    except (FormatError, ChecksumError, OSError):
+        return None

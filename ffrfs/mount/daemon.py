@@ -1,6 +1,6 @@
 """The process behind one mount: makes it, serves it, and ends with it.
 
-The order is: open the pack, claim the mount point, mount, serve; a step that fails
+The order is: open the packs, claim the mount point, mount, serve; a step that fails
 undoes those before it. The process ends when the kernel ends the connection, which is
 when the mount is gone and its last file is closed. So a signal, or the end of the owner
 (`while_open`), only unmounts: a busy mount is detached lazily, and files that are open
@@ -102,7 +102,7 @@ def _attach(request: MountRequest, directory: str, log_file: str | None) -> _Mou
     with state.locked(directory):
         known = state.MountState(
             mountpoint=place,
-            pack=request.pack,
+            pack=request.title,
             process=Process.current(),
             created_mountpoint=mountpoint.prepare(place, nonempty=request.options.nonempty),
             log_file=log_file,
@@ -172,7 +172,7 @@ class _Server:
             return
         self._is_ready = True
         self._raise_readahead()
-        log.info("%s: mounted at %s, engine %s", self._request.pack, place, self._engine.name)
+        log.info("%s: mounted at %s, engine %s", self._request.title, place, self._engine.name)
         for notice in self._engine.notices:
             log.warning("%s", notice)
         try:

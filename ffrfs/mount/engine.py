@@ -1,6 +1,6 @@
 """What every engine offers the daemon, and where the daemon gets one.
 
-An engine opens the pack, and then answers the kernel's requests on a connection that
+An engine opens the packs, and then answers the kernel's requests on a connection that
 the daemon made (kernel_mount.attach). It knows nothing of mount points, signals or
 readiness. A further engine joins here, and in the mount tests' list of engines.
 """
@@ -12,17 +12,15 @@ from typing import Protocol
 
 from ffrfs.mount.counter_page import Counters
 from ffrfs.mount.request import MountRequest
+from ffrfs.mount.sidecars import make_sidecars
 
 
 class Engine(Protocol):
     """Serves one tree on one connection."""
 
     name: str
-
-    @property
-    def notices(self) -> list[str]:
-        """What the user should know although the pack opened: one line each."""
-        ...
+    # What the user should know although the packs opened: one line each.
+    notices: list[str]
 
     @property
     def worker_pid(self) -> int | None:
@@ -51,12 +49,19 @@ class Engine(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of the pack, also if nothing was ever served."""
+        """Let go of the packs, also if nothing was ever served."""
         ...
 
 
 def open_engine(request: MountRequest) -> Engine:
-    """Open the pack; raises what is wrong with it before anything is mounted."""
+    """Open the packs; raises what is wrong with them before anything is mounted."""
+    notices = make_sidecars(request.packs)
+    engine = _open(request)
+    engine.notices[:0] = notices
+    return engine
+
+
+def _open(request: MountRequest) -> Engine:
     # Imported here: the process that waits for the daemon needs none of them, and the
     # daemon of a native mount neither pyfuse3 nor the native module.
     from ffrfs.mount.worker import worker_path

@@ -13,7 +13,7 @@ import secrets
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ffrfs.errors import MountError, OptionError
@@ -23,25 +23,26 @@ from ffrfs.mount.options import escape
 from ffrfs.mount.unmount import unmount
 
 OptionValue = bool | int | str
+PathType = str | os.PathLike[str]
 
 
 @contextlib.contextmanager
 def mounted(  # noqa: PLR0913 - a pack, and how
-    pack: str | os.PathLike[str],
-    mountpoint: str | os.PathLike[str] | None = None,
+    pack: PathType | Sequence[PathType],
+    mountpoint: PathType | None = None,
     *,
     engine: str | None = None,
     cache_mb: int | None = None,
-    log_file: str | os.PathLike[str] | None = None,
+    log_file: PathType | None = None,
     extensions: bool = True,
     **options: OptionValue,
 ) -> Iterator[Path]:
-    """Mount `pack`, yield the mount point, and unmount at the end.
+    """Mount `pack`, or several as one tree, yield the mount point, and unmount at the end.
 
     Without `mountpoint` a new directory in the temporary folder is used, and removed
     afterwards. `engine` ("native" or "pyfuse3") and `cache_mb` are those of `ffrfs mount`,
     `extensions=False` is its --no-extensions, `options` those of `-o`: allow_other=True,
-    uid=1000, umask="022".
+    uid=1000, umask="022", on_conflict="first".
     Files still open at the end of the block can be read on. Raises MountError with the
     reason if it cannot be mounted.
     """
@@ -57,10 +58,12 @@ def mounted(  # noqa: PLR0913 - a pack, and how
     for name, value in flags.items():
         if value is not None:
             arguments += [f"--{name}", str(value)]
+    given = [pack] if isinstance(pack, str | os.PathLike) else pack
+    packs = [os.fspath(path) for path in given]
     theirs, ours = os.pipe()
     try:
         try:
-            _run_mount([*arguments, "--", os.fspath(pack), place], owner=theirs)
+            _run_mount([*arguments, "--", *packs, place], owner=theirs)
         finally:
             os.close(theirs)
         try:

@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 import trio
 
-from ffrfs.errors import MountError, UnverifiedHeaderWarning
+from ffrfs.errors import MountError
 from ffrfs.mount.counter_page import CounterPage, Counters
 from ffrfs.mount.request import MountRequest
 from ffrfs.mount.worker import Worker
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class NativeEngine:
-    """Serves one pack through a worker (see engine.Engine)."""
+    """Serves one tree through a worker (see engine.Engine)."""
 
     name = "native"
 
@@ -42,14 +42,13 @@ class NativeEngine:
         try:
             self._worker = Worker(request, self._page)
             try:
-                is_verified = self._worker.wait_for_pack()
+                self.notices = self._worker.wait_for_packs()
             except BaseException:
                 self._worker.close()
                 raise
         except BaseException:
             self._page.close()
             raise
-        self.notices = [] if is_verified else [str(UnverifiedHeaderWarning.of(request.pack))]
 
     @property
     def worker_pid(self) -> int | None:

@@ -13,11 +13,13 @@ import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
 from ffrfs.errors import OptionError
 
 ID_MAX = 2**32 - 2  # 2**32 - 1 means "no change" to the kernel
+OnConflict = Literal["error", "first", "last"]
+ON_CONFLICT = get_args(OnConflict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +29,7 @@ class MountOptions:
     uid: int = field(default_factory=os.getuid)
     gid: int = field(default_factory=os.getgid)
     umask: int = 0
-    fsname: str | None = None  # what stands first in /proc/mounts; None: the pack's path
+    fsname: str | None = None  # what stands first in /proc/mounts; None: the first pack's path
     allow_other: bool = False
     allow_root: bool = False
     suid: bool = False
@@ -35,6 +37,8 @@ class MountOptions:
     exec: bool = True
     xattr: bool = False
     nonempty: bool = False
+    on_conflict: OnConflict = "error"  # of the same path in several packs
+    allow_missing: bool = False  # show what there is of a set of packs
 
 
 _FLAGS: dict[str, tuple[str, bool]] = {
@@ -48,6 +52,7 @@ _FLAGS: dict[str, tuple[str, bool]] = {
     "noexec": ("exec", False),
     "xattr": ("xattr", True),
     "nonempty": ("nonempty", True),
+    "allow_missing": ("allow_missing", True),
 }
 
 # No effect here: always so (ro, default_permissions), meaningless on a read-only tree
@@ -99,6 +104,10 @@ def _meaning(word: str) -> dict[str, Any]:
         return {name: _number(word, text, base=10, limit=ID_MAX)}
     if equals and name == "umask":
         return {name: _number(word, text, base=8, limit=0o777)}
+    if equals and name == "on_conflict":
+        if text not in ON_CONFLICT:
+            raise OptionError(f"mount option {word!r} needs one of {', '.join(ON_CONFLICT)}")
+        return {name: text}
     if equals and name == "fsname":
         if not text or "\0" in text:
             raise OptionError("mount option 'fsname=' needs a name")

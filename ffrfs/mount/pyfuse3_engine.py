@@ -23,6 +23,7 @@ import functools
 import itertools
 import logging
 import os
+import resource
 import signal
 import time
 from collections.abc import Callable, Coroutine, Iterator
@@ -42,7 +43,7 @@ from pyfuse3 import (
 )
 
 from ffrfs._native import Attributes, Slice, TreePart, Volume
-from ffrfs.errors import ChecksumError, UnverifiedHeaderWarning
+from ffrfs.errors import FfrfsError, UnverifiedHeaderWarning
 from ffrfs.mount.counter_page import Counters, parse
 from ffrfs.mount.report import describe
 from ffrfs.mount.request import MountRequest
@@ -65,20 +66,23 @@ log = logging.getLogger(__name__)
 
 
 class Pyfuse3Engine:
-    """Serves one pack through pyfuse3 (see engine.Engine)."""
+    """Serves one tree through pyfuse3 (see engine.Engine)."""
 
     name = "pyfuse3"
     worker_pid = None
 
     def __init__(self, request: MountRequest) -> None:
         options = request.options
+        _allow_many_packs()
         self._volume = Volume(
-            os.fsencode(request.pack),
+            [os.fsencode(pack) for pack in request.packs],
             uid=options.uid,
             gid=options.gid,
             umask=options.umask,
             cache_bytes=request.cache_bytes,
             extensions=request.extensions,
+            on_conflict=options.on_conflict,
+            allow_missing=options.allow_missing,
             prefetch_records=request.prefetch_records,
             prefetch_bytes=request.prefetch_bytes,
             prefetch_ttl_ms=request.prefetch_ttl_ms,
@@ -86,9 +90,11 @@ class Pyfuse3Engine:
         self._operations = TreeOperations(self._volume, xattr=options.xattr)
         # libfuse turns away everybody but root and us: the kernel knows no such option.
         self._session_options = {"allow_root"} if options.allow_root else set()
-        self.notices: list[str] = []
-        if not self._volume.metadata_verified:
-            self.notices.append(str(UnverifiedHeaderWarning.of(request.pack)))
+        self.notices = [
+            str(UnverifiedHeaderWarning.of(os.fsdecode(path)))
+            for path in self._volume.unverified_paths
+        ]
+        self.notices += self._volume.warnings
 
     def counters(self) -> Counters:
         return parse(self._volume.counter_page())
@@ -115,6 +121,12 @@ class Pyfuse3Engine:
             abort()
             self._volume.stop_prefetch()
             pyfuse3.close(unmount=False)
+
+
+def _allow_many_packs() -> None:
+    """Each takes two descriptors, and the usual limit is for programs that select()."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 class _Pusher:
@@ -178,23 +190,24 @@ def _guarded(
 ) -> Callable[P, Coroutine[Any, Any, R]]:
     """Make a handler of a function: count it, and let nothing but FUSEError out.
 
-    Any other exception that a handler lets out ends the whole mount.
+    Its first argument is the inode that is asked about, but for statfs. Any other exception
+    that a handler lets out ends the whole mount.
     """
 
     @functools.wraps(function)
     async def handler(*arguments: P.args, **keywords: P.kwargs) -> R:
+        operations = cast("TreeOperations", arguments[0])
         begin_ns = time.monotonic_ns()
         try:
             return await function(*arguments, **keywords)
         except FUSEError:
             raise
-        except OSError as error:
-            raise FUSEError(error.errno or errno.EIO) from None
+        except (FfrfsError, OSError) as error:
+            raise operations.failure(arguments[1], error) from None
         except Exception:
             log.exception("%s%r failed", function.__name__, arguments[1:])
             raise FUSEError(errno.EIO) from None
         finally:
-            operations = cast("TreeOperations", arguments[0])
             operations.count(function.__name__.strip("_"), time.monotonic_ns() - begin_ns)
 
     return handler
@@ -236,6 +249,13 @@ class TreeOperations(pyfuse3.Operations):
     @_guarded
     async def getattr(self, ino: int, _: RequestContext) -> EntryAttributes:
         return _entry(await self._asked(ino, self._volume.tree_about), ino)
+
+    @_guarded
+    async def readlink(self, ino: int, _: RequestContext) -> bytes:
+        target = (await self._asked(ino, self._volume.tree_about)).target(ino)
+        if not target:
+            raise FUSEError(errno.EINVAL)  # no link
+        return target
 
     def forget(self, _: object) -> None:  # type: ignore[override]
         """Nothing to do, and no coroutine to make: inode numbers are computed."""
@@ -294,20 +314,18 @@ class TreeOperations(pyfuse3.Operations):
     async def _asked(
         self, ino: int, ask: Callable[Concatenate[int, ...], R | None], *arguments: int
     ) -> R:
-        """What the volume tells about `ino`. A failure gets a line in the log, and an errno."""
+        """What the volume tells about `ino`."""
         token = next(self._tokens)
-        try:
-            told = ask(ino, *arguments, token)
-            return cast(R, await self._delivery(token)) if told is None else told
-        except (ChecksumError, OSError) as error:
-            self._log_failure(ino, error)
-            number = error.errno if isinstance(error, OSError) else None
-            raise FUSEError(number or errno.EIO) from None
+        told = ask(ino, *arguments, token)
+        return cast(R, await self._delivery(token)) if told is None else told
 
-    def _log_failure(self, ino: int, error: Exception) -> None:
-        if self._volume.failure_is_due(ino):
+    def failure(self, ino: object, error: FfrfsError | OSError) -> FUSEError:
+        """The errno for one who cannot be told about `ino`; says so in the log."""
+        if isinstance(ino, int) and self._volume.failure_is_due(ino):
             path = self._volume.path(ino).decode(errors="backslashreplace")
-            log.error("cannot read %s: %s", path, describe(error))
+            log.error("cannot read %s: %s", path or "/", describe(error))
+        number = error.errno if isinstance(error, OSError) else None
+        return FUSEError(number or errno.EIO)
 
     async def deliver(self) -> None:
         """Wake those for whom something has finished; runs as long as the session."""
@@ -352,7 +370,7 @@ class TreeOperations(pyfuse3.Operations):
         if not self._xattr:
             raise FUSEError(errno.ENOSYS)
         found = (await self._asked(ino, self._volume.tree_about)).record(ino)
-        if found is None:  # a directory
+        if found is None:  # a directory, or a link
             return {}
         record, crc32 = found
         shown = {b"user.ffrfs.record": b"%d" % record}

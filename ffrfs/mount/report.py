@@ -29,7 +29,8 @@ class Report:
     lines: tuple[str, ...]  # notices of a mount that came up, or the one error
 
     def encode(self) -> bytes:
-        return "\n".join([str(int(self.status)), *self.lines]).encode(errors="surrogateescape")
+        lines = [" ".join(line.splitlines()) for line in self.lines]
+        return "\n".join([str(int(self.status)), *lines]).encode(errors="surrogateescape")
 
     @classmethod
     def decode(cls, data: bytes) -> Report:
@@ -45,7 +46,7 @@ class Report:
             status = Status.REFUSED
         elif isinstance(error, FfrfsError) or (
             isinstance(error, OSError)
-            and error.filename in (request.pack, request.mountpoint, request.log_file)
+            and error.filename in (*request.packs, request.mountpoint, request.log_file)
         ):
             status = Status.BAD_INPUT
         else:

@@ -24,7 +24,7 @@ def default_threads() -> int:
 class MountRequest:
     """Paths are absolute: a daemon works in the root directory."""
 
-    pack: str
+    packs: tuple[str, ...]  # at least one; files, or folders of them
     mountpoint: str  # canonical
     options: MountOptions
     engine: str = ENGINES[0]
@@ -44,4 +44,10 @@ class MountRequest:
     @property
     def source(self) -> str:
         """What stands first in /proc/mounts."""
-        return self.options.fsname or self.pack
+        return self.options.fsname or self.packs[0]
+
+    @property
+    def title(self) -> str:
+        """What is mounted, in a few words."""
+        first, *more = self.packs
+        return f"{first} and {len(more)} more" if more else first

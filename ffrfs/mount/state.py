@@ -30,7 +30,7 @@ class MountState:
     """One mount, as its daemon wrote it down."""
 
     mountpoint: str
-    pack: str
+    pack: str  # what is mounted, for people
     process: Process
     created_mountpoint: bool
     log_file: str | None  # None: a foreground daemon's stderr

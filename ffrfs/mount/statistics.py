@@ -16,8 +16,8 @@ from ffrfs.mount.request import MountRequest
 
 # native/volume/request_times.h: the kinds, and the rule of the buckets.
 KINDS = (
-    *("lookup", "getattr", "open", "read", "release", "opendir", "readdir", "releasedir"),
-    *("statfs", "getxattr", "listxattr", "refuse"),
+    *("lookup", "getattr", "readlink", "open", "read", "release", "opendir", "readdir"),
+    *("releasedir", "statfs", "getxattr", "listxattr", "refuse"),
 )
 BUCKET_COUNT = 108
 _UNIT_NS = 256
@@ -45,7 +45,8 @@ def statistics(request: MountRequest, engine: Engine, age_s: float) -> dict[str,
     worker_bytes = _resident_bytes(engine.worker_pid)
     return {
         "mountpoint": request.mountpoint,
-        "pack": request.pack,
+        "pack": request.title,
+        "packs": list(request.packs),
         "engine": engine.name,
         "threads": request.threads if engine.worker_pid is not None else 1,
         "daemon_pid": os.getpid(),

@@ -1,7 +1,7 @@
 """The process that serves a native mount: starting it, talking to it, ending it.
 
 It is the program ffrfs-worker (native/fuse/worker.cc), a child of the daemon. It opens
-the pack and says so over a socket, gets the connection to the kernel through it, and
+the packs and says so over a socket, gets the connection to the kernel through it, and
 logs to a pipe. It ends when the socket does, so it never outlives the daemon.
 
 Concurrency: no state but the child's; one thread starts it, the same one talks to it.
@@ -19,7 +19,7 @@ import struct
 import subprocess
 
 from ffrfs import errors
-from ffrfs.errors import MountError
+from ffrfs.errors import MountError, UnverifiedHeaderWarning
 from ffrfs.mount.counter_page import CounterPage
 from ffrfs.mount.request import MountRequest
 
@@ -71,20 +71,35 @@ class Worker:
     def pid(self) -> int:
         return self._process.pid
 
-    def wait_for_pack(self) -> bool:
-        """Wait until the pack is open; False: its header carries no checksum.
+    def wait_for_packs(self) -> list[str]:
+        """Wait until the packs are open; return what the user should know, a line each.
 
-        Raises what is wrong with it.
+        Raises what is wrong with them.
         """
+        notices = []
+        while True:
+            match self._receive():
+                case ["notice", line]:
+                    notices.append(line)
+                case ["unverified", path]:
+                    notices.append(str(UnverifiedHeaderWarning.of(path)))
+                case ["opened"]:
+                    return notices
+                case ["failed", *texts]:
+                    self._kill()
+                    raise _exception(texts)
+                case _:
+                    self._kill()
+                    raise MountError(f"the worker {self.outcome} before the packs were open")
+
+    def _receive(self) -> list[str]:
+        """The texts of its next message; none: it has ended the talk."""
         message = self._socket.recv(_MESSAGE_SIZE_MAX)
-        what, *texts = [os.fsdecode(text) for text in message.split(b"\0")[:-1]] or [""]
-        if what == "opened":
-            return texts == ["verified"]
+        return [os.fsdecode(text) for text in message.split(b"\0")[:-1]]
+
+    def _kill(self) -> None:
         self._process.kill()
         self._process.wait()
-        if what == "failed":
-            raise _exception(texts)
-        raise MountError(f"the worker {self.outcome} before the pack was open")
 
     def connect(self, connection: int) -> None:
         """Let it serve that connection, which stays ours, too."""
@@ -133,18 +148,20 @@ class Worker:
 def _arguments(request: MountRequest, daemon_socket: int, counters: int) -> list[str]:
     options = request.options
     arguments = [
-        f"--pack={request.pack}",
+        *(f"--pack={pack}" for pack in request.packs),
         f"--daemon-socket={daemon_socket}",
         f"--counters={counters}",
         f"--uid={options.uid}",
         f"--gid={options.gid}",
         f"--umask={options.umask}",
+        f"--on-conflict={options.on_conflict}",
         f"--cache-bytes={request.cache_bytes}",
         f"--threads={request.threads}",
         f"--prefetch-records={request.prefetch_records}",
         f"--prefetch-bytes={request.prefetch_bytes}",
         f"--prefetch-ttl-ms={request.prefetch_ttl_ms}",
     ]
+    arguments += ["--allow-missing"] if options.allow_missing else []
     arguments += ["--xattr"] if options.xattr else []
     arguments += ["--allow-root"] if options.allow_root else []
     arguments += [] if request.extensions else ["--no-extensions"]

@@ -40,9 +40,11 @@ std::vector<std::string> description(const std::exception_ptr& error) {
 
 }  // namespace
 
-void DaemonLink::send_opened(bool metadata_verified) {
-  send({"opened", metadata_verified ? "verified" : "unverified"});
-}
+void DaemonLink::send_notice(const std::string& line) { send({"notice", line}); }
+
+void DaemonLink::send_unverified(const std::string& path) { send({"unverified", path}); }
+
+void DaemonLink::send_opened() { send({"opened"}); }
 
 void DaemonLink::send_failed(const std::exception_ptr& error) {
   std::vector<std::string> texts = description(error);

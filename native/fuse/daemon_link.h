@@ -1,6 +1,8 @@
 // The worker's talk with the daemon that started it, over a SOCK_SEQPACKET socket:
 //
-//   worker → daemon   "opened", or "failed" and what is wrong
+//   worker → daemon   "notice" and what the user should know, any number
+//                     "unverified" and a file whose header has no checksum, any number
+//                     "opened", or "failed" and what is wrong
 //   daemon → worker   "c" with the connection to the kernel, once
 //                     "h" with the socket of a client that hints, any number
 //
@@ -23,7 +25,9 @@ class DaemonLink {
  public:
   explicit DaemonLink(int socket_fd) : socket_(socket_fd) {}
 
-  void send_opened(bool metadata_verified);
+  void send_notice(const std::string& line);
+  void send_unverified(const std::string& path);
+  void send_opened();
   void send_failed(const std::exception_ptr& error);
 
   // Waits for the daemon to have mounted; an invalid one if it has not, and ended.

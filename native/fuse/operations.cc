@@ -130,6 +130,7 @@ void Operations::init(fuse_conn_info& connection) {
       FUSE_CAP_AUTO_INVAL_DATA |
       // Replies are from our memory, and requests are small: splicing only costs.
       FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE);
+  connection.want |= connection.capable & FUSE_CAP_CACHE_SYMLINKS;
   connection.max_background = kBackgroundRequestsMax;
   connection.congestion_threshold = kBackgroundRequestsMax * 3 / 4;
   constexpr unsigned no_opens = FUSE_CAP_NO_OPEN_SUPPORT | FUSE_CAP_NO_OPENDIR_SUPPORT;
@@ -144,27 +145,29 @@ template <typename Body>
 void Operations::answer_from(fuse_req_t request, RequestKind kind, About about, Ino ino,
                              std::string_view name, Body body) noexcept {
   const Timer timer(volume_, kind);
-  TreePtr part;
+  const auto fail = [this, request, timer, ino](const std::exception_ptr& error) {
+    answer(timer, request, [&] { fuse_reply_err(request, read_failed(ino, error)); });
+  };
   try {
-    part = volume_.tree_at(about, ino);
+    TreePtr part = volume_.tree_at(about, ino);
     if (!part) {
-      part = volume_.tree_at(about, ino, [this, request, timer, ino, name = std::string(name),
-                                          body](const TreePtr& late, std::exception_ptr error) {
-        answer(timer, request, [&] {
-          if (error) {
-            fuse_reply_err(request, read_failed(ino, error));
-          } else {
-            body(*late, name);
-          }
-        });
+      part = volume_.tree_at(about, ino, [timer, fail, name = std::string(name), body](
+                                             const TreePtr& late, std::exception_ptr error) {
+        try {
+          if (error) std::rethrow_exception(error);
+          body(*late, name);
+          timer.stop();
+        } catch (...) {
+          fail(std::current_exception());
+        }
       });
     }
+    if (!part) return;
+    body(*part, name);
+    timer.stop();
   } catch (...) {
-    answer(timer, request,
-           [&] { fuse_reply_err(request, read_failed(ino, std::current_exception())); });
-    return;
+    fail(std::current_exception());
   }
-  if (part) answer(timer, request, [&] { body(*part, name); });
 }
 
 void Operations::lookup(fuse_req_t request, Ino parent, std::string_view name) {
@@ -172,7 +175,7 @@ void Operations::lookup(fuse_req_t request, Ino parent, std::string_view name) {
               [this, request, parent](const Tree& part, std::string_view wanted) {
     const Ino ino = part.lookup(parent, wanted);
     if (ino != 0) {
-      const fuse_entry_param entry = to_entry(*volume_.attributes(part, ino));
+      const fuse_entry_param entry = to_entry(volume_.attributes(part, ino).value());
       fuse_reply_entry(request, &entry);
     } else if (wanted.size() > kNameMax) {  // the kernel lets up to 1024 bytes through
       fuse_reply_err(request, ENAMETOOLONG);
@@ -192,6 +195,18 @@ void Operations::getattr(fuse_req_t request, Ino ino) {
       fuse_reply_attr(request, &info, kTimeoutS);
     } else {
       fuse_reply_err(request, ESTALE);
+    }
+  });
+}
+
+void Operations::readlink(fuse_req_t request, Ino ino) {
+  answer_from(request, RequestKind::kReadlink, About::kInode, ino, {},
+              [request, ino](const Tree& part, std::string_view) {
+    const std::string target = part.target(ino);
+    if (target.empty()) {
+      fuse_reply_err(request, EINVAL);  // no link
+    } else {
+      fuse_reply_readlink(request, target.c_str());
     }
   });
 }
@@ -254,7 +269,8 @@ int Operations::read_failed(Ino ino, const std::exception_ptr& error) {
     reason = bad.what();
   }
   if (volume_.failure_is_due(ino)) {
-    log_line(Priority::kError, "cannot read " + volume_.path(ino) + ": " + reason);
+    const std::string path = volume_.path(ino);
+    log_line(Priority::kError, "cannot read " + (path.empty() ? "/" : path) + ": " + reason);
   }
   return number;
 }
@@ -263,7 +279,7 @@ void Operations::readdirplus(fuse_req_t request, Ino ino, size_t size, uint64_t 
   answer_from(request, RequestKind::kReaddir, About::kEntries, ino, {},
               [this, request, ino, size, begin](const Tree& part, std::string_view) {
     const auto inode = part.inode(ino);
-    if (!inode || !inode->is_directory) {
+    if (!inode || !inode->is_directory()) {
       fuse_reply_err(request, inode ? ENOTDIR : ESTALE);
       return;
     }
@@ -280,12 +296,12 @@ void Operations::readdirplus(fuse_req_t request, Ino ino, size_t size, uint64_t 
       return true;
     };
     bool fits = true;
-    if (position == 0) fits = add(".", *volume_.attributes(part, ino));
-    if (fits && position == 1) fits = add("..", *volume_.attributes(part, inode->parent));
+    if (position == 0) fits = add(".", volume_.attributes(part, ino).value());
+    if (fits && position == 1) fits = add("..", volume_.attributes(part, inode->parent).value());
     if (fits) {
       for (const Dentry& entry :
            part.list(ino, position - kDotCount, size / kDirentPlusSizeMin)) {
-        if (!add(entry.name.c_str(), *volume_.attributes(part, entry.ino))) break;
+        if (!add(entry.name.c_str(), volume_.attributes(part, entry.ino).value())) break;
       }
     }
     fuse_reply_buf(request, reply.data(), used);
@@ -308,7 +324,7 @@ void Operations::getxattr(fuse_req_t request, Ino ino, std::string_view name, si
   answer_from(request, RequestKind::kGetxattr, About::kInode, ino, name,
               [this, request, ino, size](const Tree& part, std::string_view wanted) {
     const auto inode = part.inode(ino);
-    if (!inode || inode->is_directory) {
+    if (!inode || !inode->is_file()) {
       fuse_reply_err(request, ENODATA);
     } else if (wanted == kRecordName) {
       reply_xattr(request, std::to_string(inode->record), size);
@@ -328,7 +344,7 @@ void Operations::listxattr(fuse_req_t request, Ino ino, size_t size) {
               [this, request, ino, size](const Tree& part, std::string_view) {
     const auto inode = part.inode(ino);
     std::string names;
-    if (inode && !inode->is_directory) {
+    if (inode && inode->is_file()) {
       (names += kRecordName) += '\0';
       if (shows_crc32()) (names += kCrc32Name) += '\0';
     }
@@ -353,6 +369,7 @@ const fuse_lowlevel_ops& Operations::table() {
     ops.getattr = [](fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
       self(request).getattr(request, ino);
     };
+    ops.readlink = [](fuse_req_t request, fuse_ino_t ino) { self(request).readlink(request, ino); };
     ops.open = [](fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
       self(request).open(request, ino, *info);
     };

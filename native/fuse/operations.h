@@ -2,7 +2,8 @@
 //
 // Any thread. None waits for the disk: what needs bytes that are not at hand (a read, or
 // the folder of a record that was not looked into yet) leaves its answer to Volume::poll();
-// all else is answered at once. Nothing is thrown into libfuse.
+// all else is answered at once, be it that a mapped index has to be paged in. Nothing is
+// thrown into libfuse.
 
 #pragma once
 
@@ -33,6 +34,7 @@ class Operations {
   void init(fuse_conn_info& connection);
   void lookup(fuse_req_t request, Ino parent, std::string_view name);
   void getattr(fuse_req_t request, Ino ino);
+  void readlink(fuse_req_t request, Ino ino);
   void open(fuse_req_t request, Ino ino, fuse_file_info& info);
   void read(fuse_req_t request, Ino ino, size_t size, uint64_t offset);
   void opendir(fuse_req_t request, Ino ino, fuse_file_info& info);
@@ -42,6 +44,7 @@ class Operations {
   void listxattr(fuse_req_t request, Ino ino, size_t size);
 
   // Answers with body(part, name), where `part` knows that about `ino`, now or in poll().
+  // What `body` throws, before it has answered, is a failure to read `ino`.
   template <typename Body>
   void answer_from(fuse_req_t request, RequestKind kind, About about, Ino ino,
                    std::string_view name, Body body) noexcept;

@@ -1,13 +1,14 @@
 // ffrfs-worker: the process that serves one native mount, a child of its daemon.
 //
-// Started by ffrfs/mount/worker.py, never by hand. It opens the pack, says so, takes the
+// Started by ffrfs/mount/worker.py, never by hand. It opens the packs, says so, takes the
 // connection, and serves it to its end. The daemon owns everything else: the mount,
 // signals, the control socket, the log. Exit status: 0 the connection has ended, or the
-// daemon has gone; 1 the pack cannot be served (and the daemon was told why).
+// daemon has gone; 1 they cannot be served (and the daemon was told why).
 
 #include <fcntl.h>
 #include <getopt.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -20,6 +21,7 @@
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "fuse/daemon_link.h"
 #include "fuse/log.h"
@@ -34,7 +36,7 @@ constexpr auto kStopLimit = std::chrono::seconds(5);
 constexpr int kWrongUsage = 2;
 
 struct WorkerOptions {
-  std::string pack;
+  std::vector<std::string> packs;
   int daemon_socket = -1;
   VolumeOptions volume;
   SessionOptions session;
@@ -51,6 +53,18 @@ void parse(std::string_view text, Number& value) {
   if (error != std::errc{} || end != text.data() + text.size()) reject_usage(text);
 }
 
+void parse(std::string_view text, OnConflict& value) {
+  if (text == "error") {
+    value = OnConflict::kError;
+  } else if (text == "first") {
+    value = OnConflict::kFirst;
+  } else if (text == "last") {
+    value = OnConflict::kLast;
+  } else {
+    reject_usage(text);
+  }
+}
+
 void parse(std::string_view text, std::chrono::milliseconds& value) {
   std::chrono::milliseconds::rep count = 0;
   parse(text, count);
@@ -59,10 +73,10 @@ void parse(std::string_view text, std::chrono::milliseconds& value) {
 
 WorkerOptions parse_arguments(int argc, char** argv) {
   enum { kPack = 1, kSocket, kCounters, kUid, kGid, kUmask, kCache, kThreads, kXattr,
-         kAllowRoot, kSendOpens, kNoExtensions, kPrefetchRecords, kPrefetchBytes,
-         kPrefetchTtl };
+         kAllowRoot, kSendOpens, kNoExtensions, kOnConflict, kAllowMissing, kPrefetchRecords,
+         kPrefetchBytes, kPrefetchTtl };
   const option known[] = {
-      {"pack", required_argument, nullptr, kPack},
+      {"pack", required_argument, nullptr, kPack},  // any number, at least one
       {"daemon-socket", required_argument, nullptr, kSocket},
       {"counters", required_argument, nullptr, kCounters},
       {"uid", required_argument, nullptr, kUid},
@@ -74,6 +88,8 @@ WorkerOptions parse_arguments(int argc, char** argv) {
       {"allow-root", no_argument, nullptr, kAllowRoot},
       {"send-opens", no_argument, nullptr, kSendOpens},
       {"no-extensions", no_argument, nullptr, kNoExtensions},
+      {"on-conflict", required_argument, nullptr, kOnConflict},
+      {"allow-missing", no_argument, nullptr, kAllowMissing},
       {"prefetch-records", required_argument, nullptr, kPrefetchRecords},
       {"prefetch-bytes", required_argument, nullptr, kPrefetchBytes},
       {"prefetch-ttl-ms", required_argument, nullptr, kPrefetchTtl},
@@ -84,7 +100,7 @@ WorkerOptions parse_arguments(int argc, char** argv) {
   opterr = 0;
   for (int which = 0; (which = getopt_long(argc, argv, "", known, nullptr)) != -1;) {
     switch (which) {
-      case kPack: options.pack = optarg; break;
+      case kPack: options.packs.emplace_back(optarg); break;
       case kSocket: parse(optarg, options.daemon_socket); break;
       case kCounters: parse(optarg, options.volume.counters_fd); break;
       case kUid: parse(optarg, options.volume.uid); break;
@@ -96,6 +112,8 @@ WorkerOptions parse_arguments(int argc, char** argv) {
       case kAllowRoot: options.session.allow_root = true; break;
       case kSendOpens: options.session.send_opens = true; break;
       case kNoExtensions: options.volume.extensions = false; break;
+      case kOnConflict: parse(optarg, options.volume.packs.on_conflict); break;
+      case kAllowMissing: options.volume.packs.allow_missing = true; break;
       case kPrefetchRecords: parse(optarg, prefetch.window_records); break;
       case kPrefetchBytes: parse(optarg, prefetch.window_bytes); break;
       case kPrefetchTtl: parse(optarg, prefetch.ttl); break;
@@ -103,7 +121,7 @@ WorkerOptions parse_arguments(int argc, char** argv) {
     }
   }
   if (optind != argc) reject_usage(argv[optind]);
-  if (options.pack.empty() || options.daemon_socket < 0) reject_usage("no pack, or no daemon");
+  if (options.packs.empty() || options.daemon_socket < 0) reject_usage("no pack, or no daemon");
   return options;
 }
 
@@ -111,6 +129,14 @@ WorkerOptions parse_arguments(int argc, char** argv) {
 // obey: the worker goes by its word only.
 void leave_signals_to_daemon() {
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) signal(number, SIG_IGN);
+}
+
+// Each pack takes two descriptors, and the usual limit is for programs that select(2).
+void allow_many_packs() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 // Takes the clients that hint, until the daemon lets go of its end of the socket, as it
@@ -126,8 +152,10 @@ void watch_daemon(DaemonLink& daemon, Volume& volume, Session& session) {
 
 std::unique_ptr<Volume> open_volume(const WorkerOptions& options, DaemonLink& daemon) {
   try {
-    auto volume = std::make_unique<Volume>(options.pack, options.volume);
-    daemon.send_opened(volume->metadata_verified());
+    auto volume = std::make_unique<Volume>(options.packs, options.volume);
+    for (const std::string& path : volume->unverified_paths()) daemon.send_unverified(path);
+    for (const std::string& warning : volume->warnings()) daemon.send_notice(warning);
+    daemon.send_opened();
     return volume;
   } catch (...) {
     daemon.send_failed(std::current_exception());
@@ -160,6 +188,7 @@ int run(const WorkerOptions& options) {
 int main(int argc, char** argv) {
   const ffrfs::WorkerOptions options = ffrfs::parse_arguments(argc, argv);
   ffrfs::leave_signals_to_daemon();
+  ffrfs::allow_many_packs();
   // A full pipe, for example as the daemon is stopped, must not hold up readers.
   fcntl(STDERR_FILENO, F_SETFL, fcntl(STDERR_FILENO, F_GETFL) | O_NONBLOCK);
   ffrfs::take_over_libfuse_log();

@@ -1,11 +1,13 @@
 #include "python/convert.h"
 
 #include <new>
+#include <stdexcept>
 
 #include "io/error.h"
 #include "python/array_memory.h"
 #include "record/file_packer.h"
 #include "record/writer.h"
+#include "tree/folder_list.h"
 
 namespace ffrfs::python {
 namespace {
@@ -36,6 +38,10 @@ py::object to_python(const std::exception_ptr& error) {
     return make_error("RecordCountError", known.what());
   } catch (const FileChangedError& known) {
     return make_error("PackError", known.what());
+  } catch (const FolderListError& known) {
+    return make_error("PackError", known.what());
+  } catch (const std::invalid_argument& known) {
+    return py::reinterpret_borrow<py::object>(PyExc_ValueError)(fs_text(known.what()));
   } catch (const WriterClosedError& known) {
     return py::reinterpret_borrow<py::object>(PyExc_ValueError)(fs_text(known.what()));
   } catch (const StorageError& known) {

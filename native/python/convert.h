@@ -22,7 +22,10 @@ namespace py = pybind11;
 
 // Each adds its classes to the module.
 void bind_examples(py::module_& module);
+void bind_folder_list(py::module_& module);
+void bind_pack_index(py::module_& module);
 void bind_records(py::module_& module);
+void bind_sidecar(py::module_& module);
 void bind_tfrecords(py::module_& module);
 void bind_volume(py::module_& module);
 void bind_writer(py::module_& module);

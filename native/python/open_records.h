@@ -44,13 +44,7 @@ class OpenRecords {
   }
 
   [[nodiscard]] py::list verify(uint64_t first, uint64_t count) const {
-    const auto open_now = open();
-    std::vector<std::pair<uint64_t, std::string>> bad;
-    {
-      const py::gil_scoped_release unlocked;
-      bad = verify_records(open_now->shards, open_now->batches, open_now->counters, first, count);
-    }
-    return to_list(bad);
+    return verify_with(first, count, 0, nullptr);
   }
 
   void close() { open_.reset(); }
@@ -81,6 +75,19 @@ class OpenRecords {
   [[nodiscard]] std::shared_ptr<Open> open() const {
     if (open_) return open_;
     throw py::value_error("the reader is closed");
+  }
+
+  // See verify_records().
+  [[nodiscard]] py::list verify_with(uint64_t first, uint64_t count, size_t jobs,
+                                     const ExpectedChunks& chunks) const {
+    const auto open_now = open();
+    std::vector<std::pair<uint64_t, std::string>> bad;
+    {
+      const py::gil_scoped_release unlocked;
+      bad = verify_records(open_now->shards, open_now->batches, open_now->counters, first, count,
+                           jobs, chunks);
+    }
+    return to_list(bad);
   }
 
  private:

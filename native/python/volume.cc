@@ -1,5 +1,5 @@
-// Volume, its TreePart and Slice: a mounted tree, for PackedFolder, the commands and the
-// pyfuse3 engine.
+// Volume and its Slice: a mounted tree, for PackedFolder, the commands and the pyfuse3
+// engine. Its TreePart is in tree_part.h.
 
 #include "volume/volume.h"
 
@@ -15,6 +15,8 @@
 #include "io/file_descriptor.h"
 #include "python/array_memory.h"
 #include "python/convert.h"
+#include "python/page_push.h"
+#include "python/tree_part.h"
 #include "volume/blocking_volume.h"
 #include "volume/verifier.h"
 
@@ -23,12 +25,6 @@ namespace {
 
 // A push that the kernel does not let go of is not waited for any longer.
 constexpr auto kPushLimit = std::chrono::milliseconds(5000);
-
-// A part of the tree, which keeps its volume open.
-struct PyTreePart {
-  std::shared_ptr<Volume> volume;
-  TreePtr part;
-};
 
 struct Finished {
   uint64_t token;
@@ -55,8 +51,6 @@ class FinishedQueue {
   std::vector<Finished> finished_;
 };
 
-py::object to_attributes(const Attributes& attributes);
-
 // What the volume is asked for, by callers that wait; Ctrl-C ends that.
 class Waiting : public BlockingVolume {
  public:
@@ -67,82 +61,12 @@ class Waiting : public BlockingVolume {
         }) {}
 };
 
-py::object attributes_in(const Volume& volume, const Tree& part, Ino ino) {
-  const auto attributes = volume.attributes(part, ino);
-  return attributes ? to_attributes(*attributes) : py::none();
-}
-
-py::list entries_in(const Volume& volume, const Tree& part, Ino ino, uint64_t start,
-                    uint64_t limit) {
-  py::list entries;
-  for (const Dentry& entry : part.list(ino, start, limit)) {
-    // The tree only lists what it has.
-    entries.append(py::make_tuple(py::bytes(entry.name),
-                                  to_attributes(*volume.attributes(part, entry.ino))));
-  }
-  return entries;
-}
-
-py::object record_in(const Volume& volume, const Tree& part, Ino ino) {
-  const auto inode = part.inode(ino);
-  if (!inode || inode->is_directory) return py::none();
-  if (volume.kind() == TreeKind::kExamples) return py::make_tuple(inode->record, py::none());
-  return py::make_tuple(inode->record, volume.extent(ino).crc32);
-}
-
-// Bytes that Python may look at for as long as this lives. Views made of the view do not
-// end with it: who is given it must not keep any.
-class LentView {
- public:
-  explicit LentView(std::span<const std::byte> bytes)
-      : view_(py::memoryview::from_memory(bytes.data(), static_cast<py::ssize_t>(bytes.size()))) {}
-  LentView(const LentView&) = delete;
-  LentView& operator=(const LentView&) = delete;
-  ~LentView() {
-    try {
-      view_.attr("release")();
-    } catch (py::error_already_set& error) {  // somebody holds its bytes
-      error.discard_as_unraisable("the end of a push");
-    }
-  }
-
-  [[nodiscard]] const py::memoryview& view() const { return view_; }
-
- private:
-  const py::memoryview view_;
-};
-
-// A function in Python that pushes, for threads of the volume.
-class PyPush {
- public:
-  explicit PyPush(py::function push)
-      : push_(new py::function(std::move(push)), [](py::function* last) {
-          const py::gil_scoped_acquire locked;
-          delete last;
-        }) {}
-
-  // What it raises is reported, and goes no further: nobody depends on a push.
-  bool operator()(Ino ino, uint64_t offset, std::span<const std::byte> bytes) const {
-    const py::gil_scoped_acquire locked;
-    try {
-      const LentView lent(bytes);
-      return py::bool_((*push_)(ino, offset, lent.view()));
-    } catch (py::error_already_set& error) {
-      error.discard_as_unraisable(*push_);
-    } catch (const std::exception&) {  // no memory for the view
-    }
-    return false;
-  }
-
- private:
-  std::shared_ptr<py::function> push_;  // one, however often this is copied
-};
-
 class PyVolume {
  public:
-  PyVolume(const std::string& path, const VolumeOptions& options) : options_(options) {
+  PyVolume(const std::vector<std::string>& paths, const VolumeOptions& options)
+      : options_(options) {
     const py::gil_scoped_release unlocked;
-    volume_ = std::make_shared<Volume>(path, options);
+    volume_ = std::make_shared<Volume>(paths, options);
   }
 
   [[nodiscard]] std::shared_ptr<Volume> open() const {
@@ -259,6 +183,19 @@ class PyVolume {
     return record_in(*volume, *wait_for_tree(*volume, About::kInode, ino), ino);
   }
 
+  [[nodiscard]] py::bytes target(Ino ino) const {
+    const auto volume = open();
+    return {wait_for_tree(*volume, About::kInode, ino)->target(ino)};
+  }
+
+  // The permissions and the time that were packed; None: they are not known.
+  [[nodiscard]] py::object stored(Ino ino) const {
+    const auto volume = open();
+    const auto inode = wait_for_tree(*volume, About::kInode, ino)->inode(ino);
+    if (!inode || !inode->mode || !inode->mtime_ns) return py::none();
+    return py::make_tuple(*inode->mode, *inode->mtime_ns);
+  }
+
   [[nodiscard]] py::bytes path(Ino ino) const {
     const auto volume = open();
     return {volume->path(ino)};
@@ -336,45 +273,17 @@ class PyVolume {
   std::shared_ptr<FinishedQueue> finished_ = std::make_shared<FinishedQueue>();
 };
 
-// collections.namedtuple, made once: attributes are read by name in Python.
-py::object& attributes_type() {
-  static auto* type = new py::object();  // never destroyed: the interpreter may be gone
-  return *type;
+OnConflict to_on_conflict(const std::string& name) {
+  if (name == "error") return OnConflict::kError;
+  if (name == "first") return OnConflict::kFirst;
+  if (name == "last") return OnConflict::kLast;
+  throw py::value_error("on_conflict must be 'error', 'first' or 'last', not '" + name + "'");
 }
 
-py::object to_attributes(const Attributes& attributes) {
-  return attributes_type()(attributes.ino, attributes.mode, attributes.nlink, attributes.uid,
-                           attributes.gid, attributes.size, attributes.mtime_ns);
-}
-
-void bind_tree_part(py::module_& module) {
-  py::class_<PyTreePart>(module, "TreePart")
-      .def("lookup",
-           [](const PyTreePart& self, Ino parent, const std::string& name) {
-             return self.part->lookup(parent, name);
-           },
-           py::arg("parent"), py::arg("name"))
-      .def("attributes",
-           [](const PyTreePart& self, Ino ino) {
-             return attributes_in(*self.volume, *self.part, ino);
-           },
-           py::arg("ino"))
-      .def("parent",
-           [](const PyTreePart& self, Ino ino) {
-             const auto inode = self.part->inode(ino);
-             return inode ? inode->parent : Ino{0};
-           },
-           py::arg("ino"))
-      .def("list",
-           [](const PyTreePart& self, Ino ino, uint64_t start, uint64_t limit) {
-             return entries_in(*self.volume, *self.part, ino, start, limit);
-           },
-           py::arg("ino"), py::arg("start"), py::arg("limit"))
-      .def("record",
-           [](const PyTreePart& self, Ino ino) {
-             return record_in(*self.volume, *self.part, ino);
-           },
-           py::arg("ino"));
+py::list to_bytes_list(const std::vector<std::string>& texts) {
+  py::list list;
+  for (const std::string& text : texts) list.append(py::bytes(text));
+  return list;
 }
 
 void bind_slice(py::module_& module) {
@@ -395,33 +304,32 @@ void bind_slice(py::module_& module) {
 void bind_volume(py::module_& module) {
   bind_slice(module);
   bind_tree_part(module);
-  attributes_type() = py::module_::import("collections")
-                          .attr("namedtuple")("Attributes", "ino mode nlink uid gid size mtime_ns",
-                                              py::arg("module") = "ffrfs._native");
-  module.attr("Attributes") = attributes_type();
-
-  const auto make = [](const std::string& path, uint32_t uid, uint32_t gid, uint32_t umask,
-                       size_t cache_bytes, bool check_data, bool extensions,
+  const auto make = [](const std::vector<py::bytes>& paths, uint32_t uid, uint32_t gid,
+                       uint32_t umask, size_t cache_bytes, bool check_data, bool extensions,
+                       const std::string& on_conflict, bool allow_missing,
                        size_t prefetch_records, uint64_t prefetch_bytes,
                        std::chrono::milliseconds::rep prefetch_ttl_ms) {
     return std::make_unique<PyVolume>(
-        path, VolumeOptions{.uid = uid,
-                            .gid = gid,
-                            .umask = umask,
-                            .cache_bytes = cache_bytes,
-                            .check_data = check_data,
-                            .extensions = extensions,
-                            .prefetch = {prefetch_records, prefetch_bytes,
-                                         std::chrono::milliseconds(prefetch_ttl_ms)}});
+        std::vector<std::string>(paths.begin(), paths.end()),
+        VolumeOptions{.uid = uid,
+                      .gid = gid,
+                      .umask = umask,
+                      .cache_bytes = cache_bytes,
+                      .check_data = check_data,
+                      .extensions = extensions,
+                      .packs = {to_on_conflict(on_conflict), allow_missing},
+                      .prefetch = {prefetch_records, prefetch_bytes,
+                                   std::chrono::milliseconds(prefetch_ttl_ms)}});
   };
   // A property that asks the open volume.
   const auto get = [](auto method) {
     return [method](const PyVolume& self) { return method(*self.open()); };
   };
   py::class_<PyVolume>(module, "Volume")
-      .def(py::init(make), py::arg("path"), py::kw_only(), py::arg("uid"), py::arg("gid"),
+      .def(py::init(make), py::arg("paths"), py::kw_only(), py::arg("uid"), py::arg("gid"),
            py::arg("umask") = 0, py::arg("cache_bytes") = VolumeOptions{}.cache_bytes,
            py::arg("check_data") = true, py::arg("extensions") = true,
+           py::arg("on_conflict") = "error", py::arg("allow_missing") = false,
            py::arg("prefetch_records") = PrefetchOptions{}.window_records,
            py::arg("prefetch_bytes") = PrefetchOptions{}.window_bytes,
            py::arg("prefetch_ttl_ms") = PrefetchOptions{}.ttl.count())
@@ -434,8 +342,22 @@ void bind_volume(py::module_& module) {
                              get([](Volume& v) { return v.tree().directory_count(); }))
       .def_property_readonly("record_count", get([](Volume& v) { return v.shards().count(); }))
       .def_property_readonly("byte_count", get([](Volume& v) { return v.byte_count(); }))
-      .def_property_readonly("metadata_verified", get([](Volume& v) {
-                               return v.metadata_verified();
+      .def_property_readonly("paths", get([](Volume& v) {
+                               std::vector<std::string> paths;
+                               for (size_t i = 0; i < v.shards().shard_count(); ++i) {
+                                 paths.push_back(v.shards().shard(i).file().path());
+                               }
+                               return to_bytes_list(paths);
+                             }))
+      .def_property_readonly("warnings", get([](Volume& v) {
+                               py::list lines;
+                               for (const std::string& line : v.warnings()) {
+                                 lines.append(fs_text(line));
+                               }
+                               return lines;
+                             }))
+      .def_property_readonly("unverified_paths", get([](Volume& v) {
+                               return to_bytes_list(v.unverified_paths());
                              }))
       .def_property_readonly("eventfd", get([](Volume& v) { return v.event_fd(); }))
       .def("tree_about",
@@ -457,6 +379,8 @@ void bind_volume(py::module_& module) {
       .def("resolve", &PyVolume::resolve, py::arg("path"))
       .def("attributes", &PyVolume::attributes, py::arg("ino"))
       .def("list", &PyVolume::list, py::arg("ino"), py::arg("start"), py::arg("limit"))
+      .def("stored", &PyVolume::stored, py::arg("ino"))
+      .def("target", &PyVolume::target, py::arg("ino"))
       .def("record", &PyVolume::record, py::arg("ino"))
       .def("path", &PyVolume::path, py::arg("ino"))
       .def("file_of",

@@ -4,9 +4,17 @@
 
 #include <pybind11/stl.h>
 
+#include <algorithm>
+#include <cstring>
 #include <memory>
+#include <optional>
+#include <tuple>
 
 #include "python/convert.h"
+#include "python/folder_list.h"
+#include "tree/folder_files.h"
+#include "tree/folder_selection.h"
+#include "tree/index_record.h"
 
 namespace ffrfs::python {
 namespace {
@@ -22,29 +30,73 @@ void append(Writer& writer, const py::object& data) {
   writer.append(view.bytes());
 }
 
-// [(path, size)] of Python; pairs of anything else are refused by pybind11.
-std::vector<FileToPack> to_files(const py::sequence& pairs) {
-  std::vector<FileToPack> files;
-  files.reserve(pairs.size());
-  for (const py::handle pair : pairs) {
-    const auto [path, size] = pair.cast<std::pair<std::string, uint64_t>>();
-    files.push_back({path, size});
-  }
-  return files;
+uint64_t append_pieces(Writer& writer, const py::iterable& pieces) {
+  uint64_t size = 0;
+  const py::gil_scoped_release unlocked;
+  writer.append_pieces([&](const Writer::Sink& sink) {
+    const py::gil_scoped_acquire locked;
+    for (const py::handle piece : pieces) {
+      const BytesView view(piece);
+      const py::gil_scoped_release writing;
+      sink(view.bytes());
+      size += view.bytes().size();
+    }
+  });
+  return size;
 }
 
-void append_files(Writer& writer, const py::sequence& pairs, size_t jobs,
-                  const py::object& progress) {
-  const std::vector<FileToPack> files = to_files(pairs);
-  // Called without the GIL, about ten times a second: the time to show progress and to
-  // notice Ctrl-C. What is thrown here stops the threads of the writer.
-  const auto tick = [&progress](uint64_t done_files, uint64_t done_bytes) {
+// Called without the GIL, about ten times a second: the time to show progress and to notice
+// Ctrl-C. What is thrown here stops the threads of the writer.
+FilePacker::Tick tick_of(const py::object& progress) {
+  return [&progress](uint64_t done_files, uint64_t done_bytes) {
     const py::gil_scoped_acquire locked;
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
     if (!progress.is_none()) progress(done_files, done_bytes);
   };
+}
+
+void check_run(const FolderList& list, uint32_t first, uint32_t count) {
+  if (first > list.record_count() || count > list.record_count() - first) {
+    throw std::invalid_argument("the list has " + std::to_string(list.record_count()) +
+                                " records");
+  }
+}
+
+void append_folder(Writer& writer, const SharedFolderList& folder, const std::string& root,
+                   uint32_t first, uint32_t count, size_t jobs, const py::object& progress) {
   const py::gil_scoped_release unlocked;
-  writer.append_files(files, jobs, tick);
+  folder.read_numbered([&](const FolderList& list) {
+    check_run(list, first, count);
+    writer.append_files(FolderFiles(list, root, first, count), jobs, tick_of(progress));
+  });
+}
+
+using ShardTuple = std::tuple<std::string, uint32_t, uint32_t>;
+
+std::optional<IndexSet> to_set(const std::optional<ShardTuple>& shard) {
+  if (!shard) return std::nullopt;
+  const auto& [id, number, count] = *shard;
+  IndexSet set{.id = {}, .number = number, .count = count, .zero = 0};
+  if (id.size() != set.id.size()) throw std::invalid_argument("a set's name has 16 bytes");
+  if (number >= count) throw std::invalid_argument("a shard's number is below their count");
+  std::memcpy(set.id.data(), id.data(), id.size());
+  return set;
+}
+
+void append_index(Writer& writer, const SharedFolderList& folder, uint32_t first,
+                  std::optional<uint32_t> count, bool rest,
+                  const std::optional<ShardTuple>& shard) {
+  const std::optional<IndexSet> set = to_set(shard);
+  const py::gil_scoped_release unlocked;
+  folder.read_numbered([&](const FolderList& list) {
+    const uint32_t shown = count.value_or(list.record_count() - std::min(first, list.record_count()));
+    check_run(list, first, shown);
+    if (writer.written() != shown) {
+      throw RecordCountError("the index tells of " + std::to_string(shown) + " records, " +
+                             std::to_string(writer.written()) + " were written");
+    }
+    append_index_record(writer, FolderSelection(list, first, shown, rest), set);
+  });
 }
 
 }  // namespace
@@ -56,8 +108,12 @@ void bind_writer(py::module_& module) {
       .def_property_readonly("count", &Writer::count)
       .def_property_readonly("written", &Writer::written)
       .def("append", &append, py::arg("data"))
-      .def("append_files", &append_files, py::arg("files"), py::arg("jobs"),
-           py::arg("progress") = py::none())
+      .def("append_pieces", &append_pieces, py::arg("pieces"))
+      .def("append_folder", &append_folder, py::arg("folder"), py::arg("root"), py::arg("first"),
+           py::arg("count"), py::arg("jobs"), py::arg("progress") = py::none())
+      .def("append_index", &append_index, py::arg("folder"), py::arg("first") = 0,
+           py::arg("count") = py::none(), py::kw_only(), py::arg("rest") = true,
+           py::arg("shard") = py::none())
       .def("finish", &Writer::finish, unlocked)
       .def("abort", &Writer::abort, unlocked);
 }

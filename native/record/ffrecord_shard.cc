@@ -1,8 +1,9 @@
 #include "record/ffrecord_shard.h"
 
+#include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstddef>
-#include <memory>
 #include <utility>
 
 #include "io/checked.h"
@@ -10,6 +11,7 @@
 #include "io/error.h"
 #include "io/hex.h"
 #include "io/little_endian.h"
+#include "record/sidecar_path.h"
 
 namespace ffrfs {
 namespace {
@@ -22,11 +24,36 @@ std::span<std::byte> bytes_of(std::vector<T>& values, size_t count) {
   return std::as_writable_bytes(std::span(values).first(count));
 }
 
+// nullptr: there is no such file.
+std::unique_ptr<const IndexMap> open_sidecar(const std::string& path, size_t place,
+                                             const IndexedPack& pack) {
+  std::unique_ptr<const SourceFile> sidecar;
+  try {
+    sidecar = std::make_unique<const SourceFile>(path);
+  } catch (const StorageError& error) {
+    if (error.code() == ENOENT || error.code() == ENOTDIR) return nullptr;
+    throw;
+  }
+  if (!is_trusted_sidecar(*sidecar, place)) {
+    throw FormatError(path + ": belongs to another user; remove it");
+  }
+  return IndexMap::sidecar(std::move(sidecar), pack);
+}
+
+uint64_t checksum_place(uint64_t record) { return kFixedSize + 4 * record; }
+uint64_t offset_place(uint64_t count, uint64_t record) {
+  return kFixedSize + 4 * count + 8 * record;
+}
+
 }  // namespace
 
-FfrecordShard::FfrecordShard(const std::string& path) : Shard(path) { read_header(); }
+FfrecordShard::FfrecordShard(const std::string& path, IndexUse use) : Shard(path) {
+  read_fixed();
+  if (use == IndexUse::kIfSound) find_index();
+  if (!index_) read_tables();
+}
 
-void FfrecordShard::read_header() {
+void FfrecordShard::read_fixed() {
   const std::string& path = file().path();
   const uint64_t file_size = file().size();
   if (file_size == 0) throw FormatError(path + ": is empty: not an FFRecord file");
@@ -36,49 +63,53 @@ void FfrecordShard::read_header() {
   }
   std::array<std::byte, kFixedSize> fixed;
   file().read_fully(0, fixed);
-  const auto stored_crc = load_le<uint32_t>(fixed, 0);
+  stored_crc_ = load_le<uint32_t>(fixed, 0);
   const auto stored_count = load_le<int64_t>(fixed, 4);
   if (stored_count < 0) {
     throw FormatError(path + ": not an FFRecord file: its header says " +
                       std::to_string(stored_count) + " records");
   }
-  const auto count = static_cast<uint64_t>(stored_count);
-  const auto tables_size = checked_mul(count, kPerRecordSize);
-  const auto header_size = tables_size ? checked_add(*tables_size, kFixedSize) : std::nullopt;
+  count_ = static_cast<uint64_t>(stored_count);
+  const auto tables_size = checked_mul(count_, kPerRecordSize);
+  const auto size = tables_size ? checked_add(*tables_size, kFixedSize) : std::nullopt;
   // Before any allocation: the tables must be in the file.
-  if (!header_size || *header_size > file_size) {
+  if (!size || *size > file_size) {
     throw FormatError(path + ": truncated, or not an FFRecord file: its header says " +
-                      std::to_string(count) + " records, the file has " +
+                      std::to_string(count_) + " records, the file has " +
                       std::to_string(file_size) + " bytes");
   }
-  checksums_.resize(count);
-  offsets_.resize(count + 1);
-  offsets_.back() = file_size;
-  const auto checksum_bytes = bytes_of(checksums_, count);
-  const auto offset_bytes = bytes_of(offsets_, count);
-  file().read_fully(kFixedSize, checksum_bytes);
-  file().read_fully(kFixedSize + checksum_bytes.size(), offset_bytes);
-
-  uint32_t crc = crc32(std::span(fixed).subspan(4));
-  crc = crc32(checksum_bytes, crc);
-  crc = crc32(offset_bytes, crc);
-  metadata_verified_ = stored_crc != 0 || crc == 0;
-  if (metadata_verified_ && crc != stored_crc) {
-    throw FormatError(path + ": damaged header: its checksum is " + hex(stored_crc) +
-                      ", its bytes give " + hex(crc) + "; restore the file or pack it again");
-  }
-  check_offsets(*header_size);
 }
 
-void FfrecordShard::check_offsets(uint64_t header_size) const {
+void FfrecordShard::read_tables() {
+  checksums_.resize(count_);
+  offsets_.resize(count_ + 1);
+  offsets_.back() = file().size();
+  const auto checksum_bytes = bytes_of(checksums_, count_);
+  const auto offset_bytes = bytes_of(offsets_, count_);
+  file().read_fully(checksum_place(0), checksum_bytes);
+  file().read_fully(offset_place(count_, 0), offset_bytes);
+
+  uint32_t crc = crc32(std::as_bytes(std::span(&count_, 1)));
+  crc = crc32(checksum_bytes, crc);
+  crc = crc32(offset_bytes, crc);
+  metadata_verified_ = stored_crc_ != 0 || crc == 0;
+  if (metadata_verified_ && crc != stored_crc_) {
+    throw FormatError(file().path() + ": damaged header: its checksum is " + hex(stored_crc_) +
+                      ", its bytes give " + hex(crc) + "; restore the file or pack it again");
+  }
+  check_offsets();
+  byte_count_ = offsets_.back() - offsets_.front();
+}
+
+void FfrecordShard::check_offsets() const {
   const std::string& path = file().path();
   const auto bad = [&](size_t record, const std::string& what) {
     return FormatError(path + ": damaged header: record " + std::to_string(record) +
                        " begins at offset " + std::to_string(offsets_[record]) + ", " + what);
   };
-  if (count() == 0 && file().size() != header_size) {
+  if (count() == 0 && file().size() != header_size()) {
     throw FormatError(path + ": not an FFRecord file: its header says 0 records, but " +
-                      std::to_string(file().size() - header_size) + " bytes follow");
+                      std::to_string(file().size() - header_size()) + " bytes follow");
   }
   // As unsigned numbers, negative offsets lie beyond every end.
   for (size_t record = 0; record < count(); ++record) {
@@ -86,8 +117,8 @@ void FfrecordShard::check_offsets(uint64_t header_size) const {
       throw bad(record, "beyond the end of the file (" + std::to_string(file().size()) +
                             " bytes): it was truncated");
     }
-    if (offsets_[record] < header_size) {
-      throw bad(record, "inside the header (" + std::to_string(header_size) + " bytes)");
+    if (offsets_[record] < header_size()) {
+      throw bad(record, "inside the header (" + std::to_string(header_size()) + " bytes)");
     }
     if (record > 0 && offsets_[record] < offsets_[record - 1]) {
       throw bad(record, "before record " + std::to_string(record - 1));
@@ -95,7 +126,61 @@ void FfrecordShard::check_offsets(uint64_t header_size) const {
   }
 }
 
+// In the file, or else in the first sidecar that is sound.
+void FfrecordShard::find_index() {
+  if (count_ == 0) return;  // its header is all that there is
+  std::array<std::byte, sizeof(uint64_t)> last;
+  file().read_fully(offset_place(count_, count_ - 1), last);
+  const IndexedPack pack{.file = file(),
+                         .record_count = count_,
+                         .last_offset = load_le<uint64_t>(last),
+                         .header_crc = stored_crc_};
+  const auto in_pack = [&] { return IndexMap::in_pack(pack); };
+  if (use_index(pack, in_pack, warning_)) return;
+
+  const auto paths = index_sidecar_paths(file().path());
+  std::string ignored;
+  for (size_t place = 0; place < paths.size(); ++place) {
+    const auto sidecar = [&] { return open_sidecar(paths[place], place, pack); };
+    if (use_index(pack, sidecar, ignored)) return;
+  }
+  if (warning_.empty()) warning_ = ignored;
+}
+
+// False: there is none, or it is unsound, and `warning` says so if it was empty.
+template <typename Open>
+bool FfrecordShard::use_index(const IndexedPack& pack, Open open, std::string& warning) {
+  try {
+    index_ = open();
+    if (index_) map_header(pack);
+  } catch (const std::runtime_error& error) {
+    header_.reset();
+    index_.reset();
+    if (warning.empty()) warning = std::string(error.what()) + "; ignored until then";
+  }
+  return index_ != nullptr;
+}
+
+void FfrecordShard::map_header(const IndexedPack& pack) {
+  auto checksums = index_->read([&] {
+    std::vector<uint32_t> copy(index_->count(Section::kHeader));
+    std::ranges::copy(index_->bytes(Section::kHeader, 0, 4 * copy.size()),
+                      std::as_writable_bytes(std::span(copy)).begin());
+    return copy;
+  });
+  // Neither can be known to an index inside the last record: both cover it.
+  std::vector<VerifiedMap::Blank> unknown{{.offset = 0, .size = 4},
+                                          {.offset = checksum_place(count_ - 1), .size = 4}};
+  header_.emplace(file(), 0, header_size(), std::move(checksums), "header",
+                  "restore the file or pack it again", std::move(unknown));
+  if (extent(count_ - 1).offset != pack.last_offset) {
+    throw FormatError(file().path() + ": damaged header: its last record begins elsewhere");
+  }
+  byte_count_ = file().size() - extent(0).offset;
+}
+
 Extent FfrecordShard::extent(uint64_t record) const {
+  if (index_) return header_->read([&] { return mapped_extent(record); });
   return {.shard = 0,
           .record = record,
           .offset = offsets_[record],
@@ -105,10 +190,68 @@ Extent FfrecordShard::extent(uint64_t record) const {
           .header_size = 0};
 }
 
-ShardSet open_ffrecord_shards(const std::vector<std::string>& paths) {
+Extent FfrecordShard::mapped_extent(uint64_t record) const {
+  const auto offset_of = [&](uint64_t place) {
+    return load_le<uint64_t>(header_->bytes(offset_place(count_, place), 8, "offsets"));
+  };
+  const uint64_t begin = offset_of(record);
+  const uint64_t end = record + 1 < count_ ? offset_of(record + 1) : file().size();
+  if (begin < header_size() || begin > end || end > file().size()) {
+    throw FormatError(file().path() + ": damaged header: record " + std::to_string(record) +
+                      " begins at offset " + std::to_string(begin) + " and ends at " +
+                      std::to_string(end) + "; the records lie between " +
+                      std::to_string(header_size()) + " and " + std::to_string(file().size()));
+  }
+  return {.shard = 0,
+          .record = record,
+          .offset = begin,
+          .size = end - begin,
+          .checksum = Checksum::kCrc32,
+          .crc32 = load_le<uint32_t>(header_->bytes(checksum_place(record), 4, "checksums")),
+          .header_size = 0};
+}
+
+std::vector<uint32_t> FfrecordShard::chunk_checksums(uint64_t record) const {
+  if (!index_ || index_->size(Section::kChunked) == 0) return {};
+  const uint64_t size = extent(record).size;
+  if (size <= kIndexChunkSize) return {};
+  return index_->read([&]() -> std::vector<uint32_t> {
+    const auto first = first_chunk(record);
+    if (!first) return {};
+    // A place that overflows lies outside.
+    const uint64_t place = checked_mul(*first, 4).value_or(UINT64_MAX);
+    const uint64_t count = record_chunk_count(size);
+    const auto bytes = index_->bytes(Section::kChunks, place, 4 * count);
+    std::vector<uint32_t> checksums(count);
+    std::ranges::copy(bytes, std::as_writable_bytes(std::span(checksums)).begin());
+    return checksums;
+  });
+}
+
+// By binary search; nullopt: the record has none.
+std::optional<uint64_t> FfrecordShard::first_chunk(uint64_t record) const {
+  uint64_t begin = 0;
+  uint64_t end = index_->count(Section::kChunked);
+  while (begin < end) {
+    const uint64_t middle = begin + (end - begin) / 2;
+    const auto entry =
+        index_->load<ChunkedRecord>(Section::kChunked, middle * sizeof(ChunkedRecord));
+    if (entry.record == record) return entry.first_chunk;
+    if (entry.record < record) {
+      begin = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  return std::nullopt;
+}
+
+ShardSet open_ffrecord_shards(const std::vector<std::string>& paths, IndexUse use) {
   if (paths.empty()) throw FormatError("no FFRecord file was named");
   std::vector<std::unique_ptr<const Shard>> shards;
-  for (const std::string& path : paths) shards.push_back(std::make_unique<FfrecordShard>(path));
+  for (const std::string& path : paths) {
+    shards.push_back(std::make_unique<FfrecordShard>(path, use));
+  }
   return ShardSet(std::move(shards));
 }
 

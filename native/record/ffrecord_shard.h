@@ -8,48 +8,88 @@
 //   12 + 12n            the records; record i ends where i + 1 begins, the last
 //                       one at the end of the file
 //
+// With a mapped index (index_map.h), in the file or in its sidecar, the header is not read:
+// it is mapped, checked by the index's checksums of it when it is touched, and each offset
+// is checked when it is asked for. So opening costs the same whatever n is.
+//
 // Immutable after opening: any number of threads.
 // Not here: the records' bytes and the check of their checksums (volume).
 
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "io/verified_map.h"
+#include "record/index_map.h"
 #include "shard/shard.h"
 #include "shard/shard_set.h"
 
 namespace ffrfs {
 
+enum class IndexUse {
+  kNone,     // the header is read, and checked as a whole
+  kIfSound,  // one that is not is ignored with a warning
+};
+
 class FfrecordShard final : public Shard {
  public:
   // Throws StorageError (open, read) and FormatError (anything but a sound header).
-  explicit FfrecordShard(const std::string& path);
+  explicit FfrecordShard(const std::string& path, IndexUse use = IndexUse::kNone);
 
-  [[nodiscard]] uint64_t count() const override { return checksums_.size(); }
+  [[nodiscard]] uint64_t count() const override { return count_; }
+  // Throws only with an index.
   [[nodiscard]] Extent extent(uint64_t record) const override;
-  [[nodiscard]] uint64_t byte_count() const override { return offsets_.back() - offsets_.front(); }
+  [[nodiscard]] std::vector<uint32_t> chunk_checksums(uint64_t record) const override;
+  [[nodiscard]] uint64_t byte_count() const override { return byte_count_; }
 
-  // False: the header carries no checksum of itself (an old writer's).
+  // False: the header carries no checksum of itself (an old writer's), nor has an index one.
   [[nodiscard]] bool metadata_verified() const override { return metadata_verified_; }
 
-  // count() + 1 values: where each record begins, and the end of the file.
+  // Of this shard, and gone with it; nullptr: none is in use.
+  [[nodiscard]] const IndexMap* index() const { return index_.get(); }
+
+  // One line about an index that was ignored; mostly "".
+  [[nodiscard]] const std::string& warning() const { return warning_; }
+
+  // count() + 1 values: where each record begins, and the end of the file. Like checksums(),
+  // without an index only.
   [[nodiscard]] std::span<const uint64_t> offsets() const { return offsets_; }
   [[nodiscard]] std::span<const uint32_t> checksums() const { return checksums_; }
 
  private:
-  void read_header();
-  void check_offsets(uint64_t header_size) const;
+  void read_fixed();
+  void read_tables();
+  void check_offsets() const;
+  void find_index();
+  template <typename Open>
+  [[nodiscard]] bool use_index(const IndexedPack& pack, Open open, std::string& warning);
+  void map_header(const IndexedPack& pack);
+  [[nodiscard]] Extent mapped_extent(uint64_t record) const;
+  [[nodiscard]] std::optional<uint64_t> first_chunk(uint64_t record) const;
+  [[nodiscard]] uint64_t header_size() const { return ffrecord_header_size(count_); }
 
-  bool metadata_verified_ = false;
+  uint64_t count_ = 0;
+  uint32_t stored_crc_ = 0;
+  uint64_t byte_count_ = 0;
+  bool metadata_verified_ = true;
+
+  // Either these ...
   std::vector<uint32_t> checksums_;
   std::vector<uint64_t> offsets_;
+  // ... or these.
+  std::unique_ptr<const IndexMap> index_;
+  std::optional<VerifiedMap> header_;
+  std::string warning_;
 };
 
 // FFRecord files as one index space. Throws what FfrecordShard throws; FormatError if
 // `paths` is empty.
-[[nodiscard]] ShardSet open_ffrecord_shards(const std::vector<std::string>& paths);
+[[nodiscard]] ShardSet open_ffrecord_shards(const std::vector<std::string>& paths,
+                                            IndexUse use = IndexUse::kNone);
 
 }  // namespace ffrfs

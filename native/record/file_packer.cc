@@ -18,7 +18,7 @@
 namespace ffrfs {
 namespace {
 
-constexpr size_t kBatchSize = size_t{1} << 20;
+constexpr size_t kBatchSize = kIndexChunkSize;  // so a piece of a large file is a chunk
 constexpr size_t kBatchCount = 1024;  // of empty files, say
 constexpr size_t kJobLimit = 256;
 constexpr auto kTickInterval = std::chrono::milliseconds(100);
@@ -30,15 +30,17 @@ std::string bytes_text(uint64_t size) {
 // A file while it is read from its first byte to its last.
 class Source {
  public:
-  explicit Source(const FileToPack& file)
+  explicit Source(FileToPack file)
       // O_NONBLOCK: a FIFO that took the file's place must not hold us.
-      : file_(file), fd_(::open(file.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+      : file_(std::move(file)),
+        fd_(::open(file_.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
     if (!fd_.valid()) throw StorageError(errno, file_.path, "cannot open");
     opened_ = stat();
     if (!S_ISREG(opened_.st_mode)) {
       throw FileChangedError(file_.path + ": is no longer a regular file");
     }
     check_size(opened_);
+    if (file_.mtime_ns && mtime_ns(opened_) != *file_.mtime_ns) throw changed();
   }
 
   // Up to target.size() bytes; fewer only at the end of the file.
@@ -60,10 +62,7 @@ class Source {
   void check_unchanged(uint64_t size) const {
     const struct stat now = stat();
     check_size(now);
-    if (now.st_mtim.tv_sec != opened_.st_mtim.tv_sec ||
-        now.st_mtim.tv_nsec != opened_.st_mtim.tv_nsec) {
-      throw FileChangedError(file_.path + ": changed while it was packed; pack again");
-    }
+    if (mtime_ns(now) != mtime_ns(opened_)) throw changed();
     if (size != file_.size) {  // as in /proc
       throw FileChangedError(file_.path + ": its size does not tell how much it holds (" +
                              bytes_text(file_.size) + ")");
@@ -71,6 +70,14 @@ class Source {
   }
 
  private:
+  [[nodiscard]] static int64_t mtime_ns(const struct stat& info) {
+    return info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec;
+  }
+
+  [[nodiscard]] FileChangedError changed() const {
+    return FileChangedError(file_.path + ": changed while it was packed; pack again");
+  }
+
   [[nodiscard]] struct stat stat() const {
     struct stat info {};
     if (fstat(fd_.get(), &info) != 0) throw StorageError(errno, file_.path, "cannot stat");
@@ -84,7 +91,7 @@ class Source {
                            bytes_text(file_.size) + ", now " + std::to_string(size) + ")");
   }
 
-  const FileToPack& file_;
+  const FileToPack file_;
   const FileDescriptor fd_;
   struct stat opened_ {};
 };
@@ -92,7 +99,7 @@ class Source {
 }  // namespace
 
 std::vector<uint32_t> FilePacker::run(size_t jobs, const Tick& tick) {
-  jobs = std::clamp<size_t>(jobs, 1, std::min(kJobLimit, std::max<size_t>(files_.size(), 1)));
+  jobs = std::clamp<size_t>(jobs, 1, std::min(kJobLimit, std::max<size_t>(count_, 1)));
   std::vector<std::jthread> threads;
   threads.reserve(jobs);
   try {
@@ -133,7 +140,7 @@ void FilePacker::work() {
     const std::span buffer(memory.get(), kBatchSize + 1);
     while (const auto batch = take()) {
       index = batch->first;
-      if (files_[index].size > kBatchSize) {
+      if (files_.size(index) > kBatchSize) {
         copy_large(*batch, buffer);
       } else {
         copy_small(*batch, buffer, index);
@@ -148,12 +155,13 @@ void FilePacker::work() {
 
 std::optional<FilePacker::Batch> FilePacker::take() {
   const std::lock_guard lock(mutex_);
-  if (next_ >= std::min(files_.size(), stop_.load())) return std::nullopt;
+  if (next_ >= std::min(count_, stop_.load())) return std::nullopt;
   Batch batch{.first = next_, .end = next_ + 1, .offset = next_offset_};
-  uint64_t size = files_[next_].size;
-  while (batch.end < files_.size() && batch.end - batch.first < kBatchCount &&
-         size + files_[batch.end].size <= kBatchSize) {
-    size += files_[batch.end++].size;
+  uint64_t size = files_.size(next_);
+  for (; batch.end < count_ && batch.end - batch.first < kBatchCount; ++batch.end) {
+    const uint64_t more = files_.size(batch.end);
+    if (size + more > kBatchSize) break;
+    size += more;
   }
   next_ = batch.end;
   next_offset_ += size;
@@ -164,12 +172,12 @@ void FilePacker::copy_small(const Batch& batch, std::span<std::byte> buffer, siz
   size_t used = 0;
   for (; index < batch.end; ++index) {
     if (index >= stop_) return;
-    const FileToPack& file = files_[index];
-    const Source source(file);
-    const auto place = buffer.subspan(used, file.size + 1);
+    const Source source(files_.file(index));
+    const size_t size = files_.size(index);
+    const auto place = buffer.subspan(used, size + 1);
     source.check_unchanged(source.read(place));
-    checksums_[index] = crc32(place.first(file.size));
-    used += file.size;
+    checksums_[index] = crc32(place.first(size));
+    used += size;
   }
   index = batch.first;  // an error of the target concerns the batch
   target_.write(batch.offset, buffer.first(used));
@@ -178,13 +186,13 @@ void FilePacker::copy_small(const Batch& batch, std::span<std::byte> buffer, siz
 }
 
 void FilePacker::copy_large(const Batch& batch, std::span<std::byte> buffer) {
-  const FileToPack& file = files_[batch.first];
-  const Source source(file);
+  const uint64_t file_size = files_.size(batch.first);
+  const Source source(files_.file(batch.first));
   uint32_t crc = 0;
   uint64_t done = 0;
   while (batch.first < stop_) {
     // Never past its place, however the file grows; the byte too many shows it.
-    const uint64_t left = file.size - done;
+    const uint64_t left = file_size - done;
     const size_t size = source.read(buffer.first(std::min<uint64_t>(kBatchSize, left + 1)));
     if (size > left || size == 0) {
       source.check_unchanged(done + size);
@@ -194,6 +202,7 @@ void FilePacker::copy_large(const Batch& batch, std::span<std::byte> buffer) {
     }
     const auto piece = buffer.first(size);
     crc = crc32(piece, crc);
+    chunks_.at(first_record_ + batch.first, done / kBatchSize) = crc32c(piece);
     target_.write(batch.offset + done, piece);
     done += size;
     bytes_done_ += size;

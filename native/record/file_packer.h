@@ -7,9 +7,9 @@
 // All sizes are known, so all places are: each thread takes the next batch of files
 // (about 1 MiB together, or one larger file), reads them, checks that they are what was
 // announced, and writes them where they belong, whatever the others do.
-// Memory: one buffer of 1 MiB a thread.
+// Memory: one buffer of 1 MiB a thread, and 4 bytes a file.
 //
-// Not here: where the list of files comes from (ffrfs/folder).
+// Not here: where the list of files comes from (tree/folder_files.h).
 
 #pragma once
 
@@ -22,9 +22,10 @@
 #include <optional>
 #include <span>
 #include <stdexcept>
-#include <string>
 #include <vector>
 
+#include "record/chunk_checksums.h"
+#include "record/file_list.h"
 #include "record/staged_file.h"
 
 namespace ffrfs {
@@ -34,19 +35,22 @@ struct FileChangedError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-struct FileToPack {
-  std::string path;
-  uint64_t size = 0;  // as it was listed
-};
-
 class FilePacker {
  public:
   // Called with the files and bytes done so far. What it throws stops the work.
   using Tick = std::function<void(uint64_t files, uint64_t bytes)>;
 
-  // The first file goes to `offset` of `target`; the sum of all must not overflow.
-  FilePacker(std::span<const FileToPack> files, StagedFile& target, uint64_t offset)
-      : files_(files), target_(target), next_offset_(offset), checksums_(files.size()) {}
+  // The first file goes to `offset` of `target`; the sum of all must not overflow. It is
+  // record `first_record`: so `chunks` knows the large ones, and gets their checksums.
+  FilePacker(const FileList& files, StagedFile& target, uint64_t offset, ChunkChecksums& chunks,
+             uint64_t first_record)
+      : files_(files),
+        target_(target),
+        chunks_(chunks),
+        first_record_(first_record),
+        count_(files.count()),
+        next_offset_(offset),
+        checksums_(count_) {}
 
   // Copies all files with `jobs` threads and returns the CRC-32 of each. `tick` is called
   // from this thread, about ten times a second and at the end.
@@ -68,8 +72,11 @@ class FilePacker {
   void fail(size_t index);
   void wait(const Tick& tick);
 
-  const std::span<const FileToPack> files_;
+  const FileList& files_;
   StagedFile& target_;
+  ChunkChecksums& chunks_;
+  const uint64_t first_record_;
+  const size_t count_;
 
   std::mutex mutex_;
   std::condition_variable idle_;

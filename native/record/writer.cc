@@ -1,5 +1,6 @@
 #include "record/writer.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -9,6 +10,8 @@
 #include "io/crc.h"
 #include "io/error.h"
 #include "io/little_endian.h"
+#include "record/header_checksums.h"
+#include "record/index_layout.h"
 
 namespace ffrfs {
 namespace {
@@ -18,7 +21,7 @@ constexpr uint64_t kPerRecordSize = 12;  // u32 checksum and i64 offset
 constexpr uint64_t kLargestOffset = std::numeric_limits<int64_t>::max();
 constexpr size_t kBufferSize = size_t{1} << 20;
 
-uint64_t header_size(const std::string& path, uint64_t count) {
+uint64_t checked_header_size(const std::string& path, uint64_t count) {
   const auto tables_size = checked_mul(count, kPerRecordSize);
   const auto size = tables_size ? checked_add(*tables_size, kFixedSize) : std::nullopt;
   if (!size || *size > kLargestOffset) {
@@ -30,8 +33,45 @@ uint64_t header_size(const std::string& path, uint64_t count) {
 
 }  // namespace
 
+// One that is being written, piece by piece.
+class Writer::Record {
+ public:
+  explicit Record(Writer& writer) : writer_(writer), begin_(writer.end_) {}
+
+  void write(std::span<const std::byte> bytes) {
+    writer_.write(bytes);
+    crc_ = crc32(bytes, crc_);
+    while (!bytes.empty()) {
+      if (chunk_left_ == 0) {
+        chunks_.push_back(0);
+        chunk_left_ = kIndexChunkSize;
+      }
+      const auto piece = bytes.first(std::min(bytes.size(), chunk_left_));
+      chunks_.back() = crc32c(piece, chunks_.back());
+      chunk_left_ -= piece.size();
+      bytes = bytes.subspan(piece.size());
+    }
+  }
+
+  void end() {
+    const uint64_t number = writer_.written_;
+    writer_.chunks_.add(number, writer_.end_ - begin_);
+    if (chunks_.size() > 1) {
+      for (size_t i = 0; i < chunks_.size(); ++i) writer_.chunks_.at(number, i) = chunks_[i];
+    }
+    writer_.add(begin_, crc_);
+  }
+
+ private:
+  Writer& writer_;
+  const uint64_t begin_;
+  uint32_t crc_ = 0;
+  std::vector<uint32_t> chunks_;
+  size_t chunk_left_ = 0;
+};
+
 Writer::Writer(const std::string& path, uint64_t count)
-    : path_(path), count_(count), end_(header_size(path, count)) {
+    : path_(path), count_(count), end_(checked_header_size(path, count)) {
   buffer_ = std::make_unique_for_overwrite<std::byte[]>(kBufferSize);
   file_ = std::make_unique<StagedFile>(path);
 }
@@ -45,40 +85,65 @@ void Writer::check_open(uint64_t more) const {
 }
 
 void Writer::append(std::span<const std::byte> record) {
+  append_pieces([record](const Sink& sink) { sink(record); });
+}
+
+void Writer::append_pieces(const std::function<void(const Sink&)>& produce) {
   const std::lock_guard lock(mutex_);
   check_open(1);
   try {
-    if (record.size() > kBufferSize - buffered_size_) flush();
-    if (record.size() > kBufferSize) {
-      file_->write(end_, record);
-    } else if (!record.empty()) {
-      std::memcpy(buffer_.get() + buffered_size_, record.data(), record.size());
-      buffered_size_ += record.size();
-    }
-    add(record.size(), crc32(record));
+    Record record(*this);
+    produce([&record](std::span<const std::byte> bytes) { record.write(bytes); });
+    record.end();
   } catch (...) {
     file_.reset();
     throw;
   }
 }
 
-void Writer::append_files(std::span<const FileToPack> files, size_t jobs,
-                          const FilePacker::Tick& tick) {
+void Writer::append_last(const std::function<void(const Sink&, const Before&)>& produce) {
   const std::lock_guard lock(mutex_);
-  check_open(files.size());
+  check_open(1);
+  if (written_ + 1 != count_) {
+    throw RecordCountError(path_ + ": record " + std::to_string(written_) + " of " +
+                           std::to_string(count_) + " is not the last");
+  }
+  try {
+    offsets_.push_back(end_);
+    const std::vector<uint32_t> blocks = header_checksums(checksums_, offsets_);
+    offsets_.pop_back();
+    Record record(*this);
+    produce([&record](std::span<const std::byte> bytes) { record.write(bytes); },
+            {.end = end_, .chunks = chunks_, .header_checksums = blocks});
+    record.end();
+  } catch (...) {
+    file_.reset();
+    throw;
+  }
+}
+
+void Writer::append_files(const FileList& files, size_t jobs, const FilePacker::Tick& tick) {
+  const std::lock_guard lock(mutex_);
+  const uint64_t count = files.count();
+  check_open(count);
   try {
     uint64_t end = end_;
-    for (const FileToPack& file : files) {
-      const auto sum = checked_add(end, file.size);
+    for (uint64_t index = 0; index < count; ++index) {
+      const auto sum = checked_add(end, files.size(index));
       if (!sum || *sum > kLargestOffset) throw StorageError(EFBIG, path_, "cannot write");
       end = *sum;
     }
     flush();
     file_->reserve(end_, end - end_);
-    FilePacker packer(files, *file_, end_);
+    for (uint64_t index = 0; index < count; ++index) {
+      chunks_.add(written_ + index, files.size(index));
+    }
+    FilePacker packer(files, *file_, end_, chunks_, written_);
     const auto checksums = packer.run(jobs, tick);
-    for (size_t index = 0; index < files.size(); ++index) {
-      add(files[index].size, checksums[index]);
+    for (uint64_t index = 0; index < count; ++index) {
+      const uint64_t begin = end_;
+      end_ += files.size(index);
+      add(begin, checksums[index]);
     }
   } catch (...) {
     file_.reset();
@@ -86,11 +151,22 @@ void Writer::append_files(std::span<const FileToPack> files, size_t jobs,
   }
 }
 
-void Writer::add(uint64_t size, uint32_t crc) {
+void Writer::add(uint64_t begin, uint32_t crc) {
   checksums_.push_back(crc);
-  offsets_.push_back(end_);
-  end_ += size;
+  offsets_.push_back(begin);
   ++written_;
+}
+
+void Writer::write(std::span<const std::byte> bytes) {
+  if (end_ > kLargestOffset - bytes.size()) throw StorageError(EFBIG, path_, "cannot write");
+  if (bytes.size() > kBufferSize - buffered_size_) flush();
+  if (bytes.size() > kBufferSize) {
+    file_->write(end_, bytes);
+  } else if (!bytes.empty()) {
+    std::memcpy(buffer_.get() + buffered_size_, bytes.data(), bytes.size());
+    buffered_size_ += bytes.size();
+  }
+  end_ += bytes.size();
 }
 
 void Writer::flush() {

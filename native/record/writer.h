@@ -5,8 +5,8 @@
 //
 // The file appears under its name at finish(), whole and on disk, or never
 // (staged_file.h). After an error of the disk or of a file to append the writer is
-// closed and nothing is left. Small records are gathered; memory is 12 bytes a record
-// and a fixed buffer.
+// closed and nothing is left. Small records are gathered; memory is 12 bytes a record,
+// 4 for each 1 MiB of large ones, and a fixed buffer.
 //
 // Any number of threads may call; they take turns.
 // Not here: what the records mean (ffrfs/folder).
@@ -16,14 +16,16 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "record/chunk_checksums.h"
+#include "record/file_list.h"
 #include "record/file_packer.h"
 #include "record/staged_file.h"
 
@@ -50,8 +52,22 @@ class Writer {
   // Throws RecordCountError (the writer can still be finished), StorageError.
   void append(std::span<const std::byte> record);
 
+  // One record, of the bytes that `produce` puts into the sink it is given. It runs on this
+  // thread and must not call the writer; what it throws comes out, and closes the writer.
+  using Sink = std::function<void(std::span<const std::byte>)>;
+  void append_pieces(const std::function<void(const Sink&)>& produce);
+
   // Each file becomes a record. As FilePacker::run; RecordCountError as append().
-  void append_files(std::span<const FileToPack> files, size_t jobs, const FilePacker::Tick& tick);
+  void append_files(const FileList& files, size_t jobs, const FilePacker::Tick& tick);
+
+  // As append_pieces(), for a last record that tells of those before it: `produce` is also
+  // given what it needs. RecordCountError unless it is the last.
+  struct Before {
+    uint64_t end = 0;  // where the last record begins
+    const ChunkChecksums& chunks;
+    std::span<const uint32_t> header_checksums;  // of the finished file (header_checksums.h)
+  };
+  void append_last(const std::function<void(const Sink&, const Before&)>& produce);
 
   // Throws RecordCountError if records are missing, StorageError. Closed in any case.
   void finish();
@@ -60,9 +76,12 @@ class Writer {
   void abort();
 
  private:
+  class Record;
+
   void check_open(uint64_t more) const;
+  void write(std::span<const std::byte> bytes);
   void flush();
-  void add(uint64_t size, uint32_t crc);
+  void add(uint64_t begin, uint32_t crc);
   void write_header();
 
   const std::string path_;
@@ -73,9 +92,10 @@ class Writer {
   std::unique_ptr<StagedFile> file_;  // null: closed
   std::unique_ptr<std::byte[]> buffer_;
   size_t buffered_size_ = 0;  // the bytes before end_ that are still in buffer_
-  uint64_t end_ = 0;          // where the next record goes
+  uint64_t end_ = 0;          // where the next bytes go
   std::vector<uint32_t> checksums_;
   std::vector<uint64_t> offsets_;
+  ChunkChecksums chunks_;
 };
 
 }  // namespace ffrfs

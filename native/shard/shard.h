@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "io/source_file.h"
 #include "shard/extent.h"
@@ -26,8 +27,13 @@ class Shard {
 
   [[nodiscard]] virtual uint64_t count() const = 0;
 
-  // `record` must be below count(). Extent::shard is left at 0.
+  // `record` must be below count(). Extent::shard is left at 0. Tables that are mapped and
+  // not read may be found damaged here: FormatError, ChecksumError, StorageError.
   [[nodiscard]] virtual Extent extent(uint64_t record) const = 0;
+
+  // CRC-32C of each 1 MiB of `record`, the last may be shorter; empty: nobody has written
+  // them down. Throws as extent().
+  [[nodiscard]] virtual std::vector<uint32_t> chunk_checksums(uint64_t) const { return {}; }
 
   // Of all records together.
   [[nodiscard]] virtual uint64_t byte_count() const = 0;

@@ -1,6 +1,7 @@
 #include "shard/shard_set.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -14,6 +15,12 @@ ShardSet::ShardSet(std::vector<std::unique_ptr<const Shard>> shards)
     // No overflow: each count is below the size of a file that exists, over 12.
     starts_.push_back(starts_.back() + shard->count());
   }
+}
+
+ShardSet ShardSet::join(std::vector<ShardSet> sets) {
+  std::vector<std::unique_ptr<const Shard>> all;
+  for (ShardSet& set : sets) std::ranges::move(set.shards_, std::back_inserter(all));
+  return ShardSet(std::move(all));
 }
 
 Extent ShardSet::extent(uint64_t record) const {

@@ -18,6 +18,9 @@ class ShardSet {
   // At least one.
   explicit ShardSet(std::vector<std::unique_ptr<const Shard>> shards);
 
+  // At least one set: their shards, one set's behind the other's.
+  [[nodiscard]] static ShardSet join(std::vector<ShardSet> sets);
+
   [[nodiscard]] uint64_t count() const { return starts_.back(); }
   [[nodiscard]] size_t shard_count() const { return shards_.size(); }
   [[nodiscard]] const Shard& shard(size_t index) const { return *shards_[index]; }

@@ -21,12 +21,12 @@ ExampleTree::ExampleTree(uint64_t record_count) : records_(checked(record_count)
 
 std::optional<Inode> ExampleTree::inode(Ino ino) const {
   if (ino == kRootIno) {
-    return Inode{.is_directory = true,
+    return Inode{.kind = InodeKind::kDirectory,
                  .entry_count = record_count(),
                  .subdirectory_count = record_count()};
   }
   if (!is_folder(ino)) return std::nullopt;
-  return Inode{.is_directory = true};
+  return Inode{.kind = InodeKind::kDirectory};
 }
 
 Ino ExampleTree::lookup(Ino parent, std::string_view name) const {
@@ -51,7 +51,7 @@ bool ExampleTree::is_folder(Ino ino) const {
 
 Ino ExampleTree::folder_of(Ino file) const {
   const std::optional<Inode> found = records_.inode(file);
-  return found && !found->is_directory ? folder_ino(found->record) : 0;
+  return found && found->is_file() ? folder_ino(found->record) : 0;
 }
 
 }  // namespace ffrfs

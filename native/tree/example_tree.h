@@ -31,6 +31,10 @@ class ExampleTree final : public Tree {
   [[nodiscard]] Ino lookup(Ino parent, std::string_view name) const override;
   [[nodiscard]] std::vector<Dentry> list(Ino directory, uint64_t start,
                                          uint64_t limit) const override;
+  [[nodiscard]] std::vector<Dentry> subdirectories(Ino directory, uint64_t start,
+                                                   uint64_t limit) const override {
+    return list(directory, start, limit);  // nothing else is in it
+  }
   [[nodiscard]] std::string name(Ino ino) const override;
   // The record's folder.
   [[nodiscard]] Ino file_of(uint64_t record) const override;

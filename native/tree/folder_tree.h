@@ -22,6 +22,7 @@ class FolderTree final : public TableTree {
   [[nodiscard]] uint64_t memory_bytes() const override;
 
  private:
+  friend class FolderTreeSource;
   friend class TreeBuilder;
 
   FolderTree() : TableTree(kRootIno, kRootIno) {}

@@ -21,7 +21,7 @@ RecordTree::RecordTree(uint64_t record_count)
     : count_(record_count), digits_(digits_for(record_count)) {}
 
 std::optional<Inode> RecordTree::inode(Ino ino) const {
-  if (ino == kRootIno) return Inode{.is_directory = true, .entry_count = count_};
+  if (ino == kRootIno) return Inode{.kind = InodeKind::kDirectory, .entry_count = count_};
   if (!is_file(ino)) return std::nullopt;
   return Inode{.record = ino - kFirstIno};
 }

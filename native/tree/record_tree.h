@@ -21,6 +21,9 @@ class RecordTree final : public Tree {
   [[nodiscard]] Ino lookup(Ino parent, std::string_view name) const override;
   [[nodiscard]] std::vector<Dentry> list(Ino directory, uint64_t start,
                                          uint64_t limit) const override;
+  [[nodiscard]] std::vector<Dentry> subdirectories(Ino, uint64_t, uint64_t) const override {
+    return {};
+  }
   [[nodiscard]] std::string name(Ino ino) const override;
   [[nodiscard]] Ino file_of(uint64_t record) const override;
   [[nodiscard]] uint64_t file_count() const override { return count_; }

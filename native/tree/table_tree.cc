@@ -10,7 +10,7 @@ std::optional<Inode> TableTree::inode(Ino ino) const {
   Inode inode{.parent = ino == top_ ? top_parent_ : ino_of(directories_[found->parent].slot)};
   if (found->is_directory) {
     const Directory& itself = directories_[found->target];
-    inode.is_directory = true;
+    inode.kind = InodeKind::kDirectory;
     inode.entry_count = itself.entry_count;
     inode.subdirectory_count = itself.subdirectory_count;
   } else {
@@ -40,6 +40,24 @@ std::vector<Dentry> TableTree::list(Ino directory_ino, uint64_t start, uint64_t 
   entries.reserve(end - begin);
   for (uint32_t slot = begin; slot < end; ++slot) {
     entries.push_back({std::string(name_of(nodes_[slot])), ino_of(slot)});
+  }
+  return entries;
+}
+
+std::vector<Dentry> TableTree::subdirectories(Ino directory_ino, uint64_t start,
+                                              uint64_t limit) const {
+  std::vector<Dentry> entries;
+  const Directory* in = directory(directory_ino);
+  if (in == nullptr || start >= in->subdirectory_count) return entries;
+  // Directories stand in the order of their slots, so those of one stand side by side.
+  const auto first = std::lower_bound(
+      directories_.begin() + 1, directories_.end(), in->first,
+      [](const Directory& entry, uint32_t wanted) { return entry.slot < wanted; });
+  const auto begin = first + static_cast<ptrdiff_t>(start);
+  const auto end = begin + static_cast<ptrdiff_t>(std::min(limit, in->subdirectory_count - start));
+  entries.reserve(static_cast<size_t>(end - begin));
+  for (auto entry = begin; entry != end; ++entry) {
+    entries.push_back({std::string(name_of(nodes_[entry->slot])), ino_of(entry->slot)});
   }
   return entries;
 }

@@ -26,6 +26,8 @@ class TableTree : public Tree {
   [[nodiscard]] Ino lookup(Ino parent, std::string_view name) const override;
   [[nodiscard]] std::vector<Dentry> list(Ino directory, uint64_t start,
                                          uint64_t limit) const override;
+  [[nodiscard]] std::vector<Dentry> subdirectories(Ino directory, uint64_t start,
+                                                   uint64_t limit) const override;
   [[nodiscard]] std::string name(Ino ino) const override;
   [[nodiscard]] uint64_t directory_count() const override { return directories_.size(); }
 

@@ -1,11 +1,20 @@
 #include "tree/tree.h"
 
+#include "io/error.h"
+
 namespace ffrfs {
+namespace {
+
+// Folders in a path, as writers have it. An index that lies may nest them by the million.
+constexpr size_t kDepthLimit = 1024;
+
+}  // namespace
 
 std::string Tree::path(Ino ino) const {
   std::vector<std::string> names;  // from the leaf up
   size_t size = 0;
   for (auto current = inode(ino); current && ino != kRootIno; current = inode(ino)) {
+    if (names.size() > kDepthLimit) throw FormatError("bad index: more than 1024 folders deep");
     names.push_back(name(ino));
     size += names.back().size() + 1;
     ino = current->parent;

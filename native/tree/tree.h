@@ -4,9 +4,13 @@
 // without a lock, and an inode number is computed, never handed out: the kernel
 // may forget or remember one without our knowing.
 //
+// A tree may stand on bytes that are checked when they are first touched
+// (mapped_tree.h): so every question may throw FormatError, ChecksumError or
+// StorageError, and the next one be answered.
+//
 // Not here: bytes, sizes and checksums of files (shard/shard.h knows them; a file's
 // inode says which record holds it, and its size only if that is not the record's),
-// owners and permissions (volume), FUSE.
+// owners, and what a mount shows where modes and times are not known (volume), FUSE.
 
 #pragma once
 
@@ -21,16 +25,24 @@ namespace ffrfs {
 using Ino = uint64_t;
 inline constexpr Ino kRootIno = 1;
 
+enum class InodeKind : uint8_t { kFile, kDirectory, kSymlink };
+
 // What one inode is. Files name their record in the global index space of the
 // volume's shards; directories count their entries.
 struct Inode {
-  bool is_directory = false;
-  uint64_t record = 0;              // files only
-  // Of files that are a part of their record; the others have the record's.
+  InodeKind kind = InodeKind::kFile;
+  uint64_t record = 0;  // files only
+  // Of a file that is a part of its record (the others have the record's), and of a
+  // symbolic link: of its target.
   std::optional<uint64_t> size = std::nullopt;
-  uint64_t entry_count = 0;         // directories only
+  uint64_t entry_count = 0;         // directories only; of several trees' as one: at most
   uint64_t subdirectory_count = 0;  // directories only
   Ino parent = kRootIno;            // the root is its own parent
+  std::optional<uint16_t> mode = std::nullopt;     // permissions, 0777; nullopt: unknown
+  std::optional<int64_t> mtime_ns = std::nullopt;  // since 1970; nullopt: unknown
+
+  [[nodiscard]] bool is_file() const { return kind == InodeKind::kFile; }
+  [[nodiscard]] bool is_directory() const { return kind == InodeKind::kDirectory; }
 };
 
 struct Dentry {
@@ -45,7 +57,7 @@ class Tree {
   Tree(const Tree&) = delete;
   Tree& operator=(const Tree&) = delete;
 
-  // nullopt: there is no such inode. Never throws on any `ino`.
+  // nullopt: there is no such inode, whatever `ino` is.
   [[nodiscard]] virtual std::optional<Inode> inode(Ino ino) const = 0;
 
   // 0: no entry of that name, or `parent` is no directory.
@@ -55,6 +67,13 @@ class Tree {
   // listing order, which is the byte order of the names). Empty at the end.
   [[nodiscard]] virtual std::vector<Dentry> list(Ino directory, uint64_t start,
                                                  uint64_t limit) const = 0;
+
+  // The same of those entries alone that are directories.
+  [[nodiscard]] virtual std::vector<Dentry> subdirectories(Ino directory, uint64_t start,
+                                                           uint64_t limit) const = 0;
+
+  // Where a symbolic link leads: 1 to 4095 bytes, no NUL. "" of anything else.
+  [[nodiscard]] virtual std::string target(Ino) const { return {}; }
 
   // The name under which `ino` stands in its parent; "" for the root.
   [[nodiscard]] virtual std::string name(Ino ino) const = 0;

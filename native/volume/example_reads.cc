@@ -143,7 +143,7 @@ bool ExampleReads::push(const Hint& hint, const BlockPtr& record, const PagePush
   for (Ino ino = top + 1; file_count < kPushedFilesMax; ++ino) {
     const auto inode = folder->inode(ino);
     if (!inode) break;
-    if (inode->is_directory) continue;
+    if (!inode->is_file()) continue;
     const FileSource& source = folder->source(ino);
     const bool is_record = source.form == FileSource::Form::kJson ||
                            (inode->parent == top && folder->name(ino) == "record.bin");

@@ -43,7 +43,7 @@ std::optional<Hint> of_path(const Tree& tree, TreeKind kind, std::string_view pa
     }
   }
   const auto inode = tree.inode(ino);
-  if (!inode || inode->is_directory) return std::nullopt;
+  if (!inode || !inode->is_file()) return std::nullopt;
   return Hint{.record = inode->record, .ino = ino};
 }
 

@@ -1,6 +1,7 @@
 #include "volume/large_records.h"
 
 #include <cstring>
+#include <stdexcept>
 #include <utility>
 
 #include "io/crc.h"
@@ -27,15 +28,34 @@ Fingerprints fingerprint(const ShardSet& shards, const Extent& extent, Counters&
   return prints;
 }
 
+// Those that stand in the pack's index; nullptr: none that can be used. Then the record is
+// verified by its own checksum.
+std::shared_ptr<const Fingerprints> written_fingerprints(const Shard& shard,
+                                                         const Extent& extent) {
+  try {
+    Fingerprints prints = shard.chunk_checksums(extent.record);
+    if (prints.size() != (extent.size + kChunkSize - 1) / kChunkSize) return nullptr;
+    return std::make_shared<const Fingerprints>(std::move(prints));
+  } catch (const std::runtime_error&) {  // the index is damaged there
+    return nullptr;
+  }
+}
+
 }  // namespace
 
 LargeRecords::LargeRecords(const ShardSet& shards, Counters& counters, ReadQueue& queue)
     : shards_(shards), counters_(counters), queue_(queue), threads_(kPassLimit) {}
 
 std::shared_ptr<const Fingerprints> LargeRecords::find(const Extent& extent) {
+  const Key key{extent.shard, extent.record};
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = verified_.find(key); found != verified_.end()) return found->second;
+  }
+  auto written = written_fingerprints(shards_.shard(extent.shard), extent);
+  if (!written) return nullptr;
   const std::lock_guard lock(mutex_);
-  const auto found = verified_.find({extent.shard, extent.record});
-  return found == verified_.end() ? nullptr : found->second;
+  return verified_.try_emplace(key, std::move(written)).first->second;
 }
 
 void LargeRecords::verify(const Extent& extent, Done done) {

@@ -1,9 +1,9 @@
-// Records too large to hold: verified once as a whole, in bounded memory, and
-// fingerprinted on the way, so that every later read of a part is verified too.
+// Records too large to hold. A part of one is verified by its fingerprints, the CRC-32C of
+// each kChunkSize chunk. They stand in the pack's index, if it has one; else the record is
+// verified once as a whole, in bounded memory, and fingerprinted on the way.
 //
-// A fingerprint is the CRC-32C of one kChunkSize chunk; they cost 4 bytes per MiB and
-// stay for as long as the volume lives. A record that fails its check gets none: the
-// next reader makes another attempt.
+// Fingerprints cost 4 bytes per MiB and stay for as long as the volume lives. A record that
+// fails its check gets none: the next reader makes another attempt.
 //
 // Any thread. The passes run on threads of their own (a record of gigabytes takes
 // seconds), so that they never hold up the reads of others.
@@ -37,7 +37,7 @@ class LargeRecords {
   // `queue` delivers the results: callbacks run in its poll(). It outlives this.
   LargeRecords(const ShardSet& shards, Counters& counters, ReadQueue& queue);
 
-  // nullptr: not verified yet.
+  // nullptr: the index has none, and it is not verified yet.
   [[nodiscard]] std::shared_ptr<const Fingerprints> find(const Extent& extent);
 
   // Verifies the record; one pass however many ask meanwhile.

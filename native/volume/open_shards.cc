@@ -3,21 +3,99 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <iterator>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "io/error.h"
 #include "io/little_endian.h"
 #include "io/source_file.h"
-#include "record/ffrecord_shard.h"
 #include "tfrecord/framing.h"
 #include "tfrecord/tfrecord_shard.h"
 
 namespace ffrfs {
 namespace {
 
+constexpr std::string_view kPackSuffix = ".ffr";
+
 bool is_tfrecord_name(std::string_view name) {
   return name.find(".tfrecord") != std::string_view::npos;
+}
+
+// Of a folder.
+struct Found {
+  std::vector<std::string> tfrecords;
+  std::vector<std::string> packs;
+};
+
+Found look_into(const std::string& folder) {
+  Found found;
+  try {
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      const std::string name = entry.path().filename().string();
+      if (name.starts_with('.')) continue;
+      const bool is_index = name.ends_with(".idx") || name.ends_with(".tfindex");
+      if (is_tfrecord_name(name) && !is_index && !entry.is_directory()) {
+        found.tfrecords.push_back(entry.path().string());
+      } else if (name.ends_with(kPackSuffix) && !entry.is_directory()) {
+        found.packs.push_back(entry.path().string());
+      }
+    }
+  } catch (const std::filesystem::filesystem_error& error) {
+    throw StorageError(error.code().value(), folder, "cannot list");
+  }
+  std::ranges::sort(found.tfrecords);
+  std::ranges::sort(found.packs);
+  return found;
+}
+
+bool is_folder(const std::string& path) {
+  std::error_code unknown;  // then opening it tells why
+  return std::filesystem::is_directory(path, unknown);
+}
+
+RecordFiles find_in_folder(const std::string& folder) {
+  Found found = look_into(folder);
+  if (found.tfrecords.empty() && found.packs.empty()) {
+    throw FormatError(folder + ": is a folder without any packed file (*.ffr) or TFRecord file "
+                      "(*.tfrecord*); any other folder is packed first: "
+                      "ffrfs pack FOLDER FILE.ffr");
+  }
+  if (!found.tfrecords.empty() && !found.packs.empty()) {
+    throw FormatError(folder + ": is a folder of both packed files (*.ffr) and TFRecord files "
+                      "(*.tfrecord*); name the files instead");
+  }
+  const bool is_tfrecord = found.packs.empty();
+  return {.paths = std::move(is_tfrecord ? found.tfrecords : found.packs),
+          .is_tfrecord = is_tfrecord,
+          .has_folder = true};
+}
+
+}  // namespace
+
+RecordFiles find_record_files(const std::vector<std::string>& paths) {
+  if (paths.empty()) throw FormatError("no file was named");
+  if (paths.size() == 1) {
+    const std::string& path = paths.front();
+    if (is_folder(path)) return find_in_folder(path);
+    return {.paths = {path}, .is_tfrecord = is_tfrecord(path)};
+  }
+  RecordFiles files;
+  for (const std::string& path : paths) {
+    if (!is_folder(path)) {
+      files.paths.push_back(path);
+      continue;
+    }
+    RecordFiles inside = find_in_folder(path);
+    if (inside.is_tfrecord) {
+      throw FormatError(path + ": is a folder of TFRecord files: only packed folders are shown "
+                        "as one tree; name it alone");
+    }
+    std::ranges::move(inside.paths, std::back_inserter(files.paths));
+    files.has_folder = true;
+  }
+  return files;
 }
 
 bool is_tfrecord(const std::string& path) {
@@ -32,37 +110,13 @@ bool is_tfrecord(const std::string& path) {
          (is_gzip(begin) && load_le<uint64_t>(begin, 4) > file.size());
 }
 
-}  // namespace
-
-ShardSet open_shards(const std::string& path) {
-  std::error_code unknown;  // then opening it tells why
-  if (std::filesystem::is_directory(path, unknown)) {
-    return open_tfrecord_shards(tfrecord_files(path));
-  }
-  if (is_tfrecord(path)) return open_tfrecord_shards({path});
-  return open_ffrecord_shards({path});
-}
-
 std::vector<std::string> tfrecord_files(const std::string& folder) {
-  std::vector<std::string> paths;
-  try {
-    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-      const std::string name = entry.path().filename().string();
-      if (!is_tfrecord_name(name) || name.starts_with('.') || name.ends_with(".idx") ||
-          name.ends_with(".tfindex") || entry.is_directory()) {
-        continue;
-      }
-      paths.push_back(entry.path().string());
-    }
-  } catch (const std::filesystem::filesystem_error& error) {
-    throw StorageError(error.code().value(), folder, "cannot list");
-  }
-  if (paths.empty()) {
+  Found found = look_into(folder);
+  if (found.tfrecords.empty()) {
     throw FormatError(folder + ": is a folder without any TFRecord file (*.tfrecord*); any other "
                       "folder is packed first: ffrfs pack FOLDER FILE.ffr");
   }
-  std::ranges::sort(paths);
-  return paths;
+  return std::move(found.tfrecords);
 }
 
 }  // namespace ffrfs

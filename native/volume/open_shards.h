@@ -1,23 +1,32 @@
-// From a path to its files of records: what kind are they?
+// From the paths that somebody names to files of records.
 
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "shard/shard_set.h"
-
 namespace ffrfs {
 
-// What the content of `path` shows: a TFRecord file, also by a name with ".tfrecord" in it,
-// whose errors then speak of TFRecord; a folder of such files; an FFRecord file otherwise.
-// Throws StorageError, FormatError (also for a compressed TFRecord file, and a folder
-// without any), TruncatedError.
-[[nodiscard]] ShardSet open_shards(const std::string& path);
+// What lies behind some paths: the files, each folder's in byte order of their names.
+struct RecordFiles {
+  std::vector<std::string> paths;
+  bool is_tfrecord = false;  // one data set of TFRecord files; else of FFRecord files
+  bool has_folder = false;   // some were found in a folder
+};
 
-// The TFRecord files in `folder`, by their names: those with ".tfrecord" in them which are
-// neither sidecars nor hidden, in byte order. Throws StorageError, FormatError if there
-// are none.
+// A TFRecord file; a folder of such files; an FFRecord file; or any number of FFRecord files
+// and folders of them (*.ffr). What a file is, its content shows, or a name with ".tfrecord"
+// in it, whose errors then speak of TFRecord. Of several it is not looked at: they are
+// FFRecord files. Throws StorageError (of one that cannot be opened, if it is the only one),
+// FormatError (for a folder of neither kind, or of both, and for TFRecord files among
+// several).
+[[nodiscard]] RecordFiles find_record_files(const std::vector<std::string>& paths);
+
+// Whether it is a TFRecord file. Throws StorageError.
+[[nodiscard]] bool is_tfrecord(const std::string& path);
+
+// The TFRecord files in `folder`, in byte order of their names. Throws StorageError,
+// FormatError (there is none).
 [[nodiscard]] std::vector<std::string> tfrecord_files(const std::string& folder);
 
 }  // namespace ffrfs

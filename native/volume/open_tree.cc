@@ -4,10 +4,11 @@
 #include <array>
 #include <cstring>
 #include <string>
-#include <string_view>
 
 #include "io/error.h"
+#include "record/index_layout.h"
 #include "tree/example_tree.h"
+#include "tree/mapped_tree.h"
 #include "tree/pickle_index.h"
 #include "tree/record_tree.h"
 #include "volume/record_stream.h"
@@ -15,9 +16,6 @@
 
 namespace ffrfs {
 namespace {
-
-// What the last record of a packed folder begins with; a pickle follows.
-constexpr std::string_view kMagic = "piouhjgbr";
 
 // The index record without its magic.
 class IndexSource : public ByteSource {
@@ -37,7 +35,7 @@ class IndexSource : public ByteSource {
 
  private:
   RecordStream& stream_;
-  size_t skip_ = kMagic.size();
+  size_t skip_ = kFolderMagic.size();
 };
 
 void read_through(const ShardSet& shards, const Extent& extent, Counters& counters) {
@@ -47,10 +45,10 @@ void read_through(const ShardSet& shards, const Extent& extent, Counters& counte
 }
 
 bool begins_with_magic(const ShardSet& shards, const Extent& extent) {
-  if (extent.size < kMagic.size()) return false;
-  std::array<std::byte, kMagic.size()> begin;
+  if (extent.size < kFolderMagic.size()) return false;
+  std::array<std::byte, kFolderMagic.size()> begin;
   shards.file_of(extent).read_fully(extent.offset, begin);
-  return std::memcmp(begin.data(), kMagic.data(), kMagic.size()) == 0;
+  return std::memcmp(begin.data(), kFolderMagic.data(), kFolderMagic.size()) == 0;
 }
 
 std::unique_ptr<const Tree> read_index(const ShardSet& shards, const Extent& extent,
@@ -68,7 +66,8 @@ std::unique_ptr<const Tree> read_index(const ShardSet& shards, const Extent& ext
 
 }  // namespace
 
-OpenedTree open_tree(const ShardSet& shards, Counters& counters) {
+OpenedTree open_tree(const ShardSet& shards, const IndexMap* index, Counters& counters) {
+  if (index != nullptr) return {std::make_unique<MappedTree>(*index), TreeKind::kFolder};
   if (shards.count() == 0) {
     throw FormatError(shards.shard(0).file().path() + ": holds no records: nothing to show");
   }
@@ -81,7 +80,7 @@ OpenedTree open_tree(const ShardSet& shards, Counters& counters) {
   }
   // Too short to tell: an empty or tiny record, or an index of which a truncation has
   // left a stump. The checksum knows.
-  if (last.size < kMagic.size()) read_through(shards, last, counters);
+  if (last.size < kFolderMagic.size()) read_through(shards, last, counters);
   return {std::make_unique<RecordTree>(shards.count()), TreeKind::kRecords};
 }
 

@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "record/index_map.h"
 #include "shard/shard_set.h"
 #include "tree/tree.h"
 #include "volume/counters.h"
@@ -12,7 +13,7 @@
 namespace ffrfs {
 
 enum class TreeKind {
-  kFolder,    // a packed folder
+  kFolder,    // packed folders
   kRecords,   // a plain FFRecord file: one file per record
   kExamples,  // TFRecord: one folder per record, the tree is an ExampleTree
 };
@@ -22,9 +23,12 @@ struct OpenedTree {
   TreeKind kind;
 };
 
-// Of FFRecord a packed folder's tree if the last record begins as an index does, one file
-// per record otherwise; the index's checksum is always checked. Of TFRecord nothing is read.
+// Of one FFRecord file, or of TFRecord files. Of FFRecord the tree of its mapped index, if it
+// has one, of which nothing is read; else a packed folder's tree if the last record begins as
+// a pickled index does, whose checksum is then checked, one file per record otherwise. Of
+// TFRecord nothing is read. `index` is nullptr, or outlives the tree.
 // Throws StorageError, FormatError, UnsafeIndexError, ChecksumError.
-[[nodiscard]] OpenedTree open_tree(const ShardSet& shards, Counters& counters);
+[[nodiscard]] OpenedTree open_tree(const ShardSet& shards, const IndexMap* index,
+                                   Counters& counters);
 
 }  // namespace ffrfs

@@ -81,7 +81,9 @@ size_t Prefetcher::add(ListId list, std::span<const Hint> hints) {
   counters_.prefetch_hinted.fetch_add(hints.size(), std::memory_order_relaxed);
   const size_t taken = std::min(hints.size(), client.hints.room());
   for (const Hint& hint : hints.first(taken)) {
-    client.hints.add(hint, shards_.extent(hint.record).size);
+    // Nothing is to be read of one whose index is damaged; its reader is told.
+    const auto extent = find_extent(hint.record);
+    client.hints.add(hint, extent ? extent->size : 0);
   }
   counters_.prefetch_dropped.fetch_add(hints.size() - taken, std::memory_order_relaxed);
   client.last_use = Clock::now();
@@ -280,12 +282,23 @@ size_t Prefetcher::memory_for(const Extent& extent) const {
                                   2 * alignment);
 }
 
+// nullopt: the index is damaged there, which is for those to hear who read the record.
+std::optional<Extent> Prefetcher::find_extent(uint64_t record) const {
+  try {
+    return shards_.extent(record);
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
 BlockReader::Claim Prefetcher::claim(Task& task, const std::vector<Task>& batch) {
-  const Extent extent = shards_.extent(task.hint.record);
+  const auto extent = find_extent(task.hint.record);
   // Nothing to be read, or more than there is room for; readers manage.
-  if (extent.size == 0 || extent.size > limit_bytes_ / 2) return BlockReader::Claim::kBusy;
-  task.plan = whole_plan(extent, check_data_);
-  task.memory_bytes = memory_for(extent);
+  if (!extent || extent->size == 0 || extent->size > limit_bytes_ / 2) {
+    return BlockReader::Claim::kBusy;
+  }
+  task.plan = whole_plan(*extent, check_data_);
+  task.memory_bytes = memory_for(*extent);
   if (!has_room(task.memory_bytes, batch)) {
     is_short_ = true;
     return BlockReader::Claim::kFull;
@@ -408,8 +421,9 @@ void Prefetcher::count_waste(const std::vector<PrefetchedBlocks::Entry>& dropped
 void Prefetcher::settle(ListId id, HintList& hints) {
   count(hints.take_tally());
   for (const uint64_t record : hints.take_forgotten()) {
-    const BlockKey key = whole_plan(shards_.extent(record), check_data_).key();
-    count_waste(blocks_.prefetched().drop(id, key));
+    if (const auto extent = find_extent(record)) {
+      count_waste(blocks_.prefetched().drop(id, whole_plan(*extent, check_data_).key()));
+    }
   }
 }
 

@@ -113,6 +113,7 @@ class Prefetcher {
   void take_in_order(std::vector<Task>& batch, size_t end);
   [[nodiscard]] bool has_room(size_t memory_bytes, const std::vector<Task>& batch) const;
   [[nodiscard]] size_t memory_for(const Extent& extent) const;
+  [[nodiscard]] std::optional<Extent> find_extent(uint64_t record) const;
   [[nodiscard]] BlockReader::Claim claim(Task& task, const std::vector<Task>& batch);
   void read(std::vector<Task>& batch);
   void push(std::vector<Task>& batch);

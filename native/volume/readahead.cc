@@ -1,8 +1,29 @@
 #include "volume/readahead.h"
 
 #include <algorithm>
+#include <exception>
 
 namespace ffrfs {
+namespace {
+
+// Where the index is damaged nothing is read ahead: who reads there is told.
+Ino find_file(const Tree& tree, uint64_t record) {
+  try {
+    return tree.file_of(record);
+  } catch (const std::exception&) {
+    return 0;
+  }
+}
+
+std::optional<Inode> find_inode(const Tree& tree, Ino ino) {
+  try {
+    return tree.inode(ino);
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
 
 Readahead::Readahead(const Tree& tree, uint64_t record_count, bool has_files, size_t window_max)
     : tree_(tree),
@@ -16,7 +37,7 @@ Readahead::Readahead(const Tree& tree, uint64_t record_count, bool has_files, si
 void Readahead::note_read(uint64_t record) {
   if (window_max_ == 0) return;
   ++tick_;
-  const Ino ino = has_files_ ? tree_.file_of(record) : 0;
+  const Ino ino = has_files_ ? find_file(tree_, record) : 0;
   if (is_passed(record, ino)) return;
   Run* const by_record = find(Order::kRecords, record);
   Run* const by_listing = ino != 0 ? find(Order::kListing, ino) : nullptr;
@@ -128,12 +149,12 @@ std::optional<Readahead::Next> Readahead::take_from(Run& run) {
     const uint64_t place = run.ahead++;
     Next next{.record = place, .run = run.id};
     if (run.order == Order::kListing) {
-      const auto inode = tree_.inode(place);
+      const auto inode = find_inode(tree_, place);
       if (!inode) {
         run.ahead = kEnd;
         break;
       }
-      if (inode->is_directory) continue;
+      if (!inode->is_file()) continue;
       next.record = inode->record;
       next.ino = place;
     } else {
@@ -141,7 +162,7 @@ std::optional<Readahead::Next> Readahead::take_from(Run& run) {
         run.ahead = kEnd;
         break;
       }
-      if (has_files_ && (next.ino = tree_.file_of(place)) == 0) continue;  // the index
+      if (has_files_ && (next.ino = find_file(tree_, place)) == 0) continue;  // the index
     }
     next.is_marker = ++run.since_marker * 4 >= run.window;
     if (next.is_marker) run.since_marker = 0;

@@ -26,12 +26,12 @@
 namespace ffrfs {
 
 enum class RequestKind {
-  kLookup, kGetattr, kOpen, kRead, kRelease, kOpendir, kReaddir, kReleasedir, kStatfs,
+  kLookup, kGetattr, kReadlink, kOpen, kRead, kRelease, kOpendir, kReaddir, kReleasedir, kStatfs,
   kGetxattr, kListxattr, kRefuse,  // the last: of what would change the tree
 };
-inline constexpr std::array<std::string_view, 12> kRequestKindNames = {
-    "lookup", "getattr", "open", "read", "release", "opendir", "readdir", "releasedir", "statfs",
-    "getxattr", "listxattr", "refuse"};
+inline constexpr std::array<std::string_view, 13> kRequestKindNames = {
+    "lookup",     "getattr", "readlink", "open",      "read",  "release", "opendir", "readdir",
+    "releasedir", "statfs",  "getxattr", "listxattr", "refuse"};
 
 class RequestTimes {
  public:

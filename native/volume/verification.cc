@@ -25,16 +25,21 @@ uint32_t record_crc(const Extent& extent, std::span<const std::byte> bytes, uint
   return extent.checksum == Checksum::kCrc32 ? crc32(bytes, seed) : crc32c(bytes, seed);
 }
 
+bool is_sound(const Extent& extent, uint32_t actual, std::span<const std::byte> trailer) {
+  if (extent.checksum == Checksum::kCrc32) return actual == extent.crc32;
+  return mask_crc32c(actual) == load_le<uint32_t>(trailer);
+}
+
 void check_record(const ShardSet& shards, const Extent& extent, uint32_t actual,
                   std::span<const std::byte> trailer, Counters& counters) {
-  const bool in_header = extent.checksum == Checksum::kCrc32;
-  const uint32_t written = in_header ? extent.crc32 : load_le<uint32_t>(trailer);
-  const uint32_t found = in_header ? actual : mask_crc32c(actual);
-  if (found == written) {
+  if (is_sound(extent, actual, trailer)) {
     counters.checksums_verified.fetch_add(1, std::memory_order_relaxed);
     return;
   }
   counters.checksums_failed.fetch_add(1, std::memory_order_relaxed);
+  const bool in_header = extent.checksum == Checksum::kCrc32;
+  const uint32_t written = in_header ? extent.crc32 : load_le<uint32_t>(trailer);
+  const uint32_t found = in_header ? actual : mask_crc32c(actual);
   throw ChecksumError(describe(shards, extent) + mismatch(in_header ? "header" : "file", written, found) +
                       "; restore the file or " + (in_header ? "pack" : "write") + " it again");
 }
@@ -61,8 +66,9 @@ void check_chunk(const ShardSet& shards, const Extent& extent, uint64_t offset,
   }
   counters.checksums_failed.fetch_add(1, std::memory_order_relaxed);
   throw ChecksumError(describe(shards, extent) + ": the bytes at " + std::to_string(offset) +
-                      " changed since the record was verified (" + hex(expected_crc32c) + ", now " +
-                      hex(actual) + "); was the file overwritten?");
+                      " are damaged, or changed since the record was verified (" +
+                      hex(expected_crc32c) + ", now " + hex(actual) +
+                      "); was the file overwritten?");
 }
 
 }  // namespace ffrfs

@@ -23,8 +23,12 @@ struct BatchItem;
 [[nodiscard]] uint32_t record_crc(const Extent& extent, std::span<const std::byte> bytes,
                                   uint32_t seed = 0);
 
-// Throws ChecksumError unless record_crc() of all the record's bytes, `actual`, is the one
-// that was written: in the header, or in the record's trailer (Extent::trailer_size() bytes).
+// Whether record_crc() of all the record's bytes, `actual`, is the one that was written: in
+// the header, or in the record's trailer (Extent::trailer_size() bytes).
+[[nodiscard]] bool is_sound(const Extent& extent, uint32_t actual,
+                            std::span<const std::byte> trailer);
+
+// Throws ChecksumError unless it is.
 void check_record(const ShardSet& shards, const Extent& extent, uint32_t actual,
                   std::span<const std::byte> trailer, Counters& counters);
 

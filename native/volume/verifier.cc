@@ -1,97 +1,217 @@
 #include "volume/verifier.h"
 
 #include <algorithm>
+#include <atomic>
 #include <exception>
+#include <mutex>
+#include <optional>
+#include <system_error>
+#include <thread>
 
 #include "io/buffer.h"
 #include "io/checked.h"
 #include "io/error.h"
+#include "record/index_layout.h"
+#include "volume/cached_run.h"
+#include "volume/chunk_check.h"
 #include "volume/record_stream.h"
 
 namespace ffrfs {
 namespace {
 
-// What is held at a time: a batch of small records, or a piece of a large one.
+// What a thread takes at a time: long enough to make taking it cheap, short enough that none
+// has much left when the others are done.
+constexpr uint64_t kRunSize = uint64_t{4} << 20;
+constexpr size_t kRunRecords = 16384;
+
+// What is held at a time of what comes from storage: a batch of small records, or a piece of
+// a large one.
 constexpr uint64_t kBatchSize = uint64_t{16} << 20;
 constexpr size_t kBatchRecords = 4096;
 
-std::string text_of(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& known) {
-    return known.what();
-  }
-}
+constexpr size_t kJobLimit = 64;
+
+struct Item {
+  uint64_t record;  // of all
+  Extent extent;
+};
+
+using BadRecords = std::vector<std::pair<uint64_t, std::string>>;
 
 class Verifier {
  public:
-  Verifier(const ShardSet& shards, BatchReader& batches, Counters& counters)
-      : shards_(shards), batches_(batches), counters_(counters) {}
+  Verifier(const ShardSet& shards, BatchReader& batches, Counters& counters,
+           const ExpectedChunks& chunks, uint64_t first, uint64_t end)
+      : shards_(shards),
+        batches_(batches),
+        counters_(counters),
+        chunks_(chunks),
+        next_(first),
+        end_(end) {}
 
-  void add(uint64_t record) {
-    const Extent extent = shards_.extent(record);
-    if (extent.size > kBatchSize) {
-      flush();
-      stream(record, extent);
-      return;
-    }
-    if (used_ + extent.size > kBatchSize || items_.size() == kBatchRecords) flush();
-    const auto size = static_cast<size_t>(extent.size);
-    items_.push_back({extent, memory_.first(kBatchSize).subspan(used_, size), nullptr});
-    records_.push_back(record);
-    used_ += size;
+  [[nodiscard]] BadRecords run(size_t jobs) {
+    check_cached(jobs);
+    std::ranges::sort(missing_, {}, &Item::record);
+    read_missing();
+    std::ranges::sort(bad_);
+    return std::move(bad_);
   }
-
-  void flush() {
-    batches_.read(items_, true);
-    for (size_t i = 0; i < items_.size(); ++i) {
-      if (items_[i].error) bad_.emplace_back(records_[i], text_of(items_[i].error));
-    }
-    items_.clear();
-    records_.clear();
-    used_ = 0;
-  }
-
-  [[nodiscard]] std::vector<std::pair<uint64_t, std::string>> take() { return std::move(bad_); }
 
  private:
-  void stream(uint64_t record, const Extent& extent) {
+  void check_cached(size_t jobs) {
+    std::vector<std::jthread> threads;
     try {
-      RecordStream stream(shards_, extent, counters_);
-      while (!stream.next().empty()) {
+      for (size_t i = 1; i < jobs; ++i) threads.emplace_back([this] { take_runs(); });
+    } catch (const std::system_error&) {
+      // No more threads to be had: then these do it.
+    }
+    take_runs();
+    threads.clear();  // waits for them
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+  // What one thread does. An exception here is none of a record: no memory, say.
+  void take_runs() noexcept {
+    try {
+      CachedRun cached(shards_, counters_);
+      std::vector<Item> run;
+      std::vector<Item> missing;
+      while (take(run)) {
+        const Extent& last = run.back().extent;
+        cached.begin(last.offset + last.size + last.trailer_size());
+        for (const Item& item : run) {
+          const bool is_done =
+              attempt(item.record, [&] { return cached.check(item.extent, chunks_of(item)); })
+                  .value_or(true);
+          if (!is_done) missing.push_back(item);
+        }
+        cached.finish();
+        const std::lock_guard lock(mutex_);
+        missing_.insert(missing_.end(), missing.begin(), missing.end());
+        missing.clear();
       }
-    } catch (const ChecksumError& error) {
-      bad_.emplace_back(record, error.what());
-    } catch (const StorageError& error) {
+    } catch (...) {
+      {
+        const std::lock_guard lock(mutex_);
+        failure_ = std::current_exception();
+      }
+      const std::lock_guard lock(next_mutex_);
+      next_ = end_;
+    }
+  }
+
+  // The next records that lie in one file, in `run`; false: there are none.
+  [[nodiscard]] bool take(std::vector<Item>& run) {
+    run.clear();
+    const std::lock_guard lock(next_mutex_);
+    for (uint64_t size = 0; next_ < end_ && size < kRunSize && run.size() < kRunRecords; ++next_) {
+      const uint64_t record = next_;
+      const auto extent = attempt(record, [&] { return shards_.extent(record); });
+      if (!extent) continue;
+      if (!run.empty() && run.back().extent.shard != extent->shard) break;
+      size += extent->size;
+      run.push_back({record, *extent});
+    }
+    return !run.empty();
+  }
+
+  void read_missing() {
+    for (const Item& item : missing_) {
+      ChunkCheck chunks = chunks_of(item);
+      if (item.extent.size > kBatchSize || !chunks.is_empty()) {
+        read_batch();
+        attempt(item.record, [&] {
+          stream(item.extent, chunks);
+          return true;
+        });
+        continue;
+      }
+      if (batch_size_ + item.extent.size > kBatchSize || batch_.size() == kBatchRecords) {
+        read_batch();
+      }
+      if (memory_.capacity() == 0) memory_ = BufferPool(0).acquire(kBatchSize);
+      const auto size = static_cast<size_t>(item.extent.size);
+      batch_.push_back({item.extent, memory_.first(kBatchSize).subspan(batch_size_, size), nullptr});
+      batch_records_.push_back(item.record);
+      batch_size_ += size;
+    }
+    read_batch();
+  }
+
+  void read_batch() {
+    batches_.read(batch_, true);
+    for (size_t i = 0; i < batch_.size(); ++i) {
+      attempt(batch_records_[i], [&] {
+        if (batch_[i].error) std::rethrow_exception(batch_[i].error);
+        return true;
+      });
+    }
+    batch_.clear();
+    batch_records_.clear();
+    batch_size_ = 0;
+  }
+
+  void stream(const Extent& extent, ChunkCheck& chunks) {
+    RecordStream stream(shards_, extent, counters_);
+    for (auto piece = stream.next(); !piece.empty(); piece = stream.next()) chunks.add(piece);
+    chunks.finish(shards_, extent);
+  }
+
+  [[nodiscard]] ChunkCheck chunks_of(const Item& item) const {
+    const bool may_have = chunks_ && item.extent.size > kIndexChunkSize;
+    return ChunkCheck(may_have ? chunks_(item.record) : std::vector<uint32_t>{});
+  }
+
+  // What `make` gives; nullopt: the record is bad.
+  template <typename Make>
+  auto attempt(uint64_t record, Make make) -> std::optional<decltype(make())> {
+    try {
+      return make();
+    } catch (const std::bad_alloc&) {
+      throw;
+    } catch (const std::exception& error) {
+      const std::lock_guard lock(mutex_);
       bad_.emplace_back(record, error.what());
     }
+    return std::nullopt;
   }
 
   const ShardSet& shards_;
   BatchReader& batches_;
   Counters& counters_;
-  Buffer memory_ = BufferPool(0).acquire(kBatchSize);
-  size_t used_ = 0;
-  std::vector<BatchItem> items_;
-  std::vector<uint64_t> records_;
-  std::vector<std::pair<uint64_t, std::string>> bad_;
+  const ExpectedChunks& chunks_;
+
+  std::mutex next_mutex_;
+  uint64_t next_;
+  const uint64_t end_;
+
+  std::mutex mutex_;  // guards the next three while there are threads
+  std::vector<Item> missing_;
+  BadRecords bad_;
+  std::exception_ptr failure_;
+
+  Buffer memory_;
+  size_t batch_size_ = 0;
+  std::vector<BatchItem> batch_;
+  std::vector<uint64_t> batch_records_;
 };
+
+size_t thread_count(size_t jobs) {
+  const size_t cores = std::max(1U, std::thread::hardware_concurrency());
+  return std::min(jobs == 0 ? cores : jobs, kJobLimit);
+}
 
 }  // namespace
 
-std::vector<std::pair<uint64_t, std::string>> verify_records(const ShardSet& shards,
-                                                             BatchReader& batches,
-                                                             Counters& counters, uint64_t first,
-                                                             uint64_t count) {
+std::vector<std::pair<uint64_t, std::string>> verify_records(
+    const ShardSet& shards, BatchReader& batches, Counters& counters, uint64_t first,
+    uint64_t count, size_t jobs, const ExpectedChunks& chunks) {
   const auto end = checked_add(first, count);
   if (!end || *end > shards.count()) {
     throw RangeError("records up to " + std::to_string(end.value_or(UINT64_MAX)) +
                      " were asked for; there are " + std::to_string(shards.count()));
   }
-  Verifier verifier(shards, batches, counters);
-  for (uint64_t record = first; record < *end; ++record) verifier.add(record);
-  verifier.flush();
-  return verifier.take();
+  return Verifier(shards, batches, counters, chunks, first, *end).run(thread_count(jobs));
 }
 
 }  // namespace ffrfs

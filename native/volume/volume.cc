@@ -3,9 +3,10 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <exception>
 
 #include "io/error.h"
-#include "volume/open_shards.h"
+#include "tree/union_part.h"
 
 namespace ffrfs {
 namespace {
@@ -17,37 +18,35 @@ constexpr size_t kFreeShare = 16;
 
 }  // namespace
 
-Volume::Volume(const std::string& path, const VolumeOptions& options)
+Volume::Volume(const std::vector<std::string>& paths, const VolumeOptions& options)
     : options_(options),
-      shards_(open_shards(path)),
       counters_(options.counters_fd),
+      packs_(open_packs(paths, options.packs, counters_)),
       request_times_(counters_.page()),
-      batches_(shards_, counters_, options_.cache_bytes / kFreeShare),
+      batches_(shards(), counters_, options_.cache_bytes / kFreeShare),
       reads_([this] {
-        return std::make_unique<FileReads>(shards_, counters_, options_.cache_bytes,
+        return std::make_unique<FileReads>(shards(), counters_, options_.cache_bytes,
                                            options_.check_data);
       }),
       examples_([this] {
         return std::make_unique<ExampleReads>(
-            shards_, static_cast<const ExampleTree&>(*tree_), reads_.get(), counters_,
+            shards(), static_cast<const ExampleTree&>(tree()), reads_.get(), counters_,
             ExampleOptions{options_.extensions}, options_.cache_bytes);
-      }) {
-  OpenedTree opened = open_tree(shards_, counters_);
-  tree_ = std::move(opened.tree);
-  kind_ = opened.kind;
-}
+      }) {}
 
 uint64_t Volume::byte_count() const {
   uint64_t total = 0;
-  for (size_t i = 0; i < shards_.shard_count(); ++i) total += shards_.shard(i).byte_count();
+  for (size_t i = 0; i < shards().shard_count(); ++i) total += shards().shard(i).byte_count();
   return total;
 }
 
-bool Volume::metadata_verified() const {
-  for (size_t i = 0; i < shards_.shard_count(); ++i) {
-    if (!shards_.shard(i).metadata_verified()) return false;
+std::vector<std::string> Volume::unverified_paths() const {
+  std::vector<std::string> paths;
+  for (size_t i = 0; i < shards().shard_count(); ++i) {
+    const Shard& shard = shards().shard(i);
+    if (!shard.metadata_verified()) paths.push_back(shard.file().path());
   }
-  return true;
+  return paths;
 }
 
 TreePtr Volume::find_folder(Ino ino) {
@@ -59,34 +58,54 @@ TreePtr Volume::tree_at(About about, Ino ino, TreeDone done) {
   return examples_.get().folders().get(ExampleTree::record_of(ino), std::move(done));
 }
 
+// The file that an inode is of.
+size_t Volume::shard_of(Ino ino) const {
+  if (is_inside_record(ino)) return shards().extent(ExampleTree::record_of(ino)).shard;
+  return kind() == TreeKind::kFolder ? UnionParts::number_of(ino) : 0;
+}
+
 std::optional<Attributes> Volume::attributes(const Tree& part, Ino ino) const {
   std::optional<Inode> inode = part.inode(ino);
-  if (!inode) inode = tree_->inode(ino);
+  if (!inode) inode = tree().inode(ino);
   if (!inode) return std::nullopt;
-  Attributes attributes{.ino = ino, .uid = options_.uid, .gid = options_.gid};
-  size_t shard = 0;
-  if (is_inside_record(ino)) shard = shards_.extent(ExampleTree::record_of(ino)).shard;
-  attributes.mtime_ns = shards_.shard(shard).file().mtime_ns();
-  if (inode->is_directory) {
-    attributes.mode = S_IFDIR | (0555 & ~options_.umask);
-    // "." and the name in the parent, and ".." of each subdirectory. 1: find(1) and others
-    // who count on that are told not to; in a record's folder it takes the record to know.
-    attributes.nlink = kind_ == TreeKind::kExamples
-                           ? 1
-                           : static_cast<uint32_t>(std::min<uint64_t>(
-                                 2 + inode->subdirectory_count, UINT32_MAX));
-  } else {
-    attributes.mode = S_IFREG | (0444 & ~options_.umask);
-    attributes.nlink = 1;
-    attributes.size = inode->size ? *inode->size : shards_.extent(inode->record).size;
+  Attributes attributes{.ino = ino, .nlink = 1, .uid = options_.uid, .gid = options_.gid};
+  attributes.mtime_ns =
+      inode->mtime_ns ? *inode->mtime_ns : shards().shard(shard_of(ino)).file().mtime_ns();
+  switch (inode->kind) {
+    case InodeKind::kDirectory:
+      attributes.mode = S_IFDIR | permissions(*inode, 0555);
+      // "." and the name in the parent, and ".." of each subdirectory. 1: find(1) and others
+      // who count on that are told not to; in a record's folder it takes the record to know.
+      if (kind() != TreeKind::kExamples) {
+        attributes.nlink =
+            static_cast<uint32_t>(std::min<uint64_t>(2 + inode->subdirectory_count, UINT32_MAX));
+      }
+      break;
+    case InodeKind::kSymlink:
+      attributes.mode = S_IFLNK | 0777;
+      attributes.size = inode->size.value_or(0);
+      break;
+    case InodeKind::kFile:
+      attributes.mode = S_IFREG | permissions(*inode, 0444);
+      attributes.size = inode->size ? *inode->size : shards().extent(inode->record).size;
+      break;
   }
   return attributes;
 }
 
+// Nobody may write, whatever the folder's own permissions were.
+uint32_t Volume::permissions(const Inode& inode, uint32_t unknown) const {
+  return (inode.mode ? *inode.mode & 0555U : unknown) & ~options_.umask;
+}
+
 std::string Volume::path(Ino ino) {
-  if (!is_inside_record(ino)) return tree_->path(ino);
-  if (const TreePtr part = find_folder(ino)) return part->path(ino);
-  return tree_->path(ExampleTree::folder_ino(ExampleTree::record_of(ino)));
+  try {
+    if (!is_inside_record(ino)) return tree().path(ino);
+    if (const TreePtr part = find_folder(ino)) return part->path(ino);
+    return tree().path(ExampleTree::folder_ino(ExampleTree::record_of(ino)));
+  } catch (const std::exception&) {
+    return "inode " + std::to_string(ino);
+  }
 }
 
 bool Volume::failure_is_due(Ino ino) {
@@ -96,12 +115,12 @@ bool Volume::failure_is_due(Ino ino) {
 }
 
 Extent Volume::extent(Ino ino) const {
-  const std::optional<Inode> inode = tree_->inode(ino);
-  if (!inode || inode->is_directory) {
-    throw RangeError(shards_.shard(0).file().path() + ": inode " + std::to_string(ino) +
+  const std::optional<Inode> inode = tree().inode(ino);
+  if (!inode || !inode->is_file()) {
+    throw RangeError(shards().shard(0).file().path() + ": inode " + std::to_string(ino) +
                      " is no file");
   }
-  return shards_.extent(inode->record);
+  return shards().extent(inode->record);
 }
 
 std::optional<Slice> Volume::read(Ino ino, uint64_t offset, size_t size, FileReads::Done done) {
@@ -118,7 +137,7 @@ void Volume::start_prefetch(Push push) {
   if (options_.prefetch.window_records == 0) return;
   FileReads& reads = reads_.get();
   prefetcher_ = std::make_unique<Prefetcher>(
-      shards_, *tree_, kind_ != TreeKind::kExamples, reads.blocks(), batches_, counters_,
+      shards(), tree(), kind() != TreeKind::kExamples, reads.blocks(), batches_, counters_,
       options_.prefetch, options_.cache_bytes / kPrefetchShare, options_.check_data,
       [this, push = std::move(push)](const Hint& hint, const BlockPtr& block) {
         return push_gate_.pass([&] { return this->push(push, hint, block); });
@@ -129,6 +148,14 @@ void Volume::start_prefetch(Push push) {
   reads.blocks().set_observer([this](const Extent& extent, Found found) {
     prefetcher_->note_read(extent, found);
   });
+}
+
+std::optional<Hint> Volume::hint(std::string_view text) const {
+  try {
+    return find_hint(tree(), kind(), shards().count(), text);
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
 }
 
 bool Volume::stop_prefetch(std::chrono::milliseconds limit) {
@@ -142,7 +169,7 @@ void Volume::take_hints(FileDescriptor client) {
 
 bool Volume::push(const Push& push, const Hint& hint, const BlockPtr& block) {
   try {
-    if (kind_ == TreeKind::kExamples) return examples_.get().push(hint, block, push);
+    if (kind() == TreeKind::kExamples) return examples_.get().push(hint, block, push);
   } catch (...) {  // no memory: then it is held
     return false;
   }

@@ -22,6 +22,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "io/file_descriptor.h"
 #include "io/process_local.h"
@@ -34,7 +35,7 @@
 #include "volume/file_reads.h"
 #include "volume/hint.h"
 #include "volume/hint_clients.h"
-#include "volume/open_tree.h"
+#include "volume/open_packs.h"
 #include "volume/prefetcher.h"
 #include "volume/push_gate.h"
 #include "volume/request_times.h"
@@ -44,10 +45,11 @@ namespace ffrfs {
 struct VolumeOptions {
   uint32_t uid = 0;
   uint32_t gid = 0;
-  uint32_t umask = 0;  // taken from 0444 for files, 0555 for directories
+  uint32_t umask = 0;  // taken from the permissions, but for those of links
   size_t cache_bytes = size_t{256} << 20;  // all that the read path holds at a time
   bool check_data = true;
   bool extensions = true;  // of the files in a record's folder: .jpg, .npy
+  PackPolicy packs{};
   int counters_fd = -1;    // see CounterPage
   PrefetchOptions prefetch{};
 };
@@ -71,31 +73,37 @@ using TreeDone = std::function<void(TreePtr, std::exception_ptr)>;
 
 class Volume {
  public:
-  // Opens `path` (see open_shards()). Throws StorageError, FormatError, UnsafeIndexError,
+  // Opens `paths` (see open_packs()). Throws StorageError, FormatError, UnsafeIndexError,
   // ChecksumError (of the index).
-  Volume(const std::string& path, const VolumeOptions& options);
+  Volume(const std::vector<std::string>& paths, const VolumeOptions& options);
 
-  [[nodiscard]] const Tree& tree() const { return *tree_; }
-  [[nodiscard]] const ShardSet& shards() const { return shards_; }
-  [[nodiscard]] TreeKind kind() const { return kind_; }
+  // Its methods may throw what a mapped index may (see Tree).
+  [[nodiscard]] const Tree& tree() const { return *packs_.opened.tree; }
+  [[nodiscard]] const ShardSet& shards() const { return packs_.shards; }
+  [[nodiscard]] TreeKind kind() const { return packs_.opened.kind; }
+  // What was left aside at opening, a line each.
+  [[nodiscard]] const std::vector<std::string>& warnings() const { return packs_.warnings; }
   [[nodiscard]] uint64_t byte_count() const;  // of all records
-  [[nodiscard]] bool metadata_verified() const;  // see Shard, of all
+  // Files whose metadata is not verified (see Shard).
+  [[nodiscard]] std::vector<std::string> unverified_paths() const;
   [[nodiscard]] Counters& counters() { return counters_; }
   [[nodiscard]] RequestTimes& request_times() { return request_times_; }
 
   // The part of the tree that can tell that about `ino`. nullptr: it is not at hand.
   [[nodiscard]] TreePtr tree_at(About about, Ino ino) {
     // Not shared: it lives as long as the volume, and nothing is counted.
-    return needs_record(about, ino) ? find_folder(ino) : TreePtr(TreePtr(), tree_.get());
+    return needs_record(about, ino) ? find_folder(ino) : TreePtr(TreePtr(), &tree());
   }
   // The same, made if it is not at hand. nullptr: it comes through `done`, in poll(). Never
   // waits for the disk. Throws ChecksumError.
   [[nodiscard]] TreePtr tree_at(About about, Ino ino, TreeDone done);
 
   // nullopt: no such inode. `part` is the one that knows `ino`; what tree() knows, any.
+  // Throws as Tree and Shard::extent() do, of a damaged index; so do those that follow.
   [[nodiscard]] std::optional<Attributes> attributes(const Tree& part, Ino ino) const;
 
-  // As far as it is at hand: of what is in a record's folder perhaps that folder's.
+  // As far as it is at hand: of what is in a record's folder perhaps that folder's. Where the
+  // index is damaged, "inode 7".
   [[nodiscard]] std::string path(Ino ino);
 
   // Whether a failure is to be logged; all files of a record's folder count as one.
@@ -128,16 +136,14 @@ class Volume {
   // A client that sends hints (hint_clients.h). Nothing is read ahead before start_prefetch().
   void take_hints(FileDescriptor client);
   // What a client says that it will read: "/a/b.jpg", or a record's number. nullopt: there
-  // is no such file.
-  [[nodiscard]] std::optional<Hint> hint(std::string_view text) const {
-    return find_hint(*tree_, kind_, shards_.count(), text);
-  }
+  // is no such file, or the index is damaged there.
+  [[nodiscard]] std::optional<Hint> hint(std::string_view text) const;
 
  private:
   [[nodiscard]] bool push(const Push& push, const Hint& hint, const BlockPtr& block);
   [[nodiscard]] bool is_inside_record(Ino ino) const {
-    return kind_ == TreeKind::kExamples && ExampleTree::is_inside(ino) &&
-           ExampleTree::record_of(ino) < shards_.count();
+    return kind() == TreeKind::kExamples && ExampleTree::is_inside(ino) &&
+           ExampleTree::record_of(ino) < shards().count();
   }
   [[nodiscard]] bool needs_record(About about, Ino ino) const {
     return is_inside_record(ino) &&
@@ -145,14 +151,14 @@ class Volume {
             ino != ExampleTree::folder_ino(ExampleTree::record_of(ino)));
   }
   [[nodiscard]] TreePtr find_folder(Ino ino);
+  [[nodiscard]] size_t shard_of(Ino ino) const;
+  [[nodiscard]] uint32_t permissions(const Inode& inode, uint32_t unknown) const;
 
   const VolumeOptions options_;
-  ShardSet shards_;
   Counters counters_;
+  const OpenedPacks packs_;
   RequestTimes request_times_;  // kept for the engines, as are the failures
   FailureLog failures_;
-  std::unique_ptr<const Tree> tree_;
-  TreeKind kind_;
   BatchReader batches_;
   ProcessLocal<FileReads> reads_;
   ProcessLocal<ExampleReads> examples_;  // stands on reads_; of TreeKind::kExamples only

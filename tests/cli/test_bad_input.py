@@ -267,7 +267,7 @@ def test_no_header_checksum_warns_once_and_verifies_the_records(ffrfs: Run, tmp_
 
 def test_a_folder_instead_of_a_file(ffrfs: Run, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
-    assert_refused(ffrfs, tmp_path / "folder", tmp_path, "is a folder without any TFRecord")
+    assert_refused(ffrfs, tmp_path / "folder", tmp_path, "is a folder without any")
 
 
 def test_a_fifo_instead_of_a_file(ffrfs: Run, tmp_path: Path) -> None:

@@ -129,6 +129,7 @@ def test_info(ffrfs: Run, pack: Path) -> None:
         f"bytes            {len(LARGE) + 11:,}",
         "header checksum  good",
         "file sizes       0 to 2,097,152, median 5",
+        "index            none, but for the pickle (ffrfs index makes one)",
     ]
     assert json.loads(ffrfs("info", "--json", pack).out) == {
         "file": str(pack),
@@ -139,6 +140,7 @@ def test_info(ffrfs: Run, pack: Path) -> None:
         "bytes": len(LARGE) + 11,
         "header_checksum": "good",
         "sizes": {"min": 0, "median": 5, "max": len(LARGE)},
+        "index": {"packs": 1, "indexed": 0, "sidecars": [], "bytes": 0},
     }
 
 
@@ -208,9 +210,11 @@ def test_pack(ffrfs: Run, tmp_path: Path) -> None:
     assert (done.status, done.err) == (0, "")
     assert done.lines == [f"{tmp_path}/out.ffr: 5 files, {len(LARGE) + 11:,} bytes"]
     assert ffrfs("pack", "-q", folder, tmp_path / "quiet.ffr").out == b""
-    expected = write_folder(tmp_path / "expected.ffr", TREE).read_bytes()
-    assert (tmp_path / "out.ffr").read_bytes() == expected
-    assert (tmp_path / "quiet.ffr").read_bytes() == expected
+    for name in ("out.ffr", "quiet.ffr"):
+        assert ffrfs("verify", "-q", tmp_path / name).status == 0
+        ffrfs("extract", tmp_path / name, tmp_path / f"{name}.extracted")
+        assert (tmp_path / f"{name}.extracted" / "a" / "large").read_bytes() == LARGE
+        assert (tmp_path / f"{name}.extracted" / "z.txt").read_bytes() == TREE["z.txt"]
 
 
 def test_pack_some(ffrfs: Run, tmp_path: Path) -> None:
@@ -239,7 +243,7 @@ def test_pack_skips_special_files_when_told_to(ffrfs: Run, tmp_path: Path) -> No
     ("source", "target", "reason"),
     [
         ("nothing", "x.ffr", "nothing: No such file or directory"),
-        ("file", "x.ffr", "file: Not a directory"),
+        ("file", "x.ffr", "file: is no tar or zip archive that can be read"),
         ("folder", "no/x.ffr", "no: No such file or directory"),
         ("folder", "folder/x.ffr", "folder: the pack itself would be written into this folder"),
         ("folder", "other", "other: cannot create: Is a directory"),
@@ -272,7 +276,9 @@ def test_pack_that_cannot_be(
         ["pack", "--jobs", "0", "x", "y"],
         ["pack", "--jobs", "many", "x", "y"],
         ["info"],
-        ["verify", "x", "y"],
+        ["verify", "--jobs", "0", "x"],
+        ["verify"],
+        ["ls", "--on-conflict", "both", "x"],
     ],
 )
 def test_wrong_usage(ffrfs: Run, arguments: list[str]) -> None:

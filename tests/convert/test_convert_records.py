@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tfrecord_file import framed, tfrecord_extents, tfrecord_records, write_tfrecord
 
-from ffrfs import FileReader, PackedFolder
+from ffrfs import FileReader, PackedFolder, pack_folder
 from ffrfs.convert.convert import ConvertSummary, convert
 from ffrfs.convert.kind import Kind, kind_of
 from ffrfs.convert.source import OnError
@@ -242,6 +242,10 @@ def test_what_would_be_lost_is_refused(tmp_path: Path) -> None:
     empty = write_folder(tmp_path / "e.ffr", {"a": {"b": {}, "c": b""}, "z": {}})
     last = write_folder(tmp_path / "l.ffr", {"a": {"b": b""}, "z": {}})
     gap = write_folder(tmp_path / "g.ffr", {"000000000": b"", "000000002": b""})
+    linked = tmp_path / "linked.ffr"
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "to").symlink_to("nowhere")
+    pack_folder(tmp_path / "links", linked, symlinks="keep")
     short = write_folder(tmp_path / "s.ffr", {"0": b"", "1": b""})
     bare = write_folder(tmp_path / "b.ffr", {"000000000": {"x.npy": b""}})
     before = sorted(os.listdir(tmp_path))
@@ -253,6 +257,7 @@ def test_what_would_be_lost_is_refused(tmp_path: Path) -> None:
         (short, "tfrecord", {"records": True}, "'0' stands where record 0 should"),
         (empty, "tfrecord", {}, "'a/b' is an empty folder"),
         (last, "tfrecord", {}, "'z' is an empty folder"),
+        (linked, "tfrecord", {}, "'to' is a symbolic link"),
         (plain, "tfrecord", {"records": True}, "is no packed folder"),
         (records, "ffrecord", {"records": True}, "is no packed folder"),
         (plain, "folder", {"features": True}, "is no TFRecord file"),

@@ -5,11 +5,14 @@ from __future__ import annotations
 import collections
 import os
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
-from ffrecord_file import INDEX_MAGIC, Header, Tree
+from ffrecord_file import INDEX_MAGIC, Header, Tree, record_extents
 from hypothesis import strategies as st
+
+from ffrfs.folder.tree import PackTree
 
 # Names as Linux takes them and UTF-8 has them; short ones often, so that they meet again.
 names = st.one_of(
@@ -56,6 +59,12 @@ def walk(tree: Tree, prefix: str = "") -> Iterator[tuple[str, bytes | None]]:
 
 def packed(tree: Tree) -> bytes:
     """The file that the reference's pack_folder would write, as the format page says."""
+    records = packed_records(tree)
+    return Header(records).encode() + b"".join(records)
+
+
+def packed_records(tree: Tree) -> list[bytes]:
+    """The records of that file: the last one is the index, a pickle."""
     records: list[bytes] = []
 
     def index_of(folder: Tree) -> collections.OrderedDict[str, object]:
@@ -72,4 +81,75 @@ def packed(tree: Tree) -> bytes:
         return index
 
     records.append(INDEX_MAGIC + pickle.dumps(index_of(tree), protocol=4))
-    return Header(records).encode() + b"".join(records)
+    return records
+
+
+def read_records(pack: Path) -> list[bytes]:
+    """The records of a file, its checksums compared."""
+    data = pack.read_bytes()
+    records = [data[offset : offset + size] for offset, size in record_extents(pack)]
+    first = record_extents(pack)[0][0]
+    header = Header(records)
+    # There may be room between the header and the first record.
+    header.offsets = [offset for offset, _ in record_extents(pack)]
+    assert data[:first].rstrip(b"\0") == header.encode().rstrip(b"\0")
+    return records
+
+
+def assert_packed(pack: Path, tree: Tree) -> None:
+    """The pack holds what the reference's would; behind its pickle there is more."""
+    *files, index = read_records(pack)
+    *expected_files, expected_index = packed_records(tree)
+    assert files == expected_files
+    assert index.startswith(expected_index)
+
+
+def read_as_reference(pack: Path) -> Tree:
+    """The tree of a pack as the reference reads it: by unpickling the last record."""
+    *files, index = read_records(pack)
+    assert index.startswith(INDEX_MAGIC)
+
+    def tree_of(folder: Mapping[str, object]) -> Tree:
+        return {
+            name: tree_of(child) if isinstance(child, Mapping) else files[child]  # type: ignore[index]
+            for name, child in folder.items()
+        }
+
+    return tree_of(pickle.loads(index[len(INDEX_MAGIC) :]))
+
+
+class Shown(NamedTuple):
+    """An entry as readers of ours show it."""
+
+    mode: int
+    mtime_ns: int
+    content: bytes | None  # of a link its target; None: a folder
+
+
+def shown(pack: Path | list[Path]) -> dict[str, Shown]:
+    """What a pack, a folder of packs or several packs show, by path."""
+    with PackTree(pack) as tree:
+        entries = {}
+        for entry in tree.entries(tree.folder_ino(""), recursive=True):
+            ino = entry.attributes.ino
+            content: bytes | None = None
+            if entry.is_link:
+                content = tree.volume.target(ino)
+            elif not entry.is_folder:
+                content = b"".join(map(bytes, tree.pieces(ino)))
+            entries[entry.path] = Shown(entry.attributes.mode, entry.attributes.mtime_ns, content)
+        return entries
+
+
+def shown_tree(pack: Path | list[Path]) -> Tree:
+    """The folders and files of that, as a tree; a link as its target."""
+    tree: Tree = {}
+    for path, entry in shown(pack).items():
+        *above, name = path.split("/")
+        folder = tree
+        for part in above:
+            inner = folder[part]
+            assert isinstance(inner, dict)
+            folder = inner
+        folder[name] = {} if entry.content is None else entry.content
+    return tree

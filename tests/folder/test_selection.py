@@ -41,6 +41,24 @@ def test_pattern(pattern: str, chosen: list[str]) -> None:
     assert excluded == chosen
 
 
+@pytest.mark.parametrize(
+    ("path", "taken"),
+    [
+        ("a", False),
+        ("a.txt", True),
+        ("d/e/c.png", True),  # for the folder above
+        ("d/c.png", False),
+        ("x/d/e", False),
+        ("old/a.txt", None),
+        ("d/e/old/a.txt", None),
+        ("d/e/a.bak", None),
+    ],
+)
+def test_a_path_is_taken_for_its_name_or_a_folder_above(path: str, taken: bool | None) -> None:
+    selection = Selection(include=["*.txt", "d/e"], exclude=["old", "*.bak"])
+    assert selection.takes(path) is taken
+
+
 def test_several_patterns_are_a_union() -> None:
     selection = Selection(include=["*.txt", "d/e"], exclude=["*.png", "*.txt"])
     assert [path for path in PATHS if selection.includes(path.rpartition("/")[2], path)] == [

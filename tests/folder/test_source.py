@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
 import subprocess
@@ -11,8 +12,10 @@ import pytest
 from folder_model import make_folder
 
 from ffrfs.errors import PackError
+from ffrfs.folder import source as source_module
+from ffrfs.folder.contents import Symlinks
 from ffrfs.folder.selection import Selection
-from ffrfs.folder.source import DEPTH_LIMIT, FolderIdentity, Source, SourceTree
+from ffrfs.folder.source import DEPTH_LIMIT, FolderIdentity, Source
 
 TREE = {
     "B.png": b"1",
@@ -33,8 +36,23 @@ def source(
     include: list[str] | None = None,
     exclude: list[str] | None = None,
     skip_special: bool = False,
+    symlinks: Symlinks = "follow",
 ) -> Source:
-    return Source(str(folder), selection=Selection(include, exclude), skip_special=skip_special)
+    return Source(
+        str(folder),
+        selection=Selection(include, exclude),
+        skip_special=skip_special,
+        symlinks=symlinks,
+    )
+
+
+def sizes(found: Source) -> dict[str, int]:
+    """Path → size in bytes of the files, in the order of the records."""
+    found.number()
+    entries = found.entries
+    files = entries.files(0, entries.record_count)
+    paths = map(os.fsdecode, entries.paths(files))
+    return {path: int(entries.sizes()[file]) for path, file in zip(paths, files, strict=True)}
 
 
 def refusal(folder: Path) -> str:
@@ -45,48 +63,58 @@ def refusal(folder: Path) -> str:
 
 def test_names_and_sizes_in_order(folder: Path) -> None:
     found = source(folder)
-    assert found.tree == {
-        "B.png": 1,
-        "a": {"deep": {"z.png": 0}, "x.png": 2, "y.txt": 3},
-        "a.png": 4,
-        "empty": {},
-        "text": {"only.txt": 1},
-    }
-    assert list(found.tree) == ["B.png", "a", "a.png", "empty", "text"]
-    assert (found.file_count, found.folder_count, found.byte_count) == (6, 4, 11)
-    assert list(found.files()) == [
-        (os.fsencode(folder / path), size)
-        for path, size in [
-            ("B.png", 1),
-            ("a/deep/z.png", 0),
-            ("a/x.png", 2),
-            ("a/y.txt", 3),
-            ("a.png", 4),
-            ("text/only.txt", 1),
-        ]
+    assert list(sizes(found).items()) == [
+        ("B.png", 1),
+        ("a/deep/z.png", 0),
+        ("a/x.png", 2),
+        ("a/y.txt", 3),
+        ("a.png", 4),
+        ("text/only.txt", 1),
     ]
+    entries = found.entries
+    assert (entries.file_count, entries.folder_count, entries.link_count) == (6, 4, 0)
+    assert entries.byte_count == 11
 
 
 @pytest.mark.parametrize(
-    ("include", "exclude", "tree"),
+    ("include", "exclude", "files", "folder_count"),
     [
-        (["*.txt"], None, {"a": {"y.txt": 3}, "text": {"only.txt": 1}}),
-        (["a"], None, {"a": {"deep": {"z.png": 0}, "x.png": 2, "y.txt": 3}}),
-        (["a/x.*", "empty"], None, {"a": {"x.png": 2}, "empty": {}}),
-        (["nothing"], None, {}),
-        ([], None, {}),
-        (None, ["*.png"], {"a": {"deep": {}, "y.txt": 3}, "empty": {}, "text": {"only.txt": 1}}),
-        (None, ["a", "empty", "text"], {"B.png": 1, "a.png": 4}),
-        (["*.png"], ["a/*"], {"B.png": 1, "a.png": 4}),
-        (["a"], ["deep"], {"a": {"x.png": 2, "y.txt": 3}}),
+        (["*.txt"], None, {"a/y.txt": 3, "text/only.txt": 1}, 2),
+        (["a"], None, {"a/deep/z.png": 0, "a/x.png": 2, "a/y.txt": 3}, 2),
+        (["a/x.*", "empty"], None, {"a/x.png": 2}, 2),
+        (["z.png"], None, {"a/deep/z.png": 0}, 2),
+        (["nothing"], None, {}, 0),
+        ([], None, {}, 0),
+        (None, ["*.png"], {"a/y.txt": 3, "text/only.txt": 1}, 4),
+        (None, ["a", "empty", "text"], {"B.png": 1, "a.png": 4}, 0),
+        (["*.png"], ["a/*"], {"B.png": 1, "a.png": 4}, 0),
+        (["a"], ["deep"], {"a/x.png": 2, "a/y.txt": 3}, 1),
     ],
 )
 def test_include_and_exclude(
-    folder: Path, include: list[str] | None, exclude: list[str] | None, tree: SourceTree
+    folder: Path,
+    include: list[str] | None,
+    exclude: list[str] | None,
+    files: dict[str, int],
+    folder_count: int,
 ) -> None:
     found = source(folder, include, exclude)
-    assert found.tree == tree
-    assert found.file_count == len(list(found.files()))
+    assert sizes(found) == files
+    assert found.entries.folder_count == folder_count
+
+
+def test_more_files_than_are_listed_at_a_time(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = sizes(source(folder))
+    monkeypatch.setattr(source_module, "_BATCH_COUNT", 2)
+    found = source(folder)
+    assert sizes(found) == expected
+    digests = list(found.digests(range(found.entries.file_count), 3))
+    paths = found.entries.paths(range(found.entries.file_count))
+    assert digests == [
+        hashlib.sha256((folder / os.fsdecode(path)).read_bytes()).digest() for path in paths
+    ]
 
 
 def test_links_are_followed(folder: Path, tmp_path: Path) -> None:
@@ -94,9 +122,24 @@ def test_links_are_followed(folder: Path, tmp_path: Path) -> None:
     (folder / "text" / "file").symlink_to("only.txt")
     (folder / "empty" / "folder").symlink_to(tmp_path / "elsewhere")
     (folder / "empty" / "again").symlink_to(tmp_path / "elsewhere")  # no loop
-    found = source(folder)
-    assert found.tree["text"] == {"file": 1, "only.txt": 1}
-    assert found.tree["empty"] == {"again": {"f": 5}, "folder": {"f": 5}}
+    found = sizes(source(folder))
+    assert {path: size for path, size in found.items() if path.startswith(("text", "empty"))} == {
+        "empty/again/f": 5,
+        "empty/folder/f": 5,
+        "text/file": 1,
+        "text/only.txt": 1,
+    }
+
+
+def test_links_are_kept(folder: Path) -> None:
+    (folder / "a" / "up").symlink_to("..")  # neither a loop
+    (folder / "a" / "nowhere").symlink_to("/no/such/file")  # nor a fault
+    (folder / "text" / "file.png").symlink_to("only.txt")
+    found = source(folder, symlinks="keep")
+    assert (found.entries.file_count, found.entries.link_count) == (6, 3)
+    assert "text/file.png" not in sizes(found)
+    found = source(folder, ["*.png"], symlinks="keep")
+    assert (found.entries.link_count, found.entries.folder_count) == (1, 3)
 
 
 @pytest.mark.parametrize("target", [".", "..", "../../a/deep"])
@@ -104,7 +147,7 @@ def test_a_loop_names_its_link(folder: Path, target: str) -> None:
     link = folder / "a" / "deep" / "loop"
     link.symlink_to(target)
     assert refusal(folder).startswith(f"{link}: a symbolic link that makes a loop, back to ")
-    assert "loop" not in source(folder, exclude=["loop"]).tree
+    assert source(folder, exclude=["loop"]).entries.file_count == 6
 
 
 def test_a_loop_through_a_folder_outside_names_its_link(tmp_path: Path) -> None:
@@ -128,8 +171,8 @@ def test_a_link_that_leads_nowhere_is_named(folder: Path, target: str, reason: s
     )
     with pytest.raises(PackError):
         source(folder, skip_special=True)  # nobody knows what was meant to be there
-    assert source(folder, exclude=["link"]).file_count == 6
-    assert source(folder, include=["*.png"]).file_count == 4  # not asked for
+    assert source(folder, exclude=["link"]).entries.file_count == 6
+    assert source(folder, include=["*.png"]).entries.file_count == 4  # not asked for
 
 
 def make_socket(path: Path) -> None:
@@ -154,7 +197,7 @@ def test_special_files_are_refused_or_skipped(folder: Path, kind: str) -> None:
     assert source(folder, exclude=["special"]).skipped == []
     found = source(folder, skip_special=True)
     assert found.skipped == [str(path)]
-    assert found.file_count == 6
+    assert found.entries.file_count == 6
 
 
 @pytest.mark.parametrize("is_folder", [False, True])
@@ -168,7 +211,7 @@ def test_names_that_are_not_utf8_are_refused_or_skipped(folder: Path, is_folder:
     assert refusal(folder).startswith(f"{os.fsdecode(path)}: its name is not UTF-8; ")
     found = source(folder, skip_special=True)
     assert found.skipped == [os.fsdecode(path)]
-    assert found.file_count == 6
+    assert found.entries.file_count == 6
 
 
 def nest(folder: Path, depth: int) -> None:
@@ -191,7 +234,7 @@ def test_as_deep_as_the_index_may_be(tmp_path: Path) -> None:
     nest(tmp_path, DEPTH_LIMIT)
     try:
         found = source(tmp_path)
-        assert found.folder_count == DEPTH_LIMIT
+        assert found.entries.folder_count == DEPTH_LIMIT
     finally:
         remove(tmp_path / "d")
 
@@ -214,7 +257,7 @@ def test_the_folder_that_is_written_to_is_not_packed(folder: Path) -> None:
 
     with pytest.raises(PackError, match=f"^{folder}/a/deep: the pack itself would be written"):
         walk([])
-    assert walk(["deep"]).file_count == 5
+    assert walk(["deep"]).entries.file_count == 5
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,7 @@
-"""verify and info: what they say of good files and of damaged ones."""
+"""verify and info: what they say of good files and of damaged ones.
+
+What they say of indexes and of shards: test_index_verify.py, test_shards_read.py.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,17 @@ from folder_model import packed
 from ffrfs.errors import FormatError, UnverifiedHeaderWarning
 from ffrfs.folder import verify as verify_module
 from ffrfs.folder.info import FileSizes, PackInfo, info
-from ffrfs.folder.verify import verify
+from ffrfs.folder.progress import Progress
+from ffrfs.folder.verify import PackReport, verify
 
 TREE: Tree = {"a": {"x": b"x" * 10, "y": b"y" * (3 << 20)}, "b": b"", "c": b"c" * 7, "d": {}}
+
+
+def verify_one(file: Path, progress: Progress | None = None) -> PackReport:
+    (report,) = verify([file], progress)
+    (pack,) = report.packs
+    assert report.is_good == pack.is_good
+    return pack
 
 
 @pytest.fixture
@@ -27,7 +38,7 @@ def file(tmp_path: Path) -> Path:
 def test_all_is_well(file: Path, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
     monkeypatch.setattr(verify_module, "_STEP_SIZE", step)
     seen: list[tuple[int, int, int, int]] = []
-    report = verify(file, lambda *state: seen.append(state))
+    report = verify_one(file, lambda *state: seen.append(state))
     assert report.is_good
     assert report.record_count == 5
     assert report.byte_count == sum(size for _, size in record_extents(file))
@@ -41,7 +52,7 @@ def test_every_bad_file_is_named(file: Path, monkeypatch: pytest.MonkeyPatch, st
     extents = record_extents(file)
     for record in (1, 3):
         flip_byte(file, extents[record][0])
-    report = verify(file)
+    report = verify_one(file)
     assert not report.is_good
     assert report.index_error is None
     assert [(bad.record, bad.path) for bad in report.bad] == [(1, "a/y"), (3, "c")]
@@ -52,7 +63,7 @@ def test_a_bad_index_does_not_hide_the_records(file: Path) -> None:
     extents = record_extents(file)
     for record in (0, 4):
         flip_byte(file, extents[record][0] + 9)
-    report = verify(file)
+    report = verify_one(file)
     assert report.index_error is not None
     assert "checksum mismatch" in report.index_error
     assert [(bad.record, bad.path) for bad in report.bad] == [(0, None), (4, None)]
@@ -60,7 +71,7 @@ def test_a_bad_index_does_not_hide_the_records(file: Path) -> None:
 
 def test_an_index_that_is_none_with_good_records(tmp_path: Path) -> None:
     records = [*folder_records(TREE)[:-1], b"piouhjgbr" + b"nonsense"]
-    report = verify(write_records(tmp_path / "x.ffr", records))
+    report = verify_one(write_records(tmp_path / "x.ffr", records))
     assert report.index_error is not None
     assert report.bad == []
     assert not report.is_good
@@ -68,14 +79,14 @@ def test_an_index_that_is_none_with_good_records(tmp_path: Path) -> None:
 
 def test_a_plain_file(tmp_path: Path) -> None:
     path = write_records(tmp_path / "x.ffr", [b"a", b"b" * 20])
-    assert verify(path).is_good
+    assert verify_one(path).is_good
     flip_byte(path, record_extents(path)[1][0])
-    (bad,) = verify(path).bad
+    (bad,) = verify_one(path).bad
     assert bad.record == 1
 
 
 def test_no_records_are_no_damage(tmp_path: Path) -> None:
-    report = verify(write_records(tmp_path / "x.ffr", []))
+    report = verify_one(write_records(tmp_path / "x.ffr", []))
     assert report.is_good
     assert report.record_count == report.byte_count == 0
 
@@ -91,7 +102,7 @@ def test_an_old_header_warns_once(tmp_path: Path, index: bytes | None) -> None:
         records[-1] = index
     path = write_records(tmp_path / "x.ffr", records, forget_checksum)
     with pytest.warns(UnverifiedHeaderWarning) as caught:
-        report = verify(path)
+        report = verify_one(path)
     assert len(caught) == 1
     assert not report.header_verified
     assert report.is_good is (index is None)
@@ -100,7 +111,7 @@ def test_an_old_header_warns_once(tmp_path: Path, index: bytes | None) -> None:
 def test_a_header_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "x.ffr").write_bytes(b"no FFRecord at all")
     with pytest.raises(FormatError):
-        verify(tmp_path / "x.ffr")
+        verify([tmp_path / "x.ffr"])
 
 
 def test_info_of_a_folder(file: Path) -> None:
@@ -112,6 +123,10 @@ def test_info_of_a_folder(file: Path) -> None:
         byte_count=17 + (3 << 20),
         header_verified=True,
         sizes=FileSizes(min=0, median=8, max=3 << 20),
+        pack_count=1,
+        indexes=[],
+        shards=[],
+        missing_shards=[],
     )
 
 
@@ -127,6 +142,10 @@ def test_info_of_a_plain_file(tmp_path: Path) -> None:
         byte_count=24,
         header_verified=False,
         sizes=FileSizes(min=1, median=3, max=20),
+        pack_count=1,
+        indexes=[],
+        shards=[],
+        missing_shards=[],
     )
 
 

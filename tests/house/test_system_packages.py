@@ -55,12 +55,13 @@ def machine(tmp_path: Path) -> Machine:
 def test_user_without_sudo_is_told_what_to_install(machine: Machine) -> None:
     machine.program("id", USER)
     machine.noted_program("apt-get")
-    result = machine.run("build", "test", "bench")
+    result = machine.run("build", "test", "fuzz", "bench")
     assert result.returncode == 1
     command = result.stderr.splitlines()[-1].split()
     assert command[:3] == ["apt-get", "update", "&&"]
     wanted = {"g++", "gcc", "pkg-config", "libfuse3-dev", "fuse3", "libaio-dev", "libisal-dev"}
     wanted |= {"libssl-dev", "doctest-dev", "squashfuse", "squashfs-tools", "erofs-utils"}
+    wanted |= {"clang", "libclang-rt-dev"}
     assert wanted <= set(command)
     assert machine.calls() == []
 
@@ -75,6 +76,13 @@ def test_what_is_there_is_not_asked_for(machine: Machine) -> None:
         "squashfs-tools",
         "erofs-utils",
     ]
+
+
+def test_clang_without_its_runtime_is_not_enough(machine: Machine) -> None:
+    machine.program("id", USER)
+    machine.program("clang++", "exit 1")
+    result = machine.run("fuzz")
+    assert result.stderr.splitlines()[-1].split()[5:] == ["libclang-rt-dev"]
 
 
 def test_root_installs_without_an_update_where_lists_are_there(machine: Machine) -> None:

@@ -82,15 +82,22 @@ def wait_until(condition: Callable[[], object], what: str, timeout_s: float = 20
 class Mount:
     """One mount under test."""
 
-    def __init__(self, engine: str, pack: Path, mountpoint: Path, log_file: Path) -> None:
+    def __init__(
+        self, engine: str, packs: Sequence[Path], mountpoint: Path, log_file: Path
+    ) -> None:
         self.engine = engine
-        self.pack = pack
+        self.packs = packs
         self.path = Path(canonical(str(mountpoint)))
         self._given_path = mountpoint
         self.log_file = log_file
         self.process: Process | None = None  # the daemon
         self.worker: Process | None = None  # its child, if the engine has one
         self._expected: list[str] = []
+
+    @property
+    def pack(self) -> Path:
+        """The only one, or the first."""
+        return self.packs[0]
 
     def mount(self, *arguments: str, **more: Any) -> Done:
         """`ffrfs mount` with these further arguments."""
@@ -100,7 +107,7 @@ class Mount:
             *("--log-file", self.log_file),
             *arguments,
             "--",
-            self.pack,
+            *self.packs,
             self._given_path,
             **more,
         )

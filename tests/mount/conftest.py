@@ -128,12 +128,12 @@ MakeMount = Callable[..., Mount]
 
 @pytest.fixture
 def new_mount(engine: str, places: Path, tmp_path: Path) -> Iterator[MakeMount]:
-    """Makes a Mount of a pack, not mounted yet; ended and checked after the test."""
+    """Makes a Mount of packs, not mounted yet; ended and checked after the test."""
     mounts: list[Mount] = []
 
-    def make(pack: Path, mountpoint: Path | None = None) -> Mount:
+    def make(*packs: Path, mountpoint: Path | None = None) -> Mount:
         name = f"mount{len(mounts)}"
-        mount = Mount(engine, pack, mountpoint or places / name, tmp_path / f"{name}.log")
+        mount = Mount(engine, packs, mountpoint or places / name, tmp_path / f"{name}.log")
         mounts.append(mount)
         return mount
 
@@ -146,11 +146,12 @@ def new_mount(engine: str, places: Path, tmp_path: Path) -> Iterator[MakeMount]:
 
 @pytest.fixture
 def mount(new_mount: MakeMount) -> MakeMount:
-    """Mounts a pack: mount(pack, "-o", "xattr", ...)."""
+    """Mounts packs: mount(pack, "-o", "xattr", ...)."""
 
-    def make(pack: Path, *arguments: str, mountpoint: Path | None = None) -> Mount:
-        made = new_mount(pack, mountpoint)
-        done = made.mount(*arguments)
+    def make(*packs_and_arguments: Path | str, mountpoint: Path | None = None) -> Mount:
+        packs = [given for given in packs_and_arguments if isinstance(given, Path)]
+        made = new_mount(*packs, mountpoint=mountpoint)
+        done = made.mount(*(given for given in packs_and_arguments if isinstance(given, str)))
         assert (done.status, done.out, done.err) == (0, "", "")
         assert made.is_mounted
         return made

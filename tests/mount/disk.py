@@ -36,8 +36,9 @@ class Disk:
     def stall(self, name: str) -> None:
         self._order("stall", name)
 
-    def stall_all(self) -> None:
-        self._write(f"stall 0 {1 << 60}")
+    def stall_all(self, begin: int = 0) -> None:
+        """From that offset on."""
+        self._write(f"stall {begin} {1 << 60}")
 
     def fail(self, name: str) -> None:
         self._order("fail", name)

@@ -75,7 +75,7 @@ def serve(connection: int) -> None:
 def main() -> None:
     options = dict(argument.split("=", 1) for argument in sys.argv[1:] if "=" in argument)
     with socket.socket(fileno=int(options["--daemon-socket"])) as daemon:
-        daemon.send(b"opened\0verified\0")
+        daemon.send(b"opened\0")
         _, fds, _, _ = socket.recv_fds(daemon, 1, 1)
         serve(fds[0])
 

@@ -56,7 +56,7 @@ def start_daemon(
     daemon_id = os.fork()
     if daemon_id == 0:
         os.close(reading)
-        request = MountRequest(pack=pack, mountpoint=str(place), options=options, engine=engine)
+        request = MountRequest(packs=(pack,), mountpoint=str(place), options=options, engine=engine)
         try:
             daemon.serve(request, lambda _: say(writing, "ready"), foreground=True)
         except Exception as error:

@@ -207,6 +207,15 @@ def getxattr(path: str, name: str) -> bytes:
     return os.getxattr(path, name)
 
 
+def own_xattrs(path: str) -> list[str]:
+    """Of a link itself, if it is one."""
+    return os.listxattr(path, follow_symlinks=False)
+
+
+def readlink(path: str) -> str:
+    return os.readlink(path)
+
+
 def listxattr(path: str) -> list[str]:
     return os.listxattr(path)
 
@@ -433,7 +442,7 @@ def serve_badly(pack: str, mountpoint: str, serving: str) -> Iterator[tuple[str,
 
     daemon.open_engine = lambda _: Engine()  # type: ignore[assignment]
     daemon.READY_TIMEOUT_S = 1.0
-    request = MountRequest(pack=pack, mountpoint=mountpoint, options=MountOptions())
+    request = MountRequest(packs=(pack,), mountpoint=mountpoint, options=MountOptions())
     try:
         daemon.serve(request, lambda _: None)
     except Exception as error:

@@ -25,7 +25,7 @@ durations_ns = st.lists(
 
 
 def open_volume(pack: Path) -> Volume:
-    return Volume(bytes(pack), uid=0, gid=0, umask=0, cache_bytes=1 << 20)
+    return Volume([bytes(pack)], uid=0, gid=0, umask=0, cache_bytes=1 << 20)
 
 
 @pytest.fixture(scope="module")

@@ -79,7 +79,7 @@ def tree(order: random.Random) -> Tree:
 def mounts(fuse: None, places: Path, tmp_path: Path) -> Iterator[list[Mount]]:
     """One over each engine, not mounted yet."""
     pack = tmp_path / "tree.ffr"
-    found = [Mount(name, pack, places / name, tmp_path / f"{name}.log") for name in ENGINES]
+    found = [Mount(name, [pack], places / name, tmp_path / f"{name}.log") for name in ENGINES]
     yield found
     for mount in found:
         mount.close()

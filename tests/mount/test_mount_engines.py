@@ -124,7 +124,7 @@ def receive():
     return sockets.recv_fds(socket, 1, 1)[1][0]
 {act}
 """
-OPENED = "socket.send(b'opened\\0verified\\0')\n"
+OPENED = "socket.send(b'opened\\0')\n"
 
 UseWorker = Callable[[str], None]
 

@@ -92,7 +92,7 @@ def test_place_can_be_used_again_while_the_old_mount_lingers(
     with child(probes.hold_open, tree / "a") as reader:
         reader.next()
         ffrfs("umount", tree.path)
-        again = new_mount(tree.pack, tree.path)
+        again = new_mount(tree.pack, mountpoint=tree.path)
         assert again.mount().status == 0
         assert again.process != tree.process
         assert again.ask(probes.read, "d/b") == b"beta"
@@ -125,7 +125,7 @@ def test_killed_daemon_gives_errors_and_umount_cleans_up(tree: Mount, new_mount:
         assert reader.answer() in (errno.ENOTCONN, errno.ECONNABORTED)
     assert tree.is_mounted
     assert tree.ask(probes.errno_of, "a", "read") == errno.ENOTCONN
-    again = new_mount(tree.pack, tree.path)
+    again = new_mount(tree.pack, mountpoint=tree.path)
     mount_command_fails(again.mount(), 32, str(tree.path), f"ffrfs umount {tree.path}")
     done = ffrfs("umount", tree.path)
     assert (done.status, done.err) == (0, "")

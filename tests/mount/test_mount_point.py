@@ -90,7 +90,7 @@ def test_existing_mount_point_stays(mount: MakeMount, pack_tree: PackTree, place
 def test_mount_point_that_is_not_empty_is_refused(
     new_mount: MakeMount, pack_tree: PackTree, places: Path
 ) -> None:
-    tree = new_mount(pack_tree(TREE), places / "full")
+    tree = new_mount(pack_tree(TREE), mountpoint=places / "full")
     tree.path.mkdir()
     (tree.path / "file").write_text("kept")
     mount_command_fails(tree.mount(), 1, str(tree.path), "not empty", "nonempty")
@@ -107,7 +107,8 @@ def test_mount_points_that_cannot_be(
     pack = pack_tree(TREE)
     (places / "file").write_text("no folder")
     for path in ("file", "absent/deeper", "file/deeper"):
-        mount_command_fails(new_mount(pack, places / path).mount(), 1, str(places / path))
+        tree = new_mount(pack, mountpoint=places / path)
+        mount_command_fails(tree.mount(), 1, str(places / path))
     assert (places / "file").read_text() == "no folder"
     assert sorted(path.name for path in places.iterdir()) == ["file"]
 
@@ -127,7 +128,7 @@ def test_relative_names_of_pack_and_mount_point(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(places)
-    tree = new_mount(Path(os.path.relpath(pack_tree(TREE))), Path("here"))
+    tree = new_mount(Path(os.path.relpath(pack_tree(TREE))), mountpoint=Path("here"))
     assert tree.path == places / "here"
     assert tree.mount().status == 0
     assert tree.ask(probes.read, "a") == b"alpha"
@@ -150,7 +151,7 @@ def test_second_mount_at_the_same_place_is_refused(
     pack = pack_tree(TREE)
     first = mount(pack)
     for options in ([], ["-o", "nonempty"]):
-        second = new_mount(pack, first.path)
+        second = new_mount(pack, mountpoint=first.path)
         mount_command_fails(second.mount(*options), 32, str(first.path), "ffrfs umount")
     assert first.ask(probes.read, "a") == b"alpha"
     assert first.is_served

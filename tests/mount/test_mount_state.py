@@ -149,7 +149,8 @@ def test_status_follows_the_kind_of_failure() -> None:
     from ffrfs.errors import FormatError, MountError
     from ffrfs.mount.options import MountOptions
 
-    request = MountRequest(pack="/p.ffr", mountpoint="/m", options=MountOptions(), log_file="/l")
+    options = MountOptions()
+    request = MountRequest(packs=("/p.ffr",), mountpoint="/m", options=options, log_file="/l")
     for error, status in {
         MountError("refused"): 32,
         FormatError("bad"): 1,

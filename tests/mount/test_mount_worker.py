@@ -233,7 +233,7 @@ def test_daemon_that_is_killed_while_the_pack_opens_takes_its_worker_along(
     new_mount: MakeMount, disk: Disk
 ) -> None:
     tree = new_mount(disk.pack)
-    disk.stall_all()
+    disk.stall_all(12)  # behind what the daemon itself looks at
     command = start_ffrfs(
         *("mount", "--engine", "native", "--log-file", tree.log_file, tree.pack, tree.path)
     )

@@ -94,7 +94,7 @@ def test_wrong_times(
 
 def worker_arguments(**fields: object) -> set[str]:
     request = MountRequest(
-        pack="x", mountpoint=str(Path("/mnt/x")), options=MountOptions(), **fields
+        packs=("x",), mountpoint=str(Path("/mnt/x")), options=MountOptions(), **fields
     )
     return set(_arguments(request, 3, 4))
 

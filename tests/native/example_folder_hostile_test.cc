@@ -117,7 +117,7 @@ TEST_CASE("another record's bytes are refused, or fit to the last byte") {
     const FolderPtr folder = make(record);
     const Ino base = ExampleTree::folder_ino(kNumber);
     for (Ino ino = base; folder->inode(ino); ++ino) {
-      if (folder->inode(ino)->is_directory) continue;
+      if (folder->inode(ino)->is_directory()) continue;
       const FileSource& source = folder->source(ino);
       const Bytes part = damaged(record.substr(source.begin, source.size), random);
       std::optional<size_t> size;

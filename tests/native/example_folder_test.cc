@@ -240,7 +240,7 @@ TEST_CASE("the tree of all records") {
   CHECK(entries[1].ino == ExampleTree::folder_ino(999));
   CHECK(tree.list(kRootIno, 1000, 10).empty());
   CHECK(tree.list(entries[1].ino, 0, 10).empty());
-  CHECK(tree.inode(entries[1].ino)->is_directory);
+  CHECK(tree.inode(entries[1].ino)->is_directory());
   CHECK(tree.inode(entries[1].ino)->parent == kRootIno);
   CHECK(tree.path(entries[1].ino) == "000000999");
   CHECK(tree.file_of(999) == entries[1].ino);
@@ -256,6 +256,6 @@ TEST_CASE("the tree of all records") {
   const ExampleTree most((uint64_t{1} << 40) - 1);
   const Ino last = most.file_of((uint64_t{1} << 40) - 2);
   CHECK(last == (UINT64_MAX >> 24) << 24);
-  CHECK(most.inode(last)->is_directory);
+  CHECK(most.inode(last)->is_directory());
   CHECK_THROWS_AS(ExampleTree(uint64_t{1} << 40), FormatError);
 }

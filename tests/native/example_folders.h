@@ -60,7 +60,7 @@ inline std::map<Bytes, Bytes> walk(const ExampleFolder& folder, const Bytes& rec
       REQUIRE(inode);
       REQUIRE(inode->parent == directory);
       const Bytes path = folder.path(entry.ino).substr(sizeof "000000012");
-      if (inode->is_directory) {
+      if (inode->is_directory()) {
         ++subdirectory_count;
         directories.push_back(entry.ino);
         found.emplace(path + "/", "");

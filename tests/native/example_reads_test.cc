@@ -61,7 +61,7 @@ struct ExampleFile {
     const auto made = ExampleFolder::make(view(records[record]), record, "x", {});
     std::map<Bytes, Bytes> files;
     for (Ino ino = ExampleTree::folder_ino(record); made->inode(ino); ++ino) {
-      if (made->inode(ino)->is_directory) continue;
+      if (made->inode(ino)->is_directory()) continue;
       const FileSource& source = made->source(ino);
       files[made->path(ino).substr(2)] =
           text(made->render(source, view(records[record].substr(source.begin, source.size))));
@@ -109,7 +109,7 @@ TEST_CASE("every file of every record, cached and not, large cache and small") {
     for (const bool cached : {true, false}) {
       CAPTURE(cache_bytes);
       CAPTURE(cached);
-      Volume volume(file.path, {.cache_bytes = cache_bytes});
+      Volume volume({file.path}, {.cache_bytes = cache_bytes});
       if (!cached) drop_cached_pages(file.path);
       for (size_t record = 0; record < file.records.size(); ++record) {
         check_record(volume, file, record, cached ? 131'072 : kMib);
@@ -123,7 +123,7 @@ TEST_CASE("every file of every record, cached and not, large cache and small") {
 
 TEST_CASE("what is looked into is read and verified once, and read from memory then") {
   const ExampleFile file;
-  Volume volume(file.path, {});
+  Volume volume({file.path}, {});
   drop_cached_pages(file.path);
   const Ino ino = BlockingVolume(volume).resolve("000000001/image/encoded.jpg");
   const Counters& counters = volume.counters();
@@ -144,7 +144,7 @@ TEST_CASE("what is looked into is read and verified once, and read from memory t
 
 TEST_CASE("a large record is read once to be looked into, and then by chunks") {
   const ExampleFile file;
-  Volume volume(file.path, {});
+  Volume volume({file.path}, {});
   const Ino ino = BlockingVolume(volume).resolve("000000006/image/encoded.jpg");
   const Counters& counters = volume.counters();
   const uint64_t looked = counters.bytes_storage + counters.bytes_page_cache;
@@ -156,7 +156,7 @@ TEST_CASE("a large record is read once to be looked into, and then by chunks") {
 
 TEST_CASE("attributes, listings and paths") {
   const ExampleFile file;
-  Volume volume(file.path, {.uid = 7, .umask = 0027});
+  Volume volume({file.path}, {.uid = 7, .umask = 0027});
   BlockingVolume blocking(volume);
   CHECK(volume.kind() == TreeKind::kExamples);
   const Ino folder = ExampleTree::folder_ino(1);
@@ -206,7 +206,7 @@ TEST_CASE("a damaged record fails, whatever is asked of it; the others do not") 
       const ExampleFile file;
       file.damage(bad, file.records[bad].size() / 2);
       if (!cached) drop_cached_pages(file.path);
-      Volume volume(file.path, {});
+      Volume volume({file.path}, {});
       BlockingVolume blocking(volume);
       const Ino folder = ExampleTree::folder_ino(bad);
       for (int again = 0; again < 2; ++again) {
@@ -218,7 +218,7 @@ TEST_CASE("a damaged record fails, whatever is asked of it; the others do not") 
       CHECK(volume.failure_is_due(folder + 1));
       CHECK_FALSE(volume.failure_is_due(folder + 2));
       check_record(volume, file, 5, kMib);
-      Volume trusting(file.path, {.check_data = false});
+      Volume trusting({file.path}, {.check_data = false});
       CHECK(read_whole(trusting, BlockingVolume(trusting).resolve(folder_name(bad) + "/record.bin"),
                        kMib)
                 .size() == file.records[bad].size());
@@ -230,7 +230,7 @@ TEST_CASE("what cannot be held is not looked into, or not made") {
   const Bytes ones = example(entry("long", int64_list(std::vector<int64_t>(600'000, 1))) +
                              entry("short", int64_list({1})));
   const ExampleFile file({photo(0, 9'000'000), ones});
-  Volume volume(file.path, {.cache_bytes = 16 * kMib});
+  Volume volume({file.path}, {.cache_bytes = 16 * kMib});
   BlockingVolume blocking(volume);
   const Ino folder = ExampleTree::folder_ino(0);
   CHECK(blocking.tree_at(About::kEntries, folder)->list(folder, 0, 10).size() == 1);
@@ -246,7 +246,7 @@ TEST_CASE("folders that were dropped live on while they are used, and are made a
   std::vector<Bytes> records;
   for (uint32_t i = 0; i < 50; ++i) records.push_back(photo(i, 1000));
   const ExampleFile file(records);
-  Volume volume(file.path, {.cache_bytes = 32'768});  // 2 KiB of folders: two or three
+  Volume volume({file.path}, {.cache_bytes = 32'768});  // 2 KiB of folders: two or three
   BlockingVolume blocking(volume);
   const Ino folder = ExampleTree::folder_ino(0);
   const TreePtr first = blocking.tree_at(About::kEntries, folder);
@@ -268,7 +268,7 @@ TEST_CASE("folders that were dropped live on while they are used, and are made a
 TEST_CASE("many who look into one cold record are one fetch") {
   const ExampleFile file;
   for (const size_t record : {1UL, 6UL}) {
-    Volume volume(file.path, {});
+    Volume volume({file.path}, {});
     drop_cached_pages(file.path);
     const Ino folder = ExampleTree::folder_ino(record);
     int told = 0;
@@ -297,7 +297,7 @@ TEST_CASE("threads share a volume") {
   const ExampleFile file(records);
   // Room for the large record; hardly any, so that folders come and go.
   for (const size_t cache_bytes : {12 * kMib, size_t{32'768}}) {
-    Volume volume(file.path, {.cache_bytes = cache_bytes});
+    Volume volume({file.path}, {.cache_bytes = cache_bytes});
     drop_cached_pages(file.path);
     std::atomic<int> wrong{0};
     {
@@ -326,7 +326,7 @@ TEST_CASE("threads share a volume") {
 TEST_CASE("whole files in one call; one bad") {
   const ExampleFile file;
   file.damage(0, 50);
-  Volume volume(file.path, {});
+  Volume volume({file.path}, {});
   BlockingVolume blocking(volume);
   drop_cached_pages(file.path);
   std::vector<Bytes> targets;
@@ -352,7 +352,7 @@ TEST_CASE("whole files in one call; one bad") {
 
 TEST_CASE("who gives up waiting is not written to any more") {
   const ExampleFile file;
-  Volume volume(file.path, {});
+  Volume volume({file.path}, {});
   drop_cached_pages(file.path);
   struct GivenUp {};
   const Ino image = BlockingVolume(volume).resolve("000000006/image/encoded.jpg");
@@ -373,7 +373,7 @@ TEST_CASE("who gives up waiting is not written to any more") {
 
 TEST_CASE("a forked child looks into records with what it inherited") {
   const ExampleFile file;
-  Volume volume(file.path, {});
+  Volume volume({file.path}, {});
   check_record(volume, file, 1, kMib);
   const pid_t child = fork();
   if (child == 0) {

@@ -157,7 +157,7 @@ TEST_CASE("any bytes at all: nothing, or a file of the tree") {
     if (const auto hint = of_folder(*tree, text)) {
       const auto inode = tree->inode(hint->ino);
       REQUIRE(inode);
-      CHECK_FALSE(inode->is_directory);
+      CHECK_FALSE(inode->is_directory());
       CHECK(inode->record == hint->record);
     }
     if (const auto hint = find_hint(records, TreeKind::kRecords, 20, text)) {

@@ -63,8 +63,9 @@ inline Listing listing(const Tree& tree) {
   for (size_t i = 0; i < folders.size(); ++i) {
     for (const Dentry& entry : tree.list(folders[i], 0, UINT64_MAX)) {
       const Inode inode = tree.inode(entry.ino).value();
-      if (inode.is_directory) folders.push_back(entry.ino);
-      found[tree.path(entry.ino)] = inode.is_directory ? std::nullopt : std::optional(inode.record);
+      if (inode.is_directory()) folders.push_back(entry.ino);
+      found[tree.path(entry.ino)] =
+          inode.is_directory() ? std::nullopt : std::optional(inode.record);
     }
   }
   return found;

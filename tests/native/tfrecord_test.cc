@@ -17,6 +17,7 @@
 #include "frames.h"
 #include "io/error.h"
 #include "page_cache.h"
+#include "record/ffrecord_shard.h"
 #include "scratch.h"
 #include "tfrecord/framing.h"
 #include "tfrecord/sidecar.h"
@@ -62,6 +63,13 @@ std::vector<uint64_t> offsets_of(const std::vector<Bytes>& records) {
 
 std::vector<uint64_t> offsets_of(const TfrecordShard& shard) {
   return {shard.offsets().begin(), shard.offsets().end()};
+}
+
+// What a path names, as mounting finds it (volume/open_packs.h).
+ShardSet open_shards(const std::string& path) {
+  const RecordFiles files = find_record_files({path});
+  return files.is_tfrecord ? open_tfrecord_shards(files.paths)
+                           : open_ffrecord_shards(files.paths);
 }
 
 // All records in one batch; an empty one with `failed` set where one was refused.
@@ -297,7 +305,7 @@ TEST_CASE("a folder of shards, in byte order, without what is no shard") {
   CHECK_THROWS_WITH_AS((void)open_shards(folder / ""), doctest::Contains("x.tfrecord-00105"),
                        FormatError);
   CHECK_THROWS_WITH_AS((void)open_shards(folder / "y.tfrecord"),
-                       doctest::Contains("without any TFRecord file"), FormatError);
+                       doctest::Contains("TFRecord file (*.tfrecord*)"), FormatError);
 }
 
 TEST_CASE("sidecars: every name, and the walk where there is none") {

@@ -115,6 +115,19 @@ void check_listing(const Tree& tree, Ino ino, const Model& model,
       ++i;
     }
   }
+  std::vector<std::string> folders;
+  for (const auto& [name, entry] : model.entries) {
+    if (tree.inode(inos.at(entry))->is_directory()) folders.push_back(name);
+  }
+  for (const uint64_t start : {0, 1, 2}) {
+    const auto slice = tree.subdirectories(ino, start, 2);
+    const uint64_t left = folders.size() - std::min<uint64_t>(start, folders.size());
+    REQUIRE(slice.size() == std::min<uint64_t>(2, left));
+    for (size_t i = 0; i < slice.size(); ++i) {
+      REQUIRE(slice[i].name == folders[start + i]);
+      REQUIRE(slice[i].ino == tree.lookup(ino, slice[i].name));
+    }
+  }
   CHECK(tree.list(ino, 0, 0).empty());
   CHECK(tree.list(ino, UINT64_MAX, 1).empty());
 }
@@ -133,7 +146,7 @@ void check_against(const Tree& tree, const std::vector<Model>& models) {
     const Ino ino = inos[i];
     const auto inode = tree.inode(ino);
     REQUIRE(inode);
-    REQUIRE(inode->is_directory == model.is_directory);
+    REQUIRE(inode->is_directory() == model.is_directory);
     REQUIRE(inode->parent == inos[model.parent]);
     REQUIRE(tree.path(ino) == model.path);
     REQUIRE(tree.name(ino) == model.path.substr(model.path.rfind('/') + 1));

@@ -91,7 +91,7 @@ TEST_CASE("reads of any part of any size, cached and not, large cache and small"
     for (const bool cached : {true, false}) {
       CAPTURE(cache_bytes);
       CAPTURE(cached);
-      Volume volume(file.path, {.cache_bytes = cache_bytes});
+      Volume volume({file.path}, {.cache_bytes = cache_bytes});
       if (!cached) drop_cached_pages(file.path);
       check_random_reads(volume, file.records, 1);
       CHECK(volume.counters().checksums_failed == 0);
@@ -109,7 +109,7 @@ TEST_CASE("one damaged record fails, every way; the others do not") {
     copy.damage(bad, copy.records[bad].size() / 2);
     for (const bool cached : {true, false}) {
       if (!cached) drop_cached_pages(copy.path);
-      Volume volume(copy.path, {});
+      Volume volume({copy.path}, {});
       // A part far from the damage is refused as well: the checksum covers the whole.
       CHECK_THROWS_WITH_AS(read(volume, ino_of(bad), 0, 1),
                            doctest::Contains(("record " + std::to_string(bad)).c_str()),
@@ -117,7 +117,7 @@ TEST_CASE("one damaged record fails, every way; the others do not") {
       CHECK(read(volume, ino_of(6), 0, 1 << 20) == copy.records[6]);
       CHECK(volume.counters().checksums_failed > 0);
     }
-    Volume trusting(copy.path, {.check_data = false});
+    Volume trusting({copy.path}, {.check_data = false});
     CHECK(read(trusting, ino_of(bad), 0, 1).size() == 1);
   }
 }
@@ -125,7 +125,7 @@ TEST_CASE("one damaged record fails, every way; the others do not") {
 TEST_CASE("a large record that changes after it was verified is caught") {
   const PlainFile file;
   const size_t large = 11;
-  Volume volume(file.path, {});
+  Volume volume({file.path}, {});
   REQUIRE(read(volume, ino_of(large), 0, 10) == file.records[large].substr(0, 10));
   file.damage(large, 5'000'000);
   CHECK_THROWS_WITH_AS(read(volume, ino_of(large), 5'100'000, 10),
@@ -135,7 +135,7 @@ TEST_CASE("a large record that changes after it was verified is caught") {
 
 TEST_CASE("a truncated file: an error for what is gone, bytes for what is there") {
   const PlainFile file;
-  Volume volume(file.path, {});
+  Volume volume({file.path}, {});
   const uint64_t cut = volume.extent(ino_of(9)).offset + 1000;
   REQUIRE(truncate(file.path.c_str(), static_cast<off_t>(cut)) == 0);
   CHECK_THROWS_AS(read(volume, ino_of(9), 0, 10), StorageError);
@@ -145,7 +145,7 @@ TEST_CASE("a truncated file: an error for what is gone, bytes for what is there"
 
 TEST_CASE("many readers of one cold record are one fetch") {
   const PlainFile file;
-  Volume volume(file.path, {});
+  Volume volume({file.path}, {});
   const size_t record = 8;  // 1 MiB
   drop_cached_pages(file.path);
   int finished = 0;
@@ -170,7 +170,7 @@ TEST_CASE("many readers of one cold record are one fetch") {
 
 TEST_CASE("threads share a volume") {
   const PlainFile file;
-  Volume volume(file.path, {.cache_bytes = size_t{8} << 20});
+  Volume volume({file.path}, {.cache_bytes = size_t{8} << 20});
   drop_cached_pages(file.path);
   std::atomic<int> wrong{0};
   {
@@ -244,7 +244,7 @@ TEST_CASE("batches: in order, duplicates, cached, cold, mixed, one bad") {
 
 TEST_CASE("a forked child reads batches and files with what it inherited") {
   const PlainFile file;
-  Volume volume(file.path, {});
+  Volume volume({file.path}, {});
   REQUIRE(read(volume, ino_of(7), 0, 10) == file.records[7].substr(0, 10));
   const pid_t child = fork();
   if (child == 0) {
@@ -283,7 +283,7 @@ TEST_CASE("verification names every bad record, small and large") {
 
 TEST_CASE("attributes and paths") {
   const PlainFile file;
-  Volume volume(file.path, {.uid = 7, .gid = 8, .umask = 0027});
+  Volume volume({file.path}, {.uid = 7, .gid = 8, .umask = 0027});
   const auto root = volume.attributes(volume.tree(), kRootIno);
   REQUIRE(root);
   CHECK(root->mode == (S_IFDIR | 0550U));
@@ -348,15 +348,15 @@ TEST_CASE("a stump of an index is not taken for a small file") {
   for (const size_t left : {0UL, 1UL, 8UL}) {
     CAPTURE(left);
     const std::string path = folder.write("cut.ffr", whole.substr(0, begin + left));
-    CHECK_THROWS_AS(Volume(path, {}), ChecksumError);
+    CHECK_THROWS_AS(Volume({path}, {}), ChecksumError);
   }
   // Longer than that, it says what it is; the checksum says that it is not whole.
   const std::string path = folder.write("cut.ffr", whole.substr(0, begin + 12));
-  CHECK_THROWS_AS(Volume(path, {}), ChecksumError);
+  CHECK_THROWS_AS(Volume({path}, {}), ChecksumError);
 }
 
 TEST_CASE("no records: nothing to mount") {
   const TemporaryFolder folder;
-  CHECK_THROWS_WITH_AS(Volume(folder.write("a.ffr", ffrecord({})), {}),
+  CHECK_THROWS_WITH_AS(Volume({folder.write("a.ffr", ffrecord({}))}, {}),
                        doctest::Contains("holds no records"), FormatError);
 }

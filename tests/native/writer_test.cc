@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstddef>
 #include <filesystem>
@@ -55,13 +56,29 @@ std::vector<Bytes> records_of_all_sizes() {
   return records;
 }
 
-std::vector<FileToPack> make_files(const TemporaryFolder& folder,
-                                   const std::vector<Bytes>& contents) {
+// A list that stands in memory.
+struct Files : FileList {
+  explicit Files(std::vector<FileToPack> list) : files(std::move(list)) {}
+
+  [[nodiscard]] uint64_t count() const override { return files.size(); }
+  [[nodiscard]] uint64_t size(uint64_t number) const override { return files[number].size; }
+  [[nodiscard]] FileToPack file(uint64_t number) const override { return files[number]; }
+
+  std::vector<FileToPack> files;
+};
+
+Files make_files(const TemporaryFolder& folder, const std::vector<Bytes>& contents) {
   std::vector<FileToPack> files;
   for (const Bytes& data : contents) {
     files.push_back({folder.write(std::to_string(files.size()), data), data.size()});
   }
-  return files;
+  return Files(std::move(files));
+}
+
+int64_t mtime_ns(const std::string& path) {
+  struct stat info {};
+  REQUIRE(stat(path.c_str(), &info) == 0);
+  return info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec;
 }
 
 // Runs `work` in a child; true if it returned true.
@@ -318,7 +335,7 @@ TEST_CASE("files become records, in their order, with any number of threads") {
       files_done = file_count;
       bytes_done = byte_count;
     });
-    CHECK(files_done == files.size());
+    CHECK(files_done == files.count());
     CHECK(bytes_done == std::transform_reduce(contents.begin(), contents.end(), uint64_t{0},
                                               std::plus<>(), [](auto& c) { return c.size(); }));
     writer.append(view(last));
@@ -331,10 +348,86 @@ TEST_CASE("files become records, in their order, with any number of threads") {
   }
 }
 
+TEST_CASE("a record of pieces is one record, of whatever sizes they are") {
+  const TemporaryFolder folder;
+  const Bytes large = pattern((2 << 20) + 7, 1);
+  Writer writer(folder / "x.ffr", 3);
+  for (const size_t size : {size_t{1000}, size_t{1} << 20, large.size()}) {
+    writer.append_pieces([&](const Writer::Sink& sink) {
+      for (size_t at = 0; at < large.size(); at += size) {
+        sink(view(large).subspan(at, std::min(size, large.size() - at)));
+      }
+    });
+  }
+  writer.finish();
+  CHECK(content(folder / "x.ffr") == ffrecord({large, large, large}));
+}
+
+TEST_CASE("what produces the pieces may throw: no file is made") {
+  const TemporaryFolder folder;
+  struct Interrupt {};
+  Writer writer(folder / "x.ffr", 1);
+  CHECK_THROWS_AS(writer.append_pieces([](const Writer::Sink& sink) {
+    sink(view("abc"));
+    throw Interrupt();
+  }),
+                  Interrupt);
+  CHECK_THROWS_AS(writer.finish(), WriterClosedError);
+  CHECK(entry_count(folder) == 0);
+}
+
+TEST_CASE("the last record is told of all before it") {
+  const TemporaryFolder folder;
+  const TemporaryFolder sources;
+  // On both sides of a chunk's end, and of 64 KiB of header.
+  const std::vector<Bytes> large{pattern((1 << 20) + 1, 1), pattern(2 << 20, 2), pattern(1 << 20, 3)};
+  auto contents = large;
+  contents.resize(6000, "x");
+  const auto files = make_files(sources, contents);
+  Writer writer(folder / "x.ffr", 6002);
+  writer.append(view(large[0]));
+  writer.append_files(files, 3, kNoTick);
+  uint64_t end = 0;
+  std::vector<uint32_t> header;
+  writer.append_last([&](const Writer::Sink& sink, const Writer::Before& before) {
+    end = before.end;
+    header.assign(before.header_checksums.begin(), before.header_checksums.end());
+    const auto records = before.chunks.records();
+    REQUIRE(records.size() == 3);
+    CHECK(records[0].record == 0);
+    CHECK(records[1].record == 1);
+    CHECK(records[2].record == 2);
+    CHECK(records[2].first_chunk == 4);
+    std::vector<uint32_t> expected;
+    for (const Bytes& data : {large[0], large[0], large[1]}) {
+      for (size_t at = 0; at < data.size(); at += 1 << 20) {
+        expected.push_back(crc32c(view(data.substr(at, 1 << 20))));
+      }
+    }
+    const bool same = std::ranges::equal(before.chunks.checksums(), expected);
+    CHECK(same);
+    sink(view("last"));
+  });
+  writer.finish();
+  const Bytes file = content(folder / "x.ffr");
+  CHECK(file.substr(end) == "last");
+  Bytes masked = file.substr(0, 12 + 12 * 6002);
+  masked.replace(0, 4, 4, '\0').replace(12 + 4 * 6001, 4, 4, '\0');
+  REQUIRE(header.size() == 2);
+  CHECK(header[0] == crc32c(view(masked.substr(0, 65536))));
+  CHECK(header[1] == crc32c(view(masked.substr(65536))));
+}
+
+TEST_CASE("a record before the last is not the last") {
+  const TemporaryFolder folder;
+  Writer writer(folder / "x.ffr", 2);
+  CHECK_THROWS_AS(writer.append_last([](const auto&, const auto&) {}), RecordCountError);
+}
+
 TEST_CASE("no files are no work") {
   const TemporaryFolder folder;
   Writer writer(folder / "x.ffr", 0);
-  writer.append_files({}, 4, kNoTick);
+  writer.append_files(Files({}), 4, kNoTick);
   writer.finish();
   CHECK(content(folder / "x.ffr") == ffrecord({}));
 }
@@ -345,7 +438,7 @@ TEST_CASE("more files than announced are refused, and the writer goes on") {
   const auto files = make_files(sources, {"a", "b"});
   Writer writer(folder / "x.ffr", 1);
   CHECK_THROWS_AS(writer.append_files(files, 1, kNoTick), RecordCountError);
-  writer.append_files(std::span(files).first(1), 1, kNoTick);
+  writer.append_files(Files({files.files[0]}), 1, kNoTick);
   writer.finish();
   CHECK(content(folder / "x.ffr") == ffrecord({"a"}));
 }
@@ -358,7 +451,7 @@ TEST_CASE("a file that is not what was listed is named and nothing is left") {
   SUBCASE("large") { size = (2 << 20) + 10; }
   CAPTURE(size);
   auto files = make_files(sources, {"good", pattern(size, 1), "good"});
-  const std::string path = files[1].path;
+  const std::string path = files.files[1].path;
   const auto message = [&]() -> std::string {
     Writer writer(folder / "x.ffr", 3);
     try {
@@ -378,6 +471,10 @@ TEST_CASE("a file that is not what was listed is named and nothing is left") {
     sources.write("1", "x");
     CHECK(message() == was + " bytes, now 1)");
   }
+  SUBCASE("as long, but of another time") {
+    files.files[1].mtime_ns = mtime_ns(path) - 1;
+    CHECK(message() == path + ": changed while it was packed; pack again");
+  }
   SUBCASE("a FIFO") {
     fs::remove(path);
     REQUIRE(mkfifo(path.c_str(), 0600) == 0);
@@ -395,7 +492,7 @@ TEST_CASE("a file that is not what was listed is named and nothing is left") {
     }
   }
   SUBCASE("a size that does not tell, as in /proc") {
-    files[1] = {"/proc/self/status", 0};
+    files.files[1] = {"/proc/self/status", 0};
     CHECK(message() == "/proc/self/status: its size does not tell how much it holds (0 bytes)");
   }
   CHECK(entry_count(folder) == 0);
@@ -406,7 +503,7 @@ TEST_CASE("a large file that is written to meanwhile is found out") {
   const TemporaryFolder sources;
   const auto files = make_files(sources, {Bytes(128 << 20, 'x')});
   Writer writer(folder / "x.ffr", 1);
-  const FileToPack& file = files[0];
+  const FileToPack& file = files.files[0];
   std::latch meddling(1);
   std::jthread meddler([&](const std::stop_token& stop) {
     while (!stop.stop_requested()) {
@@ -424,15 +521,15 @@ TEST_CASE("a large file that is written to meanwhile is found out") {
 TEST_CASE("the first file of the list that is wrong is the one that is named") {
   const TemporaryFolder folder;
   const TemporaryFolder sources;
-  auto files = make_files(sources, std::vector<Bytes>(5000, "data"));
-  for (const size_t index : {100, 101, 3000, 4999}) fs::remove(files[index].path);
+  const auto files = make_files(sources, std::vector<Bytes>(5000, "data"));
+  for (const size_t index : {100, 101, 3000, 4999}) fs::remove(files.files[index].path);
   for (const size_t jobs : {1, 2, 8}) {
-    Writer writer(folder / "x.ffr", files.size());
+    Writer writer(folder / "x.ffr", files.count());
     try {
       writer.append_files(files, jobs, kNoTick);
       FAIL("packed files that are gone");
     } catch (const StorageError& error) {
-      CHECK(error.path() == files[100].path);
+      CHECK(error.path() == files.files[100].path);
     }
   }
 }
@@ -440,7 +537,7 @@ TEST_CASE("the first file of the list that is wrong is the one that is named") {
 TEST_CASE("sizes whose sum overflows are refused before anything is read") {
   const TemporaryFolder folder;
   Writer writer(folder / "x.ffr", 2);
-  const std::vector<FileToPack> files{{"/nowhere/a", UINT64_MAX}, {"/nowhere/b", 2}};
+  const Files files({{"/nowhere/a", UINT64_MAX}, {"/nowhere/b", 2}});
   CHECK_THROWS_AS(writer.append_files(files, 1, kNoTick), StorageError);
 }
 

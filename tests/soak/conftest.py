@@ -78,7 +78,7 @@ def new_mount(engine: str, places: Path, tmp_path: Path) -> Iterator[Callable[[P
     mounts: list[Mount] = []
 
     def make(pack: Path) -> Mount:
-        mounts.append(Mount(engine, pack, places / "mount", tmp_path / "log"))
+        mounts.append(Mount(engine, [pack], places / "mount", tmp_path / "log"))
         return mounts[-1]
 
     yield make

@@ -1,0 +1,194 @@
+"""What `ffrfs info` says of a TFRecord data set, and of its records' features."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from ffrfs.cli import output
+
+if TYPE_CHECKING:
+    from ffrfs.folder.progress import ProgressBar
+    from ffrfs.tfrecord.info import TFRecordInfo
+    from ffrfs.tfrecord.schema import FeatureSchema, Range, Schema
+
+
+def show_tfrecord(pack: str, args: argparse.Namespace) -> dict[str, object] | None:
+    """Print what `pack` holds, or return it for JSON."""
+    from ffrfs.tfrecord.info import info
+    from ffrfs.tfrecord.shards import shard_paths
+
+    with _record_bar(pack) as bar:
+        found = info(shard_paths(pack), lambda records, size: bar(records, 0, size, 0))
+    if args.json:
+        return _tfrecord_fields(pack, found)
+    output.titled(_tfrecord_lines(pack, found))
+    return None
+
+
+def _record_bar(pack: str) -> ProgressBar:
+    from ffrfs.folder.progress import ProgressBar
+
+    return ProgressBar(pack, output.show_progress(), "records")
+
+
+def _tfrecord_fields(pack: str, found: TFRecordInfo) -> dict[str, object]:
+    return {
+        "file": pack,
+        "kind": "TFRecord",
+        "records": sum(file.record_count for file in found.files),
+        "bytes": sum(file.byte_count for file in found.files),
+        "files": [
+            {
+                "file": file.file,
+                "compression": _compression(file.compression),
+                "records": file.record_count,
+                "bytes": file.byte_count,
+                "file_size": file.file_size,
+                "sidecar": file.has_sidecar,
+            }
+            for file in found.files
+        ],
+        "sizes": found.sizes._asdict() if found.sizes else None,
+    }
+
+
+def _tfrecord_lines(pack: str, found: TFRecordInfo) -> dict[str, str]:
+    compressions = sorted({_compression(file.compression) for file in found.files})
+    lines = {
+        "file": pack,
+        "kind": "TFRecord",
+        "compression": ", ".join(compressions),
+        "files": f"{len(found.files):,}",
+        "records": f"{sum(file.record_count for file in found.files):,}",
+        "bytes": f"{sum(file.byte_count for file in found.files):,}",
+        "on disk": f"{sum(file.file_size for file in found.files):,}",
+        "sidecars": f"{sum(file.has_sidecar for file in found.files):,}",
+    }
+    if found.sizes:
+        least, median, most = found.sizes
+        lines["record sizes"] = f"{least:,} to {most:,}, median {median:,}"
+    return lines
+
+
+def _compression(kind: str) -> str:
+    return kind.lower() or "none"
+
+
+def show_schema(pack: str, args: argparse.Namespace) -> dict[str, object] | None:
+    """Print what features its records have, or return it for JSON."""
+    from ffrfs.tfrecord.schema import infer_schema
+    from ffrfs.tfrecord.shards import shard_paths
+
+    with _record_bar(pack) as bar:
+        records = islice(_records(shard_paths(pack), bar), args.limit)
+        schema = infer_schema(records, pack)
+    if args.json:
+        return _schema_fields(pack, schema)
+    output.titled(_schema_lines(pack, schema))
+    for line in _table(schema):
+        output.line(line)
+    return None
+
+
+def _records(files: list[str], bar: ProgressBar) -> Iterator[bytes]:
+    from ffrfs.tfrecord.iterator import tf_record_iterator
+
+    count = size = 0
+    for file in files:
+        with tf_record_iterator(file) as records:
+            for record in records:
+                yield record
+                count += 1
+                size += len(record)
+                bar(count, 0, size, 0)
+
+
+def _schema_fields(pack: str, schema: Schema) -> dict[str, object]:
+    return {
+        "file": pack,
+        "examples": schema.example_count,
+        "sequence_examples": schema.sequence_example_count,
+        "others": schema.other_count,
+        "features": [
+            {
+                "name": feature.name,
+                "type": feature.kind,
+                "is_sequence": feature.is_sequence,
+                "present": feature.present_count,
+                "fraction": feature.present_count / schema.record_count,
+                "steps": _range_fields(feature.steps),
+                "values": _range_fields(feature.values),
+                "domain": _range_fields(feature.domain),
+                "nan": feature.nan_count,
+            }
+            for feature in schema.features
+        ],
+    }
+
+
+def _range_fields(found: Range | None) -> dict[str, object] | None:
+    return {"min": _json_number(found.min), "max": _json_number(found.max)} if found else None
+
+
+def _json_number(number: float) -> float | str:
+    """JSON has no infinities; protobuf's spells them so."""
+    if math.isinf(number):
+        return "Infinity" if number > 0 else "-Infinity"
+    return number
+
+
+def _schema_lines(pack: str, schema: Schema) -> dict[str, str]:
+    lines = {"file": pack, "Examples": f"{schema.example_count:,}"}
+    if schema.sequence_example_count:
+        lines["SequenceExamples"] = f"{schema.sequence_example_count:,}"
+    lines["other records"] = f"{schema.other_count:,}"
+    return lines
+
+
+def _table(schema: Schema) -> Iterator[str]:
+    if not schema.features:
+        return
+    rows = [("feature", "type", "presence", "steps", "values", "domain")]
+    rows += [_row(feature, schema.record_count) for feature in schema.features]
+    has_steps = any(feature.is_sequence for feature in schema.features)
+    columns = [column for column in zip(*rows, strict=True) if has_steps or column[0] != "steps"]
+    widths = [max(map(len, column)) for column in columns]
+    yield ""
+    for row in zip(*columns, strict=True):
+        cells = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
+        yield "  ".join(cells).rstrip()
+
+
+def _row(feature: FeatureSchema, record_count: int) -> tuple[str, str, str, str, str, str]:
+    return (
+        feature.name,
+        feature.kind,
+        _presence(feature.present_count, record_count),
+        _span(feature.steps),
+        _span(feature.values),
+        _domain(feature),
+    )
+
+
+def _presence(count: int, record_count: int) -> str:
+    if count == record_count:
+        return "required"
+    return f"optional, {count:,} of {record_count:,} ({count / record_count:.1%})"
+
+
+def _domain(feature: FeatureSchema) -> str:
+    nan = f", {feature.nan_count:,} NaN" if feature.nan_count else ""
+    if feature.kind == "float":
+        return _span(feature.domain, "{:.6g}") + nan
+    return _span(feature.domain) + (" bytes" if feature.kind == "bytes" and feature.domain else "")
+
+
+def _span(found: Range | None, form: str = "{:,}") -> str:
+    if found is None:
+        return "-"
+    least, most = form.format(found.min), form.format(found.max)
+    return least if least == most else f"{least} to {most}"

@@ -1,0 +1,256 @@
+"""An archive to pack: tar, also compressed, or zip; from front to end, twice.
+
+The first pass takes in names and sizes, the second one hands out the bytes, in the order of
+the archive. What cannot be read twice, a pipe, is first copied to a file without a name
+beside the target. Nothing is unpacked to disk, and in memory are the names, and 1 MiB.
+
+Not here: the formats (tar_members.py, zip_members.py), what is taken of them
+(archive_tree.py, archive_list.py).
+Concurrency: one thread.
+"""
+
+from __future__ import annotations
+
+import bz2
+import contextlib
+import gzip
+import hashlib
+import lzma
+import os
+import shutil
+import stat
+import struct
+import sys
+import tarfile
+import tempfile
+import zipfile
+import zlib
+from array import array
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO, cast
+
+from ffrfs._native import Writer
+from ffrfs.errors import FfrfsError, PackError
+from ffrfs.folder.archive_list import ArchiveList
+from ffrfs.folder.archive_member import PIECE_SIZE, Members
+from ffrfs.folder.archive_tree import ArchiveTree
+from ffrfs.folder.contents import Symlinks, Tick
+from ffrfs.folder.existing import Existing
+from ffrfs.folder.selection import Selection
+from ffrfs.folder.tar_members import TarMembers
+from ffrfs.folder.zip_members import ZipMembers
+
+STANDARD_INPUT = "-"
+
+_ZIP_MAGICS = (b"PK\x03\x04", b"PK\x05\x06")  # the latter's holds nothing
+_GZIP_MAGIC = b"\x1f\x8b"
+_BZIP2_MAGIC = b"BZh"
+_XZ_MAGIC = b"\xfd7zXZ\0"
+_ZSTANDARD_MAGIC = b"\x28\xb5\x2f\xfd"
+_MAGIC_SIZE = 6
+
+# Files whose numbers are in memory at a time.
+_BATCH_COUNT = 4096
+
+_DIGEST_SIZE = hashlib.sha256().digest_size
+
+# What the libraries raise for archives that are damaged, or that they do not know.
+_DAMAGE_ERRORS = (
+    *(tarfile.TarError, zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, lzma.LZMAError),
+    *(EOFError, ArithmeticError, ValueError, IndexError, struct.error),
+    *(NotImplementedError, RuntimeError, RecursionError),
+)
+
+
+class ArchiveSource:
+    """What is to be packed of one archive. A Contents.
+
+    `archive` is a path, or "-". `digests`: what digests() needs is kept. `target`: where the
+    pack will be. Raises PackError, OSError.
+    """
+
+    is_stream = True
+
+    def __init__(  # noqa: PLR0913 - each is a question of its own
+        self,
+        archive: str,
+        *,
+        target: str,
+        selection: Selection,
+        symlinks: Symlinks = "follow",
+        skip_special: bool = False,
+        digests: bool = False,
+        existing: Existing | None = None,
+    ) -> None:
+        self.name = "standard input" if archive == STANDARD_INPUT else archive
+        self._place = os.path.dirname(os.path.realpath(target))
+        self._damage_errors: tuple[type[Exception], ...] = _DAMAGE_ERRORS
+        self._ordinals = array("Q")  # of each file of the tree: which member it is
+        self._digests = bytearray() if digests else None
+        self._files: Iterator[tuple[int, Iterator[bytes]]] | None = None
+        self._open_files = contextlib.ExitStack()
+        try:
+            self._file = self._open_files.enter_context(self._open(archive))
+            self._state = _state(self._file)
+            with self._naming_damage():
+                tree = self._read_names(ArchiveTree(self.name, selection, symlinks, skip_special))
+            self._listing = ArchiveList(tree, existing)
+        except BaseException:
+            self.close()
+            raise
+        self.entries = self._listing.entries
+        self.skipped = tree.skipped
+
+    def number(self) -> None:
+        self._listing.number()
+
+    def append(self, writer: Writer, first: int, count: int, jobs: int, tick: Tick) -> None:
+        """For one run of records after the other; `jobs` is not asked: it is a stream."""
+        if self._files is None:
+            self._refuse_too_large()
+            self._files = self._read_files()
+        sizes = self.entries.sizes()
+        size = 0
+        for done, file in enumerate(self._numbers(first, count), 1):
+            size += self._append(writer, file, int(sizes[file]))
+            tick(done, size)
+        if first + count == self.entries.record_count and _state(self._file) != self._state:
+            raise PackError(f"{self.name}: changed while it was packed; pack again")
+
+    def digests(self, files: Sequence[int], jobs: int) -> Iterator[bytes]:
+        assert self._digests is not None
+        for file in files:
+            start = self._listing.origins[file] * _DIGEST_SIZE
+            yield bytes(self._digests[start : start + _DIGEST_SIZE])
+
+    def close(self) -> None:
+        self._open_files.close()
+
+    def _open(self, archive: str) -> BinaryIO:
+        if archive == STANDARD_INPUT:
+            return self._copy(sys.stdin.buffer)
+        file = open(archive, "rb")  # noqa: SIM115 - the caller closes it
+        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            return file
+        with file:
+            return self._copy(file)
+
+    def _copy(self, stream: BinaryIO) -> BinaryIO:
+        with contextlib.ExitStack() as cleanup:
+            file = cleanup.enter_context(tempfile.TemporaryFile(dir=self._place))
+            shutil.copyfileobj(stream, file, PIECE_SIZE)
+            cleanup.pop_all()
+            return cast(BinaryIO, file)
+
+    def _members(self) -> Members:
+        """Begin a pass."""
+        self._file.seek(0)
+        magic = self._file.read(_MAGIC_SIZE)
+        self._file.seek(0)
+        if magic.startswith(_ZIP_MAGICS):
+            return ZipMembers(self.name, self._file)
+        return TarMembers(self.name, self._decompressed(magic))
+
+    def _decompressed(self, magic: bytes) -> BinaryIO:
+        file = self._file
+        if magic.startswith(_GZIP_MAGIC):
+            return cast(BinaryIO, gzip.GzipFile(fileobj=file, mode="rb"))
+        if magic.startswith(_BZIP2_MAGIC):
+            return cast(BinaryIO, bz2.BZ2File(file))
+        if magic.startswith(_XZ_MAGIC):
+            return cast(BinaryIO, lzma.LZMAFile(file))
+        if magic.startswith(_ZSTANDARD_MAGIC):
+            return self._zstandard()
+        return file
+
+    def _zstandard(self) -> BinaryIO:
+        try:
+            import zstandard
+        except ImportError:
+            raise PackError(
+                f"{self.name}: is compressed by Zstandard; to read it, install the Python "
+                "package zstandard, or give its content: zstd -dc FILE | ffrfs pack - DST"
+            ) from None
+        self._damage_errors = (*_DAMAGE_ERRORS, zstandard.ZstdError)
+        return cast(
+            BinaryIO,
+            zstandard.ZstdDecompressor().stream_reader(
+                self._file, read_across_frames=True, closefd=False
+            ),
+        )
+
+    def _read_names(self, tree: ArchiveTree) -> ArchiveTree:
+        members = self._members()
+        for ordinal, member in enumerate(members):
+            if tree.add(member):
+                self._ordinals.append(ordinal)
+                if self._digests is not None:
+                    digest = hashlib.sha256()
+                    for piece in members.pieces():
+                        digest.update(piece)
+                    self._digests += digest.digest()
+        return tree
+
+    def _read_files(self) -> Iterator[tuple[int, Iterator[bytes]]]:
+        """Yield the place of each member in the archive, and its bytes."""
+        members = self._members()
+        for ordinal, _ in enumerate(members):
+            yield ordinal, members.pieces()
+
+    def _numbers(self, first: int, count: int) -> Iterator[int]:
+        """Yield the files of records, as numbers of the list."""
+        for start in range(first, first + count, _BATCH_COUNT):
+            yield from self.entries.files(start, min(_BATCH_COUNT, first + count - start))
+
+    def _append(self, writer: Writer, file: int, size: int) -> int:
+        assert self._files is not None
+        wanted = self._ordinals[self._listing.origins[file]]
+        with self._naming_damage():
+            pieces = next((pieces for ordinal, pieces in self._files if ordinal == wanted), None)
+            if pieces is None:
+                raise PackError(f"{self.name}: changed while it was packed; pack again")
+            if size <= PIECE_SIZE:
+                content = b"".join(pieces)
+                written_size = len(content)
+                writer.append(content)
+            else:
+                written_size = writer.append_pieces(pieces)
+        if written_size != size:
+            path = os.fsdecode(self.entries.paths([file])[0])
+            raise PackError(
+                f"{self.name}: {path!r} has {written_size} bytes, not the {size} that are announced"
+            )
+        return size
+
+    def _refuse_too_large(self) -> None:
+        """What is announced may be anything."""
+        size = self.entries.byte_count
+        room = os.statvfs(self._place)
+        if size > room.f_bavail * room.f_frsize:
+            raise PackError(
+                f"{self.name}: announces {size:,} bytes of files, more than there is room for in "
+                f"{self._place}"
+            )
+
+    @contextlib.contextmanager
+    def _naming_damage(self) -> Iterator[None]:
+        try:
+            yield
+        except FfrfsError:
+            raise
+        except self._damage_errors as error:
+            raise PackError(
+                f"{self.name}: is no tar or zip archive that can be read, or is damaged ({error})"
+            ) from None
+        except OSError as error:
+            if error.filename is not None:
+                raise
+            if error.errno is not None:  # of the archive's disk
+                raise OSError(error.errno, error.strerror, self.name) from None
+            # gzip's and bz2's own, of what they read.
+            raise PackError(f"{self.name}: is damaged ({error})") from None
+
+
+def _state(file: BinaryIO) -> tuple[int, int]:
+    info = os.fstat(file.fileno())
+    return info.st_size, info.st_mtime_ns

@@ -1,0 +1,188 @@
+"""The tree of an archive as a list to pack, its symbolic links kept or followed.
+
+A link is followed within the archive, as if that had been unpacked somewhere: to a file,
+whose record it then shows, or to a folder, which is shown in its place, too.
+
+Not here: what is in the tree (archive_tree.py).
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from typing import NamedTuple
+
+from ffrfs._native import FolderList
+from ffrfs.errors import PackError
+from ffrfs.folder.archive_tree import ArchiveTree, Folder, Link, Node
+from ffrfs.folder.existing import Existing
+
+_LINKS_LIMIT = 40  # on one way, as for Linux
+# Links to folders with links to folders multiply; no data set needs so many.
+_SHOWN_THROUGH_LINKS_LIMIT = 1_000_000
+
+_Trail = tuple[Folder, ...]  # from the root to a folder, without links
+
+
+class _Place(NamedTuple):
+    """Where a folder of the tree is shown."""
+
+    name: bytes
+    path: bytes  # b"a/b/"; of the root b""
+    trail: _Trail
+    is_behind_link: bool
+
+
+class _OpenFolder:
+    """A folder that is being listed."""
+
+    def __init__(self, place: _Place, number: int, existing: int) -> None:
+        self.place = place
+        self.folder = place.trail[-1]
+        self.number = number  # in the list
+        self.existing = existing  # the same folder where new shards are added; 0: none
+        self.folders: list[_Place] = []  # not yet listed, the last first
+        self.is_empty = True
+
+
+class ArchiveList:
+    """Makes `entries` of `tree`. Raises PackError for links that cannot be followed."""
+
+    def __init__(self, tree: ArchiveTree, existing: Existing | None) -> None:
+        self.entries = FolderList()
+        self.origins = array("Q")  # of each file of the list: the file of the tree
+        self._numbers = array("q", [-1]) * len(tree.sizes)  # the other way: the first of them
+        self._tree = tree
+        self._existing = existing
+        self._shown_through_links = 0
+        self._walk()
+
+    def number(self) -> None:
+        """Number the records in the order of the archive."""
+        self.entries.number_by(self._numbers)
+
+    def _walk(self) -> None:
+        root = self._tree.root
+        if root.mode:
+            self.entries.describe_folder(0, root.mode, root.mtime_ns)
+        place = _Place(b"", b"", (root,), False)
+        stack = [_OpenFolder(place, 0, self._existing.root if self._existing else 0)]
+        self._fill(stack)
+        while stack:
+            if stack[-1].folders:
+                self._enter(stack, stack[-1].folders.pop())
+            else:
+                self._leave(stack)
+
+    def _enter(self, stack: list[_OpenFolder], place: _Place) -> None:
+        parent = stack[-1]
+        folder = place.trail[-1]
+        if any(above.folder is folder for above in stack):
+            raise self._refusal(place.path[:-1], "is a symbolic link that makes a loop")
+        number = self.entries.add_folder(parent.number, place.name, folder.mode, folder.mtime_ns)
+        existing = 0
+        if self._existing and parent.existing:
+            existing = self._existing.enter(parent.existing, place.name, self._text(place.path))
+        stack.append(_OpenFolder(place, number, existing))
+        self._fill(stack)
+
+    def _leave(self, stack: list[_OpenFolder]) -> None:
+        left = stack.pop()
+        if stack and left.is_empty and not left.folder.is_wanted:
+            self.entries.drop_folder(left.number)
+        elif stack:
+            stack[-1].is_empty = False
+
+    def _fill(self, stack: list[_OpenFolder]) -> None:
+        """Take in the names of the last folder; the folders among them are for later."""
+        opened = stack[-1]
+        place = opened.place
+        files: list[tuple[bytes, int]] = []
+        for name, child in sorted(opened.folder.children.items(), key=_name):
+            node: Node = child
+            trail = place.trail
+            is_behind_link = place.is_behind_link
+            if isinstance(node, Link) and not self._tree.keeps_links:
+                node, trail = self._follow(place, name, node)
+                is_behind_link = True
+            elif isinstance(node, Folder):
+                trail = (*trail, node)
+            if is_behind_link:
+                self._count(place.path + name)
+            if isinstance(node, Folder):
+                below = _Place(name, place.path + name + b"/", trail, is_behind_link)
+                opened.folders.append(below)
+                continue
+            if self._existing and opened.existing:
+                self._existing.refuse(opened.existing, name, self._text(place.path + name))
+            opened.is_empty = False
+            if isinstance(node, Link):
+                self.entries.add_link(opened.number, name, node.target, node.mtime_ns)
+            else:
+                files.append((name, node))
+        opened.folders.reverse()
+        self._add(opened, files)
+
+    def _add(self, folder: _OpenFolder, files: list[tuple[bytes, int]]) -> None:
+        tree = self._tree
+        first = self.entries.add_files(
+            folder.number,
+            ((name, tree.sizes[i], tree.modes[i], tree.times_ns[i]) for name, i in files),
+        )
+        for number, (_, origin) in enumerate(files, first):
+            self.origins.append(origin)
+            if self._numbers[origin] < 0:
+                self._numbers[origin] = number
+            else:
+                self.entries.share(number, self._numbers[origin])
+
+    def _follow(self, place: _Place, name: bytes, link: Link) -> tuple[Node, _Trail]:
+        """Return what a link in `place` leads to and, if that is a folder, its trail."""
+        trail = list(place.trail)
+        way = deque(_steps(link.target))
+        links_left = _LINKS_LIMIT
+        node: Node | None = None if link.target.startswith(b"/") else trail[-1]
+        while way and node is not None:
+            step = way.popleft()
+            if not isinstance(node, Folder):
+                node = None
+            elif step == b"..":
+                trail.pop()
+                node = trail[-1] if trail else None
+            else:
+                node = node.children.get(step)
+                if isinstance(node, Folder):
+                    trail.append(node)
+                elif isinstance(node, Link):
+                    links_left -= 1
+                    leads_away = node.target.startswith(b"/") or links_left == 0
+                    way.extendleft(reversed(_steps(node.target)))
+                    node = None if leads_away else trail[-1]
+        if node is None:
+            raise self._refusal(
+                place.path + name,
+                f"is a symbolic link to {link.target.decode('utf-8', 'surrogateescape')!r}, which "
+                "is nothing in the archive that is packed; exclude it, or keep links",
+            )
+        return node, tuple(trail)
+
+    def _count(self, path: bytes) -> None:
+        self._shown_through_links += 1
+        if self._shown_through_links > _SHOWN_THROUGH_LINKS_LIMIT:
+            raise self._refusal(
+                path, f"is one of over {_SHOWN_THROUGH_LINKS_LIMIT:,} behind links; keep the links"
+            )
+
+    def _text(self, path: bytes) -> str:
+        return f"{self._tree.archive}: {path.rstrip(b'/').decode()!r}"
+
+    def _refusal(self, path: bytes, reason: str) -> PackError:
+        return self._tree.refusal(path.decode(), reason)
+
+
+def _name(item: tuple[bytes, Node]) -> bytes:
+    return item[0]
+
+
+def _steps(target: bytes) -> list[bytes]:
+    return [step for step in target.split(b"/") if step not in (b"", b".")]

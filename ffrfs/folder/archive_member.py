@@ -1,0 +1,42 @@
+"""What a tar or a zip archive says of each of its members, in the same words.
+
+Not here: reading them (tar_members.py, zip_members.py), believing them (archive_tree.py).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from typing import Final, NamedTuple, Protocol
+
+from ffrfs.folder.contents import UNKNOWN_TIME_NS
+
+# Of a file's bytes in memory at a time.
+PIECE_SIZE: Final = 1 << 20
+
+
+class Kind(enum.Enum):
+    FILE = enum.auto()
+    FOLDER = enum.auto()
+    SYMLINK = enum.auto()
+    HARD_LINK = enum.auto()
+    SPECIAL = enum.auto()
+
+
+class Member(NamedTuple):
+    name: str  # as it stands in the archive; a byte that is not UTF-8 as a lone surrogate
+    kind: Kind
+    size: int = 0  # in bytes, as announced
+    mode: int = 0
+    mtime_ns: int = UNKNOWN_TIME_NS
+    target: str = ""  # of a link; of something special what it is: "is a FIFO"
+
+
+class Members(Protocol):
+    """One pass over an archive. What it raises names the archive."""
+
+    def __iter__(self) -> Iterator[Member]: ...
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the bytes of the file that was yielded last, before the next is asked for."""
+        ...

@@ -1,0 +1,150 @@
+"""The members of an archive as a tree.
+
+An archive names its members in any order, and says anything of them: what cannot be a
+folder's content is refused, by name. Nothing is believed of where a name or a link leads
+but what is found inside the archive.
+
+Not here: reading archives (archive.py), names (archive_path.py), the list, and following
+links (archive_list.py). Concurrency: one thread.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TypeAlias
+
+from ffrfs.errors import PackError
+from ffrfs.folder.archive_member import Kind, Member
+from ffrfs.folder.archive_path import BadNameError, parts_of
+from ffrfs.folder.contents import UNKNOWN_TIME_NS, Symlinks
+from ffrfs.folder.selection import Selection
+
+_TARGET_LIMIT = 4095  # bytes, of Linux
+
+
+class Link:
+    """A symbolic link."""
+
+    __slots__ = ("mtime_ns", "target")
+
+    def __init__(self, target: bytes, mtime_ns: int) -> None:
+        self.target = target
+        self.mtime_ns = mtime_ns
+
+
+class Folder:
+    """A folder; `is_wanted`: also if it holds nothing."""
+
+    __slots__ = ("children", "is_wanted", "mode", "mtime_ns")
+
+    def __init__(self) -> None:
+        self.children: dict[bytes, Node] = {}
+        self.is_wanted = False
+        self.mode = 0
+        self.mtime_ns = UNKNOWN_TIME_NS
+
+
+# A file by its number: in the order in which they were added.
+Node: TypeAlias = int | Link | Folder
+
+
+class ArchiveTree:
+    """What is taken of an archive. Raises PackError for what cannot be."""
+
+    def __init__(
+        self, archive: str, selection: Selection, symlinks: Symlinks, skip_special: bool
+    ) -> None:
+        self.archive = archive
+        self.root = Folder()
+        self.root.is_wanted = True
+        self.skipped: list[str] = []
+        # Of each file.
+        self.sizes = array("Q")
+        self.modes = array("H")
+        self.times_ns = array("q")
+        self.keeps_links = symlinks == "keep"
+        self._selection = selection
+        self._skip_special = skip_special
+
+    def add(self, member: Member) -> bool:
+        """Take in a member; tell whether it is a file, the next one by number."""
+        asked_for = self._selection.takes(_below_root(member.name))
+        if asked_for is None or (not asked_for and member.kind is not Kind.FOLDER):
+            return False
+        try:
+            parts = parts_of(member.name)
+            if member.kind is Kind.SPECIAL:
+                raise BadNameError(member.target, special=True)
+        except BadNameError as error:
+            if not (error.special and self._skip_special):
+                raise self.refusal(member.name, f"{error}; exclude it") from None
+            self.skipped.append(f"{self.archive}: {member.name!r}")
+            return False
+        if member.kind is Kind.FOLDER:
+            self._describe(self._folder(parts, member.name), member, asked_for)
+            return False
+        if not parts:
+            raise self.refusal(member.name, "is no folder")
+        self._put(parts, member)
+        return member.kind is Kind.FILE
+
+    def _describe(self, folder: Folder, member: Member, asked_for: bool) -> None:
+        folder.mode = member.mode
+        folder.mtime_ns = member.mtime_ns
+        folder.is_wanted = folder.is_wanted or asked_for
+
+    def _put(self, parts: list[bytes], member: Member) -> None:
+        children = self._folder(parts[:-1], member.name).children
+        if parts[-1] in children:
+            raise self.refusal(member.name, "stands twice in the archive; exclude it")
+        children[parts[-1]] = self._node(member)
+
+    def _node(self, member: Member) -> Node:
+        if member.kind is Kind.SYMLINK:
+            target = member.target.encode("utf-8", "surrogateescape")
+            if not 0 < len(target) <= _TARGET_LIMIT or b"\0" in target:
+                raise self.refusal(member.name, "is a symbolic link that leads nowhere")
+            return Link(target, member.mtime_ns)
+        if member.kind is Kind.HARD_LINK:
+            return self._linked(member)
+        self.sizes.append(member.size)
+        self.modes.append(member.mode)
+        self.times_ns.append(member.mtime_ns)
+        return len(self.sizes) - 1
+
+    def _linked(self, member: Member) -> Node:
+        """Return what a hard link is another name of."""
+        try:
+            node: Node | None = self.root
+            for part in parts_of(member.target):
+                node = node.children.get(part) if isinstance(node, Folder) else None
+        except BadNameError:
+            node = None
+        if node is None or isinstance(node, Folder):
+            raise self.refusal(
+                member.name,
+                f"is a hard link to {member.target!r}, which is no file that was packed before it; "
+                "exclude it",
+            )
+        return node
+
+    def _folder(self, parts: list[bytes], name: str) -> Folder:
+        """Return the folder, made if it is not there; `name` is the member's."""
+        folder = self.root
+        for depth, part in enumerate(parts):
+            child = folder.children.get(part)
+            if child is None:
+                child = folder.children[part] = Folder()
+            elif not isinstance(child, Folder):
+                above = b"/".join(parts[: depth + 1]).decode()
+                kind = "a symbolic link" if isinstance(child, Link) else "a file"
+                raise self.refusal(name, f"needs the folder {above!r}, which is {kind}")
+            folder = child
+        return folder
+
+    def refusal(self, name: str, reason: str) -> PackError:
+        return PackError(f"{self.archive}: {name!r}: {reason}")
+
+
+def _below_root(name: str) -> str:
+    return name.removeprefix("./").rstrip("/")

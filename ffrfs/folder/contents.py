@@ -1,0 +1,51 @@
+"""What can be packed: entries, and whoever knows where their bytes are.
+
+Source (source.py) is one for a folder, ArchiveSource (archive.py) one for an archive.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, Literal, Protocol, TypeAlias
+
+from ffrfs._native import FolderList, Writer
+
+Symlinks: TypeAlias = Literal["follow", "keep"]
+
+# Called with the files and the bytes done so far, about ten times a second.
+Tick: TypeAlias = Callable[[int, int], object]
+
+SPECIAL_KINDS: Final = {
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFCHR: "a character device",
+    stat.S_IFBLK: "a block device",
+}
+
+# The time, with permissions 0, of what has none: it is shown as in a pack that knows none.
+UNKNOWN_TIME_NS: Final = -(2**63)
+
+
+class Contents(Protocol):
+    name: str  # of the folder or archive
+    is_stream: bool  # append() is called in this process, for one run after the other
+    entries: FolderList
+    skipped: list[str]  # paths of what was left out for skip_special
+
+    def number(self) -> None:
+        """Give the files records in the contents' own order."""
+        ...
+
+    def append(self, writer: Writer, first: int, count: int, jobs: int, tick: Tick) -> None:
+        """Write `count` records of the entries from `first` on.
+
+        Raises PackError for what is not as it was listed.
+        """
+        ...
+
+    def digests(self, files: Sequence[int], jobs: int) -> Iterator[bytes]:
+        """Yield a SHA-256 for each of these files of the entries, in their order."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,44 @@
+"""Which record each file becomes: by path, by size, or as a file says.
+
+Not here: the orders themselves (native core).
+"""
+
+from __future__ import annotations
+
+import os
+
+from ffrfs._native import FolderList
+from ffrfs.errors import PackError
+
+# "path", "size", or the file that has one path a line.
+Order = str | os.PathLike[str]
+
+BY_PATH = "path"
+BY_SIZE = "size"
+
+
+def number(listed: FolderList, order: Order) -> None:
+    """Number the files. Raises PackError, naming the line, for a path that is not there."""
+    if order == BY_PATH:
+        listed.number("path")
+    elif order == BY_SIZE:
+        listed.number("size")
+    else:
+        listed.number_by(_files_of(listed, os.fspath(order)))
+
+
+def _files_of(listed: FolderList, order_file: str) -> list[int]:
+    files: dict[int, None] = {}  # in the order of their lines
+    with open(order_file, "rb") as lines:
+        for number, line in enumerate(lines, 1):
+            path = line.rstrip(b"\r\n").removeprefix(b"./")
+            if not path:
+                continue
+            where = f"{order_file}: line {number}: {os.fsdecode(path)!r}"
+            file = listed.find(path)
+            if file is None:
+                raise PackError(f"{where} is no file that is packed; remove the line")
+            if file in files:
+                raise PackError(f"{where} stands there twice; remove one of the lines")
+            files[file] = None
+    return list(files)

@@ -1,0 +1,54 @@
+"""One pack, from its first record to its index.
+
+Concurrency: any thread; the file is complete under its name, or is not there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import NamedTuple, TypeAlias
+
+from ffrfs._native import Writer
+from ffrfs.folder.contents import Contents, Tick
+
+# (16 bytes that all shards of a set have, number of this one, how many there are)
+ShardOf: TypeAlias = tuple[bytes, int, int]
+
+
+class Run(NamedTuple):
+    """Records of a list that become one pack."""
+
+    first: int
+    record_count: int
+
+
+@contextlib.contextmanager
+def writing(path: str, record_count: int) -> Iterator[Writer]:
+    """Give a writer for so many records, the index among them; it ends well, or leaves no file."""
+    writer = Writer(os.fsencode(path), record_count)
+    try:
+        yield writer
+        writer.finish()
+    finally:
+        writer.abort()
+
+
+def write_pack(  # noqa: PLR0913 - all that a pack is made of
+    contents: Contents,
+    path: str,
+    run: Run,
+    jobs: int,
+    tick: Tick,
+    *,
+    rest: bool = True,
+    shard: ShardOf | None = None,
+) -> None:
+    """Write the records of `run`, and an index of them; `rest`: of links and empty folders, too.
+
+    Raises PackError, OSError.
+    """
+    with writing(path, run.record_count + 1) as writer:
+        contents.append(writer, run.first, run.record_count, jobs, tick)
+        writer.append_index(contents.entries, run.first, run.record_count, rest=rest, shard=shard)

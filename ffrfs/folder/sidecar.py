@@ -1,0 +1,71 @@
+"""Sidecars of packs: the mapped index of a pack that carries none, in a file of its own.
+
+A sidecar lies beside its pack (PACK.idx) or, where nobody may write, in the user's cache
+directory. It is made once, of the pickle, by the native core's own parser, and is believed
+only for the very pack that it was made of.
+
+Not here: its format, and whether one is sound (native core), other files' sidecars
+(ffrfs.tfrecord).
+Concurrency: any thread and process; a sidecar appears whole, and the last one stays.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+
+from ffrfs import _native
+from ffrfs._native import PackIndex, sidecar_paths
+from ffrfs.errors import PackWarning
+
+PathType = str | os.PathLike[str]
+
+# A pickle of fewer names is parsed in less time than anybody notices.
+_WORTH_WHILE_COUNT = 100_000
+
+_PRIVATE = 0o700
+
+
+def carries_index(pack: PathType) -> bool:
+    """Tell whether `pack` has a sound index inside. Raises FormatError, OSError for no pack."""
+    return PackIndex(os.fsencode(pack)).kind == "pack"
+
+
+def write_sidecar(pack: PathType, chunks: bool = False) -> str:
+    """Write the sidecar of `pack`, in the place of one that is there; return its path.
+
+    `chunks`: with checksums of every 1 MiB of the larger records, which are all read for
+    that. Beside the pack or, where that is read-only, in the cache directory. Raises
+    FormatError, UnsafeIndexError, ChecksumError for a pack that is not sound, OSError.
+    """
+    name = os.fsencode(pack)
+    beside, *elsewhere = sidecar_paths(name)
+    try:
+        _native.write_sidecar(name, beside, chunks)
+    except OSError:
+        if _is_writable(os.path.dirname(beside)) or not elsewhere:
+            raise
+    else:
+        return os.fsdecode(beside)
+    cached = elsewhere[0]
+    os.makedirs(os.path.dirname(cached), mode=_PRIVATE, exist_ok=True)
+    _native.write_sidecar(name, cached, chunks)
+    return os.fsdecode(cached)
+
+
+def ensure_sidecar(pack: PathType) -> str | None:
+    """Write the sidecar of a pack that needs one; return its path, or None if it does not.
+
+    It does if it is a packed folder of over 100,000 records without a sound index of either
+    kind. Warns (PackWarning) of an index that was stale or broken. Raises as write_sidecar().
+    """
+    found = PackIndex(os.fsencode(pack))
+    if found.kind or not found.is_folder or found.record_count <= _WORTH_WHILE_COUNT:
+        return None
+    if found.warning:
+        warnings.warn(PackWarning(found.warning), stacklevel=2)
+    return write_sidecar(pack)
+
+
+def _is_writable(folder: bytes) -> bool:
+    return os.access(folder or b".", os.W_OK | os.X_OK, effective_ids=True)

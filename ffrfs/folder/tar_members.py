@@ -1,0 +1,137 @@
+"""The members of a tar file, read by the standard library's tarfile, front to end.
+
+tarfile believes sizes and offsets, and takes a damaged header for the end; what it reads
+goes through a TarStream, which finds that out.
+
+Not here: whether names and links may be packed (archive_tree.py).
+Concurrency: one thread.
+"""
+
+from __future__ import annotations
+
+import stat
+import tarfile
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import BinaryIO, cast
+
+from ffrfs.errors import PackError
+from ffrfs.folder.archive_member import PIECE_SIZE, Kind, Member
+from ffrfs.folder.contents import SPECIAL_KINDS
+
+_BLOCK_SIZE = 512
+# tarfile reads long names and the like in one piece, however long they say they are.
+_READ_LIMIT = PIECE_SIZE
+# tarfile goes back by less than a block, to see if a member's last byte is there.
+_STEP_BACK_LIMIT = _BLOCK_SIZE
+_TIME_LIMIT_S = 1 << 33
+
+_SPECIAL_TYPES = {
+    tarfile.FIFOTYPE: stat.S_IFIFO,
+    tarfile.CHRTYPE: stat.S_IFCHR,
+    tarfile.BLKTYPE: stat.S_IFBLK,
+}
+
+
+class TarMembers:
+    """A Members over `stream`, which holds a tar file and is only ever read forwards."""
+
+    def __init__(self, archive: str, stream: BinaryIO) -> None:
+        self._archive = archive
+        self._stream = TarStream(archive, stream)
+        self._tar = tarfile.TarFile(
+            fileobj=cast(BinaryIO, self._stream), encoding="utf-8", errors="surrogateescape"
+        )
+        self._info: tarfile.TarInfo | None = None
+
+    def __iter__(self) -> Iterator[Member]:
+        while (info := self._tar.next()) is not None:
+            self._tar.members.clear()  # type: ignore[attr-defined] # it keeps them all
+            self._info = info
+            yield _member(info)
+        if not self._stream.is_at_end_mark:
+            raise PackError(
+                f"{self._archive}: is damaged or was cut off: no member begins at byte "
+                f"{self._tar.offset}, nor is it marked as the end"
+            )
+        while self._stream.read(PIECE_SIZE):
+            pass  # at the end of what is compressed stands its checksum
+
+    def pieces(self) -> Iterator[bytes]:
+        info = self._info
+        assert info is not None
+        if info.issparse():
+            file = self._tar.extractfile(info)
+            assert file is not None
+            while piece := file.read(PIECE_SIZE):
+                yield piece
+            return
+        self._stream.seek(info.offset_data)
+        left = info.size
+        while left > 0 and (piece := self._stream.read(min(left, PIECE_SIZE))):
+            left -= len(piece)
+            yield piece
+
+
+class TarStream:
+    """What tarfile reads: bounded, never far back, and what it read last is known."""
+
+    def __init__(self, archive: str, stream: BinaryIO) -> None:
+        self._archive = archive
+        self._stream = stream
+        self._position = 0
+        self._last = b""
+
+    @property
+    def is_at_end_mark(self) -> bool:
+        """The last that was read is a block of zeros, which ends an archive."""
+        return self._last == bytes(_BLOCK_SIZE)
+
+    def read(self, size: int) -> bytes:
+        if not 0 <= size <= _READ_LIMIT:
+            raise PackError(
+                f"{self._archive}: is damaged: a header before byte {self._position} says that "
+                f"it goes on for {size} bytes"
+            )
+        self._last = self._stream.read(size)
+        self._position += len(self._last)
+        return self._last
+
+    def seek(self, position: int) -> int:
+        if position < self._position - _STEP_BACK_LIMIT:
+            raise PackError(
+                f"{self._archive}: is damaged: a header leads back from byte {self._position} to "
+                f"byte {position}"
+            )
+        if position != self._position:
+            self._position = self._stream.seek(position)
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+
+def _member(info: tarfile.TarInfo) -> Member:
+    mode = info.mode & 0o777
+    mtime_ns = _time_ns(info)
+    if info.isreg():
+        return Member(info.name, Kind.FILE, info.size, mode, mtime_ns)
+    if info.isdir():
+        return Member(info.name, Kind.FOLDER, 0, mode, mtime_ns)
+    if info.issym():
+        return Member(info.name, Kind.SYMLINK, 0, mode, mtime_ns, info.linkname)
+    if info.islnk():
+        return Member(info.name, Kind.HARD_LINK, 0, mode, mtime_ns, info.linkname)
+    known = _SPECIAL_TYPES.get(info.type)
+    what = f"is {SPECIAL_KINDS[known]}" if known else f"is of an unknown type, {info.type!r}"
+    return Member(info.name, Kind.SPECIAL, target=what)
+
+
+def _time_ns(info: tarfile.TarInfo) -> int:
+    if not abs(info.mtime) < _TIME_LIMIT_S:  # also if it is not a number
+        return 0
+    if isinstance(info.mtime, int):
+        return info.mtime * 1_000_000_000
+    # A float of today's date has no room for nanoseconds; the text that it was made of has.
+    text = info.pax_headers.get("mtime")
+    return int((Decimal(text) if text else Decimal(info.mtime)).scaleb(9))

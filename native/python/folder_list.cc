@@ -1,0 +1,197 @@
+// FolderList: what pack_folder has found, compact, for Writer.
+
+#include "python/folder_list.h"
+
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "python/convert.h"
+#include "tree/folder_runs.h"
+
+namespace ffrfs::python {
+namespace {
+
+using List = SharedFolderList;
+
+std::string_view bytes_of(py::handle object) {
+  char* data = nullptr;
+  Py_ssize_t size = 0;
+  if (PyBytes_AsStringAndSize(object.ptr(), &data, &size) != 0) throw py::error_already_set();
+  return {data, static_cast<size_t>(size)};
+}
+
+// Raises OverflowError for what a C integer does not hold.
+template <typename T>
+T integer_of(py::handle object) {
+  const long long value = PyLong_AsLongLong(object.ptr());
+  if (value == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
+  if (value < 0 && std::is_unsigned_v<T>) throw std::invalid_argument("a number below 0");
+  return static_cast<T>(value);
+}
+
+uint32_t add_folder(List& self, uint32_t parent, const py::bytes& name, uint32_t mode,
+                    int64_t mtime_ns) {
+  return self.change(
+      [&](FolderList& list) { return list.add_folder(parent, bytes_of(name), mode, mtime_ns); });
+}
+
+uint32_t add_files(List& self, uint32_t parent, const py::iterable& files) {
+  return self.change([&](FolderList& list) {
+    const uint32_t first = list.file_count();
+    for (const py::handle item : files) {
+      const auto file = py::reinterpret_borrow<py::tuple>(item);
+      if (!PyTuple_Check(item.ptr()) || file.size() != 4) {
+        throw py::type_error("a file is (name, size, mode, mtime_ns)");
+      }
+      const auto field = [&file](Py_ssize_t i) { return PyTuple_GET_ITEM(file.ptr(), i); };
+      list.add_file(parent, bytes_of(field(0)), integer_of<uint64_t>(field(1)),
+                    static_cast<uint32_t>(integer_of<uint64_t>(field(2))),
+                    integer_of<int64_t>(field(3)));
+    }
+    return first;
+  });
+}
+
+void add_link(List& self, uint32_t parent, const py::bytes& name, const py::bytes& target,
+              int64_t mtime_ns) {
+  self.change([&](FolderList& list) {
+    list.add_link(parent, bytes_of(name), bytes_of(target), mtime_ns);
+  });
+}
+
+void drop_folder(List& self, uint32_t folder) {
+  self.change([&](FolderList& list) { list.drop_folder(folder); });
+}
+
+void describe_folder(List& self, uint32_t folder, uint32_t mode, int64_t mtime_ns) {
+  self.change([&](FolderList& list) { list.describe_folder(folder, mode, mtime_ns); });
+}
+
+void normalize(List& self, int64_t mtime_ns) {
+  self.change([&](FolderList& list) { list.normalize(mtime_ns); });
+}
+
+void share(List& self, uint32_t file, uint32_t original) {
+  self.change([&](FolderList& list) { list.share(file, original); });
+}
+
+template <auto Method>
+uint64_t number_of(const List& self) {
+  return self.read([](const FolderList& list) { return (list.*Method)(); });
+}
+
+uint64_t inner_folder_count(const List& self) {
+  return number_of<&FolderList::folder_count>(self) - 1;
+}
+
+py::array_t<uint64_t> sizes(const List& self) {
+  return self.read([](const FolderList& list) {
+    py::array_t<uint64_t> sizes(static_cast<py::ssize_t>(list.file_count()));
+    for (uint32_t file = 0; file < list.file_count(); ++file) {
+      sizes.mutable_at(file) = list.file(file).value;
+    }
+    return sizes;
+  });
+}
+
+void check_file(const FolderList& list, uint32_t file) {
+  if (file >= list.file_count()) {
+    throw std::invalid_argument("there is no file " + std::to_string(file));
+  }
+}
+
+py::list paths(const List& self, const std::vector<uint32_t>& files) {
+  return self.read([&](const FolderList& list) {
+    py::list paths;
+    for (const uint32_t file : files) {
+      check_file(list, file);
+      paths.append(py::bytes(list.path(list.file(file))));
+    }
+    return paths;
+  });
+}
+
+std::optional<uint32_t> find(List& self, const py::bytes& path) {
+  return self.change([&](FolderList& list) {
+    list.sort();
+    return list.find(bytes_of(path));
+  });
+}
+
+void number(List& self, const std::string& order) {
+  if (order != "path" && order != "size") {
+    throw std::invalid_argument("there is no order \"" + order + "\"");
+  }
+  const py::gil_scoped_release unlocked;
+  self.change([&](FolderList& list) {
+    order == "path" ? list.number_by_path() : list.number_by_size();
+  });
+}
+
+void number_by(List& self, const std::vector<uint32_t>& files) {
+  const py::gil_scoped_release unlocked;
+  self.change([&](FolderList& list) { list.number_by(files); });
+}
+
+std::vector<uint32_t> files(const List& self, uint32_t first, uint32_t count) {
+  return self.read_numbered([&](const FolderList& list) {
+    std::vector<uint32_t> files;
+    const uint64_t end = std::min<uint64_t>(uint64_t{first} + count, list.record_count());
+    for (uint64_t record = first; record < end; ++record) {
+      files.push_back(list.file_of(static_cast<uint32_t>(record)));
+    }
+    return files;
+  });
+}
+
+uint32_t record_count(const List& self) {
+  return self.read_numbered([](const FolderList& list) { return list.record_count(); });
+}
+
+FolderRuns split(const List& self, uint32_t count) {
+  return self.read_numbered([&](const FolderList& list) { return split_by_count(list, count); });
+}
+
+FolderRuns split_to_size(const List& self, uint64_t max_bytes) {
+  return self.read_numbered([&](const FolderList& list) {
+    return split_by_size(list, max_bytes);
+  });
+}
+
+}  // namespace
+
+void bind_folder_list(py::module_& module) {
+  py::class_<List>(module, "FolderList")
+      .def(py::init<>())
+      .def("add_folder", &add_folder, py::arg("parent"), py::arg("name"), py::arg("mode"),
+           py::arg("mtime_ns"))
+      .def("drop_folder", &drop_folder, py::arg("folder"))
+      .def("add_files", &add_files, py::arg("parent"), py::arg("files"))
+      .def("add_link", &add_link, py::arg("parent"), py::arg("name"), py::arg("target"),
+           py::arg("mtime_ns"))
+      .def("describe_folder", &describe_folder, py::arg("folder"), py::arg("mode"),
+           py::arg("mtime_ns"))
+      .def("normalize", &normalize, py::arg("mtime_ns"))
+      .def_property_readonly("file_count", &number_of<&FolderList::file_count>)
+      .def_property_readonly("folder_count", &inner_folder_count)
+      .def_property_readonly("link_count", &number_of<&FolderList::link_count>)
+      .def_property_readonly("byte_count", &number_of<&FolderList::byte_count>)
+      .def("sizes", &sizes)
+      .def("paths", &paths, py::arg("files"))
+      .def("share", &share, py::arg("file"), py::arg("original"))
+      .def("find", &find, py::arg("path"))
+      .def("number", &number, py::arg("order") = "path")
+      .def("number_by", &number_by, py::arg("files"))
+      .def_property_readonly("record_count", &record_count)
+      .def("files", &files, py::arg("first"), py::arg("count"))
+      .def("split", &split, py::arg("count"))
+      .def("split_by_size", &split_to_size, py::arg("max_bytes"));
+}
+
+}  // namespace ffrfs::python

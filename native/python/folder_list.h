@@ -1,0 +1,49 @@
+// A FolderList for Python: one thread changes it at a time, and nobody else uses it then.
+
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <mutex>
+#include <shared_mutex>
+#include <stdexcept>
+#include <utility>
+
+#include "tree/folder_list.h"
+
+namespace ffrfs::python {
+
+class SharedFolderList {
+ public:
+  // Calls `work` with the list. Both throw std::invalid_argument if another thread is in the way.
+  template <typename Work>
+  auto change(const Work& work) {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock) throw in_use();
+    return work(list_);
+  }
+  template <typename Work>
+  auto read(const Work& work) const {
+    const std::shared_lock lock(mutex_, std::try_to_lock);
+    if (!lock) throw in_use();
+    return work(std::as_const(list_));
+  }
+  // The same of a list whose files have their records; else std::invalid_argument.
+  template <typename Work>
+  auto read_numbered(const Work& work) const {
+    return read([&work](const FolderList& list) {
+      if (!list.is_numbered()) throw std::invalid_argument("the files have no records: number()");
+      return work(list);
+    });
+  }
+
+ private:
+  [[nodiscard]] static std::invalid_argument in_use() {
+    return std::invalid_argument("another thread changes the list, or uses it meanwhile");
+  }
+
+  mutable std::shared_mutex mutex_;
+  FolderList list_;
+};
+
+}  // namespace ffrfs::python

@@ -1,0 +1,84 @@
+#include "python/tree_part.h"
+
+#include <pybind11/stl.h>
+
+#include <string>
+
+namespace ffrfs::python {
+namespace {
+
+// collections.namedtuple, made once: attributes are read by name in Python.
+py::object& attributes_type() {
+  static auto* type = new py::object();  // never destroyed: the interpreter may be gone
+  return *type;
+}
+
+py::object to_attributes(const Attributes& attributes) {
+  return attributes_type()(attributes.ino, attributes.mode, attributes.nlink, attributes.uid,
+                           attributes.gid, attributes.size, attributes.mtime_ns);
+}
+
+}  // namespace
+
+py::object attributes_in(const Volume& volume, const Tree& part, Ino ino) {
+  const auto attributes = volume.attributes(part, ino);
+  return attributes ? to_attributes(*attributes) : py::none();
+}
+
+py::list entries_in(const Volume& volume, const Tree& part, Ino ino, uint64_t start,
+                    uint64_t limit) {
+  py::list entries;
+  for (const Dentry& entry : part.list(ino, start, limit)) {
+    // The tree only lists what it has.
+    entries.append(py::make_tuple(py::bytes(entry.name),
+                                  to_attributes(volume.attributes(part, entry.ino).value())));
+  }
+  return entries;
+}
+
+py::object record_in(const Volume& volume, const Tree& part, Ino ino) {
+  const auto inode = part.inode(ino);
+  if (!inode || !inode->is_file()) return py::none();
+  if (volume.kind() == TreeKind::kExamples) return py::make_tuple(inode->record, py::none());
+  return py::make_tuple(inode->record, volume.extent(ino).crc32);
+}
+
+void bind_tree_part(py::module_& module) {
+  py::class_<PyTreePart>(module, "TreePart")
+      .def("lookup",
+           [](const PyTreePart& self, Ino parent, const std::string& name) {
+             return self.part->lookup(parent, name);
+           },
+           py::arg("parent"), py::arg("name"))
+      .def("attributes",
+           [](const PyTreePart& self, Ino ino) {
+             return attributes_in(*self.volume, *self.part, ino);
+           },
+           py::arg("ino"))
+      .def("parent",
+           [](const PyTreePart& self, Ino ino) {
+             const auto inode = self.part->inode(ino);
+             return inode ? inode->parent : Ino{0};
+           },
+           py::arg("ino"))
+      .def("list",
+           [](const PyTreePart& self, Ino ino, uint64_t start, uint64_t limit) {
+             return entries_in(*self.volume, *self.part, ino, start, limit);
+           },
+           py::arg("ino"), py::arg("start"), py::arg("limit"))
+      .def("record",
+           [](const PyTreePart& self, Ino ino) {
+             return record_in(*self.volume, *self.part, ino);
+           },
+           py::arg("ino"))
+      .def("target",
+           [](const PyTreePart& self, Ino ino) { return py::bytes(self.part->target(ino)); },
+           py::arg("ino"));
+
+  attributes_type() = py::module_::import("collections")
+                          .attr("namedtuple")("Attributes", "ino mode nlink uid gid size mtime_ns",
+                                              py::arg("module") = "ffrfs._native");
+  module.attr("Attributes") = attributes_type();
+}
+
+}  // namespace ffrfs::python

@@ -1,0 +1,23 @@
+// Which records of a FolderList go to which pack, where there are several.
+
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "tree/folder_list.h"
+
+namespace ffrfs {
+
+// (first record, count), one behind the other; at least one run. The list is numbered.
+using FolderRuns = std::vector<std::pair<uint32_t, uint32_t>>;
+
+// At most `count` runs, about equal in bytes; none is empty if there is a record.
+[[nodiscard]] FolderRuns split_by_count(const FolderList& list, uint32_t count);
+
+// As few as there may be of packs of no more than `max_bytes`, as far as can be told before;
+// a record that is larger stands alone.
+[[nodiscard]] FolderRuns split_by_size(const FolderList& list, uint64_t max_bytes);
+
+}  // namespace ffrfs

@@ -1,0 +1,47 @@
+// A FolderTree, parsed from a pickle, as it goes into an index of its own: without modes and
+// times, which nobody knows.
+
+#pragma once
+
+#include "tree/folder_tree.h"
+#include "tree/index_source.h"
+
+namespace ffrfs {
+
+class FolderTreeSource final : public IndexSource {
+ public:
+  explicit FolderTreeSource(const FolderTree& tree) : tree_(tree) {}
+
+  [[nodiscard]] uint32_t slot_count() const override {
+    return static_cast<uint32_t>(tree_.nodes_.size());
+  }
+
+  [[nodiscard]] IndexEntry entry(uint32_t slot) const override {
+    const FolderTree::Node& node = tree_.nodes_[slot];
+    IndexEntry entry{.kind = InodeKind::kDirectory,
+                     .name = tree_.name_of(node),
+                     .parent = tree_.directories_[node.parent].slot};
+    if (!node.is_directory) {
+      entry.kind = InodeKind::kFile;
+      entry.record = node.target;
+    }
+    return entry;
+  }
+
+  [[nodiscard]] uint32_t directory_count() const override {
+    return static_cast<uint32_t>(tree_.directories_.size());
+  }
+
+  [[nodiscard]] SourceDirectory directory(uint32_t number) const override {
+    const FolderTree::Directory& known = tree_.directories_[number];
+    return {.slot = known.slot,
+            .first = known.first,
+            .entry_count = known.entry_count,
+            .subdirectory_count = known.subdirectory_count};
+  }
+
+ private:
+  const FolderTree& tree_;
+};
+
+}  // namespace ffrfs

@@ -1,0 +1,20 @@
+// The last record of a packed folder: magic and pickle for the reference, zeros up to a
+// multiple of 4096 in the file, and the index that is mapped.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "record/index_layout.h"
+#include "record/writer.h"
+#include "tree/index_source.h"
+
+namespace ffrfs {
+
+// `source` knows the records that have been written, and no others. `set`: if the pack is a
+// shard. Throws what Writer::append_last() and write_index() throw.
+void append_index_record(Writer& writer, const IndexSource& source,
+                         const std::optional<IndexSet>& set);
+
+}  // namespace ffrfs

@@ -1,0 +1,38 @@
+// Writes the index that is mapped (its layout stands in record/index_layout.h and on the
+// format page), from front to end.
+//
+// Memory: 4 bytes a record and as many for each 64 KiB of the index, besides the source,
+// which is asked for all its entries four times.
+// Not here: reading it (record/index_map.h, tree/mapped_tree.h).
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+
+#include "record/chunk_checksums.h"
+#include "record/index_layout.h"
+#include "tree/byte_sink.h"
+#include "tree/index_source.h"
+
+namespace ffrfs {
+
+// What an index tells of its pack, besides the tree.
+struct PackDescription {
+  uint64_t record_count = 0;                   // the index record among them
+  std::span<const uint32_t> header_checksums;  // Section::kHeader
+  const ChunkChecksums& chunks;
+  std::optional<IndexSet> set = std::nullopt;
+  // The size of the pack, which may depend on that of the index.
+  std::function<uint64_t(uint64_t index_size)> size;
+  // What a sidecar has to match; 0 in a pack.
+  int64_t mtime_ns = 0;
+  uint32_t header_crc = 0;
+};
+
+// Throws FormatError if the format's limits do not hold it, and what `sink` throws.
+void write_index(const IndexSource& source, const PackDescription& pack, const ByteSink& sink);
+
+}  // namespace ffrfs

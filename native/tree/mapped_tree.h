@@ -1,0 +1,81 @@
+// A tree out of a mapped index (record/index_map.h): nothing is parsed, so it costs no time
+// to open and no memory of its own, whatever its size. ino = slot + 1.
+//
+// Nothing in the index is trusted. IndexMap keeps every access inside its section; here
+// every relation is checked where it is followed: an entry is where its directory says, and
+// says the same of itself; a parent comes before its children, so nothing goes in a circle;
+// names are fit to be mounted, and in order wherever several are shown. What is wrong throws
+// FormatError that names the file and the slot, each time that it is met; the rest is there.
+// Only a lookup may miss an entry whose neighbours are out of order.
+//
+// The sections are told in record/index_layout.h; they are written by index_writer.h.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "record/index_layout.h"
+#include "record/index_map.h"
+#include "tree/tree.h"
+
+namespace ffrfs {
+
+class MappedTree final : public Tree {
+ public:
+  // `index` must outlive this. Throws FormatError: no root; and as all others do here.
+  explicit MappedTree(const IndexMap& index);
+
+  [[nodiscard]] std::optional<Inode> inode(Ino ino) const override;
+  [[nodiscard]] Ino lookup(Ino parent, std::string_view name) const override;
+  [[nodiscard]] std::vector<Dentry> list(Ino directory, uint64_t start,
+                                         uint64_t limit) const override;
+  [[nodiscard]] std::vector<Dentry> subdirectories(Ino directory, uint64_t start,
+                                                   uint64_t limit) const override;
+  [[nodiscard]] std::string target(Ino ino) const override;
+  [[nodiscard]] std::string name(Ino ino) const override;
+  // Of several names of a record, the one of the lowest slot.
+  [[nodiscard]] Ino file_of(uint64_t record) const override;
+  [[nodiscard]] uint64_t file_count() const override { return file_count_; }
+  [[nodiscard]] uint64_t directory_count() const override { return directory_count_; }
+  // Without what is mapped, and what IndexMap has.
+  [[nodiscard]] uint64_t memory_bytes() const override { return sizeof *this; }
+
+ private:
+  using Slot = uint32_t;
+
+  // All of these are called in IndexMap::read(), and what they give is used there. They
+  // throw FormatError that names the slot.
+  [[nodiscard]] static Ino ino_of(Slot slot) { return kRootIno + slot; }
+  [[nodiscard]] std::optional<Slot> slot_of(Ino ino) const;
+  [[nodiscard]] IndexInode entry(Slot slot) const;
+  [[nodiscard]] InodeKind kind_of(Slot slot, const IndexInode& inode) const;
+  // By its number in the section, whatever it says.
+  [[nodiscard]] IndexDirectory directory_at(uint64_t number) const;
+  // Of an inode that is one: its slot is this one, its entries and subdirectories come after
+  // itself and are there.
+  [[nodiscard]] IndexDirectory directory(Slot slot, const IndexInode& inode) const;
+  [[nodiscard]] std::optional<IndexDirectory> directory(Ino ino) const;  // nullopt: is none
+  // The inode and the directory say of each other that it stands in there.
+  void check_inside(Slot slot, const IndexInode& inode, const IndexDirectory& in) const;
+  void check_parent(Slot slot, const IndexInode& inode) const;  // not of the root
+  // Any bytes, of any size.
+  [[nodiscard]] std::string_view raw_name(const IndexInode& inode) const;
+  // Fit to be shown.
+  [[nodiscard]] std::string_view checked_name(Slot slot, const IndexInode& inode) const;
+  // And behind the one `before` it in the order of bytes.
+  [[nodiscard]] std::string_view next_name(Slot slot, const IndexInode& inode,
+                                           std::string_view before) const;
+  [[nodiscard]] std::string_view target_of(Slot slot, const IndexInode& inode) const;
+  [[noreturn]] void refuse(Slot slot, const std::string& reason) const;
+
+  const IndexMap& index_;
+  const uint64_t slot_count_;
+  const uint64_t directory_count_;
+  const uint64_t file_count_;
+};
+
+}  // namespace ffrfs

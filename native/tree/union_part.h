@@ -1,0 +1,82 @@
+// The parts of a union (union_tree.h): packed folders, each with a tree of its own, and how
+// their inodes are told apart.
+//
+// A union's ino is the number of the part << 40 | the part's own ino, below 2^32. Here
+// inodes are a part's own: that several of them may be shown as one directory is known to
+// union_directories.h.
+//
+// Immutable: any number of threads.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "record/index_layout.h"
+#include "tree/tree.h"
+
+namespace ffrfs {
+
+// What to do with a path that several parts have and that is not a directory in each.
+enum class OnConflict {
+  kError,
+  kFirst,  // the first part's is there
+  kLast,
+};
+
+struct UnionPart {
+  std::unique_ptr<const Tree> tree;  // a packed folder's
+  uint64_t first_record = 0;         // of the pack, among the records of all: ascending
+  std::string pack;                  // its path, for messages
+  std::optional<IndexSet> set = std::nullopt;  // the set of shards that it says it is of
+};
+
+class UnionParts {
+ public:
+  // At least one. Throws FormatError: more than 65,536.
+  UnionParts(std::vector<UnionPart> parts, OnConflict on_conflict);
+
+  [[nodiscard]] OnConflict on_conflict() const { return on_conflict_; }
+  [[nodiscard]] size_t count() const { return parts_.size(); }
+  [[nodiscard]] const UnionPart& part(size_t number) const { return parts_[number]; }
+
+  [[nodiscard]] static constexpr Ino ino_of(size_t part, Ino own) {
+    return own == 0 ? 0 : uint64_t{part} << kOwnBits | own;
+  }
+  [[nodiscard]] static constexpr Ino own(Ino ino) { return ino & (kOwnLimit - 1); }
+  [[nodiscard]] static constexpr size_t number_of(Ino ino) { return ino >> kOwnBits; }
+  // `ino` must be of a part that there is.
+  [[nodiscard]] const UnionPart& part_of(Ino ino) const { return parts_[number_of(ino)]; }
+  [[nodiscard]] bool has(Ino ino) const { return number_of(ino) < parts_.size(); }
+  // The number of the part that has this record of the union, if any has.
+  [[nodiscard]] size_t part_of_record(uint64_t record) const;
+
+  // What Tree answers, in inodes and records of the union. `ino` as for part_of().
+  [[nodiscard]] std::optional<Inode> inode(Ino ino) const;
+  [[nodiscard]] Ino lookup(Ino directory, std::string_view name) const;
+  [[nodiscard]] std::vector<Dentry> list(Ino directory, uint64_t start, uint64_t limit) const;
+  [[nodiscard]] std::vector<Dentry> subdirectories(Ino directory, uint64_t start,
+                                                   uint64_t limit) const;
+  [[nodiscard]] std::string name(Ino ino) const;
+
+  // Parts of one number were written as shards of one set, so they have no file in common.
+  // A shard that is there twice is of a set of its own.
+  [[nodiscard]] size_t set_of(Ino ino) const { return sets_[number_of(ino)]; }
+
+ private:
+  static constexpr int kOwnBits = 40;
+  static constexpr Ino kOwnLimit = Ino{1} << kOwnBits;
+
+  [[nodiscard]] static std::vector<Dentry> numbered(size_t part, std::vector<Dentry> entries);
+
+  std::vector<UnionPart> parts_;
+  std::vector<size_t> sets_;
+  const OnConflict on_conflict_;
+};
+
+}  // namespace ffrfs

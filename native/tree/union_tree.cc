@@ -1,0 +1,90 @@
+#include "tree/union_tree.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tree/union_conflicts.h"
+#include "tree/union_cursor.h"
+
+namespace ffrfs {
+
+UnionTree::UnionTree(std::vector<UnionPart> parts, OnConflict on_conflict)
+    : parts_(std::move(parts), on_conflict),
+      directories_(parts_),
+      lookup_(parts_, directories_),
+      listing_([this] { return std::make_unique<UnionListing>(parts_, directories_); }) {
+  if (on_conflict == OnConflict::kError) refuse_conflicts(parts_, directories_);
+  for (size_t number = 0; number < parts_.count(); ++number) {
+    file_count_ += parts_.part(number).tree->file_count();
+    directory_count_ += parts_.part(number).tree->directory_count();
+  }
+  directory_count_ -= directories_.member_count() - directories_.count();
+}
+
+std::optional<Inode> UnionTree::inode(Ino ino) const {
+  if (!is_shown(ino)) return std::nullopt;
+  std::optional<Inode> inode = parts_.inode(ino);
+  if (!inode) return inode;
+  inode->parent = directories_.shown(inode->parent);
+  const std::span<const Ino> members = directories_.members(ino);
+  if (members.empty()) return inode;
+  inode->subdirectory_count = directories_.subdirectory_count(ino);
+  inode->entry_count = listing_.get().entry_count(ino);
+  return inode;
+}
+
+Ino UnionTree::lookup(Ino parent, std::string_view name) const {
+  if (!is_shown(parent)) return 0;
+  const std::span<const Ino> members = directories_.members(parent);
+  return members.empty() ? parts_.lookup(parent, name) : lookup_.find(parent, name);
+}
+
+std::vector<Dentry> UnionTree::list(Ino directory, uint64_t start, uint64_t limit) const {
+  if (!is_shown(directory)) return {};
+  if (directories_.members(directory).empty()) return parts_.list(directory, start, limit);
+  return listing_.get().list(directory, start, limit);
+}
+
+std::vector<Dentry> UnionTree::subdirectories(Ino directory, uint64_t start,
+                                              uint64_t limit) const {
+  if (!is_shown(directory)) return {};
+  const std::span<const Ino> members = directories_.members(directory);
+  if (members.empty()) return parts_.subdirectories(directory, start, limit);
+  std::vector<Dentry> entries;
+  UnionCursor cursor(parts_, members, &UnionParts::subdirectories);
+  for (uint64_t position = 0; entries.size() < limit && cursor.next(); ++position) {
+    if (position < start) continue;
+    entries.push_back({cursor.name(), directories_.shown(cursor.inos()[0])});
+  }
+  return entries;
+}
+
+std::string UnionTree::target(Ino ino) const {
+  if (!parts_.has(ino)) return {};
+  return parts_.part_of(ino).tree->target(UnionParts::own(ino));
+}
+
+std::string UnionTree::name(Ino ino) const {
+  return parts_.has(ino) ? parts_.name(ino) : std::string();
+}
+
+Ino UnionTree::file_of(uint64_t record) const {
+  const size_t number = parts_.part_of_record(record);
+  const UnionPart& part = parts_.part(number);
+  return UnionParts::ino_of(number, part.tree->file_of(record - part.first_record));
+}
+
+bool UnionTree::is_shown(Ino ino) const {
+  return parts_.has(ino) && directories_.shown(ino) == ino;
+}
+
+uint64_t UnionTree::memory_bytes() const {
+  uint64_t bytes = sizeof *this + directories_.memory_bytes() + lookup_.memory_bytes() +
+                   listing_.get().memory_bytes();
+  for (size_t number = 0; number < parts_.count(); ++number) {
+    bytes += parts_.part(number).tree->memory_bytes();
+  }
+  return bytes;
+}
+
+}  // namespace ffrfs

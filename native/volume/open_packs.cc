@@ -1,0 +1,157 @@
+#include "volume/open_packs.h"
+
+#include <exception>
+#include <memory>
+#include <new>
+#include <optional>
+#include <utility>
+
+#include "io/error.h"
+#include "record/ffrecord_shard.h"
+#include "record/index_map.h"
+#include "tfrecord/tfrecord_shard.h"
+#include "volume/open_shards.h"
+#include "volume/shard_sets.h"
+
+namespace ffrfs {
+namespace {
+
+// One FFRecord file and its tree.
+struct Pack {
+  ShardSet shards;  // one
+  OpenedTree opened;
+  std::optional<IndexSet> set;
+  std::string warning;
+};
+
+Pack open_pack(const std::string& path, Counters& counters) {
+  auto file = std::make_unique<FfrecordShard>(path, IndexUse::kIfSound);
+  const IndexMap* const index = file->index();
+  const std::string warning = file->warning();
+  std::vector<std::unique_ptr<const Shard>> shards;
+  shards.push_back(std::move(file));
+  ShardSet set(std::move(shards));
+  OpenedTree opened = open_tree(set, index, counters);
+  return {.shards = std::move(set),
+          .opened = std::move(opened),
+          .set = index != nullptr ? index->set() : std::nullopt,
+          .warning = warning};
+}
+
+// Neither is missing when the rest is shown.
+void refuse_other_kinds(const std::string& path, const Pack& pack) {
+  if (pack.opened.kind == TreeKind::kFolder) return;
+  throw FormatError(path + ": holds records, but no packed folder: only packed folders are "
+                    "shown as one tree; name it alone");
+}
+
+void refuse_tfrecord(const std::string& path) {
+  bool is_one = false;
+  try {
+    is_one = is_tfrecord(path);
+  } catch (const StorageError&) {
+    return;  // opening it tells why
+  }
+  if (is_one) {
+    throw FormatError(path + ": is a TFRecord file: only packed folders are shown as one tree; "
+                      "name it alone, or the folder of all its shards");
+  }
+}
+
+// Several packed folders, while they are opened.
+class Opening {
+ public:
+  Opening(const PackPolicy& policy, Counters& counters) : policy_(policy), counters_(counters) {}
+
+  void add(const std::string& path) {
+    refuse_tfrecord(path);
+    std::optional<Pack> pack = try_open(path);
+    if (!pack) return;
+    refuse_other_kinds(path, *pack);
+    if (!pack->warning.empty()) warnings_.push_back(pack->warning);
+    if (pack->set) sets_.add(path, *pack->set);
+    // Without its index nobody knows which shard it is.
+    if (!pack->warning.empty()) ++unknown_count_;
+    parts_.push_back({.tree = std::move(pack->opened.tree),
+                      .first_record = record_count_,
+                      .pack = path,
+                      .set = pack->set});
+    record_count_ += pack->shards.count();
+    shards_.push_back(std::move(pack->shards));
+  }
+
+  [[nodiscard]] OpenedPacks finish() {
+    if (shards_.empty()) std::rethrow_exception(first_error_);
+    check_sets();
+    OpenedPacks packs{.shards = ShardSet::join(std::move(shards_)),
+                      .opened = {nullptr, TreeKind::kFolder},
+                      .warnings = std::move(warnings_)};
+    if (parts_.size() == 1) {
+      packs.opened.tree = std::move(parts_.front().tree);
+    } else {
+      packs.opened.tree = std::make_unique<UnionTree>(std::move(parts_), policy_.on_conflict);
+    }
+    return packs;
+  }
+
+ private:
+  // nullopt: the rest is shown without it.
+  [[nodiscard]] std::optional<Pack> try_open(const std::string& path) {
+    try {
+      return open_pack(path, counters_);
+    } catch (const std::bad_alloc&) {
+      throw;
+    } catch (const std::exception& error) {
+      if (!policy_.allow_missing) throw;
+      if (!first_error_) first_error_ = std::current_exception();
+      warnings_.push_back(std::string(error.what()) + "; the rest is shown without it");
+    }
+    return std::nullopt;
+  }
+
+  void check_sets() {
+    if (unknown_count_ > 0) return;
+    for (std::string& line : sets_.gaps()) {
+      if (!policy_.allow_missing) {
+        throw FormatError(line + "; restore what is missing, or show the rest: --allow-missing");
+      }
+      warnings_.push_back(std::move(line));
+    }
+  }
+
+  const PackPolicy policy_;
+  Counters& counters_;
+  std::vector<ShardSet> shards_;
+  std::vector<UnionPart> parts_;
+  uint64_t record_count_ = 0;
+  ShardSets sets_;
+  size_t unknown_count_ = 0;
+  std::vector<std::string> warnings_;
+  std::exception_ptr first_error_;
+};
+
+OpenedPacks open_one(const std::string& path, Counters& counters) {
+  Pack pack = open_pack(path, counters);
+  OpenedPacks packs{.shards = std::move(pack.shards), .opened = std::move(pack.opened), .warnings = {}};
+  if (!pack.warning.empty()) packs.warnings.push_back(pack.warning);
+  return packs;
+}
+
+}  // namespace
+
+OpenedPacks open_packs(const std::vector<std::string>& paths, const PackPolicy& policy,
+                       Counters& counters) {
+  const RecordFiles files = find_record_files(paths);
+  if (files.is_tfrecord) {
+    ShardSet shards = open_tfrecord_shards(files.paths);
+    OpenedTree opened = open_tree(shards, nullptr, counters);
+    return {std::move(shards), std::move(opened), {}};
+  }
+  // Who names one file has chosen it, whatever it is a shard of.
+  if (files.paths.size() == 1 && !files.has_folder) return open_one(files.paths.front(), counters);
+  Opening opening(policy, counters);
+  for (const std::string& path : files.paths) opening.add(path);
+  return opening.finish();
+}
+
+}  // namespace ffrfs

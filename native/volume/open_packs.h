@@ -1,0 +1,33 @@
+// What a volume stands on: the files of records behind some paths, and the one tree that
+// they show. Several packed folders become one; a set of shards must be complete.
+
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "shard/shard_set.h"
+#include "tree/union_tree.h"
+#include "volume/counters.h"
+#include "volume/open_tree.h"
+
+namespace ffrfs {
+
+struct PackPolicy {
+  OnConflict on_conflict = OnConflict::kError;  // the same path in several packs
+  bool allow_missing = false;  // packs that cannot be opened, shards that a set lacks
+};
+
+struct OpenedPacks {
+  ShardSet shards;
+  OpenedTree opened;  // stands on the indexes of `shards`
+  std::vector<std::string> warnings;  // what was left aside, a line each
+};
+
+// Opens `paths` (find_record_files()). Throws StorageError, FormatError (also for a path
+// that stands in two packs, and for a set that lacks shards), TruncatedError,
+// UnsafeIndexError, ChecksumError.
+[[nodiscard]] OpenedPacks open_packs(const std::vector<std::string>& paths,
+                                     const PackPolicy& policy, Counters& counters);
+
+}  // namespace ffrfs

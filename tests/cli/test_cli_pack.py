@@ -1,0 +1,155 @@
+"""`ffrfs pack`: its options, what it says, and how it ends."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+from command_run import Run
+
+from ffrfs._native import PackIndex
+
+BIG = bytes(3000)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "folder" / "a").mkdir(parents=True)
+    (tmp_path / "folder" / "a" / "one").write_bytes(BIG)
+    (tmp_path / "folder" / "a" / "two").write_bytes(BIG)
+    (tmp_path / "folder" / "b").write_bytes(b"b")
+    (tmp_path / "folder" / "link").symlink_to("b")
+    return tmp_path / "folder"
+
+
+def write_tar(path: Path, *names: str) -> Path:
+    with tarfile.open(path, "w") as tar:
+        for name in names:
+            info = tarfile.TarInfo(name)
+            info.size = 1
+            tar.addfile(info, io.BytesIO(b"x"))
+    return path
+
+
+def test_a_folder(ffrfs: Run, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "x.ffr"
+    done = ffrfs("pack", folder, out)
+    assert (done.status, done.err) == (0, "")
+    assert done.lines == [f"{out}: 4 files, 6,002 bytes"]
+    assert ffrfs("ls", "-R", out).lines == ["a", "a/one", "a/two", "b", "link"]
+    assert ffrfs("pack", "-q", folder, out).lines == []
+
+
+def test_links_and_equal_files(ffrfs: Run, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "x.ffr"
+    done = ffrfs("pack", "--symlinks", "keep", "--dedup", folder, out)
+    assert done.lines == [
+        f"{out}: 3 files, 6,001 bytes, 1 link, 1 file (3,000 bytes) stored with their like"
+    ]
+    assert out.stat().st_size < 6000 + 4096
+
+
+def test_shards(ffrfs: Run, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "set"
+    done = ffrfs("pack", "--shards", "2", folder, out)
+    assert done.lines == [f"{out}: 4 files, 6,002 bytes, 2 shards"]
+    assert sorted(os.listdir(out)) == ["part_00000.ffr", "part_00001.ffr"]
+    done = ffrfs("pack", "--shards", "2", folder, out)
+    assert (done.status, done.err.count("\n")) == (1, 1)
+    assert done.err.startswith(f"ffrfs: {out}: is not empty; ")
+    more = write_tar(tmp_path / "more.tar", "a/three")
+    assert ffrfs("pack", "--append", more, out).lines == [f"{out}: 1 file, 1 byte, 1 shard"]
+    assert ffrfs("ls", "-R", out).lines == ["a", "a/one", "a/three", "a/two", "b", "link"]
+    done = ffrfs("pack", "--append", more, out)
+    assert done.status == 1
+    assert done.err.startswith(f"ffrfs: {more}: 'a/three': {out}/part_00002.ffr has 'a/three' ")
+
+
+@pytest.mark.parametrize(
+    ("size", "count"), [("1", 4), ("1M", 1), ("10G", 1), ("2t", 1), ("100000", 1)]
+)
+def test_shard_size(ffrfs: Run, folder: Path, tmp_path: Path, size: str, count: int) -> None:
+    assert ffrfs("pack", "-q", "--shard-size", size, folder, tmp_path / "set").status == 0
+    assert len(os.listdir(tmp_path / "set")) == count
+
+
+def test_order(ffrfs: Run, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "order").write_text("link\na/two\n")
+    assert ffrfs("pack", "--order", tmp_path / "order", folder, tmp_path / "x.ffr").status == 0
+    (tmp_path / "order").write_text("nothing\n")
+    done = ffrfs("pack", "--order", tmp_path / "order", folder, tmp_path / "x.ffr")
+    assert (done.status, done.err) == (
+        1,
+        f"ffrfs: {tmp_path}/order: line 1: 'nothing' is no file that is packed; remove the line\n",
+    )
+
+
+def test_reproducible(ffrfs: Run, folder: Path, tmp_path: Path) -> None:
+    first, second = tmp_path / "1.ffr", tmp_path / "2.ffr"
+    ffrfs("pack", "--reproducible", folder, first)
+    os.utime(folder / "b", (1, 1))
+    ffrfs("pack", "--reproducible", folder, second)
+    assert first.read_bytes() == second.read_bytes()
+
+
+@pytest.mark.parametrize("name", ["x.tar", "x"])
+def test_an_archive(ffrfs: Run, tmp_path: Path, name: str) -> None:
+    archive = write_tar(tmp_path / name, "a/b", "c")
+    out = tmp_path / "x.ffr"
+    assert ffrfs("pack", archive, out).lines == [f"{out}: 2 files, 2 bytes"]
+    assert ffrfs("ls", "-R", out).lines == ["a", "a/b", "c"]
+    assert PackIndex(os.fsencode(out)).kind == "pack"
+
+
+def test_an_archive_with_something_special(ffrfs: Run, tmp_path: Path) -> None:
+    archive = write_tar(tmp_path / "x.tar", "a")
+    with tarfile.open(archive, "a") as tar:
+        pipe = tarfile.TarInfo("pipe")
+        pipe.type = tarfile.FIFOTYPE
+        tar.addfile(pipe)
+    done = ffrfs("pack", archive, tmp_path / "x.ffr")
+    assert (done.status, done.err) == (
+        1,
+        f"ffrfs: {archive}: 'pipe': is a FIFO; exclude it\n",
+    )
+    done = ffrfs("pack", "--skip-special", archive, tmp_path / "x.ffr")
+    assert (done.status, done.err) == (0, f"ffrfs: {archive}: 'pipe': skipped\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--shards", "0"], "argument --shards: 0: must be at least 1"),
+        (["--shards", "2", "--shard-size", "1G"], "not allowed with argument --shards"),
+        (["--shard-size", "much"], "argument --shard-size: much: no size; write 500M or 10G"),
+        (["--shard-size", "0"], "argument --shard-size: 0: no size; write 500M or 10G"),
+        (["--shard-size", "1GG"], "argument --shard-size: 1GG: no size; write 500M or 10G"),
+        (["--shard-size", "-1G"], "argument --shard-size"),
+        (["--symlinks", "drop"], "argument --symlinks: invalid choice: 'drop'"),
+        (["--order", "size"], "argument --order: x.tar is an archive, and keeps its own"),
+    ],
+)
+def test_wrong_usage(
+    ffrfs: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfdbinary: pytest.CaptureFixture[bytes],
+    *,
+    options: list[str],
+    reason: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_tar(tmp_path / "x.tar", "a")
+    with pytest.raises(SystemExit) as end:
+        ffrfs("pack", *options, "x.tar", "out")
+    assert end.value.code == 2
+    assert reason in capfdbinary.readouterr().err.decode()
+    assert os.listdir(tmp_path) == ["x.tar"]
+
+
+def test_nothing_there(ffrfs: Run, tmp_path: Path) -> None:
+    done = ffrfs("pack", tmp_path / "none", tmp_path / "x.ffr")
+    assert (done.status, done.err) == (1, f"ffrfs: {tmp_path}/none: No such file or directory\n")

@@ -1,0 +1,188 @@
+"""Modes, times and symbolic links of a pack: shown, followed inside it, and extracted."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from ffrecord_file import Tree
+from folder_model import make_folder, packed
+
+from ffrfs import PackedFolder, pack_folder
+from ffrfs.errors import IsAFolderError, NotAFolderError, PathNotFoundError
+from ffrfs.folder.extract import extract
+from ffrfs.folder.tree import PackTree
+
+TREE: Tree = {"a": {"b": {"deep": b"deep"}, "x": b"x"}, "empty": {}, "z": b"zz"}
+LINKS = {
+    "to_file": "a/x",
+    "to_folder": "a/b",
+    "a/up": "../z",
+    "a/b/self": "../b",
+    "chain": "to_folder/self/deep",
+    "dangling": "nowhere",
+    "out": "../z",
+    "a/b/far_out": "../../../../etc/passwd",
+    "absolute": "/etc/passwd",
+    "loop": "pool",
+    "pool": "loop",
+    "empty/dot": ".",
+}
+TIME_NS = 1_234_567_890_123_456_789
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = make_folder(tmp_path_factory.mktemp("links") / "folder", TREE)
+    for path, target in LINKS.items():
+        (folder / path).symlink_to(target)
+    (folder / "z").chmod(0o640)
+    (folder / "a" / "x").chmod(0o755)
+    (folder / "a").chmod(0o2751)  # no such bits are packed but the permissions
+    (folder / "empty").chmod(0o555)
+    for number, path in enumerate(sorted(folder.rglob("*"), reverse=True)):
+        os.utime(path, ns=(0, TIME_NS + number), follow_symlinks=False)
+    os.utime(folder / "z", ns=(0, -1))
+    os.utime(folder, ns=(0, 5))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def file(folder: Path) -> Path:
+    pack_folder(folder, folder.parent / "x.ffr", symlinks="keep")
+    return folder.parent / "x.ffr"
+
+
+def state(folder: Path) -> dict[str, tuple[object, ...]]:
+    """Of everything below: kind and permissions, time, bytes or target."""
+    found: dict[str, tuple[object, ...]] = {}
+    for path in [folder, *sorted(folder.rglob("*"))]:
+        status = path.lstat()
+        content = (
+            os.readlink(path)
+            if path.is_symlink()
+            else path.read_bytes()
+            if path.is_file()
+            else None
+        )
+        mode = 0 if path.is_symlink() else status.st_mode & 0o777
+        found[str(path.relative_to(folder))] = (mode, status.st_mtime_ns, content)
+    return found
+
+
+def test_extracted_it_is_what_was_packed(file: Path, folder: Path, tmp_path: Path) -> None:
+    seen: list[tuple[int, int, int, int]] = []
+    before = os.umask(0o077)
+    try:
+        with PackTree(file) as tree:
+            assert extract(tree, tmp_path / "out", progress=lambda *s: seen.append(s)) == []
+    finally:
+        os.umask(before)
+    assert state(tmp_path / "out") == state(folder)
+    assert seen[-1] == (3 + len(LINKS), 3 + len(LINKS), 7, 7)
+
+
+def test_folders_that_were_there_stay_as_they_are(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "out" / "a").mkdir(parents=True, mode=0o700)
+    (tmp_path / "out").chmod(0o700)
+    with PackTree(file) as tree:
+        extract(tree, tmp_path / "out")
+    for folder in (tmp_path / "out", tmp_path / "out" / "a"):
+        assert folder.stat().st_mode & 0o777 == 0o700
+        assert folder.stat().st_mtime_ns > TIME_NS + 1000
+    assert (tmp_path / "out" / "a" / "b").stat().st_mtime_ns < TIME_NS + 1000
+
+
+def test_without_an_index_nothing_is_restored(tmp_path: Path) -> None:
+    (tmp_path / "x.ffr").write_bytes(packed(TREE))
+    with PackTree(tmp_path / "x.ffr") as tree:
+        assert tree.stored(tree.find("z")) is None
+        extract(tree, tmp_path / "out")
+    assert (tmp_path / "out" / "z").stat().st_mtime_ns > TIME_NS + 1000
+
+
+def test_a_link_in_the_way_is_not_replaced_or_followed(file: Path, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "to_file").symlink_to(victim)
+    with PackTree(file) as tree, pytest.raises(FileExistsError, match="exists already"):
+        extract(tree, tmp_path / "out", ["to_file"])
+    assert victim.read_bytes() == b"precious"
+    assert os.readlink(tmp_path / "out" / "to_file") == str(victim)
+
+
+def test_links_are_made_last(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    for name in ("link", "symlink"):
+        call = getattr(os, name)
+
+        def recording(*args: object, _name: str = name, _call=call, **more: object) -> None:
+            done.append(_name)
+            _call(*args, **more)
+
+        monkeypatch.setattr(os, name, recording)
+    with PackTree(file) as tree:
+        extract(tree, tmp_path / "out")
+    assert done == ["link"] * 3 + ["symlink"] * len(LINKS)
+
+
+def test_links_are_followed_inside_the_pack(file: Path) -> None:
+    with PackedFolder(file) as pack:
+        for path, data in [
+            ("to_file", b"x"),
+            ("to_folder/deep", b"deep"),
+            ("to_folder/self/self/deep", b"deep"),
+            ("chain", b"deep"),
+            ("a/up", b"zz"),
+            ("empty/dot/dot/../empty/dot", None),
+        ]:
+            if data is not None:
+                assert pack.read_one(path).tobytes() == data
+                assert pack.is_file(path)
+                assert not pack.is_dir(path)
+        assert pack.is_dir("to_folder")
+        assert pack.is_dir("empty/dot/dot")
+        assert pack.list("to_folder") == ["deep", "self"]
+        with pytest.raises(IsAFolderError):
+            pack.read_one("to_folder")
+        with pytest.raises(NotAFolderError):
+            pack.list("chain")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("dangling", "out", "a/b/far_out", "absolute", "loop", "pool/x", "to_file/x"),
+        *("to_folder/../x", "empty/dot/../z", "to_folder/nope"),
+    ],
+)
+def test_links_that_lead_nowhere(file: Path, path: str) -> None:
+    with PackedFolder(file) as pack:
+        assert not pack.exists(path)
+        assert not pack.is_file(path)
+        assert not pack.is_dir(path)
+        with pytest.raises(PathNotFoundError):
+            pack.read_one(path)
+
+
+def test_lists_take_links_for_what_they_lead_to(file: Path) -> None:
+    with PackedFolder(file) as pack:
+        assert pack.list(list_dir=False) == ["chain", "to_file", "z"]
+        assert pack.list(list_file=False) == ["a", "empty", "to_folder"]
+        assert pack.list("a", recursive=True) == ["b", "b/deep", "b/self", "up", "x"]
+        assert pack.num_files() == 3
+
+
+def test_the_tree_shows_links_as_links(file: Path) -> None:
+    with PackTree(file) as tree:
+        entries = {entry.path: entry for entry in tree.entries(tree.folder_ino(""), recursive=True)}
+        links = {path for path, entry in entries.items() if entry.is_link}
+        assert links == LINKS.keys()
+        for path, target in LINKS.items():
+            assert tree.target(entries[path].attributes.ino) == target
+            assert entries[path].attributes.size == len(target)
+        assert tree.target(tree.find("z")) == ""
+        assert tree.stored(tree.find("z")) == (0o640, -1)
+        assert tree.stored(tree.find("a")) is not None

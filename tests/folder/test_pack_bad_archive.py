@@ -1,0 +1,374 @@
+"""What archives say of themselves is not believed: hostile and damaged ones are refused."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import stat
+import struct
+import tarfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from archives import (
+    COMPRESSIONS,
+    Member,
+    file,
+    link,
+    member,
+    memory_below,
+    tar_bytes,
+    write_tree,
+    zip_bytes,
+)
+from ffrecord_file import flip_byte
+from folder_model import (
+    read_records,
+    shown_tree,
+)
+
+from ffrfs.errors import PackError
+from ffrfs.folder import archive_list
+from ffrfs.folder.pack import PackSummary, pack_archive
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """Where a pack will be; nothing else is beside it."""
+    (tmp_path / "out").mkdir()
+    return tmp_path / "out" / "x.ffr"
+
+
+def pack_members(tmp_path: Path, out: Path, members: list[Member], **options: Any) -> PackSummary:
+    (tmp_path / "x.tar").write_bytes(tar_bytes(members))
+    return pack_archive(tmp_path / "x.tar", out, **options)
+
+
+def refusal(tmp_path: Path, out: Path, members: list[Member], **options: Any) -> str:
+    with pytest.raises(PackError) as caught:
+        pack_members(tmp_path, out, members, **options)
+    assert os.listdir(out.parent) == []
+    assert "\n" not in str(caught.value)
+    return str(caught.value).removeprefix(f"{tmp_path}/x.tar: ")
+
+
+@pytest.mark.parametrize(
+    ("members", "name"),
+    [
+        ([link("a", "/etc/passwd")], "a"),
+        ([file("etc/passwd", b""), link("a", "/etc/passwd")], "a"),
+        ([link("d/a", "../../x"), file("x")], "d/a"),
+        ([link("a", "nowhere")], "a"),
+        ([file("x"), link("a", "x/y")], "a"),
+        ([file("x"), link("a", "x/../x")], "a"),
+        ([link("a", "b"), link("b", "a")], "a"),
+        ([link("a", "b"), link("b", "/x"), file("x")], "a"),
+        ([link("a", "a/b")], "a"),
+    ],
+)
+def test_links_that_lead_nowhere(
+    tmp_path: Path, out: Path, members: list[Member], name: str
+) -> None:
+    message = refusal(tmp_path, out, members)
+    assert message.startswith(f"{name!r}: is a symbolic link to ")
+    assert "which is nothing in the archive that is packed; exclude it, or keep links" in message
+    pack_members(tmp_path, out, [*members, file("y")], exclude=["a", "b"])
+    pack_members(tmp_path, out, members, symlinks="keep")
+
+
+def test_links_that_make_a_loop(tmp_path: Path, out: Path) -> None:
+    loop = [file("d/e/f"), link("d/e/up", "..")]
+    assert refusal(tmp_path, out, loop) == "'d/e/up': is a symbolic link that makes a loop"
+    assert refusal(tmp_path, out, [link("d/self", ".")]).startswith("'d/self': ")
+
+
+def test_links_that_multiply(tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten levels of ten links each would show ten thousand million files."""
+    monkeypatch.setattr(archive_list, "_SHOWN_THROUGH_LINKS_LIMIT", 5000)
+    members = [file("0/file")]
+    for level in range(1, 11):
+        members += [link(f"{level}/{i}", f"../{level - 1}") for i in range(10)]
+    message = refusal(tmp_path, out, members)
+    assert message.endswith("is one of over 5,000 behind links; keep the links")
+
+
+HOSTILE = {
+    "/etc/passwd": "is an absolute path",
+    "//x": "is an absolute path",
+    "../x": 'leads upwards, by ".."',
+    "a/../../x": 'leads upwards, by ".."',
+    "..": 'leads upwards, by ".."',
+    "a//b": "has an empty name in it",
+    "a/./b": 'has a "." in it',
+    "././a": 'has a "." in it',
+    "a/.": 'has a "." in it',
+    "n" * 256: "has a name of over 255 bytes in it",
+    "é" * 128: "has a name of over 255 bytes in it",
+    "/".join("d" * 1026): "is deeper than 1024 folders",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names(tmp_path: Path, out: Path, name: str) -> None:
+    reason = HOSTILE[name]
+    assert refusal(tmp_path, out, [file(name)]) == f"{name!r}: {reason}; exclude it"
+    assert refusal(tmp_path, out, [file("fine"), link(name, "fine")]).endswith(
+        f": {reason}; exclude it"
+    )
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.writestr(zipfile.ZipInfo(name), b"")
+    with pytest.raises(PackError, match="exclude it") as caught:
+        pack_archive(tmp_path / "x.zip", out)
+    assert str(caught.value) == f"{tmp_path}/x.zip: {name!r}: {reason}; exclude it"
+    assert os.listdir(out.parent) == []
+
+
+def test_a_nul_in_a_name(tmp_path: Path, out: Path) -> None:
+    (tmp_path / "x.tar").write_bytes(
+        tar_bytes([file("x", pax_headers={"path": "a\0b"})], tarfile.PAX_FORMAT)
+    )
+    with pytest.raises(PackError, match=r"x\.tar: 'a\\x00b': has a NUL in it"):
+        pack_archive(tmp_path / "x.tar", out)
+    (tmp_path / "x.zip").write_bytes(zip_bytes({"aXb": b""}).replace(b"aXb", b"a\0b"))
+    with pytest.raises(PackError, match=r"x\.zip: 'a\\x00b': has a NUL in it"):
+        pack_archive(tmp_path / "x.zip", out)
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ([file("a"), file("a")], "'a': stands twice in the archive; exclude it"),
+        ([file("a"), file("./a")], "'./a': stands twice in the archive; exclude it"),
+        ([file("a"), link("a", "b")], "'a': stands twice in the archive; exclude it"),
+        ([file("a/b"), file("a")], "'a': stands twice in the archive; exclude it"),
+        ([file("a"), file("a/b")], "'a/b': needs the folder 'a', which is a file"),
+        ([file("a"), member("a", tarfile.DIRTYPE)], "'a': needs the folder 'a', which is a file"),
+        (
+            [link("a", "/etc"), file("a/b")],
+            "'a/b': needs the folder 'a', which is a symbolic link",
+        ),
+        ([file(".")], "'.': is no folder"),
+        (
+            [link("a", "b", tarfile.LNKTYPE), file("b")],
+            "'a': is a hard link to 'b', which is no file that was packed before it; exclude it",
+        ),
+        (
+            [link("a", "../b", tarfile.LNKTYPE)],
+            "'a': is a hard link to '../b', which is no file that was packed before it; exclude it",
+        ),
+        (
+            [file("d/x"), link("a", "d", tarfile.LNKTYPE)],
+            "'a': is a hard link to 'd', which is no file that was packed before it; exclude it",
+        ),
+        ([link("a", "")], "'a': is a symbolic link that leads nowhere"),
+        ([link("a", "x" * 4096)], "'a': is a symbolic link that leads nowhere"),
+    ],
+)
+def test_what_no_folder_can_hold(
+    tmp_path: Path, out: Path, members: list[Member], message: str
+) -> None:
+    assert refusal(tmp_path, out, members) == message
+
+
+@pytest.mark.parametrize(
+    ("special", "reason"),
+    [
+        (member("pipe", tarfile.FIFOTYPE), "is a FIFO"),
+        (member("null", tarfile.CHRTYPE), "is a character device"),
+        (member("disk", tarfile.BLKTYPE), "is a block device"),
+        (member("label", b"V"), "is of an unknown type, b'V'"),
+        (file("caf\udce9"), "its name is not UTF-8"),
+    ],
+)
+def test_special_members_are_refused_or_skipped(
+    tmp_path: Path, out: Path, special: Member, reason: str
+) -> None:
+    info = special[0] if isinstance(special, tuple) else special
+    members = [file("a"), special, file("b", b"b")]
+    assert refusal(tmp_path, out, members) == f"{info.name!r}: {reason}; exclude it"
+    summary = pack_members(tmp_path, out, members, skip_special=True)
+    assert summary.skipped == [f"{tmp_path}/x.tar: {info.name!r}"]
+    assert shown_tree(out) == {"a": b"", "b": b"b"}
+
+
+def test_a_special_member_of_a_zip(tmp_path: Path, out: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        info = zipfile.ZipInfo("pipe")
+        info.external_attr = (stat.S_IFIFO | 0o644) << 16
+        archive.writestr(info, b"")
+    with pytest.raises(PackError, match="'pipe': is a FIFO; exclude it"):
+        pack_archive(tmp_path / "x.zip", out)
+    assert pack_archive(tmp_path / "x.zip", out, skip_special=True).file_count == 0
+
+
+def damaged_tar(tmp_path: Path, content: bytes) -> str:
+    (tmp_path / "bad.tar").write_bytes(content)
+    with pytest.raises(PackError) as caught:
+        pack_archive(tmp_path / "bad.tar", tmp_path / "out" / "x.ffr")
+    message = str(caught.value)
+    assert message.startswith(f"{tmp_path}/bad.tar: ")
+    assert "\n" not in message
+    assert os.listdir(tmp_path / "out") == []
+    return message
+
+
+@pytest.mark.usefixtures("out")
+@pytest.mark.parametrize("size", [0, 1, 100, 511, 512, 513, 5000, 1024, 1536, 2048])
+def test_cut_off_anywhere(tmp_path: Path, size: int) -> None:
+    """Also at the end of a member, where tarfile sees nothing wrong."""
+    whole = tar_bytes([file("a", b"a" * 512), file("b", b"b" * 3000)])
+    damaged_tar(tmp_path, whole[:size])
+
+
+@pytest.mark.usefixtures("out")
+def test_a_damaged_header_is_not_the_end(tmp_path: Path) -> None:
+    whole = bytearray(tar_bytes([file("a", b"a"), file("b", b"b")]))
+    whole[1024 + 5] ^= 1  # in the second header
+    assert "no member begins at byte 1024, nor is it marked as the end" in damaged_tar(
+        tmp_path, bytes(whole)
+    )
+
+
+@pytest.mark.usefixtures("out")
+@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz"])
+def test_damaged_compression(tmp_path: Path, suffix: str) -> None:
+    whole = COMPRESSIONS[suffix](tar_bytes([file("a", os.urandom(50_000))]))
+    damaged_tar(tmp_path, whole[:-30])
+    damaged_tar(tmp_path, whole[: len(whole) // 2])
+    damaged = bytearray(whole)
+    damaged[len(whole) // 2] ^= 0xFF
+    damaged_tar(tmp_path, bytes(damaged))
+
+
+@pytest.mark.usefixtures("out")
+def test_a_file_that_is_no_archive(tmp_path: Path) -> None:
+    assert "is no tar or zip archive that can be read" in damaged_tar(tmp_path, b"hello" * 1000)
+    assert "is no tar or zip archive" in damaged_tar(tmp_path, b"PK\x03\x04" + bytes(100))
+
+
+def header(name: bytes, size: bytes, type: bytes) -> bytes:
+    """A header with a size as no library writes it."""
+    fields = bytearray(512)
+    fields[0 : len(name)] = name
+    fields[100:108] = b"0000644\0"
+    fields[108:124] = b"0000000\0" * 2
+    fields[124 : 124 + len(size)] = size
+    fields[136:148] = b"00000000000\0"
+    fields[148:156] = b" " * 8
+    fields[156:157] = type
+    fields[257:265] = b"ustar  \0"
+    fields[148:156] = b"%06o\0 " % sum(fields)
+    return bytes(fields)
+
+
+NEGATIVE_SIZE = b"\xff" * 8 + struct.pack(">i", -512)
+HUGE_SIZE = b"\x80" + bytes(3) + b"\x7f" + b"\xff" * 7
+
+
+@pytest.mark.usefixtures("out")
+@pytest.mark.parametrize("size", [NEGATIVE_SIZE, HUGE_SIZE, b"77777777777\0"])
+@pytest.mark.parametrize("type", [b"0", b"L", b"x", b"g", b"S", b"V"])
+def test_sizes_that_lie(tmp_path: Path, size: bytes, type: bytes) -> None:
+    content = header(b"liar", size, type) + bytes(512) + tar_bytes([file("a")])
+    with memory_below(16 << 20):
+        damaged_tar(tmp_path, content)
+        damaged_tar(tmp_path, gzip.compress(content))
+
+
+@pytest.mark.usefixtures("out")
+def test_a_size_that_leads_back(tmp_path: Path) -> None:
+    pax = b"12 size=-10\n"
+    pax_size = b"%011o\0" % len(pax)
+    content = header(b"h", pax_size, b"x") + pax.ljust(512, b"\0") + header(b"a", b"0\0", b"0")
+    damaged_tar(tmp_path, content + bytes(1024))
+
+
+@pytest.mark.usefixtures("out")
+def test_long_names_upon_long_names(tmp_path: Path) -> None:
+    long = header(b"l", b"00000000002\0", b"L") + b"n".ljust(512, b"\0")
+    damaged_tar(tmp_path, long * 3000 + tar_bytes([file("a")]))
+
+
+@pytest.mark.usefixtures("out")
+def test_more_than_there_is_room_for(tmp_path: Path) -> None:
+    """A sparse member that claims to be 4 EiB."""
+    sparse = bytearray(header(b"bomb", b"00000000000\0", b"S"))
+    sparse[483:495] = b"\x80" + bytes(3) + struct.pack(">Q", 1 << 62)
+    sparse[148:156] = b" " * 8
+    sparse[148:156] = b"%06o\0 " % sum(sparse)
+    message = damaged_tar(tmp_path, bytes(sparse) + bytes(1024))
+    assert "announces 4,611,686,018,427,387,904 bytes of files, more than there is" in message
+
+
+def test_encrypted_zips_are_refused(tmp_path: Path, out: Path) -> None:
+    content = bytearray(zip_bytes({"secret": b"x"}, zipfile.ZIP_STORED))
+    content[6] |= 1  # of its own header
+    content[content.index(b"PK\x01\x02") + 8] |= 1  # of the directory
+    (tmp_path / "x.zip").write_bytes(bytes(content))
+    with pytest.raises(PackError, match=r"x\.zip: 'secret' is encrypted; decrypt"):
+        pack_archive(tmp_path / "x.zip", out)
+    assert os.listdir(out.parent) == []
+
+
+@pytest.mark.parametrize("size", [10, 100_000])
+def test_zip_members_of_another_size_than_announced(tmp_path: Path, out: Path, size: int) -> None:
+    """A bomb says that it is small; the other way round bytes are missing."""
+    content = bytearray(zip_bytes({"bomb": bytes(50_000)}))
+    at = content.index(b"PK\x01\x02") + 24
+    content[at : at + 4] = struct.pack("<I", size)
+    (tmp_path / "x.zip").write_bytes(bytes(content))
+    with pytest.raises(PackError, match=r"x\.zip: "):
+        pack_archive(tmp_path / "x.zip", out)
+    assert os.listdir(out.parent) == []
+
+
+def test_a_damaged_zip_member(tmp_path: Path, out: Path) -> None:
+    (tmp_path / "x.zip").write_bytes(zip_bytes({"x": os.urandom(5000)}, zipfile.ZIP_STORED))
+    flip_byte(tmp_path / "x.zip", 1000)
+    with pytest.raises(PackError, match=r"x\.zip: .*CRC"):
+        pack_archive(tmp_path / "x.zip", out)
+
+
+def test_a_zip_compressed_in_a_way_that_nobody_knows(tmp_path: Path, out: Path) -> None:
+    content = bytearray(zip_bytes({"x": b"x" * 100}))
+    content[8] = 97
+    content[content.index(b"PK\x01\x02") + 10] = 97
+    (tmp_path / "x.zip").write_bytes(bytes(content))
+    with pytest.raises(PackError, match=r"x\.zip: "):
+        pack_archive(tmp_path / "x.zip", out)
+
+
+def test_an_archive_that_changes_meanwhile(tmp_path: Path, out: Path) -> None:
+    write_tree(tmp_path / "x.tar", {"a": b"a", "b": b"b"})
+
+    def append(*_: int) -> None:
+        with (tmp_path / "x.tar").open("ab") as archive:
+            archive.write(b"\0")
+
+    with pytest.raises(PackError, match=r"x\.tar: changed while it was packed; pack again"):
+        pack_archive(tmp_path / "x.tar", out, progress=append)
+    assert os.listdir(out.parent) == []
+
+
+def test_no_archive(tmp_path: Path, out: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        pack_archive(tmp_path / "x.tar", out)
+    with pytest.raises(IsADirectoryError):
+        pack_archive(tmp_path, out)
+
+
+def test_every_byte_flipped(tmp_path: Path, out: Path) -> None:
+    """Whatever a tar says: an error of ours, or a pack that is sound."""
+    whole = tar_bytes([file("a/b", b"content"), link("c", "a/b")], tarfile.PAX_FORMAT)
+    archive = tmp_path / "x.tar"
+    for position in [*range(0, 520, 3), *range(1024, 1300, 7)]:
+        damaged = bytearray(whole)
+        damaged[position] ^= 0x15
+        archive.write_bytes(bytes(damaged))
+        try:
+            pack_archive(archive, out)
+        except PackError:
+            continue
+        read_records(out)

@@ -1,0 +1,439 @@
+"""Sets of shards: complete or not there, balanced, and added to."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ffrecord_file import Tree
+from folder_model import (
+    assert_packed,
+    make_folder,
+    read_as_reference,
+    shown,
+    shown_tree,
+    trees,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny_disk import run_on_tiny_disk
+
+from ffrfs import pack_folder
+from ffrfs._native import PackIndex
+from ffrfs.errors import PackError
+from ffrfs.folder import pack
+from ffrfs.folder.source import Source
+
+TIMEOUT_S = 60
+TREE: Tree = {
+    "a": {"one": b"1" * 1000, "two": b"2" * 1000, "empty": {}},
+    "b": {"c": {"three": b"3" * 1000, "four": b"4" * 1000}},
+    "nothing": {"at": {"all": {}}},
+    "z": b"z" * 1000,
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return make_folder(tmp_path / "folder", TREE)
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """Where a set will be; nothing else is beside it."""
+    (tmp_path / "out").mkdir()
+    return tmp_path / "out" / "set"
+
+
+def shard_of(path: Path) -> tuple[bytes, int, int]:
+    shard = PackIndex(os.fsencode(path)).shard
+    assert shard is not None
+    return shard
+
+
+def part(folder: Path, number: int) -> Path:
+    return folder / f"part_{number:05}.ffr"
+
+
+def test_shards_are_one_tree_and_each_is_a_pack(folder: Path, out: Path) -> None:
+    summary = pack_folder(folder, out, shards=3)
+    assert (summary.shard_count, summary.file_count, summary.folder_count) == (3, 5, 7)
+    assert sorted(os.listdir(out)) == [f"part_{i:05}.ffr" for i in range(3)]
+    assert shown_tree(out) == TREE
+    united: Tree = {}
+    for number in range(3):
+        merge(united, read_as_reference(part(out, number)))
+    assert united == TREE
+    # Only the first has what is in no file's path.
+    assert "nothing" in read_as_reference(part(out, 0))
+    assert "nothing" not in read_as_reference(part(out, 1))
+
+
+def merge(into: Tree, other: Tree) -> None:
+    for name, child in other.items():
+        if isinstance(child, dict):
+            inner = into.setdefault(name, {})
+            assert isinstance(inner, dict)
+            merge(inner, child)
+        else:
+            assert name not in into
+            into[name] = child
+
+
+def test_all_know_their_set(folder: Path, out: Path) -> None:
+    pack_folder(folder, out, shards=3)
+    shards = [shard_of(part(out, number)) for number in range(3)]
+    assert [shard[1:] for shard in shards] == [(0, 3), (1, 3), (2, 3)]
+    assert len({shard[0] for shard in shards}) == 1
+    pack_folder(folder, out.parent / "other", shards=3)
+    assert shard_of(part(out.parent / "other", 0))[0] != shards[0][0]
+
+
+def test_bytes_are_spread_evenly(tmp_path: Path, out: Path) -> None:
+    make_folder(tmp_path / "many", {f"{i:03}": bytes(i * 37 % 2000) for i in range(200)})
+    pack_folder(tmp_path / "many", out, shards=4)
+    sizes = []
+    for number in range(4):
+        tree = read_as_reference(part(out, number))
+        sizes.append(sum(len(child) for child in tree.values()))
+    assert max(sizes) - min(sizes) <= 2 * 2000
+
+
+def test_no_more_shards_than_files(folder: Path, tmp_path: Path, out: Path) -> None:
+    assert pack_folder(folder, out, shards=100).shard_count == 5
+    (tmp_path / "nothing").mkdir()
+    none = out.parent / "none"
+    assert pack_folder(tmp_path / "nothing", none, shards=3).shard_count == 1
+    assert shown_tree(none) == {}
+
+
+def test_shard_size(folder: Path, tmp_path: Path, out: Path) -> None:
+    make_folder(tmp_path / "many", {f"{i:03}": bytes(5000) for i in range(20)})
+    summary = pack_folder(tmp_path / "many", out, shard_size=32 << 10)
+    assert 4 <= summary.shard_count <= 6
+    assert all(file.stat().st_size <= 32 << 10 for file in out.iterdir())
+    assert len(shown(out)) == 20
+    assert pack_folder(folder, out.parent / "single", shard_size=1).shard_count == 5
+    assert pack_folder(folder, out.parent / "one", shard_size=1 << 30).shard_count == 1
+
+
+@settings(max_examples=15)
+@given(tree=trees, shards=st.integers(1, 5), jobs=st.integers(1, 3))
+def test_any_folder(
+    tmp_path_factory: pytest.TempPathFactory, tree: Tree, shards: int, jobs: int
+) -> None:
+    folder = make_folder(tmp_path_factory.mktemp("any") / "folder", tree)
+    pack_folder(folder, folder.parent / "set", shards=shards, jobs=jobs)
+    assert shown_tree(folder.parent / "set") == tree
+
+
+def test_an_empty_folder_is_written_into(folder: Path, out: Path) -> None:
+    out.mkdir(mode=0o750)
+    inode = out.stat().st_ino
+    pack_folder(folder, out, shards=2)
+    assert shown_tree(out) == TREE
+    assert out.stat().st_ino == inode
+    assert len(os.listdir(out)) == 2
+
+
+def test_what_is_there_is_not_touched(folder: Path, out: Path) -> None:
+    out.mkdir()
+    (out / "notes.txt").write_text("mine")
+    with pytest.raises(PackError, match=f"^{out}: is not empty"):
+        pack_folder(folder, out, shards=2)
+    (out.parent / "file").write_text("mine")
+    with pytest.raises(NotADirectoryError):
+        pack_folder(folder, out.parent / "file", shards=2)
+    with pytest.raises(FileNotFoundError):
+        pack_folder(folder, out.parent / "no" / "where", shards=2)
+    assert (out / "notes.txt").read_text() == (out.parent / "file").read_text() == "mine"
+    assert sorted(os.listdir(out.parent)) == ["file", "set"]
+
+
+def test_into_the_folder_itself(folder: Path) -> None:
+    with pytest.raises(PackError, match="the pack itself would be written"):
+        pack_folder(folder, folder / "set", shards=2)
+    (folder / "set").mkdir()
+    with pytest.raises(PackError, match="the pack itself would be written"):
+        pack_folder(folder, folder / "set", shards=2)
+    pack_folder(folder, folder / "set", shards=2, exclude=["set"])
+
+
+@pytest.mark.parametrize(
+    "options", [{"shards": 0}, {"shard_size": 0}, {"shards": 1, "shard_size": 1}, {"shards": -1}]
+)
+def test_nonsense(folder: Path, out: Path, options: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="shards"):
+        pack_folder(folder, out, **options)  # type: ignore[arg-type]
+
+
+class MeddledSource(Source):
+    """A source whose last file is written anew between the walk and the reading."""
+
+    def append(self, *arguments: Any) -> None:
+        Path(self.name, "z").write_bytes(b"")
+        super().append(*arguments)
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_an_error_in_one_shard_leaves_nothing(
+    folder: Path, out: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool
+) -> None:
+    if is_there:
+        out.mkdir()
+    monkeypatch.setattr(pack, "Source", MeddledSource)
+    with pytest.raises(PackError, match=rf"^{folder}/z: changed size .*was 1000 bytes"):
+        pack_folder(folder, out, shards=3, jobs=2)
+    assert os.listdir(out.parent) == ["set"][:is_there]
+    assert not is_there or os.listdir(out) == []
+
+
+class DyingSource(Source):
+    def append(self, *arguments: Any) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_process_that_dies_is_told(
+    folder: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pack, "Source", DyingSource)
+    with pytest.raises(PackError, match=rf"^{out}/part_0000\d.ffr: the process .*\(signal 9\)"):
+        pack_folder(folder, out, shards=3)
+    assert os.listdir(out.parent) == []
+
+
+def test_progress(folder: Path, out: Path) -> None:
+    seen: list[tuple[int, int, int, int]] = []
+    pack_folder(folder, out, shards=3, progress=lambda *state: seen.append(state))
+    assert seen[-1] == (5, 5, 5000, 5000)
+    assert seen == sorted(seen)
+
+
+STAYING = """
+import sys, time
+from ffrfs import pack_folder
+def stay(*_):
+    print("packing", flush=True)
+    time.sleep(600)
+pack_folder(sys.argv[1], sys.argv[2], shards=2, progress=stay)
+"""
+COMMAND = """
+import os, sys, time
+from ffrfs.cli.main import main
+from ffrfs.folder import pack
+class Slow(pack.Source):
+    def append(self, *arguments):
+        os.write(1, b"packing\\n")  # at once: there are two of them
+        time.sleep(600)
+pack.Source = Slow
+sys.exit(main(["pack", "-q", "--shards", "2", *sys.argv[1:]]))
+"""
+
+
+def start(program: str, folder: Path, out: Path) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, str(folder), str(out)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdout is not None
+    first_line = process.stdout.readline()
+    if first_line != "packing\n":
+        process.kill()
+        process.communicate()
+    assert first_line == "packing\n"
+    return process
+
+
+def test_ctrl_c_leaves_nothing(folder: Path, out: Path) -> None:
+    with start(STAYING, folder, out) as process:
+        try:
+            process.send_signal(signal.SIGINT)
+            process.wait(TIMEOUT_S)
+        finally:
+            process.kill()
+    assert os.listdir(out.parent) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_the_command_cleans_up(folder: Path, out: Path, number: int) -> None:
+    with start(COMMAND, folder, out) as process:
+        try:
+            process.send_signal(number)
+            assert process.wait(TIMEOUT_S) == 128 + number
+        finally:
+            process.kill()
+    assert os.listdir(out.parent) == []
+
+
+ORPHANED = """
+import os, sys, time
+from ffrfs.folder import pack
+class Slow(pack.Source):
+    def append(self, writer, first, count, jobs, tick):
+        os.write(1, b"packing\\n")
+        while True:
+            tick(0, 0)
+            time.sleep(0.01)
+pack.Source = Slow
+pack.pack_folder(*sys.argv[1:], shards=2)
+"""
+
+
+def test_shards_of_a_parent_that_was_killed_go(folder: Path, out: Path) -> None:
+    with start(ORPHANED, folder, out) as process:
+        process.kill()
+        process.wait(TIMEOUT_S)
+    deadline = time.monotonic() + TIMEOUT_S
+    while os.listdir(out.parent):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+FULL_DISK = """
+import json, os, sys
+from ffrfs import pack_folder
+disk, folder = sys.argv[1:]
+try:
+    pack_folder(folder, disk + "/set", shards=2)
+except OSError as error:
+    print(json.dumps([type(error).__name__, error.strerror, error.filename]))
+print(json.dumps(os.listdir(disk)))
+"""
+
+
+def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "big", {"a": bytes(1 << 20), "b": bytes(1 << 20)})
+    disk = tmp_path / "disk"
+    error, names = map(json.loads, run_on_tiny_disk(disk, FULL_DISK, str(folder)))
+    assert error[:2] == ["OSError", "cannot write: No space left on device"]
+    assert error[2] in [f"{disk}/set/part_0000{number}.ffr" for number in range(2)]
+    assert names == []
+
+
+MORE: Tree = {"a": {"later": b"5"}, "b": {"c": {"six": b"6"}}, "new": {"seven": b"7"}}
+
+
+@pytest.fixture
+def more(tmp_path: Path) -> Path:
+    return make_folder(tmp_path / "more", MORE)
+
+
+def test_append(folder: Path, more: Path, out: Path) -> None:
+    pack_folder(folder, out, shards=2)
+    before = {file.name: (file.read_bytes(), file.stat().st_mtime_ns) for file in out.iterdir()}
+    assert pack_folder(more, out, append=True, shards=2).shard_count == 2
+    for name, state in before.items():
+        assert ((out / name).read_bytes(), (out / name).stat().st_mtime_ns) == state
+    assert sorted(os.listdir(out)) == [f"part_{i:05}.ffr" for i in range(4)]
+    everything: Tree = json_copy(TREE)
+    merge(everything, json_copy(MORE))
+    assert shown_tree(out) == everything
+    shards = [shard_of(part(out, number)) for number in range(4)]
+    assert [shard[1:] for shard in shards] == [(0, 2), (1, 2), (2, 4), (3, 4)]
+    assert len({shard[0] for shard in shards}) == 1
+    pack_folder(make_folder(out.parent / "even more", {"y": b""}), out, append=True)
+    assert len(shown(out)) == len(shown_of(everything)) + 1
+
+
+def json_copy(tree: Tree) -> Tree:
+    return {
+        name: json_copy(child) if isinstance(child, dict) else child for name, child in tree.items()
+    }
+
+
+def shown_of(tree: Tree) -> list[str]:
+    names = []
+    for name, child in tree.items():
+        names.append(name)
+        if isinstance(child, dict):
+            names += shown_of(child)
+    return names
+
+
+@pytest.mark.parametrize(
+    ("new", "path", "taken"),
+    [
+        ({"a": {"one": b"again"}}, "a/one", "a/one"),
+        ({"z": b""}, "z", "z"),
+        ({"z": {"x": b""}}, "z", "z"),  # a folder where a file is
+        ({"a": b""}, "a", "a"),  # a file where a folder is
+        ({"b": {"c": {"four": {}}}}, "b/c/four", "b/c/four"),
+    ],
+)
+def test_what_is_there_already_is_refused(
+    folder: Path, tmp_path: Path, out: Path, *, new: Tree, path: str, taken: str
+) -> None:
+    pack_folder(folder, out, shards=3)
+    before = sorted(os.listdir(out))
+    new_folder = make_folder(tmp_path / "new", new)
+    with pytest.raises(PackError) as caught:
+        pack_folder(new_folder, out, append=True)
+    message = str(caught.value)
+    assert message.startswith(f"{new_folder}/{path}: {out}/part_0000")
+    assert f" has {taken!r} already" in message
+    assert sorted(os.listdir(out)) == before
+
+
+def test_what_nothing_can_be_added_to(folder: Path, more: Path, out: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        pack_folder(more, out, append=True)
+    out.mkdir()
+    with pytest.raises(PackError, match=f"^{out}: holds no packs to add to"):
+        pack_folder(more, out, append=True)
+    pack_folder(folder, out / "x.ffr")
+    with pytest.raises(PackError, match=f"^{out}/x.ffr: is no shard of a set"):
+        pack_folder(more, out, append=True)
+    with pytest.raises(NotADirectoryError):
+        pack_folder(more, out / "x.ffr", append=True)
+    assert os.listdir(out) == ["x.ffr"]
+
+
+def test_an_incomplete_set_is_not_added_to(folder: Path, more: Path, out: Path) -> None:
+    pack_folder(folder, out, shards=3)
+    other = out.parent / "other"
+    pack_folder(folder, other, shards=3)
+    part(out, 1).rename(out.parent / "away")
+    with pytest.raises(PackError, match=f"^{out}: shard 1 of the set is missing"):
+        pack_folder(more, out, append=True)
+    part(other, 1).rename(part(out, 1))
+    with pytest.raises(PackError, match=r"part_00001.ffr: is of another set than .*part_00000.ffr"):
+        pack_folder(more, out, append=True)
+
+
+def test_one_at_a_time_adds(folder: Path, more: Path, out: Path) -> None:
+    pack_folder(folder, out, shards=2)
+    fd = os.open(out, os.O_RDONLY)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    with pytest.raises(PackError, match="another process is adding to it"):
+        pack_folder(more, out, append=True)
+    os.close(fd)
+    pack_folder(more, out, append=True)
+
+
+def test_links_and_empty_folders_of_what_is_added(folder: Path, tmp_path: Path, out: Path) -> None:
+    pack_folder(folder, out, shards=2)
+    new = make_folder(tmp_path / "new", {"x": {"y": {}}, "w": b""})
+    (new / "link").symlink_to("w")
+    pack_folder(new, out, append=True, symlinks="keep")
+    entries = shown(out)
+    assert entries["x/y"].content is None
+    assert entries["link"].content == b"w"
+    (new / "a").symlink_to("w")
+    with pytest.raises(PackError, match=f"^{new}/a: {out}/part_0000..ffr has 'a' already"):
+        pack_folder(new, out, append=True, symlinks="keep", include=["a"])
+
+
+def test_a_single_pack_is_no_set(folder: Path, tmp_path: Path) -> None:
+    pack_folder(folder, tmp_path / "x.ffr")
+    assert PackIndex(os.fsencode(tmp_path / "x.ffr")).shard is None
+    assert_packed(tmp_path / "x.ffr", TREE)

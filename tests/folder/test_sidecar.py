@@ -1,0 +1,158 @@
+"""Sidecars: where they are written, when they are believed, and that a pack shows the same."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from ffrecord_file import Tree, write_records
+from folder_model import make_folder, packed, trees, walk
+from hypothesis import given, settings
+
+from ffrfs import PackedFolder, pack_folder
+from ffrfs._native import PackIndex
+from ffrfs.errors import FormatError, PackWarning
+from ffrfs.folder import sidecar as sidecar_module
+from ffrfs.folder.sidecar import carries_index, ensure_sidecar, write_sidecar
+
+TREE: Tree = {"a": {"b": b"1", "é": b"2" * 5000}, "empty": {}, "z": os.urandom(3 << 20)}
+NOBODY = 65534
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "x.ffr"
+    path.write_bytes(packed(TREE))
+    return path
+
+
+def listing(file: Path) -> list[str]:
+    with PackedFolder(file) as pack:
+        return pack.list(recursive=True)
+
+
+@settings(max_examples=30)
+@given(tree=trees)
+def test_the_same_is_shown_with_a_sidecar(
+    tmp_path_factory: pytest.TempPathFactory, tree: Tree
+) -> None:
+    file = tmp_path_factory.mktemp("any") / "x.ffr"
+    file.write_bytes(packed(tree))
+    assert write_sidecar(file, chunks=True) == f"{file}.idx"
+    assert PackIndex(os.fsencode(file)).kind == "sidecar"
+    everything = dict(walk(tree))
+    files = {path: data for path, data in everything.items() if data is not None}
+    with PackedFolder(file) as pack:
+        assert pack.list(recursive=True) == sorted(
+            everything, key=lambda path: [os.fsencode(part) for part in path.split("/")]
+        )
+        assert [array.tobytes() for array in pack.read(list(files))] == list(files.values())
+
+
+def test_a_plain_file_gets_none(tmp_path: Path) -> None:
+    plain = write_records(tmp_path / "x.ffr", [b"a", b"b" * 20])
+    with pytest.raises(FormatError, match=f"^{plain}: "):
+        write_sidecar(plain)
+    assert sorted(tmp_path.iterdir()) == [plain]
+
+
+def test_a_pack_of_ours_carries_its_own(tmp_path: Path) -> None:
+    pack_folder(make_folder(tmp_path / "folder", TREE), tmp_path / "x.ffr")
+    assert carries_index(tmp_path / "x.ffr")
+    assert ensure_sidecar(tmp_path / "x.ffr") is None
+
+
+@pytest.fixture
+def read_only(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder that this process may not write to, also if it is root's."""
+    top = Path(tempfile.mkdtemp(prefix="ffrfs-test-"))
+    is_root = os.geteuid() == 0
+    cache, folder = top / "cache", top / "folder"
+    try:
+        for made in (cache, folder):
+            made.mkdir()
+        (folder / "x.ffr").write_bytes(packed(TREE))
+        top.chmod(0o755)
+        folder.chmod(0o555)
+        monkeypatch.setenv("XDG_CACHE_HOME", str(cache / "mine"))
+        if is_root:
+            os.chown(cache, NOBODY, -1)
+            os.seteuid(NOBODY)
+        yield folder
+    finally:
+        if is_root:
+            os.seteuid(0)
+        folder.chmod(0o755)
+        shutil.rmtree(top)
+
+
+def test_where_nobody_may_write_it_goes_to_the_cache(read_only: Path) -> None:
+    file = read_only / "x.ffr"
+    sidecar = Path(write_sidecar(file))
+    assert sidecar.parent == read_only.parent / "cache" / "mine" / "ffrfs" / "index"
+    assert sidecar.parent.stat().st_mode & 0o777 == 0o700
+    assert [entry.name for entry in read_only.iterdir()] == ["x.ffr"]
+    index = PackIndex(os.fsencode(file))
+    assert (index.kind, index.path) == ("sidecar", os.fsencode(sidecar))
+    assert listing(file) == ["a", "a/b", "a/é", "empty", "z"]
+
+
+def test_nowhere_to_write_is_an_error(read_only: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(read_only / "none"))
+    with pytest.raises(PermissionError):
+        write_sidecar(read_only / "x.ffr")
+
+
+@pytest.mark.parametrize("change", ["time", "size", "trailer", "cut", "empty"])
+def test_one_that_is_no_good_is_left_aside_with_one_warning(file: Path, change: str) -> None:
+    before = listing(file)
+    sidecar = Path(write_sidecar(file))
+    if change == "time":
+        os.utime(file, (1, 1))
+    elif change == "size":
+        file.write_bytes(packed({**TREE, "more": b"more"}))
+        before.insert(4, "more")
+    else:
+        index = bytearray(sidecar.read_bytes())
+        index[-8] ^= 1
+        sidecar.write_bytes({"trailer": index, "cut": index[:-100], "empty": b""}[change])
+    with pytest.warns(PackWarning, match=f"^{sidecar}: .*ffrfs index") as caught:
+        assert listing(file) == before
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        write_sidecar(file)
+        assert listing(file) == before
+
+
+def test_only_a_large_pack_needs_one(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ensure_sidecar(file) is None
+    monkeypatch.setattr(sidecar_module, "_WORTH_WHILE_COUNT", 4)
+    assert ensure_sidecar(file) is None  # 4 records
+    monkeypatch.setattr(sidecar_module, "_WORTH_WHILE_COUNT", 3)
+    assert ensure_sidecar(file) == f"{file}.idx"
+    assert ensure_sidecar(file) is None
+    os.utime(file, (1, 1))
+    with pytest.warns(PackWarning, match="stale"):
+        assert ensure_sidecar(file) == f"{file}.idx"
+    assert PackIndex(os.fsencode(file)).kind == "sidecar"
+
+
+def test_a_plain_file_needs_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sidecar_module, "_WORTH_WHILE_COUNT", 1)
+    assert ensure_sidecar(write_records(tmp_path / "x.ffr", [b"a", b"b" * 20])) is None
+
+
+def test_many_that_make_it_at_once_end_well(file: Path) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        made = list(threads.map(write_sidecar, [file] * 24))
+    assert set(made) == {f"{file}.idx"}
+    assert sorted(entry.name for entry in file.parent.iterdir()) == ["x.ffr", "x.ffr.idx"]
+    assert PackIndex(os.fsencode(file)).find_fault() == ""

@@ -1,0 +1,76 @@
+"""A mount of a pack whose mapped index lies, or is cut off: EIO for what it lies about."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import hostile_tree
+import pytest
+from conftest import MakeMount
+from index_file import Index, Link, Tree, indexed_pack
+
+EIO = ("errno", errno.EIO)
+# Slots: 1 a, 2 chain, 3 entries, 4 others, 5 rest; 6 chain/inner; 7 entries/a, 8 entries/b;
+# 9 others/link, 10 others/z; 11 chain/inner/file.
+TREE: Tree = {
+    b"a": b"alpha" * 1000,
+    b"chain": {b"inner": {b"file": b"content"}},
+    b"entries": {b"a": b"1", b"b": b"2"},
+    b"others": {b"link": Link(b"a"), b"z": b"last"},
+    b"rest": {},
+}
+
+
+def lie(index: Index) -> None:
+    """In four places, each of them alone."""
+    inner = index.directories[index.inodes[6].value]
+    inner.first_child, inner.entry_count = 2, 1  # what it stands in, in it
+    index.inodes[7].name_offset, index.inodes[7].name_size = len(index.names), 2
+    index.names += b".."
+    index.inodes[9].value = len(index.targets) - 2  # a target that goes on behind its section
+    index.inodes[10].value = 1000  # a record
+
+
+@pytest.mark.usefixtures("fuse")
+def test_lies(new_mount: MakeMount, tmp_path: Path) -> None:
+    pack = tmp_path / "pack.ffr"
+    pack.write_bytes(indexed_pack(TREE, lie))
+    mount = new_mount(pack)
+    assert mount.mount().status == 0
+    asked: dict[tuple[str, str], object] = {
+        ("read", "a"): ("is", b"alpha" * 1000),
+        ("list", ""): ("is", ["a", "chain", "entries", "others", "rest"]),
+        ("read", "entries/b"): ("is", b"2"),
+        ("size", "others/link"): EIO,
+        ("readlink", "others/link"): EIO,
+        ("read", "others/z"): EIO,
+        ("list", "others"): EIO,
+        ("list", "chain/inner"): EIO,
+        ("list", "entries"): EIO,
+        ("read", "entries/a"): ("errno", errno.ENOENT),
+    }
+    found = mount.ask(hostile_tree.answers, "", list(asked))
+    assert dict(zip(asked, found, strict=True)) == asked
+    assert mount.ask(hostile_tree.count_entries, "", 100) < 12
+    assert mount.is_served
+    mount.expect_log(r"bad index: slot \d+")
+    mount.expect_log("damaged index")
+
+
+@pytest.mark.usefixtures("fuse")
+def test_cut_off_while_mounted(new_mount: MakeMount, tmp_path: Path) -> None:
+    count = 5000
+    tree: Tree = {b"%04d" % i: b"%d" % i for i in range(count)}
+    data = indexed_pack(tree)
+    pack = tmp_path / "pack.ffr"
+    pack.write_bytes(data)
+    mount = new_mount(pack)
+    assert mount.mount().status == 0
+    assert mount.ask(hostile_tree.answers, "", [("read", "0000")]) == [("is", b"0")]
+    os.truncate(pack, 12 + 12 * (count + 1) + count * 4)
+    for act, path in (("list", ""), ("read", "4321"), ("size", "2345")):
+        assert mount.ask(hostile_tree.answers, "", [(act, path)]) == [EIO], (act, path)
+    assert mount.is_served
+    mount.expect_log("cut off|changes while it is read|damaged")

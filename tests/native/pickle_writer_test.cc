@@ -1,0 +1,48 @@
+// write_pickle: what the safe parser reads again. That the bytes are CPython's is tested in
+// tests/folder/test_index.py.
+
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include "tree/pickle_writer.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "folder_lists.h"
+#include "pickles.h"
+#include "tree/folder_tree_source.h"
+#include "tree/pickle_index.h"
+
+using namespace ffrfs;
+using namespace ffrfs::test;
+
+TEST_CASE("what is written is read again, without the links") {
+  FolderList list = small_list();
+  list.share(list.add_file(0, "also a", 4, kMode, 0), 2);
+  list.number_by_path();
+  const Bytes pickle = pickle_of(all_of(list));
+  Pieces source(pickle, 7);
+  const auto tree = read_pickle_index(source, list.record_count() + 1, "x");
+  CHECK(tree->file_count() == 4);
+  CHECK(tree->directory_count() == 3);
+  const Ino d = tree->lookup(kRootIno, "d");
+  CHECK(tree->inode(tree->lookup(d, "b"))->record == 1);
+  CHECK(tree->inode(tree->lookup(d, "e"))->is_directory());
+  CHECK(tree->lookup(d, "l") == 0);
+  CHECK(tree->inode(tree->lookup(kRootIno, "a"))->record == 0);
+  CHECK(tree->inode(tree->lookup(kRootIno, "also a"))->record == 0);
+}
+
+TEST_CASE("a tree that was read is written as it was") {
+  FolderList list;
+  for (int i = 0; i < 3000; ++i) {
+    const uint32_t folder = list.add_folder(0, std::to_string(i), 0755, 0);
+    for (int k = 0; k < i % 4; ++k) list.add_file(folder, std::to_string(k), 0, kMode, 0);
+  }
+  list.number_by_path();
+  const Bytes pickle = pickle_of(all_of(list));
+  Pieces source(pickle, 1000);
+  const auto tree = read_pickle_index(source, list.record_count() + 1, "x");
+  const bool same = pickle_of(FolderTreeSource(*tree)) == pickle;
+  CHECK(same);
+}

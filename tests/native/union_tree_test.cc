@@ -1,0 +1,569 @@
+// native/tree/union_*.h: several packed folders as one tree, against a model; and that
+// parts which lie cannot make it show a name twice.
+
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <set>
+#include <thread>
+
+#include "damage.h"
+#include "index_tree.h"
+#include "io/error.h"
+#include "tree/tree_builder.h"
+#include "tree/union_tree.h"
+
+using namespace ffrfs;
+using namespace ffrfs::test;
+
+namespace {
+
+// One pack of a union, with an index (MappedTree) or a pickle (FolderTree).
+struct Pack {
+  Model model;
+  uint64_t record_count = 0;
+  std::optional<IndexSet> set = std::nullopt;
+  bool has_index = true;
+};
+
+IndexSet set_of(char id, uint32_t number, uint32_t count = 2) {
+  return {.id = {std::byte(id)}, .number = number, .count = count, .zero = 0};
+}
+
+void add_entries(TreeBuilder& builder, TreeBuilder::DirectoryId id, const Model& model) {
+  for (const auto& [name, entry] : model.entries) {
+    if (entry.is_directory()) {
+      const auto directory = builder.add_directory();
+      builder.place_directory(id, builder.add_name(name), directory);
+      add_entries(builder, directory, entry);
+    } else {
+      builder.place_file(id, builder.add_name(name), static_cast<int64_t>(entry.record));
+    }
+  }
+}
+
+std::unique_ptr<const Tree> parsed(const Model& model, uint64_t record_count) {
+  TreeBuilder builder("packed.ffr", record_count);
+  add_entries(builder, builder.add_directory(), model);
+  return builder.finish();
+}
+
+// The packs opened, and the union of them.
+struct Opened {
+  explicit Opened(const std::vector<Pack>& packs, OnConflict on_conflict = OnConflict::kError) {
+    std::vector<UnionPart> parts;
+    uint64_t first_record = 0;
+    for (const Pack& pack : packs) {
+      const std::string name = std::to_string(parts.size()) + ".ffr";
+      std::unique_ptr<const Tree> part;
+      if (pack.has_index) {
+        uint64_t link_count = 0;
+        const Sections sections = index_sections(pack.model, pack.record_count, link_count);
+        files.push_back(std::make_unique<IndexedFile>(folder, name, sections, pack.record_count,
+                                                      link_count));
+        part = std::make_unique<MappedTree>(*files.back()->index);
+      } else {
+        part = parsed(pack.model, pack.record_count);
+      }
+      parts.push_back({std::move(part), first_record, name, pack.set});
+      first_record += pack.record_count + 1;  // and its index
+    }
+    tree = std::make_unique<UnionTree>(std::move(parts), on_conflict);
+  }
+
+  TemporaryFolder folder;
+  std::vector<std::unique_ptr<IndexedFile>> files;
+  std::unique_ptr<const UnionTree> tree;
+};
+
+// As the parts show it: records among all, and what a pickle does not know.
+Model shown(const Model& model, const Pack& pack, uint64_t first_record) {
+  Model copy = model;
+  if (copy.kind == InodeKind::kFile) copy.record += first_record;
+  if (!pack.has_index) copy.mode = std::nullopt;
+  if (!pack.has_index) copy.mtime_ns = std::nullopt;
+  for (auto& [name, entry] : copy.entries) entry = shown(entry, pack, first_record);
+  return copy;
+}
+
+// Of the entries of one name, in the order of the packs. nullopt: a conflict.
+std::optional<Model> merged(std::vector<Model> models, OnConflict on_conflict) {
+  const auto is_directory = [](const Model& model) { return model.is_directory(); };
+  const bool is_conflict =
+      models.size() > 1 && !std::ranges::all_of(models, is_directory);
+  if (is_conflict && on_conflict == OnConflict::kError) return std::nullopt;
+  const Model chosen = on_conflict == OnConflict::kLast ? models.back() : models.front();
+  if (!chosen.is_directory()) return chosen;
+  std::erase_if(models, [](const Model& model) { return !model.is_directory(); });
+  Model all = models.front();
+  all.entries.clear();
+  std::map<std::string, std::vector<Model>> entries;
+  for (const Model& model : models) {
+    for (const auto& [name, entry] : model.entries) entries[name].push_back(entry);
+  }
+  for (const auto& [name, of_name] : entries) {
+    const std::optional<Model> entry = merged(of_name, on_conflict);
+    if (!entry) return std::nullopt;
+    all.entries[name] = *entry;
+  }
+  return all;
+}
+
+std::optional<Model> merged(const std::vector<Pack>& packs, OnConflict on_conflict) {
+  std::vector<Model> models;
+  uint64_t first_record = 0;
+  for (const Pack& pack : packs) {
+    models.push_back(shown(pack.model, pack, first_record));
+    first_record += pack.record_count + 1;
+  }
+  return merged(models, on_conflict);
+}
+
+std::vector<Dentry> list_all(const Tree& tree, Ino directory, uint64_t limit) {
+  std::vector<Dentry> all;
+  while (true) {
+    const auto slice = tree.list(directory, all.size(), limit);
+    REQUIRE(slice.size() <= limit);
+    if (slice.empty()) return all;
+    all.insert(all.end(), slice.begin(), slice.end());
+  }
+}
+
+void check_directory(const Tree& tree, Ino ino, const Model& model, Random& random) {
+  std::vector<Dentry> expected;
+  for (const auto& [name, entry] : model.entries) {
+    expected.push_back({name, tree.lookup(ino, name)});
+    REQUIRE(expected.back().ino != 0);
+    for (const std::string& near : {name + "a", name.substr(1)}) {
+      REQUIRE((tree.lookup(ino, near) != 0) == model.entries.contains(near));
+    }
+  }
+  const auto same = [](const Dentry& a, const Dentry& b) {
+    return a.name == b.name && a.ino == b.ino;
+  };
+  for (const uint64_t limit : {uint64_t{1}, uint64_t{7}, UINT64_MAX}) {
+    REQUIRE(std::ranges::equal(list_all(tree, ino, limit), expected, same));
+  }
+  for (int i = 0; i < 4; ++i) {  // as from a seekdir()
+    const uint64_t start = random() % (expected.size() + 2);
+    const auto slice = tree.list(ino, start, 5);
+    const auto begin =
+        expected.begin() + static_cast<ptrdiff_t>(std::min<uint64_t>(start, expected.size()));
+    const auto end = begin + std::min<ptrdiff_t>(5, expected.end() - begin);
+    REQUIRE(std::ranges::equal(slice, std::span(begin, end), same));
+  }
+  REQUIRE(tree.list(ino, UINT64_MAX, 1).empty());
+  REQUIRE(tree.list(ino, 0, 0).empty());
+}
+
+struct Seen {
+  std::set<Ino> inos;
+  std::map<InodeKind, uint64_t> counts;
+};
+
+void check(const Tree& tree, Ino ino, const Model& model, Ino parent, const std::string& path,
+           bool has_conflicts, Random& random, Seen& seen) {
+  CAPTURE(path);
+  const Inode inode = tree.inode(ino).value();
+  REQUIRE(inode.kind == model.kind);
+  REQUIRE(inode.parent == parent);
+  REQUIRE(inode.mode == model.mode);
+  REQUIRE(inode.mtime_ns == model.mtime_ns);
+  REQUIRE(tree.path(ino) == path);
+  REQUIRE(tree.target(ino) == model.target);
+  REQUIRE(ino < Ino{1} << 56);
+  REQUIRE(seen.inos.insert(ino).second);
+  ++seen.counts[model.kind];
+  if (!model.is_directory()) {
+    REQUIRE(inode.record == model.record);
+    REQUIRE(tree.list(ino, 0, 9).empty());
+    REQUIRE(tree.lookup(ino, "a") == 0);
+    return;
+  }
+  REQUIRE(inode.entry_count >= model.entries.size());
+  if (!has_conflicts) {
+    REQUIRE(inode.subdirectory_count == model.subdirectory_count());
+    std::vector<std::string> names;
+    for (const Dentry& entry : tree.subdirectories(ino, 0, UINT64_MAX)) {
+      names.push_back(entry.name);
+      REQUIRE(tree.lookup(ino, entry.name) == entry.ino);
+    }
+    REQUIRE(names.size() == model.subdirectory_count());
+    if (names.size() > 1) {
+      REQUIRE(tree.subdirectories(ino, 1, 1).at(0).name == names[1]);
+    }
+  }
+  check_directory(tree, ino, model, random);
+  for (const auto& [name, entry] : model.entries) {
+    check(tree, tree.lookup(ino, name), entry, ino, path.empty() ? name : path + "/" + name,
+          has_conflicts, random, seen);
+  }
+}
+
+void check_records(const Tree& tree, const std::vector<Pack>& packs) {
+  uint64_t record = 0;
+  for (const Pack& pack : packs) {
+    for (uint64_t own = 0; own < pack.record_count; ++own, ++record) {
+      const Ino ino = tree.file_of(record);
+      if (ino != 0) REQUIRE(tree.inode(ino)->record == record);
+    }
+    REQUIRE(tree.file_of(record++) == 0);  // its index
+  }
+  REQUIRE(tree.file_of(record) == 0);
+  REQUIRE(tree.file_of(UINT64_MAX) == 0);
+}
+
+void check_union(const std::vector<Pack>& packs, OnConflict on_conflict, Random& random) {
+  const std::optional<Model> expected = merged(packs, on_conflict);
+  if (!expected) {
+    REQUIRE_THROWS_AS(Opened(packs, on_conflict), FormatError);
+    return;
+  }
+  const bool has_conflicts = !merged(packs, OnConflict::kError);
+  const Opened opened(packs, on_conflict);
+  const Tree& tree = *opened.tree;
+  Seen seen;
+  check(tree, kRootIno, *expected, kRootIno, "", has_conflicts, random, seen);
+  check_records(tree, packs);
+  if (!has_conflicts) {
+    REQUIRE(tree.file_count() == seen.counts[InodeKind::kFile]);
+    REQUIRE(tree.directory_count() == seen.counts[InodeKind::kDirectory]);
+  }
+  // No inode but those, and those of the parts that nothing leads to.
+  REQUIRE(tree.inode(0) == std::nullopt);
+  REQUIRE(tree.inode(uint64_t{packs.size()} << 40 | 1) == std::nullopt);
+  REQUIRE(tree.inode(UINT64_MAX) == std::nullopt);
+  for (size_t part = 1; part < packs.size(); ++part) {  // a part's own root is not shown
+    const Ino root = uint64_t{part} << 40 | kRootIno;
+    REQUIRE(tree.inode(root) == std::nullopt);
+    REQUIRE(tree.list(root, 0, 9).empty());
+    REQUIRE(tree.lookup(root, opened.tree->list(kRootIno, 0, 1).empty() ? "a" : "b") == 0);
+  }
+}
+
+// Whether a pack has a link anywhere: a pickle knows none.
+bool has_links(const Model& model) { return model.count(InodeKind::kSymlink) > 0; }
+
+// `whole` cut up: each file and link in one pack, each directory in those of its entries,
+// and an empty one in some. In runs of paths, as a packer does it, or at random.
+struct Cut {
+  std::vector<Pack>& packs;
+  Random& random;
+  bool in_runs;
+  uint64_t left;  // of a run
+  size_t pack = 0;
+
+  size_t next() {
+    if (!in_runs) return random() % packs.size();
+    if (left-- == 0) {
+      left = random() % 40;
+      pack = std::min(pack + 1, packs.size() - 1);
+    }
+    return pack;
+  }
+
+  void cut(const Model& whole, const std::vector<std::string>& path) {
+    if (whole.entries.empty()) (void)place(next(), whole, path);
+    for (const auto& [name, entry] : whole.entries) {
+      std::vector<std::string> below = path;
+      below.push_back(name);
+      if (entry.is_directory()) {
+        cut(entry, below);
+      } else {
+        const size_t number = next();
+        Model& placed = place(number, entry, below);
+        if (entry.kind == InodeKind::kFile) placed.record = packs[number].record_count++;
+      }
+    }
+  }
+
+  Model& place(size_t number, const Model& like, const std::vector<std::string>& path) {
+    Model* at = &packs[number].model;
+    for (const std::string& name : path) at = &at->entries[name];
+    Model copy = like;
+    copy.entries.clear();
+    return *at = std::move(copy);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a folder cut into packs is the folder") {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    uint64_t record_count = 0;
+    const Model whole = random_model(random, seed * 6, record_count);
+    std::vector<Pack> packs(1 + random() % 9);
+    Cut{packs, random, seed % 2 == 0, random() % 40}.cut(whole, {});
+    const bool is_set = random() % 2 == 0;
+    for (size_t i = 0; i < packs.size(); ++i) {
+      if (is_set) packs[i].set = set_of('s', static_cast<uint32_t>(i));
+      packs[i].has_index = has_links(packs[i].model) || random() % 3 > 0;
+    }
+    check_union(packs, OnConflict::kError, random);
+    check_union(packs, OnConflict::kLast, random);
+  }
+}
+
+TEST_CASE("packs that have paths in common") {
+  size_t conflicts = 0;
+  for (uint64_t seed = 0; seed < 120; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    std::vector<Pack> packs(2 + random() % 4);
+    for (Pack& pack : packs) {
+      pack.model = random_model(random, random() % (seed + 2), pack.record_count);
+      pack.has_index = has_links(pack.model) || random() % 3 > 0;
+    }
+    if (!merged(packs, OnConflict::kError)) ++conflicts;
+    for (const OnConflict on_conflict :
+         {OnConflict::kError, OnConflict::kFirst, OnConflict::kLast}) {
+      check_union(packs, on_conflict, random);
+    }
+  }
+  CHECK(conflicts > 40);
+  CHECK(conflicts < 110);
+}
+
+TEST_CASE("a conflict names the path and both packs") {
+  const auto fault_of = [](const std::vector<Pack>& packs) -> std::string {
+    try {
+      Opened opened(packs);
+      return {};
+    } catch (const FormatError& error) {
+      return error.what();
+    }
+  };
+  std::vector<Pack> packs(4);
+  packs[1].model.entries["a"].entries["b"].entries["c\n"] = file_model(0);
+  packs[1].record_count = 1;
+  packs[3].model.entries["a"].entries["b"].entries["c\n"] = Model();
+  CHECK(fault_of(packs) ==
+        "1.ffr and 3.ffr: both have \"a/b/c\\x0a\", a file and a folder: mount them apart, or say "
+        "which of them counts: --on-conflict first or last");
+  // Two of one set, which are not compared, and a stranger.
+  packs[0] = packs[1];
+  packs[3] = packs[1];
+  packs[0].set = set_of('s', 0);
+  packs[1].set = set_of('s', 1);
+  CHECK(fault_of(packs).starts_with("0.ffr and 3.ffr: both have"));
+  packs[3].set = set_of('t', 1);
+  CHECK(fault_of(packs).starts_with("0.ffr and 3.ffr: both have"));
+  packs[3].set = set_of('s', 2);
+  CHECK(fault_of(packs).empty());
+  packs[3].set = set_of('s', 1);  // the same shard twice
+  CHECK(fault_of(packs).starts_with("0.ffr and 3.ffr: both have"));
+  packs[3] = Pack();
+  packs[0].set = set_of('s', 1);
+  CHECK(fault_of(packs).starts_with("0.ffr and 1.ffr: both have"));
+}
+
+TEST_CASE("a folder has the mode and the time of the first pack that has it") {
+  std::vector<Pack> packs(3);
+  packs[1].model.entries["a"].mode = 0700;
+  packs[1].model.entries["a"].mtime_ns = 7;
+  packs[2].model.entries["a"].mode = 0711;
+  packs[2].model.entries["a"].mtime_ns = 8;
+  for (const OnConflict on_conflict : {OnConflict::kError, OnConflict::kLast}) {
+    const Opened opened(packs, on_conflict);
+    const Ino ino = opened.tree->lookup(kRootIno, "a");
+    CHECK(ino == (uint64_t{1} << 40 | 2));
+    CHECK(opened.tree->inode(ino)->mode == 0700);
+    CHECK(opened.tree->inode(ino)->mtime_ns == 7);
+    CHECK(opened.tree->list(kRootIno, 0, 9).at(0).ino == ino);
+  }
+}
+
+TEST_CASE("folders that one pack has are not looked at") {
+  // It cannot be listed; but nothing that is merged leads there.
+  std::vector<Pack> packs(2);
+  packs[0].model.entries["a"].entries["bad/name"] = Model();
+  packs[1].model.entries["b"] = Model();
+  const Opened opened(packs);
+  CHECK(opened.tree->list(kRootIno, 0, 9).size() == 2);
+  CHECK_THROWS_AS((void)opened.tree->list(opened.tree->lookup(kRootIno, "a"), 0, 9), FormatError);
+  packs[1].model.entries["a"] = Model();
+  CHECK_THROWS_AS(Opened{packs}, FormatError);
+}
+
+TEST_CASE("a shared folder of many entries, by any position") {
+  std::vector<Pack> packs(7);
+  Model all;
+  for (uint64_t i = 0; i < 9000; ++i) {
+    Pack& pack = packs[i % packs.size()];
+    pack.model.entries[std::to_string(i)] = file_model(pack.record_count++);
+    all.entries[std::to_string(i)] = Model();
+  }
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : all.entries) names.push_back(name);
+  const Opened opened(packs);
+  const Tree& tree = *opened.tree;
+  const auto check_from = [&](uint64_t start, uint64_t limit) {
+    const auto slice = tree.list(kRootIno, start, limit);
+    const uint64_t left = names.size() - std::min<uint64_t>(start, names.size());
+    REQUIRE(slice.size() == std::min(limit, left));
+    for (size_t i = 0; i < slice.size(); ++i) REQUIRE(slice[i].name == names[start + i]);
+  };
+  check_from(8999, 1);  // nothing is known yet
+  check_from(0, UINT64_MAX);
+  Random random(1);
+  for (int i = 0; i < 300; ++i) check_from(random() % 9100, 1 + random() % 30);
+  for (uint64_t start = 0; start < 9000; start += 26) check_from(start, 26);
+  check_from(1024, 1024);
+  check_from(9000, 1);
+}
+
+TEST_CASE("the end of a listing may be the end of a chunk") {
+  for (const uint64_t count : {1023, 1024, 1025, 2048}) {
+    std::vector<Pack> packs(2);
+    for (uint64_t i = 0; i < count; ++i) {
+      packs[i % 2].model.entries[std::to_string(i)] = file_model(packs[i % 2].record_count++);
+    }
+    packs[0].model.entries["~"] = Model();
+    packs[1].model.entries["~"] = Model();  // one entry less than they have together
+    const Opened opened(packs);
+    CHECK(list_all(*opened.tree, kRootIno, 100).size() == count + 1);
+    CHECK(list_all(*opened.tree, kRootIno, 1024).size() == count + 1);
+    CHECK(opened.tree->list(kRootIno, count + 1, 1).empty());
+  }
+}
+
+TEST_CASE("folders that are shared too deep") {
+  const auto nested = [](size_t depth) {
+    Model root;
+    Model* at = &root;
+    for (size_t i = 0; i < depth; ++i) at = &at->entries["d"];
+    return root;
+  };
+  std::vector<Pack> packs(2);
+  packs[0].model = packs[1].model = nested(1024);
+  const Opened opened(packs);
+  CHECK(opened.tree->directory_count() == 1025);
+  packs[0].model = packs[1].model = nested(1025);
+  CHECK_THROWS_AS(Opened{packs}, FormatError);
+}
+
+TEST_CASE("one part alone, and none but roots") {
+  Random random(5);
+  std::vector<Pack> packs(1);
+  packs[0].model = random_model(random, 100, packs[0].record_count);
+  check_union(packs, OnConflict::kError, random);
+  check_union(std::vector<Pack>(3), OnConflict::kError, random);
+}
+
+TEST_CASE("parts that lie") {
+  // Duplicates within what says that it is one set, and sections changed at random: faults,
+  // or a tree in which no folder has a name twice.
+  const uint64_t seeds = std::max<uint64_t>(seed_count() / 40, 1);
+  size_t opened = 0;
+  size_t faults = 0;
+  for (uint64_t seed = 0; seed < seeds; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    const TemporaryFolder folder;
+    std::vector<std::unique_ptr<IndexedFile>> files;
+    std::vector<UnionPart> parts;
+    uint64_t first_record = 0;
+    uint64_t slots = 0;
+    const size_t count = 2 + random() % 3;
+    for (size_t i = 0; i < count; ++i) {
+      uint64_t record_count = 0;
+      uint64_t link_count = 0;
+      const Model model = random_model(random, 1 + random() % 30, record_count);
+      Sections sections = index_sections(model, record_count, link_count);
+      slots += section(sections, Section::kInodes).size() / sizeof(IndexInode);
+      for (uint64_t left = random() % 3; left > 0; --left) {
+        Bytes& bytes = sections[random() % 3];
+        if (bytes.size() < 8) continue;
+        const size_t at = random() % (bytes.size() / 4) * 4;
+        put(bytes, at, random() % 2 == 0
+                           ? static_cast<uint32_t>(random() % 32)
+                           : load_le<uint32_t>(view(bytes), random() % (bytes.size() / 4) * 4));
+      }
+      files.push_back(std::make_unique<IndexedFile>(folder, std::to_string(i) + ".ffr", sections,
+                                                    record_count, link_count));
+      try {
+        parts.push_back({std::make_unique<MappedTree>(*files.back()->index), first_record,
+                         files.back()->path, set_of('s', static_cast<uint32_t>(i))});
+      } catch (const FormatError&) {  // a root that is none
+      }
+      first_record += record_count + 1;
+    }
+    if (parts.empty()) continue;
+    const auto tried = [&](const auto& ask) {
+      try {
+        ask();
+      } catch (const FormatError& error) {
+        REQUIRE(std::string(error.what()).find(".ffr") != std::string::npos);
+        ++faults;
+      }
+    };
+    tried([&] {
+      const UnionTree tree(std::move(parts), static_cast<OnConflict>(random() % 3));
+      ++opened;
+      std::set<Ino> seen{kRootIno};
+      std::vector<Ino> folders{kRootIno};
+      for (size_t i = 0; i < folders.size(); ++i) {
+        std::string before;
+        tried([&] {
+          uint64_t position = 0;
+          while (true) {
+            const auto entries = tree.list(folders[i], position, 3);
+            if (entries.empty()) break;
+            position += entries.size();
+            for (const Dentry& entry : entries) {
+              REQUIRE(entry.name > before);
+              before = entry.name;
+              REQUIRE(seen.insert(entry.ino).second);
+              tried([&] { (void)tree.lookup(folders[i], entry.name); });
+              tried([&] { (void)tree.path(entry.ino); });
+              tried([&] {
+                const auto inode = tree.inode(entry.ino);
+                if (inode && inode->is_directory()) folders.push_back(entry.ino);
+              });
+            }
+          }
+        });
+      }
+      REQUIRE(seen.size() <= slots);
+    });
+  }
+  CHECK(opened > seeds / 4);
+  CHECK(faults > seeds / 10);
+}
+
+TEST_CASE("several threads at once") {
+  Random random(1);
+  std::vector<Pack> packs(4);
+  Model all;
+  for (uint64_t i = 0; i < 3000; ++i) {
+    Pack& pack = packs[random() % packs.size()];
+    const std::string directory = std::to_string(i % 3);
+    pack.model.entries[directory].entries[std::to_string(i)] = file_model(pack.record_count++);
+  }
+  const Opened opened(packs);
+  const Tree& tree = *opened.tree;
+  std::atomic<size_t> seen{0};
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back([&] {
+        for (const Dentry& directory : tree.list(kRootIno, 0, UINT64_MAX)) {
+          uint64_t position = 0;
+          while (true) {
+            const auto entries = tree.list(directory.ino, position, 26);
+            if (entries.empty()) break;
+            position += entries.size();
+            for (const Dentry& entry : entries) {
+              if (tree.lookup(directory.ino, entry.name) == entry.ino) ++seen;
+            }
+          }
+        }
+      });
+    }
+  }
+  CHECK(seen == 4 * 3000);
+}

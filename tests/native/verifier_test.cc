@@ -1,0 +1,179 @@
+// Verification: every bad record is found, whoever holds it (page cache or storage), with any
+// number of threads; and what an index says of large records.
+
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include "volume/verifier.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "frames.h"
+#include "io/error.h"
+#include "page_cache.h"
+#include "record/ffrecord_shard.h"
+#include "scratch.h"
+#include "tfrecord/tfrecord_shard.h"
+
+using namespace ffrfs;
+using namespace ffrfs::test;
+
+namespace {
+
+constexpr size_t kMiB = size_t{1} << 20;
+
+// Many small records around sizes at which windows, runs and batches end.
+std::vector<Bytes> some_records() {
+  std::vector<Bytes> records;
+  for (const size_t size : {size_t{0}, size_t{1}, size_t{4095}, size_t{4096}, size_t{4097},
+                            size_t{131'071}, 256 * 1024 - size_t{1}, size_t{256} * 1024,
+                            256 * 1024 + size_t{1}, kMiB, kMiB + 1, 5 * kMiB + 3, 17 * kMiB}) {
+    records.push_back(pattern(size, static_cast<uint32_t>(records.size())));
+  }
+  for (uint32_t i = 0; i < 3000; ++i) records.push_back(pattern(i % 700, i));
+  return records;
+}
+
+struct Pack {
+  TemporaryFolder folder;
+  std::vector<Bytes> records = some_records();
+  std::string path = folder.write("x.ffr", ffrecord(records));
+
+  // A byte of `record`, which is not empty.
+  void damage(size_t record, size_t byte) const {
+    const FfrecordShard shard(path);
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    const auto offset = static_cast<std::streamoff>(shard.extent(record).offset + byte);
+    file.seekg(offset);
+    const char old = static_cast<char>(file.get());
+    file.seekp(offset);
+    file.put(static_cast<char>(old ^ 1));
+  }
+
+  [[nodiscard]] std::vector<std::pair<uint64_t, std::string>> verify(
+      size_t jobs = 0, const ExpectedChunks& chunks = nullptr) const {
+    const ShardSet shards = open_ffrecord_shards({path});
+    Counters counters;
+    BatchReader batches(shards, counters);
+    return verify_records(shards, batches, counters, 0, shards.count(), jobs, chunks);
+  }
+};
+
+std::vector<uint64_t> numbers(const std::vector<std::pair<uint64_t, std::string>>& bad) {
+  std::vector<uint64_t> records;
+  for (const auto& [record, reason] : bad) records.push_back(record);
+  return records;
+}
+
+std::vector<uint32_t> chunks_of(const Bytes& record) {
+  std::vector<uint32_t> chunks;
+  for (size_t at = 0; at < record.size(); at += kMiB) {
+    chunks.push_back(crc32c(view(record).subspan(at, std::min(kMiB, record.size() - at))));
+  }
+  return chunks;
+}
+
+}  // namespace
+
+TEST_CASE("every bad record is found, in order, by any number of threads") {
+  const Pack pack;
+  CHECK(pack.verify().empty());
+  const std::vector<uint64_t> spoilt{1, 6, 9, 11, 12, 300, 301, 3012};
+  for (const uint64_t record : spoilt) {
+    pack.damage(record, pack.records[record].size() - 1);
+  }
+  for (const size_t jobs : {1, 2, 7, 1000}) {
+    const auto bad = pack.verify(jobs);
+    CHECK(numbers(bad) == spoilt);
+    CHECK(bad[0].second.starts_with(pack.path + ": record 1 (offset "));
+    CHECK(bad[0].second.find("checksum mismatch") != std::string::npos);
+  }
+}
+
+TEST_CASE("what the page cache does not hold is read from storage") {
+  const Pack pack;
+  const std::vector<uint64_t> spoilt{4, 11, 12, 2000};
+  for (const uint64_t record : spoilt) pack.damage(record, 0);
+  drop_cached_pages(pack.path);
+  CHECK(numbers(pack.verify(2)) == spoilt);
+  // And with some of it in memory.
+  drop_cached_pages(pack.path);
+  std::ifstream(pack.path, std::ios::binary).ignore(3 * kMiB);
+  CHECK(numbers(pack.verify(2)) == spoilt);
+}
+
+TEST_CASE("a file that became shorter is bad where it ends, and good before") {
+  const Pack pack;
+  const ShardSet shards = open_ffrecord_shards({pack.path});
+  Counters counters;
+  BatchReader batches(shards, counters);
+  std::filesystem::resize_file(pack.path, shards.extent(2000).offset);
+  const auto bad = verify_records(shards, batches, counters, 0, shards.count());
+  REQUIRE_FALSE(bad.empty());
+  std::vector<uint64_t> gone;
+  for (uint64_t record = 2000; record < shards.count(); ++record) {
+    if (shards.extent(record).size > 0) gone.push_back(record);
+  }
+  CHECK(numbers(bad) == gone);
+  CHECK(bad[0].second.find("earlier than when opened") != std::string::npos);
+}
+
+TEST_CASE("what an index says of large records is held against them") {
+  const Pack pack;
+  const auto right = [&](uint64_t record) { return chunks_of(pack.records[record]); };
+  const auto wrong_at = [&](uint64_t bad_record, auto spoil) {
+    return [&, bad_record, spoil](uint64_t record) {
+      auto chunks = chunks_of(pack.records[record]);
+      if (record == bad_record) spoil(chunks);
+      return chunks;
+    };
+  };
+  for (const bool cached : {true, false}) {
+    if (!cached) drop_cached_pages(pack.path);
+    CHECK(pack.verify(2, right).empty());
+    for (const uint64_t record : {10, 11, 12}) {
+      if (!cached) drop_cached_pages(pack.path);
+      const auto flipped = pack.verify(2, wrong_at(record, [](auto& c) { c[1] ^= 1; }));
+      REQUIRE(numbers(flipped) == std::vector<uint64_t>{record});
+      CHECK(flipped[0].second.find("wrong checksum of its bytes at 1048576") != std::string::npos);
+      CHECK(numbers(pack.verify(2, wrong_at(record, [](auto& c) { c.pop_back(); }))) ==
+            std::vector<uint64_t>{record});
+      CHECK(numbers(pack.verify(2, wrong_at(record, [](auto& c) { c.push_back(0); }))) ==
+            std::vector<uint64_t>{record});
+    }
+  }
+}
+
+TEST_CASE("TFRecord: checksums behind the records, and gaps between them") {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("x.tfrecord", framed(some_records()));
+  const ShardSet shards = open_tfrecord_shards({path});
+  Counters counters;
+  BatchReader batches(shards, counters);
+  CHECK(verify_records(shards, batches, counters, 0, shards.count()).empty());
+  std::fstream spoilt(path, std::ios::in | std::ios::out | std::ios::binary);
+  spoilt.seekp(static_cast<std::streamoff>(shards.extent(2).offset));
+  spoilt.put('\x7f').put('\x7f');
+  const Extent last = shards.extent(shards.count() - 1);
+  spoilt.seekp(static_cast<std::streamoff>(last.offset + last.size));
+  spoilt.write("\0\0\0\0", 4);
+  spoilt.close();
+  CHECK(numbers(verify_records(shards, batches, counters, 0, shards.count(), 3)) ==
+        std::vector<uint64_t>{2, shards.count() - 1});
+}
+
+TEST_CASE("a range only, and none beyond the end") {
+  const Pack pack;
+  pack.damage(5, 0);
+  const ShardSet shards = open_ffrecord_shards({pack.path});
+  Counters counters;
+  BatchReader batches(shards, counters);
+  CHECK(verify_records(shards, batches, counters, 6, 100).empty());
+  CHECK(counters.checksums_verified.load() == 100);
+  CHECK(verify_records(shards, batches, counters, 5, 1).size() == 1);
+  CHECK(verify_records(shards, batches, counters, 5, 0).empty());
+  CHECK_THROWS_AS((void)verify_records(shards, batches, counters, 1, shards.count()), RangeError);
+  CHECK_THROWS_AS((void)verify_records(shards, batches, counters, 1, UINT64_MAX), RangeError);
+}
