@@ -1,0 +1,119 @@
+"""Runs the fuzz targets, each a fixed number of times or for a time.
+
+    run.py BUILD                 as in `make test`: a few seconds for each target
+    run.py BUILD --minutes 10    goes on from what earlier long runs have found
+
+BUILD is where native/CMakeLists.txt has built them (-DFFRFS_FUZZ=ON). The golden files, named
+by FFRFS_GOLDEN, and what is made here are the seeds. A line for each target; where one fails,
+its whole output, and the input that did it stays in BUILD/failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from seeds import SIZE_LIMIT, write_seeds
+
+HERE = Path(__file__).resolve().parent
+# A few seconds each.
+RUN_COUNTS = {
+    "example_fuzz": 100_000,
+    "header_fuzz": 60_000,
+    "index_fuzz": 20_000,
+    "pickle_fuzz": 60_000,
+    "tfrecord_fuzz": 20_000,
+    "union_fuzz": 10_000,
+}
+# One input may take; the sanitizers make all of it some ten times slower.
+INPUT_TIMEOUT_S = 10
+# Of one input of at most SIZE_LIMIT bytes, and of the process with what the sanitizers keep.
+ALLOCATION_LIMIT_MB = 64
+MEMORY_LIMIT_MB = 1024
+# Above all that a fixed number of runs takes on a busy machine.
+TARGET_TIMEOUT_S = 300
+
+
+def command(build: Path, target: str, found: Path, duration_s: int | None) -> list[str]:
+    limit = f"-runs={RUN_COUNTS[target]}" if duration_s is None else f"-max_total_time={duration_s}"
+    dictionary = HERE / f"{target.removesuffix('_fuzz')}.dict"
+    return [
+        str(build / target),
+        limit,
+        "-seed=1",
+        f"-max_len={SIZE_LIMIT}",
+        f"-timeout={INPUT_TIMEOUT_S}",
+        f"-malloc_limit_mb={ALLOCATION_LIMIT_MB}",
+        f"-rss_limit_mb={MEMORY_LIMIT_MB}",
+        f"-artifact_prefix={build / 'failed'}/{target}-",
+        "-print_final_stats=1",
+        *([f"-dict={dictionary}"] if dictionary.exists() else []),
+        str(found),
+        str(build / "seeds" / target),
+    ]
+
+
+def fuzz(build: Path, target: str, duration_s: int | None) -> tuple[bool, str]:
+    """(did it hold, a line or the whole output)."""
+    began_s = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="ffrfs-fuzz-") as scratch:
+        # Short runs are the same each time: they neither use nor leave what was found.
+        found = Path(scratch, "found") if duration_s is None else build / "found" / target
+        found.mkdir(parents=True, exist_ok=True)
+        process = subprocess.Popen(
+            command(build, target, found, duration_s),
+            env=os.environ
+            | {"TMPDIR": scratch, "XDG_CACHE_HOME": scratch, "UBSAN_OPTIONS": "print_stacktrace=1"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            output, _ = process.communicate(timeout=TARGET_TIMEOUT_S + (duration_s or 0))
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            output, _ = process.communicate()
+            output += f"\n{target}: did not end in time\n".encode()
+    text = output.decode(errors="replace")
+    runs = re.search(r"number_of_executed_units: (\d+)", text)
+    if process.returncode != 0 or runs is None:
+        return False, f"{target}: failed with status {process.returncode}\n{text}"
+    edges = re.findall(r"cov: (\d+)", text)
+    duration = time.monotonic() - began_s
+    return True, f"{target}: {runs[1]} runs, {edges[-1]} edges, {duration:.1f} s"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("build", type=Path)
+    parser.add_argument("--minutes", type=float)
+    parser.add_argument("targets", nargs="*", help="default: all", metavar="TARGET")
+    arguments = parser.parse_intermixed_args()
+    build = arguments.build.resolve()
+    golden = os.environ.get("FFRFS_GOLDEN")
+    if not golden or not Path(golden, "packed.ffr").is_file():
+        print("run.py: FFRFS_GOLDEN must name the folder of golden files", file=sys.stderr)
+        return 2
+    (build / "failed").mkdir(exist_ok=True)
+    write_seeds(build / "seeds", Path(golden))
+    duration_s = None if arguments.minutes is None else round(arguments.minutes * 60)
+    targets = arguments.targets or sorted(RUN_COUNTS)
+    status = 0
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for held, text in pool.map(lambda target: fuzz(build, target, duration_s), targets):
+            print(text, flush=True)
+            status |= not held
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
