@@ -12,6 +12,7 @@ from pathlib import Path
 
 from benchmarks import (
     contenders,
+    indexes,
     machine,
     mounting,
     opening,
@@ -37,6 +38,7 @@ PARTS = {
     "opening": opening.run,
     "tfrecord": tfrecord.run,
     "prefetching": prefetching.run,
+    "indexes": indexes.run,
 }
 
 

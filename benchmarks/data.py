@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import zlib
 from collections import OrderedDict
@@ -12,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from ffrfs import FileWriter
+from ffrfs._native import FolderList, Writer
 from ffrfs.tfrecord import TFRecordWriter, from_dict
 
 FOLDER_FILES = 1_000  # files in one sub-folder
@@ -64,6 +66,27 @@ def write_records(path: Path, count: int, size: int) -> None:
     with FileWriter(path, count) as writer:
         for blob in blobs(count, size):
             writer.write_one(blob)
+
+
+def write_pack(path: Path, count: int, size: int, folder_files: int = FOLDER_FILES) -> None:
+    """A packed folder as `ffrfs pack` makes it, of files that are on no disk.
+
+    `folder_files` of them are in each folder. The pages of `path` are still cached.
+    """
+    source = FolderList()
+    for first in range(0, count, folder_files):
+        folder = source.add_folder(0, b"%04d" % (first // folder_files), 0o755, 0)
+        names = range(first, min(first + folder_files, count))
+        source.add_files(folder, ((b"%07d.bin" % index, size, 0o644, 0) for index in names))
+    source.number()  # in the order of the names: file i is record i
+    writer = Writer(os.fsencode(path), count + 1)
+    try:
+        for blob in blobs(count, size):
+            writer.append(blob)
+        writer.append_index(source)
+        writer.finish()
+    finally:
+        writer.abort()
 
 
 def write_examples(path: Path, count: int, size: int) -> list[int]:

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 Outcome = TypeVar("Outcome")
 Samples = dict[str, list[Outcome]]
+WATCH_S = 0.05
 KILL_TIMEOUT_S = 5  # one that waits for a mount may not die before the mount does
 
 
@@ -46,18 +47,23 @@ def seconds(action: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def run(command: Sequence[str | Path], timeout_s: float, **options: Any) -> str:
+def run(
+    command: Sequence[str | Path],
+    timeout_s: float,
+    watch: Callable[[int], object] | None = None,
+    **options: Any,
+) -> str:
     """Run a program and return what it printed; raise if it fails or takes too long.
 
     It has its own process group, which is killed as a whole: a child that hangs on a
-    mount must not hang us.
+    mount must not hang us. `watch` is called with its process id, every WATCH_S.
     """
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     child: subprocess.Popen[str] = subprocess.Popen(
         list(map(str, command)), text=True, start_new_session=True, **(pipes | options)
     )
     try:
-        output, errors = child.communicate(timeout=timeout_s)
+        output, errors = _outputs(child, timeout_s, watch)
     except BaseException:
         os.killpg(child.pid, signal.SIGKILL)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -66,6 +72,17 @@ def run(command: Sequence[str | Path], timeout_s: float, **options: Any) -> str:
     if child.returncode:
         raise RuntimeError(f"{command[0]} ended with status {child.returncode}: {errors.strip()}")
     return output
+
+
+def _outputs(
+    child: subprocess.Popen[str], timeout_s: float, watch: Callable[[int], object] | None
+) -> tuple[str, str]:
+    deadline = time.monotonic() + timeout_s
+    while watch and time.monotonic() < deadline:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return child.communicate(timeout=WATCH_S)
+        watch(child.pid)
+    return child.communicate(timeout=max(deadline - time.monotonic(), 0))
 
 
 def run_python(arguments: Sequence[str | Path], timeout_s: float) -> Any:

@@ -3,11 +3,26 @@
 The proportional set size (PSS): a page that several processes share is divided among them,
 so the sum over a daemon and its worker counts nothing twice. The kernel keeps no peak of it,
 but one of the resident set size (VmHWM), in which what is shared counts for each of them.
+
+Of one process: what is private to it, by the kernel's count of each mapping. A page of a file
+that no other process has mapped counts as private there, though the kernel can take it back;
+the mappings of one file can therefore be told apart.
 """
 
 from __future__ import annotations
 
+import contextlib
+import re
 from pathlib import Path
+from typing import NamedTuple
+
+WORKER = "ffrfs-worker"  # its name, as the kernel knows it
+_MAPPING = re.compile(r"[0-9a-f]+-[0-9a-f]+ \S+ \S+ \S+ \S+ *(.*)")
+
+
+class Share(NamedTuple):
+    private_bytes: int  # Private_* of all but the mappings of the file
+    mapped_bytes: int  # Rss of those
 
 
 def resident_bytes(pid: int) -> int:
@@ -18,6 +33,42 @@ def resident_bytes(pid: int) -> int:
 def peak_bytes(pid: int) -> int:
     """VmHWM of this process and of all its descendants together."""
     return sum(_field_bytes(member, "status", "VmHWM:") for member in _family(pid))
+
+
+class Peak:
+    """The most that peak_bytes() was of a program; called while it runs."""
+
+    def __init__(self) -> None:
+        self.size_bytes = 0
+
+    def __call__(self, pid: int) -> None:
+        # One of them may have ended since it was listed.
+        with contextlib.suppress(OSError, RuntimeError):
+            self.size_bytes = max(self.size_bytes, peak_bytes(pid))
+
+
+def worker_of(daemon: int) -> int:
+    """The process that answers the kernel for a mount by the native engine."""
+    for pid in _family(daemon):
+        if Path(f"/proc/{pid}/comm").read_text().strip() == WORKER:
+            return pid
+    raise RuntimeError(f"process {daemon} has no child {WORKER}")
+
+
+def share(pid: int, file: Path) -> Share:
+    """What this process holds alone, apart from its mappings of `file`."""
+    private_bytes = mapped_bytes = 0
+    path, real = "", file.resolve()
+    for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
+        if mapping := _MAPPING.fullmatch(line):
+            path = mapping[1]
+            continue
+        field, _, rest = line.partition(":")
+        if path == str(real):
+            mapped_bytes += _size_bytes(rest) if field == "Rss" else 0
+        elif field in ("Private_Clean", "Private_Dirty", "Private_Hugetlb"):
+            private_bytes += _size_bytes(rest)
+    return Share(private_bytes, mapped_bytes)
 
 
 def _family(pid: int) -> list[int]:
@@ -35,5 +86,10 @@ def _proportional_bytes(pid: int) -> int:
 def _field_bytes(pid: int, file: str, field: str) -> int:
     for line in Path(f"/proc/{pid}/{file}").read_text().splitlines():
         if line.startswith(field):
-            return int(line.split()[1]) * 1024
+            return _size_bytes(line.removeprefix(field))
     raise RuntimeError(f"/proc/{pid}/{file} has no {field}")
+
+
+def _size_bytes(text: str) -> int:
+    """Of "  1234 kB"."""
+    return int(text.split(maxsplit=1)[0]) * 1024

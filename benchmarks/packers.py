@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks import measure
@@ -18,8 +19,10 @@ FFR, EROFS, SQUASHFS, TAR = "ffrfs pack", "mkfs.erofs", "mksquashfs", "tar cf"
 PROGRAMS = {EROFS: "mkfs.erofs", SQUASHFS: "mksquashfs", TAR: "tar"}
 
 
-def pack(packer: str, root: Path, output: Path) -> None:
-    """`output` must not exist yet."""
+def pack(
+    packer: str, root: Path, output: Path, watch: Callable[[int], object] | None = None
+) -> None:
+    """`output` must not exist yet. `watch`: as for measure.run()."""
     commands: dict[str, list[str | Path]] = {
         FFR: [*FFRFS, "pack", root, output],
         EROFS: ["mkfs.erofs", "--quiet", output, root],
@@ -30,7 +33,7 @@ def pack(packer: str, root: Path, output: Path) -> None:
         ],
         TAR: ["tar", "cf", output, "-C", root, "."],
     }
-    measure.run(commands[packer], TIMEOUT_S)
+    measure.run(commands[packer], TIMEOUT_S, watch)
     if packer != FFR:
         measure.run(["sync", output], TIMEOUT_S)
 

@@ -53,13 +53,13 @@ def _pack(packer: str, source: data.Folder, output: Path) -> tuple[float, float]
     try:
         seconds = measure.seconds(lambda: packers.pack(packer, source.root, output))
         if packer == packers.FFR:
-            _check(output, source)
+            check(output, source)
         return seconds, output.stat().st_size / 1e6
     finally:
         output.unlink(missing_ok=True)
 
 
-def _check(pack: Path, source: data.Folder) -> None:
+def check(pack: Path, source: data.Folder) -> None:
     """The reference's order is that of the names, so record i is file i; the index is last."""
     with FileReader(pack) as reader:
         reader.validate()

@@ -14,8 +14,8 @@ class Plan:
 
     folder: Path  # temporary, on a real disk; parts make and remove their own below it
     field: Field
-    rounds: int = 9  # reading, opening, tfrecord
-    long_rounds: int = 3  # packing, mounting, streaming
+    rounds: int = 9  # reading, opening, tfrecord, and what takes seconds of indexes
+    long_rounds: int = 3  # packing, mounting, streaming, prefetching, and the rest of indexes
     large_size: int = 110_000  # bytes: an ImageNet-like picture
     small_size: int = 4_500
     huge_size: int = 4 << 30  # streaming
@@ -30,6 +30,12 @@ class Plan:
     example_count: int = 9_000  # tfrecord: Examples with a picture of large_size each
     slow_count: int = 20_000  # prefetching: files of large_size
     slow_sample: int = 6_000  # of these, read in a pass; a peer takes some ten seconds
+    indexed_count: int = 1_000_000  # indexes: files of indexed_size, on the disk and in packs
+    indexed_size: int = 1_000
+    vast_count: int = 10_000_000  # files of 8 bytes that are in a pack only
+    lookup_count: int = 1_000  # names looked up in a folder of indexed_count
+    shard_count: int = 64
+    verified_size: int = 10_000_000_000  # bytes, in files of large_size
 
     @classmethod
     def quick(cls, folder: Path, field: Field) -> Plan:
@@ -50,6 +56,11 @@ class Plan:
             example_count=200,
             slow_count=600,
             slow_sample=300,
+            indexed_count=2_000,
+            vast_count=20_000,
+            lookup_count=50,
+            shard_count=4,
+            verified_size=4_000_000,
         )
 
     def sets(self) -> list[tuple[int, int]]:

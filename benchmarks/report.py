@@ -112,9 +112,9 @@ def _described(run: Run) -> str:
 
 def _rounds(plan: Mapping[str, int]) -> str:
     return (
-        f"{plan['rounds']} rounds of reading, opening and tfrecord, {plan['long_rounds']} of all "
-        f"else; timed passes over mounts read {plan['large_sample']:,} of the large files, "
-        f"{plan['small_sample']:,} of the small ones."
+        f"{plan['rounds']} rounds of reading, opening, tfrecord and of mounts and shards of "
+        f"indexes, {plan['long_rounds']} of all else; timed passes over mounts read "
+        f"{plan['large_sample']:,} of the large files, {plan['small_sample']:,} of the small ones."
     )
 
 

@@ -1,0 +1,31 @@
+"""The program that looks up names in one folder.
+
+    python -m benchmarks.lookups FOLDER LISTING
+
+LISTING is JSON: a list of names. Prints JSON: the seconds that stat() of each took. A process
+of its own, as reader.py. On a fresh mount no name is known to the kernel: each is one request.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+
+def main(folder: str, listing: str) -> None:
+    names = json.loads(Path(listing).read_text())
+    os.stat(folder)  # the daemon has answered once
+    seconds = []
+    for name in names:
+        path = f"{folder}/{name}"
+        start = time.perf_counter()
+        os.stat(path)
+        seconds.append(time.perf_counter() - start)
+    print(json.dumps(seconds))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
