@@ -233,6 +233,8 @@ def hold_open(path: str) -> Iterator[bytes]:
     """Open, then read the rest of the file when asked again."""
     with open(path, "rb") as file:
         yield file.read(1)
+        # The mount may have read the rest ahead, and given it to the kernel.
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         yield file.read()
 
 
