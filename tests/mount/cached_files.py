@@ -61,11 +61,13 @@ def misread_and_given_up_in_batches(
         yield misread_and_given_up(folder, digests, names[begin : begin + count])
 
 
-def errno_and_given_up(path: str) -> tuple[int, int]:
-    """The errno of reading it, or 0; and how many pages had been given up when it was tried."""
+def read_and_given_up(path: str) -> tuple[int, str, int]:
+    """Of reading it once: the errno or 0, the digest or "", and how many pages had been given up.
+
+    Once: what the kernel had then, it may have given up before a second time.
+    """
     page_count = given_up_pages(path)
     try:
-        digest(path)
+        return 0, digest(path), page_count
     except OSError as error:
-        return error.errno or -1, page_count
-    return 0, page_count
+        return error.errno or -1, "", page_count
