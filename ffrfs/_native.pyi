@@ -70,6 +70,9 @@ class PackIndex:
     @property
     def warning(self) -> str:
         """A line on an index that was left aside; mostly ""."""
+    @property
+    def is_stale(self) -> bool:
+        """It was a sidecar of what the pack was before."""
     def find_fault(self) -> str:
         """Read all of the index, and hold it against the pickle; what is wrong, or ""."""
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 _STEP_SIZE = 256 << 20
 _STEP_COUNT = 1 << 20
 
-_STALE = ": stale index: "  # in what the core says of a sidecar
 
 _HEADER_SIZE = 12  # of no records; 12 more for each
 
@@ -187,7 +186,7 @@ def _claims(file: str) -> tuple[int, int]:
 
 def _index_error(file: str, index: PackIndex) -> str | None:
     """Say what is wrong with a mapped index. A sidecar of what the pack once was is no damage."""
-    if _STALE in index.warning:
+    if index.is_stale:
         warnings.warn(PackWarning(index.warning), stacklevel=5)
     elif index.warning:
         return index.warning.removeprefix(f"{file}: ")

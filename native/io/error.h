@@ -28,6 +28,11 @@ struct UnsafeIndexError : FormatError {
   using FormatError::FormatError;
 };
 
+// The index is of what the pack was before: no damage.
+struct StaleIndexError : FormatError {
+  using FormatError::FormatError;
+};
+
 // The bytes are not the ones that were written.
 struct ChecksumError : std::runtime_error {
   using std::runtime_error::runtime_error;

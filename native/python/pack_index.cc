@@ -81,6 +81,7 @@ void bind_pack_index(py::module_& module) {
       .def_property_readonly("size_bytes", &PackIndex::size_bytes)
       .def_property_readonly("shard", &PackIndex::set)
       .def_property_readonly("warning", [](const PackIndex& self) { return fs_text(self.warning()); })
+      .def_property_readonly("is_stale", &PackIndex::is_stale)
       .def("find_fault", [](const PackIndex& self) {
         std::string fault;
         {

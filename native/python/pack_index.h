@@ -28,6 +28,7 @@ class PackIndex {
   // None, or what it says of the set of shards: (16 bytes, number, count).
   [[nodiscard]] py::object set() const;
   [[nodiscard]] const std::string& warning() const { return shard_->warning(); }
+  [[nodiscard]] bool is_stale() const { return shard_->is_index_stale(); }
 
   // Blocks, without the GIL. See index_check.h.
   [[nodiscard]] std::string find_fault() const;

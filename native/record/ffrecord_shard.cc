@@ -136,27 +136,30 @@ void FfrecordShard::find_index() {
                          .last_offset = load_le<uint64_t>(last),
                          .header_crc = stored_crc_};
   const auto in_pack = [&] { return IndexMap::in_pack(pack); };
-  if (use_index(pack, in_pack, warning_)) return;
+  if (use_index(pack, in_pack, ignored_)) return;
 
   const auto paths = index_sidecar_paths(file().path());
-  std::string ignored;
+  IgnoredIndex ignored;
   for (size_t place = 0; place < paths.size(); ++place) {
     const auto sidecar = [&] { return open_sidecar(paths[place], place, pack); };
     if (use_index(pack, sidecar, ignored)) return;
   }
-  if (warning_.empty()) warning_ = ignored;
+  if (ignored_.warning.empty()) ignored_ = ignored;
 }
 
-// False: there is none, or it is unsound, and `warning` says so if it was empty.
+// False: there is none, or it is unsound, and `ignored` says so if it said nothing.
 template <typename Open>
-bool FfrecordShard::use_index(const IndexedPack& pack, Open open, std::string& warning) {
+bool FfrecordShard::use_index(const IndexedPack& pack, Open open, IgnoredIndex& ignored) {
   try {
     index_ = open();
     if (index_) map_header(pack);
   } catch (const std::runtime_error& error) {
     header_.reset();
     index_.reset();
-    if (warning.empty()) warning = std::string(error.what()) + "; ignored until then";
+    if (ignored.warning.empty()) {
+      ignored = {.warning = std::string(error.what()) + "; ignored until then",
+                 .is_stale = dynamic_cast<const StaleIndexError*>(&error) != nullptr};
+    }
   }
   return index_ != nullptr;
 }
@@ -188,6 +191,17 @@ Extent FfrecordShard::extent(uint64_t record) const {
           .checksum = Checksum::kCrc32,
           .crc32 = checksums_[record],
           .header_size = 0};
+}
+
+std::vector<uint64_t> FfrecordShard::sizes(std::span<const uint64_t> records) const {
+  if (!index_) return Shard::sizes(records);
+  // One look for all: asking whether the file has changed takes longer than looking.
+  return header_->read([&] {
+    std::vector<uint64_t> sizes(records.size());
+    std::ranges::transform(records, sizes.begin(),
+                           [this](uint64_t record) { return mapped_extent(record).size; });
+    return sizes;
+  });
 }
 
 Extent FfrecordShard::mapped_extent(uint64_t record) const {

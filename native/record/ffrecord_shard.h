@@ -44,6 +44,7 @@ class FfrecordShard final : public Shard {
   [[nodiscard]] uint64_t count() const override { return count_; }
   // Throws only with an index.
   [[nodiscard]] Extent extent(uint64_t record) const override;
+  [[nodiscard]] std::vector<uint64_t> sizes(std::span<const uint64_t> records) const override;
   [[nodiscard]] std::vector<uint32_t> chunk_checksums(uint64_t record) const override;
   [[nodiscard]] uint64_t byte_count() const override { return byte_count_; }
 
@@ -54,7 +55,9 @@ class FfrecordShard final : public Shard {
   [[nodiscard]] const IndexMap* index() const { return index_.get(); }
 
   // One line about an index that was ignored; mostly "".
-  [[nodiscard]] const std::string& warning() const { return warning_; }
+  [[nodiscard]] const std::string& warning() const { return ignored_.warning; }
+  // It was a sidecar of what the pack was before.
+  [[nodiscard]] bool is_index_stale() const { return ignored_.is_stale; }
 
   // count() + 1 values: where each record begins, and the end of the file. Like checksums(),
   // without an index only.
@@ -62,12 +65,17 @@ class FfrecordShard final : public Shard {
   [[nodiscard]] std::span<const uint32_t> checksums() const { return checksums_; }
 
  private:
+  struct IgnoredIndex {
+    std::string warning;
+    bool is_stale = false;
+  };
+
   void read_fixed();
   void read_tables();
   void check_offsets() const;
   void find_index();
   template <typename Open>
-  [[nodiscard]] bool use_index(const IndexedPack& pack, Open open, std::string& warning);
+  [[nodiscard]] bool use_index(const IndexedPack& pack, Open open, IgnoredIndex& ignored);
   void map_header(const IndexedPack& pack);
   [[nodiscard]] Extent mapped_extent(uint64_t record) const;
   [[nodiscard]] std::optional<uint64_t> first_chunk(uint64_t record) const;
@@ -84,7 +92,7 @@ class FfrecordShard final : public Shard {
   // ... or these.
   std::unique_ptr<const IndexMap> index_;
   std::optional<VerifiedMap> header_;
-  std::string warning_;
+  IgnoredIndex ignored_;
 };
 
 // FFRecord files as one index space. Throws what FfrecordShard throws; FormatError if

@@ -58,8 +58,8 @@ std::unique_ptr<const IndexMap> IndexMap::sidecar(std::unique_ptr<const SourceFi
                   number(trailer.index_size));
   }
   const auto stale = [&](const std::string& what) {
-    return FormatError(own.path() + ": stale index: " + pack.file.path() + " has changed (" +
-                       what + "); " + index->advice_);
+    return StaleIndexError(own.path() + ": stale index: " + pack.file.path() +
+                           " has changed (" + what + "); " + index->advice_);
   };
   if (trailer.pack_size != pack.file.size()) throw stale("its size");
   if (trailer.pack_mtime_ns != pack.file.mtime_ns()) throw stale("its time");

@@ -42,7 +42,8 @@ class IndexMap {
   // Throws FormatError, StorageError.
   [[nodiscard]] static std::unique_ptr<const IndexMap> in_pack(const IndexedPack& pack);
 
-  // A file that is an index. Throws FormatError (of another pack, too), StorageError.
+  // A file that is an index. Throws StaleIndexError (of another pack, or of what the pack was
+  // before), FormatError, StorageError.
   [[nodiscard]] static std::unique_ptr<const IndexMap> sidecar(
       std::unique_ptr<const SourceFile> file, const IndexedPack& pack);
 
