@@ -26,8 +26,8 @@ constexpr uint64_t kBlockSize = 512;  // what st_blocks counts in, whatever the 
 constexpr unsigned long kStatfsBlockSize = 4096;
 constexpr size_t kNameMax = 255;
 constexpr int64_t kNsPerS = 1'000'000'000;
-// The least that an entry takes in a listing: a list() of more would be thrown away.
-constexpr size_t kDirentPlusSizeMin = 152;
+// What an entry takes in a listing, but for its name and the filling up to 8 bytes.
+constexpr size_t kDirentPlusSize = 152;
 // Positions of a listing: 0 is ".", 1 is "..", the entries follow in the volume's order.
 constexpr uint64_t kDotCount = 2;
 
@@ -97,6 +97,18 @@ fuse_entry_param to_entry(const Attributes& attributes) {
   entry.attr = to_stat(attributes);
   entry.attr_timeout = entry.entry_timeout = kTimeoutS;
   return entry;
+}
+
+// How many of them fit into a listing of that size.
+size_t fitting_count(const std::vector<Dentry>& entries, size_t size) {
+  size_t count = 0;
+  for (const Dentry& entry : entries) {
+    const size_t needed = (kDirentPlusSize + entry.name.size() + 7) / 8 * 8;
+    if (needed > size) break;
+    size -= needed;
+    ++count;
+  }
+  return count;
 }
 
 // The value, or its size if the caller only asks for that.
@@ -299,10 +311,10 @@ void Operations::readdirplus(fuse_req_t request, Ino ino, size_t size, uint64_t 
     if (position == 0) fits = add(".", volume_.attributes(part, ino).value());
     if (fits && position == 1) fits = add("..", volume_.attributes(part, inode->parent).value());
     if (fits) {
-      for (const Dentry& entry :
-           part.list(ino, position - kDotCount, size / kDirentPlusSizeMin)) {
-        if (!add(entry.name.c_str(), volume_.attributes(part, entry.ino).value())) break;
-      }
+      auto entries = part.list(ino, position - kDotCount, (size - used) / (kDirentPlusSize + 1));
+      entries.resize(fitting_count(entries, size - used));
+      const auto attributes = volume_.attributes(part, entries);
+      for (size_t i = 0; i < entries.size(); ++i) add(entries[i].name.c_str(), attributes[i]);
     }
     fuse_reply_buf(request, reply.data(), used);
   });

@@ -28,10 +28,10 @@ py::object attributes_in(const Volume& volume, const Tree& part, Ino ino) {
 py::list entries_in(const Volume& volume, const Tree& part, Ino ino, uint64_t start,
                     uint64_t limit) {
   py::list entries;
-  for (const Dentry& entry : part.list(ino, start, limit)) {
-    // The tree only lists what it has.
-    entries.append(py::make_tuple(py::bytes(entry.name),
-                                  to_attributes(volume.attributes(part, entry.ino).value())));
+  const auto listed = part.list(ino, start, limit);
+  const auto attributes = volume.attributes(part, listed);
+  for (size_t i = 0; i < listed.size(); ++i) {
+    entries.append(py::make_tuple(py::bytes(listed[i].name), to_attributes(attributes[i])));
   }
   return entries;
 }

@@ -6,7 +6,9 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,6 +32,14 @@ class Shard {
   // `record` must be below count(). Extent::shard is left at 0. Tables that are mapped and
   // not read may be found damaged here: FormatError, ChecksumError, StorageError.
   [[nodiscard]] virtual Extent extent(uint64_t record) const = 0;
+
+  // The size of each of them; as extent().
+  [[nodiscard]] virtual std::vector<uint64_t> sizes(std::span<const uint64_t> records) const {
+    std::vector<uint64_t> sizes(records.size());
+    std::ranges::transform(records, sizes.begin(),
+                           [this](uint64_t record) { return extent(record).size; });
+    return sizes;
+  }
 
   // CRC-32C of each 1 MiB of `record`, the last may be shorter; empty: nobody has written
   // them down. Throws as extent().

@@ -24,15 +24,35 @@ ShardSet ShardSet::join(std::vector<ShardSet> sets) {
 }
 
 Extent ShardSet::extent(uint64_t record) const {
+  const size_t index = index_of(record);
+  Extent extent = shards_[index]->extent(record - starts_[index]);
+  extent.shard = static_cast<uint32_t>(index);
+  return extent;
+}
+
+std::vector<uint64_t> ShardSet::sizes(std::span<const uint64_t> records) const {
+  std::vector<uint64_t> sizes;
+  sizes.reserve(records.size());
+  while (sizes.size() < records.size()) {
+    // Where one record follows another, as in a listing, most are of one shard.
+    const size_t index = index_of(records[sizes.size()]);
+    std::vector<uint64_t> own;
+    for (const uint64_t record : records.subspan(sizes.size())) {
+      if (record < starts_[index] || record >= starts_[index + 1]) break;
+      own.push_back(record - starts_[index]);
+    }
+    std::ranges::copy(shards_[index]->sizes(own), std::back_inserter(sizes));
+  }
+  return sizes;
+}
+
+size_t ShardSet::index_of(uint64_t record) const {
   if (record >= count()) {
     throw RangeError(shards_[0]->file().path() + ": record " + std::to_string(record) +
                      " does not exist: there are " + std::to_string(count()));
   }
   const auto after = std::upper_bound(starts_.begin(), starts_.end(), record);
-  const auto index = static_cast<size_t>(after - starts_.begin() - 1);
-  Extent extent = shards_[index]->extent(record - starts_[index]);
-  extent.shard = static_cast<uint32_t>(index);
-  return extent;
+  return static_cast<size_t>(after - starts_.begin() - 1);
 }
 
 }  // namespace ffrfs

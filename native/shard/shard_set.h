@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "shard/extent.h"
@@ -29,6 +30,9 @@ class ShardSet {
   // Throws RangeError unless record < count().
   [[nodiscard]] Extent extent(uint64_t record) const;
 
+  // The size of each. Throws as extent().
+  [[nodiscard]] std::vector<uint64_t> sizes(std::span<const uint64_t> records) const;
+
   // The number of the first record of shard `index` among all.
   [[nodiscard]] uint64_t start(size_t index) const { return starts_[index]; }
 
@@ -37,6 +41,9 @@ class ShardSet {
   }
 
  private:
+  // The shard that has it. Throws RangeError.
+  [[nodiscard]] size_t index_of(uint64_t record) const;
+
   std::vector<std::unique_ptr<const Shard>> shards_;
   std::vector<uint64_t> starts_;  // first record of each shard; the total at the end
 };

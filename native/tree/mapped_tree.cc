@@ -26,36 +26,15 @@ MappedTree::MappedTree(const IndexMap& index)
 std::optional<Inode> MappedTree::inode(Ino ino) const {
   const std::optional<Slot> slot = slot_of(ino);
   if (!slot) return std::nullopt;
+  return index_.read([&] { return inode_at(*slot); });
+}
+
+std::vector<Inode> MappedTree::inodes(std::span<const Ino> inos) const {
   return index_.read([&] {
-    const IndexInode found = entry(*slot);
-    Inode inode;
-    if (*slot != 0) {
-      check_parent(*slot, found);
-      inode.parent = ino_of(found.parent);
-    }
-    inode.kind = kind_of(*slot, found);
-    switch (inode.kind) {
-      case InodeKind::kFile:
-        // The last record is the index.
-        if (found.value >= index_.record_count() - 1) refuse(*slot, "a file without a record");
-        inode.record = found.value;
-        break;
-      case InodeKind::kDirectory: {
-        const IndexDirectory itself = directory(*slot, found);
-        inode.entry_count = itself.entry_count;
-        inode.subdirectory_count = itself.subdirectory_count;
-        break;
-      }
-      case InodeKind::kSymlink:
-        inode.size = target_of(*slot, found).size();
-        break;
-    }
-    const uint16_t mode = found.mode & kPermissions;
-    if (mode != 0 || found.mtime_ns != kUnknownMtime) {
-      inode.mode = mode;
-      inode.mtime_ns = found.mtime_ns;
-    }
-    return inode;
+    std::vector<Inode> found;
+    found.reserve(inos.size());
+    for (const Ino ino : inos) found.push_back(inode_at(slot_of(ino).value()));
+    return found;
   });
 }
 
@@ -164,6 +143,38 @@ std::optional<MappedTree::Slot> MappedTree::slot_of(Ino ino) const {
 
 IndexInode MappedTree::entry(Slot slot) const {
   return index_.load<IndexInode>(Section::kInodes, uint64_t{slot} * sizeof(IndexInode));
+}
+
+Inode MappedTree::inode_at(Slot slot) const {
+  const IndexInode found = entry(slot);
+  Inode inode;
+  if (slot != 0) {
+    check_parent(slot, found);
+    inode.parent = ino_of(found.parent);
+  }
+  inode.kind = kind_of(slot, found);
+  switch (inode.kind) {
+    case InodeKind::kFile:
+      // The last record is the index.
+      if (found.value >= index_.record_count() - 1) refuse(slot, "a file without a record");
+      inode.record = found.value;
+      break;
+    case InodeKind::kDirectory: {
+      const IndexDirectory itself = directory(slot, found);
+      inode.entry_count = itself.entry_count;
+      inode.subdirectory_count = itself.subdirectory_count;
+      break;
+    }
+    case InodeKind::kSymlink:
+      inode.size = target_of(slot, found).size();
+      break;
+  }
+  const uint16_t mode = found.mode & kPermissions;
+  if (mode != 0 || found.mtime_ns != kUnknownMtime) {
+    inode.mode = mode;
+    inode.mtime_ns = found.mtime_ns;
+  }
+  return inode;
 }
 
 IndexDirectory MappedTree::directory_at(uint64_t number) const {

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +31,7 @@ class MappedTree final : public Tree {
   explicit MappedTree(const IndexMap& index);
 
   [[nodiscard]] std::optional<Inode> inode(Ino ino) const override;
+  [[nodiscard]] std::vector<Inode> inodes(std::span<const Ino> inos) const override;
   [[nodiscard]] Ino lookup(Ino parent, std::string_view name) const override;
   [[nodiscard]] std::vector<Dentry> list(Ino directory, uint64_t start,
                                          uint64_t limit) const override;
@@ -52,6 +54,7 @@ class MappedTree final : public Tree {
   [[nodiscard]] static Ino ino_of(Slot slot) { return kRootIno + slot; }
   [[nodiscard]] std::optional<Slot> slot_of(Ino ino) const;
   [[nodiscard]] IndexInode entry(Slot slot) const;
+  [[nodiscard]] Inode inode_at(Slot slot) const;
   [[nodiscard]] InodeKind kind_of(Slot slot, const IndexInode& inode) const;
   // By its number in the section, whatever it says.
   [[nodiscard]] IndexDirectory directory_at(uint64_t number) const;

@@ -10,6 +10,13 @@ constexpr size_t kDepthLimit = 1024;
 
 }  // namespace
 
+std::vector<Inode> Tree::inodes(std::span<const Ino> inos) const {
+  std::vector<Inode> found;
+  found.reserve(inos.size());
+  for (const Ino ino : inos) found.push_back(inode(ino).value());
+  return found;
+}
+
 std::string Tree::path(Ino ino) const {
   std::vector<std::string> names;  // from the leaf up
   size_t size = 0;

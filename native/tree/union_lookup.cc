@@ -1,64 +1,76 @@
 #include "tree/union_lookup.h"
 
+#include <algorithm>
 #include <optional>
-#include <vector>
+#include <utility>
 
 namespace ffrfs {
+namespace {
+
+const std::vector<std::string> kNoOrder;
+
+uint64_t memory_bytes_of(const std::vector<std::string>& names) {
+  uint64_t bytes = sizeof names + names.capacity() * sizeof(std::string);
+  for (const std::string& name : names) bytes += name.capacity() + 1;
+  return bytes;
+}
+
+}  // namespace
 
 UnionLookup::UnionLookup(const UnionParts& parts, const UnionDirectories& directories)
     : parts_(parts),
       directories_(directories),
-      orders_(std::make_unique<std::atomic<Order>[]>(directories.count())) {}
+      known_(std::make_unique<std::atomic<const FirstNames*>[]>(directories.count())) {}
 
 Ino UnionLookup::find(Ino directory, std::string_view name) const {
-  const size_t number = directories_.number_of(directory);
+  return directories_.shown(find_in_parts(directories_.number_of(directory), name));
+}
+
+Ino UnionLookup::find_in_parts(size_t number, std::string_view name) const {
   const std::span<const Ino> members = directories_.members_of(number);
-  const Ino found =
-      is_by_part(number) ? find_by_part(members, name) : find_in_turn(members, name);
-  return directories_.shown(found);
+  const FirstNames& first = first_names(number);
+  if (first.empty()) return find_in_turn(members, name);
+  // The last that does not begin behind the name.
+  const auto next = std::ranges::upper_bound(first, name);
+  if (next == first.begin()) return 0;
+  return parts_.lookup(members[static_cast<size_t>(next - first.begin()) - 1], name);
 }
 
-bool UnionLookup::is_by_part(size_t number) const {
-  Order order = orders_[number].load(std::memory_order_relaxed);
-  if (order == Order::kUnknown) {
-    order = follow_each_other(directories_.members_of(number)) ? Order::kByPart : Order::kMixed;
-    orders_[number].store(order, std::memory_order_relaxed);
+const UnionLookup::FirstNames& UnionLookup::first_names(size_t number) const {
+  if (const FirstNames* known = known_[number].load(std::memory_order_acquire)) return *known;
+  FirstNames found = find_first_names(directories_.members_of(number));
+  const uint64_t size_bytes = memory_bytes_of(found);
+  const std::lock_guard lock(mutex_);
+  const FirstNames* known = known_[number].load(std::memory_order_relaxed);
+  if (known != nullptr) return *known;  // another thread has been faster
+  if (found.empty() || size_bytes > kNamesLimitBytes - kept_bytes_) {
+    known = &kNoOrder;
+  } else {
+    known = &kept_.emplace_back(std::move(found));
+    kept_bytes_ += size_bytes;
   }
-  return order == Order::kByPart;
+  known_[number].store(known, std::memory_order_release);
+  return *known;
 }
 
-bool UnionLookup::follow_each_other(std::span<const Ino> directories) const {
+UnionLookup::FirstNames UnionLookup::find_first_names(std::span<const Ino> directories) const {
+  FirstNames names;
   std::optional<Dentry> before;
   for (const Ino directory : directories) {
     const uint64_t count = parts_.inode(directory)->entry_count;
     const std::vector<Dentry> first = parts_.list(directory, 0, 1);
-    if (first.empty()) return false;  // there is no name to go by
+    if (first.empty()) return {};  // there is no name to go by
     if (before && first[0].name <= before->name &&
         (first[0].name < before->name ||
          directories_.shown(first[0].ino) != directories_.shown(before->ino))) {
-      return false;
+      return {};
     }
     std::vector<Dentry> last = parts_.list(directory, count - 1, 1);
-    if (last.empty()) return false;
+    if (last.empty()) return {};
     before = std::move(last[0]);
+    names.push_back(first[0].name);
   }
-  return true;
-}
-
-Ino UnionLookup::find_by_part(std::span<const Ino> directories, std::string_view name) const {
-  // The last that does not begin behind the name.
-  size_t low = 0;
-  size_t high = directories.size();
-  while (high - low > 1) {
-    const size_t middle = low + (high - low) / 2;
-    const std::vector<Dentry> first = parts_.list(directories[middle], 0, 1);
-    if (!first.empty() && first[0].name <= name) {
-      low = middle;
-    } else {
-      high = middle;
-    }
-  }
-  return parts_.lookup(directories[low], name);
+  return names;
 }
 
 Ino UnionLookup::find_in_turn(std::span<const Ino> directories, std::string_view name) const {
@@ -68,6 +80,11 @@ Ino UnionLookup::find_in_turn(std::span<const Ino> directories, std::string_view
     if (const Ino found = parts_.lookup(directories[place], name)) return found;
   }
   return 0;
+}
+
+uint64_t UnionLookup::memory_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return sizeof *this + directories_.count() * sizeof known_[0] + kept_bytes_;
 }
 
 }  // namespace ffrfs

@@ -40,12 +40,18 @@ UnionParts::UnionParts(std::vector<UnionPart> parts, OnConflict on_conflict)
 }
 
 std::optional<Inode> UnionParts::inode(Ino ino) const {
-  const UnionPart& part = part_of(ino);
-  std::optional<Inode> inode = part.tree->inode(own(ino));
+  const std::optional<Inode> inode = part_of(ino).tree->inode(own(ino));
   if (!inode) return inode;
-  inode->parent = ino_of(number_of(ino), inode->parent);
-  if (inode->is_file()) inode->record += part.first_record;
-  return inode;
+  return numbered(number_of(ino), *inode);
+}
+
+std::vector<Inode> UnionParts::inodes(std::span<const Ino> inos) const {
+  if (inos.empty()) return {};
+  std::vector<Ino> owns(inos.size());
+  std::ranges::transform(inos, owns.begin(), own);
+  std::vector<Inode> inodes = part_of(inos[0]).tree->inodes(owns);
+  for (Inode& inode : inodes) inode = numbered(number_of(inos[0]), inode);
+  return inodes;
 }
 
 Ino UnionParts::lookup(Ino directory, std::string_view name) const {
@@ -68,6 +74,12 @@ std::string UnionParts::name(Ino ino) const { return part_of(ino).tree->name(own
 size_t UnionParts::part_of_record(uint64_t record) const {
   const auto next = std::ranges::upper_bound(parts_, record, {}, &UnionPart::first_record);
   return next == parts_.begin() ? 0 : static_cast<size_t>(next - parts_.begin()) - 1;
+}
+
+Inode UnionParts::numbered(size_t part, Inode inode) const {
+  inode.parent = ino_of(part, inode.parent);
+  if (inode.is_file()) inode.record += parts_[part].first_record;
+  return inode;
 }
 
 std::vector<Dentry> UnionParts::numbered(size_t part, std::vector<Dentry> entries) {

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,6 +59,8 @@ class UnionParts {
 
   // What Tree answers, in inodes and records of the union. `ino` as for part_of().
   [[nodiscard]] std::optional<Inode> inode(Ino ino) const;
+  // All of one part.
+  [[nodiscard]] std::vector<Inode> inodes(std::span<const Ino> inos) const;
   [[nodiscard]] Ino lookup(Ino directory, std::string_view name) const;
   [[nodiscard]] std::vector<Dentry> list(Ino directory, uint64_t start, uint64_t limit) const;
   [[nodiscard]] std::vector<Dentry> subdirectories(Ino directory, uint64_t start,
@@ -72,6 +75,8 @@ class UnionParts {
   static constexpr int kOwnBits = 40;
   static constexpr Ino kOwnLimit = Ino{1} << kOwnBits;
 
+  // A part's inode, in numbers of the union.
+  [[nodiscard]] Inode numbered(size_t part, Inode inode) const;
   [[nodiscard]] static std::vector<Dentry> numbered(size_t part, std::vector<Dentry> entries);
 
   std::vector<UnionPart> parts_;

@@ -23,13 +23,35 @@ UnionTree::UnionTree(std::vector<UnionPart> parts, OnConflict on_conflict)
 
 std::optional<Inode> UnionTree::inode(Ino ino) const {
   if (!is_shown(ino)) return std::nullopt;
-  std::optional<Inode> inode = parts_.inode(ino);
+  const std::optional<Inode> inode = parts_.inode(ino);
   if (!inode) return inode;
-  inode->parent = directories_.shown(inode->parent);
-  const std::span<const Ino> members = directories_.members(ino);
-  if (members.empty()) return inode;
-  inode->subdirectory_count = directories_.subdirectory_count(ino);
-  inode->entry_count = listing_.get().entry_count(ino);
+  return merged(ino, *inode);
+}
+
+std::vector<Inode> UnionTree::inodes(std::span<const Ino> inos) const {
+  std::vector<Inode> found;
+  found.reserve(inos.size());
+  // Where one part follows another, as in a listing, most of it is one part's.
+  while (found.size() < inos.size()) {
+    const std::span<const Ino> rest = inos.subspan(found.size());
+    const size_t part = UnionParts::number_of(rest[0]);
+    const auto next = std::ranges::find_if(
+        rest, [part](Ino ino) { return UnionParts::number_of(ino) != part; });
+    const std::span<const Ino> run(rest.begin(), next);
+    if (!std::ranges::all_of(run, [this](Ino ino) { return is_shown(ino); })) {
+      throw std::bad_optional_access();
+    }
+    const std::vector<Inode> inodes = parts_.inodes(run);
+    for (size_t i = 0; i < run.size(); ++i) found.push_back(merged(run[i], inodes[i]));
+  }
+  return found;
+}
+
+Inode UnionTree::merged(Ino ino, Inode inode) const {
+  inode.parent = directories_.shown(inode.parent);
+  if (!inode.is_directory() || directories_.members(ino).empty()) return inode;
+  inode.subdirectory_count = directories_.subdirectory_count(ino);
+  inode.entry_count = listing_.get().entry_count(ino);
   return inode;
 }
 

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +36,7 @@ class UnionTree final : public Tree {
   UnionTree(std::vector<UnionPart> parts, OnConflict on_conflict);
 
   [[nodiscard]] std::optional<Inode> inode(Ino ino) const override;
+  [[nodiscard]] std::vector<Inode> inodes(std::span<const Ino> inos) const override;
   [[nodiscard]] Ino lookup(Ino parent, std::string_view name) const override;
   [[nodiscard]] std::vector<Dentry> list(Ino directory, uint64_t start,
                                          uint64_t limit) const override;
@@ -53,6 +55,9 @@ class UnionTree final : public Tree {
  private:
   // Not one of the inodes by which another part knows a shared directory.
   [[nodiscard]] bool is_shown(Ino ino) const;
+
+  // What a part says of `ino`, as of the one directory that it may be.
+  [[nodiscard]] Inode merged(Ino ino, Inode inode) const;
 
   const UnionParts parts_;
   const UnionDirectories directories_;

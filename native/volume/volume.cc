@@ -68,26 +68,52 @@ std::optional<Attributes> Volume::attributes(const Tree& part, Ino ino) const {
   std::optional<Inode> inode = part.inode(ino);
   if (!inode) inode = tree().inode(ino);
   if (!inode) return std::nullopt;
+  const bool needs_record = has_size_of_record(*inode);
+  return to_attributes(ino, *inode, needs_record ? shards().extent(inode->record).size : 0);
+}
+
+std::vector<Attributes> Volume::attributes(const Tree& part,
+                                           std::span<const Dentry> entries) const {
+  std::vector<Ino> inos(entries.size());
+  std::ranges::transform(entries, inos.begin(), &Dentry::ino);
+  const std::vector<Inode> inodes = part.inodes(inos);
+  std::vector<uint64_t> records;
+  records.reserve(inodes.size());
+  for (const Inode& inode : inodes) {
+    if (has_size_of_record(inode)) records.push_back(inode.record);
+  }
+  const std::vector<uint64_t> sizes = shards().sizes(records);
+  std::vector<Attributes> found;
+  found.reserve(inodes.size());
+  auto size = sizes.begin();
+  for (size_t i = 0; i < inodes.size(); ++i) {
+    found.push_back(
+        to_attributes(inos[i], inodes[i], has_size_of_record(inodes[i]) ? *size++ : 0));
+  }
+  return found;
+}
+
+Attributes Volume::to_attributes(Ino ino, const Inode& inode, uint64_t size) const {
   Attributes attributes{.ino = ino, .nlink = 1, .uid = options_.uid, .gid = options_.gid};
   attributes.mtime_ns =
-      inode->mtime_ns ? *inode->mtime_ns : shards().shard(shard_of(ino)).file().mtime_ns();
-  switch (inode->kind) {
+      inode.mtime_ns ? *inode.mtime_ns : shards().shard(shard_of(ino)).file().mtime_ns();
+  switch (inode.kind) {
     case InodeKind::kDirectory:
-      attributes.mode = S_IFDIR | permissions(*inode, 0555);
+      attributes.mode = S_IFDIR | permissions(inode, 0555);
       // "." and the name in the parent, and ".." of each subdirectory. 1: find(1) and others
       // who count on that are told not to; in a record's folder it takes the record to know.
       if (kind() != TreeKind::kExamples) {
         attributes.nlink =
-            static_cast<uint32_t>(std::min<uint64_t>(2 + inode->subdirectory_count, UINT32_MAX));
+            static_cast<uint32_t>(std::min<uint64_t>(2 + inode.subdirectory_count, UINT32_MAX));
       }
       break;
     case InodeKind::kSymlink:
       attributes.mode = S_IFLNK | 0777;
-      attributes.size = inode->size.value_or(0);
+      attributes.size = inode.size.value_or(0);
       break;
     case InodeKind::kFile:
-      attributes.mode = S_IFREG | permissions(*inode, 0444);
-      attributes.size = inode->size ? *inode->size : shards().extent(inode->record).size;
+      attributes.mode = S_IFREG | permissions(inode, 0444);
+      attributes.size = inode.size.value_or(size);
       break;
   }
   return attributes;

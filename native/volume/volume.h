@@ -102,6 +102,10 @@ class Volume {
   // Throws as Tree and Shard::extent() do, of a damaged index; so do those that follow.
   [[nodiscard]] std::optional<Attributes> attributes(const Tree& part, Ino ino) const;
 
+  // The same of what a listing of `part` has just named, in less time for each.
+  [[nodiscard]] std::vector<Attributes> attributes(const Tree& part,
+                                                   std::span<const Dentry> entries) const;
+
   // As far as it is at hand: of what is in a record's folder perhaps that folder's. Where the
   // index is damaged, "inode 7".
   [[nodiscard]] std::string path(Ino ino);
@@ -152,6 +156,11 @@ class Volume {
   }
   [[nodiscard]] TreePtr find_folder(Ino ino);
   [[nodiscard]] size_t shard_of(Ino ino) const;
+  // `size`: of its record, which matters only if it is a file that has none of its own.
+  [[nodiscard]] Attributes to_attributes(Ino ino, const Inode& inode, uint64_t size) const;
+  [[nodiscard]] static bool has_size_of_record(const Inode& inode) {
+    return inode.is_file() && !inode.size;
+  }
   [[nodiscard]] uint32_t permissions(const Inode& inode, uint32_t unknown) const;
 
   const VolumeOptions options_;

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <set>
 #include <thread>
@@ -153,6 +154,12 @@ size_t walk(const Tree& tree, uint64_t slots, uint64_t record_count) {
       }
     });
     tried([&] { (void)tree.lookup(folders[i], "b"); });
+  }
+  for (const Ino ino : seen) {
+    tried([&] {
+      const std::array<Ino, 2> both{kRootIno, ino};
+      REQUIRE(tree.inodes(both).at(1) == tree.inode(ino));
+    });
   }
   REQUIRE(seen.size() <= slots);
   for (uint64_t record = 0; record <= record_count + 1; ++record) {

@@ -140,6 +140,11 @@ void check_directory(const Tree& tree, Ino ino, const Model& model, Random& rand
       REQUIRE((tree.lookup(ino, near) != 0) == model.entries.contains(near));
     }
   }
+  std::vector<Ino> inos(expected.size());
+  std::ranges::transform(expected, inos.begin(), &Dentry::ino);
+  const std::vector<Inode> inodes = tree.inodes(inos);
+  REQUIRE(inodes.size() == inos.size());
+  for (size_t i = 0; i < inos.size(); ++i) REQUIRE(inodes[i] == tree.inode(inos[i]));
   const auto same = [](const Dentry& a, const Dentry& b) {
     return a.name == b.name && a.ino == b.ino;
   };
