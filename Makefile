@@ -29,7 +29,7 @@ sanitizer_options := UBSAN_OPTIONS=print_stacktrace=1 \
     TSAN_OPTIONS=halt_on_error=1:suppressions=$(abspath tests/native/tsan.supp)
 
 .PHONY: help demo demo-train test test-native test-native-memory test-native-threads \
-    test-mount-sanitized test-fuzz soak fuzz fuzz-native build-fuzz lint build bench clean packages
+    test-mount-sanitized test-fuzz soak fuzz fuzz-native build-fuzz lint manual build bench clean packages
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -37,7 +37,8 @@ help:
 	@echo 'make demo    pack a small folder, mount it, read it, compare'
 	@echo 'make demo-train   train a small network on a mount, stop it, go on'
 	@echo 'make test    native core under sanitizers, ruff, mypy, all Python tests'
-	@echo 'make soak    a thousand mounts, 64 readers at once; half an hour'
+	@echo 'make soak    a thousand mounts, 64 readers at once, half an hour of turmoil; an hour'
+	@echo 'make manual  manual pages and completions in docs/, out of the argument parser'
 	@echo 'make build   set up .venv, with ffrfs in it as an editable install'
 	@echo 'make bench   speed and memory beside squashfuse, EROFS and others (BENCH=--quick for a try)'
 	@echo 'make fuzz    damaged indices, headers, records and Examples by the million'
@@ -87,7 +88,8 @@ test-mount-sanitized: test-native
 	        $(BIN)/python -m pytest --quiet -k native $(sanitized_mounts) || exit 1; \
 	done
 
-# FFRFS_SOAK makes minutes of what takes seconds in `make test`; -rP shows the figures.
+# FFRFS_SOAK makes minutes of what takes seconds in `make test`; -rP shows the figures, and
+# the seed of the acts at random, which FFRFS_SOAK_SEED gives again.
 soak: build
 	@FFRFS_SOAK=1 $(BIN)/python -m pytest -rP tests/soak
 
@@ -127,6 +129,10 @@ lint: build $(VENV)/torch
 	@echo '== ruff, mypy'
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
+
+# A test compares them with what the parser gives.
+manual: build
+	@$(BIN)/python docs/write_manual.py
 
 # ratarmount, which is compared, goes into an environment of its own below build/.
 bench: build $(VENV)/torch

@@ -31,7 +31,7 @@ from benchmarks.figure import Comparison, Figure, Findings
 from benchmarks.plan import Plan
 from benchmarks.reader import AS_LISTED, HINTED, PAUSE_S
 from benchmarks.slow_files import Order, SlowFiles, served_by
-from ffrfs.mount.request import CACHE_MB_DEFAULT
+from ffrfs.mount.settings import CACHE_MB_DEFAULT
 
 TIMEOUT_S = 300
 AIO_SOURCE = Path(__file__).with_name("aio_batches.c")

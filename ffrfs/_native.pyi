@@ -237,6 +237,10 @@ class Volume:
         """Follow the hints that come over that socket (ffrfs/mount/hint_stream.py). Takes it
         over, and closes it when its client has gone, or is one too many.
         """
+    def limit_cache(self, limit_bytes: int) -> None:
+        """Hold at most that from now on, in the place of `cache_bytes`, which still decides
+        what can be read at all (large records of TFRecord, what is made of them).
+        """
 
     # For callers that wait; not to be mixed with the above on one volume. Of an FFRecord
     # file only bytes have to be waited for, not the tree.
@@ -263,8 +267,9 @@ class Volume:
     def verify(self, first: int, count: int) -> builtins.list[tuple[int, str]]: ...
     def counter_page(self) -> bytes:
         """Everything counted so far, as native/volume/counter_page.h lays it out."""
-    def count_request(self, kind: str, elapsed_ns: int) -> None:
-        """An engine has answered one; `kind` is one of native/volume/request_times.h."""
+    def count_request(self, kind: str, ino: int, elapsed_ns: int) -> None:
+        """An engine has answered one about `ino` (0: about no file); `kind` is one of
+        native/volume/request_times.h."""
     def failure_is_due(self, ino: int) -> bool:
         """Whether a failure to read is to be logged: once a minute per file, or per folder
         that a record holds.

@@ -55,6 +55,10 @@ class MountError(FfrfsError, OSError):
     """The mount could not be made, or could not be taken away."""
 
 
+class InstallError(FfrfsError, OSError):
+    """What makes a service of ffrfs could not be installed, or not be taken away."""
+
+
 class OptionError(FfrfsError, ValueError):
     """A mount option that ffrfs does not know, or a value that it cannot take."""
 

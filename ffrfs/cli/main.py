@@ -17,8 +17,8 @@ from ffrfs.cli import output
 from ffrfs.errors import FfrfsError, PackWarning, UnverifiedHeaderWarning
 
 COMMANDS = (
-    *("pack", "convert", "index", "mount", "umount", "prefetch", "stats"),
-    *("ls", "cat", "extract", "info", "verify"),
+    *("pack", "convert", "index", "mount", "umount", "prefetch", "stats", "ps", "top"),
+    *("ls", "cat", "extract", "info", "verify", "install-units"),
 )
 
 _WRONG_USAGE = 2  # argparse's
@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             warnings.simplefilter("always", told)
         warnings.showwarning = lambda message, *_, **__: output.error(str(message))
         try:
-            args = _parser(argv).parse_args(argv)
+            args = make_parser(_wanted(argv)).parse_args(argv)
             status: int = args.func(args)
             sys.stdout.flush()
         except SystemExit as end:
@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
-def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
+def make_parser(commands: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="ffrfs",
         description="Pack a folder into one FFRecord file; read it, or mount it, every byte "
@@ -66,11 +66,15 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"ffrfs {ffrfs.__version__}")
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
-    # One command needs one module; all of them are for help and for mistakes.
-    wanted = argv[:1] if argv and argv[0] in COMMANDS else COMMANDS
-    for name in wanted:
-        importlib.import_module(f"ffrfs.cli.{name}").add_parser(subparsers)
+    for name in commands:
+        module = name.replace("-", "_")
+        importlib.import_module(f"ffrfs.cli.{module}").add_parser(subparsers)
     return parser
+
+
+def _wanted(argv: Sequence[str]) -> Sequence[str]:
+    """One command needs one module; all of them are for help and for mistakes."""
+    return argv[:1] if argv and argv[0] in COMMANDS else COMMANDS
 
 
 def _text(error: FfrfsError | OSError) -> str:

@@ -4,32 +4,30 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import stat
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from ffrfs.cli import output
 from ffrfs.errors import OptionError
-from ffrfs.mount.mountpoint import canonical
-from ffrfs.mount.options import ON_CONFLICT, parse_options
+from ffrfs.mount.config import OPTION_KEYS, Config, make_config
+from ffrfs.mount.options import ON_CONFLICT
 from ffrfs.mount.report import Report, Status
-from ffrfs.mount.request import (
+from ffrfs.mount.request import MountRequest, make_request
+from ffrfs.mount.settings import (
     CACHE_MB_DEFAULT,
     ENGINES,
     PREFETCH_BYTES_DEFAULT,
     PREFETCH_RECORDS_DEFAULT,
     PREFETCH_TTL_S_DEFAULT,
+    SETTINGS,
     THREADS_MAX,
-    MountRequest,
-    default_threads,
+    Fields,
+    parse_setting,
 )
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
-
-_SIZE = re.compile(r"([0-9]{1,18})([KMGT]?)")
-_SIZE_LIMIT_BYTES = 1 << 63
-_TTL_LIMIT_S = 1_000_000_000
 
 _EPILOG = """\
 mount options (-o, comma separated; a backslash escapes a comma):
@@ -38,9 +36,14 @@ mount options (-o, comma separated; a backslash escapes a comma):
   fsname=NAME                first column of /proc/mounts (default: the first PACK)
   xattr                      show user.ffrfs.record and user.ffrfs.crc32
   nonempty                   cover a mount point that is not empty
-  on_conflict=WHICH          as --on-conflict; allow_missing as --allow-missing
   noexec, suid, dev          as mount(8); nosuid and nodev are the default
+  cache_mb=N, no_extensions, prefetch_window=512:64M, config=FILE, ...
+                             the options above as words, for fstab; they win over these
+  sloppy                     pass over words that are unknown
 Others of mount(8) (ro, nofail, _netdev, user, noatime, x-...) are accepted without effect.
+
+configuration file (--config, TOML): the options above with _ for -, packs = [...],
+mountpoint = "...", options = "..."; the command line wins over it.
 
 exit status: 0 the tree can be read; 1 wrong usage, pack or mount point; 2 system error;
 32 the mount failed.
@@ -56,21 +59,27 @@ def add_parser(subparsers: Subparsers) -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
+    packs = parser.add_argument(
         "packs",
         metavar="PACK",
         nargs="+",
         help="an FFRecord file, a TFRecord file, or a folder of its shards; or any number of "
-        "packed folders, and folders of them (*.ffr), to be shown as one tree",
+        "packed folders, and folders of them (*.ffr), to be shown as one tree; "
+        "PACK1:PACK2 is two",
     )
-    parser.add_argument(
+    mountpoint = parser.add_argument(
         "mountpoint",
         metavar="MOUNTPOINT",
         help="a directory; if missing, it is made, and removed when unmounted",
     )
     parser.add_argument("-f", "--foreground", action="store_true", help="serve from this process")
     parser.add_argument(
-        "-o", dest="options", metavar="OPTIONS", action="append", default=[], help="see below"
+        "-o",
+        dest="options",
+        metavar="OPTIONS",
+        action="append",
+        default=[],
+        help="mount options, with commas between them; see below",
     )
     parser.add_argument(
         "--on-conflict",
@@ -86,23 +95,23 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--engine",
         choices=ENGINES,
-        default=ENGINES[0],
         help="what answers the kernel: native (C++), pyfuse3 (Python), or auto, which takes "
-        "native where it was built (default: %(default)s)",
+        f"native where it was built (default: {ENGINES[0]})",
     )
     parser.add_argument(
         "--threads",
         metavar="N",
-        type=int,
-        default=default_threads(),
-        help=f"threads of the native engine, 1 to {THREADS_MAX} (default: the cores, %(default)s)",
+        help=f"threads of the native engine, 1 to {THREADS_MAX} (default: the cores)",
     )
     parser.add_argument(
         "--cache-mb",
         metavar="N",
-        type=int,
-        default=CACHE_MB_DEFAULT,
-        help="memory for all buffers together (default: %(default)s)",
+        help=f"memory for all buffers together (default: {CACHE_MB_DEFAULT})",
+    )
+    parser.add_argument(
+        "--max-memory",
+        metavar="SIZE",
+        help="memory of all its processes together, as in 512M or 2G (default: no limit)",
     )
     parser.add_argument(
         "--prefetch-window",
@@ -113,9 +122,8 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--prefetch-ttl",
         metavar="SECONDS",
-        type=float,
-        default=PREFETCH_TTL_S_DEFAULT,
-        help="drop what was read ahead and is not asked for by then (default: %(default)g)",
+        help="drop what was read ahead and is not asked for by then "
+        f"(default: {PREFETCH_TTL_S_DEFAULT:g})",
     )
     parser.add_argument(
         "--no-extensions",
@@ -129,6 +137,25 @@ def add_parser(subparsers: Subparsers) -> None:
         "or stderr with -f)",
     )
     parser.add_argument(
+        "--metrics-file",
+        metavar="FILE",
+        help="write metrics there every 15 seconds, for the textfile collector of Prometheus's "
+        "node_exporter",
+    )
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        action=_Config,
+        may_be_left_out=(packs, mountpoint),
+        help="read what is not on the command line from FILE, see below; PACK and MOUNTPOINT "
+        "may be left out if it has them, and one argument alone is MOUNTPOINT",
+    )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="do not mount, nor leave anything: say whether it would come up",
+    )
+    parser.add_argument(
         "--while-open",
         metavar="FD",
         type=int,
@@ -138,9 +165,32 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.set_defaults(func=run)
 
 
+class _Config(argparse.Action):
+    """Stores the file, and lets arguments be left out that it may have."""
+
+    def __init__(self, *, may_be_left_out: Sequence[argparse.Action], **rest: object) -> None:
+        super().__init__(**cast("dict[str, Any]", rest))
+        self._may_be_left_out = may_be_left_out
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        value: object,
+        option_string: str | None = None,
+    ) -> None:
+        setattr(namespace, self.dest, value)
+        for action in self._may_be_left_out:
+            action.required = False
+
+
 def run(args: argparse.Namespace) -> int:
-    request = _request(args)
-    if args.foreground:
+    if args.while_open is not None:
+        _check_pipe(args.while_open)
+    request = make_request(asked(args), while_open=args.while_open)
+    if args.check:
+        report = _check(request)
+    elif args.foreground:
         report = _serve_here(request)
     else:
         from ffrfs.mount import background
@@ -151,52 +201,29 @@ def run(args: argparse.Namespace) -> int:
     return report.status
 
 
-def _request(args: argparse.Namespace) -> MountRequest:
-    if args.cache_mb < 1:
-        raise OptionError(f"--cache-mb {args.cache_mb}: must be at least 1")
-    if not 1 <= args.threads <= THREADS_MAX:
-        raise OptionError(f"--threads {args.threads}: must be 1 to {THREADS_MAX}")
-    if not 0 < args.prefetch_ttl <= _TTL_LIMIT_S:  # nor is NaN
-        raise OptionError(f"--prefetch-ttl {args.prefetch_ttl:g}: must be over 0, and at most 1e9")
-    window_records, window_bytes = _window(args.prefetch_window)
-    if args.while_open is not None:
-        _check_pipe(args.while_open)
-    return MountRequest(
-        packs=tuple(os.path.realpath(pack) for pack in args.packs),
-        mountpoint=canonical(args.mountpoint),
-        options=parse_options([*args.options, *_words(args)]),
-        engine=args.engine,
-        threads=args.threads,
-        cache_bytes=args.cache_mb << 20,
-        prefetch_records=window_records,
-        prefetch_bytes=window_bytes,
-        prefetch_ttl_s=args.prefetch_ttl,
-        extensions=not args.no_extensions,
-        log_file=os.path.abspath(args.log_file) if args.log_file else None,
-        while_open=args.while_open,
-    )
+def asked(args: argparse.Namespace) -> Config:
+    """What the command line says, by itself."""
+    packs, mountpoint = args.packs or [], args.mountpoint
+    if mountpoint is None and packs:  # with --config alone
+        *packs, mountpoint = packs
+    settings = Fields()
+    words = list(args.options)
+    for name, value in vars(args).items():
+        if value in (None, False):
+            continue
+        if name in SETTINGS:
+            settings |= _setting(name, value)
+        elif name in OPTION_KEYS:
+            words.append(name if value is True else f"{name}={value}")
+    return make_config(packs=packs, mountpoint=mountpoint, options=words, settings=settings)
 
 
-def _words(args: argparse.Namespace) -> list[str]:
-    """What stands for `-o`."""
-    words = [] if args.on_conflict is None else [f"on_conflict={args.on_conflict}"]
-    return words + (["allow_missing"] if args.allow_missing else [])
-
-
-def _window(text: str | None) -> tuple[int, int]:
-    """RECORDS[,SIZE] as numbers of records and bytes."""
-    if text is None:
-        return PREFETCH_RECORDS_DEFAULT, PREFETCH_BYTES_DEFAULT
-    records, comma, size = text.partition(",")
-    if not re.fullmatch(r"[0-9]{1,18}", records):
-        raise OptionError(f"--prefetch-window {text}: needs a number of records, as in 512,64M")
-    if not comma:
-        return int(records), PREFETCH_BYTES_DEFAULT
-    match = _SIZE.fullmatch(size)
-    size_bytes = int(match[1]) << 10 * " KMGT".index(match[2] or " ") if match else 0
-    if not 0 < size_bytes < _SIZE_LIMIT_BYTES:
-        raise OptionError(f"--prefetch-window {text}: needs a size in bytes, as in 512,64M")
-    return int(records), size_bytes
+def _setting(name: str, value: str | bool) -> Fields:
+    text = "" if value is True else str(value)
+    try:
+        return parse_setting(name, text)
+    except OptionError as error:
+        raise OptionError(f"--{name.replace('_', '-')} {text}: {error}") from None
 
 
 def _check_pipe(fd: int) -> None:
@@ -216,3 +243,14 @@ def _serve_here(request: MountRequest) -> Report:
     except Exception as error:
         return Report.failure(error, request)
     return Report(Status.MOUNTED, ())
+
+
+def _check(request: MountRequest) -> Report:
+    from ffrfs.mount import check
+
+    try:
+        notices = check.check(request)
+    except Exception as error:
+        return Report.failure(error, request)
+    output.line(f"{request.title}: can be mounted at {request.mountpoint}")
+    return Report(Status.MOUNTED, tuple(notices))

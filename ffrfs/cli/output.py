@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from collections.abc import Iterable, Mapping
@@ -24,6 +25,34 @@ def titled(lines: Mapping[str, str]) -> None:
 def count(number: int, noun: str) -> str:
     """Return "1 file" or "2,000 files"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def size(size_bytes: float) -> str:
+    """Return "812 bytes" or "1.2 GiB"."""
+    if size_bytes < 1024:
+        return count(int(size_bytes), "byte")
+    units = iter(("KiB", "MiB", "GiB", "TiB", "PiB", "EiB"))
+    while size_bytes >= 1024:
+        size_bytes /= 1024
+        unit = next(units)
+    return f"{size_bytes:.1f} {unit}"
+
+
+def time(time_us: float) -> str:
+    """Return "12 us", "3.4 ms" or "1.2 s"."""
+    if time_us < 1000:
+        return f"{math.ceil(time_us)} us"
+    if time_us < 1_000_000:
+        return f"{time_us / 1000:.1f} ms"
+    return f"{time_us / 1_000_000:.1f} s"
+
+
+def duration(time_s: float) -> str:
+    """Return "3 d 04:05:06", without the days if there are none."""
+    minutes, seconds = divmod(int(time_s), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    return f"{f'{days} d ' if days else ''}{hours:02}:{minutes:02}:{seconds:02}"
 
 
 def json_object(value: Mapping[str, object]) -> None:

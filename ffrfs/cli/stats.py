@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import math
+import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 _EPILOG = """\
 p50 and p99: the time within which 50 and 99 of 100 requests of a kind were answered; it
 is at most a quarter too long. Resident memory counts what processes share in each.
+slowest: of the last five minutes, at most 16, each of another file or folder, and none
+that took less than a millisecond.
 """
 
 
@@ -28,7 +30,13 @@ def add_parser(subparsers: Subparsers) -> None:
         epilog=_EPILOG,
     )
     parser.add_argument("mountpoint", metavar="MOUNTPOINT")
-    parser.add_argument("--json", action="store_true", help="as a JSON object")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="as a JSON object")
+    form.add_argument(
+        "--prometheus",
+        action="store_true",
+        help="in the text format of Prometheus, as mount --metrics-file writes it",
+    )
     parser.set_defaults(func=run)
 
 
@@ -39,16 +47,35 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         output.json_object(found)
         return 0
-    try:
-        lines = [f"{title:<16} {value}" for title, value in _facts(found).items()]
-        lines += _table(found["requests"])
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise MountError(
-            f"{args.mountpoint}: its daemon is of another version; see what it says with --json"
-        ) from None
+    with understood(args.mountpoint):
+        lines = list(_lines(found, args.prometheus))
     for line in lines:
         output.line(line)
     return 0
+
+
+@contextlib.contextmanager
+def understood(mountpoint: str) -> Iterator[None]:
+    """Tell in one line that what a daemon has answered is not what is looked for there."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise MountError(
+            f"{mountpoint}: its daemon is of another version; see what it says with: "
+            f"ffrfs stats --json {mountpoint}"
+        ) from None
+
+
+def _lines(found: dict[str, Any], prometheus: bool) -> Iterator[str]:
+    if prometheus:
+        from ffrfs.mount import metrics
+
+        yield from metrics.prometheus(found).splitlines()
+        return
+    for title, value in _facts(found).items():
+        yield f"{title:<16} {value}"
+    yield from _table(found["requests"])
+    yield from slowest_table(found["slowest"])
 
 
 def _facts(found: dict[str, Any]) -> dict[str, str]:
@@ -59,24 +86,25 @@ def _facts(found: dict[str, Any]) -> dict[str, str]:
         "pack": found["pack"],
         "engine": f"{found['engine']}, {output.count(found['threads'], 'thread')}",
         "processes": f"daemon {found['daemon_pid']}{worker}",
-        "age": _duration(found["age_s"]),
-        "requests": f"{found['request_count']:,}",
-        "served": f"{_size(found['bytes_served'])} in {output.count(found['reads'], 'read')}",
-        "from page cache": _size(found["bytes_page_cache"]),
-        "from storage": _size(found["bytes_storage"]),
-        "from memory": _size(found["bytes_memory"]),
+        "age": output.duration(found["age_s"]),
+        "requests": f"{found['request_count']:,}, lately {found['requests_per_s']:,.1f}/s",
+        "served": f"{output.size(found['bytes_served'])} in {output.count(found['reads'], 'read')}",
+        "from page cache": output.size(found["bytes_page_cache"]),
+        "from storage": output.size(found["bytes_storage"]),
+        "from memory": output.size(found["bytes_memory"]),
         "checksums": f"{found['checksums_verified']:,} verified, "
         f"{found['checksums_failed']:,} failed",
         "queue depth": f"{found['queue_depth']:,}",
         "prefetch": f"{hinted['hinted']:,} hinted, {hinted['fetched']:,} fetched, "
         f"{hinted['pushed']:,} pushed, {hinted['hit']:,} hit",
         "prefetch losses": f"{hinted['late']:,} late, {hinted['dropped']:,} dropped, "
-        f"{_size(hinted['wasted_bytes'])} wasted; queue depth reached "
+        f"{output.size(hinted['wasted_bytes'])} wasted; queue depth reached "
         f"{hinted['queue_depth_max']:,}",
         "readahead": f"{ordered['fetched']:,} fetched, {ordered['pushed']:,} pushed, "
-        f"{ordered['hit']:,} hit, {_size(ordered['wasted_bytes'])} wasted",
-        "cache": f"{_size(found['cache_bytes'])} of {_size(found['cache_limit_bytes'])}",
-        "resident memory": _size(found["resident_bytes"]),
+        f"{ordered['hit']:,} hit, {output.size(ordered['wasted_bytes'])} wasted",
+        "cache": f"{output.size(found['cache_bytes'])} of "
+        f"{output.size(found['cache_limit_bytes'])}",
+        "resident memory": output.size(found["resident_bytes"]),
     }
 
 
@@ -87,33 +115,16 @@ def _table(requests: dict[str, dict[str, Any]]) -> Iterator[str]:
     yield f"{'request':<12}{'count':>14}{'p50':>12}{'p99':>12}"
     for kind, times in requests.items():
         if times["count"]:
-            p50, p99 = _time(times["p50_us"]), _time(times["p99_us"])
+            p50, p99 = output.time(times["p50_us"]), output.time(times["p99_us"])
             yield f"{kind:<12}{times['count']:>14,}{p50:>12}{p99:>12}"
 
 
-def _size(size_bytes: float) -> str:
-    """Return "812 bytes" or "1.2 GiB"."""
-    if size_bytes < 1024:
-        return output.count(int(size_bytes), "byte")
-    units = iter(("KiB", "MiB", "GiB", "TiB", "PiB", "EiB"))
-    while size_bytes >= 1024:
-        size_bytes /= 1024
-        unit = next(units)
-    return f"{size_bytes:.1f} {unit}"
-
-
-def _time(time_us: float) -> str:
-    """Return "12 us", "3.4 ms" or "1.2 s"."""
-    if time_us < 1000:
-        return f"{math.ceil(time_us)} us"
-    if time_us < 1_000_000:
-        return f"{time_us / 1000:.1f} ms"
-    return f"{time_us / 1_000_000:.1f} s"
-
-
-def _duration(time_s: float) -> str:
-    """Return "3 d 04:05:06", without the days if there are none."""
-    minutes, seconds = divmod(int(time_s), 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    return f"{f'{days} d ' if days else ''}{hours:02}:{minutes:02}:{seconds:02}"
+def slowest_table(slowest: list[dict[str, Any]]) -> Iterator[str]:
+    """The slowest requests of the last minutes, below an empty line and a head."""
+    if not slowest:
+        return
+    yield ""
+    yield f"{'slowest':<12}{'time':>14}{'ago':>12}  path"
+    for each in slowest:
+        took, ago = output.time(each["time_us"]), output.duration(each["age_s"])
+        yield f"{each['kind']:<12}{took:>14}{ago:>12}  {each['path']}"

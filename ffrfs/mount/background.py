@@ -1,8 +1,8 @@
 """Going to the background: fork first, then mount, and wait for what comes of it.
 
-The daemon is in a session of its own, in the root directory, without terminal; of the
-descriptors it inherits it keeps two pipes. It reports through one of them, once. Until
-then the caller waits; if the caller is gone by then, the daemon unmounts and ends.
+The daemon is in the root directory, without terminal and, once it has reported, in a session
+of its own; of the descriptors it inherits it keeps two pipes. It reports through one of them,
+once. Until then the caller waits; if the caller is gone by then, the daemon unmounts and ends.
 
 Concurrency: start() forks, so it is to be called from a process with one thread (the
 command; a program uses mounted.py).
@@ -15,6 +15,7 @@ import fcntl
 import os
 from typing import NoReturn
 
+from ffrfs.mount.notify import Notifier
 from ffrfs.mount.report import Report, Status
 from ffrfs.mount.request import MountRequest
 
@@ -23,26 +24,28 @@ _FD_MIN = 3  # above the standard ones, which become /dev/null
 
 def start(request: MountRequest) -> Report:
     """Serve the mount from a new daemon; returns when it is ready or has failed."""
+    # Before the fork: it is this process that a service manager has started.
+    notifier = Notifier.from_environment()
     if request.while_open is not None:
+        notifier = Notifier(None)  # the manager's service is the owner, or above it
         owner = fcntl.fcntl(request.while_open, fcntl.F_DUPFD_CLOEXEC, _FD_MIN)
         request = dataclasses.replace(request, while_open=owner)
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        _become_daemon(request, writing)
+        _become_daemon(request, writing, notifier)
     os.close(writing)
     os.waitpid(child, 0)
     with open(reading, "rb") as report:
         return Report.decode(report.read())
 
 
-def _become_daemon(request: MountRequest, report_to: int) -> NoReturn:
+def _become_daemon(request: MountRequest, report_to: int, notifier: Notifier) -> NoReturn:
     try:
-        os.setsid()
-        if os.fork() == 0:  # so that it can never acquire a terminal again
+        if os.fork() == 0:  # so that it is no child of whoever waits
             keep = [report_to] if request.while_open is None else [report_to, request.while_open]
             _leave_everything(keep)
-            _serve(request, report_to)
+            _serve(request, report_to, notifier)
     finally:
         os._exit(0)
 
@@ -60,7 +63,7 @@ def _leave_everything(keep: list[int]) -> None:
     os.closerange(first, os.sysconf("SC_OPEN_MAX"))
 
 
-def _serve(request: MountRequest, report_to: int) -> None:
+def _serve(request: MountRequest, report_to: int, notifier: Notifier) -> None:
     # Here, not above: the process that waits has no need of trio.
     from ffrfs.mount import daemon
 
@@ -69,11 +72,21 @@ def _serve(request: MountRequest, report_to: int) -> None:
     def report(what: Report) -> None:
         nonlocal reported
         reported = True
+        # Not before: where a folder is mounted when somebody looks (autofs), all but its
+        # manager's process group, of which mount(8) is one, wait until we are done.
+        os.setsid()
         os.write(report_to, what.encode())
         os.close(report_to)
 
     try:
-        daemon.serve(request, lambda notices: report(Report(Status.MOUNTED, tuple(notices))))
+        daemon.serve(
+            request,
+            lambda notices: report(Report(Status.MOUNTED, tuple(notices))),
+            notifier=notifier,
+        )
+        if not reported:
+            text = f"{request.mountpoint}: was told to unmount before it was ready"
+            report(Report(Status.REFUSED, (text,)))
     except Exception as error:
         if not reported:
             report(Report.failure(error, request))

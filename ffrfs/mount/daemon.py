@@ -4,12 +4,14 @@ The order is: open the packs, claim the mount point, mount, serve; a step that f
 undoes those before it. The process ends when the kernel ends the connection, which is
 when the mount is gone and its last file is closed. So a signal, or the end of the owner
 (`while_open`), only unmounts: a busy mount is detached lazily, and files that are open
-can be read on. A second signal ends the process at once.
+can be read on. A second signal ends the process at once. SIGHUP reads the configuration
+again, where there is one, or a service manager.
 
 Concurrency: one trio loop. Whatever asks the mount itself, or the kernel about it, runs
 in a thread, since the answer may have to come from this very loop.
 
-Not here: going to the background (background.py), what is printed (ffrfs.cli).
+Not here: going to the background (background.py), what is printed (ffrfs.cli), what a
+reload changes (reload.py).
 """
 
 from __future__ import annotations
@@ -18,50 +20,75 @@ import contextlib
 import logging
 import os
 import signal
-import socket
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import trio
 
 from ffrfs.errors import MountError
-from ffrfs.mount import control_socket, kernel_mount, mountpoint, state
+from ffrfs.mount import kernel_mount, privileges, signals, state
 from ffrfs.mount.control_server import ControlServer, HandOver
 from ffrfs.mount.engine import Engine, open_engine
-from ffrfs.mount.log import logging_to
-from ffrfs.mount.mount_table import MountEntry, mount_at
-from ffrfs.mount.process import Process
+from ffrfs.mount.log import Log, logging_to
+from ffrfs.mount.memory_limit import MemoryLimit
+from ffrfs.mount.metrics_file import MetricsFile
+from ffrfs.mount.notify import Notifier
+from ffrfs.mount.own_mount import OwnMount, make_mount
+from ffrfs.mount.reload import Reload
 from ffrfs.mount.report import describe
 from ffrfs.mount.request import MountRequest
+from ffrfs.mount.request_rate import RequestRate
+from ffrfs.mount.signals import HeldSignals
 from ffrfs.mount.statistics import statistics
+from ffrfs.mount.watchdog import Watchdog
 
 READY_TIMEOUT_S = 60.0
-_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+LOOK_LIMIT_S = 1.0  # of unmounting what has not answered yet
 
 log = logging.getLogger(__name__)
 
 Ready = Callable[[list[str]], None]
 
 
-def serve(request: MountRequest, ready: Ready, *, foreground: bool = False) -> None:
+def serve(
+    request: MountRequest,
+    ready: Ready,
+    *,
+    foreground: bool = False,
+    notifier: Notifier | None = None,
+) -> None:
     """Mount, and serve until the mount is gone.
 
     Calls `ready` with the engine's notices once the tree answers; an OSError from there
-    means that nobody waits for it any more, and unmounts. Raises what kept the mount
-    from coming up, or from going on; nothing is left mounted then.
+    means that nobody waits for it any more, and unmounts. A service manager is told first,
+    through `notifier`, or as the environment says. Raises what kept the mount from coming
+    up, or from going on; nothing is left mounted then.
     """
+    notifier = notifier or Notifier.from_environment()
     directory = state.runtime_directory()
     log_file, rotate = request.log_file, False
     if log_file is None and not foreground:
         log_file, rotate = state.log_path(directory, request.mountpoint), True
+    notices = privileges.drop()  # before any byte of a pack is read, and any thread started
     engine = open_engine(request)
+    engine.notices[:0] = notices
     try:
-        with _signals_held():
-            mount = _attach(request, directory, log_file)
+        memory = MemoryLimit(request, engine)
+        with signals.held() as held_signals:
+            mount = make_mount(request, directory, log_file)
             try:
-                with logging_to(log_file, rotate=rotate):
-                    trio.run(_Server(request, engine, mount, ready).run)
+                with logging_to(log_file, rotate=rotate) as log_there:
+                    server = _Server(
+                        request,
+                        engine,
+                        mount,
+                        memory=memory,
+                        ready=ready,
+                        notifier=notifier,
+                        log_there=log_there,
+                        held_signals=held_signals,
+                    )
+                    trio.run(server.run)
             finally:
                 mount.take_away()
                 mount.control.close()
@@ -69,82 +96,56 @@ def serve(request: MountRequest, ready: Ready, *, foreground: bool = False) -> N
         engine.close()
 
 
-@dataclass(frozen=True)
-class _Mount:
-    """A mount of ours, and what goes with it."""
-
-    directory: str
-    state: state.MountState
-    entry: MountEntry
-    connection: int
-    control: socket.socket  # listening
-
-    def take_away(self) -> bool:
-        """Unmount and clean up; True: it was busy. Harmless when it is gone already."""
-        place = self.state.mountpoint
-        with state.locked(self.directory):
-            known = state.load(self.directory, place)
-            if known is not None and known != self.state:
-                return False  # ours is gone; another daemon has the place
-            # Something else on top: ours was unmounted by others, or is covered. Device
-            # numbers alone do not tell: the kernel gives them out again at once.
-            busy = kernel_mount.detach(place) if mount_at(place) == self.entry else False
-            state.forget(self.directory, self.state)
-            return busy
-
-    def abort(self) -> None:
-        """End the connection by force; harmless when it has ended."""
-        kernel_mount.abort(self.connection, self.entry)
-
-
-def _attach(request: MountRequest, directory: str, log_file: str | None) -> _Mount:
-    place = request.mountpoint
-    with state.locked(directory):
-        known = state.MountState(
-            mountpoint=place,
-            pack=request.title,
-            process=Process.current(),
-            created_mountpoint=mountpoint.prepare(place, nonempty=request.options.nonempty),
-            log_file=log_file,
-        )
-        with contextlib.ExitStack() as undo:
-            undo.callback(state.forget, directory, known)
-            state.save(directory, known)
-            control = control_socket.listen(state.socket_path(directory, place))
-            undo.enter_context(control)
-            connection = kernel_mount.attach(place, request.source, request.options)
-            undo.pop_all()
-        entry = mount_at(place)
-    assert entry is not None, "the kernel has mounted it"
-    kernel_mount.allow_more_requests(entry.device)
-    return _Mount(directory, known, entry, connection, control)
-
-
 class _Server:
     """One mount while it is served."""
 
-    def __init__(self, request: MountRequest, engine: Engine, mount: _Mount, ready: Ready) -> None:
+    def __init__(  # noqa: PLR0913 - what it serves, and whom it tells
+        self,
+        request: MountRequest,
+        engine: Engine,
+        mount: OwnMount,
+        *,
+        memory: MemoryLimit,
+        ready: Ready,
+        notifier: Notifier,
+        log_there: Log,
+        held_signals: HeldSignals,
+    ) -> None:
         self._request = request
         self._engine = engine
+        self._memory = memory
         self._mount = mount
         self._ready = ready
+        self._notifier = notifier
+        self._held_signals = held_signals
+        self._watchdog = Watchdog(notifier, request.mountpoint, mount.entry.device)
+        self._metrics = MetricsFile(request.metrics_file, lambda: self._statistics(None))
+        self._reload = Reload(log_there, memory.change, self._metrics.change)
+        self._status = ""  # of the service, once it is ready
         self._nursery: trio.Nursery
-        self._is_ready = False
+        self._is_ready = trio.Event()
         self._is_stopping = False
         self._failure: MountError | None = None
         self._began_s = time.monotonic()
+        self._rate = RequestRate(engine.counters)
 
     async def run(self) -> None:
+        if self._mount.notice is not None:
+            log.warning("%s", self._mount.notice)
         async with trio.open_nursery() as self._nursery:
             self._nursery.start_soon(self._obey_signals)
             self._nursery.start_soon(self._announce)
+            self._nursery.start_soon(self._rate.run)
+            self._nursery.start_soon(self._metrics.run)
+            self._nursery.start_soon(self._memory.run)
             commands = {"stats": self._statistics, "prefetch": self._prefetch}
             self._nursery.start_soon(ControlServer(self._mount.control, commands).run)
             if self._request.while_open is not None:
                 self._nursery.start_soon(self._watch_owner, self._request.while_open)
             await self._run_engine()
+            self._notifier.stopping()
             self._nursery.cancel_scope.cancel()
-        if self._failure is None and not self._is_ready:
+        if not (self._failure or self._is_ready.is_set() or self._is_stopping):
             self._fail("the mount ended before it was ready")
         if self._failure is not None:
             raise self._failure
@@ -166,19 +167,31 @@ class _Server:
         try:
             with trio.fail_after(READY_TIMEOUT_S):
                 await trio.to_thread.run_sync(_look_into, place, abandon_on_cancel=True)
+                if self._notifier.is_active:
+                    self._status = await trio.to_thread.run_sync(
+                        self._describe, abandon_on_cancel=True
+                    )
         except (trio.TooSlowError, OSError) as error:
             self._fail(f"mounted, but the tree does not answer: {describe(error)}")
             self._nursery.cancel_scope.cancel()
             return
-        self._is_ready = True
+        self._is_ready.set()
         self._raise_readahead()
         log.info("%s: mounted at %s, engine %s", self._request.title, place, self._engine.name)
         for notice in self._engine.notices:
             log.warning("%s", notice)
+        self._notifier.ready(self._status)
+        self._nursery.start_soon(self._watchdog.run)
         try:
             self._ready(self._engine.notices)
         except OSError:
             await self._stop("nobody waits for the mount any more")
+
+    def _describe(self) -> str:
+        """What is mounted, as a service manager shows it; asks the mount."""
+        place = self._request.mountpoint
+        count = os.statvfs(place).f_files
+        return f"{self._request.title} at {place}, engine {self._engine.name}, {count:,} entries"
 
     def _raise_readahead(self) -> None:
         # Only now: what the kernel is told in answer to its first request lowers it again.
@@ -188,17 +201,36 @@ class _Server:
             log.info("large files are read in small pieces: %s", describe(error))
 
     async def _obey_signals(self) -> None:
-        with trio.open_signal_receiver(*_SIGNALS) as numbers:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+        reloads, to_do = trio.open_memory_channel[str](1)
+        self._nursery.start_soon(self._reload_on, to_do)
+        with self._held_signals.released() as numbers:
             first = True
             async for number in numbers:
                 name = signal.Signals(number).name
-                if first:
+                if number == signal.SIGHUP and self._can_reload:
+                    with contextlib.suppress(trio.WouldBlock):  # one waits: it will do
+                        reloads.send_nowait(name)
+                elif first:
                     self._nursery.start_soon(self._stop, name)
                     first = False
                 else:
                     log.warning("%s again: ending at once; readers get an error", name)
                     self._nursery.cancel_scope.cancel()
+
+    @property
+    def _can_reload(self) -> bool:
+        # A terminal that closes, or a session that ends, sends SIGHUP too.
+        return self._request.config_file is not None or self._notifier.is_active
+
+    async def _reload_on(self, reasons: trio.MemoryReceiveChannel[str]) -> None:
+        async for reason in reasons:
+            await self._is_ready.wait()
+            if self._is_stopping:
+                continue
+            log.info("%s: reading the configuration again", reason)
+            self._notifier.reloading()
+            self._request = await self._reload.run(self._request)
+            self._notifier.ready(self._status)
 
     async def _watch_owner(self, fd: int) -> None:
         while True:
@@ -212,7 +244,12 @@ class _Server:
         if self._is_stopping:
             return
         self._is_stopping = True
+        # Our own looking into it, and the watchdog's, would make it busy.
+        with trio.move_on_after(LOOK_LIMIT_S):
+            await self._is_ready.wait()
+        self._notifier.stopping()
         log.info("%s: unmounting", reason)
+        await self._watchdog.stop()
         try:
             busy = await trio.to_thread.run_sync(self._mount.take_away)
         except MountError as error:
@@ -226,7 +263,7 @@ class _Server:
 
     def _statistics(self, _: object) -> dict[str, object]:
         age_s = time.monotonic() - self._began_s
-        return statistics(self._request, self._engine, age_s)
+        return statistics(self._request, self._engine, self._memory, age_s, self._rate.per_s())
 
     def _prefetch(self, _: object) -> HandOver:
         if self._request.prefetch_records == 0:
@@ -242,13 +279,3 @@ def _look_into(mountpoint: str) -> None:
     # Whoever mounts may hide the tree from himself (umask=, uid=): that too is an answer.
     with contextlib.suppress(PermissionError), os.scandir(mountpoint) as entries:
         next(entries, None)
-
-
-@contextlib.contextmanager
-def _signals_held() -> Iterator[None]:
-    """Let no signal end the process between mounting and being able to unmount."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -48,6 +48,13 @@ class Engine(Protocol):
         """
         ...
 
+    def limit_cache(self, size_bytes: int) -> None:
+        """Hold at most that from now on, less or more than before.
+
+        What is beyond goes: first what nobody has asked for. Never waits for a disk.
+        """
+        ...
+
     def close(self) -> None:
         """Let go of the packs, also if nothing was ever served."""
         ...
@@ -56,12 +63,13 @@ class Engine(Protocol):
 def open_engine(request: MountRequest) -> Engine:
     """Open the packs; raises what is wrong with them before anything is mounted."""
     notices = make_sidecars(request.packs)
-    engine = _open(request)
+    engine = open_packs(request)
     engine.notices[:0] = notices
     return engine
 
 
-def _open(request: MountRequest) -> Engine:
+def open_packs(request: MountRequest) -> Engine:
+    """As open_engine(), and nothing is written beside a pack."""
     # Imported here: the process that waits for the daemon needs none of them, and the
     # daemon of a native mount neither pyfuse3 nor the native module.
     from ffrfs.mount.worker import worker_path

@@ -14,6 +14,7 @@ import contextlib
 import ctypes
 import errno
 import os
+import re
 import select
 import shutil
 import socket
@@ -27,6 +28,8 @@ from ffrfs.mount.options import MountOptions, escape
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
 MNT_FORCE, MNT_DETACH, UMOUNT_NOFOLLOW = 1, 2, 8
 FUSE_DEVICE = "/dev/fuse"
+FUSE_CONF = "/etc/fuse.conf"
+_CAP_SYS_ADMIN = 21
 CONNECTIONS = "/sys/fs/fuse/connections"
 DEVICES = "/sys/class/bdi"
 BACKGROUND_REQUESTS_MAX = 64
@@ -34,7 +37,7 @@ BACKGROUND_REQUESTS_MAX = 64
 # needed for a megabyte to come in two READs to a program that reads 128 KiB at a time (cp).
 READAHEAD_KB = 4096
 # mount(8) and cron run with a PATH that may lack /usr/local.
-_SEARCH_PATH = "/usr/bin:/bin:/usr/local/bin:/usr/sbin:/sbin"
+SEARCH_PATH = "/usr/bin:/bin:/usr/local/bin:/usr/sbin:/sbin"
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -47,6 +50,26 @@ def attach(mountpoint: str, source: str, options: MountOptions) -> int:
     if os.geteuid() == 0:
         return _attach_as_root(mountpoint, source, options)
     return _attach_by_helper(mountpoint, source, options)
+
+
+def check(mountpoint: str, options: MountOptions) -> None:
+    """Raise what attach() would raise, as far as that can be told before; changes nothing.
+
+    The mount point may be missing, if it can be made.
+    """
+    if os.geteuid() == 0:
+        os.close(_open_device())
+        if not _has_capability(_CAP_SYS_ADMIN):
+            raise _refusal(mountpoint, errno.EPERM)
+        return
+    _find_helper()
+    if os.path.isdir(mountpoint) and not os.access(mountpoint, os.W_OK):
+        raise MountError(f"{mountpoint}: cannot mount: user has no write access to it")
+    if (options.allow_other or options.allow_root) and not _may_users_allow_other():
+        raise MountError(
+            f"{mountpoint}: cannot mount: option allow_other only allowed if "
+            f"'user_allow_other' is set in {FUSE_CONF}"
+        )
 
 
 def allow_more_requests(device: str) -> None:
@@ -82,10 +105,13 @@ def detach(mountpoint: str, *, is_dead: bool = False) -> bool:
     Lazily: gone for new users at once, for good when its last open file closes. `is_dead`:
     nobody serves it any more, so requests that still wait are to fail (root alone can do that).
     """
-    if is_dead and os.geteuid() == 0:
-        _libc.umount2(os.fsencode(mountpoint), UMOUNT_NOFOLLOW | MNT_FORCE)
-        if mount_at(mountpoint) is None:
-            return False
+    # Not asked is what is mounted there now: it may be another one, below this.
+    if (
+        is_dead
+        and os.geteuid() == 0
+        and _libc.umount2(os.fsencode(mountpoint), UMOUNT_NOFOLLOW | MNT_FORCE) == 0
+    ):
+        return False
     unmount = _umount if os.geteuid() == 0 else _unmount_by_helper
     try:
         unmount(mountpoint, lazy=False)
@@ -111,6 +137,20 @@ def abort(connection: int, mount: MountEntry) -> None:
         is_there = mount_at(mount.mountpoint) == mount and _is_connected(connection)
         if is_there and os.geteuid() == 0:
             _libc.umount2(os.fsencode(mount.mountpoint), UMOUNT_NOFOLLOW | MNT_FORCE)
+
+
+def _has_capability(number: int) -> bool:
+    with open("/proc/self/status", "rb") as file:
+        found = re.search(rb"^CapEff:\s*([0-9a-f]+)$", file.read(), re.MULTILINE)
+    return found is not None and bool(int(found[1], 16) >> number & 1)
+
+
+def _may_users_allow_other() -> bool:
+    try:
+        with open(FUSE_CONF, "rb") as file:
+            return any(line.strip() == b"user_allow_other" for line in file)
+    except OSError:
+        return False
 
 
 def _is_connected(connection: int) -> bool:
@@ -205,10 +245,8 @@ def _refusal(mountpoint: str, number: int) -> MountError:
 
 def _run_helper(arguments: list[str], reply_to: socket.socket | None = None) -> str | None:
     """Run fusermount3; its complaint if it failed. A connection comes through `reply_to`."""
-    path = shutil.which("fusermount3", path=_SEARCH_PATH)
-    if path is None:
-        raise MountError("fusermount3 is needed to mount without being root: install fuse3")
-    environment = {"PATH": _SEARCH_PATH, "LC_ALL": "C"}
+    path = _find_helper()
+    environment = {"PATH": SEARCH_PATH, "LC_ALL": "C"}
     fds = []
     if reply_to is not None:
         fds.append(reply_to.fileno())
@@ -228,6 +266,13 @@ def _run_helper(arguments: list[str], reply_to: socket.socket | None = None) -> 
         return None
     lines = done.stderr.strip().splitlines() or [f"fusermount3 exited with {done.returncode}"]
     return lines[-1].rpartition("fusermount3: ")[2]
+
+
+def _find_helper() -> str:
+    path = shutil.which("fusermount3", path=SEARCH_PATH)
+    if path is None:
+        raise MountError("fusermount3 is needed to mount without being root: install fuse3")
+    return path
 
 
 def _receive_fd(sock: socket.socket) -> int:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 MOUNTINFO = "/proc/self/mountinfo"
 FSTYPE = "fuse.ffrfs"
 
+_OWNER = re.compile(rb"(?:^|,)user_id=(\d+),group_id=(\d+)(?:,|$)")
 _OCTAL = re.compile(rb"\\([0-7]{3})")
 
 
@@ -24,6 +25,8 @@ class MountEntry:
     fstype: str
     source: str
     device: str  # "major:minor", unique to a file system while it lives
+    user_id: int | None = None  # who mounted it, with this group; None: not a FUSE mount
+    group_id: int | None = None
 
     @property
     def is_ours(self) -> bool:
@@ -45,11 +48,14 @@ def mount_at(mountpoint: str) -> MountEntry | None:
 def _entry(line: bytes) -> MountEntry:
     left, _, right = line.partition(b" - ")
     fields, tail = left.split(), right.split(b" ")
+    owner = _OWNER.search(tail[-1].rstrip())
     return MountEntry(
         mountpoint=_text(fields[4]),
         fstype=_text(tail[0]),
         source=_text(tail[1]),
         device=_text(fields[2]),
+        user_id=int(owner[1]) if owner else None,
+        group_id=int(owner[2]) if owner else None,
     )
 
 

@@ -34,13 +34,13 @@ def canonical(path: str) -> str:
 def prepare(mountpoint: str, *, nonempty: bool) -> bool:
     """Check that a tree may be mounted there; True: the directory was missing and made.
 
-    Raises MountError where an ffrfs mount stands, alive or dead, and plain OSErrors for
-    a directory that cannot be used.
+    What a dead daemon has left is gone by then (dead_mount.py). Raises MountError where an
+    ffrfs mount stands, and plain OSErrors for a directory that cannot be used.
     """
     there = mount_at(mountpoint)
     if there is not None and there.is_ours:
         raise MountError(
-            f"{mountpoint}: an ffrfs mount of {there.source} is there already, alive or dead; "
+            f"{mountpoint}: an ffrfs mount of {there.source} is there already; "
             f"take it away with: ffrfs umount {mountpoint}"
         )
     try:

@@ -60,6 +60,9 @@ class NativeEngine:
     def take_hints(self, client: int) -> None:
         self._worker.take_hints(client)
 
+    def limit_cache(self, size_bytes: int) -> None:
+        self._worker.limit_cache(size_bytes)
+
     async def serve(self, connection: int, abort: Callable[[], None]) -> None:
         try:
             self._worker.connect(connection)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -61,10 +61,12 @@ _ACCEPTED = frozenset(
     """
     ro rw default_permissions defaults auto noauto nofail _netdev user nouser users owner group
     atime noatime diratime nodiratime relatime norelatime strictatime nostrictatime
-    lazytime nolazytime sync async dirsync
+    lazytime nolazytime sync async dirsync iversion noiversion mand nomand silent loud sloppy
     """.split()  # noqa: SIM905
 )
-_ACCEPTED_PREFIXES = ("x-", "X-", "user=")
+_ACCEPTED_PREFIXES = ("x-", "X-", "user=", "comment=")
+_SLOPPY = "sloppy"  # mount -s: pass over what is unknown
+_REMOUNT = "remount"
 
 _WORD = re.compile(r"(?:[^,\\]|\\.)+", re.DOTALL)
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
@@ -72,10 +74,27 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 def parse_options(texts: Iterable[str]) -> MountOptions:
     """Read the values of all `-o`, in order; of two that disagree the later one holds."""
+    return parse_words(split_options(texts))
+
+
+def split_options(texts: Iterable[str]) -> list[str]:
+    """The words in the values of all `-o`, unescaped."""
+    return [word for text in texts for word in _split(text)]
+
+
+def parse_words(words: Iterable[str]) -> MountOptions:
+    """As parse_options(), of words that were split already."""
+    words = list(words)
+    if _REMOUNT in words:
+        raise OptionError(
+            "remount: what is mounted keeps its options; unmount it, and mount it with others"
+        )
     chosen: dict[str, Any] = {}
-    for text in texts:
-        for word in _split(text):
-            chosen.update(_meaning(word))
+    for word in words:
+        meaning = _meaning(word)
+        if meaning is None and _SLOPPY not in words:
+            raise OptionError(f"unknown mount option {word!r}")
+        chosen.update(meaning or {})
     if chosen.get("allow_other") and chosen.get("allow_root"):
         raise OptionError("allow_other and allow_root exclude each other: choose one")
     return MountOptions(**chosen)
@@ -93,26 +112,44 @@ def _split(text: str) -> list[str]:
     return [_ESCAPE.sub(r"\1", word) for word in _WORD.findall(text)]
 
 
-def _meaning(word: str) -> dict[str, Any]:
+def _meaning(word: str) -> dict[str, Any] | None:
+    """The fields that it sets; None: it is unknown."""
     if word in _FLAGS:
         name, value = _FLAGS[word]
         return {name: value}
     if word in _ACCEPTED or word.startswith(_ACCEPTED_PREFIXES):
         return {}
     name, equals, text = word.partition("=")
-    if equals and name in ("uid", "gid"):
-        return {name: _number(word, text, base=10, limit=ID_MAX)}
-    if equals and name == "umask":
-        return {name: _number(word, text, base=8, limit=0o777)}
-    if equals and name == "on_conflict":
-        if text not in ON_CONFLICT:
-            raise OptionError(f"mount option {word!r} needs one of {', '.join(ON_CONFLICT)}")
-        return {name: text}
-    if equals and name == "fsname":
-        if not text or "\0" in text:
-            raise OptionError("mount option 'fsname=' needs a name")
-        return {name: text}
-    raise OptionError(f"unknown mount option {word!r}")
+    return {name: _VALUES[name](word, text)} if equals and name in _VALUES else None
+
+
+def _id(word: str, text: str) -> int:
+    return _number(word, text, base=10, limit=ID_MAX)
+
+
+def _umask(word: str, text: str) -> int:
+    return _number(word, text, base=8, limit=0o777)
+
+
+def _on_conflict(word: str, text: str) -> str:
+    if text not in ON_CONFLICT:
+        raise OptionError(f"mount option {word!r} needs one of {', '.join(ON_CONFLICT)}")
+    return text
+
+
+def _fsname(_: str, text: str) -> str:
+    if not text or "\0" in text:
+        raise OptionError("mount option 'fsname=' needs a name")
+    return text
+
+
+_VALUES: dict[str, Callable[[str, str], int | str]] = {
+    "uid": _id,
+    "gid": _id,
+    "umask": _umask,
+    "on_conflict": _on_conflict,
+    "fsname": _fsname,
+}
 
 
 def _number(word: str, text: str, *, base: int, limit: int) -> int:

@@ -45,6 +45,7 @@ from pyfuse3 import (
 from ffrfs._native import Attributes, Slice, TreePart, Volume
 from ffrfs.errors import FfrfsError, UnverifiedHeaderWarning
 from ffrfs.mount.counter_page import Counters, parse
+from ffrfs.mount.memory_limit import opening_cache_bytes
 from ffrfs.mount.report import describe
 from ffrfs.mount.request import MountRequest
 
@@ -79,7 +80,7 @@ class Pyfuse3Engine:
             uid=options.uid,
             gid=options.gid,
             umask=options.umask,
-            cache_bytes=request.cache_bytes,
+            cache_bytes=opening_cache_bytes(request),
             extensions=request.extensions,
             on_conflict=options.on_conflict,
             allow_missing=options.allow_missing,
@@ -101,6 +102,9 @@ class Pyfuse3Engine:
 
     def take_hints(self, client: int) -> None:
         self._volume.take_hints(os.dup(client))
+
+    def limit_cache(self, size_bytes: int) -> None:
+        self._volume.limit_cache(size_bytes)
 
     def close(self) -> None:
         self._volume.close()
@@ -208,7 +212,8 @@ def _guarded(
             log.exception("%s%r failed", function.__name__, arguments[1:])
             raise FUSEError(errno.EIO) from None
         finally:
-            operations.count(function.__name__.strip("_"), time.monotonic_ns() - begin_ns)
+            elapsed_ns = time.monotonic_ns() - begin_ns
+            operations.count(function.__name__.strip("_"), arguments[1], elapsed_ns)
 
     return handler
 
@@ -228,7 +233,6 @@ class TreeOperations(pyfuse3.Operations):
         super().__init__()
         self._volume = volume
         self._xattr = xattr
-        self.count = volume.count_request
         self._tokens = itertools.count(1)
         self._parked: dict[int, trio.lowlevel.Task] = {}
 
@@ -318,6 +322,9 @@ class TreeOperations(pyfuse3.Operations):
         token = next(self._tokens)
         told = ask(ino, *arguments, token)
         return cast(R, await self._delivery(token)) if told is None else told
+
+    def count(self, kind: str, ino: object, elapsed_ns: int) -> None:
+        self._volume.count_request(kind, ino if isinstance(ino, int) else 0, elapsed_ns)
 
     def failure(self, ino: object, error: FfrfsError | OSError) -> FUSEError:
         """The errno for one who cannot be told about `ino`; says so in the log."""

@@ -1,23 +1,20 @@
-"""What one `ffrfs mount` was asked to do."""
+"""What one `ffrfs mount` was asked to do: the command line, over a configuration file."""
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 
-from ffrfs.mount.options import MountOptions
-
-CACHE_MB_DEFAULT = 256
-ENGINES = ("auto", "native", "pyfuse3")
-THREADS_MAX = 16
-PREFETCH_RECORDS_DEFAULT = 512
-PREFETCH_BYTES_DEFAULT = 64 << 20
-PREFETCH_TTL_S_DEFAULT = 60.0
-
-
-def default_threads() -> int:
-    """As many as there are cores for us, up to a limit."""
-    return min(len(os.sched_getaffinity(0)), THREADS_MAX)
+from ffrfs.errors import OptionError
+from ffrfs.mount.config import Config, read_config
+from ffrfs.mount.options import MountOptions, parse_words
+from ffrfs.mount.settings import (
+    CACHE_MB_DEFAULT,
+    ENGINES,
+    PREFETCH_BYTES_DEFAULT,
+    PREFETCH_RECORDS_DEFAULT,
+    PREFETCH_TTL_S_DEFAULT,
+    default_threads,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +24,7 @@ class MountRequest:
     packs: tuple[str, ...]  # at least one; files, or folders of them
     mountpoint: str  # canonical
     options: MountOptions
+    spec: str | None = None  # PACK1:PACK2, if the packs were named so
     engine: str = ENGINES[0]
     threads: int = field(default_factory=default_threads)  # of the native engine
     cache_bytes: int = CACHE_MB_DEFAULT << 20
@@ -35,7 +33,11 @@ class MountRequest:
     prefetch_ttl_s: float = PREFETCH_TTL_S_DEFAULT  # of what was fetched and is not read
     extensions: bool = True  # of the files in a TFRecord's records: .jpg, .npy
     log_file: str | None = None  # None: a small one beside the state file
+    max_memory_bytes: int | None = None  # of daemon and worker together; None: as it comes
+    metrics_file: str | None = None  # written every few seconds, for node_exporter; None: none
+    config_file: str | None = None  # read again when the daemon is told to reload; None: none
     while_open: int | None = None  # a descriptor; unmount when its other end closes
+    asked: Config | None = None  # what the command line alone said, for reread()
 
     @property
     def prefetch_ttl_ms(self) -> int:
@@ -44,10 +46,42 @@ class MountRequest:
     @property
     def source(self) -> str:
         """What stands first in /proc/mounts."""
-        return self.options.fsname or self.packs[0]
+        return self.options.fsname or self.spec or self.packs[0]
 
     @property
     def title(self) -> str:
         """What is mounted, in a few words."""
         first, *more = self.packs
         return f"{first} and {len(more)} more" if more else first
+
+
+def make_request(asked: Config, *, while_open: int | None = None) -> MountRequest:
+    """What the command line says, over what its configuration file says, if it names one.
+
+    Raises OptionError, and OSError if the file cannot be read.
+    """
+    config_file: str | None = asked.settings.get("config_file")
+    under = Config() if config_file is None else read_config(config_file)
+    named = asked if asked.packs else under
+    place = asked.mountpoint or under.mountpoint
+    where = "" if config_file is None else f"{config_file}: "
+    if not named.packs:
+        raise OptionError(f"{where}no packs: name them there (packs = ...), or as PACK")
+    if place is None:
+        raise OptionError(f"{where}no mountpoint: name it there, or as MOUNTPOINT")
+    return MountRequest(
+        packs=named.packs,
+        mountpoint=place,
+        options=parse_words([*under.words, *asked.words]),
+        spec=named.spec,
+        while_open=while_open,
+        asked=asked,
+        **(under.settings | asked.settings),
+    )
+
+
+def reread(request: MountRequest) -> MountRequest:
+    """The request as it would be made now: its configuration file may have changed."""
+    if request.asked is None:
+        return request
+    return make_request(request.asked, while_open=request.while_open)

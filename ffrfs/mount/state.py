@@ -2,7 +2,7 @@
 
 It stands in the runtime directory, which belongs to one user: /run/ffrfs for root,
 $XDG_RUNTIME_DIR/ffrfs for others, else /tmp/ffrfs-UID. `ffrfs umount` learns from it
-who serves a mount and what to clean up after a daemon that died.
+who serves a mount and what to clean up after a daemon that died, `ffrfs ps` what there is.
 
 Concurrency: whoever makes or takes away a mount holds the lock of its runtime directory
 (locked()) from looking to acting. Files are replaced whole, so readers need no lock.
@@ -34,6 +34,9 @@ class MountState:
     process: Process
     created_mountpoint: bool
     log_file: str | None  # None: a foreground daemon's stderr
+    # Not in the files of older versions.
+    packs: tuple[str, ...] = ()
+    began_s: float | None = None  # of time.time()
 
 
 def runtime_directory() -> str:
@@ -89,25 +92,33 @@ def save(directory: str, state: MountState) -> None:
 
 def load(directory: str, mountpoint: str) -> MountState | None:
     """What is known of that mount; None: nothing, or nothing that can be read."""
-    try:
-        with open(_path(directory, mountpoint), encoding="ascii") as file:
-            fields = json.load(file)
-        fields["process"] = Process(**fields["process"])
-        return MountState(**fields)
-    except (FileNotFoundError, ValueError, TypeError, KeyError):
-        return None
+    return _read(_path(directory, mountpoint))
+
+
+def load_all() -> list[tuple[str, MountState]]:
+    """All mounts that this user's runtime directories know, with the directory of each."""
+    found = []
+    for directory in _own_directories():
+        for name in sorted(os.listdir(directory)):
+            path = os.path.join(directory, name)
+            state = _read(path) if name.endswith(".json") else None
+            if state is not None and _path(directory, state.mountpoint) == path:
+                found.append((directory, state))
+    return found
 
 
 def find(mountpoint: str) -> tuple[str, MountState] | None:
-    """The runtime directory that knows the mount, and what it knows."""
-    for directory in _candidates():
-        with contextlib.suppress(FileNotFoundError, PermissionError):
-            if os.lstat(directory).st_uid != os.geteuid():
-                continue  # somebody else's, under our name
-            state = load(directory, mountpoint)
-            if state is not None:
-                return directory, state
-    return None
+    """The runtime directory that knows the mount, and what it knows.
+
+    Of two that do, one may know a dead daemon only: another session's, or before a reboot.
+    """
+    found = [
+        (directory, state)
+        for directory in _own_directories()
+        if (state := load(directory, mountpoint)) is not None
+    ]
+    alive = (known for known in found if known[1].process.is_alive())
+    return next(alive, found[0] if found else None)
 
 
 def release(directory: str, state: MountState) -> None:
@@ -142,8 +153,31 @@ def _candidates() -> list[str]:
     return paths
 
 
+def _own_directories() -> list[str]:
+    """Those that are there, and not somebody else's, under our name."""
+    found = []
+    for directory in _candidates():
+        with contextlib.suppress(FileNotFoundError, PermissionError):
+            status = os.lstat(directory)
+            if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid():
+                found.append(directory)
+    return found
+
+
 def _stem(mountpoint: str) -> str:
     return hashlib.sha256(os.fsencode(mountpoint)).hexdigest()[:16]
+
+
+def _read(path: str) -> MountState | None:
+    try:
+        with open(path, encoding="ascii") as file:
+            fields = json.load(file)
+        fields["process"] = Process(**fields["process"])
+        fields["packs"] = tuple(fields.get("packs", ()))
+        state = MountState(**fields)
+        return state if isinstance(state.mountpoint, str) else None
+    except (FileNotFoundError, ValueError, TypeError, KeyError, AttributeError):
+        return None
 
 
 def _path(directory: str, mountpoint: str) -> str:

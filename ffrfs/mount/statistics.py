@@ -9,18 +9,14 @@ Concurrency: no state. Waits for nothing: /proc/PID/statm needs no lock of the p
 from __future__ import annotations
 
 import os
+import time
 
 from ffrfs.mount.counter_page import Counters
 from ffrfs.mount.engine import Engine
+from ffrfs.mount.memory_limit import MemoryLimit
 from ffrfs.mount.request import MountRequest
-
-# native/volume/request_times.h: the kinds, and the rule of the buckets.
-KINDS = (
-    *("lookup", "getattr", "readlink", "open", "read", "release", "opendir", "readdir"),
-    *("releasedir", "statfs", "getxattr", "listxattr", "refuse"),
-)
-BUCKET_COUNT = 108
-_UNIT_NS = 256
+from ffrfs.mount.request_times import BUCKET_COUNT, KINDS, buckets_of, percentile_us
+from ffrfs.mount.slowest_requests import slowest_requests
 
 _ROWS = (
     *("reads", "bytes_served", "bytes_memory", "bytes_page_cache", "bytes_storage"),
@@ -39,8 +35,11 @@ _READAHEAD_ROWS = {
 _CACHE_ROWS = ("bytes_in_flight", "bytes_kept", "bytes_prefetched")
 
 
-def statistics(request: MountRequest, engine: Engine, age_s: float) -> dict[str, object]:
+def statistics(
+    request: MountRequest, engine: Engine, memory: MemoryLimit, age_s: float, requests_per_s: float
+) -> dict[str, object]:
     """Field by field, in the order in which people want them; `age_s`: of the mount."""
+    counters = engine.counters()
     daemon_bytes = _resident_bytes(os.getpid())
     worker_bytes = _resident_bytes(engine.worker_pid)
     return {
@@ -52,11 +51,13 @@ def statistics(request: MountRequest, engine: Engine, age_s: float) -> dict[str,
         "daemon_pid": os.getpid(),
         "worker_pid": engine.worker_pid,
         "age_s": round(age_s, 3),
-        **counted(engine.counters()),
-        "cache_limit_bytes": request.cache_bytes,
+        "requests_per_s": round(requests_per_s, 1),
+        **counted(counters),
+        **memory.figures(),
         "resident_bytes": (daemon_bytes or 0) + (worker_bytes or 0),
         "daemon_resident_bytes": daemon_bytes,
         "worker_resident_bytes": worker_bytes,
+        "slowest": slowest_requests(counters, time.monotonic_ns()),
     }
 
 
@@ -65,7 +66,10 @@ def counted(counters: Counters) -> dict[str, object]:
     histograms = {kind: counters.get(f"request.{kind}", [])[:BUCKET_COUNT] for kind in KINDS}
     return {
         "request_count": sum(map(sum, histograms.values())),
-        "requests": {kind: _times(histogram) for kind, histogram in histograms.items()},
+        "requests": {
+            kind: _times(histogram, _value(counters, f"request_ns.{kind}"))
+            for kind, histogram in histograms.items()
+        },
         **{name: _value(counters, name) for name in _ROWS},
         "prefetch": {name: _value(counters, row) for name, row in _PREFETCH_ROWS.items()},
         "readahead": {name: _value(counters, row) for name, row in _READAHEAD_ROWS.items()},
@@ -73,34 +77,15 @@ def counted(counters: Counters) -> dict[str, object]:
     }
 
 
-def _times(histogram: list[int]) -> dict[str, object]:
+def _times(histogram: list[int], total_ns: int) -> dict[str, object]:
+    buckets = buckets_of(histogram)
     return {
         "count": sum(histogram),
-        "p50_us": percentile_us(histogram, 50),
-        "p99_us": percentile_us(histogram, 99),
+        "total_us": total_ns / 1000,
+        "p50_us": percentile_us(buckets, 50),
+        "p99_us": percentile_us(buckets, 99),
+        "buckets": buckets,
     }
-
-
-def percentile_us(histogram: list[int], percent: int) -> float | None:
-    """The time within which so many of a hundred were answered; None: there were none.
-
-    It is the end of a bucket, so it is too long by a quarter or 0.256 µs at most; what
-    took longer than the last bucket's begin, 60 s, is told as its end, 69 s.
-    """
-    count = sum(histogram)
-    left = -(-count * percent // 100)
-    for bucket, count_in_bucket in enumerate(histogram):
-        left -= count_in_bucket
-        if count and left <= 0:
-            return _bucket_end_ns(bucket) / 1000
-    return None
-
-
-def _bucket_end_ns(bucket: int) -> int:
-    if bucket < 4:
-        return (bucket + 1) * _UNIT_NS
-    e = bucket // 4 - 1
-    return ((bucket - 4 * e + 1) << e) * _UNIT_NS
 
 
 def _value(counters: Counters, name: str) -> int:

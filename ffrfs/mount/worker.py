@@ -21,12 +21,14 @@ import subprocess
 from ffrfs import errors
 from ffrfs.errors import MountError, UnverifiedHeaderWarning
 from ffrfs.mount.counter_page import CounterPage
+from ffrfs.mount.memory_limit import opening_cache_bytes
 from ffrfs.mount.request import MountRequest
 
 # For tests: another build of the worker (under a sanitizer), or one in a wrapping.
 PATH_VARIABLE = "FFRFS_WORKER"
 _MESSAGE_SIZE_MAX = 65536
 _FD = struct.Struct("i")
+_SIZE = struct.Struct("<Q")
 END_TIMEOUT_S = 1.0
 
 
@@ -63,6 +65,7 @@ class Worker:
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=log_end,
+                    start_new_session=True,  # what stops the caller's does not stop it
                 )
             finally:
                 os.close(log_end)
@@ -116,6 +119,12 @@ class Worker:
             rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, _FD.pack(client))
             self._socket.sendmsg([b"h"], [rights], socket.MSG_DONTWAIT)
 
+    def limit_cache(self, size_bytes: int) -> None:
+        """Tell it what its cache may hold from now on."""
+        # One that is stopped, and has many of these before it, is told the next time.
+        with contextlib.suppress(ConnectionError, BlockingIOError):
+            self._socket.send(b"l" + _SIZE.pack(size_bytes), socket.MSG_DONTWAIT)
+
     def reap(self) -> int:
         """Its exit status, when it has ended; a signal's as -number."""
         return self._process.wait()
@@ -155,7 +164,7 @@ def _arguments(request: MountRequest, daemon_socket: int, counters: int) -> list
         f"--gid={options.gid}",
         f"--umask={options.umask}",
         f"--on-conflict={options.on_conflict}",
-        f"--cache-bytes={request.cache_bytes}",
+        f"--cache-bytes={opening_cache_bytes(request)}",
         f"--threads={request.threads}",
         f"--prefetch-records={request.prefetch_records}",
         f"--prefetch-bytes={request.prefetch_bytes}",

@@ -3,12 +3,14 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <new>
 #include <utility>
 
 #include "io/error.h"
+#include "io/little_endian.h"
 
 namespace ffrfs {
 namespace {
@@ -16,6 +18,7 @@ namespace {
 constexpr size_t kMessageSizeMax = 60'000;
 constexpr char kConnection = 'c';
 constexpr char kHints = 'h';
+constexpr char kLimit = 'l';
 
 // The names are those of ffrfs/errors.py, or of Python's own.
 std::vector<std::string> description(const std::exception_ptr& error) {
@@ -64,26 +67,33 @@ void DaemonLink::send(const std::vector<std::string>& texts) {
 }
 
 FileDescriptor DaemonLink::receive_connection() {
-  std::optional<Message> message = receive();
-  if (!message || message->kind != kConnection) return {};
-  return std::move(message->carried);
+  while (std::optional<Message> message = receive()) {
+    if (message->kind == kConnection) return std::move(message->carried);
+    if (message->kind == kLimit) early_limit_ = message->number;
+  }
+  return {};
 }
 
-void DaemonLink::wait_for_end(const std::function<void(FileDescriptor)>& take_hints) {
+void DaemonLink::wait_for_end(const std::function<void(FileDescriptor)>& take_hints,
+                              const std::function<void(uint64_t)>& limit_cache) {
+  if (early_limit_) limit_cache(*early_limit_);
   while (std::optional<Message> message = receive()) {
     if (message->kind == kHints && message->carried.valid()) {
       take_hints(std::move(message->carried));
+    } else if (message->kind == kLimit && message->number) {
+      limit_cache(*message->number);
     }
   }
 }
 
 std::optional<DaemonLink::Message> DaemonLink::receive() {
   Message received;
-  iovec data{&received.kind, 1};
+  std::array<std::byte, sizeof(uint64_t)> number{};
+  std::array<iovec, 2> data{{{&received.kind, 1}, {number.data(), number.size()}}};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
+  message.msg_iov = data.data();
+  message.msg_iovlen = data.size();
   message.msg_control = control;
   // Less than its size, which has room for two: the kernel closes all but the first.
   message.msg_controllen = CMSG_LEN(sizeof(int));
@@ -92,6 +102,7 @@ std::optional<DaemonLink::Message> DaemonLink::receive() {
     size = recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
   } while (size < 0 && errno == EINTR);
   if (size <= 0) return std::nullopt;
+  if (static_cast<size_t>(size) == 1 + number.size()) received.number = load_le<uint64_t>(number);
   const cmsghdr* header = CMSG_FIRSTHDR(&message);
   if (header != nullptr && header->cmsg_type == SCM_RIGHTS) {
     int fd = -1;

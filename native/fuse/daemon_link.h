@@ -5,12 +5,14 @@
 //                     "opened", or "failed" and what is wrong
 //   daemon → worker   "c" with the connection to the kernel, once
 //                     "h" with the socket of a client that hints, any number
+//                     "l" and 8 bytes, little-endian: what the cache may hold, any number
 //
 // What the worker says is a list of texts, a zero byte after each; what happens later is
 // said on stderr (log.h). Spoken on the other side by ffrfs/mount/worker.py.
 
 #pragma once
 
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <optional>
@@ -34,18 +36,22 @@ class DaemonLink {
   [[nodiscard]] FileDescriptor receive_connection();
 
   // Returns when the daemon has ended, or has ended the talk; until then every socket of a
-  // client goes to `take_hints`. Not while another receives.
-  void wait_for_end(const std::function<void(FileDescriptor)>& take_hints);
+  // client goes to `take_hints`, and every limit, in bytes, to `limit_cache`. Not while
+  // another receives.
+  void wait_for_end(const std::function<void(FileDescriptor)>& take_hints,
+                    const std::function<void(uint64_t)>& limit_cache);
 
  private:
   struct Message {
     char kind = 0;
+    std::optional<uint64_t> number;
     FileDescriptor carried;
   };
   [[nodiscard]] std::optional<Message> receive();  // nullopt: the talk has ended
   void send(const std::vector<std::string>& texts);
 
   FileDescriptor socket_;
+  std::optional<uint64_t> early_limit_;  // came before the connection did
 };
 
 }  // namespace ffrfs

@@ -34,23 +34,26 @@ constexpr uint64_t kDotCount = 2;
 // One request while it is worked on: its answer's time is counted when this ends.
 class Timer {
  public:
-  Timer(Volume& volume, RequestKind kind) : volume_(volume), kind_(kind) {}
+  Timer(Volume& volume, RequestKind kind, Ino ino) : volume_(volume), kind_(kind), ino_(ino) {}
   void stop() const {
     const auto elapsed = Clock::now() - begin_;
-    volume_.request_times().add(
-        kind_, static_cast<uint64_t>(
-                   std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count()));
+    volume_.note_request(
+        kind_, ino_, static_cast<uint64_t>(
+                         std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count()));
   }
 
  private:
   Volume& volume_;
   const RequestKind kind_;
+  const Ino ino_;
   const Clock::time_point begin_ = Clock::now();
 };
 
 Operations& self(fuse_req_t request) {
   return *static_cast<Operations*>(fuse_req_userdata(request));
 }
+
+constexpr Ino kNoIno = 0;  // of a request that needs no file to answer it
 
 // Runs a callback's body; what it throws becomes the answer.
 template <typename Body>
@@ -68,7 +71,7 @@ void answer(const Timer& timer, fuse_req_t request, Body body) noexcept {
 
 template <typename Body>
 void answer(Volume& volume, RequestKind kind, fuse_req_t request, Body body) noexcept {
-  answer(Timer(volume, kind), request, std::move(body));
+  answer(Timer(volume, kind, kNoIno), request, std::move(body));
 }
 
 struct stat to_stat(const Attributes& attributes) {
@@ -156,7 +159,7 @@ void Operations::finish(fuse_req_t request, RequestKind kind, int error_number) 
 template <typename Body>
 void Operations::answer_from(fuse_req_t request, RequestKind kind, About about, Ino ino,
                              std::string_view name, Body body) noexcept {
-  const Timer timer(volume_, kind);
+  const Timer timer(volume_, kind, ino);
   const auto fail = [this, request, timer, ino](const std::exception_ptr& error) {
     answer(timer, request, [&] { fuse_reply_err(request, read_failed(ino, error)); });
   };
@@ -248,7 +251,7 @@ void Operations::opendir(fuse_req_t request, Ino, fuse_file_info& info) {
 }
 
 void Operations::read(fuse_req_t request, Ino ino, size_t size, uint64_t offset) {
-  const Timer timer(volume_, RequestKind::kRead);
+  const Timer timer(volume_, RequestKind::kRead, ino);
   const auto reply = [this, request, ino, timer](const Slice& slice,
                                                  const std::exception_ptr& error) {
     if (error) {

@@ -4,6 +4,9 @@
 // connection, and serves it to its end. The daemon owns everything else: the mount,
 // signals, the control socket, the log. Exit status: 0 the connection has ended, or the
 // daemon has gone; 1 they cannot be served (and the daemon was told why).
+//
+// With --unindexed it only says which of the packs have no sound mapped index, a zero byte
+// behind each, and ends with 0.
 
 #include <fcntl.h>
 #include <getopt.h>
@@ -13,10 +16,12 @@
 
 #include <charconv>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <functional>
 #include <memory>
+#include <new>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -24,8 +29,10 @@
 #include <vector>
 
 #include "fuse/daemon_link.h"
+#include "fuse/lockdown.h"
 #include "fuse/log.h"
 #include "fuse/session.h"
+#include "record/ffrecord_shard.h"
 #include "volume/volume.h"
 
 namespace ffrfs {
@@ -37,6 +44,7 @@ constexpr int kWrongUsage = 2;
 
 struct WorkerOptions {
   std::vector<std::string> packs;
+  bool unindexed = false;
   int daemon_socket = -1;
   VolumeOptions volume;
   SessionOptions session;
@@ -74,7 +82,7 @@ void parse(std::string_view text, std::chrono::milliseconds& value) {
 WorkerOptions parse_arguments(int argc, char** argv) {
   enum { kPack = 1, kSocket, kCounters, kUid, kGid, kUmask, kCache, kThreads, kXattr,
          kAllowRoot, kSendOpens, kNoExtensions, kOnConflict, kAllowMissing, kPrefetchRecords,
-         kPrefetchBytes, kPrefetchTtl };
+         kPrefetchBytes, kPrefetchTtl, kUnindexed };
   const option known[] = {
       {"pack", required_argument, nullptr, kPack},  // any number, at least one
       {"daemon-socket", required_argument, nullptr, kSocket},
@@ -93,6 +101,7 @@ WorkerOptions parse_arguments(int argc, char** argv) {
       {"prefetch-records", required_argument, nullptr, kPrefetchRecords},
       {"prefetch-bytes", required_argument, nullptr, kPrefetchBytes},
       {"prefetch-ttl-ms", required_argument, nullptr, kPrefetchTtl},
+      {"unindexed", no_argument, nullptr, kUnindexed},
       {nullptr, 0, nullptr, 0},
   };
   WorkerOptions options;
@@ -117,11 +126,14 @@ WorkerOptions parse_arguments(int argc, char** argv) {
       case kPrefetchRecords: parse(optarg, prefetch.window_records); break;
       case kPrefetchBytes: parse(optarg, prefetch.window_bytes); break;
       case kPrefetchTtl: parse(optarg, prefetch.ttl); break;
+      case kUnindexed: options.unindexed = true; break;
       default: reject_usage(argv[optind - 1]);
     }
   }
   if (optind != argc) reject_usage(argv[optind]);
-  if (options.packs.empty() || options.daemon_socket < 0) reject_usage("no pack, or no daemon");
+  if (options.packs.empty() || (options.daemon_socket < 0 && !options.unindexed)) {
+    reject_usage("no pack, or no daemon");
+  }
   return options;
 }
 
@@ -139,12 +151,20 @@ void allow_many_packs() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// Takes the clients that hint, until the daemon lets go of its end of the socket, as it
-// does when it is killed. Then ends the session, in good order, since a killed process
-// keeps its connection for as long as one of its threads waits for a disk, and readers
-// would hang.
+void limit_cache(Volume& volume, uint64_t limit_bytes) {
+  try {
+    volume.limit_cache(static_cast<size_t>(limit_bytes));
+  } catch (const std::bad_alloc&) {  // the daemon tells another limit when it is still short
+  }
+}
+
+// Takes the clients that hint, and what the cache may hold, until the daemon lets go of its
+// end of the socket, as it does when it is killed. Then ends the session, in good order,
+// since a killed process keeps its connection for as long as one of its threads waits for a
+// disk, and readers would hang.
 void watch_daemon(DaemonLink& daemon, Volume& volume, Session& session) {
-  daemon.wait_for_end([&volume](FileDescriptor client) { volume.take_hints(std::move(client)); });
+  daemon.wait_for_end([&volume](FileDescriptor client) { volume.take_hints(std::move(client)); },
+                      [&volume](uint64_t limit_bytes) { limit_cache(volume, limit_bytes); });
   std::thread(&Session::stop, &session).detach();
   std::this_thread::sleep_for(kStopLimit);
   std::_Exit(0);
@@ -163,12 +183,28 @@ std::unique_ptr<Volume> open_volume(const WorkerOptions& options, DaemonLink& da
   }
 }
 
+int tell_unindexed(const std::vector<std::string>& packs) {
+  const Lockdown lockdown;
+  for (const std::string& pack : packs) {
+    try {
+      if (FfrecordShard(pack, IndexUse::kIfSound).index() != nullptr) continue;
+    } catch (const std::exception&) {
+      continue;  // whoever opens it says what is wrong
+    }
+    std::fwrite(pack.c_str(), 1, pack.size() + 1, stdout);
+  }
+  return std::fflush(stdout) == 0 ? 0 : kFailed;
+}
+
 int run(const WorkerOptions& options) {
+  if (options.unindexed) return tell_unindexed(options.packs);
   // None of the three is destroyed: the thread that watches knows them until the process
   // ends; of the volume see main().
   auto* const daemon = new DaemonLink(options.daemon_socket);
+  Lockdown lockdown;
   Volume* const volume = open_volume(options, *daemon).release();
   if (volume == nullptr) return kFailed;
+  lockdown.tighten();
   FileDescriptor connection = daemon->receive_connection();
   if (!connection.valid()) return 0;
   try {

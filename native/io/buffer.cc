@@ -1,5 +1,6 @@
 #include "io/buffer.h"
 
+#include <malloc.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -91,6 +92,25 @@ Buffer BufferPool::acquire(size_t size) {
   if (!buffer.memory_) buffer.memory_ = Buffer::allocate(buffer.capacity_);
   buffer.shelf_ = shelf_;
   return buffer;
+}
+
+void BufferPool::limit_free(size_t limit_bytes) {
+  std::vector<Buffer::Memory> dropped;  // freed without the lock
+  const std::lock_guard lock(shelf_->mutex);
+  shelf_->free_limit_bytes = limit_bytes;
+  for (auto& [capacity, buffers] : shelf_->free) {
+    while (shelf_->free_bytes > limit_bytes && !buffers.empty()) {
+      dropped.push_back(std::move(buffers.back()));
+      buffers.pop_back();
+      shelf_->free_bytes -= capacity;
+    }
+  }
+}
+
+void release_free_memory() noexcept {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
 }
 
 }  // namespace ffrfs

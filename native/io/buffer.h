@@ -65,9 +65,15 @@ class BufferPool {
   [[nodiscard]] Buffer acquire(size_t size);
   // What such a buffer takes.
   [[nodiscard]] static size_t capacity_for(size_t size);
+  // Changes how much is kept while nobody uses it; what is beyond goes. Any thread.
+  void limit_free(size_t limit_bytes);
 
  private:
   std::shared_ptr<Buffer::Shelf> shelf_;
 };
+
+// Gives back to the system what the C library holds of memory that was freed. May take
+// milliseconds; other threads that allocate wait for it.
+void release_free_memory() noexcept;
 
 }  // namespace ffrfs

@@ -131,8 +131,10 @@ void SourceFile::read_fully(uint64_t offset, std::span<std::byte> target) const 
     const ssize_t count =
         pread(fd(), target.data(), target.size(), static_cast<off_t>(offset));
     if (count < 0) {
-      if (errno == EINTR) continue;
-      throw StorageError(errno, path_, "cannot read at offset " + std::to_string(offset));
+      const int error_number = errno;  // before memory for the text is asked for
+      if (error_number == EINTR) continue;
+      throw StorageError(error_number, path_,
+                         "cannot read at offset " + std::to_string(offset));
     }
     if (count == 0) {
       throw StorageError(EIO, path_,

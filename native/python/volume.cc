@@ -101,6 +101,12 @@ class PyVolume {
     volume->take_hints(std::move(client));
   }
 
+  void limit_cache(size_t limit_bytes) const {
+    const auto volume = open();
+    const py::gil_scoped_release unlocked;
+    volume->limit_cache(limit_bytes);
+  }
+
   // For an engine: at once, or later through poll().
 
   [[nodiscard]] py::object tree_at(About about, Ino ino, uint64_t token) {
@@ -376,6 +382,7 @@ void bind_volume(py::module_& module) {
       .def("start_prefetch", &PyVolume::start_prefetch, py::arg("push"))
       .def("stop_prefetch", &PyVolume::stop_prefetch)
       .def("take_hints", &PyVolume::take_hints, py::arg("fd"))
+      .def("limit_cache", &PyVolume::limit_cache, py::arg("limit_bytes"))
       .def("resolve", &PyVolume::resolve, py::arg("path"))
       .def("attributes", &PyVolume::attributes, py::arg("ino"))
       .def("list", &PyVolume::list, py::arg("ino"), py::arg("start"), py::arg("limit"))
@@ -393,10 +400,10 @@ void bind_volume(py::module_& module) {
       .def("verify", &PyVolume::verify, py::arg("first"), py::arg("count"))
       .def("counter_page", &PyVolume::counter_page)
       .def("count_request",
-           [](const PyVolume& self, const std::string& kind, uint64_t elapsed_ns) {
-             self.open()->request_times().add(RequestTimes::kind_of(kind), elapsed_ns);
+           [](const PyVolume& self, const std::string& kind, Ino ino, uint64_t elapsed_ns) {
+             self.open()->note_request(RequestTimes::kind_of(kind), ino, elapsed_ns);
            },
-           py::arg("kind"), py::arg("elapsed_ns"))
+           py::arg("kind"), py::arg("ino"), py::arg("elapsed_ns"))
       .def("failure_is_due", &PyVolume::failure_is_due, py::arg("ino"))
       .def("close", &PyVolume::close);
 }

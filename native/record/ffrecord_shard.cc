@@ -34,7 +34,7 @@ std::unique_ptr<const IndexMap> open_sidecar(const std::string& path, size_t pla
     if (error.code() == ENOENT || error.code() == ENOTDIR) return nullptr;
     throw;
   }
-  if (!is_trusted_sidecar(*sidecar, place)) {
+  if (!is_trusted_sidecar(*sidecar, pack.file, place)) {
     throw FormatError(path + ": belongs to another user; remove it");
   }
   return IndexMap::sidecar(std::move(sidecar), pack);

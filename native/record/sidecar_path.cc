@@ -55,10 +55,18 @@ std::vector<std::string> index_sidecar_paths(const std::string& pack) {
   return paths;
 }
 
-bool is_trusted_sidecar(const SourceFile& sidecar, size_t place) {
-  if (place == 0) return true;
+bool is_trusted_sidecar(const SourceFile& sidecar, const SourceFile& pack, size_t place) {
   struct stat info {};
-  return fstat(sidecar.fd(), &info) == 0 && info.st_uid == geteuid();
+  if (fstat(sidecar.fd(), &info) != 0) return false;
+  if (info.st_uid == geteuid()) return true;
+  if (place != 0) return false;
+  struct stat whole {};
+  struct stat folder {};
+  const std::string path = std::filesystem::path(sidecar.path()).parent_path().string();
+  if (fstat(pack.fd(), &whole) != 0 || stat(path.empty() ? "." : path.c_str(), &folder) != 0) {
+    return false;
+  }
+  return info.st_uid == 0 || info.st_uid == whole.st_uid || (folder.st_mode & S_ISVTX) == 0;
 }
 
 }  // namespace ffrfs

@@ -17,8 +17,12 @@ namespace ffrfs {
 // without a HOME, /var/cache. Nothing of it need exist.
 [[nodiscard]] std::vector<std::string> index_sidecar_paths(const std::string& pack);
 
-// Whether a sidecar that was opened at place number `place` of these is to be believed: the
-// cache's names are all that says whose it is, so there it must be this user's own.
-[[nodiscard]] bool is_trusted_sidecar(const SourceFile& sidecar, size_t place);
+// Whether a sidecar of `pack` that was opened at place number `place` of these is to be
+// believed. The cache's names are all that says whose it is, so there it must be this user's
+// own. Beside the pack anybody's is, as who may put one there may as well put another pack
+// there; but not where the folder is sticky (/tmp): there it must be this user's, root's, or
+// of the pack's owner.
+[[nodiscard]] bool is_trusted_sidecar(const SourceFile& sidecar, const SourceFile& pack,
+                                      size_t place);
 
 }  // namespace ffrfs

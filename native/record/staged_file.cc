@@ -54,21 +54,23 @@ std::string proc_name(const FileDescriptor& fd) {
 
 }  // namespace
 
-StagedFile::StagedFile(std::string path) : path_(std::move(path)), owner_(getpid()) {
+StagedFile::StagedFile(std::string path, Links links)
+    : path_(std::move(path)), owner_(getpid()) {
   if (path_.find('\0') != std::string::npos) throw StorageError(EINVAL, path_, "cannot create");
-  const std::string place = resolve_link(path_);
+  const std::string place = links == Links::kFollow ? resolve_link(path_) : path_;
   name_ = place.substr(place.rfind('/') + 1);
   if (name_.empty()) throw StorageError(path_.empty() ? ENOENT : EISDIR, path_, "cannot create");
   // By descriptor, so that a chdir() of the process does not move the target.
   folder_ = FileDescriptor(::open(folder_of(place).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder_.valid()) throw StorageError(errno, path_, "cannot create");
-  refuse_irregular_target();
+  refuse_irregular_target(links);
   open_staging();
 }
 
-void StagedFile::refuse_irregular_target() const {
+void StagedFile::refuse_irregular_target(Links links) const {
   struct stat info {};
-  if (fstatat(folder_.get(), name_.c_str(), &info, 0) != 0) {
+  const int flags = links == Links::kFollow ? 0 : AT_SYMLINK_NOFOLLOW;
+  if (fstatat(folder_.get(), name_.c_str(), &info, flags) != 0) {
     if (errno == ENOENT) return;
     throw StorageError(errno, path_, "cannot create");
   }

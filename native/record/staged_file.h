@@ -21,12 +21,15 @@
 
 namespace ffrfs {
 
+// What a symbolic link of the target's name means: the file that it leads to, or, for a name
+// that nobody has chosen, perhaps a trap.
+enum class Links { kFollow, kRefuse };
+
 class StagedFile {
  public:
-  // If `path` is a symbolic link, the file that it leads to is meant. Throws StorageError:
-  // no such folder, no permission, or what is there is no regular file (a folder, a
-  // device), which a rename would bury.
-  explicit StagedFile(std::string path);
+  // Throws StorageError: no such folder, no permission, or what is there is no regular file
+  // (a folder, a device, a link that is refused), which a rename would bury.
+  explicit StagedFile(std::string path, Links links = Links::kFollow);
   StagedFile(const StagedFile&) = delete;
   StagedFile& operator=(const StagedFile&) = delete;
   ~StagedFile() { discard(); }
@@ -48,7 +51,7 @@ class StagedFile {
   void discard() noexcept;
 
  private:
-  void refuse_irregular_target() const;
+  void refuse_irregular_target(Links links) const;
   void open_staging();
   void write_back(size_t size);
 

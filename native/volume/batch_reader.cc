@@ -126,6 +126,10 @@ void BatchReader::load(std::span<BatchItem> items, bool check, const ItemDone& d
   if (!missing.empty()) read_storage(items, std::move(missing), check, done);
 }
 
+void BatchReader::limit_free(size_t limit_bytes) {
+  runtime_.get().buffers.limit_free(limit_bytes);
+}
+
 void BatchReader::call_helpers(const std::shared_ptr<CachedPass>& pass, size_t count) {
   try {
     for (size_t i = 0; i < count; ++i) runtime_.get().helpers.submit([pass] { pass->run(); });

@@ -63,6 +63,9 @@ class BatchReader {
   using ItemDone = std::function<void(size_t index)>;
   void load(std::span<BatchItem> items, bool check, const ItemDone& done);
 
+  // Changes how much of buffers may wait to be used again. Any thread.
+  void limit_free(size_t limit_bytes);
+
  private:
   struct CachedPass;
   struct Runtime;  // what fork() must not share

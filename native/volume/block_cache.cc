@@ -12,10 +12,18 @@ BlockPtr BlockCache::find(const BlockKey& key) {
 
 void BlockCache::keep(const BlockKey& key, const BlockPtr& block) {
   const std::lock_guard lock(mutex_);
-  if (entries_.contains(key) || block->buffer.capacity() > limit_bytes_) return;
+  if (entries_.contains(key) || block->buffer.capacity() > block_limit_bytes_) return;
   order_.emplace_front(key, block);
   entries_.emplace(key, order_.begin());
   size_bytes_ += block->buffer.capacity();
+  while (size_bytes_ > limit_bytes_ && order_.size() > 1) {
+    erase(entries_.find(order_.back().first));
+  }
+}
+
+void BlockCache::set_limit(size_t limit_bytes) {
+  const std::lock_guard lock(mutex_);
+  limit_bytes_ = limit_bytes;
   while (size_bytes_ > limit_bytes_) erase(entries_.find(order_.back().first));
 }
 

@@ -25,10 +25,11 @@ constexpr auto kPatience = std::chrono::milliseconds(200);
 BlockReader::BlockReader(const ShardSet& shards, Counters& counters, size_t limit_bytes)
     : shards_(shards),
       counters_(counters),
-      in_flight_limit_bytes_(limit_bytes / kInFlightShare),
+      admission_limit_bytes_(limit_bytes / kInFlightShare),
       buffers_(limit_bytes / kFreeShare),
       cache_(limit_bytes / kKeptShare, counters.bytes_kept),
       prefetched_(counters.bytes_prefetched),
+      in_flight_limit_bytes_(admission_limit_bytes_),
       queue_(buffers_) {
   // A page that outlives us may still tell what another process held.
   counters_.queue_depth = 0;
@@ -166,12 +167,31 @@ void BlockReader::leave(size_t size) {
     counters_.bytes_in_flight.fetch_sub(size, std::memory_order_relaxed);
     --in_flight_;
     in_flight_bytes_ -= size;
-    while (!backlog_.empty() && enter(backlog_.front().size, in_flight_limit_bytes_)) {
-      next.push_back(std::move(backlog_.front().start));
-      backlog_.pop_front();
-    }
+    next = take_admitted();
   }
   for (const auto& start : next) start();
+}
+
+void BlockReader::limit_cache(size_t limit_bytes) {
+  cache_.set_limit(limit_bytes / kKeptShare);
+  buffers_.limit_free(limit_bytes / kFreeShare);
+  std::vector<std::function<void()>> next;
+  {
+    const std::lock_guard lock(mutex_);
+    in_flight_limit_bytes_ = limit_bytes / kInFlightShare;
+    next = take_admitted();
+  }
+  for (const auto& start : next) start();
+}
+
+// With the lock held: those whose turn it is, to be started without it.
+std::vector<std::function<void()>> BlockReader::take_admitted() {
+  std::vector<std::function<void()>> next;
+  while (!backlog_.empty() && enter(backlog_.front().size, in_flight_limit_bytes_)) {
+    next.push_back(std::move(backlog_.front().start));
+    backlog_.pop_front();
+  }
+  return next;
 }
 
 // With the lock held. False: it has to wait.

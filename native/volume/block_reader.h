@@ -7,7 +7,8 @@
 //
 // Any thread. Callbacks run in poll(). What is in flight and what is kept stay within
 // the limit given; a fetch beyond it waits for its turn (one is always let through), and
-// so does what others do with memory of that size (admit()).
+// so does what others do with memory of that size (admit()). The limit may be lowered and
+// raised at any time: what is kept shrinks at once, what is in flight as it comes.
 
 #pragma once
 
@@ -63,7 +64,8 @@ class BlockReader {
   // Read ahead; find() takes them.
   [[nodiscard]] PrefetchedBlocks& prefetched() { return prefetched_; }
 
-  // The block is wanted again soon. Nothing happens if it is larger than kept_limit_bytes().
+  // The block is wanted again soon. Nothing happens if it is larger than
+  // kept_block_limit_bytes().
   void keep(const BlockKey& key, const BlockPtr& block) { cache_.keep(key, block); }
   // The one that is kept, or nullptr.
   [[nodiscard]] BlockPtr find_kept(const BlockKey& key) { return cache_.find(key); }
@@ -76,8 +78,12 @@ class BlockReader {
   // or in poll(). leave() when they are no more.
   void admit(size_t size, std::function<void()> start);
   void leave(size_t size);
-  [[nodiscard]] size_t in_flight_limit_bytes() const { return in_flight_limit_bytes_; }
-  [[nodiscard]] size_t kept_limit_bytes() const { return cache_.limit_bytes(); }
+  // What may be asked of admit(), and the size of a block that can be kept: by the first limit.
+  [[nodiscard]] size_t admission_limit_bytes() const { return admission_limit_bytes_; }
+  [[nodiscard]] size_t kept_block_limit_bytes() const { return cache_.block_limit_bytes(); }
+
+  // As Volume::limit_cache(), of what is held here but for prefetched().
+  void limit_cache(size_t limit_bytes);
 
   // A block of `size` bytes that the caller fills: for slices over several blocks.
   [[nodiscard]] BlockPtr make_block(size_t size);
@@ -101,6 +107,7 @@ class BlockReader {
 
   [[nodiscard]] static bool is_overdue(const Fetch& fetch);
   [[nodiscard]] bool enter(size_t size, size_t limit_bytes);
+  [[nodiscard]] std::vector<std::function<void()>> take_admitted();
   [[nodiscard]] BlockPtr find_cached(const BlockPlan& plan);
   void observe(const BlockPlan& plan, Found found) const {
     if (observer_) observer_(plan.extent, found);
@@ -113,12 +120,13 @@ class BlockReader {
 
   const ShardSet& shards_;
   Counters& counters_;
-  const size_t in_flight_limit_bytes_;
+  const size_t admission_limit_bytes_;
   BufferPool buffers_;
   BlockCache cache_;
   PrefetchedBlocks prefetched_;
   Observer observer_;
-  std::mutex mutex_;  // guards the four below
+  std::mutex mutex_;  // guards the five below
+  size_t in_flight_limit_bytes_;
   std::map<BlockKey, Fetch> fetches_;
   std::deque<Waiting> backlog_;  // what has not been admitted
   size_t in_flight_bytes_ = 0;

@@ -33,6 +33,10 @@ ExampleReads::ExampleReads(const ShardSet& shards, const ExampleTree& tree, File
       counters_(counters),
       folders_(shards, tree, reads, options, limit_bytes / kFolderShare) {}
 
+void ExampleReads::limit_cache(size_t limit_bytes) {
+  folders_.set_limit(limit_bytes / kFolderShare);
+}
+
 std::optional<Slice> ExampleReads::read(Ino ino, uint64_t offset, size_t size,
                                         FileReads::Done done) {
   const uint64_t record = ExampleTree::record_of(ino);
@@ -85,7 +89,7 @@ std::optional<Slice> ExampleReads::read_made(const FolderPtr& folder, Ino ino, R
     return take(key, kept, range);
   }
   const FileSource& source = folder->source(ino);
-  if (source.file_size > reads_.blocks().kept_limit_bytes()) {
+  if (source.file_size > reads_.blocks().kept_block_limit_bytes()) {
     throw StorageError(EFBIG, describe(shards_, extent),
                        "a file of " + std::to_string(source.file_size) +
                            " bytes has to be held to be made; raise --cache-mb");

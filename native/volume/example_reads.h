@@ -33,6 +33,8 @@ class ExampleReads {
                Counters& counters, const ExampleOptions& options, size_t limit_bytes);
 
   [[nodiscard]] FolderCache& folders() { return folders_; }
+  // As Volume::limit_cache(), of what is held here.
+  void limit_cache(size_t limit_bytes);
 
   // As FileReads::read, clipped to the end of the file. Throws RangeError; StorageError
   // (EFBIG) for a file that is made and too large to be held.

@@ -36,7 +36,7 @@ FileReads::FileReads(const ShardSet& shards, Counters& counters, size_t limit_by
     : check_data_(check_data),
       counters_(counters),
       blocks_(shards, counters, limit_bytes),
-      large_(shards, counters, blocks_.queue()) {}
+      large_(shards, counters, blocks_.queue(), limit_bytes) {}
 
 std::optional<Slice> FileReads::read(const Extent& extent, uint64_t offset, size_t size,
                                      Done done) {
@@ -176,7 +176,7 @@ Slice FileReads::assemble(const Request& request) {
 
 uint64_t FileReads::record_limit_bytes() const {
   // Small ones are held whole by every read.
-  return std::max<uint64_t>(blocks_.in_flight_limit_bytes(), kWholeRecordSize);
+  return std::max<uint64_t>(blocks_.admission_limit_bytes(), kWholeRecordSize);
 }
 
 bool FileReads::use_record(const Extent& extent, Use use,

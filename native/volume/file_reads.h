@@ -56,7 +56,11 @@ class FileReads {
   using Use = std::function<void(std::span<const std::byte>)>;
   [[nodiscard]] bool use_record(const Extent& extent, Use use,
                                 std::function<void(std::exception_ptr)> done);
+  // Does not change with limit_cache().
   [[nodiscard]] uint64_t record_limit_bytes() const;
+
+  // As Volume::limit_cache(), of what is held here. Any thread.
+  void limit_cache(size_t limit_bytes) { blocks_.limit_cache(limit_bytes); }
 
   // For blocks that are made of others' bytes; their keys name chunks that no record has.
   [[nodiscard]] BlockReader& blocks() { return blocks_; }

@@ -93,6 +93,17 @@ void FolderCache::keep(uint64_t record, const FolderPtr& folder) {
   order_.emplace_front(record, folder);
   entries_.emplace(record, order_.begin());
   kept_bytes_ += folder->memory_bytes();
+  drop_oldest();
+}
+
+void FolderCache::set_limit(size_t limit_bytes) {
+  const std::lock_guard lock(mutex_);
+  limit_bytes_ = limit_bytes;
+  drop_oldest();
+}
+
+// With the lock held.
+void FolderCache::drop_oldest() {
   while (kept_bytes_ > limit_bytes_ && order_.size() > 1) {
     kept_bytes_ -= order_.back().second->memory_bytes();
     entries_.erase(order_.back().first);

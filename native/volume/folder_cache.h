@@ -34,7 +34,7 @@ class FolderCache {
  public:
   using Done = std::function<void(FolderPtr, std::exception_ptr)>;
 
-  // `limit_bytes`: of all folders that are kept, but for the last one.
+  // `limit_bytes`: of all folders that are kept, but for the one that was asked for last.
   FolderCache(const ShardSet& shards, const ExampleTree& tree, FileReads& reads,
               const ExampleOptions& options, size_t limit_bytes);
 
@@ -48,6 +48,9 @@ class FolderCache {
   // Of the record's bytes, which were read ahead.
   [[nodiscard]] FolderPtr make_of(uint64_t record, std::span<const std::byte> bytes);
 
+  // Folders beyond the new limit are dropped.
+  void set_limit(size_t limit_bytes);
+
  private:
   using Order = std::list<std::pair<uint64_t, FolderPtr>>;  // most recent first
 
@@ -55,13 +58,14 @@ class FolderCache {
   [[nodiscard]] FolderPtr make(uint64_t record, Done done);
   void finish(uint64_t record, const FolderPtr& folder, const std::exception_ptr& error);
   void keep(uint64_t record, const FolderPtr& folder);
+  void drop_oldest();
 
   const ShardSet& shards_;
   const ExampleTree& tree_;
   FileReads& reads_;
   const ExampleOptions options_;
-  const size_t limit_bytes_;
   std::mutex mutex_;  // guards all below
+  size_t limit_bytes_;
   Order order_;
   std::unordered_map<uint64_t, Order::iterator> entries_;
   size_t kept_bytes_ = 0;

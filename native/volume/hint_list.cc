@@ -17,7 +17,8 @@ constexpr size_t kMarkersPerWindow = 4;
 HintList::HintList(size_t window_records, uint64_t window_bytes)
     : window_records_(std::max<size_t>(window_records, 1)),
       window_bytes_(window_bytes),
-      limit_(std::max(kEntriesMin, kWindowsKept * window_records_)) {}
+      limit_(std::max(kEntriesMin, kWindowsKept * window_records_)),
+      least_size_((kWindowsBehind + 1) * window_records_) {}
 
 void HintList::add(const Hint& hint, uint64_t size_bytes) {
   by_record_.emplace(hint.record, end());

@@ -50,6 +50,9 @@ class HintList {
   void add(const Hint& hint, uint64_t size_bytes);
   // How many more it takes.
   [[nodiscard]] size_t room() const;
+  [[nodiscard]] size_t size() const { return entries_.size(); }
+  // With fewer it could not do its work: what is kept behind a reader, and a window.
+  [[nodiscard]] size_t least_size() const { return least_size_; }
 
   // Whether there is enough to take for it to be worth while.
   [[nodiscard]] bool wants(size_t batch_count) const;
@@ -104,6 +107,7 @@ class HintList {
   const size_t window_records_;
   const uint64_t window_bytes_;
   const size_t limit_;  // of entries
+  const size_t least_size_;
   std::deque<Entry> entries_;
   std::set<std::pair<uint64_t, uint64_t>> by_record_;  // (record, index)
   uint64_t base_ = 0;      // of the first entry

@@ -1,5 +1,6 @@
 #include "volume/large_records.h"
 
+#include <algorithm>
 #include <cstring>
 #include <stdexcept>
 #include <utility>
@@ -11,9 +12,11 @@
 namespace ffrfs {
 namespace {
 
-// Several, because one may be waiting for a slow disk; few, because each holds a
-// piece in memory and keeps a core busy while its bytes are cached.
+// Several, because one may be waiting for a slow disk; few, because each keeps a core busy
+// while its bytes are cached, and holds some pieces in memory: a third of its share of the
+// limit, which it is not counted in.
 constexpr size_t kPassLimit = 4;
+constexpr size_t kLimitPerPass = size_t{16} << 20;
 
 // A piece of the stream is one chunk: each fingerprint is one call.
 static_assert(RecordStream::kPieceSize == kChunkSize);
@@ -43,8 +46,12 @@ std::shared_ptr<const Fingerprints> written_fingerprints(const Shard& shard,
 
 }  // namespace
 
-LargeRecords::LargeRecords(const ShardSet& shards, Counters& counters, ReadQueue& queue)
-    : shards_(shards), counters_(counters), queue_(queue), threads_(kPassLimit) {}
+LargeRecords::LargeRecords(const ShardSet& shards, Counters& counters, ReadQueue& queue,
+                           size_t limit_bytes)
+    : shards_(shards),
+      counters_(counters),
+      queue_(queue),
+      threads_(std::clamp<size_t>(limit_bytes / kLimitPerPass, 1, kPassLimit)) {}
 
 std::shared_ptr<const Fingerprints> LargeRecords::find(const Extent& extent) {
   const Key key{extent.shard, extent.record};

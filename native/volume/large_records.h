@@ -10,6 +10,7 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -34,8 +35,9 @@ class LargeRecords {
  public:
   using Done = std::function<void(std::shared_ptr<const Fingerprints>, std::exception_ptr)>;
 
-  // `queue` delivers the results: callbacks run in its poll(). It outlives this.
-  LargeRecords(const ShardSet& shards, Counters& counters, ReadQueue& queue);
+  // `queue` delivers the results: callbacks run in its poll(). It outlives this. With a
+  // smaller `limit_bytes`, which is the mount's, fewer records are passed over at a time.
+  LargeRecords(const ShardSet& shards, Counters& counters, ReadQueue& queue, size_t limit_bytes);
 
   // nullptr: the index has none, and it is not verified yet.
   [[nodiscard]] std::shared_ptr<const Fingerprints> find(const Extent& extent);

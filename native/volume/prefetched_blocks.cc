@@ -41,6 +41,16 @@ std::vector<PrefetchedBlocks::Entry> PrefetchedBlocks::expire(Clock::time_point 
   return dropped;
 }
 
+std::vector<PrefetchedBlocks::Entry> PrefetchedBlocks::shrink(size_t limit_bytes) {
+  std::vector<Entry> dropped;
+  const std::lock_guard lock(mutex_);
+  while (size_bytes_ > limit_bytes) {
+    dropped.push_back(order_.front());
+    erase(order_.begin());
+  }
+  return dropped;
+}
+
 std::vector<PrefetchedBlocks::Entry> PrefetchedBlocks::drop(uint64_t owner) {
   std::vector<Entry> dropped;
   const std::lock_guard lock(mutex_);

@@ -42,6 +42,8 @@ class PrefetchedBlocks {
   // Drops all that came before `begin`, or all of one owner; what they were.
   [[nodiscard]] std::vector<Entry> expire(Clock::time_point begin);
   [[nodiscard]] std::vector<Entry> drop(uint64_t owner);
+  // Drops the oldest until at most `limit_bytes` are left; what they were.
+  [[nodiscard]] std::vector<Entry> shrink(size_t limit_bytes);
   // As if it had come at that time, before all others.
   void age(const BlockKey& key, Clock::time_point since);
   // The one of that key, if it is that owner's.

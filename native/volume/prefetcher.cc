@@ -27,9 +27,9 @@ Prefetcher::Prefetcher(const ShardSet& shards, const Tree& tree, bool has_files,
       batches_(batches),
       counters_(counters),
       options_(options),
-      limit_bytes_(limit_bytes),
       check_data_(check_data),
       push_(std::move(push)),
+      limit_bytes_(limit_bytes),
       readahead_(tree, shards.count(), has_files, options.window_records) {
   try {
     threads_.emplace_back([this] { watch(); });
@@ -52,6 +52,13 @@ void Prefetcher::stop() {
   stopping_ = true;
   work_.notify_all();
   watch_.notify_all();
+}
+
+void Prefetcher::set_limit(size_t limit_bytes) {
+  const std::lock_guard lock(mutex_);
+  limit_bytes_ = limit_bytes;
+  count_waste(blocks_.prefetched().shrink(limit_bytes));
+  work_.notify_all();
 }
 
 // Lists of hints.
@@ -79,7 +86,7 @@ size_t Prefetcher::add(ListId list, std::span<const Hint> hints) {
   if (found == lists_.end()) return hints.size();  // expired: whatever comes is ignored
   Client& client = found->second;
   counters_.prefetch_hinted.fetch_add(hints.size(), std::memory_order_relaxed);
-  const size_t taken = std::min(hints.size(), client.hints.room());
+  const size_t taken = std::min(hints.size(), room_of(client.hints));
   for (const Hint& hint : hints.first(taken)) {
     // Nothing is to be read of one whose index is damaged; its reader is told.
     const auto extent = find_extent(hint.record);
@@ -87,15 +94,24 @@ size_t Prefetcher::add(ListId list, std::span<const Hint> hints) {
   }
   counters_.prefetch_dropped.fetch_add(hints.size() - taken, std::memory_order_relaxed);
   client.last_use = Clock::now();
-  client.is_full = client.hints.room() == 0;
+  const size_t room = room_of(client.hints);
+  client.is_full = room == 0;
   work_.notify_all();
-  return client.hints.room();
+  return room;
+}
+
+// With the lock held. The first to come may fill theirs, and cannot starve the others.
+size_t Prefetcher::room_of(const HintList& hints) const {
+  size_t total = 0;
+  for (const auto& [id, client] : lists_) total += client.hints.size();
+  const size_t own = hints.least_size() - std::min(hints.least_size(), hints.size());
+  return std::min(hints.room(), std::max(own, kHintsMax - std::min(kHintsMax, total)));
 }
 
 size_t Prefetcher::room(ListId list) const {
   const std::lock_guard lock(mutex_);
   const auto found = lists_.find(list);
-  return found == lists_.end() ? 0 : found->second.hints.room();
+  return found == lists_.end() ? 0 : room_of(found->second.hints);
 }
 
 void Prefetcher::finish(ListId list) {
@@ -122,6 +138,8 @@ void Prefetcher::on_room(std::function<void()> callback) {
 std::map<Prefetcher::ListId, Prefetcher::Client>::iterator Prefetcher::erase(
     std::map<ListId, Client>::iterator list) {
   count(list->second.hints.close());
+  has_freed_ = true;
+  watch_.notify_one();
   const auto next = lists_.erase(list);
   list_count_.store(lists_.size(), std::memory_order_relaxed);
   return next;
@@ -142,7 +160,7 @@ void Prefetcher::note_read(const Extent& extent, Found found) {
       is_hinted = true;
       client.last_use = Clock::now();
       settle(id, client.hints);
-      if (client.is_full && client.hints.room() >= kBatchRecords) {
+      if (client.is_full && room_of(client.hints) >= kBatchRecords) {
         client.is_full = false;
         has_room = on_room_;
       }
@@ -182,13 +200,17 @@ void Prefetcher::watch() {
                                                     kWatchIntervalMax);
   std::unique_lock lock(mutex_);
   while (!stopping_) {
-    if (in_flight_ == 0 && lists_.empty() && blocks_.prefetched().empty()) {
+    const bool is_idle = in_flight_ == 0 && lists_.empty() && blocks_.prefetched().empty();
+    if (is_idle && !has_freed_) {
       watch_.wait(lock);
     } else {
       watch_.wait_for(lock, interval);
     }
     expire(Clock::now());
+    // Hints are many small pieces of memory, which the C library would keep.
+    const bool is_to_give_back = lists_.empty() && std::exchange(has_freed_, false);
     lock.unlock();
+    if (is_to_give_back) release_free_memory();
     // A read that was joined may be held up by its neighbours in a merged one.
     blocks_.overtake();
     lock.lock();

@@ -56,7 +56,7 @@ class Prefetcher {
   // know the inode. On a thread of ours, without a lock; must not throw.
   using Push = std::function<bool(const Hint& hint, const BlockPtr& block)>;
 
-  // At most `limit_bytes` are held or on their way.
+  // At most `limit_bytes` are held or on their way; set_limit() changes it.
   Prefetcher(const ShardSet& shards, const Tree& tree, bool has_files, BlockReader& blocks,
              BatchReader& batches, Counters& counters, const PrefetchOptions& options,
              size_t limit_bytes, bool check_data, Push push);
@@ -65,6 +65,8 @@ class Prefetcher {
   Prefetcher& operator=(const Prefetcher&) = delete;
 
   static constexpr size_t kListsMax = 64;
+  // In all lists together; beyond that each may have HintList::least_size().
+  static constexpr size_t kHintsMax = 65'536;
 
   // Hints in the order in which one client will read. Throws std::length_error: too many.
   [[nodiscard]] ListId open_list();
@@ -77,6 +79,9 @@ class Prefetcher {
   void drop(ListId list);
   // Calls it, from any thread and without a lock, when a list that was full has room.
   void on_room(std::function<void()> callback);
+
+  // Changes how much is held or on its way; what is held beyond goes, oldest first.
+  void set_limit(size_t limit_bytes);
 
   // Begins nothing new; what is being read is not waited for.
   void stop();
@@ -108,6 +113,7 @@ class Prefetcher {
   void run();
   void watch();
   [[nodiscard]] bool has_work() const;
+  [[nodiscard]] size_t room_of(const HintList& hints) const;
   [[nodiscard]] std::vector<Task> take_batch();
   void take_hinted(ListId id, HintList& hints, std::vector<Task>& batch, size_t end);
   void take_in_order(std::vector<Task>& batch, size_t end);
@@ -133,11 +139,11 @@ class Prefetcher {
   BatchReader& batches_;
   Counters& counters_;
   const PrefetchOptions options_;
-  const size_t limit_bytes_;
   const bool check_data_;
   const Push push_;
 
   mutable std::mutex mutex_;  // guards all below but the threads
+  size_t limit_bytes_;
   std::condition_variable work_;
   std::condition_variable watch_;
   std::map<ListId, Client> lists_;
@@ -148,6 +154,7 @@ class Prefetcher {
   size_t in_flight_ = 0;  // records
   size_t in_flight_bytes_ = 0;  // of memory
   bool stopping_ = false;
+  bool has_freed_ = false;  // a list, since memory was given back to the system
   bool is_short_ = false;  // of memory, since what was left out was forgotten
   Clock::time_point forgotten_at_{};
   std::function<void()> on_room_;

@@ -1,5 +1,6 @@
 // How many requests of each kind an engine has answered, and how long each took, from
-// being received to being answered: a histogram by kind, in a volume's counter page.
+// being received to being answered: a histogram by kind, "request.KIND" in a volume's
+// counter page, and the sum of the times, "request_ns.KIND".
 //
 // A bucket is a quarter of an octave: with `units` of 256 ns,
 //
@@ -39,12 +40,16 @@ class RequestTimes {
 
   explicit RequestTimes(CounterPage& page) {
     for (size_t kind = 0; kind < kRequestKindNames.size(); ++kind) {
-      rows_[kind] = page.row("request." + std::string(kRequestKindNames[kind]), kBucketCount);
+      const std::string name(kRequestKindNames[kind]);
+      rows_[kind] = page.row("request." + name, kBucketCount);
+      sums_ns_[kind] = &page.row("request_ns." + name);
     }
   }
 
   void add(RequestKind kind, uint64_t elapsed_ns) {
-    rows_[static_cast<size_t>(kind)][bucket(elapsed_ns)].fetch_add(1, std::memory_order_relaxed);
+    const auto row = static_cast<size_t>(kind);
+    rows_[row][bucket(elapsed_ns)].fetch_add(1, std::memory_order_relaxed);
+    sums_ns_[row]->fetch_add(elapsed_ns, std::memory_order_relaxed);
   }
 
   // Throws std::invalid_argument.
@@ -64,6 +69,7 @@ class RequestTimes {
 
  private:
   std::array<std::span<Counter>, kRequestKindNames.size()> rows_;
+  std::array<Counter*, kRequestKindNames.size()> sums_ns_{};
 };
 
 }  // namespace ffrfs

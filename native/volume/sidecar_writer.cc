@@ -59,7 +59,8 @@ void write_sidecar(const std::string& pack, const std::string& target, bool chun
       header_checksums(shard.checksums().first(shard.count() - 1),
                        shard.offsets().first(shard.count()));
   const ChunkChecksums chunk_checksums = chunks ? read_chunks(shards, counters) : ChunkChecksums();
-  StagedFile staged(target);
+  // Root mounts packs that lie in folders of others, who may put a link to any file there.
+  StagedFile staged(target, Links::kRefuse);
   uint64_t end = 0;
   write_index(FolderTreeSource(*tree),
               {.record_count = shard.count(),

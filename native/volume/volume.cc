@@ -20,6 +20,7 @@ constexpr size_t kFreeShare = 16;
 
 Volume::Volume(const std::vector<std::string>& paths, const VolumeOptions& options)
     : options_(options),
+      cache_limit_bytes_(options.cache_bytes),
       counters_(options.counters_fd),
       packs_(open_packs(paths, options.packs, counters_)),
       request_times_(counters_.page()),
@@ -32,7 +33,8 @@ Volume::Volume(const std::vector<std::string>& paths, const VolumeOptions& optio
         return std::make_unique<ExampleReads>(
             shards(), static_cast<const ExampleTree&>(tree()), reads_.get(), counters_,
             ExampleOptions{options_.extensions}, options_.cache_bytes);
-      }) {}
+      }),
+      slowest_requests_(counters_.page(), [this](Ino ino) { return path(ino); }) {}
 
 uint64_t Volume::byte_count() const {
   uint64_t total = 0;
@@ -159,12 +161,21 @@ std::optional<Slice> Volume::read(Ino ino, uint64_t offset, size_t size, FileRea
                            std::move(done));
 }
 
+void Volume::limit_cache(size_t limit_bytes) {
+  cache_limit_bytes_ = limit_bytes;
+  if (prefetcher_) prefetcher_->set_limit(limit_bytes / kPrefetchShare);
+  batches_.limit_free(limit_bytes / kFreeShare);
+  reads_.get().limit_cache(limit_bytes);
+  if (kind() == TreeKind::kExamples) examples_.get().limit_cache(limit_bytes);
+  release_free_memory();
+}
+
 void Volume::start_prefetch(Push push) {
   if (options_.prefetch.window_records == 0) return;
   FileReads& reads = reads_.get();
   prefetcher_ = std::make_unique<Prefetcher>(
       shards(), tree(), kind() != TreeKind::kExamples, reads.blocks(), batches_, counters_,
-      options_.prefetch, options_.cache_bytes / kPrefetchShare, options_.check_data,
+      options_.prefetch, cache_limit_bytes_ / kPrefetchShare, options_.check_data,
       [this, push = std::move(push)](const Hint& hint, const BlockPtr& block) {
         return push_gate_.pass([&] { return this->push(push, hint, block); });
       });

@@ -11,6 +11,7 @@
 
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -39,6 +40,7 @@
 #include "volume/prefetcher.h"
 #include "volume/push_gate.h"
 #include "volume/request_times.h"
+#include "volume/slowest_requests.h"
 
 namespace ffrfs {
 
@@ -46,7 +48,7 @@ struct VolumeOptions {
   uint32_t uid = 0;
   uint32_t gid = 0;
   uint32_t umask = 0;  // taken from the permissions, but for those of links
-  size_t cache_bytes = size_t{256} << 20;  // all that the read path holds at a time
+  size_t cache_bytes = size_t{256} << 20;  // that the read path holds at a time; see limit_cache()
   bool check_data = true;
   bool extensions = true;  // of the files in a record's folder: .jpg, .npy
   PackPolicy packs{};
@@ -87,7 +89,12 @@ class Volume {
   // Files whose metadata is not verified (see Shard).
   [[nodiscard]] std::vector<std::string> unverified_paths() const;
   [[nodiscard]] Counters& counters() { return counters_; }
-  [[nodiscard]] RequestTimes& request_times() { return request_times_; }
+
+  // An engine has answered a request about `ino`; 0: about no file or folder.
+  void note_request(RequestKind kind, Ino ino, uint64_t elapsed_ns) {
+    request_times_.add(kind, elapsed_ns);
+    if (ino != 0) slowest_requests_.note(kind, ino, elapsed_ns);
+  }
 
   // The part of the tree that can tell that about `ino`. nullptr: it is not at hand.
   [[nodiscard]] TreePtr tree_at(About about, Ino ino) {
@@ -129,6 +136,12 @@ class Volume {
   // For whole records at once.
   [[nodiscard]] BatchReader& batches() { return batches_; }
 
+  // What the read path may hold from now on, in the place of VolumeOptions::cache_bytes:
+  // what was read ahead, kept, or waits to be used again goes at once as far as it is
+  // beyond; what is on its way is not taken from those who wait for it. What can be read at
+  // all is by cache_bytes still. Any thread, one at a time; may take milliseconds.
+  void limit_cache(size_t limit_bytes);
+
   // Reading ahead, for an engine. `push` gives bytes of a file to the kernel's page cache;
   // false: it does not know that inode, or does not want them. Called on threads of the
   // volume; must not throw. Begins before the first request. Not after a fork().
@@ -164,6 +177,7 @@ class Volume {
   [[nodiscard]] uint32_t permissions(const Inode& inode, uint32_t unknown) const;
 
   const VolumeOptions options_;
+  std::atomic<size_t> cache_limit_bytes_;  // as limit_cache() was told last
   Counters counters_;
   const OpenedPacks packs_;
   RequestTimes request_times_;  // kept for the engines, as are the failures
@@ -174,6 +188,7 @@ class Volume {
   PushGate push_gate_;
   std::unique_ptr<Prefetcher> prefetcher_;
   std::unique_ptr<HintClients> hint_clients_;  // they feed the prefetcher
+  SlowestRequests slowest_requests_;  // last: its thread asks for paths
 };
 
 }  // namespace ffrfs

@@ -103,6 +103,20 @@ def test_where_nobody_may_write_it_goes_to_the_cache(read_only: Path) -> None:
     assert listing(file) == ["a", "a/b", "a/é", "empty", "z"]
 
 
+@pytest.mark.promise("S55")
+@pytest.mark.parametrize("target", ["file", "missing"])
+def test_a_link_in_its_place_is_not_followed(file: Path, target: str) -> None:
+    foreign = file.parent / "foreign"
+    if target == "file":
+        foreign.write_text("of somebody else's")
+    link = Path(f"{file}.idx")
+    link.symlink_to(foreign)
+    with pytest.raises(FileExistsError, match="no regular file"):
+        write_sidecar(file)
+    assert link.readlink() == foreign
+    assert not foreign.exists() or foreign.read_text() == "of somebody else's"
+
+
 def test_nowhere_to_write_is_an_error(read_only: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(read_only / "none"))
     with pytest.raises(PermissionError):

@@ -17,6 +17,7 @@ PYTHON_ROOMS = {
     "cli": 4,
     "torch": 4,
     "mount": 3,
+    "service": 3,
     "fsspec": 2,
     "convert": 2,
     "folder": 1,
@@ -51,7 +52,9 @@ OWNERS = {
 ERRNO_READERS = {
     "ffrfs/mount/pyfuse3_engine.py": "an engine",
     "ffrfs/mount/kernel_mount.py": "why mount(2) or umount(2) refused",
+    "ffrfs/mount/dead_mount.py": "a dead mount (ENOTCONN, ECONNABORTED)",
     "ffrfs/mount/mountpoint.py": "a dead mount (ENOTCONN), a folder that is in use (EBUSY)",
+    "ffrfs/mount/tree_probe.py": "whether a mount answers at all, or has ended (ENOTCONN)",
 }
 
 

@@ -12,6 +12,7 @@ import sources
 
 SCRIPT = sources.CHECKOUT / ".ci" / "system-packages"
 ROOT, USER = "echo 0", "echo 1000"
+FOR_TESTS = ["doctest-dev", "mount", "shellcheck", "systemd", "mandoc", "man-db", "zsh", "fish"]
 
 
 class Machine:
@@ -60,8 +61,8 @@ def test_user_without_sudo_is_told_what_to_install(machine: Machine) -> None:
     command = result.stderr.splitlines()[-1].split()
     assert command[:3] == ["apt-get", "update", "&&"]
     wanted = {"g++", "gcc", "pkg-config", "libfuse3-dev", "fuse3", "libaio-dev", "libisal-dev"}
-    wanted |= {"libssl-dev", "doctest-dev", "squashfuse", "squashfs-tools", "erofs-utils"}
-    wanted |= {"clang", "libclang-rt-dev"}
+    wanted |= {"libssl-dev", "squashfuse", "squashfs-tools", "erofs-utils"}
+    wanted |= {"clang", "libclang-rt-dev", *FOR_TESTS}
     assert wanted <= set(command)
     assert machine.calls() == []
 
@@ -90,7 +91,9 @@ def test_root_installs_without_an_update_where_lists_are_there(machine: Machine)
     machine.program("ls", "exit 0")
     machine.noted_program("apt-get")
     assert machine.run("test").returncode == 0
-    assert machine.calls() == ["apt-get install --yes --no-install-recommends doctest-dev"]
+    assert machine.calls() == [
+        f"apt-get install --yes --no-install-recommends {' '.join(FOR_TESTS)}"
+    ]
 
 
 def test_missing_lists_are_fetched_first(machine: Machine) -> None:

@@ -67,6 +67,10 @@ class Child:
             raise value
         return value
 
+    def signal_end(self) -> None:
+        """Tell a function that goes on until SIGUSR1 to come to its end."""
+        os.kill(self._process.pid, signal.SIGUSR1)
+
     def has_answered(self) -> bool:
         assert self._process.stdout is not None
         return bool(select.select([self._process.stdout], [], [], 0)[0])

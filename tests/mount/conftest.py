@@ -23,6 +23,8 @@ from disk import Disk
 from disk_files import ALL_NAMES, content
 from ffrecord_file import Tree, record_extents
 from hinted_files import write_hinted_files
+from machine import Machine, new_machine
+from notify_socket import Service, ServiceManager
 from page_cache import forget_pages
 
 from ffrfs import pack_folder
@@ -123,6 +125,14 @@ def as_ordinary_user(root_user: None, fuse: None, pack_tree: PackTree, places: P
     return ask
 
 
+@pytest.fixture
+def machine(root_user: None, fuse: None, places: Path) -> Iterator[Machine]:
+    """A mount namespace with the helpers of mount(8); at the end nothing may be left in it."""
+    with new_machine(places / "machine") as made:
+        yield made
+        made.check_nothing_left()
+
+
 MakeMount = Callable[..., Mount]
 
 
@@ -157,6 +167,31 @@ def mount(new_mount: MakeMount) -> MakeMount:
         return made
 
     return make
+
+
+@pytest.fixture
+def manager(tmp_path: Path) -> Iterator[ServiceManager]:
+    made = ServiceManager(tmp_path / "notify")
+    yield made
+    made.close()
+
+
+StartService = Callable[..., Service]
+
+
+@pytest.fixture
+def start_service(manager: ServiceManager, new_mount: MakeMount) -> Iterator[StartService]:
+    """Starts what mounts a pack: start_service(pack, "--cache-mb", "8", WATCHDOG_USEC="1")."""
+    services: list[Service] = []
+
+    def start(pack: Path, *arguments: str, **environment: str) -> Service:
+        services.append(Service(new_mount(pack), manager, *arguments, **environment))
+        return services[-1]
+
+    yield start
+    for service in services:
+        service.tree.close()
+        service.close()
 
 
 @pytest.fixture

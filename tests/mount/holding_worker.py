@@ -19,7 +19,7 @@ import threading
 SIZE = 4096
 ROOT, FILE = 1, 2
 FORGET, BATCH_FORGET, INTERRUPT = 2, 42, 36
-LOOKUP, GETATTR, OPEN, READ, INIT, OPENDIR, READDIR = 1, 3, 14, 15, 26, 27, 28
+LOOKUP, GETATTR, OPEN, READ, STATFS, INIT, OPENDIR, READDIR = 1, 3, 14, 15, 17, 26, 27, 28
 RELEASE, RELEASEDIR, READDIRPLUS = 18, 29, 44
 NOTIFY_STORE = 4
 ENOENT, ENOSYS = 2, 38
@@ -50,8 +50,8 @@ def answer(opcode: int, ino: int, body: bytes) -> tuple[int, bytes]:
         return 0, struct.pack("<4Q2I", FILE, 0, YEAR_S, YEAR_S, 0, 0) + attributes(FILE)
     if opcode == GETATTR:
         return 0, struct.pack("<QII", YEAR_S, 0, 0) + attributes(ino)
-    if opcode in (OPEN, OPENDIR):
-        return 0, bytes(16)
+    if opcode in (OPEN, OPENDIR, STATFS):
+        return 0, bytes(80 if opcode == STATFS else 16)
     if opcode in (READDIR, READDIRPLUS, RELEASE, RELEASEDIR):
         return 0, b""
     return ENOENT if opcode == LOOKUP else ENOSYS, b""

@@ -127,6 +127,16 @@ def digest(path: str) -> str:
     return sha256.hexdigest()
 
 
+def readable(folder: str) -> list[str]:
+    """Those of its files that can be read, tried in byte order."""
+    found = []
+    for name in sorted(os.listdir(folder)):
+        with contextlib.suppress(OSError):
+            read(os.path.join(folder, name))
+            found.append(name)
+    return found
+
+
 def misread(folder: str, digests: dict[str, str], names: list[str]) -> list[str]:
     """Which of the files, read in this order, have not the SHA-256 that they should have."""
     return [name for name in names if digest(os.path.join(folder, name)) != digests[name]]

@@ -345,6 +345,7 @@ def test_answers_are_told_as_they_are(known: state.MountState, tmp_path: Path) -
 NUMBERS: dict[str, object] = {
     **{"mountpoint": "/mnt/m", "pack": "/data/x.ffr", "engine": "native", "threads": 2},
     **{"daemon_pid": 10, "worker_pid": 11, "age_s": 273906.7, "request_count": 1234567},
+    "requests_per_s": 1234.56,
     **{"reads": 1, "bytes_served": 1023, "bytes_memory": 1024, "bytes_page_cache": 1 << 20},
     **{"bytes_storage": 5 << 39, "checksums_verified": 1000, "checksums_failed": 2},
     **{"queue_depth": 3, "cache_bytes": 0, "cache_limit_bytes": 256 << 20},
@@ -359,6 +360,7 @@ NUMBERS: dict[str, object] = {
         "read": {"count": 1234, "p50_us": 0.256, "p99_us": 999.1},
         "open": {"count": 5, "p50_us": 1500, "p99_us": 1_500_000},
     },
+    "slowest": [{"path": "a/b.jpg", "kind": "read", "time_us": 1_500_000.0, "age_s": 61.0}],
 }
 LINES = """\
 mount point      /mnt/m
@@ -366,7 +368,7 @@ pack             /data/x.ffr
 engine           native, 2 threads
 processes        daemon 10, worker 11
 age              3 d 04:05:06
-requests         1,234,567
+requests         1,234,567, lately 1,234.6/s
 served           1,023 bytes in 1 read
 from page cache  1.0 MiB
 from storage     2.5 TiB
@@ -382,6 +384,9 @@ resident memory  16.0 EiB
 request              count         p50         p99
 read                 1,234        1 us     1000 us
 open                     5      1.5 ms       1.5 s
+
+slowest               time         ago  path
+read                 1.5 s    00:01:01  a/b.jpg
 """
 
 

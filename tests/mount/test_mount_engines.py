@@ -12,7 +12,7 @@ import pytest
 from command import Mount, mount_command_fails, wait_until
 from conftest import MakeMount, PackTree
 
-from ffrfs.mount.request import THREADS_MAX
+from ffrfs.mount.settings import THREADS_MAX
 from ffrfs.mount.worker import PATH_VARIABLE
 
 TREE = {"a": b"alpha", "d": {"b": b"beta"}}

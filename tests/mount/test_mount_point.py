@@ -52,8 +52,8 @@ def test_mount_table_undoes_the_kernels_escapes(
     table = tmp_path / "mountinfo"
     table.write_bytes(
         b"22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n"
-        rb"40 22 0:50 / /mnt/a\040b\134c\011d ro - fuse.ffrfs /data/x\0401.ffr ro,user_id=0"
-        b"\n"
+        rb"40 22 0:50 / /mnt/a\040b\134c\011d ro - fuse.ffrfs /data/x\0401.ffr"
+        b" ro,user_id=1000,group_id=100,x\n"
         b"41 22 0:51 / /mnt/x rw master:1 propagate_from:2 - tmpfs \xff\xfe rw\n"
         b"42 41 0:52 / /mnt/x rw - fuse  rw\n"
     )
@@ -62,9 +62,11 @@ def test_mount_table_undoes_the_kernels_escapes(
     assert entry is not None
     assert (entry.fstype, entry.source, entry.device) == ("fuse.ffrfs", "/data/x 1.ffr", "0:50")
     assert entry.is_ours
+    assert (entry.user_id, entry.group_id) == (1000, 100)
     topmost = mount_table.mount_at("/mnt/x")
     assert topmost is not None
     assert (topmost.fstype, topmost.source, topmost.is_ours) == ("fuse", "", False)
+    assert topmost.user_id is None
     assert mount_table.mount_at("/mnt/y") is None
     assert os.fsencode(mount_table.read_mount_table()[2].source) == b"\xff\xfe"
 
@@ -145,6 +147,7 @@ def test_mount_point_behind_a_link(mount: MakeMount, pack_tree: PackTree, places
     assert not tree.path.exists()
 
 
+@pytest.mark.promise("S17")
 def test_second_mount_at_the_same_place_is_refused(
     mount: MakeMount, new_mount: MakeMount, pack_tree: PackTree
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -55,6 +56,45 @@ def test_state_that_cannot_be_read_is_none(directory: str, text: str) -> None:
     (path,) = Path(directory).glob("*.json")
     path.write_text(text)
     assert state.load(directory, "/mnt/x") is None
+    assert state.load_all() == []
+
+
+def test_all_states_are_found(directory: str) -> None:
+    known = [a_mount(f"/mnt/{name}", packs=(f"/{name}.ffr",), began_s=1.5) for name in "abc"]
+    for one in known:
+        state.save(directory, one)
+    # Neither is the state of a mount: one that cannot be read, one under another's name.
+    Path(directory, "other.json").write_text(json.dumps({"mountpoint": 1}))
+    path = Path(state._path(directory, "/mnt/a"))
+    path.with_name("0123456789abcdef.json").write_bytes(path.read_bytes())
+    path.with_suffix(".log").write_text("a line")
+    assert sorted(one.mountpoint for _, one in state.load_all()) == ["/mnt/a", "/mnt/b", "/mnt/c"]
+    assert {one for _, one in state.load_all()} == set(known)
+    assert {found for found, _ in state.load_all()} == {directory}
+
+
+def test_state_of_an_older_version_is_read(directory: str) -> None:
+    known = a_mount("/mnt/x")
+    state.save(directory, known)
+    (path,) = Path(directory).glob("*.json")
+    fields = json.loads(path.read_text())
+    del fields["packs"], fields["began_s"]
+    path.write_text(json.dumps(fields))
+    assert state.load(directory, "/mnt/x") == known
+
+
+def test_of_two_states_that_of_the_living_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directories = [str(tmp_path / name) for name in ("first", "second")]
+    monkeypatch.setattr(state, "_candidates", lambda: directories)
+    for directory in directories:
+        os.mkdir(directory, 0o700)
+    dead, alive = a_mount("/mnt/x", process=Process(1, 1)), a_mount("/mnt/x")
+    state.save(directories[0], dead)
+    assert state.find("/mnt/x") == (directories[0], dead)
+    state.save(directories[1], alive)
+    assert state.find("/mnt/x") == (directories[1], alive)
 
 
 def test_release_removes_what_was_made(directory: str, tmp_path: Path) -> None:

@@ -23,16 +23,17 @@ from ffrecord_file import flip_byte, record_extents
 from ffrfs.errors import MountError
 from ffrfs.mount import control_client, control_socket, state
 from ffrfs.mount.control_server import CLIENTS_MAX, LINE_SIZE_MAX
-from ffrfs.mount.statistics import KINDS
+from ffrfs.mount.request_times import KINDS
 
 SIZE = 110 << 10
 TREE = {name: random.Random(name).randbytes(SIZE) for name in ("a", "b")}
 FIELDS = [
     *("mountpoint", "pack", "packs", "engine", "threads", "daemon_pid", "worker_pid", "age_s"),
-    *("request_count", "requests", "reads", "bytes_served", "bytes_memory", "bytes_page_cache"),
-    *("bytes_storage", "checksums_verified", "checksums_failed", "queue_depth", "prefetch"),
-    *("readahead", "cache_bytes", "cache_limit_bytes", "resident_bytes"),
-    *("daemon_resident_bytes", "worker_resident_bytes"),
+    *("requests_per_s", "request_count", "requests", "reads", "bytes_served", "bytes_memory"),
+    *("bytes_page_cache", "bytes_storage", "checksums_verified", "checksums_failed"),
+    *("queue_depth", "prefetch", "readahead", "cache_bytes", "cache_limit_bytes"),
+    *("memory_limit_bytes", "memory_pressure", "resident_bytes", "daemon_resident_bytes"),
+    *("worker_resident_bytes", "slowest"),
 ]
 
 
@@ -109,7 +110,8 @@ def test_every_field_is_there(tree: Mount) -> None:
     assert list(found) == FIELDS
     assert list(found["requests"]) == list(KINDS)
     for times in found["requests"].values():
-        assert times.keys() == {"count", "p50_us", "p99_us"}
+        assert times.keys() == {"count", "total_us", "p50_us", "p99_us", "buckets"}
+        assert sum(count for _, count in times["buckets"]) == times["count"]
         assert (times["p50_us"] is None) == (times["p99_us"] is None) == (times["count"] == 0)
     assert found["request_count"] == sum(times["count"] for times in found["requests"].values())
     assert found["mountpoint"] == str(tree.path)

@@ -286,7 +286,8 @@ def test_interrupt_from_the_terminal_unmounts(new_mount: MakeMount, pack_tree: P
         assert tree.ask(probes.digests, "d").keys() == TREE.keys()
         tree.find_daemon()
         assert tree.worker is not None
-        os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does: to the worker, too
+        os.kill(tree.worker.pid, signal.SIGINT)  # as a service manager does, to all
+        os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does
         _, err = process.communicate(timeout=20)
     finally:
         kill_group(process)

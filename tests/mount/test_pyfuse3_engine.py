@@ -31,7 +31,7 @@ class BrokenVolume:
     def path(self, ino: int) -> bytes:
         return b"d/file %d" % ino
 
-    def count_request(self, kind: str, elapsed_ns: int) -> None:
+    def count_request(self, kind: str, ino: int, elapsed_ns: int) -> None:
         assert elapsed_ns >= 0
 
     def failure_is_due(self, ino: int) -> bool:
@@ -106,7 +106,7 @@ class LateVolume:
     def path(self, ino: int) -> bytes:
         return b"file"
 
-    def count_request(self, kind: str, elapsed_ns: int) -> None:
+    def count_request(self, kind: str, ino: int, elapsed_ns: int) -> None:
         assert elapsed_ns >= 0
 
     def failure_is_due(self, ino: int) -> bool:

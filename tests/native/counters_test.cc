@@ -209,6 +209,7 @@ TEST_CASE("each kind of request has a name and a row, and threads add to it at o
   CHECK(reads == kThreads * 1000);
   CHECK(page.row("request.read", RequestTimes::kBucketCount)[2] == kThreads);
   CHECK(page.row("request.refuse", RequestTimes::kBucketCount).back() == 1000);
+  CHECK(page.row("request_ns.read") == kThreads * (999 * 1000 / 2 << 8));
   for (size_t kind = 0; kind < kRequestKindNames.size(); ++kind) {
     CHECK(RequestTimes::kind_of(kRequestKindNames[kind]) == static_cast<RequestKind>(kind));
   }

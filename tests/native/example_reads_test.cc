@@ -242,6 +242,17 @@ TEST_CASE("what cannot be held is not looked into, or not made") {
   CHECK(blocking.read(blocking.resolve("000000001/short.npy"), 0, 1000).bytes.size() == 136);
 }
 
+TEST_CASE("with nothing left of the limit, all that could be read still can") {
+  const ExampleFile file({photo(0, 5'000'000), photo(1, 70'000), photo(2, 300)});
+  Volume volume({file.path}, {.cache_bytes = 16 * kMib});
+  for (size_t record = 0; record < 3; ++record) check_record(volume, file, record, kMib);
+  volume.limit_cache(0);
+  CHECK(volume.counters().bytes_kept == 0);
+  for (size_t record = 0; record < 3; ++record) check_record(volume, file, record, kMib);
+  volume.limit_cache(64 * kMib);
+  for (size_t record = 0; record < 3; ++record) check_record(volume, file, record, 10'000);
+}
+
 TEST_CASE("folders that were dropped live on while they are used, and are made again") {
   std::vector<Bytes> records;
   for (uint32_t i = 0; i < 50; ++i) records.push_back(photo(i, 1000));

@@ -110,6 +110,27 @@ TEST_CASE("a sidecar in the cache, for packs whose folder cannot be written") {
   }
 }
 
+TEST_CASE("a sidecar of somebody else's, put beside a pack where everybody may put files") {
+  REQUIRE(has_no_cache);
+  if (geteuid() != 0) return;  // only root can give files away
+  constexpr uid_t kPacker = 12345;
+  constexpr uid_t kStranger = 12346;
+  const PlainPack pack;
+  const std::string sidecar = pack.folder.write("p.ffr.idx", pack.sidecar());
+  REQUIRE(chown(pack.path.c_str(), kPacker, kPacker) == 0);
+  const auto is_believed = [&](uid_t owner, mode_t folder_mode) {
+    REQUIRE(chown(sidecar.c_str(), owner, owner) == 0);
+    REQUIRE(chmod((pack.folder / "").c_str(), folder_mode) == 0);
+    const FfrecordShard shard = pack.open();
+    CHECK((shard.index() != nullptr) == shard.warning().empty());
+    return shard.index() != nullptr;
+  };
+  CHECK(!is_believed(kStranger, S_ISVTX | 0777));
+  CHECK(is_believed(kPacker, S_ISVTX | 0777));
+  CHECK(is_believed(geteuid(), S_ISVTX | 0777));
+  CHECK(is_believed(kStranger, 0777));  // who could as well replace the pack
+}
+
 TEST_CASE("where the cache is") {
   const PlainPack pack;
   const std::string home = std::getenv("HOME") == nullptr ? "" : std::getenv("HOME");

@@ -1,17 +1,15 @@
-"""What the reading processes of the soak tests do, and the files that they read.
-
-A file's name ends in a digest of its bytes, so any reader can check any file.
-"""
+"""What the reading processes of the soak tests do, and the files that they read."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 import random
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from checkable_files import is_right, write_checkable_file
 
 # Below a page, of one request, of several, a whole record, and one that is verified by chunks.
 SIZES = [4500, 110_000, 110_000, 110_000, 700_000, 3 << 20, 7 << 20]
@@ -23,8 +21,7 @@ def write_checkable_files(folder: Path, size_bytes: int) -> None:
     written = 0
     while written < size_bytes:
         for size in SIZES:
-            data = random.Random(written).randbytes(size)
-            (folder / f"{written:012d}-{_digest(data)}").write_bytes(data)
+            write_checkable_file(folder, written, size)
             written += size
 
 
@@ -54,7 +51,7 @@ def read_for(
         result["longest_s"] = max(result["longest_s"], time.monotonic() - read_began_s)
         result["reads"] += 1
         result["bytes"] += len(data)
-        if not name.endswith(_digest(data)):
+        if not is_right(name, data):
             result["wrong"].append(name)
     result["ended_s"] = time.monotonic()  # one clock for all processes
     yield result
@@ -71,7 +68,3 @@ def _read(path: str, folder_fd: int | None, drop: bool) -> bytes:
         return b"".join(pieces)
     finally:
         os.close(fd)
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.blake2b(data, digest_size=8).hexdigest()

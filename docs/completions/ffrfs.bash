@@ -1,0 +1,150 @@
+# Made out of the argument parser: change that, not this.
+# shellcheck shell=bash
+
+_ffrfs() {
+    local cur=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]} flags=() taking=''
+    local i word flag='' last='' glue='' ended='' place=0
+    COMPREPLY=()
+    case $command in
+        pack) flags=(-h --help --include --exclude --jobs --skip-special --symlinks --dedup --order --reproducible --shards --shard-size --append -q --quiet) taking=' --include --exclude --jobs --symlinks --order --shards --shard-size ' ;;
+        convert) flags=(-h --help --to --compression --level --features --records --on-error -q --quiet) taking=' --to --compression --level --on-error ' ;;
+        index) flags=(-h --help --chunks -q --quiet) ;;
+        mount) flags=(-h --help -f --foreground -o --on-conflict --allow-missing --engine --threads --cache-mb --max-memory --prefetch-window --prefetch-ttl --no-extensions --log-file --metrics-file --config --check --while-open) taking=' -o --on-conflict --engine --threads --cache-mb --max-memory --prefetch-window --prefetch-ttl --log-file --metrics-file --config --while-open ' ;;
+        umount) flags=(-h --help --all --dead) taking=' --dead ' ;;
+        prefetch) flags=(-h --help --from -0 --null) taking=' --from ' ;;
+        stats) flags=(-h --help --json --prometheus) ;;
+        ps) flags=(-h --help --json) ;;
+        top) flags=(-h --help --batch -n --count) taking=' -n --count ' ;;
+        ls) flags=(-h --help --on-conflict --allow-missing -l --long -R --recursive --json) taking=' --on-conflict ' ;;
+        cat) flags=(-h --help --on-conflict --allow-missing) taking=' --on-conflict ' ;;
+        extract) flags=(-h --help --on-conflict --allow-missing) taking=' --on-conflict ' ;;
+        info) flags=(-h --help --json --schema --limit) taking=' --limit ' ;;
+        verify) flags=(-h --help --jobs --json -q --quiet) taking=' --jobs ' ;;
+        install-units) flags=(-h --help --destdir --prefix --dry-run --force --uninstall) taking=' --destdir --prefix ' ;;
+    esac
+    if ((COMP_CWORD == 1)); then
+        _ffrfs_words pack convert index mount umount prefetch stats ps top ls cat extract info verify install-units -h --help --version
+        return
+    fi
+    # Which flag waits for its value, and how many places are taken? bash takes words apart at
+    # "=" and ":", so a=b and a:b come as three.
+    for ((i = 2; i <= COMP_CWORD; i++)); do
+        word=${COMP_WORDS[i]}
+        if [[ $word == '=' && $flag ]]; then
+            glue=''
+        elif [[ $word == [=:] ]]; then
+            glue=$word
+        elif ((i == COMP_CWORD)); then
+            break
+        elif [[ $glue ]]; then
+            glue=''
+        elif [[ $flag ]]; then
+            last=$flag flag=''
+        elif [[ $word == -- && ! $ended ]]; then
+            ended=1
+        elif [[ $word == -* && ! $ended ]]; then
+            [[ $taking == *" $word "* ]] && flag=$word
+        else
+            last=$((place++))
+        fi
+    done
+    [[ $cur == [=:] ]] && cur=''
+    if [[ $flag ]]; then
+        _ffrfs_value "$command" "$flag"
+    elif [[ $glue == ':' || $glue && $cur == *,* ]]; then
+        _ffrfs_value "$command" "$last"
+    elif [[ $glue ]]; then
+        return
+    elif [[ $cur == -* && ! $ended ]]; then
+        _ffrfs_words "${flags[@]}"
+    else
+        _ffrfs_value "$command" "$place"
+    fi
+}
+
+# The value of a flag, or what stands at a place, counted from 0.
+_ffrfs_value() { # COMMAND FLAG|PLACE
+    case $1:$2 in
+        pack:--symlinks) _ffrfs_words follow keep ;;
+        pack:--order) _ffrfs_files; _ffrfs_words path size ;;
+        pack:0) _ffrfs_files ;;
+        pack:1) _ffrfs_files ;;
+        convert:--to) _ffrfs_words tfrecord ffrecord folder ;;
+        convert:--compression) _ffrfs_words none gzip zlib ;;
+        convert:--level) _ffrfs_words 0 1 2 3 4 5 6 7 8 9 ;;
+        convert:--on-error) _ffrfs_words raise skip ;;
+        convert:0) _ffrfs_files ;;
+        convert:1) _ffrfs_files ;;
+        index:[0-9]*) _ffrfs_files ;;
+        mount:-o) _ffrfs_mount_options ;;
+        mount:--on-conflict) _ffrfs_words error first last ;;
+        mount:--engine) _ffrfs_words auto native pyfuse3 ;;
+        mount:--log-file) _ffrfs_files ;;
+        mount:--metrics-file) _ffrfs_files ;;
+        mount:--config) _ffrfs_files ;;
+        mount:[0-9]*) _ffrfs_packs ;;
+        umount:--dead) _ffrfs_mounts ;;
+        umount:0) _ffrfs_mounts ;;
+        prefetch:--from) _ffrfs_files ;;
+        prefetch:0) _ffrfs_mounts ;;
+        prefetch:[0-9]*) _ffrfs_files ;;
+        stats:0) _ffrfs_mounts ;;
+        top:0) _ffrfs_mounts ;;
+        ls:--on-conflict) _ffrfs_words error first last ;;
+        ls:0) _ffrfs_packs ;;
+        cat:--on-conflict) _ffrfs_words error first last ;;
+        cat:0) _ffrfs_packs ;;
+        extract:--on-conflict) _ffrfs_words error first last ;;
+        extract:0) _ffrfs_packs ;;
+        extract:1) _ffrfs_folders ;;
+        info:[0-9]*) _ffrfs_packs ;;
+        verify:[0-9]*) _ffrfs_packs ;;
+        install-units:--destdir) _ffrfs_folders ;;
+        install-units:--prefix) _ffrfs_folders ;;
+    esac
+}
+
+_ffrfs_words() {
+    mapfile -t COMPREPLY < <(compgen -W "$*" -- "$cur")
+}
+
+_ffrfs_files() {
+    compopt -o default 2>/dev/null
+}
+
+_ffrfs_folders() {
+    compopt -o dirnames 2>/dev/null
+}
+
+_ffrfs_packs() { # folders too; any file where there is none
+    local name
+    compopt -o filenames -o default 2>/dev/null
+    while IFS= read -r name; do
+        case $name in
+            *.idx) ;;
+            *.ffr | *.tfrecord*) COMPREPLY+=("$name") ;;
+            *) [[ -d ${name/#\~/$HOME} ]] && COMPREPLY+=("$name") ;;
+        esac
+    done < <(compgen -f -- "$cur")
+}
+
+# By the kernel's list, which can be read whatever has become of the mounts.
+_ffrfs_mounts() {
+    local line fields name
+    while read -r line; do
+        [[ $line == *' - fuse.ffrfs '* ]] || continue
+        read -ra fields <<<"$line"
+        printf -v name %b "${fields[4]//\\/\\0}"
+        printf -v name %q "$name"
+        [[ $name == "$cur"* ]] && COMPREPLY+=("$name")
+    done </proc/self/mountinfo
+}
+
+_ffrfs_mount_options() { # words with commas between them
+    local before=''
+    [[ $cur == *,* ]] && before=${cur%,*},
+    compopt -o nospace 2>/dev/null
+    mapfile -t COMPREPLY < <(compgen -P "$before" -W "allow_other allow_root uid= gid= umask= fsname= xattr nonempty noexec suid dev cache_mb= no_extensions prefetch_window= config= sloppy on_conflict= allow_missing engine= threads= max_memory= prefetch_ttl= log_file= metrics_file=" -- "${cur##*,}")
+}
+
+complete -F _ffrfs ffrfs

@@ -1,0 +1,71 @@
+"""`ffrfs ps`: which mounts there are, and how they fare."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from ffrfs.cli import output
+
+if TYPE_CHECKING:
+    from ffrfs.mount.live_mounts import LiveMount
+
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+_EPILOG = """\
+states: live; dead: its daemon has ended, and `ffrfs umount` or mounting anew takes the mount
+away; detached: unmounted by others, and served until its last open file is closed; not
+answering: its daemon lives and says nothing; unknown: mounted by this user, and no daemon
+known for it.
+"""
+_TITLES = ("STATE", "PID", "WORKER", "AGE", "REQ/S", "MOUNTPOINT", "PACKS")
+_TO_THE_RIGHT = ("PID", "WORKER", "AGE", "REQ/S")
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "ps",
+        help="list the mounts of this user, live and dead",
+        description="List what this user has mounted. Asks the daemons, not the mounts: works "
+        "within two seconds whatever has become of them.",
+        epilog=_EPILOG,
+    )
+    parser.add_argument("--json", action="store_true", help="as a JSON array")
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    from ffrfs.mount.live_mounts import live_mounts
+
+    found = live_mounts()
+    if args.json:
+        output.json_array(map(asdict, found))
+    elif found:
+        for line in _table([_TITLES, *map(_row, found)]):
+            output.line(line)
+    return 0
+
+
+def _row(mount: LiveMount) -> tuple[str, ...]:
+    return (
+        mount.state,
+        "-" if mount.pid is None else str(mount.pid),
+        "-" if mount.worker_pid is None else str(mount.worker_pid),
+        "-" if mount.age_s is None else output.duration(mount.age_s),
+        "-" if mount.requests_per_s is None else f"{mount.requests_per_s:,.1f}",
+        mount.mountpoint,
+        " ".join(mount.packs),
+    )
+
+
+def _table(rows: list[tuple[str, ...]]) -> Iterable[str]:
+    """The rows with their columns below each other; numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = zip(_TITLES, row, widths, strict=True)
+        yield "  ".join(
+            cell.rjust(width) if title in _TO_THE_RIGHT else cell.ljust(width)
+            for title, cell, width in cells
+        ).rstrip()

@@ -1,0 +1,171 @@
+"""`ffrfs top`: a mount at work, once a second."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ffrfs.cli import output, stats
+from ffrfs.cli.screen import Screen, is_usable
+
+if TYPE_CHECKING:
+    from ffrfs.mount.interval import Interval
+
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+INTERVAL_S = 1.0
+
+_EPILOG = """\
+q or Ctrl-C ends it. p50 and p99: the time within which 50 and 99 of 100 requests of the
+interval were answered. hit: of the reads of what was hinted, those that found it ready;
+of all reads, those that were read ahead without a hint. Pushed: given to the kernel, which
+asks for these no more.
+"""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "top",
+        help="watch a mount at work",
+        description="Show, once a second, what the mount at MOUNTPOINT is doing: requests, "
+        "bytes and where they come from, how long requests take, and which were the slowest. "
+        "The first figures are of all the time since it was mounted. Asks its daemon, not the "
+        "mount.",
+        epilog=_EPILOG,
+    )
+    parser.add_argument("mountpoint", metavar="MOUNTPOINT")
+    parser.add_argument(
+        "--batch",
+        action="store_true",
+        help="print the figures below each other, as is done without a terminal",
+    )
+    parser.add_argument(
+        "-n",
+        "--count",
+        metavar="COUNT",
+        type=_count,
+        help="print them so often below each other, and end",
+    )
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    looks = _looks(args.mountpoint)
+    if args.batch or args.count is not None or not is_usable():
+        _print(looks, args.count)
+        return 0
+    first = next(looks)  # a mistake is told without a screen
+    with contextlib.suppress(KeyboardInterrupt), Screen() as screen:
+        _watch(screen, itertools.chain([first], looks))
+    return 0
+
+
+def _count(text: str) -> int:
+    count = int(text) if text.isdecimal() and len(text) < 10 else 0
+    if count < 1:
+        raise argparse.ArgumentTypeError("must be a number of at least 1")
+    return count
+
+
+def _print(looks: Iterator[list[str]], count: int | None) -> None:
+    for number in itertools.count() if count is None else range(count):
+        if number:
+            time.sleep(INTERVAL_S)
+            output.line("")
+        for line in next(looks):
+            output.line(line)
+        sys.stdout.flush()
+
+
+def _watch(screen: Screen, looks: Iterator[list[str]]) -> None:
+    """Until somebody presses q."""
+    for lines in looks:
+        next_s = time.monotonic() + INTERVAL_S
+        while (left_s := next_s - time.monotonic()) > 0:
+            screen.show(lines)
+            if screen.wait(left_s) in ("q", "Q"):
+                return
+
+
+def _looks(mountpoint: str) -> Iterator[list[str]]:
+    """The lines of one look after the other; asks for each when it is wanted."""
+    from ffrfs.mount.control_client import ask
+    from ffrfs.mount.interval import Interval
+
+    before = None
+    while True:
+        found: dict[str, Any] = ask(mountpoint, "stats")
+        with stats.understood(mountpoint):
+            lines = _lines(found, Interval(before, found))
+        yield lines
+        before = found
+
+
+def _lines(found: dict[str, Any], interval: Interval) -> list[str]:
+    head = (
+        f"{found['mountpoint']}  {found['engine']}, {output.count(found['threads'], 'thread')}, "
+        f"mounted for {output.duration(found['age_s'])}"
+    )
+    when = "since then:" if interval.is_since_mount else f"in the last {interval.time_s:.1f} s:"
+    facts = [f"{title:<12}{text}" for title, text in _facts(found, interval).items()]
+    table = list(_table(found["requests"], interval))
+    return [head, when, *facts, *table, *stats.slowest_table(found["slowest"])]
+
+
+def _facts(found: dict[str, Any], interval: Interval) -> dict[str, str]:
+    hit, late = (interval.growth("prefetch", name) for name in ("hit", "late"))
+    return {
+        "served": f"{_rate(interval, 'bytes_served')} in {interval.per_s('reads'):,.0f} reads/s",
+        "page cache": _rate(interval, "bytes_page_cache"),
+        "storage": f"{_rate(interval, 'bytes_storage')}, queue depth {found['queue_depth']:,}",
+        "memory": _rate(interval, "bytes_memory"),
+        "checksums": f"{interval.per_s('checksums_verified'):,.0f}/s verified, "
+        f"{found['checksums_failed']:,} failed since it was mounted",
+        "prefetch": f"{_ahead(interval, 'prefetch')}, {_percent(hit, hit + late)} hit",
+        "readahead": f"{_ahead(interval, 'readahead')}, "
+        f"{_percent(interval.growth('readahead', 'hit'), interval.growth('reads'))} hit",
+        "cache": f"{output.size(found['cache_bytes'])} of "
+        f"{output.size(found['cache_limit_bytes'])}",
+        "resident": _resident(found),
+    }
+
+
+def _rate(interval: Interval, name: str) -> str:
+    return f"{output.size(interval.per_s(name))}/s"
+
+
+def _ahead(interval: Interval, way: str) -> str:
+    fetched, pushed = (interval.per_s(way, name) for name in ("fetched", "pushed"))
+    wasted = output.size(interval.per_s(way, "wasted_bytes"))
+    return f"{fetched:,.0f}/s fetched, {pushed:,.0f}/s pushed, {wasted}/s wasted"
+
+
+def _percent(part: float, whole: float) -> str:
+    return f"{100 * part / whole:.0f} %" if whole > 0 else "-"
+
+
+def _resident(found: dict[str, Any]) -> str:
+    text = output.size(found["resident_bytes"])
+    limit, pressure = found["memory_limit_bytes"], found["memory_pressure"]
+    text += f" of {output.size(limit)}" if limit is not None else ""
+    return text + (f", memory pressure {pressure:.1f} %" if pressure is not None else "")
+
+
+def _table(requests: dict[str, Any], interval: Interval) -> Iterator[str]:
+    """The kinds of requests that there ever were."""
+    yield ""
+    yield f"{'request':<12}{'per s':>14}{'p50':>12}{'p99':>12}"
+    total = interval.per_s("request_count")
+    yield f"{'all':<12}{total:>14,.1f}"
+    for kind in (kind for kind, times in requests.items() if times["count"]):
+        times = interval.times(kind)
+        p50, p99 = (
+            "-" if time_us is None else output.time(time_us)
+            for time_us in (times.p50_us, times.p99_us)
+        )
+        yield f"{kind:<12}{times.per_s:>14,.1f}{p50:>12}{p99:>12}"

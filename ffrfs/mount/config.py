@@ -1,0 +1,198 @@
+"""What one source says about a mount: the command line, or a configuration file (TOML).
+
+A file's keys are the long options of `ffrfs mount`, with `_` for `-`, and `packs`,
+`mountpoint` and `options` (the values of `-o`). What says how a command is run, and not
+what is mounted, has no key. Relative names in a file begin in the file's own folder.
+Merging the two sources to one request is in request.py.
+
+No state: safe from any thread.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ffrfs.errors import OptionError
+from ffrfs.mount.mountpoint import canonical
+from ffrfs.mount.options import escape, parse_words, split_options
+from ffrfs.mount.settings import SETTINGS, Fields, parse_setting
+
+_FILE_SIZE_MAX = 1 << 20
+_SOURCE_SIZE_MAX = 4095  # a page, with its end, is what the kernel takes
+# Long options that stand for a word of -o.
+OPTION_KEYS: dict[str, tuple[type, ...]] = {"on_conflict": (str,), "allow_missing": (bool,)}
+_LISTS = ("packs", "options")
+KEYS = frozenset(
+    {*_LISTS, "mountpoint", *OPTION_KEYS, *(name for name in SETTINGS if name != "config")}
+)
+
+_PACK = re.compile(r"(?:[^:\\]|\\.|\\$)*", re.DOTALL)
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """What is not said is empty, or None."""
+
+    packs: tuple[str, ...] = ()  # absolute
+    spec: str | None = None  # PACK1:PACK2, if that is how the packs were named
+    mountpoint: str | None = None  # canonical
+    words: tuple[str, ...] = ()  # of -o, without those that are settings
+    settings: Fields = field(default_factory=dict)
+
+
+def make_config(
+    *,
+    packs: Iterable[str] = (),
+    mountpoint: str | None = None,
+    options: Iterable[str] = (),
+    settings: Fields,
+    folder: str = "",
+) -> Config:
+    """`options` are values of -o, `settings` fields that win over theirs; relative names
+    begin in `folder` ("": the working directory). Raises OptionError.
+    """
+    found: list[str] = []
+    arguments = list(packs)
+    for argument in arguments:
+        found += split_packs(argument, folder)
+    words, fields = [], Fields()
+    for word in split_options(options):
+        name, equals, text = word.partition("=")
+        if name in SETTINGS:
+            fields |= _setting_of_word(word, name, text if equals else None, folder)
+        else:
+            words.append(word)
+    return Config(
+        packs=tuple(os.path.realpath(os.path.join(folder, pack)) for pack in found),
+        spec=_spec(arguments[0], found) if len(arguments) == 1 < len(found) else None,
+        mountpoint=canonical(os.path.join(folder, mountpoint)) if mountpoint else None,
+        words=tuple(words),
+        settings=fields | settings,
+    )
+
+
+def split_packs(argument: str, folder: str = "") -> list[str]:
+    r"""PACK1:PACK2, for mount(8), which has room for one; `\:` is a colon of a name.
+
+    What exists under that very name is one pack.
+    """
+    if ":" not in argument or os.path.lexists(os.path.join(folder, argument)):
+        return [argument]
+    packs = [_ESCAPE.sub(r"\1", pack) for pack in _split_at_colons(argument)]
+    if not all(packs):
+        raise OptionError(f"{argument}: a pack without a name, before or behind a colon")
+    return packs
+
+
+def _split_at_colons(text: str) -> list[str]:
+    parts, begin = [], 0
+    while True:
+        match = _PACK.match(text, begin)
+        assert match is not None
+        parts.append(match[0])
+        if match.end() == len(text):
+            return parts
+        begin = match.end() + 1
+
+
+def _spec(argument: str, packs: list[str]) -> str | None:
+    """What is to stand in /proc/mounts: what fstab has, so that `mount -a` finds it there."""
+    if not all(map(os.path.isabs, packs)):
+        absolute = map(os.path.abspath, packs)
+        argument = ":".join(re.sub(r"([\\:])", r"\\\1", pack) for pack in absolute)
+    return argument if len(os.fsencode(argument)) <= _SOURCE_SIZE_MAX else None
+
+
+def _setting_of_word(word: str, name: str, text: str | None, folder: str) -> Fields:
+    if SETTINGS[name].is_flag != (text is None):
+        needs = "takes no value" if SETTINGS[name].is_flag else "needs a value"
+        raise OptionError(f"mount option {word!r} {needs}")
+    try:
+        return parse_setting(name, text or "", folder=folder)
+    except OptionError as error:
+        raise OptionError(f"mount option {word!r} {error}") from None
+
+
+def read_config(path: str) -> Config:
+    """Read a configuration file.
+
+    Raises OptionError, which names file and key, and OSError if it cannot be read.
+    """
+    import tomllib  # here: most mounts have no file
+
+    try:
+        with open(path, "rb") as file:
+            text = file.read(_FILE_SIZE_MAX + 1)
+        if len(text) > _FILE_SIZE_MAX:
+            raise OptionError(f"{path}: over {_FILE_SIZE_MAX >> 20} MiB: no configuration")
+        table = tomllib.loads(text.decode())
+        return _config(table, os.path.dirname(os.path.abspath(path)))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise OptionError(f"{path}: not TOML: {error}") from None
+    except OptionError as error:
+        raise OptionError(f"{path}: {error}") from None
+
+
+def _config(table: Mapping[str, Any], folder: str) -> Config:
+    if unknown := sorted(table.keys() - KEYS):
+        raise OptionError(f"{unknown[0]}: no such key; there are {', '.join(sorted(KEYS))}")
+    options = _texts(table, "options")
+    settings = Fields()
+    for key, value in table.items():
+        if key in OPTION_KEYS:
+            _check_type(key, value, OPTION_KEYS[key])
+            word = key if value is True else f"{key}={value}"
+            options += [] if value is False else [escape(word)]
+        elif key in SETTINGS:
+            settings |= _setting_of_key(key, value, folder)
+    place = table.get("mountpoint")
+    if place is not None:
+        _check_type("mountpoint", place, (str,))
+    config = make_config(
+        packs=_texts(table, "packs"),
+        mountpoint=place,
+        options=options,
+        settings=settings,
+        folder=folder,
+    )
+    if "config_file" in config.settings:
+        raise OptionError("options: 'config=' cannot stand in a configuration file")
+    parse_words(config.words)  # what is wrong there is the file's fault
+    return config
+
+
+def _setting_of_key(key: str, value: object, folder: str) -> Fields:
+    _check_type(key, value, SETTINGS[key].types)
+    if value is False:
+        return {}
+    try:
+        return parse_setting(key, str(value), folder=folder)
+    except OptionError as error:
+        raise OptionError(f"{key} = {value!r}: {error}") from None
+
+
+def _texts(table: Mapping[str, Any], key: str) -> list[str]:
+    """A string, or a list of strings."""
+    value = table.get(key, [])
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list):
+        raise OptionError(f"{key} = {value!r}: must be a string, or a list of strings")
+    for text in texts:
+        _check_type(key, text, (str,))
+    return texts
+
+
+_TYPE_NAMES = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
+
+
+def _check_type(key: str, value: object, types: tuple[type, ...]) -> None:
+    if type(value) not in types:  # a bool is no number here
+        names = " or ".join(_TYPE_NAMES[kind] for kind in types)
+        raise OptionError(f"{key} = {value!r}: must be {names}")
+    if isinstance(value, str) and "\0" in value:
+        raise OptionError(f"{key} = {value!r}: must not hold a NUL")

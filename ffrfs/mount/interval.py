@@ -1,0 +1,62 @@
+"""What a mount has done between two looks at its statistics (`ffrfs stats --json`).
+
+No state; any thread. All methods raise KeyError or TypeError of another version's
+statistics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ffrfs.mount.request_times import difference, percentile_us
+
+Statistics = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Times:
+    """Of the requests of one kind in an interval."""
+
+    per_s: float
+    p50_us: float | None  # None: there were none
+    p99_us: float | None
+
+
+class Interval:
+    """Since `before`, or, without it or if it is of an earlier mount, since it was mounted."""
+
+    def __init__(self, before: Statistics | None, after: Statistics) -> None:
+        if before is not None and (
+            before["daemon_pid"] != after["daemon_pid"] or before["age_s"] >= after["age_s"]
+        ):
+            before = None
+        self._before = before
+        self._after = after
+        # By the daemon's clock: however long the answers have taken.
+        self.time_s: float = after["age_s"] - (before["age_s"] if before else 0)
+        self.is_since_mount = before is None
+
+    def growth(self, *names: str) -> float:
+        """Of the number that is found by these names, one inside the other."""
+        return _at(self._after, names) - (_at(self._before, names) if self._before else 0)
+
+    def per_s(self, *names: str) -> float:
+        return self.growth(*names) / self.time_s if self.time_s else 0.0
+
+    def times(self, kind: str) -> Times:
+        before = self._before["requests"][kind]["buckets"] if self._before else []
+        buckets = difference(before, self._after["requests"][kind]["buckets"])
+        return Times(
+            per_s=self.per_s("requests", kind, "count"),
+            p50_us=percentile_us(buckets, 50),
+            p99_us=percentile_us(buckets, 99),
+        )
+
+
+def _at(statistics: Statistics, names: tuple[str, ...]) -> float:
+    value: Any = statistics
+    for name in names:
+        value = value[name]
+    return float(value)

@@ -1,0 +1,127 @@
+"""A mount's figures as Prometheus takes them: its text exposition format, version 0.0.4.
+
+Of what `ffrfs stats --json` tells (statistics.py). The names are stable. Times are in
+seconds, sizes in bytes; what only grows ends in _total and begins at 0 with each mount.
+The histogram's bounds are ends of the buckets in which an engine counts, so that every
+one of its figures is exact.
+
+No state; any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ffrfs.mount.printable import printable
+from ffrfs.mount.request_times import Buckets
+
+# 4 µs, 16 µs, … 17 s: powers of 4 of the unit in which times are counted, 256 ns.
+BOUNDS_US = tuple(256 * 4**power / 1000 for power in range(2, 14))
+
+_Labels = Mapping[str, str]
+_Sample = tuple[str, _Labels, float]  # what the name ends in, its labels, the value
+
+_SOURCES = ("memory", "page_cache", "storage")
+_READ_AHEAD_RECORDS = {
+    "prefetch": ("hinted", "fetched", "pushed", "hit", "late", "dropped"),
+    "readahead": ("fetched", "pushed", "hit"),
+}
+
+
+def prometheus(statistics: Mapping[str, Any]) -> str:
+    """All of it. Raises KeyError, TypeError: these are another version's statistics."""
+    mountpoint = {"mountpoint": statistics["mountpoint"]}
+    lines: list[str] = []
+    for name, kind, text, samples in _families(statistics):
+        if samples:
+            lines += [f"# HELP ffrfs_{name} {text}", f"# TYPE ffrfs_{name} {kind}"]
+        lines += [
+            f"ffrfs_{name}{suffix}{_braced(mountpoint | dict(labels))} {value!r}"
+            for suffix, labels, value in samples
+        ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _families(found: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Sequence[_Sample]]]:
+    """Of each metric its name, its type, what it means, and its samples."""
+    about = {"pack": found["pack"], "engine": found["engine"]}
+    yield "mount_info", "gauge", "What is mounted, and by which engine; always 1.", _one(1, about)
+    yield "mount_age_seconds", "gauge", "Since it was mounted.", _one(found["age_s"])
+    yield (
+        *("request_duration_seconds", "histogram"),
+        "Requests of the kernel, from being received to being answered.",
+        [sample for kind, times in found["requests"].items() for sample in _times(kind, times)],
+    )
+    yield "reads_total", "counter", "Requests for bytes of a file.", _one(found["reads"])
+    yield "served_bytes_total", "counter", "Bytes answered to them.", _one(found["bytes_served"])
+    yield (
+        *("source_bytes_total", "counter", "Bytes read for them, by where they were."),
+        _by("source", {source: found[f"bytes_{source}"] for source in _SOURCES}),
+    )
+    for result in ("verified", "failed"):
+        yield (
+            *(f"checksums_{result}_total", "counter", f"Checksums that were {result}."),
+            _one(found[f"checksums_{result}"]),
+        )
+    for way, events in _READ_AHEAD_RECORDS.items():
+        why = "for hints" if way == "prefetch" else "for those who read in order"
+        yield (
+            *(f"{way}_records_total", "counter", f"Records read ahead {why}, by their fate."),
+            _by("event", {event: found[way][event] for event in events}),
+        )
+        yield (
+            *(f"{way}_wasted_bytes_total", "counter", f"Bytes read ahead {why} and not used."),
+            _one(found[way]["wasted_bytes"]),
+        )
+    yield "queue_depth", "gauge", "Reads that wait for storage.", _one(found["queue_depth"])
+    yield from _memory(found)
+    slowest = {(each["kind"], each["path"]): each["time_us"] for each in found["slowest"][::-1]}
+    yield (
+        *("slow_request_seconds", "gauge", "The slowest requests of the last minutes."),
+        [("", {"kind": kind, "path": path}, us / 1e6) for (kind, path), us in slowest.items()],
+    )
+
+
+def _memory(found: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Sequence[_Sample]]]:
+    yield "cache_bytes", "gauge", "Memory of the read path.", _one(found["cache_bytes"])
+    yield "cache_limit_bytes", "gauge", "Its limit now.", _one(found["cache_limit_bytes"])
+    processes = {who: found[f"{who}_resident_bytes"] for who in ("daemon", "worker")}
+    yield (
+        *("resident_memory_bytes", "gauge", "Physical memory that its processes map."),
+        _by("process", {who: size for who, size in processes.items() if size is not None}),
+    )
+    limit = found["memory_limit_bytes"]
+    yield "memory_limit_bytes", "gauge", "What they may take together.", _one(limit)
+    pressure = found["memory_pressure"]
+    yield (
+        *("memory_pressure_ratio", "gauge", "Share of the last 10 s that waited for memory."),
+        _one(None if pressure is None else pressure / 100),
+    )
+
+
+def _one(value: float | None, labels: _Labels | None = None) -> Sequence[_Sample]:
+    return [] if value is None else [("", labels or {}, value)]
+
+
+def _by(label: str, values: Mapping[str, float]) -> Sequence[_Sample]:
+    return [("", {label: name}, value) for name, value in values.items()]
+
+
+def _times(kind: str, times: Mapping[str, Any]) -> Iterator[_Sample]:
+    buckets: Buckets = times["buckets"]
+    for bound_us in BOUNDS_US:
+        within = sum(count for end_us, count in buckets if end_us <= bound_us)
+        yield "_bucket", {"kind": kind, "le": repr(bound_us / 1e6)}, within
+    yield "_bucket", {"kind": kind, "le": "+Inf"}, times["count"]
+    yield "_sum", {"kind": kind}, times["total_us"] / 1e6
+    yield "_count", {"kind": kind}, times["count"]
+
+
+def _braced(labels: _Labels) -> str:
+    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items()) + "}"
+
+
+def _escaped(value: str) -> str:
+    # Names are others': one that is no UTF-8, or breaks the line, would spoil all figures.
+    return printable(value).replace("\\", r"\\").replace('"', r"\"")

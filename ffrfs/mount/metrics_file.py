@@ -1,0 +1,127 @@
+"""The file in which a mount's figures lie for Prometheus (`ffrfs mount --metrics-file`).
+
+node_exporter's textfile collector reads it whenever it likes: so it is always whole, and
+readable by everybody. It is removed when the mount ends; what a daemon that was killed has
+left there is told by its age (node_textfile_mtime_seconds).
+
+Concurrency: a task of the daemon's trio loop. Files are written in a thread, since their
+disk may stall; that thread is not waited for at the end.
+
+Not here: the text itself (metrics.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import trio
+
+from ffrfs.mount.metrics import prometheus
+from ffrfs.mount.report import describe
+
+INTERVAL_S = 15.0
+WARNING_INTERVAL_S = 600.0
+_REMOVAL_LIMIT_S = 1.0
+_MODE = 0o644
+_NEW_SUFFIX = ".new"  # not one that the collector reads
+
+log = logging.getLogger(__name__)
+
+
+class MetricsFile:
+    """Writes what `statistics` tells to `path`; None: nowhere, until change()."""
+
+    def __init__(self, path: str | None, statistics: Callable[[], Mapping[str, Any]]) -> None:
+        self._file = None if path is None else _File(path)
+        self._statistics = statistics
+        self._changed = trio.Event()
+        self._warned_s: float | None = None  # when there was a warning last
+        self._is_failing = False
+
+    def change(self, path: str | None) -> None:
+        """Write there from now on, and leave no file where it was."""
+        if path != (self._file and self._file.path):
+            old, self._file = self._file, None if path is None else _File(path)
+            if old is not None:
+                old.is_over = True
+            self._changed.set()
+
+    async def run(self) -> None:
+        """Until cancelled; then the file is gone."""
+        while True:
+            file, self._changed = self._file, trio.Event()
+            try:
+                await self._keep_written(file)
+            finally:
+                if file is not None:
+                    await _remove(file)
+
+    async def _keep_written(self, file: _File | None) -> None:
+        """Until change()."""
+        while not self._changed.is_set():
+            if file is not None:
+                await self._write(file)
+            with trio.move_on_after(INTERVAL_S if file else float("inf")):
+                await self._changed.wait()
+
+    async def _write(self, file: _File) -> None:
+        try:
+            text = prometheus(self._statistics())
+            await trio.to_thread.run_sync(file.write, text, abandon_on_cancel=True)
+        except Exception as error:  # whatever it is, the mount serves on
+            self._warn(f"no figures are written to {file.path}: {describe(error)}")
+        else:
+            if self._is_failing:
+                log.info("figures are written to %s again", file.path)
+            self._is_failing = False
+
+    def _warn(self, text: str) -> None:
+        """At most one of them in ten minutes, however often it comes and goes."""
+        self._is_failing = True
+        now_s = time.monotonic()
+        if self._warned_s is None or now_s - self._warned_s >= WARNING_INTERVAL_S:
+            self._warned_s = now_s
+            log.warning("%s", text)
+
+
+class _File:
+    """One place, while figures are written there."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.is_over = False  # what is written by now, late, is to go again
+
+    def write(self, text: str) -> None:
+        """Put it in the place of what was there, at once and whole."""
+        new = self.path + _NEW_SUFFIX
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(new)  # a daemon that was killed has left it
+            # Nobody's else, nor through a link that somebody has put there.
+            fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)
+            with open(fd, "w", encoding="utf-8") as file:
+                os.fchmod(fd, _MODE)  # whatever the umask
+                file.write(text)
+            os.rename(new, self.path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(new)
+            raise
+        if self.is_over:
+            self.remove()
+
+    def remove(self) -> None:
+        with contextlib.suppress(OSError):
+            os.unlink(self.path)
+
+
+async def _remove(file: _File) -> None:
+    """Take the file away, but do not wait long for its disk."""
+    file.is_over = True
+    with trio.move_on_after(_REMOVAL_LIMIT_S, shield=True):
+        await trio.to_thread.run_sync(file.remove, abandon_on_cancel=True)

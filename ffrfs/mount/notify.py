@@ -1,0 +1,140 @@
+"""Telling the service manager how the mount is: sd_notify(3), without its library.
+
+A message is one datagram of `NAME=value` lines to the socket that NOTIFY_SOCKET names, a
+path or, after "@", an abstract name. Under a manager that wants a watchdog, WATCHDOG_USEC
+says how often it must be fed, and WATCHDOG_PID by whom.
+
+Whoever runs `ffrfs mount` in the background is not the process that serves: it makes the
+Notifier, and the daemon that it forks uses it, and tells the manager its own number.
+
+Concurrency: called from the daemon's loop. A message may wait up to SEND_TIMEOUT_S for
+a manager that takes none; a feed waits for nothing. What cannot be sent is logged, and
+never ends a mount.
+
+Not here: when the watchdog may be fed (watchdog.py).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from collections.abc import MutableMapping
+
+from ffrfs.mount.printable import printable
+
+SEND_TIMEOUT_S = 1.0
+# Of STATUS; the manager takes messages of up to 4096 bytes.
+_STATUS_CHARS_MAX = 1000
+# A watchdog of more than a year is none.
+_WATCHDOG_USEC_LIMIT = 366 * 24 * 3600 * 1_000_000
+
+log = logging.getLogger(__name__)
+
+
+class Notifier:
+    """Speaks to a service manager, or to nobody."""
+
+    def __init__(
+        self,
+        address: str | None,
+        *,
+        watchdog_interval_s: float | None = None,
+        is_main: bool = True,
+    ) -> None:
+        """`address`: as in NOTIFY_SOCKET; None: nobody listens.
+
+        `is_main`: the manager takes the process that makes this for the service's own.
+        """
+        self.watchdog_interval_s = watchdog_interval_s  # between feeds; None: none wanted
+        self._address = address
+        self._main_pid = os.getpid() if is_main else None
+        self._is_stopping = False
+        self._has_failed = False
+
+    @classmethod
+    def from_environment(cls, environment: MutableMapping[str, str] | None = None) -> Notifier:
+        """What the service manager has said, if there is one.
+
+        Takes it out of the environment: a child that inherited it would speak for us.
+        """
+        if environment is None:
+            environment = os.environ
+        address = environment.pop("NOTIFY_SOCKET", None)
+        usec = environment.pop("WATCHDOG_USEC", None)
+        watched_pid = environment.pop("WATCHDOG_PID", None)
+        is_watched = address is not None and watched_pid in (None, str(os.getpid()))
+        return cls(
+            _checked(address),
+            watchdog_interval_s=_interval_s(usec) if is_watched and usec else None,
+            is_main=environment.get("SYSTEMD_EXEC_PID") in (None, str(os.getpid())),
+        )
+
+    @property
+    def is_active(self) -> bool:
+        """Whether there is a service manager."""
+        return self._address is not None
+
+    def ready(self, status: str) -> None:
+        """The tree answers; also the end of a reload."""
+        lines = ["READY=1", _status(status)]
+        if self._main_pid not in (None, os.getpid()):
+            # We are the daemon of the process that the manager has started, which ends.
+            lines.append(f"MAINPID={os.getpid()}")
+        self._send(*lines)
+
+    def status(self, text: str) -> None:
+        """Show that line beside the service."""
+        self._send(_status(text))
+
+    def reloading(self) -> None:
+        """The configuration is being read again; ready() ends that."""
+        monotonic_usec = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+        self._send("RELOADING=1", f"MONOTONIC_USEC={monotonic_usec}")
+
+    def stopping(self) -> None:
+        """The mount is going away; the last that is told."""
+        self._send("STOPPING=1")
+        self._is_stopping = True
+
+    def feed(self) -> None:
+        """All is well; wanted every `watchdog_interval_s`. Dropped if it would wait."""
+        self._send("WATCHDOG=1", timeout_s=0)
+
+    def _send(self, *lines: str, timeout_s: float = SEND_TIMEOUT_S) -> None:
+        if self._address is None or self._is_stopping:
+            return
+        address = self._address
+        name = b"\0" + os.fsencode(address[1:]) if address[0] == "@" else os.fsencode(address)
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sending:
+                sending.settimeout(timeout_s)
+                sending.sendto("\n".join(lines).encode(), name)
+        except OSError as error:
+            if not self._has_failed:
+                self._has_failed = True
+                log.warning(
+                    "NOTIFY_SOCKET=%s: %s: the service manager is not told how the mount is",
+                    address,
+                    error.strerror or error,
+                )
+
+
+def _checked(address: str | None) -> str | None:
+    if address is None or address[:1] in ("/", "@"):
+        return address
+    log.warning("NOTIFY_SOCKET=%s: neither a path nor an abstract name: left out", address)
+    return None
+
+
+def _interval_s(usec: str) -> float | None:
+    """Half of the time after which the manager gives us up."""
+    if usec.isascii() and usec.isdigit() and 0 < int(usec[:20]) < _WATCHDOG_USEC_LIMIT:
+        return int(usec) / 2 / 1e6
+    log.warning("WATCHDOG_USEC=%s: no number of microseconds: no watchdog is fed", usec)
+    return None
+
+
+def _status(text: str) -> str:
+    return f"STATUS={printable(text)[:_STATUS_CHARS_MAX]}"

@@ -1,0 +1,78 @@
+"""How short of memory the machine is, or the control group that this process belongs to.
+
+The kernel tells the share of time in which tasks stood still for want of memory (PSI): in
+`memory.pressure` of the control group where there is cgroup v2, else, for all of the
+machine, in /proc/pressure/memory. A service manager that names another file
+($MEMORY_PRESSURE_WATCH, systemd's) is obeyed; /dev/null there means: do not look.
+
+Read every now and then, which any user may. The kernel could wake us instead, but before
+Linux 6.5 that takes a capability that the daemon does not keep.
+
+Concurrency: one task. A read waits for nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+
+WATCH_VARIABLE = "MEMORY_PRESSURE_WATCH"
+SYSTEM_FILE = "/proc/pressure/memory"
+_SIZE_MAX = 4096
+_AVERAGE = re.compile(rb"^some avg10=([0-9]{1,3}\.[0-9]{2}) ", re.MULTILINE)
+
+
+class Pressure:
+    """The first of those files that can be opened; none, if the kernel tells nothing."""
+
+    def __init__(self) -> None:
+        self._fd: int | None = None
+        self.path: str | None = None
+        for path in _candidates(os.environ):
+            try:
+                self._fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            except OSError:
+                continue
+            self.path = path
+            break
+
+    def percent(self) -> float | None:
+        """Of the last ten seconds, in which some task stood still; None: nobody knows."""
+        if self._fd is None:
+            return None
+        try:
+            text = os.pread(self._fd, _SIZE_MAX, 0)
+        except OSError:  # it is switched off, or the group has gone
+            return None
+        found = _AVERAGE.search(text)
+        return float(found[1]) if found else None
+
+    def close(self) -> None:
+        """Nobody knows any more. Harmless when closed."""
+        if self._fd is not None:
+            os.close(self._fd)
+        self._fd = None
+
+
+def _candidates(environment: Mapping[str, str]) -> Iterator[str]:
+    if watched := environment.get(WATCH_VARIABLE):
+        yield watched
+        return
+    if group := _group_folder():
+        yield f"{group}/memory.pressure"
+    yield SYSTEM_FILE
+
+
+def _group_folder() -> str | None:
+    """Of our control group, where there is cgroup v2 and it is not the topmost."""
+    try:
+        with open("/proc/self/cgroup", "rb") as file:
+            groups = file.read()
+        with open("/proc/self/mountinfo", "rb") as file:
+            mounts = file.read()
+    except OSError:
+        return None
+    group = re.search(rb"^0::(/.+)$", groups, re.MULTILINE)
+    place = re.search(rb"^\S+ \S+ \S+ / (\S+) .* - cgroup2 ", mounts, re.MULTILINE)
+    return os.fsdecode(place[1] + group[1]) if group and place else None

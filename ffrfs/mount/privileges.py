@@ -1,0 +1,90 @@
+"""What a daemon gives up before it reads the first byte of a pack.
+
+Root's keeps two capabilities: to mount and unmount (CAP_SYS_ADMIN), and to reach what
+belongs to others (CAP_DAC_OVERRIDE: packs, a mount point that it makes and takes away, a
+log). Neither it nor what it starts can ever get another one. An ordinary user's daemon keeps
+none, but may still start fusermount3, which is set-uid root and without which it could not
+unmount: so no_new_privs and a smaller bounding set are not for it.
+
+Concurrency: capabilities are each thread's own, and threads inherit those of the one that
+starts them: to be called while the process has one thread.
+
+Not here: the worker, which gives up all (native/fuse/lockdown.h).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 24, 38
+CAPABILITY_VERSION_3 = 0x20080522
+CAP_DAC_OVERRIDE, CAP_SYS_ADMIN = 1, 21
+_KEPT_BY_ROOT = 1 << CAP_SYS_ADMIN | 1 << CAP_DAC_OVERRIDE
+_WORD_COUNT = 2  # a set of capabilities has 64 bits
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _Header(ctypes.Structure):
+    _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
+
+
+class _Word(ctypes.Structure):
+    """32 capabilities."""
+
+    _fields_ = (
+        ("effective", ctypes.c_uint32),
+        ("permitted", ctypes.c_uint32),
+        ("inheritable", ctypes.c_uint32),
+    )
+
+
+def drop() -> list[str]:
+    """Give up what a daemon has no need of; return what the user should know, a line each.
+
+    What the kernel does not take back is kept.
+    """
+    is_root = os.geteuid() == 0
+    try:
+        if is_root:
+            _control(PR_SET_NO_NEW_PRIVS, 1)
+            _bound(_KEPT_BY_ROOT)
+        _keep(_KEPT_BY_ROOT if is_root else 0)
+    except OSError as error:
+        return [f"the daemon keeps more privileges than it needs: {error.strerror}"]
+    return []
+
+
+def _bound(kept: int) -> None:
+    """Take everything but `kept` out of the bounding set, where that is permitted."""
+    for capability in range(32 * _WORD_COUNT):
+        if kept >> capability & 1:
+            continue
+        if _libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0) != 0:
+            # The kernel knows no more of them; or a container has not given CAP_SETPCAP,
+            # and with no_new_privs the set is of no use to anybody.
+            return
+
+
+def _keep(kept: int) -> None:
+    """Of the capabilities that this thread has, keep those."""
+    header, words = _Header(CAPABILITY_VERSION_3, 0), (_Word * _WORD_COUNT)()
+    if _libc.capget(ctypes.byref(header), words) != 0:
+        raise _failure()
+    for index, word in enumerate(words):
+        word.permitted &= kept >> 32 * index & 0xFFFF_FFFF
+        word.effective = word.permitted
+        word.inheritable = 0  # and with it the ambient ones
+    if _libc.capset(ctypes.byref(header), words) != 0:
+        raise _failure()
+
+
+def _control(option: int, value: int) -> None:
+    if _libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
+        raise _failure()
+
+
+def _failure() -> OSError:
+    number = ctypes.get_errno()
+    return OSError(number, os.strerror(number))

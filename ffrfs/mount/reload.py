@@ -1,0 +1,98 @@
+"""Reading the configuration again while the mount is served, on SIGHUP.
+
+What can change then, changes: the log's file, the limits of memory, the metrics' file. Of
+the rest a warning tells that it waits for the next mount. A configuration with a mistake
+changes nothing.
+
+Concurrency: tasks of the daemon's loop, one reload at a time; the file is read in a
+thread, since its disk may stall.
+
+Not here: who is told of it (daemon.py).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Callable
+
+import trio
+
+from ffrfs.errors import FfrfsError
+from ffrfs.mount.log import Log
+from ffrfs.mount.report import describe
+from ffrfs.mount.request import MountRequest, reread
+
+# Fields of MountRequest; the last two are no settings.
+_CHANGEABLE = {"log_file", "cache_bytes", "max_memory_bytes", "metrics_file"}
+_IGNORED = _CHANGEABLE | {"asked", "while_open"}
+# Their names in a configuration file, where they differ.
+_NAMES = {
+    "spec": "packs",
+    "prefetch_records": "prefetch_window",
+    "prefetch_bytes": "prefetch_window",
+    "prefetch_ttl_s": "prefetch_ttl",
+    "extensions": "no_extensions",
+}
+
+log = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class Reload:
+    """Whom to tell what has changed."""
+
+    log: Log
+    limit_memory: Callable[[int, int | None], None]  # the cache's bytes, all memory's
+    write_metrics: Callable[[str | None], None]  # to that file; None: no more
+
+    async def run(self, request: MountRequest) -> MountRequest:
+        """Read what `request` was made of again, and apply it; what holds from now on."""
+        try:
+            wanted = await trio.to_thread.run_sync(reread, request, abandon_on_cancel=True)
+        except (FfrfsError, OSError) as error:
+            log.error("not reloaded, everything stays as it is: %s", describe(error))
+            return request
+        kept = _unchangeable(request, wanted)
+        if kept:
+            log.warning("unmount and mount again to change %s", ", ".join(kept))
+        log_file = self._reopen_log(request.log_file, wanted.log_file)
+        if _limits(wanted) != _limits(request):
+            self.limit_memory(*_limits(wanted))
+        if wanted.metrics_file != request.metrics_file:
+            self.write_metrics(wanted.metrics_file)
+        log.info("reloaded")
+        return dataclasses.replace(
+            request,
+            log_file=log_file,
+            cache_bytes=wanted.cache_bytes,
+            max_memory_bytes=wanted.max_memory_bytes,
+            metrics_file=wanted.metrics_file,
+        )
+
+    def _reopen_log(self, before: str | None, wanted: str | None) -> str | None:
+        """The file that it goes to from now on; also if it was moved away, a new one."""
+        if wanted is None:
+            return before
+        try:
+            self.log.reopen(wanted)
+        except OSError as error:
+            log.error("the log stays where it is: %s", describe(error))
+            return before
+        return wanted
+
+
+def _limits(request: MountRequest) -> tuple[int, int | None]:
+    return request.cache_bytes, request.max_memory_bytes
+
+
+def _unchangeable(before: MountRequest, wanted: MountRequest) -> list[str]:
+    """The settings that differ, and stay as they are, by their names."""
+    names = [
+        _NAMES.get(field.name, field.name)
+        for field in dataclasses.fields(MountRequest)
+        if field.name not in _IGNORED and getattr(before, field.name) != getattr(wanted, field.name)
+    ]
+    if before.log_file is not None and wanted.log_file is None:
+        names.append("log_file")
+    return sorted(set(names))

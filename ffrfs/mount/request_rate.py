@@ -1,0 +1,46 @@
+"""How many requests a second a mount has answered lately, for those who ask it once.
+
+A sample every few seconds, so that a machine that does nothing is hardly woken.
+
+Concurrency: a task of the daemon's trio loop, and whoever asks there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+
+import trio
+
+from ffrfs.mount.counter_page import Counters
+from ffrfs.mount.request_times import KINDS
+
+# Two samples are kept: what is told is of the last 2.5 to 5 seconds.
+_INTERVAL_S = 2.5
+_AGE_MIN_S = 0.1  # of a mount: a rate of less says nothing
+
+
+class RequestRate:
+    """Of an engine, by its counters."""
+
+    def __init__(self, counters: Callable[[], Counters]) -> None:
+        self._counters = counters
+        self._samples = deque([self._sample()], maxlen=2)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await trio.sleep(_INTERVAL_S)
+            self._samples.append(self._sample())
+
+    def per_s(self) -> float:
+        count_before, at_s = self._samples[0]
+        count, now_s = self._sample()
+        age_s = now_s - at_s
+        return max(count - count_before, 0) / age_s if age_s >= _AGE_MIN_S else 0.0
+
+    def _sample(self) -> tuple[int, float]:
+        counters = self._counters()
+        count = sum(sum(counters.get(f"request.{kind}", [])) for kind in KINDS)
+        return count, time.monotonic()

@@ -1,0 +1,126 @@
+"""What an argument parser takes, as plain values: the one place that looks into argparse.
+
+A parser tells the text of its help, and no more: what it takes stands in `_actions`, which are
+private, though what an action holds is not. Manual pages and completions read these values.
+
+Not here: how they are laid out (manual.py, completions.py). No state: safe from any thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An option, or what stands at a place."""
+
+    flags: tuple[str, ...]  # as in -q, --quiet; none: it stands at a place
+    value: str  # what stands for its value in help, as N or path|size; empty: it takes none
+    help: str  # without a full stop, usually; may be empty
+    choices: tuple[str, ...]  # of its value; none: any
+    optional: bool  # of what stands at a place: it may be left out
+    repeatable: bool
+    excludes: tuple[str, ...]  # flags of options that cannot stand beside this one
+
+    @property
+    def is_help(self) -> bool:
+        return "--help" in self.flags
+
+    @property
+    def long_flag(self) -> str | None:
+        return next((flag for flag in self.flags if flag.startswith("--")), None)
+
+    @property
+    def key(self) -> str | None:
+        """The long flag where no hyphens can stand: "cache_mb"."""
+        return self.long_flag and self.long_flag.removeprefix("--").replace("-", "_")
+
+
+@dataclass(frozen=True)
+class Command:
+    """A parser: the program itself, or one of its commands."""
+
+    name: str  # as it is called: "ffrfs mount"
+    summary: str  # a few words; empty of the program itself
+    description: str
+    epilog: str
+    arguments: tuple[Argument, ...]
+    commands: tuple[Command, ...]
+
+    @property
+    def word(self) -> str:
+        """What it is called by, after the program: "mount"."""
+        return self.name.rpartition(" ")[2]
+
+    @property
+    def options(self) -> tuple[Argument, ...]:
+        return tuple(argument for argument in self.arguments if argument.flags)
+
+    @property
+    def places(self) -> tuple[Argument, ...]:
+        return tuple(argument for argument in self.arguments if not argument.flags)
+
+    def command(self, word: str) -> Command:
+        return next(command for command in self.commands if command.word == word)
+
+
+def read_parser(parser: argparse.ArgumentParser) -> Command:
+    """All that `parser` takes, its commands included."""
+    return _command(parser, "")
+
+
+def _command(parser: argparse.ArgumentParser, summary: str) -> Command:
+    shown = [action for action in parser._actions if action.help != argparse.SUPPRESS]
+    return Command(
+        name=parser.prog,
+        summary=summary,
+        description=parser.description or "",
+        epilog=parser.epilog or "",
+        arguments=tuple(
+            _argument(parser, action)
+            for action in shown
+            if not isinstance(action, argparse._SubParsersAction)
+        ),
+        commands=tuple(
+            _command(action.choices[choice.dest], choice.help or "")
+            for action in shown
+            if isinstance(action, argparse._SubParsersAction)
+            for choice in action._choices_actions
+        ),
+    )
+
+
+def _argument(parser: argparse.ArgumentParser, action: argparse.Action) -> Argument:
+    takes_value = action.nargs != 0
+    is_many = isinstance(action, argparse._AppendAction | argparse._CountAction)
+    return Argument(
+        flags=tuple(action.option_strings),
+        value=_value(action) if takes_value else "",
+        help=_help(parser, action),
+        choices=tuple(map(str, action.choices or ())),
+        optional=not action.option_strings and action.nargs in ("?", "*"),
+        repeatable=is_many or action.nargs in ("+", "*"),
+        excludes=tuple(
+            flag
+            for group in parser._mutually_exclusive_groups
+            if action in group._group_actions
+            for other in group._group_actions
+            if other is not action
+            for flag in other.option_strings
+        ),
+    )
+
+
+def _value(action: argparse.Action) -> str:
+    if action.choices is not None and action.metavar is None:
+        return "|".join(map(str, action.choices))
+    metavar = action.metavar or action.dest.upper()
+    return metavar if isinstance(metavar, str) else " ".join(metavar)
+
+
+def _help(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
+    """As argparse fills it in: %(default)s and the like."""
+    fields = {**vars(action), "prog": parser.prog}
+    return " ".join((action.help % fields).split()) if action.help else ""

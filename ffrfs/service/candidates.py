@@ -1,0 +1,127 @@
+"""What completes what: the values of options, and what stands at a place, for every shell.
+
+It follows from the name that a value has in help: a PACK is a pack, a FILE any file.
+
+No state: safe from any thread.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ffrfs.service.arguments import Argument, Command
+from ffrfs.service.prose import Item, Paragraph, read_prose
+from ffrfs.service.sections import NOT_IN_A_CONFIG
+
+
+class Kind(enum.Enum):
+    NOTHING = "nothing"  # a number, a pattern: only its writer knows
+    FILE = "file"
+    FOLDER = "folder"
+    PACK = "pack"  # *.ffr, TFRecord files, and folders
+    MOUNT = "mount"  # where ffrfs is mounted
+    MOUNT_OPTIONS = "mount options"  # words, with commas between them
+
+
+# A name that is missing here completes to nothing, and fails a test.
+KINDS = {
+    "COUNT": Kind.NOTHING,
+    "DEST": Kind.FOLDER,
+    "DIR": Kind.FOLDER,
+    "DST": Kind.FILE,
+    "FD": Kind.NOTHING,
+    "FILE": Kind.FILE,
+    "MOUNTPOINT": Kind.MOUNT,
+    "N": Kind.NOTHING,
+    "OPTIONS": Kind.MOUNT_OPTIONS,
+    "PACK": Kind.PACK,
+    "PATH": Kind.NOTHING,  # in a pack
+    "PATTERN": Kind.NOTHING,
+    "RECORDS": Kind.NOTHING,
+    "SECONDS": Kind.NOTHING,
+    "SIZE": Kind.NOTHING,
+    "SRC": Kind.FILE,
+}
+# Where a name means something else.
+_KINDS_OF_COMMANDS = {
+    ("mount", "MOUNTPOINT"): Kind.FOLDER,
+    ("prefetch", "PATH"): Kind.FILE,
+}
+_BRIEF_LENGTH = 70
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """All that may stand for one value."""
+
+    name: str  # of the value, for people
+    words: tuple[str, ...]
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class Place:
+    candidates: Candidates
+    optional: bool
+    repeatable: bool  # it is the last
+
+
+@dataclass(frozen=True)
+class MountOption:
+    """A word of -o."""
+
+    name: str
+    value: str  # the name of its value; empty: it has none
+    help: str
+
+
+def value_of(command: Command, argument: Argument) -> Candidates:
+    if argument.choices:
+        return Candidates(argument.value, argument.choices, Kind.NOTHING)
+    words = tuple(word for word in argument.value.split("|") if word.islower())
+    name = re.findall(r"[A-Z]+", argument.value)[0]
+    kind = _KINDS_OF_COMMANDS.get((command.word, name), KINDS.get(name, Kind.NOTHING))
+    return Candidates(argument.value, words, kind)
+
+
+def places_of(command: Command) -> list[Place]:
+    """In their order; what is behind one that is repeated is taken for it."""
+    places = []
+    for argument in command.places:
+        candidates = value_of(command, argument)
+        places.append(Place(candidates, argument.optional, argument.repeatable))
+        if argument.repeatable:
+            break
+    return places
+
+
+def mount_options(mount: Command) -> list[MountOption]:
+    """The words of -o: those that the epilog tells, and the settings, which are options too."""
+    found = {option.name: option for option in _told_mount_options(mount)}
+    for argument in mount.options:
+        name = argument.key
+        if name == "config" or (name is not None and name not in NOT_IN_A_CONFIG):
+            found[name] = MountOption(name, argument.value, argument.help)
+    return list(found.values())
+
+
+def _told_mount_options(mount: Command) -> Iterator[MountOption]:
+    is_told = False
+    for block in read_prose(mount.epilog):
+        if isinstance(block, Paragraph):
+            is_told = block.text.startswith("mount options")
+        elif isinstance(block, Item) and is_told:
+            for word in re.findall(r"[a-z_]+(?:=[A-Z]+)?", block.term):
+                name, _, value = word.partition("=")
+                yield MountOption(name, value, block.text)
+
+
+def brief(text: str) -> str:
+    """As much of a help text as has room behind a candidate."""
+    first = re.split(r" \(|; |\. |(?<=.{20}): ", text)[0]
+    if len(first) <= _BRIEF_LENGTH:
+        return first
+    return first[:_BRIEF_LENGTH].rpartition(", ")[0] or first

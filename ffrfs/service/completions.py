@@ -1,0 +1,27 @@
+"""Completions out of an argument parser, for bash, zsh and fish.
+
+Not here: what completes what (candidates.py), and how each shell is told.
+No state: safe from any thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from ffrfs.service.arguments import read_parser
+from ffrfs.service.completions_bash import bash_script
+from ffrfs.service.completions_fish import fish_script
+from ffrfs.service.completions_zsh import zsh_script
+
+
+def completion_scripts(parser: argparse.ArgumentParser) -> dict[str, str]:
+    """The scripts by their file names, `ffrfs.bash`, `_ffrfs` (zsh's) and `ffrfs.fish`.
+
+    `parser` is that of the program, with all its commands.
+    """
+    program = read_parser(parser)
+    return {
+        "ffrfs.bash": bash_script(program),
+        "_ffrfs": zsh_script(program),
+        "ffrfs.fish": fish_script(program),
+    }

@@ -1,0 +1,62 @@
+"""The files of systemd/: units, the helper of mount(8), examples; read, and filled in.
+
+In a checkout, and an editable install of it, they stand beside the package; a wheel has them
+inside (native/CMakeLists.txt puts them there).
+
+No state: safe from any thread.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+
+import ffrfs
+from ffrfs.errors import InstallError
+
+PLACEHOLDER = "@PYTHON@"
+UNITS = ("ffrfs@.service", "ffrfs.target")
+EXAMPLES = ("example.conf", "mnt-data.mount", "mnt-data.automount")
+HELPER = "mount.ffrfs"
+
+# Means the same to sh and to systemd, between double quotes.
+_PLAIN_PATH = re.compile(r"/[\w@+=:,./~ -]*")
+_TIMEOUT_S = 60.0
+
+
+def read_template(name: str, interpreter: str) -> str:
+    """The text of a template, with this interpreter in it."""
+    with open(os.path.join(_folder(), name), encoding="utf-8") as file:
+        return file.read().replace(PLACEHOLDER, interpreter)
+
+
+def check_interpreter(path: str) -> None:
+    """Raise InstallError if a service could not run ffrfs by this interpreter.
+
+    It is run as a service would: without our environment, from the root directory.
+    """
+    if not _PLAIN_PATH.fullmatch(path):
+        raise InstallError(
+            f"{path}: the interpreter's path cannot stand in units and shell scripts; "
+            "install ffrfs into an environment with a plain name"
+        )
+    command = [path, "-P", "-c", "import ffrfs"]
+    done = subprocess.run(
+        command, env={}, cwd="/", capture_output=True, timeout=_TIMEOUT_S, check=False
+    )
+    if done.returncode != 0:
+        raise InstallError(
+            f"{path}: has no ffrfs of its own, so a service has none; "
+            "run: python -m pip install ffrfs, and install-units by that python"
+        )
+
+
+def _folder() -> str:
+    package = os.path.dirname(ffrfs.__file__)
+    for folder in (package, os.path.dirname(package)):
+        path = os.path.join(folder, "systemd")
+        # Not any other package of that name that may stand beside ours.
+        if os.path.exists(os.path.join(path, UNITS[0])):
+            return path
+    raise InstallError(f"{package}: the units are missing; install ffrfs anew")

@@ -1,0 +1,94 @@
+#include "fuse/lockdown.h"
+
+#include <linux/capability.h>
+#include <malloc.h>
+#include <openssl/evp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <string>
+#include <system_error>
+#include <thread>
+
+#include "fuse/log.h"
+#include "fuse/syscall_filter.h"
+
+namespace ffrfs {
+namespace {
+
+// A sanitizer opens files and starts threads and programs to say what it has found.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kIsSanitized = true;
+#else
+constexpr bool kIsSanitized = false;
+#endif
+
+// What root's daemon has kept of this kind. The filter takes the writing from it.
+constexpr uint64_t kReadOthersFiles = uint64_t{1} << CAP_DAC_OVERRIDE;
+
+using CapabilitySets = std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3>;
+
+void warn(const char* what, int error_number) {
+  log_line(Priority::kWarning,
+           std::string("less protected than it could be: ") + what + ": " +
+               std::generic_category().message(error_number));
+}
+
+// Of this thread, and those that it starts. Keeps those of `kept` that it has.
+void keep_capabilities(uint64_t kept) {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  CapabilitySets sets{};
+  bool is_done = syscall(SYS_capget, &header, sets.data()) == 0;
+  for (size_t i = 0; i < sets.size(); ++i) {
+    sets[i].permitted &= static_cast<uint32_t>(kept >> (32 * i));
+    sets[i].effective = sets[i].permitted;
+    sets[i].inheritable = 0;  // and so the ambient ones, too
+  }
+  is_done = is_done && syscall(SYS_capset, &header, sets.data()) == 0;
+  if (!is_done) warn("it keeps its capabilities", errno);
+}
+
+bool filter_syscalls(Stage stage) {
+  if (kIsSanitized) return false;
+  const int error_number = install_syscall_filter(stage);
+  if (error_number != 0) warn("any system call can be made", error_number);
+  return error_number == 0;
+}
+
+// What libraries would open when they first need it, and could not any more.
+void prepare_libraries() {
+  // Of libcrypto its configuration: parts of Examples are digested while they are served.
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
+  EVP_Digest("", 0, digest.data(), nullptr, EVP_sha256(), nullptr);
+#ifdef __GLIBC__
+  // Of malloc() the number of cores, which it asks for in whatever thread allocates first, and
+  // leaves errno changed if it is not told. This is what it would make of it.
+  constexpr int kArenasPerCore = 8;
+  const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
+  mallopt(M_ARENA_MAX, static_cast<int>(cores) * kArenasPerCore);
+#endif
+}
+
+}  // namespace
+
+Lockdown::Lockdown() {
+  if (kIsSanitized) {
+    log_line(Priority::kInfo, "built under a sanitizer: any system call can be made");
+  }
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) warn("no_new_privs is refused", errno);
+  keep_capabilities(kReadOthersFiles);
+  is_filtered_ = filter_syscalls(Stage::kOpening);
+}
+
+void Lockdown::tighten() {
+  prepare_libraries();
+  keep_capabilities(0);
+  if (is_filtered_) filter_syscalls(Stage::kServing);
+}
+
+}  // namespace ffrfs

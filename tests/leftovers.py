@@ -1,0 +1,122 @@
+"""What a program has left behind, told by one that runs in namespaces of its own.
+
+There, all processes, mounts and runtime directories that it finds are its own doing. The
+test calls run_alone() and check_nothing_left(); the program calls the rest, first of all
+leave_other_mounts(), and prints what it has found as JSON.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ffrfs.mount.kernel_mount import MNT_DETACH, UMOUNT_NOFOLLOW
+from ffrfs.mount.mount_table import read_mount_table
+
+# The runtime directory of root is below /run.
+_OWN_NAMESPACES = [
+    *("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"),
+    *("sh", "-c", 'mount -t tmpfs -o mode=755 ffrfs-test /run && exec "$0" "$@"'),
+]
+_SETTLING_S = 15.0
+_RUNTIME_DIRECTORY = "/run/ffrfs"
+
+Found = dict[str, list[str]]
+
+
+def run_alone(program: Path, *arguments: object, timeout_s: float) -> Any:
+    """Run it as the first process of its namespaces; the JSON that it prints at its end."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can have namespaces of its own without a user namespace")
+    done = subprocess.run(
+        [*_OWN_NAMESPACES, sys.executable, program, *map(str, arguments)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+        start_new_session=True,
+    )
+    assert done.returncode == 0, done.stderr
+    print(done.stderr, end="")
+    return json.loads(done.stdout)
+
+
+def check_nothing_left(before: Found, after: Found) -> None:
+    """What the program has found: the same as before, and no trace of a mount in it."""
+    differences = {kind: sorted({*after[kind]} ^ {*before[kind]}) for kind in before}
+    assert after == before, differences
+    traces = [path for path in after["files"] if path.startswith(f"{_RUNTIME_DIRECTORY}/")]
+    assert not traces, traces
+
+
+def leave_other_mounts() -> None:
+    """Let go of the FUSE mounts that were there before, here alone.
+
+    Else they would live on here, and their daemons too, when their own tests unmount them.
+    """
+    libc = ctypes.CDLL(None)
+    for entry in reversed(read_mount_table()):
+        if entry.fstype.startswith("fuse") and entry.fstype != "fusectl":
+            libc.umount2(os.fsencode(entry.mountpoint), MNT_DETACH | UMOUNT_NOFOLLOW)
+
+
+def found(folder: str) -> Found:
+    """What a leak would add to; files are those of /run and of that folder."""
+    return {
+        "descriptors": sorted(os.readlink(f"/proc/self/fd/{fd}") for fd in _descriptors()),
+        "threads": os.listdir("/proc/self/task"),
+        "processes": _processes(),
+        "mounts": Path("/proc/self/mountinfo").read_text().splitlines(),
+        "files": sorted(
+            os.path.join(place, name)
+            for top in ("/run", folder)
+            for place, folders, files in os.walk(top)
+            for name in folders + files
+        ),
+    }
+
+
+def found_in_the_end(folder: str, expected: Found) -> Found:
+    """What is left once the last daemons, which may still be ending, have had some time."""
+    deadline_s = time.monotonic() + _SETTLING_S
+    while (after := found(folder)) != expected and time.monotonic() < deadline_s:
+        time.sleep(0.1)
+        reap()
+    return after
+
+
+def reap() -> None:
+    """Daemons are orphans, and here they are ours: the first process of a namespace.
+
+    Not while children are left whose end somebody else waits for.
+    """
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG) != (0, 0):
+            pass
+
+
+def wait_for_daemons() -> None:
+    """The last one may still be ending, some time after its mount has."""
+    deadline_s = time.monotonic() + _SETTLING_S
+    while _processes() != [str(os.getpid())] and time.monotonic() < deadline_s:
+        time.sleep(0.1)
+        reap()
+
+
+def _processes() -> list[str]:
+    return sorted(name for name in os.listdir("/proc") if name.isdigit())
+
+
+def _descriptors() -> list[str]:
+    """Without the one that the listing itself takes."""
+    return [fd for fd in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{fd}")]

@@ -1,0 +1,108 @@
+"""Many mounts in all conditions, and `ffrfs umount --all`.
+
+    all_mounts.py ENGINE PACK FOLDER
+
+Run by test_ps.py in namespaces of its own, so there are no others. Prints, as JSON, what
+the commands said, and what is left.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from command import ffrfs, wait_until
+from leftovers import found, found_in_the_end, leave_other_mounts, reap, wait_for_daemons
+
+from ffrfs import pack_folder
+from ffrfs.mount import state
+from ffrfs.mount.live_mounts import live_mounts
+
+
+def main() -> None:
+    leave_other_mounts()
+    engine, pack, folder = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
+    seen: dict[str, object] = {
+        "ps of none": run("ps"),
+        "ps --json of none": run("ps", "--json"),
+        "umount of none": run("umount", "--all"),
+    }
+    outer = folder / "outer.ffr"
+    (folder / "source" / "inside").mkdir(parents=True)
+    pack_folder(folder / "source", outer)
+    places = {
+        name: folder / name
+        for name in ("live", "busy", "dead", "gone", "unknown", "unknown dead", "covered")
+    }
+    # What is made once, for good: the runtime directory, and mount(8)'s own.
+    mount(engine, pack, places["live"])
+    subprocess.run(["umount", places["live"]], check=True, timeout=20)
+    wait_for_daemons()
+    expected = found(str(folder))
+
+    for name, place in places.items():
+        mount(engine, outer if name == "live" else pack, place)
+    mount(engine, pack, folder / "live" / "inside")
+    for name in ("dead", "gone", "unknown dead"):
+        kill(places[name])
+    subprocess.run(["umount", places["gone"]], check=True, timeout=20)
+    hidden = {name: lose_state(places[name]) for name in ("unknown", "unknown dead")}
+    subprocess.run(["mount", "-t", "tmpfs", "none", places["covered"]], check=True, timeout=20)
+
+    with open(places["busy"] / "a") as file:
+        seen["before"] = conditions(folder)
+        seen["umount --all"] = run("umount", "--all")
+        seen["after"] = conditions(folder)
+        seen["busy is read"] = file.read()
+    subprocess.run(["umount", places["covered"]], check=True, timeout=20)
+    for name in ("unknown", "covered"):
+        seen[f"{name} is read"] = (places[name] / "a").read_text()
+    hidden["unknown"].rename(hidden["unknown"].with_suffix(".json"))
+    seen["in the end"] = [run("umount", "--all"), conditions(folder)]
+    reap()
+    # Nobody knew that these were made.
+    places["unknown dead"].rmdir()
+    for kept in hidden["unknown dead"].parent.glob(f"{hidden['unknown dead'].stem}.*"):
+        kept.unlink()
+    seen["expected"] = expected
+    seen["left"] = found_in_the_end(str(folder), expected)
+    print(json.dumps(seen))
+
+
+def run(*arguments: str) -> list[object]:
+    done = ffrfs(*arguments)
+    return [done.status, done.out, done.err]
+
+
+def mount(engine: str, pack: Path, place: Path) -> None:
+    done = ffrfs("mount", "--engine", engine, pack, place)
+    assert done.status == 0, done.err
+
+
+def kill(place: Path) -> None:
+    (_, known) = state.find(str(place)) or (None, None)
+    assert known is not None
+    os.kill(known.process.pid, signal.SIGKILL)
+    assert known.process.wait(20)
+
+
+def lose_state(place: Path) -> Path:
+    """Where it is kept from now on."""
+    (directory, _) = state.find(str(place)) or (None, None)
+    assert directory is not None
+    path = Path(state._path(directory, str(place)))
+    return path.rename(path.with_suffix(".hidden"))
+
+
+def conditions(folder: Path) -> dict[str, str]:
+    """By place, as soon as no worker is on its way out."""
+    wait_until(lambda: all(one.state != "detached" for one in live_mounts()), "all have ended")
+    return {str(Path(one.mountpoint).relative_to(folder)): one.state for one in live_mounts()}
+
+
+if __name__ == "__main__":
+    main()

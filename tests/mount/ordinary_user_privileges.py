@@ -1,0 +1,49 @@
+"""What the daemon and the worker of a user who is not root may do, and that they unmount.
+
+Started by the tests as ordinary_user.py is, with the same arguments. Prints as JSON what
+/proc tells of both.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from command import children
+from ordinary_user import become, open_fuse_to_all, start_daemon
+from process_status import privileges
+
+from ffrfs.mount.options import MountOptions
+from ffrfs.mount.process import Process
+from ffrfs.mount.unmount import unmount
+
+
+def told(pid: int) -> dict[str, list[int]]:
+    return {field: sorted(values) for field, values in privileges(pid).items()}
+
+
+def main() -> None:
+    pack, home, user_id, engine = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+    open_fuse_to_all(home)
+    os.environ["XDG_RUNTIME_DIR"] = str(home)
+    become(user_id)
+    place = home / "mount"
+    daemon_id, answer = start_daemon(pack, place, MountOptions(), engine)
+    assert answer == "ready", answer
+    daemon = Process.of(daemon_id)
+    assert daemon is not None
+    seen = {
+        "daemon": told(daemon_id),
+        "workers": [told(worker.pid) for worker in children(daemon)],
+        "bytes": (place / "file").read_text(),
+    }
+    unmount(str(place))
+    os.waitpid(daemon_id, 0)
+    seen["left"] = sorted(path.name for path in home.rglob("*"))
+    print(json.dumps(seen))
+
+
+if __name__ == "__main__":
+    main()

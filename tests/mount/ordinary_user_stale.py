@@ -1,0 +1,50 @@
+"""Kills its daemon as a user who is not root, and mounts again.
+
+Started by the tests as ordinary_user.py is, with the same arguments. Prints what was seen
+as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+from ordinary_user import become, open_fuse_to_all, start_daemon
+
+from ffrfs.mount import state
+from ffrfs.mount.mount_table import mount_at, read_mount_table
+from ffrfs.mount.options import MountOptions
+from ffrfs.mount.unmount import unmount
+
+
+def main() -> None:
+    pack, home, user_id, engine = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+    open_fuse_to_all(home)
+    os.environ["XDG_RUNTIME_DIR"] = str(home)
+    become(user_id)
+    place = home / "mount"
+
+    daemon_id, answer = start_daemon(pack, place, MountOptions(), engine)
+    assert answer == "ready", answer
+    there = mount_at(str(place))
+    os.kill(daemon_id, signal.SIGKILL)
+    os.waitpid(daemon_id, 0)
+    seen: dict[str, object] = {"known": state.find(str(place)) is not None}
+    daemon_id, answer = start_daemon(pack, place, MountOptions(), engine)
+    assert answer == "ready", answer
+    seen |= {
+        "owner": there and there.user_id,
+        "mounts": sum(entry.mountpoint == str(place) for entry in read_mount_table()),
+        "bytes": (place / "file").read_text(),
+    }
+    unmount(str(place))
+    os.waitpid(daemon_id, 0)
+    seen["left"] = sorted(path.name for path in home.rglob("*"))
+    print(json.dumps(seen))
+
+
+if __name__ == "__main__":
+    main()

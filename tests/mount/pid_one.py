@@ -1,0 +1,250 @@
+"""A systemd of a test's own, which is process 1 of namespaces that end with it.
+
+It sees the machine's files, and our installed ones in their places; its /run, /srv and /mnt are
+its own, and so is its tree of control groups. Of units it knows those that were installed, and
+what every unit stands on, empty. Nothing is left of it after close(): the kernel kills all that
+is in a process namespace with its process 1, and mounts go with their namespace.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from command import TIMEOUT_S, Done, kill_group, wait_until
+from unit import Unit
+
+SYSTEMD = "/lib/systemd/systemd"
+UNIT_FOLDER = "usr/local/lib/systemd/system"
+_TARGETS = ("sysinit", "basic", "shutdown", "umount", "local-fs-pre", "local-fs", "remote-fs")
+_TARGET = "[Unit]\nDescription=Nothing, at once\nDefaultDependencies=no\n"
+# There is no journal.
+_LOG = "[Service]\nStandardOutput=append:{log}\nStandardError=append:{log}\n"
+
+# $1: our files; $2: where ours and those of the test lie; $3: where units lie
+_BEGIN = f"""set -e
+# Mounts of other tests, whose copies in here would keep their daemons from ending.
+umount --all --lazy --internal-only --no-canonicalize --types fuse,fuse.ffrfs
+mount -t tmpfs tmpfs /run
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+for folder in /etc "$(realpath /sbin)"; do
+  mount -t overlay -o "lowerdir=$1$folder:$folder" overlay "$folder"
+done
+mount --bind "$2/srv" /srv
+mount --bind "$2/mnt" /mnt
+# In a container it leaves the machine's own affairs alone, its clock and kernel settings.
+exec env -i container=other PATH=/usr/sbin:/usr/bin:/sbin:/bin SYSTEMD_UNIT_PATH="$3" \\
+  {SYSTEMD} --system --unit=basic.target --log-target=console --show-status=no
+"""
+
+
+class PidOne:
+    """`installed`: the root folder of what `ffrfs install-units` has written."""
+
+    def __init__(self, folder: Path, installed: Path) -> None:
+        self.srv, self.mnt = folder / "srv", folder / "mnt"
+        self.log_file, self._console = folder / "log", folder / "console"
+        self._installed = installed
+        self._etc = installed / "etc" / "ffrfs"
+        self._units = folder / "units"
+        for path in (self.srv, self.mnt, self._etc, self._units):
+            path.mkdir(parents=True)
+        for name in _TARGETS:
+            (self._units / f"{name}.target").write_text(_TARGET)
+        self.add_drop_in("ffrfs@.service", _LOG.format(log=self.log_file))
+        shutil.copy(installed / "usr/local/share/doc/ffrfs/mnt-data.mount", self._units)
+        shutil.copy(installed / "usr/local/share/doc/ffrfs/mnt-data.automount", self._units)
+        self._control_group = _new_control_group()
+        self._process = self._start(
+            str(installed), str(folder), f"{installed / UNIT_FOLDER}:{self._units}"
+        )
+
+    def wait_for_begin(self) -> None:
+        """Until it takes orders; skips the test if it may not run here."""
+        wait_until(self._has_begun, "systemd has begun")
+
+    def _start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        spaces = ("--pid", "--mount", "--mount-proc", "--cgroup", "--uts", "--ipc")
+        enter = 'echo $$ >"$0" && exec "$@"'
+        with self._console.open("wb") as console:
+            return subprocess.Popen(
+                [
+                    *("sh", "-c", enter, str(self._control_group / "cgroup.procs")),
+                    *("unshare", "--fork", "--kill-child", "--propagation", "private", *spaces),
+                    *("sh", "-c", _BEGIN, "sh", *arguments),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=console,
+                start_new_session=True,
+            )
+
+    def _has_begun(self) -> bool:
+        if self._process.poll() is not None:
+            pytest.skip(f"no systemd of our own here: {self._console.read_text()}")
+        return bool(self._first_child()) and self.systemctl("list-units").status == 0
+
+    def _first_child(self) -> str:
+        pid = self._process.pid
+        return Path(f"/proc/{pid}/task/{pid}/children").read_text().strip()
+
+    def write_settings(self, instance: str, **variables: str) -> None:
+        """Its /etc/ffrfs/INSTANCE.conf."""
+        lines = (f'{name}="{value}"\n' for name, value in variables.items())
+        (self._etc / f"{instance}.conf").write_text("".join(lines))
+
+    def write_configuration(self, name: str, text: str) -> None:
+        """Its /etc/ffrfs/NAME."""
+        (self._etc / name).write_text(text)
+
+    def add_drop_in(self, unit: str, text: str) -> None:
+        folder = self._units / f"{unit}.d"
+        folder.mkdir()
+        (folder / "test.conf").write_text(text)
+
+    def enable(self, template: str, unit: str) -> None:
+        """As `systemctl enable` does, which may not write into our /etc."""
+        wanted_by = Unit.load(self._installed / UNIT_FOLDER / template).setting(
+            "WantedBy", "Install"
+        )
+        folder = self._units / f"{wanted_by}.wants"
+        folder.mkdir()
+        (folder / unit).symlink_to(self._installed / UNIT_FOLDER / template)
+        assert self.systemctl("daemon-reload").status == 0
+
+    def forget_log(self) -> None:
+        if self.log_file.exists():
+            os.truncate(self.log_file, 0)
+
+    def log(self) -> str:
+        return self.log_file.read_text() if self.log_file.exists() else ""
+
+    def run(self, *command: str) -> Done:
+        """Run a command where systemd is."""
+        process = self._enter(*command)
+        try:
+            out, err = process.communicate(timeout=TIMEOUT_S)
+        finally:
+            if process.poll() is None:
+                kill_group(process)
+        return Done(process.returncode, out, err)
+
+    def _enter(self, *command: str) -> subprocess.Popen[str]:
+        namespaces = ("--mount", "--pid", "--cgroup", "--uts", "--ipc")
+        return subprocess.Popen(
+            ["nsenter", "--target", self._first_child(), *namespaces, "--", *command],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def systemctl(self, *arguments: str) -> Done:
+        return self.run("systemctl", "--no-pager", *arguments)
+
+    def show(self, unit: str, *names: str) -> list[str]:
+        """Properties of a unit, in this order."""
+        found = dict(
+            line.split("=", 1)
+            for line in self.systemctl("show", unit, f"--property={','.join(names)}").out.split(
+                "\n"
+            )
+            if line
+        )
+        return [found[name] for name in names]
+
+    def is_in_state(self, unit: str, active: str, sub: str) -> bool:
+        return self.show(unit, "ActiveState", "SubState") == [active, sub]
+
+    @property
+    def mount_namespace(self) -> str:
+        return os.readlink(f"/proc/{self._first_child()}/ns/mnt")
+
+    def mounts(self) -> list[tuple[str, str]]:
+        """(place, type) of ours, as process 1 sees them."""
+        text = Path(f"/proc/{self._first_child()}/mountinfo").read_text()
+        rows = [line.split() for line in text.splitlines()]
+        found = [(row[4], row[row.index("-") + 1]) for row in rows]
+        return [(place, fstype) for place, fstype in found if fstype in ("fuse.ffrfs", "autofs")]
+
+    def processes(self) -> list[Path]:
+        """Ours in there, by their folders in our /proc."""
+        here = os.readlink(f"/proc/{self._first_child()}/ns/pid")
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                program = (folder / "cmdline").read_bytes()
+                if b"ffrfs" in program and os.readlink(folder / "ns/pid") == here:
+                    found.append(folder)
+        return found
+
+    def daemon_and_worker(self) -> tuple[int, int]:
+        """Of the only mount there is, by their numbers out here."""
+        (worker,) = (
+            folder
+            for folder in self.processes()
+            if (folder / "cmdline").read_bytes().partition(b"\0")[0].endswith(b"/ffrfs-worker")
+        )
+        (daemon,) = re.findall(r"^PPid:\s*(\d+)$", (worker / "status").read_text(), re.MULTILINE)
+        return int(daemon), int(worker.name)
+
+    @contextlib.contextmanager
+    def open_file(self, path: str) -> Iterator[None]:
+        """Somebody in there has it open."""
+        process = self._enter("sh", "-c", f"exec 9<{path}; echo; exec sleep 60")
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "\n"
+            yield
+        finally:
+            kill_group(process)
+
+    def close(self) -> None:
+        self._process.send_signal(signal.SIGKILL)  # and by --kill-child process 1
+        self._process.wait(TIMEOUT_S)
+        self._remove_control_group()
+
+    def _remove_control_group(self) -> None:
+        """And those in it; each is in use until the last of its processes is gone."""
+        deadline_s = time.monotonic() + 10
+        while self._control_group.exists() and time.monotonic() < deadline_s:
+            with contextlib.suppress(OSError):
+                for folder, _, _ in os.walk(self._control_group, topdown=False):
+                    os.rmdir(folder)
+            time.sleep(0.02)
+
+
+def _new_control_group() -> Path:
+    """In that of this process."""
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        mount, _, source = line.partition(" - ")
+        if source.startswith("cgroup2 "):
+            break
+    else:
+        pytest.skip("there are no control groups of the second version here")
+    (own,) = re.findall(r"^0::/(.*)$", Path("/proc/self/cgroup").read_text(), re.MULTILINE)
+    path = Path(mount.split()[4]) / own / f"ffrfs-test-{os.getpid()}"
+    try:
+        path.mkdir()
+    except OSError as error:
+        pytest.skip(f"no control group of our own here: {error}")
+    return path
+
+
+@contextlib.contextmanager
+def new_pid_one(folder: Path, installed: Path) -> Iterator[PidOne]:
+    pid_one = PidOne(folder, installed)
+    try:
+        pid_one.wait_for_begin()
+        yield pid_one
+    finally:
+        pid_one.close()

@@ -1,0 +1,252 @@
+"""The file of figures: always whole, where it should be, and no burden to the mount."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from exposition import Figures
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ffrfs.mount import metrics_file, request_rate
+from ffrfs.mount.counter_page import Counters
+from ffrfs.mount.metrics import prometheus
+from ffrfs.mount.metrics_file import MetricsFile
+from ffrfs.mount.request_rate import RequestRate
+from ffrfs.mount.statistics import counted
+
+LINES = "".join(f"figure {number}\n" for number in range(2000))
+
+
+def statistics(**more: Any) -> dict[str, Any]:
+    """Of a mount that has done nothing."""
+    found = counted({}) | {
+        **{"mountpoint": "/mnt", "pack": "/x.ffr", "engine": "native", "age_s": 1.5},
+        **{"cache_limit_bytes": 5, "memory_limit_bytes": None, "memory_pressure": None},
+        **{"daemon_resident_bytes": 7, "worker_resident_bytes": None, "slowest": []},
+    }
+    return found | more
+
+
+@settings(max_examples=25)
+@given(st.text(), st.text(), st.text())
+def test_any_names_can_be_told(mountpoint: str, pack: str, path: str) -> None:
+    slowest = [
+        {"path": path, "kind": "read", "time_us": 2.5e6, "age_s": 1},
+        {"path": path, "kind": "read", "time_us": 1e6, "age_s": 1},  # one of the two
+    ]
+    text = prometheus(statistics(mountpoint=mountpoint, pack=pack, slowest=slowest))
+    figures = Figures(text)
+    assert len(text.splitlines()) == text.count("\n")
+    (told,) = figures.by_label("ffrfs_slow_request_seconds", "path", kind="read").items()
+    assert told[1] == 2.5
+    if path.isprintable():
+        assert told[0] == path
+
+
+def test_what_is_not_known_is_not_told() -> None:
+    assert "memory_limit" not in prometheus(statistics())
+    figures = Figures(prometheus(statistics(memory_limit_bytes=1 << 30, memory_pressure=2.5)))
+    assert figures.value("ffrfs_memory_limit_bytes", mountpoint="/mnt") == 1 << 30
+    assert figures.value("ffrfs_memory_pressure_ratio", mountpoint="/mnt") == 0.025
+
+
+def test_document_names_every_figure() -> None:
+    path = Path(__file__).parents[2] / "docs" / "metrics.md"
+    table = "\n".join(line for line in path.read_text().splitlines() if line.startswith("| `"))
+    slowest = [{"path": "a", "kind": "read", "time_us": 1e6, "age_s": 1}]
+    text = prometheus(statistics(memory_limit_bytes=1, memory_pressure=1.0, slowest=slowest))
+    named = set(re.findall(r"ffrfs_\w+", table))
+    assert named == set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE))
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Written as often as the disk can."""
+    monkeypatch.setattr(metrics_file, "INTERVAL_S", 0.001)
+
+
+def during(file: MetricsFile, body: Callable[[], Awaitable[None]]) -> None:
+    """Run `body` while the file is kept written; then that ends."""
+
+    async def main() -> None:
+        with trio.fail_after(20):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(file.run)
+                await body()
+                nursery.cancel_scope.cancel()
+
+    trio.run(main)
+
+
+async def until(condition: Callable[[], object]) -> None:
+    while not condition():
+        await trio.sleep(0.005)
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.promise("S56")
+def test_reader_never_sees_a_half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x.prom"
+    monkeypatch.setattr(metrics_file, "prometheus", lambda _: LINES)
+    seen: list[str] = []
+    times_ns: set[int] = set()
+
+    def read_on() -> None:
+        while len(times_ns) < 20:
+            if path.exists():
+                with path.open() as file:
+                    times_ns.add(os.fstat(file.fileno()).st_mtime_ns)
+                    seen.append(file.read())
+
+    async def body() -> None:
+        await trio.to_thread.run_sync(read_on)
+
+    during(MetricsFile(str(path), statistics), body)
+    assert set(seen) == {LINES}
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("quick")
+def test_it_is_written_again_and_again(tmp_path: Path) -> None:
+    path = tmp_path / "x.prom"
+    ages_s = iter(range(1, 10**6))
+
+    def age_s() -> float:
+        if not path.exists():
+            return 0
+        return Figures(path.read_text()).value("ffrfs_mount_age_seconds", mountpoint="/mnt")
+
+    async def body() -> None:
+        await until(lambda: age_s() >= 5)
+
+    during(MetricsFile(str(path), lambda: statistics(age_s=next(ages_s))), body)
+
+
+def test_it_moves_when_told(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    file = MetricsFile(None, statistics)
+
+    async def body() -> None:
+        await trio.sleep(0.02)
+        assert list(tmp_path.iterdir()) == []
+        for path in (first, second):
+            file.change(str(path))
+            await until(path.exists)
+            assert list(tmp_path.iterdir()) == [path]
+        file.change(str(second))
+        await trio.sleep(0.02)
+        assert second.exists()
+        file.change(None)
+        await until(lambda: not second.exists())
+        assert list(tmp_path.iterdir()) == []
+
+    during(file, body)
+
+
+@pytest.mark.usefixtures("quick")
+def test_folder_that_has_gone_is_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "folder"
+    path = folder / "x.prom"
+    caplog.set_level(logging.INFO)
+
+    async def body() -> None:
+        for _ in range(3):
+            folder.mkdir()
+            await until(path.exists)
+            folder.rename(tmp_path / "away")
+            await trio.sleep(0.03)
+            (tmp_path / "away" / "x.prom").unlink()
+            (tmp_path / "away").rmdir()
+
+    during(MetricsFile(str(path), statistics), body)
+    warnings = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert [record.getMessage() for record in warnings] == [
+        f"no figures are written to {path}: {path}.new: No such file or directory"
+    ]
+    assert f"figures are written to {path} again" in caplog.messages
+
+
+@pytest.mark.usefixtures("quick")
+def test_figures_that_cannot_be_made_do_no_harm(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> dict[str, Any]:
+        raise RuntimeError("no figures")
+
+    async def body() -> None:
+        await until(lambda: caplog.messages)
+
+    during(MetricsFile(str(tmp_path / "x.prom"), fail), body)
+    (message,) = caplog.messages
+    assert message.endswith("RuntimeError: no figures")
+
+
+def test_link_that_lies_in_the_way_is_not_followed(tmp_path: Path) -> None:
+    victim, path = tmp_path / "victim", tmp_path / "x.prom"
+    victim.write_text("untouched")
+    (tmp_path / "x.prom.new").symlink_to(victim)
+    path.symlink_to(victim)
+
+    async def body() -> None:
+        await until(lambda: not path.is_symlink())
+
+    during(MetricsFile(str(path), statistics), body)
+    assert victim.read_text() == "untouched"
+    assert list(tmp_path.iterdir()) == [victim]
+
+
+def test_disk_that_stalls_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    """What is written late, when the mount has ended, goes again."""
+    path, may_go = tmp_path / "x.prom", threading.Event()
+    written = threading.Event()
+    file = MetricsFile(str(path), statistics)
+    inner = file._file
+    assert inner is not None
+    write = inner.write
+
+    def write_late(text: str) -> None:
+        may_go.wait(20)
+        write(text)
+        written.set()
+
+    inner.write = write_late  # type: ignore[method-assign]
+
+    async def body() -> None:
+        await trio.sleep(0.05)
+
+    during(file, body)
+    assert not path.exists()
+    may_go.set()
+    assert written.wait(20)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_rate_is_that_of_the_last_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_rate, "_INTERVAL_S", 0.2)
+    counters: Counters = {"request.read": [0, 0], "request.open": [0], "reads": [10**9]}
+    rate = RequestRate(lambda: counters)
+    assert rate.per_s() == 0
+
+    async def main() -> None:
+        with trio.fail_after(20):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(rate.run)
+                await trio.sleep(0.15)
+                counters["request.read"] = [30, 20]
+                counters["request.open"] = [50]
+                assert 100 / 2 < rate.per_s() < 100 / 0.15
+                await until(lambda: rate.per_s() == 0)
+                nursery.cancel_scope.cancel()
+
+    trio.run(main)

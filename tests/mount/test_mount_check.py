@@ -1,0 +1,150 @@
+"""--check: says what mounting would say, and leaves no trace."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+from command import ENGINES, Done, ffrfs, mount_command_fails
+from conftest import ORDINARY_USER_ID, MakeMount, PackTree
+from machine import Machine
+
+from ffrfs.mount.mount_table import mount_at
+
+
+@pytest.fixture
+def pack(pack_tree: PackTree) -> Path:
+    return pack_tree({"a": b"alpha"})
+
+
+def everything(folder: Path) -> list[tuple[str, int, int]]:
+    """Names, sizes and times below a folder."""
+    paths = [folder, *folder.rglob("*")]
+    return [(str(p), p.lstat().st_size, p.lstat().st_mtime_ns) for p in sorted(paths)]
+
+
+def check(*arguments: str | os.PathLike[str]) -> Done:
+    return ffrfs("mount", "--check", *arguments)
+
+
+@pytest.mark.promise("S45")
+@pytest.mark.parametrize("exists", [True, False])
+def test_nothing_is_left(
+    engine: str, pack: Path, places: Path, tmp_path: Path, exists: bool
+) -> None:
+    place = places / "data"
+    if exists:
+        place.mkdir()
+    before = everything(places), everything(tmp_path)
+    files = ["--log-file", tmp_path / "log", "--metrics-file", tmp_path / "metrics"]
+    done = check("--engine", engine, *files, pack, place)
+    assert (done.status, done.err) == (0, "")
+    assert done.out == f"{pack}: can be mounted at {place}\n"
+    assert (everything(places), everything(tmp_path)) == before
+    assert mount_at(str(place)) is None
+
+
+def test_no_sidecar_is_written(fuse: None, places: Path, golden: Path, tmp_path: Path) -> None:
+    """A mount would write one for so many records."""
+    pack = tmp_path / "large.ffr"
+    count = 100_001
+    pack.write_bytes(bytes(4) + count.to_bytes(8, "little") + bytes(12 * count))
+    done = check(pack, places / "data")
+    assert done.status == 1
+    assert os.listdir(tmp_path) == ["large.ffr"]
+
+
+@pytest.mark.promise("S45")
+@pytest.mark.parametrize(
+    ("engine", "what"),
+    [
+        *((engine, what) for engine in ENGINES for what in ("pack", "bad pack")),
+        *(("native", what) for what in ("option", "not empty", "file", "parent", "log")),
+        *(("native", what) for what in ("there", "config", "memory")),
+    ],
+)
+def test_says_what_mounting_says(
+    fuse: None, new_mount: MakeMount, pack: Path, places: Path, what: str
+) -> None:
+    place, bad = places / "data", pack.with_name("bad.ffr")
+    bad.write_bytes(b"no pack at all")
+    place.mkdir()
+    packs, arguments = [pack], []
+    match what:
+        case "pack":
+            packs = [pack, pack.with_name("missing.ffr")]
+        case "bad pack":
+            packs = [bad]
+        case "option":
+            arguments = ["-o", "bogus=1"]
+        case "not empty":
+            (place / "file").touch()
+        case "file":
+            place.rmdir()
+            place.touch()
+        case "parent":
+            place = places / "missing" / "data"
+        case "log":
+            arguments = ["--log-file", str(places / "missing" / "log")]
+        case "there":
+            assert new_mount(pack, mountpoint=place).mount().status == 0
+        case "config":
+            arguments = ["--config", str(bad)]
+        case "memory":
+            arguments = ["--max-memory", "1M"]
+    mount = new_mount(*packs, mountpoint=place)
+    checked, mounted = mount.mount("--check", *arguments), mount.mount(*arguments)
+    mount_command_fails(checked, 32 if what == "there" else 1)
+    if what == "memory":  # it names what this very process holds
+        without_figures = [re.sub("[0-9]+", "", done.err) for done in (checked, mounted)]
+        assert without_figures[0] == without_figures[1]
+    else:
+        assert checked == mounted
+
+
+def test_metrics_that_cannot_be_written_are_a_notice(engine: str, pack: Path, places: Path) -> None:
+    file = places / "missing" / "metrics"
+    done = check("--engine", engine, "--metrics-file", file, pack, places / "data")
+    assert done.status == 0
+    assert done.err.startswith(f"ffrfs: no figures will be written to {file}: ")
+
+
+def test_a_dead_mount_is_no_hindrance(new_mount: MakeMount, pack: Path) -> None:
+    mount = new_mount(pack)
+    assert mount.mount().status == 0
+    mount.signal(signal.SIGKILL)
+    mount.wait_for_daemon()
+    dead = mount_at(str(mount.path))
+    done = mount.mount("--check")
+    assert (done.status, done.err) == (0, "")
+    assert mount_at(str(mount.path)) == dead is not None
+
+
+@pytest.mark.promise("S45")
+def test_what_an_ordinary_user_may_not(machine: Machine, pack_tree: PackTree, places: Path) -> None:
+    machine.open_to_all()
+    pack = places / "user.ffr"
+    pack.write_bytes(pack_tree({"a": b"alpha"}).read_bytes())
+    place, theirs = places / "roots", places / "theirs"
+    place.mkdir()
+    theirs.mkdir()
+    os.chown(theirs, ORDINARY_USER_ID, ORDINARY_USER_ID)
+
+    def both(*arguments: str | Path) -> tuple[Done, Done]:
+        checked = machine.ffrfs("mount", "--check", *arguments, user_id=ORDINARY_USER_ID)
+        return checked, machine.ffrfs("mount", *arguments, user_id=ORDINARY_USER_ID)
+
+    checked, mounted = both(pack, theirs)
+    assert (checked.status, checked.err) == (mounted.status, mounted.err) == (0, "")
+    assert machine.ffrfs("umount", theirs, user_id=ORDINARY_USER_ID).status == 0
+    for words, status in (([pack, place], 32), ([pack, places / "new"], 1)):
+        checked, mounted = both(*words)
+        assert (checked.status, mounted.status) == (status, status), (checked, mounted)
+        assert checked.err.splitlines()[0].partition(" ")[0] == "ffrfs:"
+    machine.admin("mount --bind /dev/null /etc/fuse.conf")
+    checked, mounted = both(pack, theirs, "-o", "allow_other")
+    assert checked.status == 32
+    assert checked == mounted

@@ -1,0 +1,297 @@
+"""--config: what a configuration file may say, and what wins over it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import ffrfs, mount_command_fails
+from conftest import PackTree
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ffrfs.cli import main
+from ffrfs.errors import OptionError
+from ffrfs.mount.config import KEYS, Config, make_config, read_config, split_packs
+from ffrfs.mount.options import MountOptions
+from ffrfs.mount.request import MountRequest, make_request, reread
+
+ALL = """\
+packs = ["a.ffr", "/data/b.ffr"]
+mountpoint = "mnt/here"
+options = ["ro,allow_other", "uid=7,threads=5"]
+on_conflict = "last"
+allow_missing = true
+engine = "pyfuse3"
+threads = 3
+cache_mb = 64
+max_memory = "512M"
+prefetch_window = "9,1M"
+prefetch_ttl = 1.5
+no_extensions = true
+log_file = "log"
+metrics_file = "/var/metrics.prom"
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    return tmp_path / "data.toml"
+
+
+def request_of(*arguments: str) -> MountRequest:
+    """What `ffrfs mount` makes of its command line."""
+    from ffrfs.cli import mount
+
+    parsed = main.make_parser(["mount"]).parse_args(["mount", *arguments])
+    return make_request(mount.asked(parsed))
+
+
+@pytest.mark.promise("S45")
+def test_everything_at_once(config: Path) -> None:
+    config.write_text(ALL)
+    folder = os.path.realpath(config.parent)
+    request = request_of("--config", str(config))
+    assert request == MountRequest(
+        packs=(f"{folder}/a.ffr", "/data/b.ffr"),
+        mountpoint=f"{folder}/mnt/here",
+        options=MountOptions(uid=7, allow_other=True, on_conflict="last", allow_missing=True),
+        engine="pyfuse3",
+        threads=3,
+        cache_bytes=64 << 20,
+        max_memory_bytes=512 << 20,
+        prefetch_records=9,
+        prefetch_bytes=1 << 20,
+        prefetch_ttl_s=1.5,
+        extensions=False,
+        log_file=str(config.parent / "log"),
+        metrics_file="/var/metrics.prom",
+        config_file=str(config),
+        asked=request.asked,
+    )
+
+
+@pytest.mark.promise("S45")
+def test_every_long_option_is_a_key() -> None:
+    parser = main.make_parser(["mount"])
+    (commands,) = (action for action in parser._actions if action.choices)
+    assert isinstance(commands.choices, dict)
+    names = {
+        word.removeprefix("--").replace("-", "_")
+        for action in commands.choices["mount"]._actions
+        for word in action.option_strings
+        if word.startswith("--")
+    }
+    # What says how the command is run, and not what is mounted.
+    assert names - KEYS == {"help", "foreground", "config", "check", "while_open"}
+    assert KEYS - names == {"packs", "mountpoint", "options"}
+
+
+@pytest.mark.promise("S45")
+def test_the_command_line_wins(config: Path) -> None:
+    config.write_text(ALL)
+    request = request_of(
+        *("--config", str(config), "--cache-mb", "8", "-o", "threads=2,uid=9,prefetch_ttl=2"),
+        *("--on-conflict", "first", "--prefetch-window", "0", "/x.ffr", "--", "/y.ffr", "/mnt"),
+    )
+    assert (request.packs, request.mountpoint) == (("/x.ffr", "/y.ffr"), "/mnt")
+    assert (request.cache_bytes, request.threads, request.options.uid) == (8 << 20, 2, 9)
+    assert (request.prefetch_records, request.prefetch_bytes) == (0, 1 << 20)
+    assert request.prefetch_ttl_s == 2.0
+    assert request.options.on_conflict == "first"
+    assert request.engine == "pyfuse3"  # said by the file alone
+
+
+def test_one_argument_beside_a_file_is_the_mount_point(config: Path) -> None:
+    config.write_text(ALL)
+    request = request_of("/mnt", "--config", str(config))
+    assert request.packs[1] == "/data/b.ffr"
+    assert request.mountpoint == "/mnt"
+
+
+def test_options_between_the_arguments() -> None:
+    request = request_of("--threads", "2", "/a.ffr", "-o", "xattr", "/mnt")
+    assert (request.packs, request.mountpoint) == (("/a.ffr",), "/mnt")
+
+
+@pytest.mark.promise("S45")
+def test_reread_keeps_what_the_command_line_said(config: Path) -> None:
+    config.write_text(ALL)
+    request = request_of("--config", str(config), "--threads", "4")
+    config.write_text(ALL.replace("64", "32").replace("threads = 3", "threads = 6"))
+    again = reread(request)
+    assert (again.cache_bytes, again.threads) == (32 << 20, 4)
+    assert request.cache_bytes == 64 << 20
+    config.write_text("nonsense")
+    with pytest.raises(OptionError, match="not TOML"):
+        reread(request)
+
+
+@pytest.mark.promise("S45")
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("cache_mb = 0", ["cache_mb = 0", "at least 1"]),
+        ("cache_mb = '64'", ["cache_mb", "a whole number"]),
+        ("cache_mb = true", ["cache_mb", "a whole number"]),
+        ("threads = 17", ["threads = 17", "1 to 16"]),
+        ("threads = 2.0", ["threads", "a whole number"]),
+        ("engine = 'fast'", ["engine = 'fast'", "pyfuse3"]),
+        ("max_memory = '2X'", ["max_memory = '2X'", "512M"]),
+        ("max_memory = 0", ["max_memory = 0"]),
+        ("prefetch_window = 'far'", ["prefetch_window = 'far'"]),
+        ("prefetch_window = '1,2,3'", ["prefetch_window"]),
+        ("prefetch_ttl = 0", ["prefetch_ttl = 0"]),
+        ("prefetch_ttl = nan", ["prefetch_ttl = nan"]),
+        ("prefetch_ttl = inf", ["prefetch_ttl = inf"]),
+        ("no_extensions = 'yes'", ["no_extensions", "true or false"]),
+        ("on_conflict = 'both'", ["on_conflict=both", "first"]),
+        ("on_conflict = 'first,xattr'", ["on_conflict=first,xattr"]),
+        ("log_file = ''", ["log_file = ''", "name of a file"]),
+        (r'log_file = "a\u0000b"', ["log_file", "NUL"]),
+        ("packs = 7", ["packs = 7", "a list of strings"]),
+        ("packs = ['a', 7]", ["packs = 7", "a string"]),
+        ("packs = 'a::b'", ["a::b"]),
+        ("mountpoint = ['m']", ["mountpoint", "a string"]),
+        ("options = 'bogus'", ["'bogus'"]),
+        ("options = 'config=x'", ["config"]),
+        ("config = 'x'", ["config: no such key"]),
+        ("cache-mb = 1", ["cache-mb: no such key", "cache_mb"]),
+        ("[mount]\nthreads = 1", ["mount: no such key"]),
+        ("threads", ["not TOML", "line 1"]),
+        ("threads = 1\nthreads = 2", ["not TOML"]),
+        ("packs = " + "[" * 100_000, ["not TOML"]),
+        ("# \udcff", ["not TOML"]),
+        ("#" * (1 << 20), ["1 MiB"]),
+    ],
+)
+def test_what_is_wrong_is_named(config: Path, text: str, words: list[str]) -> None:
+    config.write_text(text + "\n", errors="surrogateescape")
+    with pytest.raises(OptionError) as caught:
+        request_of("/p", "/m", "--config", str(config))
+    message = str(caught.value)
+    for word in [str(config), *words]:
+        assert word in message
+    assert "\n" not in message
+
+
+@given(st.text(alphabet='ab="[]{}\n\\,.:#\t1é', max_size=60))
+def test_any_text_is_a_config_or_an_error_of_ours(
+    tmp_path_factory: pytest.TempPathFactory, text: str
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.toml"
+    path.write_text(text)
+    try:
+        assert isinstance(read_config(str(path)), Config)
+    except OptionError as error:
+        assert str(error).startswith(f"{path}: ")
+
+
+@pytest.mark.parametrize("missing", ["packs", "mountpoint"])
+def test_what_nobody_says(config: Path, missing: str) -> None:
+    lines = {"packs": "packs = '/p'", "mountpoint": "mountpoint = '/m'"}
+    del lines[missing]
+    config.write_text("\n".join(lines.values()))
+    done = ffrfs("mount", "--config", config)
+    mount_command_fails(done, 1, str(config), f"no {missing}")
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    path = tmp_path / "absent.toml"
+    mount_command_fails(ffrfs("mount", "--config", path), 1, str(path), "No such file")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--cache-mb", "0"], ["--cache-mb 0:", "at least 1"]),
+        (["--cache-mb", "-5"], ["--cache-mb -5:"]),
+        (["--cache-mb", "much"], ["--cache-mb much:"]),
+        (["--threads", "0"], ["--threads 0:", "1 to 16"]),
+        (["--max-memory", "lots"], ["--max-memory lots:", "2G"]),
+        (["--metrics-file", ""], ["--metrics-file"]),
+        (["-o", "threads"], ["'threads' needs a value"]),
+        (["-o", "no_extensions=1"], ["'no_extensions=1' takes no value"]),
+        (["-o", "prefetch_window=1:x"], ["'prefetch_window=1:x'", "512,64M"]),
+        (["-o", "remount"], ["remount"]),
+    ],
+)
+def test_bad_values_of_the_command_are_one_line(arguments: list[str], words: list[str]) -> None:
+    mount_command_fails(ffrfs("mount", *arguments, "/p", "/m"), 1, *words)
+
+
+@pytest.mark.promise("S45")
+def test_mount_by_a_file_alone(fuse: None, pack_tree: PackTree, config: Path) -> None:
+    """A relative pack is beside the file, whatever the working directory is."""
+    pack = pack_tree({"a": b"alpha"})
+    pack.rename(config.with_name("here.ffr"))
+    config.write_text("packs = 'here.ffr'\nmountpoint = 'm'\nthreads = 2\nlog_file = 'm.log'")
+    try:
+        done = ffrfs("mount", "--config", config.name, cwd=config.parent)
+        assert (done.status, done.err) == (0, "")
+        assert ffrfs("stats", config.with_name("m")).status == 0
+    finally:
+        done = ffrfs("umount", config.with_name("m"))
+    assert done.status == 0
+    assert "mounted at" in config.with_name("m.log").read_text()
+
+
+# --- PACK1:PACK2 -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("argument", "packs"),
+    [
+        ("a", ["a"]),
+        ("/a:/b c:d", ["/a", "/b c", "d"]),
+        (r"a\:b", ["a:b"]),
+        (r"a\:b:c\\:d", ["a:b", "c\\", "d"]),
+        ("a\\", ["a\\"]),
+        ("a:b\\", ["a", "b\\"]),
+    ],
+)
+def test_split(argument: str, packs: list[str]) -> None:
+    assert split_packs(argument) == packs
+
+
+@pytest.mark.parametrize("argument", [":", "a:", ":a", "a::b"])
+def test_a_pack_without_a_name(argument: str) -> None:
+    with pytest.raises(OptionError, match="without a name"):
+        split_packs(argument)
+
+
+@pytest.mark.promise("S44")
+def test_a_name_with_a_colon_that_exists_is_one_pack(tmp_path: Path) -> None:
+    (tmp_path / "a:b").touch()
+    assert split_packs("a:b", str(tmp_path)) == ["a:b"]
+    assert make_config(packs=["a:b"], settings={}, folder=str(tmp_path)).spec is None
+
+
+@given(st.lists(st.text(alphabet="ab:\\ ,", min_size=1, max_size=6), min_size=2, max_size=4))
+def test_split_undoes_the_escapes(names: list[str]) -> None:
+    escaped = [name.replace("\\", "\\\\").replace(":", "\\:") for name in names]
+    assert split_packs(":".join(escaped)) == names
+
+
+@pytest.mark.parametrize(
+    ("spec", "source"),
+    [
+        ("/a:/b/", "/a:/b/"),  # as it stands in fstab
+        ("a\\:b:c", "{here}/a\\:b:{here}/c"),
+        ("/" + "a" * 4000 + ":/" + "b" * 4000, "/" + "a" * 4000),  # more than the kernel takes
+    ],
+)
+def test_source_of_several(spec: str, source: str) -> None:
+    config = make_config(packs=[spec], mountpoint="/m", settings={})
+    assert make_request(config).source == source.format(here=os.getcwd())
+
+
+def test_settings_do_not_meet_options() -> None:
+    options: dict[str, Any] = {"uid": 1, "fsname": "config=x,threads=3"}
+    config = make_config(
+        packs=["/p"], mountpoint="/m", options=["uid=1,fsname=config=x\\,threads=3"], settings={}
+    )
+    assert make_request(config).options == MountOptions(**options)
+    assert make_request(config).config_file is None

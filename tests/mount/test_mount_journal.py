@@ -1,0 +1,246 @@
+"""What a daemon logs under a service manager: the journal's format, and not too much of it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import probes
+import pytest
+from command import Mount, kill_group, wait_until
+from conftest import MakeMount, PackTree
+from ffrecord_file import flip_byte, record_extents
+from notify_socket import TIMEOUT_S
+
+from ffrfs.mount.log import logging_to
+from ffrfs.mount.log_limit import CAUSES_MAX, LINES_MAX, LimitedHandler
+
+DAMAGED_COUNT = 40
+TREE = {f"{i:02d}": b"damaged %d" % i for i in range(DAMAGED_COUNT)} | {"z": b"well"}
+STAMP = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} "
+
+
+@pytest.fixture
+def damaged(pack_tree: PackTree) -> Path:
+    pack = pack_tree(TREE)
+    for offset, _ in record_extents(pack)[:DAMAGED_COUNT]:
+        flip_byte(pack, offset)
+    return pack
+
+
+def read_damaged(tree: Mount) -> None:
+    assert tree.ask(probes.readable, "") == ["z"]
+
+
+@contextmanager
+def foreground(tree: Mount, journal: str) -> Iterator[list[str]]:
+    """`ffrfs mount -f` with a pipe as stderr; what it has logged there, once it has ended.
+
+    `journal`: what JOURNAL_STREAM says of the pipe, "{dev}:{ino}".
+    """
+    reading, writing = os.pipe()
+    status = os.fstat(writing)
+    stream = journal.format(dev=status.st_dev, ino=status.st_ino)
+    lines: list[str] = []
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "ffrfs", "mount", "-f", "--engine", tree.engine),
+            *("--", *tree.packs, tree.path),
+        ],
+        env=os.environ | {"JOURNAL_STREAM": stream},
+        stdin=subprocess.DEVNULL,
+        stderr=writing,
+        start_new_session=True,
+        text=True,
+    )
+    os.close(writing)
+    try:
+        logged = b""
+        while b"mounted at" not in logged:
+            assert select.select([reading], [], [], TIMEOUT_S)[0]
+            logged += os.read(reading, 4096)
+        tree.find_daemon()
+        yield lines
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(TIMEOUT_S) == 0
+        with open(reading, "rb", closefd=False) as pipe:
+            lines += (logged + pipe.read()).decode().splitlines()
+    finally:
+        os.close(reading)
+        kill_group(process)
+
+
+@pytest.mark.promise("S49")
+def test_lines_for_the_journal_have_a_priority_and_no_time(
+    new_mount: MakeMount, damaged: Path
+) -> None:
+    tree = new_mount(damaged)
+    with foreground(tree, "{dev}:{ino}") as lines:
+        tree.ask(probes.errno_of, "00", "read")
+    assert all(re.match(r"<[346]>\S", line) for line in lines), lines
+    assert f"<6>{damaged}: mounted at {tree.path}, engine {tree.engine}" in lines
+    assert [line for line in lines if line.startswith("<3>cannot read 00: ")]
+    assert "<6>SIGTERM: unmounting" in lines
+    assert not [line for line in lines if re.search(STAMP, line)]
+
+
+@pytest.mark.parametrize("journal", ["{dev}:1", "1:{ino}", "", "nonsense"])
+def test_stderr_that_is_not_the_journal_gets_times(
+    new_mount: MakeMount, pack_tree: PackTree, journal: str
+) -> None:
+    tree = new_mount(pack_tree({"a": b"alpha"}))
+    with foreground(tree, journal) as lines:
+        pass
+    assert lines
+    assert all(re.match(STAMP + "INFO ", line) for line in lines), lines
+
+
+@pytest.mark.promise("S49")
+def test_many_failures_of_one_cause_become_their_number(mount: MakeMount, damaged: Path) -> None:
+    tree = mount(damaged)
+    tree.expect_log("cannot read ")
+    read_damaged(tree)
+    tree.signal(signal.SIGTERM)
+    tree.wait_for_daemon()
+    lines = [line for line in tree.log().splitlines() if "cannot read" in line]
+    assert len(lines) == LINES_MAX + 1
+    for i, line in enumerate(lines[:-1]):
+        assert re.fullmatch(STAMP + f"ERROR cannot read {i:02d}: {damaged}: record {i} .*", line)
+    last = f"the last: cannot read {DAMAGED_COUNT - 1}: .*"
+    held_back = DAMAGED_COUNT - LINES_MAX
+    assert re.fullmatch(
+        STAMP + rf"ERROR … and {held_back} more like it in \d+ s, {last}", lines[-1]
+    )
+
+
+@pytest.mark.promise("S49")
+def test_many_failures_in_the_journal(new_mount: MakeMount, damaged: Path) -> None:
+    tree = new_mount(damaged)
+    with foreground(tree, "{dev}:{ino}") as lines:
+        read_damaged(tree)
+    lines = [line for line in lines if "cannot read" in line]
+    assert len(lines) == LINES_MAX + 1
+    assert lines[-1].startswith(f"<3>… and {DAMAGED_COUNT - LINES_MAX} more like it in ")
+
+
+# The handlers alone.
+
+
+class Kept(logging.Handler):
+    """Keeps what it gets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+        self.is_closed = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(f"{record.levelname} {record.getMessage()}")
+
+    def close(self) -> None:
+        self.is_closed = True
+        super().close()
+
+
+def record(text: str, *arguments: object, level: int = logging.ERROR) -> logging.LogRecord:
+    return logging.LogRecord("test", level, __file__, 1, text, arguments, None)
+
+
+def test_each_cause_has_its_own_number() -> None:
+    kept = Kept()
+    limited = LimitedHandler(kept)
+    for i in range(LINES_MAX + 1234):
+        limited.handle(record("template %s", f"name {i}"))
+        limited.handle(record("%s", f"whole line {i}: rest"))
+    limited.handle(record("template %s", "as a warning", level=logging.WARNING))
+    limited.handle(record("%s", "other line"))
+    assert len(kept.lines) == 2 * LINES_MAX + 2
+    assert kept.lines[-2:] == ["WARNING template as a warning", "ERROR other line"]
+    limited.close()
+    assert kept.lines[2 * LINES_MAX + 2 :] == [
+        f"ERROR … and 1,234 more like it in 1 s, the last: template name {LINES_MAX + 1233}",
+        f"ERROR … and 1,234 more like it in 1 s, the last: whole line {LINES_MAX + 1233}: rest",
+    ]
+    assert kept.is_closed
+
+
+def test_number_is_told_in_time_though_nobody_logs() -> None:
+    kept = Kept()
+    limited = LimitedHandler(kept, window_s=0.2)
+    for i in range(LINES_MAX + 3):
+        limited.handle(record("%d", i))
+    assert len(kept.lines) == LINES_MAX
+    wait_until(lambda: len(kept.lines) > LINES_MAX, "told")
+    assert kept.lines[LINES_MAX:] == ["ERROR … and 3 more like it in 1 s, the last: 12"]
+    limited.handle(record("%d", 99))  # a new window
+    assert kept.lines[-1] == "ERROR 99"
+    limited.close()
+    assert len(kept.lines) == LINES_MAX + 2
+
+
+def test_windows_end_one_after_the_other() -> None:
+    kept = Kept()
+    limited = LimitedHandler(kept, window_s=0.4)
+    for i in range(LINES_MAX + 1):
+        limited.handle(record("first %d", i))
+    time.sleep(0.2)
+    for i in range(LINES_MAX + 1):
+        limited.handle(record("second %d", i))
+    wait_until(lambda: len(kept.lines) == 2 * LINES_MAX + 2, "both are told")
+    assert [line.rpartition(": ")[2] for line in kept.lines[-2:]] == ["first 10", "second 10"]
+    limited.close()
+    assert len(kept.lines) == 2 * LINES_MAX + 2
+
+
+def test_causes_are_bounded() -> None:
+    """A log grows by so many lines only, however many causes there seem to be."""
+    kept = Kept()
+    limited = LimitedHandler(kept)
+    for i in range(CAUSES_MAX + 5000):
+        limited.handle(record(f"cause {i}"))
+    assert len(kept.lines) == CAUSES_MAX + LINES_MAX
+    limited.close()
+    (told,) = kept.lines[CAUSES_MAX + LINES_MAX :]
+    assert told.startswith(f"ERROR … and {5000 - LINES_MAX:,} more like it")
+
+
+def test_change_of_the_target_loses_nothing() -> None:
+    first, second = Kept(), Kept()
+    limited = LimitedHandler(first)
+    for i in range(LINES_MAX + 2):
+        limited.handle(record("%d", i))
+    limited.change(second)
+    assert first.is_closed
+    limited.handle(record("other"))
+    limited.close()
+    assert second.lines[0] == "ERROR other"
+    assert second.lines[1].startswith("ERROR … and 2 more like it")
+
+
+def test_traceback_is_one_line_of_the_journal(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    reading, writing = os.pipe()
+    status = os.fstat(writing)
+    monkeypatch.setenv("JOURNAL_STREAM", f"{status.st_dev}:{status.st_ino}")
+    with open(writing, "w", encoding="utf-8") as journal:
+        monkeypatch.setattr("sys.stderr", journal)
+        with logging_to(None, rotate=False):
+            try:
+                raise ValueError("two\nlines")
+            except ValueError:
+                logging.getLogger("test").exception("it failed")
+    assert select.select([reading], [], [], 0)[0]
+    with open(reading, encoding="utf-8") as pipe:
+        (line,) = pipe.read().splitlines()
+    assert line.startswith("<3>it failed\\nTraceback (most recent call last):\\n")
+    assert line.endswith("ValueError: two\\nlines")

@@ -1,0 +1,53 @@
+"""A daemon that is killed under its readers, fifty times, by its unit's own commands restarted."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from checkable_files import write_checkable_file
+from kills import READER_COUNT
+from leftovers import check_nothing_left, run_alone
+
+from ffrfs import pack_folder
+
+COUNTS = {"native": 50, "pyfuse3": 10}
+FILE_COUNT = 40
+TIMEOUT_S = 240.0
+
+# What readers may get: of the dead mount, and of the place while nothing is mounted there.
+EXPECTED_ERRORS = {"ENOTCONN", "ECONNABORTED", "ENOENT"}
+
+
+@pytest.fixture
+def pack(tmp_path: Path) -> Path:
+    source = tmp_path / "source"
+    source.mkdir()
+    for serial in range(FILE_COUNT):
+        write_checkable_file(source, serial, 20_000 * (1 + serial % 10))
+    pack_folder(source, tmp_path / "pack.ffr")
+    return tmp_path / "pack.ffr"
+
+
+@pytest.mark.promise("S50", "S19")
+@pytest.mark.timeout(TIMEOUT_S)
+def test_kills_under_load_and_restarts_leave_nothing(
+    engine: str, pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]), prepend=os.pathsep)
+    count = COUNTS[engine]
+    folder = tmp_path / "service"
+    folder.mkdir()
+    program = Path(__file__).with_name("kills.py")
+    told = run_alone(program, engine, pack, folder, count, timeout_s=TIMEOUT_S - 10)
+    print(f"{engine}: {count} kills in {told['duration_s']:.0f} s, {told['errors']}, ")
+    print(f"the longest restart took {told['restart_s']:.2f} s")
+    check_nothing_left(told["before"], told["after"])
+    assert told["statuses"] == [0, 0]
+    assert told["mounts_at_once"] == [1]
+    assert told["errors"].keys() <= EXPECTED_ERRORS
+    assert sum(told["errors"].values()) >= count * READER_COUNT
+    journal = (folder / "journal").read_text()
+    assert journal.count("ended") >= 2
+    assert "Traceback" not in journal

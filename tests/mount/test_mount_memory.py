@@ -1,0 +1,135 @@
+"""--max-memory holds in the worst loads, and nothing grows with the time of use."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import memory_loads
+import probes
+import pytest
+from child import child
+from command import Mount, ffrfs, mount_command_fails, wait_until
+from conftest import MakeMount, PackTree
+from ffrecord_file import write_folder
+from hinted_files import DIGESTS, NAMES, hint_all, shuffled, texts, write_hinted_files
+from page_cache import forget_pages
+
+from ffrfs.mount.memory_limit import anonymous_bytes
+
+MIB = 1 << 20
+READERS = 16  # in each of four processes
+LOAD_S = 2.5
+CLIENTS = 80  # more than are let in
+RECORD_COUNT = 1000
+ROUNDS = 200
+
+
+def held_bytes(tree: Mount) -> int:
+    return sum(anonymous_bytes(process.pid) for process in (tree.process, tree.worker) if process)
+
+
+def taken(tree: Mount) -> dict[str, int]:
+    """What daemon and worker have of each thing that could leak."""
+    pids = [process.pid for process in (tree.process, tree.worker) if process]
+    return {
+        "descriptors": sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in pids),
+        "threads": sum(len(os.listdir(f"/proc/{pid}/task")) for pid in pids),
+        "mappings": sum(len(Path(f"/proc/{pid}/maps").read_text().splitlines()) for pid in pids),
+    }
+
+
+@pytest.fixture(scope="module")
+def large_pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What is held as blocks, what is verified as a whole, and many to be hinted."""
+    chance = random.Random(1)
+    return write_folder(
+        tmp_path_factory.mktemp("large") / "large.ffr",
+        {
+            "blocks": {str(i): chance.randbytes(3_900_000 - 1000 * i) for i in range(8)},
+            "large": {str(i): chance.randbytes(12_000_000 + i) for i in range(3)},
+            "small": {f"{i:04d}": b"%d" % i * 500 for i in range(RECORD_COUNT)},
+        },
+    )
+
+
+@pytest.mark.promise("S52")
+@pytest.mark.promise("S15")
+def test_max_memory_holds_in_the_worst_loads(mount: MakeMount, large_pack: Path) -> None:
+    tree = mount(large_pack, "--max-memory", "96M", "--cache-mb", "64")
+    idle_bytes = held_bytes(tree)
+    found = tree.statistics()
+    assert found["memory_limit_bytes"] == 96 * MIB
+    assert 8 * MIB <= found["cache_limit_bytes"] < 48 * MIB
+    assert idle_bytes + found["cache_limit_bytes"] < 96 * MIB
+    highest_bytes = 0
+    with ExitStack() as stack:
+        clients = stack.enter_context(
+            child(memory_loads.flood, str(tree.path), CLIENTS, RECORD_COUNT)
+        )
+        readers = [
+            stack.enter_context(
+                child(memory_loads.read_at_random, tree / folder, READERS, seed, LOAD_S)
+            )
+            for seed, folder in enumerate(("blocks", "large", "blocks", "large"))
+        ]
+        for one in (clients, *readers):
+            one.ask_next()
+        while not all(one.has_answered() for one in readers):
+            highest_bytes = max(highest_bytes, held_bytes(tree))
+            forget_pages(large_pack)
+            time.sleep(0.005)
+        assert clients.answer() > 16
+        assert min(reader.answer() for reader in readers) > 10 * MIB
+        clients.next()
+    assert highest_bytes > idle_bytes + 16 * MIB  # it was a load
+    assert highest_bytes <= 96 * MIB
+
+
+@pytest.mark.promise("S52")
+def test_max_memory_that_cannot_hold_is_refused(new_mount: MakeMount, pack_tree: PackTree) -> None:
+    tree = new_mount(pack_tree({"a": b"content"}))
+    done = tree.mount("--max-memory", "16M")
+    mount_command_fails(done, 1, "--max-memory 16M", "give it", "--prefetch-window")
+    assert not tree.is_mounted
+    assert not tree.processes()
+    needed = re.search(r"give it (\d+)M or more", done.err)
+    assert needed
+    least_mb = int(needed[1])
+    assert tree.mount("--max-memory", f"{least_mb // 2}M").status == 1
+    assert tree.mount("--max-memory", f"{least_mb + 1}M").status == 0
+    assert 8 * MIB <= tree.statistics()["cache_limit_bytes"] <= 10 * MIB
+    assert tree.ask(probes.read, "a") == b"content"
+
+
+@pytest.mark.promise("S53")
+def test_nothing_grows(mount: MakeMount, tmp_path: Path) -> None:
+    pack = write_hinted_files(tmp_path)
+    tree = mount(pack, "--cache-mb", "16")
+    before: dict[str, int] = {}
+    with child(probes.misread_in_batches, tree / "d", DIGESTS, shuffled(1) * ROUNDS, 16) as reader:
+        for serial in range(ROUNDS):
+            if serial % 20 == 0:
+                forget_pages(pack)
+                assert tree.ask(memory_loads.knock, "", 20) > 0
+            hint_all(tree, texts(NAMES[:32]))
+            assert reader.next() == []
+            tree.statistics()
+            if serial == ROUNDS // 2:
+                before = taken(tree)
+                before_bytes = held_bytes(tree)
+    assert ffrfs("stats", tree.path).status == 0
+    # Another queue for batches, another thread of a pool may just have been needed.
+    few = before["descriptors"] + 4
+    wait_until(lambda: taken(tree)["descriptors"] <= few, "descriptors are few")
+    after = taken(tree)
+    assert after["threads"] <= before["threads"] + 4
+    assert after["mappings"] <= before["mappings"] + 20
+    assert held_bytes(tree) <= before_bytes + 4 * MIB
+    threads_most, descriptors_most = (200, 40) if tree.worker else (170, 30)
+    assert after["threads"] <= threads_most
+    assert after["descriptors"] <= descriptors_most

@@ -1,0 +1,204 @@
+"""A mount's figures for Prometheus: asked for, and in a file; and the slowest requests."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import stat
+import time
+from pathlib import Path
+from typing import Any
+
+import probes
+import pytest
+from child import child
+from command import Mount, ffrfs, wait_until
+from conftest import MakeDisk, MakeMount, PackTree
+from disk import Disk
+from exposition import Figures
+from ffrecord_file import record_extents
+
+from ffrfs.mount.metrics import BOUNDS_US
+
+DURATIONS = "ffrfs_request_duration_seconds"
+TREE = {f"file{i:02d}": random.Random(i).randbytes(5000) for i in range(30)}
+STALL_S = 0.3
+
+
+def told_as_json(tree: Mount) -> dict[str, Any]:
+    done = ffrfs("stats", "--json", tree.path)
+    assert (done.status, done.err) == (0, "")
+    found: dict[str, Any] = json.loads(done.out)
+    return found
+
+
+def told_to_prometheus(tree: Mount) -> Figures:
+    done = ffrfs("stats", "--prometheus", tree.path)
+    assert (done.status, done.err) == (0, "")
+    return Figures(done.out)
+
+
+@pytest.mark.promise("S56")
+def test_figures_are_those_of_stats(mount: MakeMount, pack_tree: PackTree) -> None:
+    tree = mount(pack_tree(dict(TREE)))
+    tree.ask(probes.read_all_in, "", list(TREE))
+    tree.requests()  # all of them are counted
+    found, figures = told_as_json(tree), told_to_prometheus(tree)
+    place = {"mountpoint": str(tree.path)}
+    about = {"pack": str(tree.pack), "engine": tree.engine}
+    assert figures.value("ffrfs_mount_info", **place, **about) == 1
+    assert figures.value("ffrfs_reads_total", **place) == found["reads"] >= len(TREE)
+    assert figures.value("ffrfs_served_bytes_total", **place) == found["bytes_served"] > 0
+    assert figures.value("ffrfs_checksums_failed_total", **place) == 0
+    assert figures.by_label("ffrfs_source_bytes_total", "source", **place) == {
+        source: found[f"bytes_{source}"] for source in ("memory", "page_cache", "storage")
+    }
+    assert figures.value("ffrfs_cache_limit_bytes", **place) == found["cache_limit_bytes"]
+    processes = figures.by_label("ffrfs_resident_memory_bytes", "process", **place)
+    assert processes.keys() == ({"daemon", "worker"} if found["worker_pid"] else {"daemon"})
+    assert figures.types["ffrfs_reads"] == "counter"
+    assert figures.types[DURATIONS] == "histogram"
+    for kind, times in found["requests"].items():
+        check_histogram(figures, times, place | {"kind": kind})
+
+
+def check_histogram(figures: Figures, times: dict[str, Any], labels: dict[str, str]) -> None:
+    cumulative = figures.histogram(DURATIONS, **labels)
+    assert len(cumulative) == len(BOUNDS_US) + 1
+    assert figures.value(f"{DURATIONS}_count", **labels) == times["count"]
+    assert figures.value(f"{DURATIONS}_sum", **labels) == pytest.approx(times["total_us"] / 1e6)
+    for bound_us, count in zip(BOUNDS_US, cumulative.values(), strict=False):
+        assert count == sum(each for end_us, each in times["buckets"] if end_us <= bound_us)
+    # The sum is that of the times which the buckets hold: each within a quarter.
+    longest_us = sum(end_us * count for end_us, count in times["buckets"])
+    assert times["total_us"] <= longest_us <= times["total_us"] * 1.25 + times["count"] * 0.256
+
+
+@pytest.mark.promise("S56")
+def test_file_is_there_while_the_mount_is(
+    new_mount: MakeMount, pack_tree: PackTree, tmp_path: Path
+) -> None:
+    file = tmp_path / "ffrfs.prom"
+    tree = new_mount(pack_tree(dict(TREE)))
+    assert tree.mount("--metrics-file", str(file), umask=0o077).status == 0
+    wait_until(file.exists, "the figures are written")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o644
+    figures = Figures(file.read_text())
+    assert figures.value("ffrfs_mount_age_seconds", mountpoint=str(tree.path)) < 60
+    assert [path.name for path in tmp_path.glob("ffrfs.prom*")] == ["ffrfs.prom"]
+    assert ffrfs("umount", tree.path).status == 0
+    tree.wait_for_daemon()
+    assert not file.exists()
+
+
+@pytest.mark.parametrize("engine", ["native"], indirect=True)
+def test_mount_serves_without_the_folder_of_the_file(
+    new_mount: MakeMount, pack_tree: PackTree, tmp_path: Path
+) -> None:
+    tree = new_mount(pack_tree(dict(TREE)))
+    file = tmp_path / "gone" / "ffrfs.prom"
+    assert tree.mount("--metrics-file", str(file)).status == 0
+    tree.expect_log(f"no figures are written to {file}: .*No such file or directory")
+    wait_until(lambda: "no figures are written" in tree.log(), "it says so")
+    assert tree.ask(probes.read, "file00") == TREE["file00"]
+    assert ffrfs("umount", tree.path).status == 0
+
+
+@pytest.mark.parametrize("engine", ["native"], indirect=True)
+def test_daemon_that_was_killed_leaves_a_file_which_the_next_one_takes_over(
+    new_mount: MakeMount, pack_tree: PackTree, tmp_path: Path
+) -> None:
+    file = tmp_path / "ffrfs.prom"
+    tree = new_mount(pack_tree(dict(TREE)))
+    assert tree.mount("--metrics-file", str(file)).status == 0
+    wait_until(file.exists, "the figures are written")
+    tree.signal(signal.SIGKILL)
+    tree.wait_for_daemon()
+    assert ffrfs("umount", tree.path).status == 0
+    inode = file.stat().st_ino
+    (tmp_path / "ffrfs.prom.new").write_text("half a")
+    assert tree.mount("--metrics-file", str(file)).status == 0
+    wait_until(lambda: file.stat().st_ino != inode, "the figures are written")
+    assert not (tmp_path / "ffrfs.prom.new").exists()
+    assert ffrfs("umount", tree.path).status == 0
+    tree.wait_for_daemon()
+    assert not file.exists()
+
+
+def read_slowly(tree: Mount, disk: Disk, name: str) -> None:
+    """Read a file that the disk gives only after a while."""
+    disk.stall(name)
+    with child(probes.read, tree / name) as reader:
+        reader.ask_next()
+        disk.wait_for("stalled")
+        time.sleep(STALL_S)
+        disk.go()
+        assert reader.answer()
+
+
+@pytest.mark.promise("S56")
+def test_file_that_the_disk_stalls_on_is_the_slowest(stalling: Mount, disk: Disk) -> None:
+    stalling.ask(probes.read, "cold")
+    read_slowly(stalling, disk, "stalled")
+
+    def is_named() -> bool:
+        slowest = stalling.statistics()["slowest"]
+        return bool(slowest) and slowest[0]["path"] == "stalled"
+
+    wait_until(is_named, "the slowest is told")
+    first, *others = told_as_json(stalling)["slowest"]
+    assert (first["path"], first["kind"]) == ("stalled", "read")
+    assert STALL_S * 1e6 <= first["time_us"] < 60e6
+    assert 0 <= first["age_s"] < 60
+    assert all(1000 <= other["time_us"] <= first["time_us"] for other in others)
+    assert "stalled" not in {other["path"] for other in others}
+    told_s = told_to_prometheus(stalling).by_label(
+        "ffrfs_slow_request_seconds", "path", mountpoint=str(stalling.path), kind="read"
+    )
+    assert told_s["stalled"] == pytest.approx(first["time_us"] / 1e6)
+    for command in (["stats"], ["top", "-n", "1"]):
+        lines = ffrfs(*command, stalling.path).out.splitlines()
+        head = next(number for number, line in enumerate(lines) if line.startswith("slowest"))
+        assert lines[head].split() == ["slowest", "time", "ago", "path"]
+        assert lines[head + 1].startswith("read ")
+        assert lines[head + 1].endswith("  stalled")
+
+
+@pytest.mark.promise("S56")
+def test_hostile_name_of_the_slowest_spoils_nothing(
+    new_disk: MakeDisk, new_mount: MakeMount, pack_tree: PackTree
+) -> None:
+    name = 'a"} 1\nffrfs_reads_total 9\x1b[2J\\é'
+    shown = 'a"} 1\\nffrfs_reads_total 9\\x1b[2J\\é'
+    pack = pack_tree({"folder": {name: random.Random(1).randbytes(100_000)}})
+    disk = new_disk(pack, {f"folder/{name}": record_extents(pack)[0]})
+    tree = new_mount(disk.pack)
+    assert tree.mount().status == 0
+    read_slowly(tree, disk, f"folder/{name}")
+    wait_until(
+        lambda: any(each["path"] == f"folder/{shown}" for each in tree.statistics()["slowest"]),
+        "the slowest is told",
+    )
+    told = told_to_prometheus(tree).by_label(
+        "ffrfs_slow_request_seconds", "path", mountpoint=str(tree.path), kind="read"
+    )
+    assert told[f"folder/{shown}"] >= STALL_S
+    done = ffrfs("top", "-n", "1", tree.path)
+    assert "\x1b" not in done.out
+    assert any(line.endswith(f"  folder/{shown}") for line in done.out.splitlines())
+    assert ffrfs("umount", tree.path).status == 0
+
+
+@pytest.mark.promise("S56")
+def test_rate_of_requests_is_told_to_who_asks_once(mount: MakeMount, pack_tree: PackTree) -> None:
+    tree = mount(pack_tree(dict(TREE)))
+    tree.ask(probes.read_all_in, "", list(TREE))
+    wait_until(lambda: tree.statistics()["requests_per_s"] > 0, "some are told")
+    assert tree.statistics()["requests_per_s"] < 10_000
+
+
+def test_two_ways_of_showing_are_refused() -> None:
+    done = ffrfs("stats", "--json", "--prometheus", "/nowhere")
+    assert done.status == 2
+    assert "not allowed with" in done.err

@@ -1,0 +1,286 @@
+"""What a service manager is told of a mount: sd_notify's messages, exit statuses."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import probes
+import pytest
+from child import child
+from command import ffrfs, wait_until
+from conftest import MakeMount, PackTree, StartService
+from disk import Disk
+from disk_files import content
+from notify_socket import Service, ServiceManager
+from test_mount_lifecycle import check_nothing_left
+
+from ffrfs.mount.notify import SEND_TIMEOUT_S, Notifier
+from ffrfs.mount.worker import PATH_VARIABLE
+
+TREE = {"a": b"alpha" * 10_000, "d": {"b": b"beta"}}
+
+
+@pytest.fixture
+def service(start_service: StartService, pack_tree: PackTree) -> Service:
+    made: Service = start_service(pack_tree(TREE))
+    made.wait_until_ready()
+    return made
+
+
+@pytest.mark.promise("S47")
+@pytest.mark.parametrize("is_abstract", [False, True], ids=["path", "abstract"])
+def test_ready_and_what_is_mounted(
+    new_mount: MakeMount, pack_tree: PackTree, tmp_path: Path, is_abstract: bool
+) -> None:
+    tree = new_mount(pack_tree(TREE))
+    manager = ServiceManager(None if is_abstract else tmp_path / "notify")
+    service = Service(tree, manager)
+    try:
+        message = service.wait_until_ready()
+        assert tree.ask(probes.read, "a") == TREE["a"]
+        assert message["STATUS"] == f"{tree.pack} at {tree.path}, engine {tree.engine}, 4 entries"
+        assert "MAINPID" not in message  # it is the process that was started
+        tree.signal(signal.SIGTERM)
+        manager.wait_for("STOPPING")
+        assert service.end() == 0
+        assert {pid for _, pid, _ in manager.messages} == {service.process.pid}
+    finally:
+        tree.close()
+        service.close()
+        manager.close()
+    check_nothing_left(tree)
+
+
+@pytest.mark.promise("S47")
+def test_not_ready_while_the_disk_stalls(
+    disk: Disk, start_service: StartService, manager: ServiceManager
+) -> None:
+    disk.stall_all()
+    service = start_service(disk.pack)
+    disk.wait_for("stalled")
+    assert manager.heard_within(0.5) == []
+    disk.go()
+    service.wait_until_ready()
+    assert service.tree.ask(probes.read, "cold") == content("cold")
+
+
+@pytest.mark.promise("S47")
+@pytest.mark.parametrize("engine", ["native"], indirect=True)
+def test_not_ready_while_the_tree_does_not_answer(
+    start_service: StartService, manager: ServiceManager, pack_tree: PackTree, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    worker = tmp_path / "worker"
+    worker.write_text(
+        f"#!{sys.executable}\n"
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "import os, time, holding_worker\n"
+        "def serve(connection, serve=holding_worker.serve):\n"
+        f"    while not os.path.exists({str(go)!r}):\n"
+        "        time.sleep(0.02)\n"
+        "    serve(connection)\n"
+        "holding_worker.serve = serve\n"
+        "holding_worker.main()\n"
+    )
+    worker.chmod(0o755)
+    service = start_service(pack_tree(TREE), **{PATH_VARIABLE: str(worker)})
+    wait_until(lambda: service.tree.is_mounted, "mounted")
+    assert manager.heard_within(0.5) == []
+    go.touch()
+    service.wait_until_ready()
+
+
+@pytest.mark.promise("S47")
+def test_stopping_comes_before_the_end(service: Service, manager: ServiceManager) -> None:
+    tree = service.tree
+    tree.expect_log("busy: detached")
+    with child(probes.hold_open, tree / "a") as reader:
+        reader.next()
+        tree.signal(signal.SIGTERM)
+        manager.wait_for("STOPPING")
+        wait_until(lambda: "busy: detached" in tree.log(), "it is taken away")
+        assert reader.next() == TREE["a"][1:]
+        assert service.process.poll() is None
+    assert service.end() == 0
+    assert [m for m, _, _ in manager.messages if "STOPPING" in m] == [{"STOPPING": "1"}]
+
+
+@pytest.mark.promise("S18", "S47")
+def test_signal_before_it_is_ready_ends_it_well(
+    start_service: StartService, manager: ServiceManager, pack_tree: PackTree
+) -> None:
+    service = start_service(pack_tree(TREE))
+    wait_until(lambda: service.tree.is_mounted, "mounted")
+    service.process.send_signal(signal.SIGTERM)
+    assert service.end() == 0
+    manager.wait_for("STOPPING")
+    assert not service.tree.is_mounted
+    assert not service.tree.path.exists()
+
+
+@pytest.mark.promise("S47")
+def test_umount_ends_the_service_well(service: Service, manager: ServiceManager) -> None:
+    assert ffrfs("umount", service.tree.path).status == 0
+    manager.wait_for("STOPPING")
+    assert service.end() == 0
+
+
+@pytest.mark.promise("S47")
+@pytest.mark.parametrize("engine", ["native"], indirect=True)
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGABRT])
+def test_death_of_the_worker_is_a_failure(
+    service: Service, manager: ServiceManager, number: signal.Signals
+) -> None:
+    tree = service.tree
+    tree.expect_log(f"killed by {number.name}")
+    assert tree.worker is not None
+    os.kill(tree.worker.pid, number)
+    manager.wait_for("STOPPING")
+    assert service.end() == 32
+    check_nothing_left(tree)
+
+
+def test_pack_that_cannot_be_opened_is_never_ready(
+    start_service: StartService, manager: ServiceManager, tmp_path: Path
+) -> None:
+    bad = tmp_path / "bad.ffr"
+    bad.write_bytes(b"no pack at all")
+    service = start_service(bad)
+    assert service.end() == 1
+    assert manager.heard_within(0) == []
+
+
+def test_children_do_not_speak_for_the_service(service: Service) -> None:
+    for process in service.tree.processes():
+        if process.pid != service.process.pid:
+            environment = Path(f"/proc/{process.pid}/environ").read_bytes()
+            assert b"NOTIFY_SOCKET" not in environment
+
+
+@pytest.mark.promise("S47")
+def test_names_cannot_forge_a_message(
+    start_service: StartService, manager: ServiceManager, pack_tree: PackTree, tmp_path: Path
+) -> None:
+    pack = tmp_path / "a\nMAINPID=1\nb\x1b.ffr"
+    pack_tree(TREE).rename(pack)
+    message = start_service(pack).wait_until_ready()
+    assert message.keys() == {"READY", "STATUS"}
+    assert message["STATUS"].startswith(f"{tmp_path}/a\\nMAINPID=1\\nb\\x1b.ffr at ")
+
+
+# In the background.
+
+
+@pytest.mark.promise("S47")
+def test_background_daemon_says_who_it_is(
+    manager: ServiceManager, new_mount: MakeMount, pack_tree: PackTree
+) -> None:
+    tree = new_mount(pack_tree(TREE))
+    assert tree.mount(env=manager.environment()).status == 0
+    assert tree.process is not None
+    message = manager.wait_for("READY", timeout_s=0.1)  # said before the command returned
+    assert message["MAINPID"] == str(tree.process.pid)
+    assert ffrfs("umount", tree.path).status == 0
+    manager.wait_for("STOPPING")
+
+
+def test_background_daemon_of_a_service_is_not_the_service(
+    manager: ServiceManager, new_mount: MakeMount, pack_tree: PackTree
+) -> None:
+    """A script, which the manager has started, mounts."""
+    tree = new_mount(pack_tree(TREE))
+    assert tree.mount(env=manager.environment(SYSTEMD_EXEC_PID=str(os.getpid()))).status == 0
+    assert "MAINPID" not in manager.wait_for("READY")
+
+
+def test_mount_of_a_program_says_nothing(
+    manager: ServiceManager, new_mount: MakeMount, pack_tree: PackTree
+) -> None:
+    tree = new_mount(pack_tree(TREE))
+    theirs, ours = os.pipe()
+    try:
+        tree.mount("--while-open", str(theirs), pass_fds=[theirs], env=manager.environment())
+        assert tree.is_served
+    finally:
+        os.close(theirs)
+        os.close(ours)
+    check_nothing_left(tree)
+    assert manager.heard_within(0) == []
+
+
+# Managers that are none.
+
+
+def test_manager_that_has_gone_is_one_warning(
+    start_service: StartService, manager: ServiceManager, pack_tree: PackTree
+) -> None:
+    os.unlink(manager.address)
+    tree = start_service(pack_tree(TREE), WATCHDOG_USEC="200000").tree
+    told = "No such file or directory: the service manager is not told"
+    tree.expect_log(told)
+    wait_until(lambda: told in tree.log(), "it was tried")
+    assert tree.ask(probes.read, "a") == TREE["a"]
+    assert ffrfs("umount", tree.path).status == 0
+    assert tree.log().count(told) == 1
+
+
+@pytest.mark.parametrize("address", ["vsock:2:1234", "relative", ""])
+def test_address_that_is_none_is_left_out(address: str, caplog: pytest.LogCaptureFixture) -> None:
+    environment = {"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "1000000", "PATH": "/bin"}
+    notifier = Notifier.from_environment(environment)
+    assert environment == {"PATH": "/bin"}
+    assert not notifier.is_active
+    notifier.ready("nobody hears")
+    assert caplog.messages == [
+        f"NOTIFY_SOCKET={address}: neither a path nor an abstract name: left out"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("usec", "pid", "interval_s"),
+    [
+        ("2000000", None, 1.0),
+        ("2000000", "ours", 1.0),
+        ("2000000", "1", None),
+        ("0", None, None),
+        ("-5", None, None),
+        ("9" * 30, None, None),
+        ("soon", None, None),
+    ],
+)
+def test_watchdog_is_as_the_environment_says(
+    usec: str, pid: str | None, interval_s: float | None
+) -> None:
+    environment = {"NOTIFY_SOCKET": "/x", "WATCHDOG_USEC": usec}
+    if pid is not None:
+        environment["WATCHDOG_PID"] = str(os.getpid()) if pid == "ours" else pid
+    assert Notifier.from_environment(environment).watchdog_interval_s == interval_s
+    assert environment == {}
+
+
+def test_nothing_is_told_after_stopping(manager: ServiceManager) -> None:
+    notifier = Notifier(manager.address)
+    notifier.status("well")
+    notifier.stopping()
+    notifier.stopping()
+    notifier.ready("late")
+    notifier.feed()
+    assert manager.heard_within(0.1) == ["STATUS", "STOPPING"]
+
+
+def test_manager_that_takes_nothing_holds_nobody_up_for_long(
+    manager: ServiceManager, caplog: pytest.LogCaptureFixture
+) -> None:
+    notifier = Notifier(manager.address)
+    while not caplog.messages:
+        notifier.feed()  # until its queue is full
+    begin_s = time.monotonic()
+    notifier.feed()
+    assert time.monotonic() - begin_s < SEND_TIMEOUT_S / 2
+    notifier.status("late")
+    assert time.monotonic() - begin_s < 2 * SEND_TIMEOUT_S
+    assert len(caplog.messages) == 1

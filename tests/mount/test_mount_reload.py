@@ -1,0 +1,212 @@
+"""SIGHUP reads the configuration again; what can change while it is mounted, changes."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import probes
+import pytest
+from command import Mount, ffrfs, wait_until
+from conftest import MakeMount, PackTree, StartService
+from notify_socket import ServiceManager
+from test_mount_lifecycle import check_nothing_left
+
+from ffrfs.mount.pressure import WATCH_VARIABLE
+
+TREE = {"a": b"alpha" * 1000}
+RELOADED = "reloaded"
+
+
+class Configured:
+    """A mount that a configuration file describes."""
+
+    def __init__(self, tree: Mount, folder: Path) -> None:
+        self.tree = tree
+        self.file = folder / "ffrfs.toml"
+
+    def write(self, **settings: Any) -> None:
+        fixed = {
+            "packs": str(self.tree.pack),
+            "mountpoint": str(self.tree.path),
+            "engine": self.tree.engine,
+            "log_file": str(self.tree.log_file),
+        }
+        lines = [f"{name} = {value!r}\n" for name, value in (fixed | settings).items()]
+        self.file.write_text("".join(lines))
+
+    def mount(self, *arguments: str) -> None:
+        done = ffrfs("mount", "--config", self.file, *arguments)
+        assert (done.status, done.err) == (0, "")
+        self.tree.find_daemon()
+
+    def reload(self) -> None:
+        before = self.tree.log().count(RELOADED)
+        self.tree.signal(signal.SIGHUP)
+        wait_until(lambda: self.tree.log().count(RELOADED) > before, "reloaded")
+
+
+@pytest.fixture
+def configured(
+    new_mount: MakeMount, pack_tree: PackTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Configured:
+    # Else a machine that is short of memory shrinks the cache meanwhile.
+    monkeypatch.setenv(WATCH_VARIABLE, os.devnull)
+    return Configured(new_mount(pack_tree(TREE)), tmp_path)
+
+
+def check_serves(tree: Mount) -> None:
+    assert tree.is_mounted
+    assert tree.is_served
+    assert tree.ask(probes.read, "a") == TREE["a"]
+
+
+@pytest.mark.promise("S49")
+def test_limits_of_memory_change(configured: Configured) -> None:
+    configured.write(cache_mb=64)
+    configured.mount()
+    assert configured.tree.statistics()["cache_limit_bytes"] == 64 << 20
+    configured.write(cache_mb=32, max_memory="2G")
+    configured.reload()
+    found = configured.tree.statistics()
+    assert found["cache_limit_bytes"] == 32 << 20
+    assert found["memory_limit_bytes"] == 2 << 30
+    check_serves(configured.tree)
+
+
+@pytest.mark.promise("S49")
+def test_command_line_wins_over_the_file_again(configured: Configured) -> None:
+    configured.write(cache_mb=64)
+    configured.mount("--cache-mb", "16")
+    configured.write(cache_mb=32)
+    configured.reload()
+    assert configured.tree.statistics()["cache_limit_bytes"] == 16 << 20
+
+
+@pytest.mark.promise("S49")
+def test_metrics_file_comes_and_goes(configured: Configured, tmp_path: Path) -> None:
+    first, second = tmp_path / "first.prom", tmp_path / "second.prom"
+    configured.write()
+    configured.mount()
+    configured.write(metrics_file=str(first))
+    configured.reload()
+    wait_until(first.exists, "written")
+    configured.write(metrics_file=str(second))
+    configured.reload()
+    wait_until(lambda: second.exists() and not first.exists(), "written elsewhere")
+    configured.write()
+    configured.reload()
+    wait_until(lambda: not second.exists(), "no more")
+
+
+@pytest.mark.promise("S49")
+def test_log_file_changes(configured: Configured, tmp_path: Path) -> None:
+    tree = configured.tree
+    configured.write()
+    configured.mount()
+    old, new = tree.log_file, tmp_path / "other.log"
+    configured.write(log_file=str(new))
+    tree.signal(signal.SIGHUP)
+    wait_until(lambda: new.exists() and RELOADED in new.read_text(), "reloaded")
+    length = old.stat().st_size
+    tree.log_file = new
+    assert ffrfs("umount", tree.path).status == 0
+    check_nothing_left(tree)
+    assert "ended" in new.read_text()
+    assert old.stat().st_size == length
+
+
+def test_log_that_was_moved_away_begins_anew(configured: Configured) -> None:
+    tree = configured.tree
+    configured.write()
+    configured.mount()
+    moved = tree.log_file.with_suffix(".1")
+    tree.log_file.rename(moved)
+    configured.reload()
+    assert tree.log_file.exists()
+    assert tree.process is not None
+    opened = [os.readlink(entry) for entry in Path(f"/proc/{tree.process.pid}/fd").iterdir()]
+    # The log's own, and a crash's.
+    logs = [path for path in opened if path.startswith(str(tree.log_file.with_suffix("")))]
+    assert logs == [str(tree.log_file)] * 2
+
+
+@pytest.mark.promise("S49")
+def test_what_cannot_change_is_one_warning(configured: Configured) -> None:
+    tree = configured.tree
+    configured.write(threads=2, prefetch_window="64,8M", options="ro")
+    configured.mount()
+    configured.write(threads=3, prefetch_window="65,9M", options="xattr", cache_mb=32)
+    tree.expect_log("unmount and mount again to change options, prefetch_window, threads$")
+    configured.reload()
+    assert tree.log().count("unmount and mount again") == 1
+    assert tree.statistics()["cache_limit_bytes"] == 32 << 20
+    check_serves(tree)
+
+
+@pytest.mark.promise("S49")
+@pytest.mark.parametrize(
+    "text",
+    ["cache_mb = ", "cache_mb = 0", "cache = 5", None],
+    ids=["syntax", "value", "key", "gone"],
+)
+def test_mistake_changes_nothing(configured: Configured, text: str | None) -> None:
+    tree = configured.tree
+    configured.write(cache_mb=64)
+    configured.mount()
+    if text is None:
+        configured.file.unlink()
+    else:
+        configured.file.write_text(f"packs = '{tree.pack}'\n{text}\n")
+    tree.expect_log(f"not reloaded, everything stays as it is: {configured.file}")
+    tree.signal(signal.SIGHUP)
+    wait_until(lambda: "not reloaded" in tree.log(), "tried")
+    assert tree.statistics()["cache_limit_bytes"] == 64 << 20
+    check_serves(tree)
+
+
+def test_many_signals_at_once_are_obeyed(configured: Configured) -> None:
+    configured.write(cache_mb=64)
+    configured.mount()
+    configured.write(cache_mb=32)
+    for _ in range(50):
+        configured.tree.signal(signal.SIGHUP)
+    limit = 32 << 20
+    wait_until(lambda: configured.tree.statistics()["cache_limit_bytes"] == limit, "reloaded")
+    check_serves(configured.tree)
+
+
+def test_other_signals_unmount(configured: Configured) -> None:
+    configured.write()
+    configured.mount()
+    configured.reload()
+    configured.tree.signal(signal.SIGTERM)
+    check_nothing_left(configured.tree)
+
+
+@pytest.mark.promise("S47", "S49")
+def test_service_manager_is_told(
+    start_service: StartService, manager: ServiceManager, pack_tree: PackTree
+) -> None:
+    service = start_service(pack_tree(TREE))
+    status = service.wait_until_ready()["STATUS"]
+    for _ in range(2):  # without a configuration, too
+        service.tree.signal(signal.SIGHUP)
+        reloading = manager.wait_for("RELOADING")
+        assert int(reloading["MONOTONIC_USEC"]) > 0
+        assert manager.wait_for("READY") == {"READY": "1", "STATUS": status}
+    check_serves(service.tree)
+    service.tree.signal(signal.SIGTERM)
+    assert service.end() == 0
+
+
+@pytest.mark.promise("S49")
+def test_without_configuration_or_manager_it_unmounts(
+    mount: MakeMount, pack_tree: PackTree
+) -> None:
+    tree = mount(pack_tree(TREE))
+    tree.signal(signal.SIGHUP)
+    check_nothing_left(tree)
+    assert "SIGHUP: unmounting" in tree.log()

@@ -1,0 +1,279 @@
+"""Mounting where a daemon has died: what it left is taken away, and nothing else is."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import probes
+import pytest
+from child import child
+from command import Mount, ffrfs, mount_command_fails, start_ffrfs
+from conftest import ORDINARY_USER_ID, AskAsUser, MakeMount, PackTree
+
+from ffrfs.mount import dead_mount, kernel_mount, state
+from ffrfs.mount.mount_table import MountEntry, mount_at, read_mount_table
+
+TREE = {"a": b"alpha" * 10_000}
+NOTICE = "took away a dead mount of .*tree.ffr, whose daemon .* has died"
+
+
+@pytest.fixture
+def tree(mount: MakeMount, pack_tree: PackTree) -> Mount:
+    made: Mount = mount(pack_tree(TREE))
+    return made
+
+
+def kill(tree: Mount) -> None:
+    """The daemon; its worker ends by itself."""
+    tree.signal(signal.SIGKILL)
+    tree.wait_for_daemon()
+    assert tree.is_mounted
+
+
+def mount_anew(tree: Mount) -> None:
+    done = tree.mount()
+    assert (done.status, done.out, done.err) == (0, "", "")
+    assert tree.ask(probes.read, "a") == TREE["a"]
+    assert mounts_at(tree.path) == 1
+
+
+def mounts_at(place: Path) -> int:
+    return sum(entry.mountpoint == str(place) for entry in read_mount_table())
+
+
+def check_nothing_left(tree: Mount) -> None:
+    tree.wait_for_daemon()
+    assert not tree.is_mounted
+    assert not tree.path.exists()
+    assert state.find(str(tree.path)) is None
+
+
+@pytest.mark.promise("S50")
+def test_mount_takes_the_place_of_a_dead_one(tree: Mount) -> None:
+    tree.expect_log(NOTICE)
+    dead = tree.process
+    with child(probes.hold_open, tree / "a") as reader:  # it is in use
+        assert reader.next() == b"a"
+        kill(tree)
+        mount_anew(tree)
+        assert tree.process != dead
+        with pytest.raises(OSError) as caught:
+            reader.next()
+        assert caught.value.errno == errno.ENOTCONN
+        assert tree.ask(probes.read, "a") == TREE["a"]
+    assert tree.log().count("took away") == 1
+    assert ffrfs("umount", tree.path).status == 0
+    check_nothing_left(tree)
+
+
+@pytest.mark.promise("S50")
+def test_what_was_kept_for_the_dead_mount_goes(new_mount: MakeMount, pack_tree: PackTree) -> None:
+    tree = new_mount(pack_tree(TREE))
+    arguments = ("mount", "--engine", tree.engine, tree.pack, tree.path)
+    assert ffrfs(*arguments).status == 0
+    tree.find_daemon()
+    assert tree.process is not None
+    first = tree.process.pid
+    kill(tree)
+    assert ffrfs(*arguments).status == 0
+    tree.find_daemon()
+    found = state.find(str(tree.path))
+    assert found is not None
+    assert found[1].log_file is not None
+    log = Path(found[1].log_file).read_text()
+    assert f"process {first}" in log.splitlines()[0]
+    assert log.count("mounted at") == 1  # its own log, not the dead one's
+    assert ffrfs("umount", tree.path).status == 0
+    check_nothing_left(tree)
+
+
+def test_folder_that_was_there_stays(mount: MakeMount, pack_tree: PackTree, places: Path) -> None:
+    place = places / "there"
+    place.mkdir()
+    before = place.stat().st_ino
+    tree = mount(pack_tree(TREE), mountpoint=place)
+    tree.expect_log(NOTICE)
+    kill(tree)
+    mount_anew(tree)
+    assert ffrfs("umount", place).status == 0
+    assert place.stat().st_ino == before
+
+
+@pytest.mark.promise("S50")
+def test_stacked_dead_mounts(root_user: None, tree: Mount, mount: MakeMount) -> None:
+    tree.expect_log("took away 3 dead mounts, whose daemon")
+    others = [mount(tree.pack) for _ in range(2)]
+    for one in (tree, *others):
+        kill(one)
+    for one in others:
+        bind(one.path, tree.path)
+    assert mounts_at(tree.path) == 3
+    mount_anew(tree)
+
+
+def bind(source: Path, target: Path) -> None:
+    arguments = (os.fsencode(source), os.fsencode(target), None, ctypes.c_ulong(1 << 12), None)
+    assert ctypes.CDLL(None).mount(*arguments) == 0
+
+
+@pytest.mark.promise("S50")
+def test_mount_below_a_dead_one_is_left_if_it_lives(
+    root_user: None, tree: Mount, mount: MakeMount, new_mount: MakeMount
+) -> None:
+    below = mount(tree.pack)
+    kill(tree)
+    bind(tree.path, below.path)
+    again = new_mount(tree.pack, mountpoint=below.path)
+    # The daemon that the state file tells of lives: nothing is looked at.
+    mount_command_fails(again.mount(), 32, f"ffrfs umount {below.path}")
+    assert mounts_at(below.path) == 2
+    lose_state(below)
+    mount_command_fails(again.mount(), 32, f"ffrfs umount {below.path}")
+    assert mounts_at(below.path) == 1
+    assert below.ask(probes.read, "a") == TREE["a"]
+    assert below.is_served
+
+
+@pytest.mark.promise("S50")
+def test_mount_whose_state_is_lost_is_left_if_it_lives(tree: Mount, new_mount: MakeMount) -> None:
+    lose_state(tree)
+    again = new_mount(tree.pack, mountpoint=tree.path)
+    mount_command_fails(again.mount(), 32, f"ffrfs umount {tree.path}")
+    assert tree.is_served
+    assert tree.ask(probes.read, "a") == TREE["a"]
+
+
+@pytest.mark.promise("S50")
+def test_mount_whose_state_is_lost_is_replaced_if_it_is_dead(tree: Mount) -> None:
+    tree.expect_log("took away a dead mount of .*tree.ffr$")
+    kill(tree)
+    lose_state(tree)
+    mount_anew(tree)
+
+
+def lose_state(tree: Mount) -> None:
+    found = state.find(str(tree.path))
+    assert found is not None
+    os.unlink(state._path(found[0], str(tree.path)))
+
+
+def test_folder_made_for_a_mount_that_others_detached_goes_with_the_next(
+    root_user: None, tree: Mount, new_mount: MakeMount
+) -> None:
+    with child(probes.hold_open, tree / "a") as reader:
+        reader.next()
+        subprocess.run(["umount", "--lazy", str(tree.path)], check=True, timeout=20)
+        again = new_mount(tree.pack, mountpoint=tree.path)
+        mount_anew(again)
+        assert reader.next() == TREE["a"][1:]
+    tree.wait_for_daemon()
+    assert again.ask(probes.read, "a") == TREE["a"]
+    assert ffrfs("umount", again.path).status == 0
+    check_nothing_left(again)
+
+
+def test_state_of_a_mount_that_others_took_away_is_replaced(root_user: None, tree: Mount) -> None:
+    kill(tree)
+    subprocess.run(["umount", str(tree.path)], check=True, timeout=20)
+    mount_anew(tree)
+    assert "took away" not in tree.log()
+    assert ffrfs("umount", tree.path).status == 0
+    check_nothing_left(tree)
+
+
+@pytest.mark.promise("S50")
+def test_of_many_mounts_over_a_dead_one_one_wins(tree: Mount) -> None:
+    kill(tree)
+    arguments = ("mount", "--engine", tree.engine, tree.pack, tree.path)
+    commands = [start_ffrfs(*arguments) for _ in range(5)]
+    try:
+        for command in commands:
+            command.communicate(timeout=60)
+    finally:
+        tree.find_daemon()
+    assert sorted(command.returncode for command in commands) == [0, 32, 32, 32, 32]
+    assert mounts_at(tree.path) == 1
+    assert tree.ask(probes.read, "a") == TREE["a"]
+
+
+def test_mount_that_hangs_is_not_taken_for_dead(
+    tree: Mount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = mount_at(str(tree.path))
+    assert there is not None
+    assert not dead_mount.is_dead(there)
+    with tree.stopped(), monkeypatch.context() as patience:
+        patience.setattr(dead_mount, "PROBE_TIMEOUT_S", 1.0)
+        assert not dead_mount.is_dead(there)
+    kill(tree)
+    assert dead_mount.is_dead(there)
+
+
+@pytest.fixture
+def dead_mount_of_others(root_user: None, fuse: None, places: Path) -> MountEntry:
+    """A FUSE mount of another type, whose connection is closed."""
+    place = places / "other"
+    place.mkdir()
+    connection = os.open(kernel_mount.FUSE_DEVICE, os.O_RDWR)
+    try:
+        data = f"fd={connection},rootmode=40000,user_id=0,group_id=0"
+        names = (b"other", os.fsencode(place), b"fuse.other")
+        flags = ctypes.c_ulong(kernel_mount.MS_RDONLY)
+        assert ctypes.CDLL(None).mount(*names, flags, data.encode()) == 0
+    finally:
+        os.close(connection)
+    entry = mount_at(str(place))
+    assert entry is not None
+    return entry
+
+
+@pytest.mark.promise("S17", "S50")
+def test_dead_mount_of_another_type_is_left(
+    dead_mount_of_others: MountEntry, pack_tree: PackTree
+) -> None:
+    place = dead_mount_of_others.mountpoint
+    try:
+        done = ffrfs("mount", pack_tree(TREE), place)
+        mount_command_fails(done, 32, place, f"fusermount3 -u {place}")
+        assert mount_at(place) == dead_mount_of_others
+        assert not dead_mount.is_dead(dead_mount_of_others)
+    finally:
+        subprocess.run(["umount", place], check=True, timeout=20)
+
+
+@pytest.mark.promise("S51")
+def test_umount_dead_leaves_what_lives(tree: Mount, places: Path) -> None:
+    for place in (tree.path, places / "absent", places):
+        done = ffrfs("umount", "--dead", place)
+        assert (done.status, done.out, done.err) == (0, "", "")
+    assert tree.is_served
+    assert tree.ask(probes.read, "a") == TREE["a"]
+    kill(tree)
+    done = ffrfs("umount", "--dead", tree.path)
+    assert (done.status, done.out) == (0, "")
+    (line,) = done.err.splitlines()
+    assert "took away a dead mount" in line
+    check_nothing_left(tree)
+
+
+@pytest.mark.promise("S50")
+def test_ordinary_user_mounts_over_a_dead_mount(engine: str, as_ordinary_user: AskAsUser) -> None:
+    seen = as_ordinary_user("ordinary_user_stale.py", engine)
+    assert seen == {
+        "known": True,
+        "owner": ORDINARY_USER_ID,
+        "mounts": 1,
+        "bytes": "content",
+        "left": ["ffrfs"],
+    }
+
+
+def test_root_finds_dead_mounts_of_others(engine: str, as_ordinary_user: AskAsUser) -> None:
+    seen = as_ordinary_user("ordinary_user_dead.py", engine)
+    # Root itself may not look into it, and is told nothing by the kernel.
+    assert seen == {"live": False, "dead": True, "taken": 1, "left": False}

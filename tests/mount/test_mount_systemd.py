@@ -1,0 +1,266 @@
+"""The units of systemd/ under a real systemd, with all that they confine a mount by."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import shutil
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from command import ffrfs, wait_until
+from pid_one import SYSTEMD, PidOne, new_pid_one
+
+from ffrfs import pack_folder
+
+TREE = {"a": b"alpha" * 50_000, "b": b"beta"}
+PLACE = "/mnt/data"
+# DAC_OVERRIDE, SETPCAP, SYS_ADMIN
+CAPABILITIES = 1 << 1 | 1 << 8 | 1 << 21
+
+
+@pytest.fixture(scope="module")
+def pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pack")
+    source = folder / "source"
+    source.mkdir()
+    for name, content in TREE.items():
+        (source / name).write_bytes(content)
+    pack_folder(source, folder / "data.ffr")
+    return folder / "data.ffr"
+
+
+@pytest.fixture(scope="module")
+def pid_one(tmp_path_factory: pytest.TempPathFactory, pack: Path, fuse: None) -> Iterator[PidOne]:
+    """One for all tests: each leaves it as it was."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can be process 1")
+    if not os.path.exists(SYSTEMD):
+        reason = "there is no systemd here (apt-get install systemd)"
+        if os.environ.get("FFRFS_REQUIRE_FUSE"):
+            pytest.fail(f"FFRFS_REQUIRE_FUSE is set, but {reason}", pytrace=False)
+        pytest.skip(reason)
+    folder = tmp_path_factory.mktemp("systemd")
+    installed = folder / "installed"
+    done = ffrfs("install-units", "--destdir", installed)
+    assert (done.status, done.err) == (0, "")
+    with new_pid_one(folder, installed) as made:
+        shutil.copy(pack, made.srv / "data.ffr")
+        yield made
+
+
+@pytest.fixture
+def service(pid_one: PidOne) -> Iterator[str]:
+    """ffrfs@data.service, started; stopped after the test, when nothing may be left."""
+    unit = "ffrfs@data.service"
+    pid_one.forget_log()
+    pid_one.write_settings("data", PACKS="/srv/data.ffr", MOUNTPOINT=PLACE, OPTIONS="")
+    done = pid_one.systemctl("start", unit)
+    assert done.status == 0, (done.err, pid_one.log())
+    yield unit
+    pid_one.systemctl("stop", unit)
+    check_nothing_left(pid_one)
+    pid_one.systemctl("reset-failed")
+
+
+def check_nothing_left(pid_one: PidOne) -> None:
+    wait_until(lambda: not pid_one.processes(), "daemon and worker have ended")
+    assert pid_one.mounts() == []
+    assert list(pid_one.mnt.iterdir()) == []
+
+
+def check_served(pid_one: PidOne) -> None:
+    """By process 1's own view, so by everybody's."""
+    assert (PLACE, "fuse.ffrfs") in pid_one.mounts()
+    assert pid_one.run("cat", f"{PLACE}/a", f"{PLACE}/b").out.encode() == TREE["a"] + TREE["b"]
+
+
+def no_warning(pid_one: PidOne) -> bool:
+    log = pid_one.log()
+    return not any(word in log for word in ("WARNING", "ERROR", "Traceback"))
+
+
+@pytest.mark.promise("S46")
+def test_started_means_that_the_tree_answers(pid_one: PidOne, service: str) -> None:
+    check_served(pid_one)
+    told = pid_one.show(service, "ActiveState", "SubState", "StatusText")
+    assert told[:2] == ["active", "running"]
+    assert "/srv/data.ffr" in told[2]
+    assert no_warning(pid_one)
+
+
+@pytest.mark.promise("S46")
+def test_stop_leaves_nothing(pid_one: PidOne, service: str) -> None:
+    assert pid_one.systemctl("stop", service).status == 0
+    check_nothing_left(pid_one)
+    assert pid_one.show(service, "ActiveState", "Result") == ["inactive", "success"]
+
+
+@pytest.mark.promise("S46")
+def test_daemon_and_worker_are_confined(pid_one: PidOne, service: str) -> None:
+    for pid in pid_one.daemon_and_worker():
+        proc = Path(f"/proc/{pid}")
+        status = dict(re.findall(r"^(\w+):\s*(.*)$", (proc / "status").read_text(), re.MULTILINE))
+        assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
+        assert int(status["CapBnd"], 16) & ~CAPABILITIES == 0
+        assert re.search(r"^Max core file size +0 ", (proc / "limits").read_text(), re.MULTILINE)
+        assert os.readlink(proc / "ns/mnt") == pid_one.mount_namespace
+
+
+@pytest.mark.promise("S46")
+def test_what_a_service_may_not_do(pid_one: PidOne) -> None:
+    unit, probe = "ffrfs@probed.service", Path(__file__).with_name("confined_probe.py")
+    command = f"{sys.executable} -I {probe} /srv/answer"
+    pid_one.add_drop_in(unit, f"[Service]\nExecStartPost={command}\n")
+    pid_one.write_settings("probed", PACKS="/srv/data.ffr", MOUNTPOINT=PLACE, OPTIONS="")
+    pid_one.systemctl("daemon-reload")
+    assert pid_one.systemctl("start", unit).status == 0
+    assert pid_one.systemctl("stop", unit).status == 0
+    check_nothing_left(pid_one)
+    found = json.loads((pid_one.srv / "answer").read_text())
+    assert {name: errno.errorcode.get(number, "") for name, number in found.items()} == {
+        "the FUSE device": "",
+        "another device": "EPERM",
+        "a socket of the network": "EAFNOSUPPORT",
+        "a socket of this machine": "",
+        "a namespace": "EPERM",
+        "another user": "EPERM",
+        "another owner": "EPERM",
+        "set-uid": "EPERM",
+        "code in data": "EPERM",
+    }
+
+
+def test_reload_applies_the_configuration_anew(pid_one: PidOne) -> None:
+    unit, file = "ffrfs@configured.service", "configured.toml"
+    pid_one.forget_log()
+    pid_one.write_settings("configured", MOUNTPOINT=PLACE, OPTIONS=f"--config /etc/ffrfs/{file}")
+    pid_one.write_configuration(file, 'packs = "/srv/data.ffr"\ncache_mb = 64\n')
+    assert pid_one.systemctl("start", unit).status == 0
+    before = pid_one.show(unit, "MainPID")
+    pid_one.write_configuration(file, 'packs = "/srv/data.ffr"\ncache_mb = 32\n')
+    assert pid_one.systemctl("reload", unit).status == 0
+    wait_until(lambda: cache_limit_bytes(pid_one) == 32 << 20, "applied")
+    wait_until(lambda: pid_one.is_in_state(unit, "active", "running"), "reloaded")
+    assert pid_one.show(unit, "MainPID") == before
+    check_served(pid_one)
+    assert pid_one.systemctl("stop", unit).status == 0
+    check_nothing_left(pid_one)
+    assert no_warning(pid_one)
+
+
+def cache_limit_bytes(pid_one: PidOne) -> int:
+    done = pid_one.run(sys.executable, "-P", "-m", "ffrfs", "stats", "--json", PLACE)
+    assert done.status == 0, done.err
+    size_bytes: int = json.loads(done.out)["cache_limit_bytes"]
+    return size_bytes
+
+
+@pytest.mark.promise("S46")
+@pytest.mark.parametrize("victim", ["daemon", "worker"])
+def test_killed_is_mounted_again(pid_one: PidOne, service: str, victim: str) -> None:
+    daemon, worker = pid_one.daemon_and_worker()
+    with pid_one.open_file(f"{PLACE}/a"):  # so that the dead mount is busy
+        os.kill(daemon if victim == "daemon" else worker, signal.SIGKILL)
+        wait_until(lambda: pid_one.show(service, "NRestarts") == ["1"], "restarted")
+        wait_until(lambda: pid_one.is_in_state(service, "active", "running"), "mounted again")
+        check_served(pid_one)
+        assert len(pid_one.mounts()) == 1
+
+
+def test_daemon_that_hangs_is_replaced(pid_one: PidOne) -> None:
+    unit = "ffrfs@watched.service"
+    pid_one.add_drop_in(unit, "[Service]\nWatchdogSec=1s\n")
+    pid_one.write_settings("watched", PACKS="/srv/data.ffr", MOUNTPOINT=PLACE, OPTIONS="")
+    pid_one.systemctl("daemon-reload")
+    assert pid_one.systemctl("start", unit).status == 0
+    os.kill(pid_one.daemon_and_worker()[0], signal.SIGSTOP)
+    wait_until(lambda: pid_one.show(unit, "NRestarts") == ["1"], "restarted")
+    wait_until(lambda: pid_one.is_in_state(unit, "active", "running"), "mounted again")
+    check_served(pid_one)
+    assert pid_one.systemctl("stop", unit).status == 0
+    check_nothing_left(pid_one)
+
+
+def test_engine_in_python_is_served_under_the_same(pid_one: PidOne) -> None:
+    unit = "ffrfs@python.service"
+    pid_one.forget_log()
+    pid_one.write_settings(
+        "python", PACKS="/srv/data.ffr", MOUNTPOINT=PLACE, OPTIONS="--engine pyfuse3"
+    )
+    assert pid_one.systemctl("start", unit).status == 0
+    check_served(pid_one)
+    assert pid_one.systemctl("stop", unit).status == 0
+    check_nothing_left(pid_one)
+    assert no_warning(pid_one)
+
+
+def test_umount_by_hand_is_obeyed(pid_one: PidOne, service: str) -> None:
+    # For a moment the watchdog's reading makes it busy.
+    wait_until(lambda: pid_one.run("umount", PLACE).status == 0, "unmounted")
+    wait_until(lambda: pid_one.is_in_state(service, "inactive", "dead"), "ended")
+    assert pid_one.show(service, "Result", "NRestarts") == ["success", "0"]
+    check_nothing_left(pid_one)
+
+
+def test_what_cannot_be_mounted_is_not_tried_again(pid_one: PidOne) -> None:
+    unit = "ffrfs@absent.service"
+    pid_one.write_settings("absent", PACKS="/srv/absent.ffr", MOUNTPOINT=PLACE, OPTIONS="")
+    assert pid_one.systemctl("start", unit).status == 1
+    assert pid_one.show(unit, "ActiveState", "ExecMainStatus") == ["failed", "1"]
+    assert "/srv/absent.ffr: cannot open: No such file or directory" in pid_one.log()
+    check_nothing_left(pid_one)
+    pid_one.systemctl("reset-failed")
+
+
+def test_living_mount_is_left_alone(pid_one: PidOne, service: str) -> None:
+    pid_one.write_settings("second", PACKS="/srv/data.ffr", MOUNTPOINT=PLACE, OPTIONS="")
+    assert pid_one.systemctl("start", "ffrfs@second.service").status == 1
+    pid_one.systemctl("stop", "ffrfs@second.service")
+    assert "is there already" in pid_one.log()
+    assert pid_one.show(service, "ActiveState", "NRestarts") == ["active", "0"]
+    check_served(pid_one)
+
+
+@pytest.mark.promise("S46")
+def test_mount_unit(pid_one: PidOne) -> None:
+    assert pid_one.systemctl("start", "mnt-data.mount").status == 0
+    check_served(pid_one)
+    assert pid_one.systemctl("stop", "mnt-data.mount").status == 0
+    (pid_one.mnt / "data").rmdir()  # which systemd has made
+    check_nothing_left(pid_one)
+
+
+@pytest.mark.promise("S46")
+def test_automount_unit(pid_one: PidOne) -> None:
+    if "autofs" not in Path("/proc/filesystems").read_text().split():
+        pytest.skip("the kernel has no autofs")
+    pid_one.add_drop_in("mnt-data.automount", "[Automount]\nTimeoutIdleSec=1s\n")
+    pid_one.systemctl("daemon-reload")
+    assert pid_one.systemctl("start", "mnt-data.automount").status == 0
+    for _ in range(2):
+        assert pid_one.mounts() == [(PLACE, "autofs")]
+        assert pid_one.run("cat", f"{PLACE}/b").out.encode() == TREE["b"]
+        wait_until(lambda: not pid_one.processes(), "unmounted when nobody looked any more")
+    assert pid_one.systemctl("stop", "mnt-data.automount", "mnt-data.mount").status == 0
+    (pid_one.mnt / "data").rmdir()  # which systemd has made
+    check_nothing_left(pid_one)
+
+
+def test_target_starts_and_stops_what_is_enabled(pid_one: PidOne) -> None:
+    unit = "ffrfs@enabled.service"
+    pid_one.write_settings("enabled", PACKS="/srv/data.ffr", MOUNTPOINT=PLACE, OPTIONS="")
+    pid_one.enable("ffrfs@.service", unit)
+    assert pid_one.systemctl("start", "ffrfs.target").status == 0
+    wait_until(lambda: pid_one.is_in_state(unit, "active", "running"), "started with it")
+    check_served(pid_one)
+    assert pid_one.systemctl("stop", "ffrfs.target").status == 0
+    # It also stops mnt-data.mount, in systemd's eyes the same mount: a race that nobody loses.
+    wait_until(lambda: pid_one.is_in_state(unit, "inactive", "dead"), "stopped with it")
+    assert pid_one.show(unit, "Result") == ["success"]
+    check_nothing_left(pid_one)

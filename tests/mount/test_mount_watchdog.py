@@ -1,0 +1,254 @@
+"""The watchdog is fed for as long as loop, engine and disk answer, and no longer."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import probes
+import pytest
+from child import child
+from command import Mount, children, ffrfs, is_stopped, wait_until
+from conftest import MakeMount, PackTree, StartService
+from disk import Disk
+from ffrecord_file import flip_byte, record_extents
+from notify_socket import Service, ServiceManager
+from test_mount_lifecycle import check_nothing_left
+
+from ffrfs.mount.process import Process
+
+TREE = {"d": {"a": b"alpha" * 1000}, "large": bytes(5 << 20)}
+INTERVAL_S = 0.15
+USEC = str(round(2 * INTERVAL_S * 1e6))
+# Nothing is fed in that time; long enough for what was under way.
+SILENCE_S = 5 * INTERVAL_S
+
+
+@pytest.fixture
+def service(start_service: StartService, pack_tree: PackTree) -> Service:
+    made: Service = start_service(pack_tree(TREE), WATCHDOG_USEC=USEC)
+    made.wait_until_ready()
+    return made
+
+
+@pytest.fixture
+def stalling_service(disk: Disk, start_service: StartService) -> Iterator[Service]:
+    made: Service = start_service(disk.pack, WATCHDOG_USEC=USEC)
+    made.wait_until_ready()
+    yield made
+    disk.go()
+    made.tree.close()
+
+
+def wait_until_fed(manager: ServiceManager, count: int = 1) -> None:
+    for _ in range(count):
+        manager.wait_for("WATCHDOG")
+
+
+def check_not_fed(manager: ServiceManager) -> None:
+    manager.heard_within(2 * INTERVAL_S)
+    assert "WATCHDOG" not in manager.heard_within(SILENCE_S)
+
+
+def probe_of(tree: Mount) -> Process:
+    assert tree.process is not None
+    found: list[Process] = []
+
+    def is_found() -> bool:
+        found[:] = [child for child in children(tree.process) if "tree_probe" in command(child)]
+        return len(found) == 1
+
+    wait_until(is_found, "there is one probe")
+    return found[0]
+
+
+def command(process: Process) -> str:
+    return Path(f"/proc/{process.pid}/cmdline").read_text()
+
+
+@contextmanager
+def stopped(process: Process) -> Iterator[None]:
+    os.kill(process.pid, signal.SIGSTOP)
+    wait_until(lambda: is_stopped(process.pid), "stopped")
+    try:
+        yield
+    finally:
+        os.kill(process.pid, signal.SIGCONT)
+
+
+@pytest.mark.promise("S48")
+def test_fed_by_reads_that_the_engine_answers(service: Service, manager: ServiceManager) -> None:
+    wait_until_fed(manager)
+    before = service.tree.requests()["read"]
+    wait_until_fed(manager, 5)
+    assert service.tree.requests_now()["read"] >= before + 4  # the last may not be counted yet
+    times_s = [at_s for message, _, at_s in manager.messages if "WATCHDOG" in message]
+    assert times_s[-1] - times_s[0] > 4 * INTERVAL_S  # and not more often
+
+
+@pytest.mark.promise("S48")
+def test_not_fed_while_the_daemon_is_stopped(service: Service, manager: ServiceManager) -> None:
+    wait_until_fed(manager)
+    assert service.tree.process is not None
+    with stopped(service.tree.process):
+        check_not_fed(manager)
+    wait_until_fed(manager, 2)
+
+
+@pytest.mark.promise("S48")
+@pytest.mark.parametrize("engine", ["native"], indirect=True)
+def test_not_fed_while_the_worker_is_stopped(service: Service, manager: ServiceManager) -> None:
+    wait_until_fed(manager)
+    assert service.tree.worker is not None
+    with stopped(service.tree.worker):
+        check_not_fed(manager)
+    wait_until_fed(manager, 2)
+
+
+@pytest.mark.promise("S48")
+def test_not_fed_while_the_disk_stalls(
+    stalling_service: Service, disk: Disk, manager: ServiceManager
+) -> None:
+    wait_until_fed(manager)
+    disk.stall_all()
+    disk.wait_for("stalled")
+    check_not_fed(manager)
+    disk.go()
+    wait_until_fed(manager, 2)
+
+
+@pytest.mark.promise("S19", "S48")
+@pytest.mark.parametrize("engine", ["native"], indirect=True)
+def test_probe_that_waits_holds_up_no_kill(
+    stalling_service: Service, disk: Disk, manager: ServiceManager
+) -> None:
+    """What a manager does with a service that it gives up."""
+    tree = stalling_service.tree
+    wait_until_fed(manager)
+    disk.stall_all()
+    disk.wait_for("stalled")
+    tree.signal(signal.SIGABRT)
+    assert stalling_service.end() == -signal.SIGABRT
+    assert ffrfs("umount", tree.path).status == 0
+    assert not tree.is_mounted
+    disk.go()  # whose readers cannot end before
+    assert tree.worker is not None
+    assert tree.worker.wait(10)
+
+
+@pytest.mark.promise("S48")
+def test_probe_that_waits_holds_up_no_unmounting(
+    stalling_service: Service, disk: Disk, manager: ServiceManager
+) -> None:
+    tree = stalling_service.tree
+    tree.expect_log("busy: detached")
+    wait_until_fed(manager)
+    disk.stall_all()
+    disk.wait_for("stalled")
+    tree.signal(signal.SIGTERM)
+    wait_until(lambda: not tree.is_mounted, "unmounted")
+    disk.go()
+    assert stalling_service.end() == 0
+
+
+def test_probe_that_dies_is_replaced(service: Service, manager: ServiceManager) -> None:
+    wait_until_fed(manager)
+    before = probe_of(service.tree)
+    os.kill(before.pid, signal.SIGKILL)
+    assert before.wait(5)
+    wait_until_fed(manager, 3)
+    assert probe_of(service.tree).pid != before.pid
+    times_s = [at_s for message, _, at_s in manager.messages if "WATCHDOG" in message]
+    assert len(times_s) >= 4
+
+
+def test_nothing_is_left_of_the_probe(service: Service, manager: ServiceManager) -> None:
+    wait_until_fed(manager)
+    probe = probe_of(service.tree)
+    service.tree.signal(signal.SIGTERM)
+    assert service.end() == 0
+    assert probe.wait(5)
+    check_nothing_left(service.tree)
+
+
+# What is asked.
+
+
+@pytest.mark.parametrize(
+    "tree", [{}, {"empty": b""}, {"large": bytes(5 << 20)}], ids=["nothing", "empty", "large"]
+)
+def test_tree_without_a_small_file_is_asked_by_statfs(
+    start_service: StartService,
+    manager: ServiceManager,
+    pack_tree: PackTree,
+    tree: dict[str, bytes],
+) -> None:
+    service = start_service(pack_tree(tree), WATCHDOG_USEC=USEC)
+    service.wait_until_ready()
+    before = service.tree.requests()
+    wait_until_fed(manager, 3)
+    after = service.tree.requests()
+    assert after["statfs"] > before["statfs"]
+    assert after["read"] == before["read"] == 0
+
+
+@pytest.mark.promise("S48")
+def test_damage_is_an_answer(
+    start_service: StartService, manager: ServiceManager, pack_tree: PackTree
+) -> None:
+    pack = pack_tree({"a": b"first", "b": b"second", "c": b"third"})
+    for offset, _ in record_extents(pack)[:2]:
+        flip_byte(pack, offset)
+    service = start_service(pack, WATCHDOG_USEC=USEC)
+    service.tree.expect_log("cannot read a: ")
+    service.tree.expect_log("cannot read b: ")
+    service.wait_until_ready()
+    wait_until_fed(manager, 5)
+    assert service.tree.log().count("cannot read") == 2
+
+
+def test_tree_that_hides_from_its_owner_is_asked_by_statfs(
+    start_service: StartService, manager: ServiceManager, pack_tree: PackTree
+) -> None:
+    service = start_service(
+        pack_tree(TREE), "-o", "uid=12345,gid=12345,umask=0777", WATCHDOG_USEC=USEC
+    )
+    service.wait_until_ready()
+    wait_until_fed(manager, 3)
+
+
+@pytest.mark.promise("S48")
+def test_fed_while_a_detached_mount_serves_its_open_files(
+    root_user: None, service: Service, manager: ServiceManager
+) -> None:
+    with child(probes.hold_open, service.tree / "d/a") as reader:
+        reader.next()
+        subprocess.run(["umount", "-l", str(service.tree.path)], check=True, timeout=20)
+        manager.heard_within(2 * INTERVAL_S)
+        wait_until_fed(manager, 3)
+        assert reader.next() == TREE["d"]["a"][1:]
+    assert service.end() == 0
+
+
+def test_not_fed_for_another_process(
+    start_service: StartService, manager: ServiceManager, pack_tree: PackTree
+) -> None:
+    service = start_service(pack_tree(TREE), WATCHDOG_USEC=USEC, WATCHDOG_PID="1")
+    service.wait_until_ready()
+    check_not_fed(manager)
+    assert len(service.tree.processes()) == (2 if service.tree.worker else 1)
+
+
+def test_background_daemon_feeds_for_the_command_that_was_started(
+    manager: ServiceManager, new_mount: MakeMount, pack_tree: PackTree
+) -> None:
+    tree = new_mount(pack_tree(TREE))
+    # WATCHDOG_PID is the command's own: the shell that becomes it.
+    prefix = ["sh", "-c", 'WATCHDOG_PID=$$ exec "$0" "$@"']
+    done = tree.mount(prefix=prefix, env=manager.environment(WATCHDOG_USEC=USEC))
+    assert done.status == 0
+    wait_until_fed(manager, 3)

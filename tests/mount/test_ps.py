@@ -1,0 +1,187 @@
+"""`ffrfs ps`: what is mounted, and what has become of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import probes
+import pytest
+from child import child
+from command import Mount, ffrfs
+from conftest import MakeMount, PackTree
+from leftovers import check_nothing_left, run_alone
+
+from ffrfs.mount import state
+from ffrfs.mount.live_mounts import live_mounts
+
+TREE = {"a": b"alpha" * 10_000}
+ANSWER_LIMIT_S = 2.0
+
+
+@pytest.fixture
+def tree(mount: MakeMount, pack_tree: PackTree) -> Mount:
+    made: Mount = mount(pack_tree(TREE))
+    return made
+
+
+def seen(tree: Mount) -> dict[str, Any]:
+    """What `ffrfs ps --json` says of it; others may have mounts, too."""
+    done = ffrfs("ps", "--json")
+    assert (done.status, done.err) == (0, "")
+    (found,) = [one for one in json.loads(done.out) if one["mountpoint"] == str(tree.path)]
+    return dict(found)
+
+
+@pytest.mark.promise("S51")
+def test_live_mount(tree: Mount, pack_tree: PackTree, new_mount: MakeMount) -> None:
+    assert tree.process is not None
+    requests = tree.requests()
+    told = seen(tree)
+    rate = told.pop("requests_per_s")
+    assert rate is None or rate >= 0
+    assert 0 < told.pop("age_s") < 120
+    assert told == {
+        "mountpoint": str(tree.path),
+        "pid": tree.process.pid,
+        "worker_pid": tree.worker.pid if tree.worker else None,
+        "packs": [str(tree.pack)],
+        "state": "live",
+    }
+    assert tree.requests() == requests  # the mount was not touched
+
+
+@pytest.mark.promise("S51")
+def test_mounts_whose_daemons_do_not_answer_are_told_in_time(tree: Mount, mount: MakeMount) -> None:
+    trees = [tree, *(mount(tree.pack) for _ in range(3))]
+    for one in trees:
+        one.signal(signal.SIGSTOP)
+    try:
+        began_s = time.monotonic()
+        found = {one.mountpoint: one for one in live_mounts()}
+        took_s = time.monotonic() - began_s
+    finally:
+        for one in trees:
+            one.signal(signal.SIGCONT)
+    assert took_s < ANSWER_LIMIT_S
+    for one in trees:
+        assert one.process is not None
+        told = found[str(one.path)]
+        assert (told.state, told.pid, told.requests_per_s) == (
+            *("not answering", one.process.pid),
+            None,
+        )
+        assert told.age_s is not None
+        assert told.age_s >= 0
+    assert seen(tree)["state"] == "live"
+
+
+@pytest.mark.promise("S51")
+def test_dead_mount(tree: Mount) -> None:
+    assert tree.process is not None
+    pid = tree.process.pid
+    tree.signal(signal.SIGKILL)
+    tree.wait_for_daemon()
+    told = seen(tree)
+    assert (told["state"], told["pid"], told["worker_pid"]) == ("dead", pid, None)
+    assert told["packs"] == [str(tree.pack)]
+    assert told["age_s"] > 0
+
+
+@pytest.mark.promise("S51")
+def test_mount_that_others_detached(root_user: None, tree: Mount) -> None:
+    with child(probes.hold_open, tree / "a") as reader:
+        reader.next()
+        subprocess.run(["umount", "--lazy", str(tree.path)], check=True, timeout=20)
+        assert seen(tree)["state"] == "detached"
+        assert reader.next() == TREE["a"][1:]
+    tree.wait_for_daemon()
+
+
+def test_mount_that_no_state_file_tells_of(tree: Mount) -> None:
+    found = state.find(str(tree.path))
+    assert found is not None
+    os.unlink(state._path(found[0], str(tree.path)))
+    assert seen(tree) == {
+        "mountpoint": str(tree.path),
+        "pid": None,
+        "worker_pid": None,
+        "packs": [str(tree.pack)],
+        "state": "unknown",
+        "age_s": None,
+        "requests_per_s": None,
+    }
+
+
+@pytest.mark.promise("S51")
+def test_all_packs_are_named(mount: MakeMount, pack_tree: PackTree, tmp_path: Path) -> None:
+    first = pack_tree(TREE).rename(tmp_path / "first.ffr")
+    second = pack_tree({"b": b"beta"}).rename(tmp_path / "second.ffr")
+    tree = mount(first, second)
+    assert seen(tree)["packs"] == [str(first), str(second)]
+
+
+def test_columns_for_people(tree: Mount, mount: MakeMount, places: Path) -> None:
+    other = mount(tree.pack, mountpoint=places / "a longer name")
+    other.signal(signal.SIGKILL)
+    other.wait_for_daemon()
+    done = ffrfs("ps")
+    assert (done.status, done.err) == (0, "")
+    title, *lines = done.out.splitlines()
+    assert title.split() == ["STATE", "PID", "WORKER", "AGE", "REQ/S", "MOUNTPOINT", "PACKS"]
+    (live,) = [line for line in lines if f" {tree.path} " in line]
+    (dead,) = [line for line in lines if f" {other.path} " in line]
+    assert tree.process is not None
+    assert live.split()[:2] == ["live", str(tree.process.pid)]
+    assert dead.split()[0] == "dead"
+    for line in (live, dead):
+        assert line[title.index("MOUNTPOINT") - 1] == " "
+        assert line[title.index("MOUNTPOINT") :].startswith(str(places))
+        assert line[title.index("PACKS") :] == str(tree.pack)
+
+
+# Alone: here other tests have mounts, too.
+
+
+@pytest.fixture
+def alone(
+    engine: str, pack_tree: PackTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, Any]:
+    """What all_mounts.py has seen."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]), prepend=os.pathsep)
+    folder = tmp_path / "alone"
+    folder.mkdir()
+    program = Path(__file__).with_name("all_mounts.py")
+    told: dict[str, Any] = run_alone(program, engine, pack_tree(TREE), folder, timeout_s=100)
+    return told
+
+
+@pytest.mark.promise("S51")
+def test_all_of_it_alone(alone: dict[str, Any]) -> None:
+    assert alone["ps of none"] == [0, "", ""]
+    assert alone["ps --json of none"] == [0, "[]\n", ""]
+    assert alone["umount of none"] == [0, "", ""]
+
+    assert alone["before"] == {
+        **{"live": "live", "live/inside": "live", "busy": "live", "dead": "dead"},
+        **{"gone": "dead", "unknown": "unknown", "covered": "live", "unknown dead": "unknown"},
+    }
+    status, out, err = alone["umount --all"]
+    assert (status, out) == (1, "")
+    # What cannot be unmounted is told, and what is in use.
+    covered, busy = sorted(err.splitlines())[::-1]
+    if "busy" in covered:
+        covered, busy = busy, covered
+    assert "not an ffrfs mount, but one of type tmpfs" in covered
+    assert "/busy: was busy: detached" in busy
+    assert alone["after"] == {"unknown": "unknown", "covered": "live"}
+    assert alone["unknown is read"] == "alpha" * 10_000
+    assert alone["covered is read"] == "alpha" * 10_000
+    assert alone["busy is read"] == "alpha" * 10_000
+    assert alone["in the end"] == [[0, "", ""], {}]
+    check_nothing_left(alone["expected"], alone["left"])

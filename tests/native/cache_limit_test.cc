@@ -1,0 +1,231 @@
+// native/volume: a limit that is lowered and raised while readers read. What is held follows
+// it at once, nobody gets a wrong byte or none, and what can be read at all stays the same.
+
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "prefetch_rig.h"
+#include "volume/block_cache.h"
+#include "volume/prefetched_blocks.h"
+
+using namespace ffrfs;
+using namespace ffrfs::test;
+
+namespace {
+
+BlockPtr block_of(BufferPool& buffers, size_t size) {
+  auto block = std::make_shared<Block>();
+  block->buffer = buffers.acquire(size);
+  block->bytes = block->buffer.first(size);
+  return block;
+}
+
+// As Volume::limit_cache().
+void limit(Rig& rig, size_t limit_bytes) {
+  rig.prefetcher->set_limit(limit_bytes / 8);
+  rig.reads.limit_cache(limit_bytes);
+  release_free_memory();
+}
+
+}  // namespace
+
+TEST_CASE("buffers that wait to be used again go beyond the new limit, and come back below") {
+  BufferPool pool(40'960);
+  const std::byte* memory = nullptr;
+  {
+    std::vector<Buffer> all;
+    for (int i = 0; i < 10; ++i) all.push_back(pool.acquire(4096));
+  }
+  pool.limit_free(4096);
+  {
+    const Buffer kept = pool.acquire(4096);
+    memory = kept.data();
+  }
+  CHECK(pool.acquire(4096).data() == memory);
+  pool.limit_free(0);
+  { const Buffer used = pool.acquire(8192); }
+  pool.limit_free(8192);
+  { const Buffer used = pool.acquire(8192); }
+  memory = pool.acquire(8192).data();
+  CHECK(pool.acquire(8192).data() == memory);
+}
+
+TEST_CASE("the block cache shrinks from the least recently used on, and grows again") {
+  BufferPool buffers(0);
+  Counter size_bytes{0};
+  BlockCache cache(10 * 4096, size_bytes);
+  const auto keep = [&](uint64_t first, uint64_t last, size_t size) {
+    for (uint64_t i = first; i < last; ++i) cache.keep({0, i, 0}, block_of(buffers, size));
+  };
+  keep(0, 10, 4096);
+  CHECK(cache.find({0, 0, 0}));
+  cache.set_limit(3 * 4096);
+  CHECK(size_bytes == 3 * 4096);
+  CHECK(cache.find({0, 0, 0}));
+  CHECK(cache.find({0, 9, 0}));
+  CHECK_FALSE(cache.find({0, 7, 0}));
+  keep(20, 30, 4096);
+  CHECK(size_bytes == 3 * 4096);
+  cache.set_limit(0);
+  CHECK(size_bytes == 0);
+  // The last to come is kept all the same, if it could be at first.
+  keep(30, 32, 10 * 4096);
+  CHECK(size_bytes == 10 * 4096);
+  CHECK(cache.find({0, 31, 0}));
+  keep(32, 33, 11 * 4096);
+  CHECK_FALSE(cache.find({0, 32, 0}));
+  CHECK(cache.block_limit_bytes() == 10 * 4096);
+  cache.set_limit(20 * 4096);
+  keep(40, 70, 4096);
+  CHECK(size_bytes == 20 * 4096);
+}
+
+TEST_CASE("what was read ahead goes from the oldest on; what went is told") {
+  BufferPool buffers(0);
+  Counter size_bytes{0};
+  PrefetchedBlocks blocks(size_bytes);
+  for (uint64_t i = 0; i < 10; ++i) {
+    blocks.put({{0, i, 0}, block_of(buffers, 4096), i, Clock::now()});
+  }
+  CHECK(blocks.shrink(10 * 4096).empty());
+  const auto dropped = blocks.shrink(4 * 4096 + 1);
+  REQUIRE(dropped.size() == 6);
+  CHECK(dropped.front().owner == 0);
+  CHECK(dropped.back().owner == 5);
+  CHECK(blocks.size_bytes() == 4 * 4096);
+  CHECK_FALSE(blocks.contains({0, 5, 0}));
+  CHECK(blocks.contains({0, 6, 0}));
+  CHECK(blocks.shrink(0).size() == 4);
+  CHECK(blocks.empty());
+}
+
+TEST_CASE("hints that are held shrink with the limit, and are read all the same") {
+  Rig rig(patterns(64, 60'000));
+  const auto list = rig.prefetcher->open_list();
+  std::vector<uint64_t> order;
+  for (uint64_t i = 0; i < 64; ++i) order.push_back(i);
+  (void)rig.prefetcher->add(list, rig.hints(order));
+  REQUIRE(rig.settles());
+  CHECK(rig.counters.bytes_prefetched > 3 * kMib);
+  limit(rig, 8 * kMib);
+  CHECK(rig.counters.bytes_prefetched <= kMib);
+  CHECK(rig.counters.bytes_prefetched > kMib / 2);
+  CHECK(rig.counters.prefetch_wasted_bytes > 2 * kMib);
+  for (const uint64_t record : order) (void)rig.read(record);
+  CHECK(rig.wrong == 0);
+  REQUIRE(rig.settles());
+  CHECK(rig.counters.bytes_prefetched == 0);
+  CHECK(rig.counters.bytes_in_flight == 0);
+}
+
+TEST_CASE("who waits for room gets it when there is more, and one always has some") {
+  Rig rig(patterns(8, 3'000'000), {.cache_bytes = 64 * kMib});
+  limit(rig, 0);
+  std::atomic<int> arrived{0};
+  const auto ask = [&](uint64_t record) {
+    const auto now = rig.reads.read(rig.shards.extent(record), 0, 10,
+                                    [&](const Slice& slice, const std::exception_ptr& error) {
+                                      if (!error && slice.bytes.size() == 10) ++arrived;
+                                    });
+    CHECK_FALSE(now);
+  };
+  for (uint64_t record = 0; record < 8; ++record) ask(record);
+  CHECK(rig.counters.bytes_in_flight < 4 * kMib);  // one of them
+  limit(rig, 64 * kMib);
+  CHECK(rig.counters.bytes_in_flight > 20 * kMib);
+  CHECK(wait_until([&] {
+    rig.reads.poll();
+    return arrived == 8;
+  }));
+  CHECK(rig.counters.bytes_in_flight == 0);
+}
+
+TEST_CASE("what can be read at all does not depend on the limit now") {
+  Rig rig(patterns(2, 1000), {.cache_bytes = 64 * kMib});
+  const uint64_t before = rig.reads.record_limit_bytes();
+  CHECK(before == 32 * kMib);
+  for (const size_t now : {size_t{0}, 8 * kMib, 1000 * kMib}) {
+    limit(rig, now);
+    CHECK(rig.reads.record_limit_bytes() == before);
+    CHECK(rig.reads.blocks().kept_block_limit_bytes() == 16 * kMib);
+  }
+}
+
+TEST_CASE("many lists share the room for hints, and the last to come has some") {
+  Rig rig(patterns(4, 100), {.options = {.window_records = 100}});
+  const std::vector<Hint> hints(9000, rig.hint(1));
+  std::vector<Prefetcher::ListId> lists;
+  size_t taken = 0;
+  for (size_t i = 0; i < Prefetcher::kListsMax; ++i) {
+    lists.push_back(rig.prefetcher->open_list());
+    const size_t room = rig.prefetcher->room(lists.back());
+    CHECK(room == (i < 8 ? 8192 : 300));
+    CHECK(rig.prefetcher->add(lists.back(), hints) == 0);
+    taken += room;
+  }
+  CHECK(taken == Prefetcher::kHintsMax + 56 * 300);
+  rig.prefetcher->drop(lists.front());
+  CHECK(rig.prefetcher->room(lists.back()) == 0);  // the others still have more than all may
+  for (const auto list : lists) rig.prefetcher->drop(list);
+  CHECK(rig.prefetcher->room(rig.prefetcher->open_list()) == 8192);
+}
+
+TEST_CASE("the limit goes up and down while readers read, and hints come") {
+  std::vector<Bytes> records = patterns(200, 30'000);
+  for (size_t i = 0; i < 6; ++i) records[i * 30] = pattern(4'500'000 + i, static_cast<uint32_t>(i));
+  Rig rig(std::move(records), {.cache_bytes = 48 * kMib});
+  std::atomic<bool> is_over{false};
+  std::atomic<int> failures{0};
+  {
+    std::jthread limiter([&] {
+      std::minstd_rand random(7);
+      while (!is_over) {
+        limit(rig, random() % 3 == 0 ? 0 : random() % (48 * kMib));
+        std::this_thread::sleep_for(2ms);
+      }
+    });
+    std::jthread hinter([&] {
+      std::minstd_rand random(8);
+      while (!is_over) {
+        const auto list = rig.prefetcher->open_list();
+        std::vector<uint64_t> order;
+        for (int i = 0; i < 60; ++i) order.push_back(random() % 200);
+        (void)rig.prefetcher->add(list, rig.hints(order));
+        std::this_thread::sleep_for(10ms);
+        rig.prefetcher->drop(list);
+      }
+    });
+    {
+      std::vector<std::jthread> readers;
+      for (uint32_t i = 0; i < 4; ++i) {
+        readers.emplace_back([&, i] {
+          std::mt19937 random(i);
+          for (const auto end = Clock::now() + 1500ms; Clock::now() < end;) {
+            if (random() % 20 == 0) drop_cached_pages(rig.path);
+            try {
+              (void)rig.read(random() % 200, 1 + random() % 300'000);
+            } catch (...) {
+              ++failures;
+            }
+          }
+        });
+      }
+    }
+    is_over = true;
+  }
+  CHECK(rig.wrong == 0);
+  CHECK(failures == 0);
+  limit(rig, 0);
+  REQUIRE(rig.settles());
+  CHECK(rig.counters.bytes_kept == 0);
+  CHECK(rig.counters.bytes_in_flight == 0);
+  CHECK(wait_until([&] { return rig.counters.bytes_prefetched == 0; }, 2s));
+}

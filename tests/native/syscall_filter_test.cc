@@ -1,0 +1,216 @@
+// native/fuse: what a process can still do behind the filter of a worker's system calls.
+//
+// Each act is done by a forked child, as the filter stays for good. It tells by its status
+// what came of it: well, or the errno of a refusal.
+
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "fuse/syscall_filter.h"
+#include "io/buffer.h"
+#include "io/file_descriptor.h"
+#include "io/read_queue.h"
+#include "io/source_file.h"
+#include "scratch.h"
+
+using namespace ffrfs;
+using namespace ffrfs::test;
+
+namespace {
+
+// A child's status: none that anybody else would end it with.
+constexpr int kNoFilter = 98;
+constexpr int kThrew = 99;
+constexpr int kDone = 100;  // and the errno
+
+using Act = std::function<int()>;
+
+int refusal(bool is_well) { return is_well ? 0 : errno; }
+
+// Runs `before` and then, behind the filter of that stage, `act`; its status, as of waitpid().
+int outcome(Stage stage, const Act& act, const std::function<void()>& before = [] {}) {
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    try {
+      before();
+      if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || install_syscall_filter(stage) != 0) {
+        _exit(kNoFilter);
+      }
+      _exit(kDone + act());
+    } catch (...) {
+      _exit(kThrew);
+    }
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  return status;
+}
+
+void check_does(Stage stage, int expected, const Act& act,
+                const std::function<void()>& before = [] {}) {
+  const int status = outcome(stage, act, before);
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == kDone + expected);
+}
+
+int open_with(const std::string& path, int flags) {
+  return refusal(FileDescriptor(::open(path.c_str(), flags, 0600)).valid());
+}
+
+int read_through_queue(const SourceFile& file, const Bytes& content, ReadQueue::Aio aio) {
+  BufferPool buffers(1 << 20);
+  ReadQueue queue(buffers, aio);
+  bool is_right = false;
+  queue.submit(file, 0, content.size(), [&](RawBytes raw) {
+    is_right = !raw.error && text(raw.bytes) == content;
+  });
+  while (queue.poll() == 0) queue.wait(-1);
+  return is_right ? 0 : EIO;
+}
+
+}  // namespace
+
+TEST_CASE("a file that is open can be read, a thread at a time or asynchronously") {
+  const TemporaryFolder folder;
+  const Bytes content = pattern(300'000, 1);
+  const SourceFile file(folder.write("f", content));
+  using Aio = ReadQueue::Aio;
+  for (const Aio aio : {Aio::kNeverWaits, Aio::kMayWait, Aio::kNone}) {
+    check_does(Stage::kServing, 0, [&] { return read_through_queue(file, content, aio); });
+  }
+  check_does(Stage::kServing, 0, [&] {
+    Bytes found(content.size(), '\0');
+    file.read_fully(0, std::as_writable_bytes(std::span(found)));
+    return found == content ? 0 : EIO;
+  });
+}
+
+TEST_CASE("nothing is opened while a mount is served") {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("f", "bytes");
+  for (const int flags : {O_RDONLY, O_WRONLY, O_RDWR, O_PATH}) {
+    check_does(Stage::kServing, EPERM, [&] { return open_with(path, flags); });
+  }
+  check_does(Stage::kServing, EPERM, [&] { return open_with(path + "2", O_CREAT | O_WRONLY); });
+  check_does(Stage::kServing, ENOSYS, [&] { return refusal(unlink(path.c_str()) == 0); });
+  check_does(Stage::kServing, ENOSYS,
+             [&] { return refusal(rename(path.c_str(), (path + "2").c_str()) == 0); });
+  CHECK(std::filesystem::exists(path));
+  CHECK(!std::filesystem::exists(path + "2"));
+}
+
+TEST_CASE("while packs are opened files are opened for reading alone") {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("f", "bytes");
+  check_does(Stage::kOpening, 0, [&] { return open_with(path, O_RDONLY | O_CLOEXEC); });
+  check_does(Stage::kOpening, 0, [&] {
+    const std::filesystem::directory_iterator entries(folder / "");
+    return std::distance(begin(entries), end(entries)) == 1 ? 0 : EIO;
+  });
+  for (const int flags : {O_WRONLY, O_RDWR, O_RDONLY | O_TRUNC, O_RDONLY | O_CREAT}) {
+    check_does(Stage::kOpening, EPERM, [&] { return open_with(path, flags); });
+  }
+  CHECK(std::filesystem::file_size(path) == 5);
+}
+
+TEST_CASE("one stage follows the other, and never the other way round") {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("f", "bytes");
+  check_does(Stage::kOpening, EPERM, [&] {
+    return install_syscall_filter(Stage::kServing) == 0 ? open_with(path, O_RDONLY) : 0;
+  });
+  check_does(Stage::kServing, ENOSYS, [] { return install_syscall_filter(Stage::kOpening); });
+}
+
+TEST_CASE("threads can be started, and those that run already are behind the filter, too") {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("f", "bytes");
+  check_does(Stage::kServing, EPERM, [&] {
+    int found = 0;
+    std::thread([&] { found = open_with(path, O_RDONLY); }).join();
+    return found;
+  });
+  std::atomic<bool> is_filtered = false;
+  int found = 0;
+  std::thread early;
+  check_does(
+      Stage::kServing, EPERM,
+      [&] {
+        is_filtered = true;
+        early.join();
+        return found;
+      },
+      [&] {
+        early = std::thread([&] {
+          while (!is_filtered) std::this_thread::yield();
+          found = open_with(path, O_RDONLY);
+        });
+      });
+}
+
+TEST_CASE("memory is memory, and never a program") {
+  constexpr size_t kSize = 1 << 20;
+  const auto map = [](int protection) {
+    return mmap(nullptr, kSize, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  };
+  check_does(Stage::kServing, 0, [&] { return refusal(map(PROT_READ | PROT_WRITE) != MAP_FAILED); });
+  check_does(Stage::kServing, EPERM, [&] { return refusal(map(PROT_EXEC) != MAP_FAILED); });
+  check_does(Stage::kServing, EPERM, [&] {
+    void* const pages = map(PROT_READ);
+    return refusal(mprotect(pages, kSize, PROT_READ | PROT_EXEC) == 0);
+  });
+}
+
+TEST_CASE("signals go to the process itself") {
+  const auto tgkill = [](pid_t process) {
+    return refusal(syscall(SYS_tgkill, process, process, 0) == 0);
+  };
+  check_does(Stage::kServing, 0, [&] { return tgkill(getpid()); });
+  check_does(Stage::kServing, EPERM, [&, parent = getpid()] { return tgkill(parent); });
+  check_does(Stage::kServing, ENOSYS, [parent = getpid()] { return refusal(kill(parent, 0) == 0); });
+  const int status = outcome(Stage::kServing, []() -> int { std::abort(); },
+                             [] { std::signal(SIGABRT, SIG_DFL); });
+  CHECK(WIFSIGNALED(status));
+  CHECK(WTERMSIG(status) == SIGABRT);
+}
+
+TEST_CASE("what no program does by accident ends it") {
+  const std::function<void()> acts[] = {
+      [] { execl("/bin/true", "true", nullptr); },
+      [] { (void)fork(); },
+      [] { (void)socket(AF_UNIX, SOCK_STREAM, 0); },
+      [] { (void)socket(AF_INET, SOCK_STREAM, 0); },
+      [] { ptrace(PTRACE_TRACEME, 0, nullptr, nullptr); },
+      [] { syscall(SYS_unshare, 0); },
+      [] { syscall(SYS_io_uring_setup, 1, nullptr); },
+      [] { syscall(SYS_setuid, getuid()); },
+  };
+  for (const Stage stage : {Stage::kOpening, Stage::kServing}) {
+    for (const auto& act : acts) {
+      CAPTURE(&act - acts);
+      const int status = outcome(stage, [&] {
+        act();
+        return 0;
+      });
+      CHECK(WIFSIGNALED(status));
+      CHECK(WTERMSIG(status) == SIGSYS);
+    }
+  }
+}

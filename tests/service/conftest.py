@@ -1,0 +1,50 @@
+"""Fixtures of the tests of units: what was installed, and who checks it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from programs import needed
+
+from ffrfs.cli.main import main
+
+
+@pytest.fixture
+def installed(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> Path:
+    """The root folder of what `ffrfs install-units` has written."""
+    root = tmp_path / "installed"
+    assert main(["install-units", "--destdir", str(root)]) == 0
+    return root
+
+
+@pytest.fixture
+def units(installed: Path) -> Path:
+    return installed / "usr/local/lib/systemd/system"
+
+
+@pytest.fixture
+def examples(installed: Path) -> Path:
+    return installed / "usr/local/share/doc/ffrfs"
+
+
+@pytest.fixture
+def analyze(units: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """systemd-analyze, which finds our units."""
+    program = needed("systemd-analyze", "systemd")
+
+    def run(*arguments: str | os.PathLike[str]) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [program, "--no-pager", *arguments],
+            # The colon: and where units are found in any case.
+            env=os.environ | {"SYSTEMD_UNIT_PATH": f"{units}:"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    return run

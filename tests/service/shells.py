@@ -1,0 +1,147 @@
+"""Real shells, and what they make of a line when asked to complete it.
+
+bash and zsh are run on a terminal of their own, where keys are pressed: a key that inserts all
+candidates, and one that tells the line. fish answers a question. No file of any user is read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import select
+import shlex
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+TIMEOUT_S = 30
+NAMES = ("bash", "zsh", "fish")
+
+_ALL, _TELL = b"\x1b*", b"\x18d"  # Alt-*, which is bash's own for it; Ctrl-X d
+_BASH = """
+PS1= HISTFILE=
+bind 'set enable-bracketed-paste off'
+bind 'set bell-style none'
+tell() { printf '%s\\0' "$READLINE_LINE" >&@FD@; READLINE_LINE= READLINE_POINT=0; }
+bind -x '"\\C-xd": tell'
+source @SCRIPTS@/ffrfs.bash
+printf '\\0' >&@FD@
+"""
+_ZSH = """
+PROMPT= RPROMPT= HISTFILE=
+unset zle_bracketed_paste
+setopt no_beep
+fpath=(@SCRIPTS@ $fpath)
+autoload -Uz compinit && compinit -u -D
+zle -C all-matches complete-word _generic
+zstyle ':completion:all-matches::::' completer _all_matches _complete
+zstyle ':completion:all-matches:*' insert true
+bindkey '^[*' all-matches
+tell() { printf '%s\\0' "$BUFFER" >&@FD@; BUFFER= }
+zle -N tell
+bindkey '^Xd' tell
+printf '\\0' >&@FD@
+"""
+_COMMANDS = {
+    "bash": (["bash", "--noprofile", "--norc", "-i"], _BASH),
+    "zsh": (["zsh", "-f", "-i"], _ZSH),
+}
+
+
+class Terminal:
+    """A shell at work, in which keys are pressed."""
+
+    def __init__(self, arguments: Sequence[str], folder: Path) -> None:
+        self._screen, theirs = pty.openpty()
+        self._told, self._told_fd = os.pipe()
+        try:
+            self._process = subprocess.Popen(
+                arguments,
+                cwd=folder,
+                env={"PATH": os.environ["PATH"], "TERM": "vt100", "HOME": str(folder)},
+                stdin=theirs,
+                stdout=theirs,
+                stderr=theirs,
+                pass_fds=[self._told_fd],
+                start_new_session=True,
+            )
+        finally:
+            os.close(theirs)
+            os.close(self._told_fd)
+
+    def set_up(self, setup: str, scripts: Path, folder: Path) -> None:
+        text = setup.replace("@SCRIPTS@", str(scripts)).replace("@FD@", str(self._told_fd))
+        file = folder / ".setup"
+        file.write_text(text)
+        self._press(b" . ./.setup\n")
+        self._answer()
+        file.unlink()
+
+    def complete(self, before: str, word: str) -> list[str]:
+        """What stands in the place of `word` when all its candidates do."""
+        self._press(f"{before} {word}".encode() + _ALL + _TELL)
+        return shlex.split(self._answer())[len(shlex.split(before)) :]
+
+    def close(self) -> None:
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        os.close(self._screen)
+        os.close(self._told)
+
+    def _press(self, keys: bytes) -> None:
+        os.write(self._screen, keys)
+
+    def _answer(self) -> str:
+        """What the shell tells next; the screen is read meanwhile, or it would wait."""
+        screen, told = b"", b""
+        end_s = time.monotonic() + TIMEOUT_S
+        while not told.endswith(b"\0"):
+            left_s = max(0.0, end_s - time.monotonic())
+            ready, _, _ = select.select([self._screen, self._told], [], [], left_s)
+            assert ready, f"the shell does not answer; on its screen: {screen!r}"
+            if self._told in ready:
+                told += os.read(self._told, 65536)
+            if self._screen in ready:
+                screen += os.read(self._screen, 65536)
+        return told[:-1].decode()
+
+
+class Fish:
+    def __init__(self, scripts: Path, folder: Path) -> None:
+        self._scripts, self._folder = scripts, folder
+
+    def complete(self, before: str, word: str) -> list[str]:
+        program = 'source $argv[1]/ffrfs.fish; complete -C "$argv[2]"'
+        done = subprocess.run(
+            ["fish", "--no-config", "-c", program, str(self._scripts), f"{before} {word}"],
+            cwd=self._folder,
+            env={"PATH": os.environ["PATH"], "TERM": "dumb", "HOME": str(self._folder)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        return [candidate.partition("\t")[0] for candidate in done.stdout.splitlines()]
+
+
+Shell = Terminal | Fish
+
+
+@contextlib.contextmanager
+def open_shell(name: str, scripts: Path, folder: Path) -> Iterator[Shell]:
+    """`scripts` are in a folder of that name; the shell stands, and is at home, in `folder`."""
+    if name == "fish":
+        yield Fish(scripts, folder)
+        return
+    arguments, setup = _COMMANDS[name]
+    terminal = Terminal(arguments, folder)
+    try:
+        terminal.set_up(setup, scripts, folder)
+        yield terminal
+    finally:
+        terminal.close()

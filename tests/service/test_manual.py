@@ -1,0 +1,221 @@
+"""Manual pages: they say what the parser says, and are set without a complaint."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from programs import needed
+
+from ffrfs.cli.main import COMMANDS, make_parser
+from ffrfs.mount.config import KEYS, make_config, read_config
+from ffrfs.mount.options import parse_words
+from ffrfs.service import roff, sections
+from ffrfs.service.arguments import Command, read_parser
+from ffrfs.service.manual import manual_pages
+from ffrfs.service.prose import Example, Item, Paragraph, read_prose
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGES = ["ffrfs.1", "ffrfs-mount.8", "ffrfs.conf.5"]
+PROGRAM = read_parser(make_parser())
+
+
+def contents(folder: Path) -> dict[str, str]:
+    made = [*(folder / "man").iterdir(), *(folder / "completions").iterdir()]
+    return {str(path.relative_to(folder)): path.read_text() for path in made}
+
+
+def test_committed_files_are_what_the_parser_gives(tmp_path: Path) -> None:
+    subprocess.run(
+        [sys.executable, DOCS / "write_manual.py", tmp_path],
+        cwd=DOCS.parent,
+        timeout=60,
+        check=True,
+    )
+    committed, made = contents(DOCS), contents(tmp_path)
+    assert len(made) == 6
+    differ = [name for name in made | committed if made.get(name) != committed.get(name)]
+    assert not differ, f"docs/{', docs/'.join(sorted(differ))}: run: make manual"
+
+
+def set_page(text: str) -> str:
+    """As a terminal shows it, without bold and italics, on lines that are never full."""
+    mandoc = needed("mandoc", "mandoc")
+    done = subprocess.run(
+        [mandoc, "-T", "ascii", "-O", "width=1000"],
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return re.sub(".\b", "", done.stdout)
+
+
+@pytest.fixture(scope="module")
+def pages() -> dict[str, str]:
+    return manual_pages(make_parser())
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_mandoc_finds_nothing(page: str, installed: Path) -> None:
+    path = installed / f"usr/local/share/man/man{page[-1]}" / page
+    command = [needed("mandoc", "mandoc"), "-T", "lint", path]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_man_sets_it_without_a_warning(page: str, installed: Path) -> None:
+    path = installed / f"usr/local/share/man/man{page[-1]}" / page
+    done = subprocess.run(
+        [needed("man", "man-db"), "--warnings=w", "--local-file", path],
+        env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "MANWIDTH": "80"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    name, section = page.rsplit(".", 1)
+    assert done.stdout.lstrip().startswith(f"{name.upper()}({section})")
+
+
+def options_shown(text: str) -> set[str]:
+    return set(re.findall(r"^ +((?:-\w, )?--?\w[\w-]*)(?: |$)", text, re.MULTILINE))
+
+
+def flags(command: Command) -> set[str]:
+    return {", ".join(option.flags) for option in command.options if not option.is_help}
+
+
+def test_every_option_of_every_command_is_told(pages: dict[str, str]) -> None:
+    text = set_page(pages["ffrfs.1"])
+    chapters = re.split(r"^   (ffrfs [\w-]+)$", text, flags=re.MULTILINE)
+    told = dict(zip(chapters[1::2], chapters[2::2], strict=True))
+    assert list(told) == [f"ffrfs {name}" for name in COMMANDS]
+    for command in PROGRAM.commands:
+        if command.word != "mount":
+            assert flags(command) <= options_shown(told[command.name]), command.name
+    mount = PROGRAM.command("mount")
+    assert flags(mount) <= options_shown(set_page(pages["ffrfs-mount.8"]))
+
+
+def test_every_key_of_a_configuration_is_told_and_no_other(pages: dict[str, str]) -> None:
+    text = set_page(pages["ffrfs.conf.5"])
+    keys = text.partition("\nKEYS\n")[2].partition("\nTHE FILE")[0]
+    assert sorted(re.findall(r"^ +(\w+) = \S", keys, re.MULTILINE)) == sorted(KEYS)
+
+
+def test_parts_of_an_epilog_are_sections(pages: dict[str, str]) -> None:
+    text = set_page(pages["ffrfs-mount.8"])
+    titles = re.findall(r"^[A-Z].*$", text, re.MULTILINE)
+    assert {"MOUNT OPTIONS", "EXIT STATUS", "SIGNALS", "FILES"} <= set(titles)
+    statuses = text.partition("\nEXIT STATUS\n")[2].partition("\nMOUNT(8)")[0]
+    assert "32 the mount failed" in statuses
+
+
+def examples(text: str) -> list[str]:
+    return [
+        line for block in read_prose(text) if isinstance(block, Example) for line in block.lines
+    ]
+
+
+def test_example_of_a_configuration_is_one(tmp_path: Path) -> None:
+    file = tmp_path / "x.toml"
+    file.write_text("\n".join(examples(sections.CONFIG["examples"])))
+    config = read_config(str(file))
+    assert config.packs
+    assert config.mountpoint
+    assert config.settings
+
+
+@pytest.mark.parametrize("page", [sections.PROGRAM, sections.MOUNT], ids=["ffrfs", "ffrfs-mount"])
+def test_examples_are_right_usage(page: dict[str, str]) -> None:
+    commands = [line for line in examples(page["examples"]) if line.startswith("ffrfs ")]
+    assert commands
+    for command in commands:
+        make_parser().parse_args(shlex.split(command)[1:])
+
+
+def test_lines_of_fstab_are_understood() -> None:
+    lines = [line.split() for line in examples(sections.MOUNT["mount(8) and fstab(5)"])]
+    assert [len(line) for line in lines] == [6, 6]
+    for pack, place, kind, options, *_ in lines:
+        config = make_config(packs=[pack], mountpoint=place, options=[options], settings={})
+        parse_words(config.words)
+        assert kind == "ffrfs"
+
+
+def test_variables_of_the_unit_are_told() -> None:
+    unit = (DOCS.parent / "systemd" / "ffrfs@.service").read_text()
+    used = re.findall(
+        r"\$\{?([A-Z]+)\}?", "".join(re.findall(r"^ExecStart=.*", unit, re.MULTILINE))
+    )
+    told = [
+        block.term
+        for block in read_prose(sections.CONFIG["the file of a unit"])
+        if isinstance(block, Item)
+    ]
+    assert sorted(told) == sorted(used)
+
+
+# What roff gives a meaning to, at the beginning of a line and inside it.
+PRINTABLE = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), max_size=60)
+
+
+@settings(max_examples=60)
+@example(".SH text")
+@example("'br")
+@example(r"a\fBb \n(.g \*(Tm \&")
+@example('"a" `b` ~c^ -1 --all')
+@given(PRINTABLE)
+def test_any_text_is_shown_as_it_is(text: str) -> None:
+    words = text.replace("`", "").split()
+    page = roff.page(
+        [
+            *roff.header("x", 1, "2026-01-01", "1"),
+            roff.section("text"),
+            *roff.paragraph(" ".join(words)),
+        ]
+    )
+    shown = set_page(page).partition("TEXT\n")[2].rpartition("\n\n")[0]
+    assert shown.split() == words
+
+
+def test_prose_is_read_in_blocks() -> None:
+    text = "One\ntwo:\n  -a, --all  every\n             one\n  --none\nthree\n\n    $ ffrfs\n"
+    assert read_prose(text) == [
+        Paragraph("One two:"),
+        Item("-a, --all", "every one"),
+        Item("--none", ""),
+        Paragraph("three"),
+        Example(("$ ffrfs",)),
+    ]
+
+
+def test_parser_is_read_as_it_prints_itself() -> None:
+    parser = argparse.ArgumentParser(prog="p")
+    parser.add_argument("--level", type=int, choices=[1, 2], default=2, help="a %(default)s b")
+    parser.add_argument("--hidden", help=argparse.SUPPRESS)
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("-a", action="store_true")
+    group.add_argument("-b", action="append", metavar="B")
+    parser.add_argument("rest", nargs="*", metavar="REST")
+    found = {
+        (argument.flags or (argument.value,))[0]: argument
+        for argument in read_parser(parser).arguments
+    }
+    assert set(found) == {"-h", "--level", "-a", "-b", "REST"}
+    assert (found["--level"].help, found["--level"].value) == ("a 2 b", "1|2")
+    assert found["--level"].choices == ("1", "2")
+    assert (found["-a"].value, found["-a"].excludes) == ("", ("-b",))
+    assert (found["-b"].value, found["-b"].repeatable) == ("B", True)
+    assert (found["REST"].optional, found["REST"].repeatable) == (True, True)

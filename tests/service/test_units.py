@@ -1,0 +1,119 @@
+"""The units of systemd/, by systemd's own judgement."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from unit import Unit, read_environment_file
+
+from ffrfs.mount.options import parse_options
+
+SYSTEMD = Path(__file__).parents[2] / "systemd"
+
+# systemd.exec(5): with any of these a service has a mount namespace of its own, and what it
+# mounts is seen by nobody else.
+NAMESPACES = {
+    *("BindPaths", "BindReadOnlyPaths", "DynamicUser", "ExecPaths", "ExtensionDirectories"),
+    *("ExtensionImages", "InaccessiblePaths", "LogNamespace", "MountAPIVFS", "MountFlags"),
+    *("MountImages", "NoExecPaths", "PrivateDevices", "PrivateIPC", "PrivateMounts"),
+    *("PrivateNetwork", "PrivateTmp", "PrivateUsers", "ProcSubset", "ProtectControlGroups"),
+    *("ProtectHome", "ProtectKernelLogs", "ProtectKernelModules", "ProtectKernelTunables"),
+    *("ProtectProc", "ProtectSystem", "ReadOnlyPaths", "ReadWritePaths", "RootDirectory"),
+    *("RootImage", "TemporaryFileSystem"),
+}
+Analyze = Callable[..., subprocess.CompletedProcess[str]]  # systemd-analyze, with arguments
+
+# In tenths; other versions of systemd count a little differently. What is left is what mounting
+# needs: root, mount(2), the machine's own tree.
+EXPOSURE_MAX = 45
+
+
+@pytest.fixture
+def service(units: Path) -> Unit:
+    return Unit.load(units / "ffrfs@.service", "data")
+
+
+@pytest.mark.promise("S46")
+@pytest.mark.parametrize("name", ["ffrfs@.service", "ffrfs@data.service", "ffrfs.target"])
+def test_systemd_accepts_units(analyze: Analyze, units: Path, name: str) -> None:
+    done = analyze("verify", "--man=no", "--recursive-errors=yes", units / name)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("name", ["mnt-data.mount", "mnt-data.automount"])
+def test_systemd_accepts_examples(analyze: Analyze, examples: Path, name: str) -> None:
+    done = analyze("verify", "--man=no", "--recursive-errors=yes", examples / name)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_systemd_would_complain(analyze: Analyze, units: Path) -> None:
+    unit = units / "ffrfs@.service"
+    unit.write_text(unit.read_text().replace("KillMode=mixed", "KillMode=kindly"))
+    done = analyze("verify", "--man=no", "--recursive-errors=yes", unit)
+    assert done.returncode != 0
+    assert "kill mode" in done.stderr
+
+
+def test_exposure(analyze: Analyze, units: Path) -> None:
+    unit = units / "ffrfs@.service"
+    done = analyze("security", "--offline=true", f"--threshold={EXPOSURE_MAX}", unit)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_mount_is_the_machines(service: Unit) -> None:
+    assert not NAMESPACES & set(service.keys())
+    # And the unit says so, so that nobody adds one.
+    named = set(re.findall(r"\b([A-Z]\w+)=", (SYSTEMD / "ffrfs@.service").read_text()))
+    assert {"ProtectSystem", "PrivateTmp", "PrivateDevices", "ProtectHome"} <= named
+
+
+def test_filter_names_calls_that_systemd_knows(analyze: Analyze, service: Unit) -> None:
+    known = set(analyze("syscall-filter").stdout.split())
+    for value in service.values("SystemCallFilter"):
+        assert set(value.removeprefix("~").split()) <= known
+
+
+def test_commands(service: Unit) -> None:
+    service.environment = {
+        "PACKS": "'/srv/a b.ffr' /srv/c.ffr",
+        "MOUNTPOINT": "/mnt/my data",
+        "OPTIONS": "-o allow_other --cache-mb 64",
+    }
+    ffrfs = [sys.executable, "-P", "-m", "ffrfs"]
+    assert service.commands("ExecStart") == [
+        [
+            *(*ffrfs, "mount", "-f", "-o", "allow_other", "--cache-mb", "64"),
+            *("--", "/srv/a b.ffr", "/srv/c.ffr", "/mnt/my data"),
+        ]
+    ]
+    assert service.commands("ExecStop") == [[*ffrfs, "umount", "/mnt/my data"]]
+    assert service.setting("EnvironmentFile") == "/etc/ffrfs/data.conf"
+
+
+def test_example_of_an_environment_file(examples: Path, service: Unit) -> None:
+    service.environment = read_environment_file(examples / "example.conf")
+    (command,) = service.commands("ExecStart")
+    assert command[5:] == ["-f", "-o", "allow_other", "--", "/srv/data.ffr", "/mnt/data"]
+
+
+def test_example_of_a_mount_unit(examples: Path) -> None:
+    mount = Unit.load(examples / "mnt-data.mount")
+    options = parse_options([mount.setting("Options", "Mount")])
+    assert options.allow_other
+    automount = Unit.load(examples / "mnt-data.automount")
+    assert mount.setting("Where", "Mount") == automount.setting("Where", "Automount")
+
+
+def test_example_in_a_comment_is_a_line_of_fstab(examples: Path) -> None:
+    text = (examples / "mnt-data.mount").read_text()
+    (line,) = re.findall(r"^# +(/srv.*)$", text, re.MULTILINE)
+    spec, place, fstype, options, *_ = line.split()
+    mount = Unit.load(examples / "mnt-data.mount")
+    assert [spec, place, fstype, options] == [
+        mount.setting(key, "Mount") for key in ("What", "Where", "Type", "Options")
+    ]

@@ -1,0 +1,238 @@
+"""Mounts that are read, hinted, reloaded, stopped, killed and unmounted at random.
+
+    turmoil.py SEED DURATION_S PACK FOLDER
+
+One mount lives through all of it; at a few other places mounts come and go. Run by
+test_turmoil.py in namespaces of its own, so all that it finds is its own doing. Prints, as
+JSON, what was there before and what is left, and what the readers have seen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from child import Child
+from command import children, ffrfs
+from leftovers import found, found_in_the_end, leave_other_mounts, reap, wait_for_daemons
+
+from ffrfs.mount import state
+from ffrfs.mount.mount_table import mount_at
+from ffrfs.mount.process import Process
+from soak.wanderer import wander
+
+READER_COUNT = 4
+PLACE_COUNT = 3
+ANSWER_TIMEOUT_S = 60.0
+PS_TIMEOUT_S = 5.0  # an interpreter's start on a busy machine, and two seconds
+CACHE_MB = 32
+PAUSE_MAX_S = 0.5
+_STATUS = re.compile(r"Rss(?:Anon|Shmem):\s*(\d+) kB")
+
+
+class Turmoil:
+    """What may be done to the mounts; each act is drawn by the seed."""
+
+    def __init__(self, seed: int, pack: Path, folder: Path) -> None:
+        self.random = random.Random(seed)
+        self.acts: Counter[str] = Counter()
+        self._pack = pack
+        self._names = ffrfs("ls", pack).out.splitlines()
+        self._journal = folder / "journal"
+        self._config = folder / "config.toml"
+        self._hints = folder / "hints"
+        self._hints.write_text("\n".join([*self._names, "absent"]))
+        self._metrics = folder / "metrics.prom"
+        self.lasting = folder / "lasting"
+        self.places = [folder / f"place{number}" for number in range(PLACE_COUNT)]
+
+    def mount_lasting(self) -> None:
+        self._configure(CACHE_MB, self._metrics)
+        done = ffrfs("mount", "--config", self._config, self._pack, self.lasting)
+        assert (done.status, done.err) == (0, ""), done
+
+    def _configure(self, cache_mb: int, metrics: Path | None) -> None:
+        lines = [f"cache_mb = {cache_mb}", f'log_file = "{self._journal}"', 'engine = "native"']
+        lines += [] if metrics is None else [f'metrics_file = "{metrics}"']
+        self._config.write_text("\n".join(lines) + "\n")
+
+    def act(self) -> None:
+        """One thing, somewhere."""
+        weights = {
+            **{self.mount: 12, self.unmount: 3, self.unmount_by_others: 2, self.signal_daemon: 3},
+            **{self.kill_worker: 2, self.pause: 2, self.hint: 3, self.reload: 2},
+            **{self.list_mounts: 1, self.ask_statistics: 1, self.rest: 2},
+        }
+        (act,) = self.random.choices(list(weights), list(weights.values()))
+        self.acts[act.__name__] += 1
+        print(f"{time.monotonic():.1f} {act.__name__}", file=sys.stderr)
+        act()
+        reap()
+
+    def mount(self) -> None:
+        place = self._place()
+        arguments = ["--cache-mb", str(CACHE_MB), "--log-file", str(self._journal)]
+        arguments += ["--engine", self.random.choice(["native", "native", "pyfuse3"])]
+        done = ffrfs("mount", *arguments, self._pack, place)
+        # A mount that lives is refused, and so is one whose worker is just dying.
+        assert done.status == 0 or (done.status == 32 and "ffrfs umount" in done.err), done
+
+    def unmount(self) -> None:
+        done = ffrfs("umount", self._place())
+        assert done.status == 0 or "not mounted" in done.err, done
+
+    def unmount_by_others(self) -> None:
+        lazy = self.random.choice([[], ["--lazy"]])
+        self._run(["umount", *lazy, str(self._place())])
+
+    def signal_daemon(self) -> None:
+        numbers = [signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
+        self._signal(self._daemon(self._place()), self.random.choice(numbers))
+
+    def kill_worker(self) -> None:
+        self._signal(self._worker(self._place()), signal.SIGKILL)
+
+    def pause(self) -> None:
+        place = self._place()
+        process = self.random.choice([self._daemon, self._worker])(place)
+        self._signal(process, signal.SIGSTOP)
+        time.sleep(self.random.random() * PAUSE_MAX_S)
+        self._signal(process, signal.SIGCONT)
+
+    def hint(self) -> None:
+        place = self.random.choice([self.lasting, self._place()])
+        done = ffrfs("prefetch", "--from", self._hints, place)
+        assert done.status in ((0,) if place == self.lasting else (0, 1)), done
+
+    def reload(self) -> None:
+        metrics = self.random.choice([None, self._metrics])
+        self._configure(self.random.choice([8, CACHE_MB, 64]), metrics)
+        self._signal(self._daemon(self.lasting), signal.SIGHUP)
+
+    def list_mounts(self) -> None:
+        began_s = time.monotonic()
+        done = ffrfs("ps", "--json")
+        assert time.monotonic() - began_s < PS_TIMEOUT_S
+        assert (done.status, done.err) == (0, ""), done
+        states = {one["mountpoint"]: one["state"] for one in json.loads(done.out)}
+        assert states[str(self.lasting)] == "live", states
+
+    def ask_statistics(self) -> None:
+        place = self.random.choice([self.lasting, self._place()])
+        done = ffrfs("stats", "--json", place)
+        assert done.status in ((0,) if place == self.lasting else (0, 1)), done
+
+    def rest(self) -> None:
+        time.sleep(self.random.random())
+
+    def settle(self) -> dict[str, int]:
+        """What the lasting mount holds when nothing is asked of it but reads."""
+        self._configure(CACHE_MB, self._metrics)
+        daemon, worker = self._daemon(self.lasting), self._worker(self.lasting)
+        self._signal(daemon, signal.SIGHUP)
+        time.sleep(2)
+        assert daemon is not None
+        assert worker is not None
+        held = {}
+        for name, process in {"daemon": daemon, "worker": worker}.items():
+            status = Path(f"/proc/{process.pid}/status").read_text()
+            held[f"{name}_kb"] = sum(map(int, _STATUS.findall(status)))
+            held[f"{name}_fds"] = len(os.listdir(f"/proc/{process.pid}/fd"))
+            held[f"{name}_threads"] = len(os.listdir(f"/proc/{process.pid}/task"))
+        return held
+
+    def end(self) -> list[object]:
+        """What `umount --all` says, once those that nobody knows of any more have ended."""
+        done = ffrfs("umount", "--all")
+        return [done.status, done.out, done.err]
+
+    def _place(self) -> Path:
+        return self.random.choice(self.places)
+
+    def _daemon(self, place: Path) -> Process | None:
+        known = state.find(str(place))
+        return None if known is None else known[1].process
+
+    def _worker(self, place: Path) -> Process | None:
+        daemon = self._daemon(place)
+        return None if daemon is None else next(iter(children(daemon)), None)
+
+    def _signal(self, process: Process | None, number: int) -> None:
+        if process is not None and process.is_alive():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, number)
+
+    def _run(self, command: list[str]) -> None:
+        subprocess.run(command, capture_output=True, timeout=ANSWER_TIMEOUT_S, check=False)
+
+
+def main() -> None:
+    leave_other_mounts()
+    seed, duration_s = int(sys.argv[1]), float(sys.argv[2])
+    pack, folder = Path(sys.argv[3]), Path(sys.argv[4])
+    turmoil = Turmoil(seed, pack, folder)
+    make_what_stays(turmoil)
+    before = found(str(folder))
+    turmoil.mount_lasting()
+    told = shake(turmoil, seed, duration_s)
+    told["umount --all"] = turmoil.end()
+    assert not any(mount_at(str(place)) for place in (turmoil.lasting, *turmoil.places))
+    reap()
+    told |= {"before": before, "after": found_in_the_end(str(folder), before)}
+    print(json.dumps(told))
+
+
+def make_what_stays(turmoil: Turmoil) -> None:
+    """The runtime directory, mount(8)'s own, and the files that a test looks into."""
+    turmoil.mount_lasting()
+    turmoil.unmount_by_others()
+    ffrfs("umount", turmoil.lasting)
+    wait_for_daemons()
+
+
+def shake(turmoil: Turmoil, seed: int, duration_s: float) -> dict[str, Any]:
+    began_s = time.monotonic()
+    with contextlib.ExitStack() as stack:
+        readers = []
+        for number in range(READER_COUNT):
+            places = [str(place) for place in (turmoil.lasting, *turmoil.places)]
+            reader = Child(wander, places, seed + number)
+            stack.callback(reader.kill)
+            readers.append(reader)
+            reader.ask_next()
+        for reader in readers:
+            assert reader.answer(ANSWER_TIMEOUT_S) == "ready"
+            reader.ask_next()
+        act_until(turmoil, began_s + duration_s / 4)
+        early = turmoil.settle()
+        act_until(turmoil, began_s + duration_s)
+        late = turmoil.settle()
+        for reader in readers:
+            reader.signal_end()
+        results = [reader.answer(ANSWER_TIMEOUT_S) for reader in readers]
+    return {
+        "early": early,
+        "late": late,
+        "acts": turmoil.acts,
+        "results": results,
+        "duration_s": time.monotonic() - began_s,
+    }
+
+
+def act_until(turmoil: Turmoil, end_s: float) -> None:
+    while time.monotonic() < end_s:
+        turmoil.act()
+
+
+if __name__ == "__main__":
+    main()
