@@ -85,7 +85,7 @@ test-mount-sanitized: test-native
 	@for build in test-native-threads test-native-memory; do \
 	    echo "== mounts served by the worker of $$build"; \
 	    FFRFS_WORKER=$(abspath build)/$$build/ffrfs-worker $(sanitizer_options) \
-	        $(BIN)/python -m pytest --quiet -k native $(sanitized_mounts) || exit 1; \
+	        $(BIN)/python -m pytest --quiet -n auto -k native $(sanitized_mounts) || exit 1; \
 	done
 
 # FFRFS_SOAK makes minutes of what takes seconds in `make test`; -rP shows the figures, and

@@ -280,7 +280,8 @@ def test_a_wheel_has_the_templates_inside(tmp_path: Path) -> None:
 def run_copy(site: Path, tmp_path: Path) -> subprocess.CompletedProcess[str]:
     arguments = ("install-units", "--dry-run", "--destdir", str(tmp_path / "root"))
     return subprocess.run(
-        [sys.executable, "-m", "ffrfs", *arguments],
+        # -S: the finder of an editable install would come before the copy.
+        [sys.executable, "-S", "-m", "ffrfs", *arguments],
         env=os.environ | {"PYTHONPATH": str(site)},
         cwd=tmp_path,
         capture_output=True,
