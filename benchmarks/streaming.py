@@ -3,7 +3,7 @@
 Beside each read is one of the packed file itself, through the page cache, in the same state:
 cached (the packed file is in the page cache, the mount's pages are not) or uncached (neither).
 
-ffrfs has one checksum for the whole file: it reads all of it before the first byte of the
+Without checksums of its chunks ffrfs reads all of the file before the first byte of the
 very first read leaves. So it is read twice in each state: "first" with that, and "later" on
 the same mount, the checksum verified and the mount's pages dropped.
 """
