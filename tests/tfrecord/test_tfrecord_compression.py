@@ -66,8 +66,9 @@ def test_what_we_compress_others_decompress(tmp_path: Path, kind: str) -> None:
         # The same with a corrupt checksum: what follows does not decompress.
         (frame(b"x" * 50, length=0x9C78)[:8] + b"1234" + b"x" * 50, ""),
         (frame(b"x" * 50, length=0x0178)[:8] + b"1234" + b"x" * 50, ""),
-        (gzip.compress(b""), "GZIP"),
-        (gzip.compress(frame(b"x" * 100)), "GZIP"),
+        # Without a time: every process that collects the tests is to give them the same name.
+        (gzip.compress(b"", mtime=0), "GZIP"),
+        (gzip.compress(frame(b"x" * 100), mtime=0), "GZIP"),
         (b"\x1f\x8b\x08", "GZIP"),
         (b"\x1f", ""),
         (b"\x78", ""),
