@@ -41,15 +41,16 @@ def _unindexed(packs: list[str]) -> list[str]:
     if not packs or path is None:
         return packs
     command = [path, "--unindexed", *(f"--pack={pack}" for pack in packs)]
-    done = subprocess.run(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        check=False,
-    )
-    if done.returncode != 0:
-        return packs
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return packs  # more than a command line holds, or a worker of another version
     return [os.fsdecode(pack) for pack in done.stdout.split(b"\0")[:-1]]
 
 

@@ -8,6 +8,7 @@ import random
 import re
 import stat
 import struct
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from ffrecord_file import flip_byte, record_extents, write_folder, write_records
 
 from ffrfs import pack_folder
 from ffrfs._native import FolderList, Writer
+from ffrfs.mount.worker import worker_path
 
 MIB = 1 << 20
 BLOCK_SIZE = 64 << 10  # of an index, with a checksum of its own
@@ -248,6 +250,28 @@ def test_sidecar_that_cannot_be_written_is_told_and_no_hindrance(
     assert done.status == 0
     assert "every mount will parse its index anew" in done.err
     assert tree.ask(probes.read, "file") == b"content"
+
+
+def test_worker_program_tells_which_packs_have_no_sound_index(large: Path, tmp_path: Path) -> None:
+    """The daemon makes sidecars for these alone: a sound one costs it nothing."""
+    own = many_files(tmp_path / "own.ffr", 3)
+    absent = tmp_path / "absent.ffr"
+    sidecar = large.with_name("large.ffr.idx")
+
+    def told() -> list[str]:
+        program = worker_path()
+        assert program is not None
+        packs = [f"--pack={pack}" for pack in (own, large, absent)]
+        found = subprocess.run(
+            [program, "--unindexed", *packs], stdout=subprocess.PIPE, timeout=60, check=True
+        )
+        return [os.fsdecode(path) for path in found.stdout.split(b"\0")[:-1]]
+
+    assert told() == [str(large)]
+    assert ffrfs("index", "-q", large).status == 0
+    assert told() == []
+    flip_byte(sidecar, sidecar.stat().st_size - 100)
+    assert told() == [str(large)]
 
 
 def test_small_packs_get_no_sidecar(mount: MakeMount, tmp_path: Path) -> None:
