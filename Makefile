@@ -12,17 +12,18 @@ export PYTHON
 
 VENV := .venv
 BIN := $(abspath $(VENV))/bin
-# Written by the original programs; tests of them are skipped where there are none.
-FFRFS_GOLDEN := $(abspath $(or $(FFRFS_GOLDEN),../shared/golden))
-export FFRFS_GOLDEN
 
 native := $(shell find native -name '*.cc' -o -name '*.h') native/CMakeLists.txt
 print_requirements := import tomllib; \
     file = tomllib.load(open("pyproject.toml", "rb")); project = file["project"]; \
-    print(*file["build-system"]["requires"], *project["dependencies"], \
-          *project["optional-dependencies"]["test"], sep="\n")
-print_bench_requirements := import tomllib; \
-    print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["bench"])
+    print(*file["build-system"]["requires"], *project["dependencies"], sep="\n")
+print_extra := import sys, tomllib; file = tomllib.load(open("pyproject.toml", "rb")); \
+    print(*file["project"]["optional-dependencies"][sys.argv[1]])
+# install_extra NAME: what an extra of pyproject.toml asks for.
+install_extra = $(BIN)/python -m pip install --quiet $$($(BIN)/python -c '$(print_extra)' $(1))
+
+# Tests of mounts wait more than they work.
+workers := -n $$(($$(nproc) * 2))
 
 # The first report ends the program.
 sanitizer_options := UBSAN_OPTIONS=print_stacktrace=1 \
@@ -37,24 +38,24 @@ help:
 	@echo 'make demo    pack a small folder, mount it, read it, compare'
 	@echo 'make demo-train   train a small network on a mount, stop it, go on'
 	@echo 'make test    native core under sanitizers, ruff, mypy, all Python tests'
-	@echo 'make soak    a thousand mounts, 64 readers at once, half an hour of turmoil; an hour'
-	@echo 'make manual  manual pages and completions in docs/, out of the argument parser'
+	@echo 'make soak    a thousand mounts, 64 readers at once, turmoil, packs that change; two hours'
+	@echo 'make manual  manual pages and completions, out of the argument parser'
 	@echo 'make build   set up .venv, with ffrfs in it as an editable install'
 	@echo 'make bench   speed and memory beside squashfuse, EROFS and others (BENCH=--quick for a try)'
 	@echo 'make fuzz    damaged indices, headers, records and Examples by the million'
 	@echo 'make clean   remove .venv and everything built'
 
-demo: build
+demo: build $(VENV)/demo
 	@$(BIN)/python examples/demo.py
 
-demo-train: build $(VENV)/torch
+demo-train: build $(VENV)/demo $(VENV)/torch
 	@$(BIN)/python examples/train.py
 
 # The benchmarks, tried by test_programs.py, drop the whole machine's caches, and other tests
 # count what the kernel asks for when it has kept all.
 test: test-native test-mount-sanitized test-fuzz lint $(VENV)/torch
 	@echo '== tests'
-	@$(BIN)/python -m pytest -n auto --ignore=tests/house/test_programs.py
+	@$(BIN)/python -m pytest $(workers) --ignore=tests/house/test_programs.py
 	@$(BIN)/python -m pytest tests/house/test_programs.py
 
 test-native: test-native-memory test-native-threads
@@ -64,7 +65,7 @@ test-native: test-native-memory test-native-threads
 test-native-memory: SANITIZERS := address,undefined
 test-native-memory: SUITE := .
 test-native-threads: SANITIZERS := thread
-test-native-threads: SUITE := batch_parser_test|counters_test|example_reads_test|hint_clients_test|index_map_test|io_test|mapped_file_test|prefetch|tfrecord_test|verifier_test|volume_test|writer_test
+test-native-threads: SUITE := batch_parser_test|budget_test|cache_limit_test|checked_range_test|counters_test|example_reads_test|hint_server_test|index_map_test|io_test|mapped_tree_test|open_packs_test|prefetch|seen_checksums_test|slowest_requests_test|tfrecord_test|union_tree_test|unit_table_test|verifier_test|volume_test|^writer_test
 test-native-memory test-native-threads fuzz-native: build
 	@.ci/system-packages test
 	@echo '== native core under sanitizers: $(SANITIZERS)'
@@ -73,29 +74,31 @@ test-native-memory test-native-threads fuzz-native: build
 	    -DFFRFS_SANITIZE=$(SANITIZERS) '-DFFRFS_SUITE=$(SUITE)'
 	@$(BIN)/cmake --build build/$@
 	@$(sanitizer_options) \
-	    $(BIN)/ctest --test-dir build/$@ --output-on-failure --no-tests=error --timeout 3600
+	    $(BIN)/ctest --test-dir build/$@ --parallel $$(nproc) --output-on-failure \
+	    --no-tests=error --timeout 3600
 
 # Mounts whose workers were built under sanitizers: reads, listings, a stalled disk, beginning
 # and end, many readers at once. A report stands in the daemon's log, as does the worker's end,
-# and either fails the test.
-sanitized_mounts := $(addprefix tests/mount/test_mount_,read.py listing.py stalled_disk.py lifecycle.py \
-        tfrecord_reads.py prefetch_reads.py hostile_index.py) \
-    tests/soak/test_load.py
-test-mount-sanitized: test-native
+# and either fails the test. Memory is not that of the product (test_read, larger_than_the_cache).
+sanitized_mounts := $(addprefix tests/mount/,engines/test_read.py engines/test_listing.py \
+        engines/test_stalled_disk.py daemon/test_lifecycle.py engines/test_tfrecord_reads.py \
+        engines/test_prefetch_reads.py engines/test_hostile_index.py) tests/soak/test_load.py
+test-mount-sanitized: test-native $(VENV)/test
 	@for build in test-native-threads test-native-memory; do \
 	    echo "== mounts served by the worker of $$build"; \
 	    FFRFS_WORKER=$(abspath build)/$$build/ffrfs-worker $(sanitizer_options) \
-	        $(BIN)/python -m pytest --quiet -n auto -k native $(sanitized_mounts) || exit 1; \
+	        $(BIN)/python -m pytest --quiet $(workers) -k 'native and not larger_than_the_cache' \
+	        $(sanitized_mounts) || exit 1; \
 	done
 
 # FFRFS_SOAK makes minutes of what takes seconds in `make test`; -rP shows the figures, and
 # the seed of the acts at random, which FFRFS_SOAK_SEED gives again.
-soak: build
-	@FFRFS_SOAK=1 $(BIN)/python -m pytest -rP tests/soak
+soak: build $(VENV)/test
+	@FFRFS_SOAK=1 $(BIN)/python -m pytest -rP tests/soak tests/hostile
 
 # clang's libFuzzer over all that reads a format: as many inputs each time, some seconds.
 test-fuzz: build-fuzz
-	@$(BIN)/python tests/fuzz/run.py build/fuzz
+	@$(BIN)/python -m tests.fuzz.run build/fuzz
 
 build-fuzz: build
 	@.ci/system-packages fuzz
@@ -109,13 +112,19 @@ build-fuzz: build
 # at random (SEEDS=N for another number): some 25 minutes.
 MINUTES ?= 10
 fuzz: build-fuzz
-	@$(BIN)/python tests/fuzz/run.py build/fuzz --minutes $(MINUTES)
+	@$(BIN)/python -m tests.fuzz.run build/fuzz --minutes $(MINUTES)
 	@$(MAKE) --no-print-directory fuzz-native
 
 SEEDS ?= 2000000
 fuzz-native: SANITIZERS := address,undefined
 fuzz-native: SUITE := pickle_hostile_test|tfrecord_hostile_test|example_test|example_folder_hostile_test|batch_parser_test
 fuzz-native: export FFRFS_FUZZ_SEEDS = $(SEEDS)
+
+# A demo needs little of what the tests need.
+$(VENV)/demo $(VENV)/test: $(VENV)/%: pyproject.toml | $(VENV)/installed
+	@echo '== Python packages for make $*'
+	@$(call install_extra,$*)
+	@touch $@
 
 # torch is for its tests, and for mypy; `make demo` needs none of it. Pinned to a version that
 # is known to be small where it comes from: the newest may bring gigabytes of CUDA.
@@ -125,19 +134,19 @@ $(VENV)/torch: | $(VENV)/installed
 	    $(BIN)/python -m pip install --quiet torch==2.13.0
 	@touch $@
 
-lint: build $(VENV)/torch
+lint: build $(VENV)/test $(VENV)/torch
 	@echo '== ruff, mypy'
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 
-# A test compares them with what the parser gives.
+# Into ffrfs/service. A test compares them with what the parser gives.
 manual: build
 	@$(BIN)/python docs/write_manual.py
 
 # ratarmount, which is compared, goes into an environment of its own below build/.
-bench: build $(VENV)/torch
+bench: build $(VENV)/test $(VENV)/torch
 	@.ci/system-packages bench
-	@$(BIN)/python -m pip install --quiet $$($(BIN)/python -c '$(print_bench_requirements)')
+	@$(call install_extra,bench)
 	@$(BIN)/python -m benchmarks $(BENCH)
 
 build: $(VENV)/installed

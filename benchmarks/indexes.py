@@ -1,4 +1,4 @@
-"""Packs of very many files, and of many shards: the index, mapped and not parsed.
+"""Packs of very many files, and of many shards: the index, looked into and not parsed.
 
 The parts of it: first_listing.py, footprint.py, wide_folder.py (on packs of index_packs.py),
 many_files.py, shards.py, verifying.py. Each makes what it measures and removes it, so that

@@ -79,9 +79,7 @@ def _pack(packer: str, source: data.Folder, output: Path) -> tuple[float, float]
 
 
 def _walking(plan: Plan, source: data.Folder, work: Path, title: str) -> Comparison:
-    missing = {
-        name: why for name, why in plan.field.missing.items() if name in WALKERS[title]
-    }
+    missing = {name: why for name, why in plan.field.missing.items() if name in WALKERS[title]}
     names = [name for name in WALKERS[title] if name not in missing]
     for name in names:
         contenders.store(contenders.PACKERS[name], source.root, work)

@@ -1,7 +1,7 @@
 """Opening a packed folder of a million files: time and memory of a fresh process.
 
-    python -m benchmarks.opening          what the interpreter and the import take
-    python -m benchmarks.opening PACK     what opening PACK takes
+python -m benchmarks.opening          what the interpreter and the import take
+python -m benchmarks.opening PACK     what opening PACK takes
 """
 
 from __future__ import annotations

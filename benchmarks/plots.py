@@ -53,9 +53,7 @@ MOUNTING = {
 }
 PACK_TITLE = f"Packing a folder until the file is on the disk: {LESS}"
 READERS_TITLE = f"Files a second by 1, 2 and 4 readers at once: {MORE}"
-PREFETCHING_TITLE = (
-    f"Files a second, nothing cached, from a {prefetching.ON_SLOW} a read: {MORE}"
-)
+PREFETCHING_TITLE = f"Files a second, nothing cached, from a {prefetching.ON_SLOW} a read: {MORE}"
 STREAM_TITLE = f"Reading one large file, black strokes: the packed file itself: {MORE}"
 WALK_TITLE = f"find -size +0 over all files: {LESS}"
 

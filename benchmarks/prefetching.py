@@ -31,7 +31,7 @@ from benchmarks.figure import Comparison, Figure, Findings
 from benchmarks.plan import Plan
 from benchmarks.reader import AS_LISTED, HINTED, PAUSE_S
 from benchmarks.slow_files import Order, SlowFiles, served_by
-from ffrfs.mount.settings import CACHE_MB_DEFAULT
+from ffrfs.mount.config.settings import CACHE_MB_DEFAULT
 
 TIMEOUT_S = 300
 AIO_SOURCE = Path(__file__).with_name("aio_batches.c")
@@ -168,9 +168,7 @@ def _kind(name: str, kind: str) -> str:
     return f"{HINTED}{kind}" if name == HINTS else kind
 
 
-def _sessions(
-    plan: Plan, files: SlowFiles, missing: Missing
-) -> dict[str, measure.Samples[float]]:
+def _sessions(plan: Plan, files: SlowFiles, missing: Missing) -> dict[str, measure.Samples[float]]:
     """By comparison, the samples of each contender."""
     sessions: dict[str, Callable[[str], Values]] = {
         SHUFFLED: partial(_read_shuffled, files),

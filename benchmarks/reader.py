@@ -120,9 +120,7 @@ def read_share(
         reports.put(report)
 
 
-def read_together(
-    root: str, files: list[File], readers: int, passes: list[str]
-) -> list[Report]:
+def read_together(root: str, files: list[File], readers: int, passes: list[str]) -> list[Report]:
     fork = multiprocessing.get_context("fork")
     together, reports = fork.Barrier(readers + 1), fork.SimpleQueue()
     children = [

@@ -58,8 +58,7 @@ Results = dict[str, Part]  # by the part's name
 
 def as_json(results: Results) -> str:
     document = {
-        name: {"run": asdict(part.run), **part.findings.as_json()}
-        for name, part in results.items()
+        name: {"run": asdict(part.run), **part.findings.as_json()} for name, part in results.items()
     }
     return json.dumps({"parts": document}, indent=1, ensure_ascii=False) + "\n"
 

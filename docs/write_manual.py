@@ -1,7 +1,7 @@
-"""Writes docs/man and docs/completions out of the argument parser: `make manual`.
+"""Writes manual pages and completions out of the argument parser: `make manual`.
 
-`python docs/write_manual.py [FOLDER]`, where FOLDER stands for docs. tests/service/test_manual.py
-compares what is committed with what this writes.
+`python docs/write_manual.py [FOLDER]`, where FOLDER stands for ffrfs/service.
+tests/service/test_manual.py compares what is committed there with what this writes.
 """
 
 from __future__ import annotations
@@ -9,13 +9,15 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from manual.completions import completion_scripts
+from manual.pages import manual_pages
+
 from ffrfs.cli.main import make_parser
-from ffrfs.service.completions import completion_scripts
-from ffrfs.service.manual import manual_pages
 
 
 def main() -> None:
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
+    committed = Path(__file__).parents[1] / "ffrfs" / "service"
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else committed
     parser = make_parser()
     for name, texts in {
         "man": manual_pages(parser),

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ffrfs import errors
-    from ffrfs.folder.pack import pack_archive, pack_folder
     from ffrfs.folder.packed import PackedFolder
-    from ffrfs.mount.hints import prefetch
-    from ffrfs.mount.mounted import mounted
+    from ffrfs.mount.client.hints import prefetch
+    from ffrfs.mount.client.mounted import mounted
+    from ffrfs.packing.pack import pack_archive, pack_folder
     from ffrfs.record.alignment import checkFsAlign
     from ffrfs.record.dump import dump
     from ffrfs.record.reader import FileReader
@@ -42,10 +42,10 @@ _MODULE_OF = {
     "PackedFolder": "ffrfs.folder.packed",
     "checkFsAlign": "ffrfs.record.alignment",
     "dump": "ffrfs.record.dump",
-    "mounted": "ffrfs.mount.mounted",
-    "pack_archive": "ffrfs.folder.pack",
-    "pack_folder": "ffrfs.folder.pack",
-    "prefetch": "ffrfs.mount.hints",
+    "mounted": "ffrfs.mount.client.mounted",
+    "pack_archive": "ffrfs.packing.pack",
+    "pack_folder": "ffrfs.packing.pack",
+    "prefetch": "ffrfs.mount.client.hints",
 }
 
 

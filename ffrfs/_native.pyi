@@ -4,8 +4,8 @@ Concurrency: every object may be used from several threads; blocking calls relea
 GIL. After fork() the child may go on using an object: what cannot be shared between
 processes (threads, AIO contexts) is made anew there.
 
-Paths go in as bytes (os.fsencode). Errors: ffrfs.errors, plain OSErrors for system calls,
-IndexError for record numbers.
+Paths go in as bytes (os.fsencode). Errors: ffrfs.errors, with their fields; plain OSErrors for
+system calls, IndexError for record numbers.
 """
 
 import builtins
@@ -37,7 +37,7 @@ class Records:
     def checksums(self, shard: int) -> NDArray[np.uint32]: ...
     def verify(
         self, first: int, count: int, jobs: int = 0, index: PackIndex | None = None
-    ) -> list[tuple[int, str]]:
+    ) -> list[tuple[int, Exception]]:
         """Read `count` records from `first`; (record, what is wrong) of the bad ones.
 
         Checks whatever `check_data` says. Any size of record in bounded memory. `jobs`:
@@ -71,6 +71,9 @@ class PackIndex:
     def warning(self) -> str:
         """A line on an index that was left aside; mostly ""."""
     @property
+    def warning_within(self) -> str:
+        """The same, for a text that names the pack already."""
+    @property
     def is_stale(self) -> bool:
         """It was a sidecar of what the pack was before."""
     def find_fault(self) -> str:
@@ -81,6 +84,21 @@ def sidecar_paths(pack: bytes) -> list[bytes]:
 
 def record_files(paths: Sequence[bytes]) -> list[bytes]:
     """The files behind paths that a Volume would open. FormatError, OSError as there."""
+
+def folder_files(folder: bytes) -> tuple[list[bytes], list[bytes]]:
+    """The packs (*.ffr) in a directory, and its TFRecord files (*.tfrecord*).
+
+    In byte order of the names; no hidden files, no directories. The one rule for all.
+    """
+
+def is_tfrecord(path: bytes) -> bool:
+    """Whether the file is one, by its name or its first bytes. OSError."""
+
+def claimed_records(path: bytes) -> tuple[int, int]:
+    """How many records an FFRecord header says there are, and their bytes; (0, 0): it is none.
+
+    For progress: nothing is checked but that so many fit into the file. OSError.
+    """
 
 class TFRecords:
     """One or several TFRecord files as one index space, read in blocking batches."""
@@ -107,7 +125,7 @@ class TFRecords:
         """count + 1 absolute byte offsets: where frames begin, and the file ends."""
     def index_text(self, shard: int, first: int, count: int) -> bytes:
         """Up to `count` lines of a sidecar from record `first` on; b"" at the end."""
-    def verify(self, first: int, count: int) -> list[tuple[int, str]]:
+    def verify(self, first: int, count: int) -> list[tuple[int, Exception]]:
         """As Records.verify."""
     def close(self) -> None: ...
 
@@ -120,9 +138,6 @@ class TFRecordScan:
         """The next records, at least one; [] at the end. See ffrfs/tfrecord/scan.py."""
     def close(self) -> None:
         """Harmless when closed; next() raises ValueError then."""
-
-def tfrecord_files(folder: bytes) -> list[bytes]:
-    """The TFRecord files in a folder, in byte order of their names. FormatError: none."""
 
 class Attributes(NamedTuple):
     ino: int
@@ -137,6 +152,17 @@ class Slice(Buffer):
     """Verified bytes, read-only; keeps its memory alive."""
 
     def __len__(self) -> int: ...
+
+class MadeFile:
+    """A file that is made of its TFRecord's record (.npy, example.json), of any size.
+
+    Holds the record, not the file. Each read takes a pass over the record.
+    """
+
+    @property
+    def size(self) -> int: ...
+    def read(self, offset: int, size: int) -> bytes:
+        """Verified bytes; fewer than `size` only at the end of the file."""
 
 class TreePart:
     """A part of a volume's tree: nothing here waits. Keeps the volume open.
@@ -234,7 +260,7 @@ class Volume:
     def stop_prefetch(self) -> None:
         """No more push() begins; waits for those that have, 5 s at most."""
     def take_hints(self, fd: int) -> None:
-        """Follow the hints that come over that socket (ffrfs/mount/hint_stream.py). Takes it
+        """Follow the hints that come over that socket (ffrfs/mount/client/hint_stream.py). Takes it
         over, and closes it when its client has gone, or is one too many.
         """
     def limit_cache(self, limit_bytes: int) -> None:
@@ -259,24 +285,28 @@ class Volume:
         """As read()."""
     def read_files(self, inos: Sequence[int]) -> builtins.list[RecordBytes]:
         """Whole files in one batch, as Records.read."""
+    def made_file(self, ino: int) -> MadeFile | None:
+        """Reads its record. None: the file is not made, but stands in the pack as it is."""
+    def find_too_deep(self, ino: int) -> int:
+        """A folder that lies more than 1024 folders below folder `ino`, or 0."""
 
     def path(self, ino: int) -> bytes:
-        """"a/b/c"; "" for the root. As far as it is known without reading a record."""
+        """ "a/b/c"; "" for the root. As far as it is known without reading a record."""
     def file_of(self, record: int) -> int:
         """The inode of a record's file or folder, or 0."""
-    def verify(self, first: int, count: int) -> builtins.list[tuple[int, str]]: ...
+    def verify(self, first: int, count: int) -> builtins.list[tuple[int, Exception]]: ...
     def counter_page(self) -> bytes:
-        """Everything counted so far, as native/volume/counter_page.h lays it out."""
+        """Everything counted so far, as native/stats/counter_page.h lays it out."""
     def count_request(self, kind: str, ino: int, elapsed_ns: int) -> None:
         """An engine has answered one about `ino` (0: about no file); `kind` is one of
-        native/volume/request_times.h."""
+        native/stats/request_times.h."""
     def failure_is_due(self, ino: int) -> bool:
         """Whether a failure to read is to be logged: once a minute per file, or per folder
         that a record holds.
         """
     def close(self) -> None: ...
 
-class FolderList:
+class Manifest:
     """What is to be packed: the entries of a folder, compact, and which record each becomes.
 
     Folders, files and links are each numbered from 0 in the order in which they are added;
@@ -365,7 +395,7 @@ class Writer:
         """
     def append_folder(
         self,
-        folder: FolderList,
+        folder: Manifest,
         root: bytes,
         first: int,
         count: int,
@@ -381,7 +411,7 @@ class Writer:
         """
     def append_index(
         self,
-        folder: FolderList,
+        folder: Manifest,
         first: int = 0,
         count: int | None = None,
         *,

@@ -5,14 +5,36 @@ wrong and, where something can be done, what. The native core raises the same cl
 (native/python translates). Errors of plain system calls (a missing file, no permission)
 stay the built-in OSErrors that Python users expect.
 
+What a person is told of any error, in one line, is made here too (describe()), and in one
+place for all: also of what hides in a group, or comes without the name of a file.
+
 Not here: errno values for the kernel; the engines choose those.
 """
 
 from __future__ import annotations
 
+import errno
+import os
+import resource
+from collections.abc import Sequence
+from typing import Self
+
 
 class FfrfsError(Exception):
-    """Base of everything that ffrfs itself finds wrong."""
+    """Base of everything that ffrfs itself finds wrong.
+
+    Made by at(), it says where and what by fields, too; its message is "FILE: REASON".
+    """
+
+    file: str | None = None
+    record: int | None = None  # of the file; the reason names it, too
+    reason: str | None = None
+
+    @classmethod
+    def at(cls, file: str, reason: str, record: int | None = None) -> Self:
+        error = cls(f"{file}: {reason}")
+        error.file, error.reason, error.record = file, reason, record
+        return error
 
 
 class FormatError(FfrfsError, ValueError):
@@ -29,6 +51,12 @@ class UnsafeIndexError(FormatError):
 
 class ChecksumError(FfrfsError, ValueError):
     """The bytes are not those that were written."""
+
+    @classmethod
+    def first_of(cls, bad: Sequence[tuple[int, Exception]]) -> Self:
+        """Of bad records the first one, whatever is wrong with it, and the number of the others."""
+        more = f" (and {len(bad) - 1} more bad records)" if len(bad) > 1 else ""
+        return cls(describe(bad[0][1]) + more)
 
 
 class PathNotFoundError(FfrfsError, FileNotFoundError):
@@ -47,6 +75,10 @@ class PackError(FfrfsError, OSError):
     """The pack could not be written; nothing was left under its name."""
 
 
+class TooLargeError(FfrfsError, OSError):
+    """A file that is held as a whole to be made has more bytes than may be held."""
+
+
 class RecordCountError(FfrfsError, ValueError):
     """More or fewer records were written than were announced."""
 
@@ -63,6 +95,10 @@ class OptionError(FfrfsError, ValueError):
     """A mount option that ffrfs does not know, or a value that it cannot take."""
 
 
+class FileSystemHangsError(FfrfsError, TimeoutError):
+    """A file system has not answered in time; who asked it is left behind."""
+
+
 class UnverifiedHeaderWarning(UserWarning):
     """The header of the file carries no checksum: an old writer's, taken on trust."""
 
@@ -76,3 +112,100 @@ class UnverifiedHeaderWarning(UserWarning):
 
 class PackWarning(UserWarning):
     """Something of a pack is left aside, and the rest is read: a stale index, a missing shard."""
+
+
+def describe(error: BaseException) -> str:
+    """One line: the file first, then what is wrong with it and, where it is known, what to do."""
+    error = cause(error)
+    if isinstance(error, OSError) and error.strerror:
+        text = f"{_place(error)}{error.strerror}{_advice(error.errno)}"
+    elif isinstance(error, FfrfsError | OSError):
+        text = str(error) or type(error).__name__
+    else:  # nothing that was foreseen: its kind says more than its text
+        text = f"{type(error).__name__}: {error}"
+    return " ".join(text.splitlines())
+
+
+def text_within(error: Exception, file: str) -> str:
+    """What is wrong, for a text that names `file` already."""
+    if isinstance(error, FfrfsError) and error.file == file and error.reason is not None:
+        return error.reason
+    if isinstance(error, OSError) and error.filename == file and error.strerror:
+        return error.strerror + _advice(error.errno)
+    return describe(error)
+
+
+def from_fields(kind: str, reason: str, file: str, record: int | None, code: int) -> Exception:
+    """Make the exception that the native core describes (ErrorFields in native/io/error.h)."""
+    if kind == "OSError":  # with a number it becomes the fitting subclass by itself
+        named = (file,) if file else ()
+        return OSError(code, reason, *named) if code else OSError(reason)
+    known = globals().get(kind)
+    if isinstance(known, type) and issubclass(known, FfrfsError):
+        return known.at(file, reason, record) if file else known(reason)
+    # Of another name describe() says that name, and nobody asks for more.
+    other: type[Exception] = _BUILTINS.get(kind) or type(kind, (Exception,), {})
+    return other(reason)
+
+
+_BUILTINS = {one.__name__: one for one in (IndexError, MemoryError, RuntimeError, ValueError)}
+
+
+def to_texts(error: BaseException) -> list[str]:
+    """The fields of any error as texts, for another process."""
+    error = cause(error)
+    if isinstance(error, FfrfsError):
+        record = "" if error.record is None else str(error.record)
+        return [type(error).__name__, error.reason or str(error), error.file or "", record, ""]
+    if not isinstance(error, OSError):
+        return [type(error).__name__, str(error), "", "", ""]
+    if not error.strerror:
+        return ["OSError", str(error) or type(error).__name__, "", "", ""]
+    name = error.filename
+    file = "" if name is None else str(name) if isinstance(name, int) else os.fsdecode(name)
+    return ["OSError", error.strerror, file, "", str(error.errno)]
+
+
+def from_texts(texts: list[str]) -> Exception:
+    """What to_texts() made of an error, or the worker of a mount (DaemonLink::send_failed())."""
+    kind, reason, file, record, code = (*texts, *[""] * 5)[:5]
+    return from_fields(kind, reason, file, int(record) if record else None, int(code or 0))
+
+
+def cause(error: BaseException) -> BaseException:
+    """The first of a group, whatever it hides in; any other error is its own."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def is_shortage(error: BaseException) -> bool:
+    """Of descriptors: the file that was to be opened is not to blame."""
+    return isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)
+
+
+def is_bad_offset(error: BaseException) -> bool:
+    """Somebody has gone to a place where no file has any bytes: said by what was read."""
+    if isinstance(error, OSError):
+        return error.errno == errno.EINVAL
+    return isinstance(error, ValueError)
+
+
+def _place(error: OSError) -> str:
+    if error.filename is not None:
+        name = error.filename
+        return f"{name if isinstance(name, int) else os.fsdecode(name)}: "
+    # A descriptor that has no name, or a process that starts with some.
+    return "a pipe, a socket or a process: " if is_shortage(error) else ""
+
+
+def _advice(number: int | None) -> str:
+    if number == errno.EMFILE:
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return (
+            f"; a process may have {limit:,} here: raise that limit (ulimit -n, or LimitNOFILE= "
+            "of a service)"
+        )
+    if number == errno.ENFILE:
+        return "; all processes together have as many as the system allows: raise fs.file-max"
+    return ""

@@ -13,23 +13,28 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.checkout import CHECKOUT
+from tests.golden_files import write_golden_files
+
 # A deadline per example measures the neighbours on a shared machine, not the code.
 settings.register_profile("house", deadline=None, print_blob=True)
 settings.load_profile("house")
+
+# Programs that tests start import from here, too.
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    filter(None, [str(CHECKOUT), os.environ.get("PYTHONPATH")])
+)
 
 # What a shell starts in the background begins with SIGINT ignored, and so do its children;
 # some tests press Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-CHECKOUT = Path(__file__).resolve().parent.parent
-
 
 @pytest.fixture(scope="session")
-def golden() -> Path:
-    """The folder of files written by the original programs; without it the test skips."""
-    folder = Path(os.environ.get("FFRFS_GOLDEN") or CHECKOUT.parent / "shared" / "golden")
-    if not (folder / "packed.ffr").is_file():
-        pytest.skip(f"no golden files in {folder}; name their folder in FFRFS_GOLDEN")
+def golden(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of files that the original programs wrote."""
+    folder = tmp_path_factory.mktemp("files") / "golden"
+    write_golden_files(folder)
     return folder
 
 

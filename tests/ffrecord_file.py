@@ -72,9 +72,7 @@ def folder_records(tree: Tree) -> list[bytes]:
     return [*records, INDEX_MAGIC + pickle.dumps(index)]
 
 
-def write_folder(
-    path: Path, tree: Tree, spoil: Callable[[Header], None] | None = None
-) -> Path:
+def write_folder(path: Path, tree: Tree, spoil: Callable[[Header], None] | None = None) -> Path:
     return write_records(path, folder_records(tree), spoil)
 
 

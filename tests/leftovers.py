@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
-from ffrfs.mount.kernel_mount import MNT_DETACH, UMOUNT_NOFOLLOW
-from ffrfs.mount.mount_table import read_mount_table
+from ffrfs.mount.kernel.kernel_mount import MNT_DETACH, UMOUNT_NOFOLLOW
+from ffrfs.mount.kernel.mount_table import read_mount_table
 
 # The runtime directory of root is below /run.
 _OWN_NAMESPACES = [

@@ -26,9 +26,7 @@ def masked(data: bytes) -> int:
 def frame(record: bytes, length: int | None = None) -> bytes:
     """A record as it stands in the file; `length`: another than the true one, well checksummed."""
     size = struct.pack("<Q", len(record) if length is None else length)
-    return (
-        size + struct.pack("<I", masked(size)) + record + struct.pack("<I", masked(record))
-    )
+    return size + struct.pack("<I", masked(size)) + record + struct.pack("<I", masked(record))
 
 
 def framed(records: Iterable[bytes]) -> bytes:

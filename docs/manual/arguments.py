@@ -3,7 +3,7 @@
 A parser tells the text of its help, and no more: what it takes stands in `_actions`, which are
 private, though what an action holds is not. Manual pages and completions read these values.
 
-Not here: how they are laid out (manual.py, completions.py). No state: safe from any thread.
+Not here: how they are laid out (pages.py, completions.py). No state: safe from any thread.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ffrfs.service.arguments import Argument, Command
-from ffrfs.service.prose import Item, Paragraph, read_prose
-from ffrfs.service.sections import NOT_IN_A_CONFIG
+from manual.arguments import Argument, Command
+from manual.prose import Item, Paragraph, read_prose
+from manual.sections import NOT_IN_A_CONFIG
 
 
 class Kind(enum.Enum):

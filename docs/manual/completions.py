@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import argparse
 
-from ffrfs.service.arguments import read_parser
-from ffrfs.service.completions_bash import bash_script
-from ffrfs.service.completions_fish import fish_script
-from ffrfs.service.completions_zsh import zsh_script
+from manual.arguments import read_parser
+from manual.completions_bash import bash_script
+from manual.completions_fish import fish_script
+from manual.completions_zsh import zsh_script
 
 
 def completion_scripts(parser: argparse.ArgumentParser) -> dict[str, str]:

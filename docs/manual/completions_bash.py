@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ffrfs.service.arguments import Command
-from ffrfs.service.candidates import Candidates, Kind, mount_options, places_of, value_of
+from manual.arguments import Command
+from manual.candidates import Candidates, Kind, mount_options, places_of, value_of
 
 _FRAME = r"""# Made out of the argument parser: change that, not this.
 # shellcheck shell=bash

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ffrfs.service.arguments import Argument, Command
-from ffrfs.service.candidates import (
+from manual.arguments import Argument, Command
+from manual.candidates import (
     Candidates,
     Kind,
     MountOption,

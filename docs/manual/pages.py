@@ -13,9 +13,9 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 
 import ffrfs
-from ffrfs.service import roff, sections
-from ffrfs.service.arguments import Argument, Command, read_parser
-from ffrfs.service.prose import Block, Paragraph, read_prose
+from manual import roff, sections
+from manual.arguments import Argument, Command, read_parser
+from manual.prose import Block, Example, Paragraph, read_prose
 
 # An epilog's paragraph that begins a section, as "exit status: 0 ..." or "mount options (-o):".
 _TITLED = re.compile(r"([a-z][a-z ]{3,30})(?: \((.*?)\))?:\s*(.*)")
@@ -81,7 +81,8 @@ def _mount_page(mount: Command) -> Iterator[str]:
     for argument in _told(mount):
         yield from _argument(argument, names)
     for block in read_prose(mount.epilog):
-        yield from _section_or_block(block, names)
+        if block != Paragraph("Examples:") and not isinstance(block, Example):  # sections has more
+            yield from _section_or_block(block, names)
     yield from _sections(sections.MOUNT, names)
 
 

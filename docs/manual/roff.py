@@ -12,7 +12,7 @@ import re
 import textwrap
 from collections.abc import Collection, Iterable, Iterator
 
-from ffrfs.service.prose import Block, Example, Item
+from manual.prose import Block, Example, Item
 
 _SOURCE_WIDTH = 80
 # What roff or a terminal's font would take for something else.

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "cat",
-        help="write files of a packed file to stdout",
-        description="Write the files PATH… of PACK to stdout, one after the other. PACK may also "
-        "be a folder of packs; links are followed inside it. "
-        "Stops at the first that is damaged, before its first wrong byte.",
+        help="write files of a pack to standard output",
+        description="Write the files PATH… of PACK to standard output, one after the other. "
+        "Symbolic links are followed inside PACK. The command stops at the first damaged file, "
+        "before its first wrong byte.",
     )
     opened_tree.add_arguments(parser)
-    parser.add_argument("paths", metavar="PATH", nargs="+")
+    parser.add_argument("paths", metavar="PATH", nargs="+", help="a file in PACK")
     parser.set_defaults(func=run)
 
 

@@ -14,17 +14,21 @@ if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _EPILOG = """\
-What SRC is, its name and first bytes tell: a TFRecord file of any compression, an FFRecord
-file, a folder of one of these (read as one, in the order of the names), or a packed folder.
-What DST becomes, its name tells, or --to:
-  .tfrecord, .tfrecords  TFRecord; with .gz behind it, compressed
+The name and the first bytes of SRC show its format: a TFRecord file of any compression, a plain
+FFRecord file, a directory of such files (read as one, in the order of their names), or a pack.
+The name of DST, or --to, sets the format of DST:
+  .tfrecord, .tfrecords  TFRecord; compressed if .gz follows
   .ffr                   a plain FFRecord file, record i for record i
-  --to folder            a packed folder with a file per record, named by its number
-  --features             a packed folder with the tree that a mount of SRC shows
-Of a packed folder, each file becomes an Example with the features "path" and "data" (one
-bytes value each); with --records the records that it was made of, from those two trees (the
-files with numbers for names, or each folder's record.bin).
-Where something would be lost, nothing is written. A damaged record ends the conversion.
+  --to folder            a pack with one file per record, named by its number
+  --features             a pack with the tree that a mount of SRC shows
+Each file of a pack becomes an Example with the features "path" and "data" (one bytes value
+each). With --records, a pack that --to folder or --features made becomes its records again: the
+files with numbers for names, or the record.bin of each directory.
+If the target format would lose data, nothing is written. A damaged record ends the conversion.
+
+Examples:
+    ffrfs convert train.tfrecord.gz train.tfrecord
+    ffrfs convert --features train.tfrecord train.ffr
 """
 
 _COMPRESSIONS = {"none": "", "gzip": "GZIP", "zlib": "ZLIB"}
@@ -33,36 +37,40 @@ _COMPRESSIONS = {"none": "", "gzip": "GZIP", "zlib": "ZLIB"}
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "convert",
-        help="convert between TFRecord, FFRecord and packed folders",
-        description="Write what SRC holds to the file DST, which appears when it is complete.",
+        help="convert between TFRecord, FFRecord and packs",
+        description="Convert SRC to the file DST. DST appears when it is complete.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("source", metavar="SRC")
-    parser.add_argument("target", metavar="DST")
     parser.add_argument(
-        "--to", choices=("tfrecord", "ffrecord", "folder"), help="what DST becomes"
+        "source", metavar="SRC", help="the file to convert, or a directory of such files"
+    )
+    parser.add_argument("target", metavar="DST", help="the file to write")
+    parser.add_argument(
+        "--to", choices=("tfrecord", "ffrecord", "folder"), help="the format of DST"
     )
     parser.add_argument(
         "--compression",
         choices=_COMPRESSIONS,
-        help="of a TFRecord file (default: gzip if its name ends with .gz, else none)",
+        help="compression of a TFRecord file (default: gzip if its name ends with .gz, else none)",
     )
     parser.add_argument(
-        "--level", metavar="N", type=int, choices=range(10), help="of the compression, 0 to 9"
+        "--level", metavar="N", type=int, choices=range(10), help="compression level, 0 to 9"
     )
     parser.add_argument(
-        "--features", action="store_true", help="a folder per record, a file per feature"
+        "--features",
+        action="store_true",
+        help="write a directory per record, and a file per feature",
     )
     parser.add_argument(
-        "--records", action="store_true", help="the records that a packed folder was made of"
+        "--records", action="store_true", help="write the records that the pack SRC was made of"
     )
     parser.add_argument(
         "--on-error",
         choices=("raise", "skip"),
         default="raise",
-        help="what becomes of a damaged record: raise ends the conversion, skip leaves it out "
-        "and counts it (default: %(default)s)",
+        help="how to treat a damaged record: raise ends the conversion, skip leaves the record "
+        "out and counts it (default: %(default)s)",
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="print errors only")
     parser.set_defaults(func=functools.partial(run, parser))
@@ -104,22 +112,22 @@ def _target_kind(parser: argparse.ArgumentParser, args: argparse.Namespace) -> K
     to: Kind | None = args.to or ("folder" if args.features else named)
     if to is None:
         parser.error(
-            f"what {args.target} is to become, its name does not tell: name it .tfrecord or "
-            ".ffr, or choose with --to"
+            f"cannot tell the format of {args.target} from its name; use .tfrecord or .ffr, or "
+            "give --to"
         )
     if named is not None and (to == "tfrecord") != (named == "tfrecord"):
-        parser.error(f"--to {to}: {args.target} has the name of another kind of file")
+        parser.error(f"--to {to}: {args.target} has the extension of another format")
     if args.features and to != "folder":
-        parser.error(f"--features: makes a packed folder, not --to {to}")
+        parser.error(f"--features: writes a pack, and does not go with --to {to}")
     if args.features and args.records:
-        parser.error("--features and --records: choose one of them")
+        parser.error("--features and --records: use one of them")
     return to
 
 
 def _compression(parser: argparse.ArgumentParser, args: argparse.Namespace, to: Kind) -> str:
     if to != "tfrecord" and (args.compression or args.level is not None):
-        parser.error(f"--compression, --level: are for TFRecord files, not for --to {to}")
+        parser.error(f"--compression and --level are for TFRecord files, not for --to {to}")
     name = args.compression or ("gzip" if args.target.endswith(".gz") else "none")
     if name == "none" and args.level is not None:
-        parser.error("--level: there is no compression; add --compression gzip or zlib")
+        parser.error("--level needs a compression; add --compression gzip or zlib")
     return _COMPRESSIONS[name]

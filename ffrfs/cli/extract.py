@@ -14,15 +14,17 @@ if TYPE_CHECKING:
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "extract",
-        help="write files of a packed file to a folder",
-        description="Write the files, folders and links PATH… of PACK (by default all) below "
-        "DEST, with the modes and times that were packed. PACK may also be a folder of packs. "
-        "Nothing is overwritten, nothing is written outside DEST, and no symbolic link "
-        "below DEST is followed. Damaged files are named and left out.",
+        help="write files of a pack to a directory",
+        description="Write the files, directories and links PATH… of PACK (default: all) below "
+        "DEST, with the modes and times that were packed. The command overwrites nothing, writes "
+        "nothing outside DEST, and follows no symbolic link below DEST. It names damaged files "
+        "and leaves them out.",
     )
     opened_tree.add_arguments(parser)
-    parser.add_argument("destination", metavar="DEST", help="a folder; made if missing")
-    parser.add_argument("paths", metavar="PATH", nargs="*")
+    parser.add_argument("destination", metavar="DEST", help="a directory; created if missing")
+    parser.add_argument(
+        "paths", metavar="PATH", nargs="*", help="a file, directory or link in PACK"
+    )
     parser.set_defaults(func=run)
 
 

@@ -14,19 +14,24 @@ if TYPE_CHECKING:
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "index",
-        help="write an index for packs that carry none, or for TFRecord files",
-        description="Write an index for each FILE, a packed file or a folder of them, that carries "
-        "none: FILE.idx beside it, or in the cache directory where that is read-only. Then opening "
-        "FILE takes no time and little memory, however many files it holds. Of a TFRecord file, or "
-        "a folder of them, FILE.idx says where its records begin, as tfrecord2idx does: then "
-        "opening it reads nothing else.",
+        help="write index sidecars for packs without an index, and for TFRecord files",
+        description="Write an index for each FILE that contains none, as the sidecar FILE.idx "
+        "beside it, or in the cache directory if its own directory is read-only. A pack with an "
+        "index opens at once and in little memory, however many files it holds. The sidecar of a "
+        "TFRecord file lists where its records begin, in the format of tfrecord2idx; opening "
+        "the file then reads nothing else.",
     )
-    parser.add_argument("files", metavar="FILE", nargs="+")
+    parser.add_argument(
+        "files",
+        metavar="FILE",
+        nargs="+",
+        help="a pack, a TFRecord file, or a directory of either",
+    )
     parser.add_argument(
         "--chunks",
         action="store_true",
-        help="of packs: read the larger files, and write down a checksum of each 1 MiB, so that "
-        "reading a part of one verifies that part only",
+        help="also store a checksum per MiB of large files in packs, so that reading a part of "
+        "a file verifies that part only",
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="print errors only")
     parser.set_defaults(func=run)

@@ -16,24 +16,31 @@ if TYPE_CHECKING:
 
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
+_MISSING_TOLD_MAX = 100  # numbers of shards in a line for people
+
 
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "info",
-        help="show what packed files hold, in numbers",
-        description="Show what PACK holds, a pack or a folder of packs, in numbers. Reads headers "
-        "and indexes only. PACK may also be a TFRecord file, or a folder of them; a compressed "
-        "one is read whole.",
+        help="show numbers about packs",
+        description="Show how many files, records and bytes each PACK holds, and which index and "
+        "checksums it has. The command reads headers and indexes only, but compressed TFRecord "
+        "files whole.",
     )
-    parser.add_argument("packs", metavar="PACK", nargs="+")
     parser.add_argument(
-        "--json", action="store_true", help="as a JSON object; of several PACK as an array"
+        "packs",
+        metavar="PACK",
+        nargs="+",
+        help="a pack, a TFRecord file, or a directory of either",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print a JSON object; for several packs an array"
     )
     parser.add_argument(
         "--schema",
         action="store_true",
-        help="of TFRecord: read the records, and show for each feature its type, in how many "
-        "records it is, how many values it has, and their range (of bytes, of their size)",
+        help="read TFRecord files and show their features: for each its type, how many records "
+        "have it, how many values it has, and their range (for bytes: of their sizes)",
     )
     parser.add_argument(
         "--limit", metavar="N", type=_limit, help="with --schema: read the first N records only"
@@ -71,7 +78,7 @@ def _show(pack: str, args: argparse.Namespace) -> dict[str, object] | None:
     if is_tfrecord(pack):
         return show_schema(pack, args) if args.schema else show_tfrecord(pack, args)
     if args.schema:
-        raise FormatError(f"{pack}: is no TFRecord file, so its records have no schema")
+        raise FormatError.at(pack, "not a TFRecord file, so its records have no schema")
     found = info(pack)
     if args.json:
         return _fields(pack, found)
@@ -98,7 +105,11 @@ def _fields(pack: str, found: PackInfo) -> dict[str, object]:
             "bytes": found.index_size,
         }
     if found.pack_count > 1 or found.shards:
-        fields["shards"] = {"packs": found.pack_count, "missing": found.missing_shards}
+        fields["shards"] = {
+            "packs": found.pack_count,
+            "missing": found.missing_shards,
+            "missing_count": found.missing_shard_count,
+        }
     return fields
 
 
@@ -125,7 +136,7 @@ def _lines(pack: str, found: PackInfo) -> dict[str, str]:
 def _index(found: PackInfo) -> str:
     """Which mapped index there is; without one the pickle serves."""
     if not found.indexes:
-        return "none, but for the pickle (ffrfs index makes one)"
+        return "none but the pickle (ffrfs index writes one)"
     if found.sidecar_count == 0:
         place = "in the pack" if found.pack_count == 1 else "in the packs"
     elif found.pack_count == 1:
@@ -142,8 +153,10 @@ def _index(found: PackInfo) -> str:
 def _shards(found: PackInfo) -> str:
     text = f"{found.pack_count:,}"
     if found.missing_shards:
-        numbers = ", ".join(map(str, found.missing_shards))
-        return f"{text}, incomplete: without {numbers}"
+        told = found.missing_shards[:_MISSING_TOLD_MAX]
+        numbers = ", ".join(map(str, told))
+        more = found.missing_shard_count - len(told)
+        return f"{text}, incomplete: without {numbers}" + (f" and {more:,} more" if more else "")
     if len(found.shards) < found.pack_count:  # some say nothing of a set
         return text
     return f"{text}, complete"

@@ -19,41 +19,41 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "install-units",
         help="install systemd units, helpers of mount(8), manual pages and completions",
-        description="Install what makes ffrfs a service of this machine: the systemd units "
+        description="Install ffrfs as a service of this machine: the systemd units "
         "ffrfs@.service and ffrfs.target, the helpers of mount(8) for the types ffrfs and "
-        "fuse.ffrfs, examples, manual pages, and completions for bash, zsh and fish. They run "
-        "the ffrfs of the Python that runs this command. Says what it writes; replaces only what "
-        "it has itself written.",
+        "fuse.ffrfs, examples, manual pages, and completions for bash, zsh and fish. Units and "
+        "helpers run the ffrfs of the Python that runs this command. The command lists the files "
+        "that it writes, and replaces only files that it wrote itself.",
     )
     parser.add_argument(
         "--destdir",
         metavar="DIR",
         default="/",
-        help="below DIR instead of /, to be packaged or looked at",
+        help="install below DIR instead of /, for a package or for review",
     )
     parser.add_argument(
         "--prefix",
         metavar="DIR",
         default=PREFIX_DEFAULT,
-        help="where all but the helpers of mount(8) go; a distribution's package wants /usr "
-        "(default: %(default)s)",
-    )
-    parser.add_argument("--dry-run", action="store_true", help="say what would be done, do nothing")
-    parser.add_argument(
-        "--force", action="store_true", help="also replace or remove what others have changed"
+        help="where to install everything but the helpers of mount(8); use /usr in a "
+        "distribution's package (default: %(default)s)",
     )
     parser.add_argument(
-        "--uninstall", action="store_true", help="remove what was installed, and nothing else"
+        "--dry-run", action="store_true", help="list what would be done, and change nothing"
+    )
+    parser.add_argument(
+        "--force", action="store_true", help="also replace or remove files that others changed"
+    )
+    parser.add_argument(
+        "--uninstall", action="store_true", help="remove the installed files, and nothing else"
     )
     parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    from ffrfs.cli.main import make_parser
-
     root, prefix = os.path.abspath(args.destdir), os.path.join("/", args.prefix)
     interpreter = os.path.abspath(sys.executable)  # not what a virtual environment's leads to
-    files = service_files(make_parser(), interpreter, prefix)
+    files = service_files(interpreter, prefix)
     if args.uninstall:
         done = uninstall(files, root, force=args.force, dry_run=args.dry_run)
     else:

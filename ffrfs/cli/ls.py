@@ -15,24 +15,46 @@ if TYPE_CHECKING:
 
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
+_EPILOG = """\
+Each line holds one name. On a terminal, unprintable characters are escaped (\\n, \\x1b, and
+\\udcff for a byte that is not UTF-8). In a file or a pipe, names are written byte for byte: a
+name with a line break looks like two names there, and a message on standard error says so. -0
+and --json separate names safely.
+
+Examples:
+    ffrfs ls imagenet.ffr
+    ffrfs ls -lR imagenet.ffr train/cat
+"""
+
 
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "ls",
-        help="list a packed file",
-        description="List a folder in PACK (by default all of it), or show one file. PACK may "
-        "also be a folder of packs, which are one tree. A plain FFRecord file shows one file per "
-        "record, a TFRecord file (or a folder of them) one folder per record.",
+        help="list the files of a pack",
+        description="List the directory or file PATH of PACK (default: the root). A plain\n"
+        "FFRecord file is listed as one file per record, TFRecord files as one directory per\n"
+        "record.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     opened_tree.add_arguments(parser)
-    parser.add_argument("path", metavar="PATH", nargs="?", default="")
     parser.add_argument(
-        "-l", "--long", action="store_true", help="with mode, size, time, and where links lead"
+        "path", metavar="PATH", nargs="?", default="", help="a directory or file in PACK"
     )
     parser.add_argument(
-        "-R", "--recursive", action="store_true", help="with all that is in its folders"
+        "-l",
+        "--long",
+        action="store_true",
+        help="also show modes, sizes, times, and targets of links",
     )
-    parser.add_argument("--json", action="store_true", help="as a JSON array")
+    parser.add_argument("-R", "--recursive", action="store_true", help="list subdirectories, too")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print a JSON array")
+    form.add_argument(
+        *("-0", "--null"),
+        action="store_true",
+        help="end each name with a zero byte, for xargs -0, instead of a line break",
+    )
     parser.set_defaults(func=run)
 
 
@@ -43,11 +65,22 @@ def run(args: argparse.Namespace) -> int:
         if args.json:
             output.json_array(_fields(tree, entry) for entry in entries)
         else:
-            for entry in entries:
-                output.line(_long(tree, entry) if args.long else entry.path)
+            _print(tree, entries, args)
     for reason in bad:
         output.error(reason)
     return 1 if bad else 0
+
+
+def _print(tree: PackTree, entries: Iterator[Entry], args: argparse.Namespace) -> None:
+    end = b"\0" if args.null else b"\n"
+    broken_count = 0
+    for entry in entries:
+        text = _long(tree, entry) if args.long else entry.path
+        output.line(text, end)
+        broken_count += "\n" in text
+    if broken_count and not args.null and not output.is_escaped():
+        names = output.count(broken_count, "name")
+        output.error(f"{args.pack}: {names} with a line break; --null and --json tell them apart")
 
 
 def _entries(tree: PackTree, path: str, recursive: bool, bad: list[str]) -> Iterator[Entry]:

@@ -8,13 +8,21 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import resource
 import sys
 import warnings
 from collections.abc import Sequence
+from typing import NoReturn
 
 import ffrfs
 from ffrfs.cli import output
-from ffrfs.errors import FfrfsError, PackWarning, UnverifiedHeaderWarning
+from ffrfs.errors import (
+    FfrfsError,
+    PackWarning,
+    UnverifiedHeaderWarning,
+    describe,
+)
+from ffrfs.mount.stats.printable import printable
 
 COMMANDS = (
     *("pack", "convert", "index", "mount", "umount", "prefetch", "stats", "ps", "top"),
@@ -33,6 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for told in (UnverifiedHeaderWarning, PackWarning):
             warnings.simplefilter("always", told)
         warnings.showwarning = lambda message, *_, **__: output.error(str(message))
+        _allow_many_files()
         try:
             args = make_parser(_wanted(argv)).parse_args(argv)
             status: int = args.func(args)
@@ -53,16 +62,23 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 1
         except (FfrfsError, OSError) as error:
             output.flush()
-            output.error(_text(error))
+            output.error(describe(error))
             return 1
     return status
 
 
+class _Parser(argparse.ArgumentParser):
+    """Its errors are one line, whatever stands in the arguments that they name."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(printable(message))
+
+
 def make_parser(commands: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="ffrfs",
-        description="Pack a folder into one FFRecord file; read it, or mount it, every byte "
-        "checked.",
+        description="Pack a directory into one file (a pack); read the pack, or mount it. Every "
+        "byte is verified.",
     )
     parser.add_argument("--version", action="version", version=f"ffrfs {ffrfs.__version__}")
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
@@ -77,9 +93,10 @@ def _wanted(argv: Sequence[str]) -> Sequence[str]:
     return argv[:1] if argv and argv[0] in COMMANDS else COMMANDS
 
 
-def _text(error: FfrfsError | OSError) -> str:
-    if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        return f"{output.path(error.filename)}: {error.strerror}"
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return str(error) or type(error).__name__
+def _allow_many_files() -> None:
+    """As many as this process may open at most: a data set may have more shards than 1024.
+
+    That is the usual limit, for the sake of programs that call select(2).
+    """
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ffrfs.cli import output
 from ffrfs.errors import OptionError
-from ffrfs.mount.config import OPTION_KEYS, Config, make_config
-from ffrfs.mount.options import ON_CONFLICT
-from ffrfs.mount.report import Report, Status
-from ffrfs.mount.request import MountRequest, make_request
-from ffrfs.mount.settings import (
+from ffrfs.mount.config.config import OPTION_KEYS, Config, make_config
+from ffrfs.mount.config.report import Report
+from ffrfs.mount.config.request import MountRequest, make_request
+from ffrfs.mount.config.settings import (
     CACHE_MB_DEFAULT,
     ENGINES,
     PREFETCH_BYTES_DEFAULT,
@@ -25,25 +24,32 @@ from ffrfs.mount.settings import (
     Fields,
     parse_setting,
 )
+from ffrfs.mount.kernel.options import ON_CONFLICT
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _EPILOG = """\
+Examples:
+    ffrfs mount imagenet.ffr /mnt/imagenet
+    ffrfs mount -o allow_other a.ffr b.ffr /mnt/both
+
 mount options (-o, comma separated; a backslash escapes a comma):
-  allow_other, allow_root    let all users in, or root besides yourself
+  allow_other, allow_root    give access to all users, or to root besides yourself
   uid=N, gid=N, umask=OCTAL  owner and permissions of the tree
   fsname=NAME                first column of /proc/mounts (default: the first PACK)
   xattr                      show user.ffrfs.record and user.ffrfs.crc32
-  nonempty                   cover a mount point that is not empty
-  noexec, suid, dev          as mount(8); nosuid and nodev are the default
+  nonempty                   mount over a directory that is not empty
+  noexec, suid, dev          as in mount(8); nosuid and nodev are the default
   cache_mb=N, no_extensions, prefetch_window=512:64M, config=FILE, ...
-                             the options above as words, for fstab; they win over these
-  sloppy                     pass over words that are unknown
-Others of mount(8) (ro, nofail, _netdev, user, noatime, x-...) are accepted without effect.
+                             the long options as words, for fstab; a long option on the
+                             command line overrides its word
+  sloppy                     ignore unknown words
+Other options of mount(8) (ro, nofail, _netdev, user, noatime, x-...) are accepted and have no
+effect.
 
-configuration file (--config, TOML): the options above with _ for -, packs = [...],
-mountpoint = "...", options = "..."; the command line wins over it.
+configuration file (--config, TOML): the long options with _ for -, packs = [...],
+mountpoint = "...", options = "..."; the command line overrides the file.
 
 exit status: 0 the tree can be read; 1 wrong usage, pack or mount point; 2 system error;
 32 the mount failed.
@@ -53,9 +59,10 @@ exit status: 0 the tree can be read; 1 wrong usage, pack or mount point; 2 syste
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "mount",
-        help="mount a packed file or TFRecord files as a read-only directory tree",
-        description="Mount PACK at MOUNTPOINT, read-only, every byte checked; several as one tree. "
-        "Returns once the tree can be read; a daemon serves it until it is unmounted.",
+        help="mount packs or TFRecord files as a read-only directory tree",
+        description="Mount PACK read-only at MOUNTPOINT, several packs as one tree. Every byte is\n"
+        "verified. The command returns when the tree can be read; a daemon serves the tree until\n"
+        "it is unmounted.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -63,14 +70,13 @@ def add_parser(subparsers: Subparsers) -> None:
         "packs",
         metavar="PACK",
         nargs="+",
-        help="an FFRecord file, a TFRecord file, or a folder of its shards; or any number of "
-        "packed folders, and folders of them (*.ffr), to be shown as one tree; "
-        "PACK1:PACK2 is two",
+        help="a pack or a directory of packs (*.ffr), any number of them; or one plain FFRecord "
+        "file, one TFRecord file, or one directory of TFRecord files; PACK1:PACK2 names two packs",
     )
     mountpoint = parser.add_argument(
         "mountpoint",
         metavar="MOUNTPOINT",
-        help="a directory; if missing, it is made, and removed when unmounted",
+        help="a directory; if missing, it is created, and removed when unmounted",
     )
     parser.add_argument("-f", "--foreground", action="store_true", help="serve from this process")
     parser.add_argument(
@@ -79,90 +85,104 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="OPTIONS",
         action="append",
         default=[],
-        help="mount options, with commas between them; see below",
+        help="mount options, separated by commas; see below",
     )
     parser.add_argument(
         "--on-conflict",
         choices=ON_CONFLICT,
-        help="of a path that stands in several packs show the first PACK's or the last's; "
-        "folders merge (default: error)",
+        help="show the first or the last pack's file if several contain its path; "
+        "directories are merged (default: error)",
     )
     parser.add_argument(
         "--allow-missing",
         action="store_true",
-        help="show the rest if packs cannot be opened, or shards of a set are not there",
+        help="show the other packs if some cannot be opened, or if shards of a pack set are "
+        "missing",
     )
+    _add_settings(parser)
+    _add_files(parser, may_be_left_out=(packs, mountpoint))
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="check that the mount would succeed, without mounting",
+    )
+    parser.add_argument(
+        "--while-open",
+        metavar="FD",
+        type=int,
+        help="unmount when the other end of the inherited pipe FD is closed, for example "
+        "because the program that holds it has ended",
+    )
+    parser.set_defaults(func=run)
+
+
+def _add_settings(parser: argparse.ArgumentParser) -> None:
+    """How the tree is served."""
     parser.add_argument(
         "--engine",
         choices=ENGINES,
-        help="what answers the kernel: native (C++), pyfuse3 (Python), or auto, which takes "
-        f"native where it was built (default: {ENGINES[0]})",
+        help="engine that serves the mount: native (C++), pyfuse3 (Python), or auto, which is "
+        f"native if it was built (default: {ENGINES[0]})",
     )
     parser.add_argument(
         "--threads",
         metavar="N",
-        help=f"threads of the native engine, 1 to {THREADS_MAX} (default: the cores)",
+        help=f"threads of the native engine, 1 to {THREADS_MAX} (default: one per core)",
     )
     parser.add_argument(
         "--cache-mb",
         metavar="N",
-        help=f"memory for all buffers together (default: {CACHE_MB_DEFAULT})",
+        help=f"memory for all buffers together, in MiB (default: {CACHE_MB_DEFAULT})",
     )
     parser.add_argument(
         "--max-memory",
         metavar="SIZE",
-        help="memory of all its processes together, as in 512M or 2G (default: no limit)",
+        help="memory limit of all processes of the mount together, as in 512M or 2G; the limit "
+        "of their control group applies, too",
     )
     parser.add_argument(
         "--prefetch-window",
         metavar="RECORDS[,SIZE]",
-        help="how far to read ahead of a reader, in records and bytes (64M, 1G); 0: not at all "
+        help="how far to read ahead of a reader, in records and bytes (64M, 1G); 0 disables it "
         f"(default: {PREFETCH_RECORDS_DEFAULT},{PREFETCH_BYTES_DEFAULT >> 20}M)",
     )
     parser.add_argument(
         "--prefetch-ttl",
         metavar="SECONDS",
-        help="drop what was read ahead and is not asked for by then "
+        help="drop data read ahead if no reader asks for it within SECONDS "
         f"(default: {PREFETCH_TTL_S_DEFAULT:g})",
     )
     parser.add_argument(
         "--no-extensions",
         action="store_true",
-        help="TFRecord: name features as they are, without .jpg, .npy and the like",
+        help="show features of TFRecord files without extensions (.jpg, .npy and the like)",
     )
+
+
+def _add_files(
+    parser: argparse.ArgumentParser, *, may_be_left_out: Sequence[argparse.Action]
+) -> None:
+    """Files beside the packs: what is written there, what is read from there."""
     parser.add_argument(
         "--log-file",
         metavar="FILE",
-        help="where the daemon logs (default: a small file in its runtime directory, "
-        "or stderr with -f)",
+        help="log file of the daemon (default: a small file in its runtime directory, "
+        "or standard error with -f)",
     )
     parser.add_argument(
         "--metrics-file",
         metavar="FILE",
-        help="write metrics there every 15 seconds, for the textfile collector of Prometheus's "
+        help="write metrics to FILE every 15 seconds, for the textfile collector of Prometheus's "
         "node_exporter",
     )
     parser.add_argument(
         "--config",
         metavar="FILE",
         action=_Config,
-        may_be_left_out=(packs, mountpoint),
-        help="read what is not on the command line from FILE, see below; PACK and MOUNTPOINT "
-        "may be left out if it has them, and one argument alone is MOUNTPOINT",
+        may_be_left_out=may_be_left_out,
+        help="read settings that are not on the command line from FILE, see below; PACK and "
+        "MOUNTPOINT may be omitted if FILE has them; a single argument is MOUNTPOINT",
     )
-    parser.add_argument(
-        "--check",
-        action="store_true",
-        help="do not mount, nor leave anything: say whether it would come up",
-    )
-    parser.add_argument(
-        "--while-open",
-        metavar="FD",
-        type=int,
-        help="unmount when the other end of this inherited pipe is closed, for example "
-        "because the program that holds it has ended",
-    )
-    parser.set_defaults(func=run)
 
 
 class _Config(argparse.Action):
@@ -193,12 +213,12 @@ def run(args: argparse.Namespace) -> int:
     elif args.foreground:
         report = _serve_here(request)
     else:
-        from ffrfs.mount import background
+        from ffrfs.mount.daemon import background
 
         report = background.start(request)
     for line in report.lines:
         output.error(line)
-    return report.status
+    return report.status(request)
 
 
 def asked(args: argparse.Namespace) -> Config:
@@ -230,27 +250,27 @@ def _check_pipe(fd: int) -> None:
     try:
         mode = os.fstat(fd).st_mode
     except OSError:
-        raise OptionError(f"--while-open {fd}: there is no such open descriptor") from None
+        raise OptionError(f"--while-open {fd}: not an open file descriptor") from None
     if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
         raise OptionError(f"--while-open {fd}: neither a pipe nor a socket")
 
 
 def _serve_here(request: MountRequest) -> Report:
-    from ffrfs.mount import daemon
+    from ffrfs.mount.daemon import daemon
 
     try:
         daemon.serve(request, lambda _: None, foreground=True)
     except Exception as error:
-        return Report.failure(error, request)
-    return Report(Status.MOUNTED, ())
+        return Report(failure=error)
+    return Report()
 
 
 def _check(request: MountRequest) -> Report:
-    from ffrfs.mount import check
+    from ffrfs.mount.daemon import check
 
     try:
         notices = check.check(request)
     except Exception as error:
-        return Report.failure(error, request)
+        return Report(failure=error)
     output.line(f"{request.title}: can be mounted at {request.mountpoint}")
-    return Report(Status.MOUNTED, tuple(notices))
+    return Report(tuple(notices))

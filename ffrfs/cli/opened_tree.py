@@ -10,18 +10,24 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("pack", metavar="PACK")
+    parser.add_argument(
+        "pack",
+        metavar="PACK",
+        help="a pack, or a directory of packs (a pack set), read as one tree; also a TFRecord "
+        "file, or a directory of them",
+    )
     parser.add_argument(
         "--on-conflict",
         choices=("error", "first", "last"),
         default="error",
-        help="of a path that stands in several packs show the first pack's or the last's; "
-        "folders merge (default: %(default)s)",
+        help="show the first or the last pack's file if several contain its path; "
+        "directories are merged (default: %(default)s)",
     )
     parser.add_argument(
         "--allow-missing",
         action="store_true",
-        help="show the rest if packs cannot be opened, or shards of a set are not there",
+        help="show the other packs if some cannot be opened, or if shards of a pack set are "
+        "missing",
     )
 
 

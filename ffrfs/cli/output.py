@@ -8,12 +8,19 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 
+from ffrfs.mount.stats.printable import printable
 
-def line(text: str) -> None:
+
+def line(text: str, end: bytes = b"\n") -> None:
     """Print a line to stdout; control characters of names do not reach a terminal."""
-    if sys.stdout.isatty():
-        text = "".join(char if char.isprintable() else "?" for char in text)
-    sys.stdout.buffer.write(os.fsencode(text) + b"\n")
+    if is_escaped():
+        text = printable(text)
+    sys.stdout.buffer.write(os.fsencode(text) + end)
+
+
+def is_escaped() -> bool:
+    """Whether line() spells what is not printable: to a terminal."""
+    return sys.stdout.isatty()
 
 
 def titled(lines: Mapping[str, str]) -> None:
@@ -70,8 +77,7 @@ def json_array(values: Iterable[Mapping[str, object]]) -> None:
 
 def error(text: str) -> None:
     """Print "ffrfs: text" to stderr, in one line whatever is in it."""
-    escaped = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
-    print(f"ffrfs: {escaped}", file=sys.stderr)
+    print(f"ffrfs: {printable(text)}", file=sys.stderr)
 
 
 def path(name: str | bytes | int) -> str:

@@ -12,19 +12,25 @@ from typing import TYPE_CHECKING, NoReturn
 from ffrfs.cli import output
 
 if TYPE_CHECKING:
-    from ffrfs.folder.pack import PackSummary
+    from ffrfs.packing.pack import PackSummary
 
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _EPILOG = """\
-SRC is a folder; a tar archive, also compressed by gzip, bzip2, xz or Zstandard; a zip
-archive; or "-", an archive on standard input. Nothing of an archive is unpacked to disk.
+SRC is a directory; a tar archive, plain or compressed by gzip, bzip2, xz or Zstandard; a zip
+archive; or "-" for an archive on standard input. No archive is unpacked to disk.
 
-A pattern is a shell's (*, ?, [abc]): without a slash for the name of a file or folder,
-with one for the path below SRC. An excluded folder is not entered; an included one is
-packed whole.
+PATTERN is a shell pattern (*, ?, [abc]). Without a slash it matches the name of a file or
+directory, with a slash the path below SRC. An excluded directory is skipped with all that is in
+it; an included directory is packed whole.
 
-With --shards or --shard-size DST is a new folder, of packs that can each be read alone.
+With --shards or --shard-size, DST is a new directory: a pack set. Each of its packs can be read
+alone.
+
+Examples:
+    ffrfs pack ~/imagenet imagenet.ffr
+    ffrfs pack --shards 64 --exclude '*.tmp' ~/imagenet21k imagenet21k/
+    ssh host tar -c data | ffrfs pack - data.ffr
 """
 
 _SIZE_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -33,56 +39,64 @@ _SIZE_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "pack",
-        help="pack a folder into one file",
-        description="Pack all files below SRC into DST, which appears when it is complete.",
+        help="pack a directory or an archive into one file",
+        description="Pack all files of SRC into DST. DST appears when it is complete.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("source", metavar="SRC")
-    parser.add_argument("target", metavar="DST.ffr")
     parser.add_argument(
-        "--include", metavar="PATTERN", action="append", help="pack these only; may be repeated"
+        "source", metavar="SRC", help="a directory, a tar or zip archive, or - for standard input"
+    )
+    parser.add_argument("target", metavar="DST.ffr", help="the pack to write")
+    parser.add_argument(
+        "--include",
+        metavar="PATTERN",
+        action="append",
+        help="pack only files that match; may be repeated",
     )
     parser.add_argument(
-        "--exclude", metavar="PATTERN", action="append", help="leave these out; may be repeated"
+        "--exclude",
+        metavar="PATTERN",
+        action="append",
+        help="leave out files that match; may be repeated",
     )
-    parser.add_argument("--jobs", metavar="N", type=_count, help="threads that read")
+    parser.add_argument("--jobs", metavar="N", type=_count, help="number of reading threads")
     parser.add_argument(
         "--skip-special",
         action="store_true",
         help="leave out sockets, FIFOs, devices and names that are not UTF-8 "
-        "(otherwise they are an error)",
+        "(by default they are an error)",
     )
     parser.add_argument(
         "--symlinks",
         choices=["follow", "keep"],
         default="follow",
-        help="pack what symbolic links lead to (default), or the links",
+        help="pack the targets of symbolic links (follow, the default), or the links (keep)",
     )
-    parser.add_argument(
-        "--dedup", action="store_true", help="store files that are equal byte for byte once"
-    )
+    parser.add_argument("--dedup", action="store_true", help="store files with equal contents once")
     parser.add_argument(
         "--order",
         metavar="path|size|FILE",
-        help="how the files follow each other: by path (default), the smallest first, or as FILE "
-        "names their paths, one a line; an archive keeps its own order",
+        help="order of files in the pack: by path (default), by size with the smallest first, or "
+        "a file listing one path per line; unlisted files follow; an archive keeps its own order",
     )
     parser.add_argument(
         "--reproducible",
         action="store_true",
-        help="the same files give the same bytes: times are 1970 or SOURCE_DATE_EPOCH (which, "
-        "where it is set, asks for it too), permissions 0644 or 0755",
+        help="make packing deterministic: set times to 1970 or SOURCE_DATE_EPOCH, and permissions "
+        "to 0644 or 0755; the default if SOURCE_DATE_EPOCH is set",
     )
     parts = parser.add_mutually_exclusive_group()
-    parts.add_argument("--shards", metavar="N", type=_count, help="write N packs, about equal")
     parts.add_argument(
-        "--shard-size", metavar="SIZE", type=_size, help="write packs of at most SIZE (10G)"
+        "--shards", metavar="N", type=_count, help="write N packs of about equal size"
+    )
+    parts.add_argument(
+        "--shard-size", metavar="SIZE", type=_size, help="write packs of at most SIZE, as in 10G"
     )
     parser.add_argument(
         "--append",
         action="store_true",
-        help="add packs to the folder of packs DST, one unless --shards or --shard-size say more",
+        help="add packs to the pack set DST: one, or as many as --shards or --shard-size ask for",
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="print errors only")
     parser.set_defaults(func=run, usage_error=parser.error)
@@ -99,7 +113,7 @@ def _size(text: str) -> int:
     number = text.rstrip("KMGTkmgt")
     unit = _SIZE_UNITS.get(text[len(number) :].upper())
     if unit is None or not number.isascii() or not number.isdigit() or int(number) < 1:
-        raise argparse.ArgumentTypeError(f"{text}: no size; write 500M or 10G")
+        raise argparse.ArgumentTypeError(f"{text}: not a size; use for example 500M or 10G")
     return int(number) * unit
 
 
@@ -132,7 +146,7 @@ def _cleaning_up() -> Iterator[None]:
 
 
 def _pack(args: argparse.Namespace) -> PackSummary:
-    from ffrfs.folder.pack import pack_archive, pack_folder
+    from ffrfs.packing.pack import pack_archive, pack_folder
 
     options = {
         "verbose": output.show_progress() and not args.quiet,
@@ -150,7 +164,7 @@ def _pack(args: argparse.Namespace) -> PackSummary:
     if args.source != "-" and not _is_file(args.source):
         return pack_folder(args.source, args.target, order=args.order, **options)
     if args.order is not None:
-        args.usage_error(f"argument --order: {args.source} is an archive, and keeps its own")
+        args.usage_error(f"argument --order: {args.source} is an archive, and keeps its own order")
     return pack_archive(args.source, args.target, **options)
 
 

@@ -9,18 +9,19 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ffrfs.cli import output
 from ffrfs.errors import FormatError, PathNotFoundError
 
 if TYPE_CHECKING:
-    from ffrfs.mount.hint_paths import HintPaths
+    from ffrfs.mount.client.hint_paths import HintPaths
 
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _EPILOG = """\
-Paths are those in the mount, from its root or with the mount point before them. A decimal
-number is a record's; of a file with such a name, say ./123. The command ends when all was
-handed over, which may be long before it is read: the mount takes hints as far ahead of the
-readers as it has use for. Wrong hints do no harm.
+A PATH begins at the root of the mount, or includes the mount point. A decimal number is the
+number of a record; for a file with such a name, write ./123. The command ends when the mount has
+all hints, often long before it reads the files: it accepts hints only as far ahead of the readers
+as it can use them. Wrong hints do no harm.
 """
 
 _STDIN = 0
@@ -32,31 +33,33 @@ _NAME_SIZE_SHOWN = 4096
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "prefetch",
-        help="tell a mount what will be read, in order",
-        description="Tell the mount at MOUNTPOINT that the files PATH… will be read, in that "
-        "order, by whatever program: it reads them ahead.",
+        help="announce to a mount which files will be read, in order",
+        description="Announce to the mount at MOUNTPOINT that programs will read the files PATH…, "
+        "in this order. The mount reads them ahead.",
         epilog=_EPILOG,
     )
-    parser.add_argument("mountpoint", metavar="MOUNTPOINT")
-    parser.add_argument("paths", metavar="PATH", nargs="*", help="a path, or a record's number")
+    parser.add_argument("mountpoint", metavar="MOUNTPOINT", help="a mount of ffrfs")
+    parser.add_argument(
+        "paths", metavar="PATH", nargs="*", help="a path, or the number of a record"
+    )
     parser.add_argument(
         "--from",
         dest="source",
         metavar="FILE",
-        help="take more of them from FILE, one a line; -: from standard input, as they come",
+        help="read more paths from FILE, one per line; - is standard input, read as lines arrive",
     )
     parser.add_argument(
         *("-0", "--null"),
         action="store_true",
-        help="FILE has a zero byte after each, as find -print0 writes it",
+        help="paths in FILE end with a zero byte, as find -print0 writes them",
     )
     parser.set_defaults(func=functools.partial(run, parser))
 
 
 def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
-    from ffrfs.mount.hint_paths import HintPaths
-    from ffrfs.mount.hint_stream import HintStream
-    from ffrfs.mount.mountpoint import canonical
+    from ffrfs.mount.client.hint_paths import HintPaths
+    from ffrfs.mount.client.hint_stream import HintStream
+    from ffrfs.mount.kernel.mountpoint import canonical
 
     if not args.paths and args.source is None:
         parser.error("nothing is hinted: name a PATH, or a file of them with --from")
@@ -67,6 +70,8 @@ def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
         for words in _words(args):
             stream.send([_hint(word, paths) for word in words if word])
         stream.finish()
+        if stream.notice is not None:
+            output.error(stream.notice)
     finally:
         stream.close()
     return 0
@@ -79,15 +84,13 @@ def _words(args: argparse.Namespace) -> Iterator[list[bytes]]:
     end = b"\0" if args.null else b"\n"
     is_stdin = args.source == "-"
     # Unbuffered: of a pipe, what is there is read, be it one line.
-    with open(
-        _STDIN if is_stdin else args.source, "rb", buffering=0, closefd=not is_stdin
-    ) as file:
+    with open(_STDIN if is_stdin else args.source, "rb", buffering=0, closefd=not is_stdin) as file:
         pending = b""
         while chunk := file.read(_CHUNK_SIZE):
             *words, pending = (pending + chunk).split(end)
             yield words
             if len(pending) > _WORD_SIZE_MAX:
-                raise FormatError(f"{args.source}: no list of paths: one is longer than 64 KiB")
+                raise FormatError(f"{args.source}: not a list of paths: one is longer than 64 KiB")
         yield [pending]
 
 

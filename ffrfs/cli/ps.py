@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 from ffrfs.cli import output
 
 if TYPE_CHECKING:
-    from ffrfs.mount.live_mounts import LiveMount
+    from ffrfs.mount.client.mount_statuses import MountStatus
 
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _EPILOG = """\
-states: live; dead: its daemon has ended, and `ffrfs umount` or mounting anew takes the mount
-away; detached: unmounted by others, and served until its last open file is closed; not
-answering: its daemon lives and says nothing; unknown: mounted by this user, and no daemon
-known for it.
+A mount is live; dead (its daemon has ended; `ffrfs umount`, or mounting there again, removes the
+mount); detached (another program unmounted it; the daemon serves it until the last open file is
+closed); not answering (its daemon runs but does not answer); or unknown (this user mounted it,
+and no daemon is known for it).
 """
 _TITLES = ("STATE", "PID", "WORKER", "AGE", "REQ/S", "MOUNTPOINT", "PACKS")
 _TO_THE_RIGHT = ("PID", "WORKER", "AGE", "REQ/S")
@@ -28,18 +28,18 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "ps",
         help="list the mounts of this user, live and dead",
-        description="List what this user has mounted. Asks the daemons, not the mounts: works "
-        "within two seconds whatever has become of them.",
+        description="List the mounts of this user. The command asks the daemons, not the mounts, "
+        "so it ends within two seconds even if mounts hang.",
         epilog=_EPILOG,
     )
-    parser.add_argument("--json", action="store_true", help="as a JSON array")
+    parser.add_argument("--json", action="store_true", help="print a JSON array")
     parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    from ffrfs.mount.live_mounts import live_mounts
+    from ffrfs.mount.client.mount_statuses import mount_statuses
 
-    found = live_mounts()
+    found = mount_statuses()
     if args.json:
         output.json_array(map(asdict, found))
     elif found:
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _row(mount: LiveMount) -> tuple[str, ...]:
+def _row(mount: MountStatus) -> tuple[str, ...]:
     return (
         mount.state,
         "-" if mount.pid is None else str(mount.pid),

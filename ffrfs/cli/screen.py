@@ -19,6 +19,8 @@ import tty
 from collections.abc import Sequence
 from types import FrameType
 
+from ffrfs.mount.stats.printable import printable
+
 # The other screen, no cursor, no wrapping of long lines; and back.
 _ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l"
 _LEAVE = "\x1b[?7h\x1b[?25h\x1b[?1049l"
@@ -68,10 +70,7 @@ class Screen:
         columns, rows = os.get_terminal_size(self._out)
         columns, rows = columns or _UNKNOWN_SIZE[0], rows or _UNKNOWN_SIZE[1]
         # Names in them are others': no control characters.
-        shown = (
-            "".join(char if char.isprintable() else "?" for char in line[:columns])
-            for line in lines[:rows]
-        )
+        shown = (printable(line)[:columns] for line in lines[:rows])
         self._write(_HOME + "\n".join(line + _END_OF_LINE for line in shown) + _END_OF_SCREEN)
 
     def wait(self, timeout_s: float) -> str | None:

@@ -14,34 +14,35 @@ if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _EPILOG = """\
-p50 and p99: the time within which 50 and 99 of 100 requests of a kind were answered; it
-is at most a quarter too long. Resident memory counts what processes share in each.
-slowest: of the last five minutes, at most 16, each of another file or folder, and none
-that took less than a millisecond.
+p50 and p99: 50 % and 99 % of the requests of a kind took at most this time; the value is at
+most a quarter too high. Resident memory counts memory that processes share once for each of them.
+slowest: the slowest requests of the last five minutes, at most 16, one per file or directory,
+and only those that took at least a millisecond.
 """
 
 
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "stats",
-        help="show what a mount has done and how fast",
-        description="Show what the mount at MOUNTPOINT has done since it was made, and what it "
-        "holds. Asks its daemon, not the mount: works while reads wait for a disk.",
+        help="show the statistics of a mount",
+        description="Show what the mount at MOUNTPOINT has done since it was mounted, how fast, "
+        "and how much memory it uses. The command asks the daemon, not the mount, so it also works "
+        "while reads wait for a disk.",
         epilog=_EPILOG,
     )
-    parser.add_argument("mountpoint", metavar="MOUNTPOINT")
+    parser.add_argument("mountpoint", metavar="MOUNTPOINT", help="a mount of ffrfs")
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="as a JSON object")
+    form.add_argument("--json", action="store_true", help="print a JSON object")
     form.add_argument(
         "--prometheus",
         action="store_true",
-        help="in the text format of Prometheus, as mount --metrics-file writes it",
+        help="print the text format of Prometheus, as mount --metrics-file writes it",
     )
     parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    from ffrfs.mount.control_client import ask
+    from ffrfs.mount.client.control_client import ask
 
     found: dict[str, Any] = ask(args.mountpoint, "stats")
     if args.json:
@@ -61,14 +62,14 @@ def understood(mountpoint: str) -> Iterator[None]:
         yield
     except (KeyError, TypeError, ValueError, AttributeError):
         raise MountError(
-            f"{mountpoint}: its daemon is of another version; see what it says with: "
+            f"{mountpoint}: the daemon has another version of ffrfs; to see its answer: "
             f"ffrfs stats --json {mountpoint}"
         ) from None
 
 
 def _lines(found: dict[str, Any], prometheus: bool) -> Iterator[str]:
     if prometheus:
-        from ffrfs.mount import metrics
+        from ffrfs.mount.stats import metrics
 
         yield from metrics.prometheus(found).splitlines()
         return
@@ -98,8 +99,8 @@ def _facts(found: dict[str, Any]) -> dict[str, str]:
         "prefetch": f"{hinted['hinted']:,} hinted, {hinted['fetched']:,} fetched, "
         f"{hinted['pushed']:,} pushed, {hinted['hit']:,} hit",
         "prefetch losses": f"{hinted['late']:,} late, {hinted['dropped']:,} dropped, "
-        f"{output.size(hinted['wasted_bytes'])} wasted; queue depth reached "
-        f"{hinted['queue_depth_max']:,}",
+        f"{hinted['too_large']:,} too large, {output.size(hinted['wasted_bytes'])} wasted; "
+        f"queue depth reached {hinted['queue_depth_max']:,}",
         "readahead": f"{ordered['fetched']:,} fetched, {ordered['pushed']:,} pushed, "
         f"{ordered['hit']:,} hit, {output.size(ordered['wasted_bytes'])} wasted",
         "cache": f"{output.size(found['cache_bytes'])} of "

@@ -14,17 +14,17 @@ from ffrfs.cli import output, stats
 from ffrfs.cli.screen import Screen, is_usable
 
 if TYPE_CHECKING:
-    from ffrfs.mount.interval import Interval
+    from ffrfs.mount.stats.stats_delta import StatsDelta
 
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 INTERVAL_S = 1.0
 
 _EPILOG = """\
-q or Ctrl-C ends it. p50 and p99: the time within which 50 and 99 of 100 requests of the
-interval were answered. hit: of the reads of what was hinted, those that found it ready;
-of all reads, those that were read ahead without a hint. Pushed: given to the kernel, which
-asks for these no more.
+Press q or Ctrl-C to end. p50 and p99: 50 % and 99 % of the requests in the interval took at most
+this time. hit: for prefetch, the share of hinted reads that found their file ready; for
+readahead, the share of all reads that were read ahead without a hint. pushed: stored in the page
+cache of the kernel, so that reads of these files need no request.
 """
 
 
@@ -32,24 +32,24 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "top",
         help="watch a mount at work",
-        description="Show, once a second, what the mount at MOUNTPOINT is doing: requests, "
-        "bytes and where they come from, how long requests take, and which were the slowest. "
-        "The first figures are of all the time since it was mounted. Asks its daemon, not the "
-        "mount.",
+        description="Show once a second what the mount at MOUNTPOINT is doing: requests, bytes and "
+        "their sources, the time that requests take, and the slowest requests. The first figures "
+        "cover the whole time since mounting. The command asks the daemon, not the mount.",
         epilog=_EPILOG,
     )
-    parser.add_argument("mountpoint", metavar="MOUNTPOINT")
+    parser.add_argument("mountpoint", metavar="MOUNTPOINT", help="a mount of ffrfs")
     parser.add_argument(
         "--batch",
         action="store_true",
-        help="print the figures below each other, as is done without a terminal",
+        help="print the figures as plain lines, one set after the other; the default without a "
+        "terminal",
     )
     parser.add_argument(
         "-n",
         "--count",
         metavar="COUNT",
         type=_count,
-        help="print them so often below each other, and end",
+        help="print the figures COUNT times, as with --batch, and end",
     )
     parser.set_defaults(func=run)
 
@@ -94,19 +94,19 @@ def _watch(screen: Screen, looks: Iterator[list[str]]) -> None:
 
 def _looks(mountpoint: str) -> Iterator[list[str]]:
     """The lines of one look after the other; asks for each when it is wanted."""
-    from ffrfs.mount.control_client import ask
-    from ffrfs.mount.interval import Interval
+    from ffrfs.mount.client.control_client import ask
+    from ffrfs.mount.stats.stats_delta import StatsDelta
 
     before = None
     while True:
         found: dict[str, Any] = ask(mountpoint, "stats")
         with stats.understood(mountpoint):
-            lines = _lines(found, Interval(before, found))
+            lines = _lines(found, StatsDelta(before, found))
         yield lines
         before = found
 
 
-def _lines(found: dict[str, Any], interval: Interval) -> list[str]:
+def _lines(found: dict[str, Any], interval: StatsDelta) -> list[str]:
     head = (
         f"{found['mountpoint']}  {found['engine']}, {output.count(found['threads'], 'thread')}, "
         f"mounted for {output.duration(found['age_s'])}"
@@ -117,7 +117,7 @@ def _lines(found: dict[str, Any], interval: Interval) -> list[str]:
     return [head, when, *facts, *table, *stats.slowest_table(found["slowest"])]
 
 
-def _facts(found: dict[str, Any], interval: Interval) -> dict[str, str]:
+def _facts(found: dict[str, Any], interval: StatsDelta) -> dict[str, str]:
     hit, late = (interval.growth("prefetch", name) for name in ("hit", "late"))
     return {
         "served": f"{_rate(interval, 'bytes_served')} in {interval.per_s('reads'):,.0f} reads/s",
@@ -135,11 +135,11 @@ def _facts(found: dict[str, Any], interval: Interval) -> dict[str, str]:
     }
 
 
-def _rate(interval: Interval, name: str) -> str:
+def _rate(interval: StatsDelta, name: str) -> str:
     return f"{output.size(interval.per_s(name))}/s"
 
 
-def _ahead(interval: Interval, way: str) -> str:
+def _ahead(interval: StatsDelta, way: str) -> str:
     fetched, pushed = (interval.per_s(way, name) for name in ("fetched", "pushed"))
     wasted = output.size(interval.per_s(way, "wasted_bytes"))
     return f"{fetched:,.0f}/s fetched, {pushed:,.0f}/s pushed, {wasted}/s wasted"
@@ -156,7 +156,7 @@ def _resident(found: dict[str, Any]) -> str:
     return text + (f", memory pressure {pressure:.1f} %" if pressure is not None else "")
 
 
-def _table(requests: dict[str, Any], interval: Interval) -> Iterator[str]:
+def _table(requests: dict[str, Any], interval: StatsDelta) -> Iterator[str]:
     """The kinds of requests that there ever were."""
     yield ""
     yield f"{'request':<12}{'per s':>14}{'p50':>12}{'p99':>12}"

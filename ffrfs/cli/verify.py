@@ -19,24 +19,28 @@ _JOB_LIMIT = 64
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "verify",
-        help="read packed files whole and name what is damaged",
-        description="Read every record of PACK, a pack or a folder of packs, and compare it with "
-        "its checksum, and what the index says with what is there. Every damaged file is named, "
-        "by path and record; exit status 1 if there is one. PACK may also be a TFRecord file of "
-        "any compression, or a folder of them.",
+        help="read packs whole and name damaged files",
+        description="Read every record of PACK and compare it with its checksum, and compare the "
+        "index with the records. The command names every damaged file by path and record, and "
+        "exits with status 1 if there is one.",
     )
-    parser.add_argument("packs", metavar="PACK", nargs="+")
+    parser.add_argument(
+        "packs",
+        metavar="PACK",
+        nargs="+",
+        help="a pack, a TFRecord file of any compression, or a directory of either",
+    )
     parser.add_argument(
         "--jobs",
         metavar="N",
         type=_jobs,
         default=0,
-        help="threads that check (default: the cores)",
+        help="number of verifying threads (default: one per core)",
     )
     parser.add_argument(
-        "--json", action="store_true", help="print a JSON object instead; of several PACK an array"
+        "--json", action="store_true", help="print a JSON object; for several packs an array"
     )
-    parser.add_argument("-q", "--quiet", action="store_true", help="print only what is damaged")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print only damaged files")
     parser.set_defaults(func=run)
 
 
@@ -100,7 +104,7 @@ def _print_bad(pack: PackReport) -> None:
             output.error(f"{pack.file}: {repr(bad.path) + ': ' if bad.path else ''}{bad.reason}")
     if pack.index_error is not None:
         output.error(
-            f"{pack.file}: its index is no good (all records were checked): {pack.index_error}"
+            f"{pack.file}: its index is damaged (all records were checked): {pack.index_error}"
         )
     if pack.error is not None:
         output.error(f"{pack.file}: {pack.error}")

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sized
+from typing import NamedTuple, TypeVar
 
 from ffrfs.convert.feature_folder import FeatureFolder
 from ffrfs.convert.kind import Kind, is_tfrecord, kind_of
@@ -23,7 +23,6 @@ from ffrfs.convert.source import (
     FFRecordSource,
     OnError,
     PackedSource,
-    Record,
     RecordSource,
     TFRecordSource,
 )
@@ -31,6 +30,8 @@ from ffrfs.convert.target import write_ffrecord, write_folder, write_tfrecord
 from ffrfs.errors import PackError
 from ffrfs.folder.progress import Progress
 from ffrfs.tfrecord.options import TFRecordOptions
+
+_Sized = TypeVar("_Sized", bound=Sized)
 
 
 class ConvertSummary(NamedTuple):
@@ -68,7 +69,7 @@ def convert(  # noqa: PLR0913 - two files, and how
     watch = _Watch(progress)
     if features:
         if not is_tfrecord(source):
-            raise PackError(f"{source}: is no TFRecord file; only the records of one have features")
+            raise PackError(f"{source}: is not a TFRecord file; only TFRecord files have features")
         return _write_features(source, target, on_error, watch)
     with contextlib.closing(_open_source(source, to, records, on_error)) as opened:
         _write(opened, target, to, options or TFRecordOptions(), watch)
@@ -81,26 +82,26 @@ def _check_target(source: str, target: str) -> None:
     if os.path.isdir(source):
         if os.path.samefile(source, os.path.dirname(place) or "/"):
             raise PackError(
-                f"{target}: would be written into {source}, which is converted, and would be "
-                "read along from then on; write it elsewhere"
+                f"{target}: would be inside {source}, and would be read as a part of it from "
+                "then on; write it elsewhere"
             )
     elif os.path.exists(place) and os.path.samefile(source, place):
-        raise PackError(f"{target}: is the file that is converted; write to another one")
+        raise PackError(f"{target}: is the source; write to another file")
 
 
 def _open_source(source: str, to: Kind, records: bool, on_error: OnError) -> RecordSource:
     found = kind_of(source)
     if records and found != "folder":
-        raise PackError(f"{source}: is no packed folder; its records are converted as they are")
+        raise PackError(f"{source}: is not a pack; convert its records without --records")
     if found == "tfrecord":
         return TFRecordSource(source, on_error)
     if found == "ffrecord":
         return FFRecordSource(source, on_error)
     if to == "folder":
-        raise PackError(f"{source}: is a packed folder already")
+        raise PackError(f"{source}: is a pack already")
     if to == "ffrecord" and not records:
         raise PackError(
-            f"{source}: is a packed folder, and a plain FFRecord file has no place for the paths "
+            f"{source}: is a pack, and a plain FFRecord file has no place for the paths "
             "of its files; convert it to TFRecord, or with --records"
         )
     return PackedSource(source, on_error, as_examples=not records)
@@ -120,9 +121,7 @@ def _write(
         write_folder(target, records, count)
 
 
-def _write_features(
-    source: str, target: str, on_error: OnError, watch: _Watch
-) -> ConvertSummary:
+def _write_features(source: str, target: str, on_error: OnError, watch: _Watch) -> ConvertSummary:
     with contextlib.closing(FeatureFolder(source, on_error)) as folder:
         contents = watch.over(folder.contents(), folder.file_count, folder.size_bytes)
         folder.write(target, contents)
@@ -136,7 +135,7 @@ class _Watch:
         self.count = 0
         self._progress = progress
 
-    def over(self, records: Iterator[Record], total: int, size_total: int) -> Iterator[Record]:
+    def over(self, records: Iterator[_Sized], total: int, size_total: int) -> Iterator[_Sized]:
         """`total`, `size_total`: of all records; 0: that is not known."""
         size = 0
         for record in records:

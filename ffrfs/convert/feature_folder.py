@@ -3,8 +3,8 @@
 A folder per record with a file per feature, example.json and record.bin. Not here: what is
 in that tree (native core), one file per record (target.py).
 
-Memory: the names of all files, as for any folder that is packed. Every record is read
-twice: for its names, and for its bytes.
+Memory: the names of all files, as for any folder that is packed; of a large file a part, and
+its record. Every record is read twice: for its names, and for its bytes.
 """
 
 from __future__ import annotations
@@ -13,14 +13,33 @@ import os
 from array import array
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from ffrfs._native import FolderList
+from ffrfs._native import Manifest
 from ffrfs.convert.source import OnError, Record, SizedItem, in_batches
 from ffrfs.convert.target import record_names
 from ffrfs.errors import ChecksumError
-from ffrfs.folder.contents import UNKNOWN_TIME_NS
-from ffrfs.folder.pack_file import writing
 from ffrfs.folder.tree import Entry, PackTree
+from ffrfs.packing.contents import UNKNOWN_TIME_NS
+from ffrfs.packing.pack_file import writing
+
+if TYPE_CHECKING:
+    from ffrfs._native import Slice
+
+
+class LargeFile:
+    """A file that is not held, but read in pieces while it is written."""
+
+    def __init__(self, pack: PackTree, ino: int, size: int) -> None:
+        self._pack = pack
+        self._ino = ino
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[Slice | bytes]:
+        return self._pack.pieces(self._ino)
 
 
 class FeatureFolder:
@@ -34,7 +53,7 @@ class FeatureFolder:
         self.path = path
         self.record_count = self.skipped_count = self.size_bytes = 0
         self._on_error = on_error
-        self._entries = FolderList()
+        self._entries = Manifest()
         self._entries.describe_folder(0, 0, UNKNOWN_TIME_NS)
         self._inos = array("Q")  # of the files, in the order of the pack
         self._sizes = array("Q")
@@ -49,16 +68,22 @@ class FeatureFolder:
     def file_count(self) -> int:
         return len(self._inos)
 
-    def write(self, target: str, contents: Iterator[Record]) -> None:
+    def write(self, target: str, contents: Iterator[Record | LargeFile]) -> None:
         """Write `contents`, which are contents() or what watches them, as a packed folder."""
         with writing(target, self.file_count + 1) as writer:
             for content in contents:
-                writer.append(content)
+                if isinstance(content, LargeFile):
+                    writer.append_pieces(content)
+                else:
+                    writer.append(content)
             writer.append_index(self._entries)
 
-    def contents(self) -> Iterator[Record]:
+    def contents(self) -> Iterator[Record | LargeFile]:
         items = map(SizedItem, self._inos, self._sizes)
         for batch in in_batches(items):
+            if len(batch) == 1:  # it may be larger than a batch
+                yield LargeFile(self._pack, *batch[0])
+                continue
             for content in self._pack.read_files([item.number for item in batch]):
                 yield content.data
 

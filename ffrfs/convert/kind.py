@@ -7,20 +7,17 @@ from __future__ import annotations
 
 import os
 import re
-import struct
 import warnings
 from typing import Literal
 
+from ffrfs import _native
+from ffrfs._native import folder_files
 from ffrfs.errors import FormatError, UnverifiedHeaderWarning
-from ffrfs.folder.tree import PackTree
+from ffrfs.folder.tree import PackTree, pack_files
 from ffrfs.record.reader import FileReader
-from ffrfs.tfrecord.compression import recognise
-from ffrfs.tfrecord.framing import HEADER, is_header
 
 # "ffrecord": one without an index; "folder": a packed folder, which is an FFRecord file too.
 Kind = Literal["tfrecord", "ffrecord", "folder"]
-
-_RECORD_COUNT = struct.Struct("<4xQ")  # of an FFRecord header
 
 
 def kind_of_name(name: str) -> Kind | None:
@@ -45,10 +42,9 @@ def kind_of(path: str) -> Kind:
         warnings.simplefilter("ignore", UnverifiedHeaderWarning)  # who opens it to read says it
         if not os.path.isdir(path):
             return "folder" if _is_packed_folder(path) else "ffrecord"
-        with FileReader(path) as reader:
-            packed = next(filter(_is_packed_folder, reader.fnames), None)
+        packed = next(filter(_is_packed_folder, pack_files(path)), None)
     if packed is not None:
-        raise FormatError(f"{packed}: is a packed folder, not a part of {path}; convert it alone")
+        raise FormatError(f"{packed}: is a pack, not a part of {path}; convert it alone")
     return "ffrecord"
 
 
@@ -63,25 +59,14 @@ def _is_packed_folder(file: str) -> bool:
 def is_tfrecord(path: str) -> bool:
     """Tell whether `path` is TFRecord, a file or a folder of them, rather than FFRecord.
 
-    As the native core tells it when it mounts one (native/volume/open_shards.cc), so by a
-    name with ".tfrecord" in it, or by the first bytes. What cannot be read is neither, and
-    opening it tells why.
+    As a mount tells it, so by a name with ".tfrecord" in it, or by the first bytes. What cannot
+    be read is neither, and opening it tells why.
     """
-    if os.path.isdir(path):
-        return not any(name.endswith(".ffr") for name in os.listdir(path))
-    if ".tfrecord" in os.path.basename(path):
-        return True
-    if not os.path.isfile(path):  # reading a FIFO would take from it
-        return False
     try:
-        with open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            begin = file.read(HEADER.size)
+        name = os.fsencode(path)
+        if not os.path.isdir(path):
+            return _native.is_tfrecord(name)
+        packs, tfrecords = folder_files(name)
     except OSError:
         return False
-    if is_header(begin):
-        return True
-    # An FFRecord file's checksum may look like the magic of gzip; then its number of
-    # records follows, which is less than its size.
-    is_gzip = len(begin) == HEADER.size and recognise(begin) == "GZIP"
-    return is_gzip and _RECORD_COUNT.unpack(begin)[0] > size
+    return bool(tfrecords) and not packs

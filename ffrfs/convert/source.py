@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Record: TypeAlias = bytes | memoryview
 OnError = Literal["raise", "skip"]
 
-# Digits of a record's number as a name, at least (native/tree/record_tree.cc).
+# Digits of a record's number as a name, at least (native/tree/flat_tree.cc).
 NUMBER_DIGITS_MIN = 9
 
 # What is read at once; a larger record by itself.
@@ -101,9 +101,7 @@ class FFRecordSource:
         self.skipped_count = 0
         self._on_error = on_error
         self._reader = FileReader(path)
-        self._sizes = [
-            _sizes(self._reader.get_offsets(i)) for i in range(len(self._reader.fnames))
-        ]
+        self._sizes = [_sizes(self._reader.get_offsets(i)) for i in range(len(self._reader.fnames))]
         self.size_bytes = sum(int(sizes.sum()) for sizes in self._sizes)
 
     def count(self) -> int:
@@ -172,8 +170,8 @@ class PackedSource:
         for entry in self._tree.entries(self._tree.folder_ino(""), recursive=True):
             if entry.is_link:
                 raise PackError(
-                    f"{self.path}: {entry.path!r} is a symbolic link, which no Example holds; pack "
-                    "again, and let links be followed"
+                    f"{self.path}: {entry.path!r} is a symbolic link, which an Example cannot "
+                    "hold; pack again with --symlinks follow"
                 )
             if not entry.is_folder:
                 if entry.attributes.size > _EXAMPLE_DATA_LIMIT:
@@ -188,8 +186,8 @@ class PackedSource:
         for number, entry in enumerate(entries):
             if entry.path != f"{number:0{max(len(entry.path), NUMBER_DIGITS_MIN)}}":
                 raise PackError(
-                    f"{self.path}: {entry.path!r} stands where record {number} should; a name "
-                    "that is not its number would be lost; without --records, names are kept"
+                    f"{self.path}: {entry.path!r} is where record {number} should be; --records "
+                    "keeps no names but numbers; leave it out to keep names"
                 )
             ino = self._tree.file_ino(f"{entry.path}/record.bin" if entry.is_folder else entry.path)
             attributes = self._tree.volume.attributes(ino)
@@ -204,8 +202,8 @@ class PackedSource:
             above = f"{entry.path}/" if entry.is_folder else ""
         if above:
             raise PackError(
-                f"{self.path}: {above.removesuffix('/')!r} is an empty folder, which no Example "
-                "holds; pack again without it"
+                f"{self.path}: {above.removesuffix('/')!r} is an empty directory, which an "
+                "Example cannot hold; pack again without it"
             )
 
     def _example(self, ino: int, content: memoryview) -> bytes:

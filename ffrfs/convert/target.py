@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ffrfs._native import FolderList
+from ffrfs._native import Manifest
 from ffrfs.convert.source import NUMBER_DIGITS_MIN, Record
-from ffrfs.convert.staged_file import StagedFile
 from ffrfs.errors import PackError
-from ffrfs.folder.contents import UNKNOWN_TIME_NS
-from ffrfs.folder.pack_file import writing
+from ffrfs.files.staged_file import StagedFile
+from ffrfs.packing.contents import UNKNOWN_TIME_NS
+from ffrfs.packing.pack_file import writing
 from ffrfs.record.writer import FileWriter
 from ffrfs.tfrecord.options import TFRecordOptions
 from ffrfs.tfrecord.stream_scan import RECORD_LIMIT
@@ -52,14 +52,14 @@ def write_ffrecord(path: str, records: Iterable[Record], count: int) -> None:
             last = record
         if last[: len(_INDEX_MAGIC)] == _INDEX_MAGIC:
             raise PackError(
-                f"{path}: the last record begins like the index of a packed folder, for which "
-                "the file would be taken; convert --to folder"
+                f"{path}: the last record begins like the index of a pack, so programs would "
+                "take the file for a pack; convert --to folder"
             )
 
 
 def write_folder(path: str, records: Iterable[Record], count: int) -> None:
     """A packed folder with a file per record, named by its number as a mount names it."""
-    entries = FolderList()
+    entries = Manifest()
     entries.describe_folder(0, 0, UNKNOWN_TIME_NS)
     with writing(path, count + 1) as writer:
         for name, record in zip(record_names(count), records, strict=True):
@@ -70,7 +70,7 @@ def write_folder(path: str, records: Iterable[Record], count: int) -> None:
 
 
 def record_names(count: int) -> Iterator[str]:
-    """Yield the names of `count` records, as native/tree/record_tree.cc makes them."""
+    """Yield the names of `count` records, as native/tree/flat_tree.cc makes them."""
     digits = max(NUMBER_DIGITS_MIN, len(str(count - 1)))
     for number in range(count):
         yield f"{number:0{digits}}"

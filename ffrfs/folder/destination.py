@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, Self
+
+from ffrfs.files.staged_file import StagedFile
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_MODE = 0o666  # less the umask
 _PERMISSIONS = 0o777
 
 
@@ -84,19 +84,13 @@ class Destination:
 
     def write(self, file: str, pieces: Iterable[Buffer], stored: Stored | None = None) -> None:
         """Write the file "a/b.png". Raises FileExistsError, and whatever `pieces` raises."""
-        folder, name = self._free_place(file)
-        with self._naming(file):
-            staged = _StagedFile(folder, name)
-        try:
+        folder, _ = self._free_place(file)
+        with StagedFile(os.path.join(self._path, file), follow=False, folder=folder) as staged:
             for piece in pieces:
-                with self._naming(file):
-                    staged.write(piece)
+                staged.write(piece)
             if stored is not None:
-                staged.describe(stored)
-            with self._naming(file):
-                staged.publish()
-        finally:
-            staged.close()
+                _describe(staged.fd, stored)
+            staged.publish(replace=False, sync=False)
 
     def _free_place(self, path: str) -> tuple[int, str]:
         """Return the folder and the last part of "a/b". Raises FileExistsError."""
@@ -127,50 +121,6 @@ class Destination:
         self.close()
 
 
-class _StagedFile:
-    """A file without a name (O_TMPFILE), or with another one where there are no such files."""
-
-    def __init__(self, folder: int, name: str) -> None:
-        self._folder = folder
-        self._name = name
-        self._staging_name: str | None = None
-        flags = os.O_WRONLY | os.O_CLOEXEC
-        try:
-            self._fd = os.open(".", flags | os.O_TMPFILE, _MODE, dir_fd=folder)
-        except OSError:
-            staging_name = f".{secrets.token_hex(8)}.partial"
-            flags |= os.O_CREAT | os.O_EXCL
-            self._fd = os.open(staging_name, flags, _MODE, dir_fd=folder)
-            self._staging_name = staging_name
-
-    def write(self, data: Buffer) -> None:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(self._fd, rest) :]
-
-    def describe(self, stored: Stored) -> None:
-        _describe(self._fd, stored)
-
-    def publish(self) -> None:
-        """Give it its name. Raises FileExistsError."""
-        folder = self._folder
-        if self._staging_name is None:
-            os.link(f"/proc/self/fd/{self._fd}", self._name, dst_dir_fd=folder)
-            return
-        try:
-            os.link(self._staging_name, self._name, src_dir_fd=folder, dst_dir_fd=folder)
-        except FileExistsError:
-            raise
-        except OSError:  # a file system without hard links
-            os.rename(self._staging_name, self._name, src_dir_fd=folder, dst_dir_fd=folder)
-
-    def close(self) -> None:
-        os.close(self._fd)
-        if self._staging_name is not None:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(self._staging_name, dir_fd=self._folder)
-
-
 def _describe(fd: int, stored: Stored) -> None:
     with contextlib.suppress(OSError):  # some file systems know neither
         os.fchmod(fd, stored.permissions & _PERMISSIONS)
@@ -192,7 +142,7 @@ def _enter(folder: int, name: str) -> int:
         return os.open(name, _FOLDER, dir_fd=folder)
     except NotADirectoryError as error:
         # Linux says this of links, too, where O_NOFOLLOW meets O_DIRECTORY.
-        text = "is in the way: no folder, or a symbolic link, which is not followed"
+        text = "is in the way: not a directory, or a symbolic link, which is not followed"
         raise NotADirectoryError(error.errno, text) from None
 
 

@@ -35,10 +35,13 @@ def extract(
     """Write `paths` (none: everything) below the folder `destination`, under their full paths.
 
     Returns what is wrong with the damaged files, which are left out. Raises
-    PathNotFoundError before anything is written; FileExistsError at the first file that
-    is there already, and any OSError: what has been written so far stays.
+    PathNotFoundError, and FormatError for folders that lie too deep, before anything is
+    written; FileExistsError at the first file that is there already, and any OSError: what
+    has been written so far stays.
     """
     roots = _roots(tree, paths or [""])
+    for root in roots:
+        tree.check_depth(tree.find(root))
     with Destination(os.fspath(destination)) as target:
         extraction = _Extraction(tree, target, progress)
         # Counting an Example's files would be reading them.

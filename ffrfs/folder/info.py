@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from ffrfs._native import PackIndex, Records
@@ -12,6 +13,8 @@ from ffrfs.folder.tree import PackTree, PathType
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+_MISSING_MAX = 1000  # numbers of shards that are listed
 
 
 class FileSizes(NamedTuple):
@@ -49,7 +52,8 @@ class PackInfo(NamedTuple):
     sizes: FileSizes | None  # None: there are no files
     indexes: list[IndexInfo]  # of the packs that have one
     shards: list[ShardInfo]  # of the packs that are one
-    missing_shards: list[int]  # numbers that a set lacks
+    missing_shards: list[int]  # numbers that a set lacks; of very many the first
+    missing_shard_count: int
 
     @property
     def index_size(self) -> int:
@@ -72,6 +76,7 @@ def info(pack: PathType | Sequence[PathType]) -> PackInfo:
         sizes = _sizes(files, volume.is_folder)
         indexes = [PackIndex(os.fsencode(file)) for file in files]
         shards = [ShardInfo(*index.shard) for index in indexes if index.shard is not None]
+        missing, missing_count = _missing(shards)
         return PackInfo(
             is_folder=volume.is_folder,
             pack_count=len(files),
@@ -87,17 +92,27 @@ def info(pack: PathType | Sequence[PathType]) -> PackInfo:
                 if index.path is not None
             ],
             shards=shards,
-            missing_shards=_missing(shards),
+            missing_shards=missing,
+            missing_shard_count=missing_count,
         )
 
 
-def _missing(shards: Sequence[ShardInfo]) -> list[int]:
+def _missing(shards: Sequence[ShardInfo]) -> tuple[list[int], int]:
+    """Return numbers that sets lack, and how many there are in truth.
+
+    A shard may claim to be one of billions: no longer than there are packs, and a little.
+    """
     missing: list[int] = []
+    missing_count = 0
     for set_id in sorted({shard.set_id for shard in shards}):
         found = [shard for shard in shards if shard.set_id == set_id]
-        count = max(shard.of for shard in found)
-        missing += sorted(set(range(count)) - {shard.number for shard in found})
-    return missing
+        numbers = {shard.number for shard in found}
+        # One that is itself beyond what it tells is taken for the last.
+        count = max(max(shard.of, shard.number + 1) for shard in found)
+        lacking = (number for number in range(count) if number not in numbers)
+        missing += islice(lacking, _MISSING_MAX - len(missing))
+        missing_count += count - len(numbers)
+    return missing, missing_count
 
 
 def _sizes(files: Sequence[str], are_folders: bool) -> NDArray[np.int64]:

@@ -46,7 +46,9 @@ class PackedFolder:
         self._tree = PackTree(ffr_file, check_data, on_conflict, allow_missing)
         self.fname = self._tree.file
         if not self._tree.volume.is_folder:
-            raise FormatError(f"{self.fname}: is an FFRecord file, but not a packed folder")
+            raise FormatError.at(
+                self.fname, "is a plain FFRecord file, not a pack (a packed directory)"
+            )
 
     def num_files(self) -> int:
         return self._tree.volume.file_count

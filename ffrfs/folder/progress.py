@@ -33,7 +33,9 @@ class ProgressBar:
     """
 
     def __init__(self, file: str, shown: bool = True, unit: str = "files") -> None:
-        self._title = os.path.basename(os.path.normpath(file))
+        title = os.path.basename(os.path.normpath(file))
+        # A terminal must not take a name for commands.
+        self._title = "".join(char if char.isprintable() else "?" for char in title)
         self._shown = shown
         self._unit = unit
 
@@ -41,8 +43,8 @@ class ProgressBar:
         from tqdm import tqdm
 
         class Bar(tqdm):  # type: ignore[misc] # has no types
-            # Without a thread that looks after bars that stand still: who packs may fork, and
-            # where there is another thread, Ctrl-C may come in the middle of that.
+            # No thread that looks after bars that stand still: it would outlive the bar, and
+            # a caller that forks workers then is warned of threads.
             monitor_interval = 0
 
         self._bar = Bar(

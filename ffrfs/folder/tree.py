@@ -26,6 +26,7 @@ from ffrfs.errors import (
     PackWarning,
     PathNotFoundError,
     UnverifiedHeaderWarning,
+    text_within,
 )
 from ffrfs.folder.links import follow
 
@@ -40,6 +41,7 @@ _DEPTH_LIMIT = 1024  # folders in each other: what writers keep to, and nobody e
 _SHOWN_SIZE = 100  # characters of a path that is too long to be shown
 _LIST_COUNT = 4096  # entries asked of the core at a time
 _PIECE_SIZE = 4 << 20  # bytes of a large file read at a time
+_MADE_SIZE = 32 << 20  # the same of one that is made: each takes a pass over its record
 
 
 class Entry(NamedTuple):
@@ -121,14 +123,14 @@ class PackTree:
         """Return the inode of a file, links followed. Raises PathNotFoundError, IsAFolderError."""
         attributes = self.attributes(path, follow_links=True)
         if stat.S_ISDIR(attributes.mode):
-            raise IsAFolderError(f"{self.file}: {_quoted(path)} is a folder, not a file")
+            raise IsAFolderError(f"{self.file}: {_quoted(path)} is a directory, not a file")
         return attributes.ino
 
     def folder_ino(self, path: PathType) -> int:
         """The same of a folder. Raises PathNotFoundError, NotAFolderError."""
         attributes = self.attributes(path, follow_links=True)
         if not stat.S_ISDIR(attributes.mode):
-            raise NotAFolderError(f"{self.file}: {_quoted(path)} is a file, not a folder")
+            raise NotAFolderError(f"{self.file}: {_quoted(path)} is a file, not a directory")
         return attributes.ino
 
     def entries(
@@ -138,8 +140,10 @@ class PackTree:
 
         A folder comes before its content. `damaged` is called with the error of a folder
         that a damaged record holds (of TFRecord only), and what else there is is yielded;
-        without it, that is raised.
+        without it, that is raised. Raises FormatError as check_depth(), before anything else.
         """
+        if recursive:
+            self.check_depth(ino)
         stack = [("", self._children(ino, damaged))]
         while stack:
             prefix, children = stack[-1]
@@ -148,14 +152,25 @@ class PackTree:
                 yield entry
                 if recursive and entry.is_folder:
                     if len(stack) > _DEPTH_LIMIT:
-                        raise FormatError(
-                            f"{self.file}: bad index: {_quoted(entry.path[:_SHOWN_SIZE])}… lies "
-                            f"deeper than {_DEPTH_LIMIT} folders"
-                        )
+                        raise self._too_deep(entry.path)
                     stack.append((f"{entry.path}/", self._children(attributes.ino, damaged)))
                     break
             else:
                 stack.pop()
+
+    def check_depth(self, ino: int) -> None:
+        """Raise FormatError if folders below this one lie deeper than any writer puts them.
+
+        For who goes through all of it: the paths alone would take gigabytes.
+        """
+        if self.volume.is_folder and (deep := self.volume.find_too_deep(ino)):
+            raise self._too_deep(self.path(deep))
+
+    def _too_deep(self, path: str) -> FormatError:
+        shown = _quoted(path[:_SHOWN_SIZE])
+        return FormatError.at(
+            self.file, f"bad index: {shown}… is deeper than {_DEPTH_LIMIT} directories"
+        )
 
     def _children(
         self, ino: int, damaged: DamagedFolder | None
@@ -180,11 +195,20 @@ class PackTree:
                     self.volume.read_files([ino])
             raise
 
-    def pieces(self, ino: int) -> Iterator[Slice]:
+    def pieces(self, ino: int) -> Iterator[Slice | bytes]:
         """Yield a file's bytes, verified, in bounded memory however large it is.
 
         Raises ChecksumError naming the path.
         """
+        with self._naming(ino):
+            made = self.volume.made_file(ino) if self.volume.is_examples else None
+        if made is None:
+            yield from self._slices(ino)
+        else:
+            for offset in range(0, made.size, _MADE_SIZE):
+                yield made.read(offset, _MADE_SIZE)
+
+    def _slices(self, ino: int) -> Iterator[Slice]:
         offset = 0
         while True:
             with self._naming(ino):
@@ -201,16 +225,10 @@ class PackTree:
         try:
             yield
         except ChecksumError as error:
-            file, reason = self._file_in(str(error))
-            raise ChecksumError(f"{file}: {_quoted(self.path(ino))}: {reason}") from None
-
-    def _file_in(self, text: str) -> tuple[str, str]:
-        """Part a message of the core into the name of its file and the rest."""
-        for path in self.volume.paths:
-            file = os.fsdecode(path)
-            if text.startswith(f"{file}: "):
-                return file, text.removeprefix(f"{file}: ")
-        return self.file, text
+            packs = [os.fsdecode(path) for path in self.volume.paths]
+            file = error.file if error.file in packs else self.file
+            reason = f"{_quoted(self.path(ino))}: {text_within(error, file)}"
+            raise ChecksumError.at(file, reason, error.record) from None
 
     def stored(self, ino: int) -> tuple[int, int] | None:
         """Return the permissions and the time (ns since 1970) that were packed, if they are known.

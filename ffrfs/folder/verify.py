@@ -15,8 +15,15 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from ffrfs._native import PackIndex, Records
-from ffrfs.errors import ChecksumError, FormatError, PackWarning, UnverifiedHeaderWarning
+from ffrfs._native import PackIndex, Records, claimed_records
+from ffrfs.errors import (
+    ChecksumError,
+    FormatError,
+    PackWarning,
+    UnverifiedHeaderWarning,
+    is_shortage,
+    text_within,
+)
 from ffrfs.folder.progress import Progress
 from ffrfs.folder.tree import PackTree, PathType, pack_files
 
@@ -27,9 +34,6 @@ if TYPE_CHECKING:
 # Bytes checked between two looks at Ctrl-C; a larger record is checked in one go.
 _STEP_SIZE = 256 << 20
 _STEP_COUNT = 1 << 20
-
-
-_HEADER_SIZE = 12  # of no records; 12 more for each
 
 
 class BadRecord(NamedTuple):
@@ -109,7 +113,7 @@ def _set_error(folder: str) -> str | None:
             warnings.simplefilter("ignore")  # of each pack they were told
             PackTree(folder).close()
     except FormatError as error:
-        return str(error).removeprefix(f"{folder}: ")
+        return text_within(error, folder)
     return None
 
 
@@ -126,6 +130,8 @@ class _Verifier:
         try:
             return self.run(file)
         except (FormatError, OSError) as error:
+            if is_shortage(error):
+                raise
             return PackReport(
                 file=file,
                 record_count=0,
@@ -133,7 +139,7 @@ class _Verifier:
                 header_verified=False,
                 index_error=None,
                 bad=[],
-                error=_reason(error, file),
+                error=text_within(error, file),
             )
 
     def run(self, file: str) -> PackReport:
@@ -141,14 +147,14 @@ class _Verifier:
         if records.unverified_paths:
             warnings.warn(UnverifiedHeaderWarning.of(file), stacklevel=4)
         index = PackIndex(os.fsencode(file))
-        index_error = _index_error(file, index)
+        index_error = _index_error(index)
         tree, tree_error = _open_tree(file, records)
         offsets = records.offsets(0)
         bad: list[BadRecord] = []
         byte_count = int(offsets[-1] - offsets[0])
         for first, end in _steps(offsets):
-            for record, reason in records.verify(first, end - first, self._jobs, index):
-                bad.append(BadRecord(record, _path(tree, record), reason.removeprefix(f"{file}: ")))
+            for record, error in records.verify(first, end - first, self._jobs, index):
+                bad.append(BadRecord(record, _path(tree, record), text_within(error, file)))
             self._tell(end, int(offsets[end] - offsets[0]))
         self._done_count += records.count
         self._done_size += byte_count
@@ -167,29 +173,20 @@ class _Verifier:
             self._progress(count, max(count, self._total_count), size, max(size, self._total_size))
 
 
-def _reason(error: FormatError | OSError, file: str) -> str:
-    return (getattr(error, "strerror", None) or str(error)).removeprefix(f"{file}: ")
-
-
 def _claims(file: str) -> tuple[int, int]:
     """Records and bytes of `file`, as its header says: for progress only."""
     try:
-        size = os.path.getsize(file)
-        with open(file, "rb") as stream:
-            begin = stream.read(_HEADER_SIZE)
+        return claimed_records(os.fsencode(file))
     except OSError:
         return 0, 0
-    count = int.from_bytes(begin[4:], "little")
-    left = size - _HEADER_SIZE * (count + 1)
-    return (count, left) if left >= 0 else (0, 0)
 
 
-def _index_error(file: str, index: PackIndex) -> str | None:
+def _index_error(index: PackIndex) -> str | None:
     """Say what is wrong with a mapped index. A sidecar of what the pack once was is no damage."""
     if index.is_stale:
         warnings.warn(PackWarning(index.warning), stacklevel=5)
     elif index.warning:
-        return index.warning.removeprefix(f"{file}: ")
+        return index.warning_within
     return index.find_fault() or None
 
 
@@ -202,7 +199,7 @@ def _open_tree(file: str, records: Records) -> tuple[PackTree | None, str | None
             warnings.simplefilter("ignore")  # they are told
             return PackTree(file), None
     except (FormatError, ChecksumError) as error:
-        return None, str(error).removeprefix(f"{file}: ")
+        return None, text_within(error, file)
 
 
 def _steps(offsets: NDArray[np.int64]) -> Iterator[tuple[int, int]]:

@@ -30,15 +30,15 @@ from collections.abc import Iterator, Sequence
 from typing import BinaryIO, cast
 
 from ffrfs._native import Writer
-from ffrfs.errors import FfrfsError, PackError
-from ffrfs.folder.archive_list import ArchiveList
-from ffrfs.folder.archive_member import PIECE_SIZE, Members
-from ffrfs.folder.archive_tree import ArchiveTree
-from ffrfs.folder.contents import Symlinks, Tick
-from ffrfs.folder.existing import Existing
-from ffrfs.folder.selection import Selection
-from ffrfs.folder.tar_members import TarMembers
-from ffrfs.folder.zip_members import ZipMembers
+from ffrfs.errors import FfrfsError, PackError, is_bad_offset
+from ffrfs.packing.archive_list import ArchiveList
+from ffrfs.packing.archive_member import PIECE_SIZE, Members
+from ffrfs.packing.archive_tree import ArchiveTree
+from ffrfs.packing.contents import Symlinks, Tick
+from ffrfs.packing.existing_set import ExistingSet
+from ffrfs.packing.selection import Selection
+from ffrfs.packing.tar_members import TarMembers
+from ffrfs.packing.zip_members import ZipMembers
 
 STANDARD_INPUT = "-"
 
@@ -80,7 +80,7 @@ class ArchiveSource:
         symlinks: Symlinks = "follow",
         skip_special: bool = False,
         digests: bool = False,
-        existing: Existing | None = None,
+        existing: ExistingSet | None = None,
     ) -> None:
         self.name = "standard input" if archive == STANDARD_INPUT else archive
         self._place = os.path.dirname(os.path.realpath(target))
@@ -240,11 +240,16 @@ class ArchiveSource:
             raise
         except self._damage_errors as error:
             raise PackError(
-                f"{self.name}: is no tar or zip archive that can be read, or is damaged ({error})"
+                f"{self.name}: not a tar or zip archive, or damaged ({error})"
             ) from None
         except OSError as error:
             if error.filename is not None:
                 raise
+            if is_bad_offset(error):  # zipfile believes every one
+                raise PackError(
+                    f"{self.name}: is damaged: it leads to a place before its own beginning, or "
+                    "where no file has any bytes"
+                ) from None
             if error.errno is not None:  # of the archive's disk
                 raise OSError(error.errno, error.strerror, self.name) from None
             # gzip's and bz2's own, of what they read.

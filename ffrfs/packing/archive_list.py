@@ -12,10 +12,10 @@ from array import array
 from collections import deque
 from typing import NamedTuple
 
-from ffrfs._native import FolderList
+from ffrfs._native import Manifest
 from ffrfs.errors import PackError
-from ffrfs.folder.archive_tree import ArchiveTree, Folder, Link, Node
-from ffrfs.folder.existing import Existing
+from ffrfs.packing.archive_tree import ArchiveTree, Folder, Link, Node
+from ffrfs.packing.existing_set import ExistingSet
 
 _LINKS_LIMIT = 40  # on one way, as for Linux
 # Links to folders with links to folders multiply; no data set needs so many.
@@ -48,8 +48,8 @@ class _OpenFolder:
 class ArchiveList:
     """Makes `entries` of `tree`. Raises PackError for links that cannot be followed."""
 
-    def __init__(self, tree: ArchiveTree, existing: Existing | None) -> None:
-        self.entries = FolderList()
+    def __init__(self, tree: ArchiveTree, existing: ExistingSet | None) -> None:
+        self.entries = Manifest()
         self.origins = array("Q")  # of each file of the list: the file of the tree
         self._numbers = array("q", [-1]) * len(tree.sizes)  # the other way: the first of them
         self._tree = tree
@@ -162,7 +162,7 @@ class ArchiveList:
             raise self._refusal(
                 place.path + name,
                 f"is a symbolic link to {link.target.decode('utf-8', 'surrogateescape')!r}, which "
-                "is nothing in the archive that is packed; exclude it, or keep links",
+                "is not among the packed files; exclude it, or keep links",
             )
         return node, tuple(trail)
 

@@ -5,7 +5,7 @@ Pure functions of names; nothing here touches the disk.
 
 from __future__ import annotations
 
-from ffrfs.folder.source import DEPTH_LIMIT
+from ffrfs.packing.source import DEPTH_LIMIT
 
 _NAME_LIMIT = 255  # bytes, of Linux
 
@@ -30,11 +30,11 @@ def parts_of(name: str) -> list[bytes]:
     for part in parts:
         _check(part)
     if len(parts) > DEPTH_LIMIT + 1:
-        raise BadNameError(f"is deeper than {DEPTH_LIMIT} folders")
+        raise BadNameError(f"is deeper than {DEPTH_LIMIT} directories")
     try:
         return [part.encode() for part in parts]
     except UnicodeEncodeError:
-        raise BadNameError("its name is not UTF-8", special=True) from None
+        raise BadNameError("the name is not UTF-8", special=True) from None
 
 
 def _check(part: str) -> None:

@@ -14,11 +14,12 @@ from array import array
 from typing import TypeAlias
 
 from ffrfs.errors import PackError
-from ffrfs.folder.archive_member import Kind, Member
-from ffrfs.folder.archive_path import BadNameError, parts_of
-from ffrfs.folder.contents import UNKNOWN_TIME_NS, Symlinks
-from ffrfs.folder.selection import Selection
+from ffrfs.packing.archive_member import Kind, Member
+from ffrfs.packing.archive_path import BadNameError, parts_of
+from ffrfs.packing.contents import UNKNOWN_TIME_NS, Symlinks
+from ffrfs.packing.selection import Selection
 
+_SIZE_MAX = (1 << 63) - 1
 _TARGET_LIMIT = 4095  # bytes, of Linux
 
 
@@ -84,7 +85,7 @@ class ArchiveTree:
             self._describe(self._folder(parts, member.name), member, asked_for)
             return False
         if not parts:
-            raise self.refusal(member.name, "is no folder")
+            raise self.refusal(member.name, "is not a directory")
         self._put(parts, member)
         return member.kind is Kind.FILE
 
@@ -96,7 +97,7 @@ class ArchiveTree:
     def _put(self, parts: list[bytes], member: Member) -> None:
         children = self._folder(parts[:-1], member.name).children
         if parts[-1] in children:
-            raise self.refusal(member.name, "stands twice in the archive; exclude it")
+            raise self.refusal(member.name, "is in the archive twice; exclude it")
         children[parts[-1]] = self._node(member)
 
     def _node(self, member: Member) -> Node:
@@ -107,6 +108,9 @@ class ArchiveTree:
             return Link(target, member.mtime_ns)
         if member.kind is Kind.HARD_LINK:
             return self._linked(member)
+        if not 0 <= member.size <= _SIZE_MAX:
+            text = f"is said to have {member.size} bytes, which no file has: the archive is damaged"
+            raise self.refusal(member.name, text)
         self.sizes.append(member.size)
         self.modes.append(member.mode)
         self.times_ns.append(member.mtime_ns)
@@ -123,7 +127,7 @@ class ArchiveTree:
         if node is None or isinstance(node, Folder):
             raise self.refusal(
                 member.name,
-                f"is a hard link to {member.target!r}, which is no file that was packed before it; "
+                f"is a hard link to {member.target!r}, which is not a file packed before it; "
                 "exclude it",
             )
         return node
@@ -138,7 +142,7 @@ class ArchiveTree:
             elif not isinstance(child, Folder):
                 above = b"/".join(parts[: depth + 1]).decode()
                 kind = "a symbolic link" if isinstance(child, Link) else "a file"
-                raise self.refusal(name, f"needs the folder {above!r}, which is {kind}")
+                raise self.refusal(name, f"needs the directory {above!r}, which is {kind}")
             folder = child
         return folder
 

@@ -9,7 +9,7 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Literal, Protocol, TypeAlias
 
-from ffrfs._native import FolderList, Writer
+from ffrfs._native import Manifest, Writer
 
 Symlinks: TypeAlias = Literal["follow", "keep"]
 
@@ -25,12 +25,14 @@ SPECIAL_KINDS: Final = {
 
 # The time, with permissions 0, of what has none: it is shown as in a pack that knows none.
 UNKNOWN_TIME_NS: Final = -(2**63)
+# File systems keep times before 1677 and after 2262; a pack has 64 bits of nanoseconds.
+_TIME_MIN_NS, _TIME_MAX_NS = UNKNOWN_TIME_NS + 1, 2**63 - 1
 
 
 class Contents(Protocol):
     name: str  # of the folder or archive
     is_stream: bool  # append() is called in this process, for one run after the other
-    entries: FolderList
+    entries: Manifest
     skipped: list[str]  # paths of what was left out for skip_special
 
     def number(self) -> None:
@@ -49,3 +51,8 @@ class Contents(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+def storable_time_ns(time_ns: int) -> int:
+    """The nearest time that a pack can hold."""
+    return min(max(time_ns, _TIME_MIN_NS), _TIME_MAX_NS)

@@ -1,6 +1,6 @@
 """What a set of shards holds already, when more are added to it: nothing may stand twice.
 
-Not here: writing shards (shard_set.py).
+Not here: writing shards (pack_set_writer.py).
 Concurrency: one thread.
 """
 
@@ -15,7 +15,7 @@ from ffrfs.errors import PackError
 from ffrfs.folder.tree import PackTree
 
 
-class Existing:
+class ExistingSet:
     """The packs `packs` as one tree. Raises what opening them does."""
 
     def __init__(self, packs: list[str]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from ffrfs._native import FolderList
+from ffrfs._native import Manifest
 from ffrfs.errors import PackError
 
 # "path", "size", or the file that has one path a line.
@@ -17,7 +17,7 @@ BY_PATH = "path"
 BY_SIZE = "size"
 
 
-def number(listed: FolderList, order: Order) -> None:
+def number(listed: Manifest, order: Order) -> None:
     """Number the files. Raises PackError, naming the line, for a path that is not there."""
     if order == BY_PATH:
         listed.number("path")
@@ -27,7 +27,7 @@ def number(listed: FolderList, order: Order) -> None:
         listed.number_by(_files_of(listed, os.fspath(order)))
 
 
-def _files_of(listed: FolderList, order_file: str) -> list[int]:
+def _files_of(listed: Manifest, order_file: str) -> list[int]:
     files: dict[int, None] = {}  # in the order of their lines
     with open(order_file, "rb") as lines:
         for number, line in enumerate(lines, 1):
@@ -37,8 +37,8 @@ def _files_of(listed: FolderList, order_file: str) -> list[int]:
             where = f"{order_file}: line {number}: {os.fsdecode(path)!r}"
             file = listed.find(path)
             if file is None:
-                raise PackError(f"{where} is no file that is packed; remove the line")
+                raise PackError(f"{where} is not a file to be packed; remove the line")
             if file in files:
-                raise PackError(f"{where} stands there twice; remove one of the lines")
+                raise PackError(f"{where} is listed twice; remove one of the lines")
             files[file] = None
     return list(files)

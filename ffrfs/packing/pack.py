@@ -1,7 +1,7 @@
 """pack_folder, pack_archive: a folder tree into one FFRecord file, or into a set of them.
 
 Not here: which files (source.py, archive.py) and in which order (order.py, duplicates.py);
-one pack (pack_file.py), a set (shard_set.py); reading and writing, in threads (native
+one pack (pack_file.py), a set (pack_set_writer.py); reading and writing, in threads (native
 core). Concurrency: call it from any thread; what comes out is complete or is not there.
 """
 
@@ -12,17 +12,17 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import NamedTuple
 
-from ffrfs._native import FolderList
+from ffrfs._native import Manifest
 from ffrfs.errors import PackError
-from ffrfs.folder.contents import Contents, Symlinks
-from ffrfs.folder.duplicates import share_duplicates
-from ffrfs.folder.existing import Existing
-from ffrfs.folder.order import Order, number
-from ffrfs.folder.pack_file import Run, write_pack
 from ffrfs.folder.progress import Progress, ProgressBar
-from ffrfs.folder.selection import Selection
-from ffrfs.folder.shard_set import ShardSet
-from ffrfs.folder.source import FolderIdentity, Source
+from ffrfs.packing.contents import Contents, Symlinks
+from ffrfs.packing.duplicates import share_duplicates
+from ffrfs.packing.existing_set import ExistingSet
+from ffrfs.packing.order import Order, number
+from ffrfs.packing.pack_file import Run, write_pack
+from ffrfs.packing.pack_set_writer import PackSetWriter
+from ffrfs.packing.selection import Selection
+from ffrfs.packing.source import FolderIdentity, Source
 
 # More threads than cores: where the files are not in the page cache, threads wait.
 _JOBS_LEAST = 4
@@ -60,7 +60,7 @@ class _Target(NamedTuple):
     def is_set(self) -> bool:
         return self.append or self.shards is not None or self.shard_size is not None
 
-    def runs(self, listed: FolderList) -> list[Run]:
+    def runs(self, listed: Manifest) -> list[Run]:
         if self.shard_size is not None:
             runs = listed.split_by_size(self.shard_size)
         else:
@@ -116,7 +116,7 @@ def pack_folder(  # noqa: PLR0913 - the reference's three, and what ours adds
     `skip_special` leaves those out. Raises OSError for what cannot be read or written.
     """
 
-    def open_folder(forbidden: FolderIdentity, existing: Existing | None) -> Contents:
+    def open_folder(forbidden: FolderIdentity, existing: ExistingSet | None) -> Contents:
         return Source(
             os.fspath(folder),
             selection=Selection(include, exclude),
@@ -165,9 +165,9 @@ def pack_archive(  # noqa: PLR0913 - as pack_folder
     """
 
     # Decompressors and the like, which nobody else needs.
-    from ffrfs.folder.archive import ArchiveSource
+    from ffrfs.packing.archive import ArchiveSource
 
-    def open_archive(_: FolderIdentity, existing: Existing | None) -> Contents:
+    def open_archive(_: FolderIdentity, existing: ExistingSet | None) -> Contents:
         return ArchiveSource(
             os.fspath(archive),
             selection=Selection(include, exclude),
@@ -188,7 +188,7 @@ def pack_archive(  # noqa: PLR0913 - as pack_folder
 
 
 # Opens what is packed, given the folder that is written to, and what that holds already.
-_Opener = Callable[[FolderIdentity, Existing | None], Contents]
+_Opener = Callable[[FolderIdentity, ExistingSet | None], Contents]
 
 
 def _pack(
@@ -198,7 +198,7 @@ def _pack(
         watchers: list[Progress] = [bar, *([progress] if progress else [])]
         if target.is_set:
             with (
-                ShardSet(target.path, append=target.append) as shard_set,
+                PackSetWriter(target.path, append=target.append) as shard_set,
                 closing(opener(shard_set.identity, shard_set.existing)) as contents,
             ):
                 state = _prepare(contents, way, watchers)
@@ -253,7 +253,7 @@ def _prepare(contents: Contents, way: _Way, watchers: list[Progress]) -> _State:
     return _State(contents, watchers)
 
 
-def _stored_byte_count(listed: FolderList) -> int:
+def _stored_byte_count(listed: Manifest) -> int:
     count = listed.record_count
     if count == listed.file_count:
         return listed.byte_count
@@ -278,7 +278,7 @@ def _target(
 
 def _checked(symlinks: Symlinks) -> Symlinks:
     if symlinks not in ("follow", "keep"):
-        raise ValueError(f"symlinks are to be 'follow' or 'keep', not {symlinks!r}")
+        raise ValueError(f"symlinks must be 'follow' or 'keep', not {symlinks!r}")
     return symlinks
 
 
@@ -295,5 +295,5 @@ def _time_ns(reproducible: bool) -> int | None:
     if not text:
         return 0 if reproducible else None
     if not (text.isascii() and text.isdigit()) or int(text) > _LARGEST_TIME_S:
-        raise PackError(f"{_EPOCH_VARIABLE}: {text!r} is no number of seconds since 1970")
+        raise PackError(f"{_EPOCH_VARIABLE}: {text!r} is not a number of seconds since 1970")
     return int(text) * _NS_PER_S

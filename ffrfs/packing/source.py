@@ -16,12 +16,12 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, NoReturn
 
-from ffrfs._native import FolderList, Writer
+from ffrfs._native import Manifest, Writer
 from ffrfs.errors import PackError
-from ffrfs.folder.contents import SPECIAL_KINDS, Symlinks, Tick
-from ffrfs.folder.existing import Existing
-from ffrfs.folder.file_digest import file_digest
-from ffrfs.folder.selection import Selection
+from ffrfs.packing.contents import SPECIAL_KINDS, Symlinks, Tick, storable_time_ns
+from ffrfs.packing.existing_set import ExistingSet
+from ffrfs.packing.file_digest import file_digest
+from ffrfs.packing.selection import Selection
 
 DEPTH_LIMIT = 1024  # folders in each other, as the reader of the index allows
 
@@ -77,10 +77,10 @@ class Source:
         symlinks: Symlinks = "follow",
         skip_special: bool = False,
         forbidden: FolderIdentity | None = None,
-        existing: Existing | None = None,
+        existing: ExistingSet | None = None,
     ) -> None:
         self.name = folder
-        self.entries = FolderList()
+        self.entries = Manifest()
         self.skipped: list[str] = []  # paths
         self._selection = selection
         self._follows = symlinks == "follow"
@@ -109,7 +109,7 @@ class Source:
 
     def _walk(self) -> None:
         info = os.stat(self.name)
-        self.entries.describe_folder(0, info.st_mode, info.st_mtime_ns)
+        self.entries.describe_folder(0, info.st_mode, _time_ns(info))
         place = _Place("", self.name, "", self._selection.takes_all)
         stack = [_OpenFolder(place, info, 0, self._existing.root if self._existing else 0)]
         self._list(stack[0])
@@ -123,9 +123,9 @@ class Source:
         parent = stack[-1]
         _check_loop(stack, place.path, info)
         if len(stack) > DEPTH_LIMIT:
-            raise PackError(f"{place.path}: deeper than {DEPTH_LIMIT} folders; exclude it")
+            raise PackError(f"{place.path}: deeper than {DEPTH_LIMIT} directories; exclude it")
         name = place.name.encode()
-        number = self.entries.add_folder(parent.number, name, info.st_mode, info.st_mtime_ns)
+        number = self.entries.add_folder(parent.number, name, info.st_mode, _time_ns(info))
         existing = 0
         if self._existing and parent.existing:
             existing = self._existing.enter(parent.existing, name, place.path)
@@ -147,8 +147,8 @@ class Source:
         place = folder.place
         if folder.identity == self._forbidden:
             raise PackError(
-                f"{place.path}: the pack itself would be written into this folder, which is "
-                "packed; write it elsewhere"
+                f"{place.path}: the pack would be inside the directory that it packs; write "
+                "it elsewhere"
             )
         files: list[tuple[bytes, int, int, int]] = []
         follows = self._follows
@@ -168,7 +168,7 @@ class Source:
                 if not stat.S_ISREG(info.st_mode):
                     self._take_other(folder, entry.name, info, included)
                 elif included and (name := self._encoded(place, entry.name)) is not None:
-                    files.append((name, info.st_size, info.st_mode, info.st_mtime_ns))
+                    files.append((name, info.st_size, info.st_mode, _time_ns(info)))
                     if len(files) == _BATCH_COUNT:
                         self._add(folder, files)
         self._add(folder, files)
@@ -197,10 +197,10 @@ class Source:
             target = os.readlink(os.fsencode(path))
             if self._existing and folder.existing:
                 self._existing.refuse(folder.existing, encoded, path)
-            self.entries.add_link(folder.number, encoded, target, info.st_mtime_ns)
+            self.entries.add_link(folder.number, encoded, target, _time_ns(info))
             folder.is_empty = False
         else:
-            kind = SPECIAL_KINDS.get(stat.S_IFMT(info.st_mode), "no regular file")
+            kind = SPECIAL_KINDS.get(stat.S_IFMT(info.st_mode), "not a regular file")
             self._refuse(path, f"is {kind}")
 
     def _add(self, folder: _OpenFolder, files: list[tuple[bytes, int, int, int]]) -> None:
@@ -218,12 +218,12 @@ class Source:
         try:
             return name.encode()
         except UnicodeEncodeError:
-            self._refuse(os.path.join(place.path, name), "its name is not UTF-8")
+            self._refuse(os.path.join(place.path, name), "the name is not UTF-8")
             return None
 
     def _refuse(self, path: str, reason: str) -> None:
         if not self._skip_special:
-            raise PackError(f"{path}: {reason}; exclude it, or skip all that is special")
+            raise PackError(f"{path}: {reason}; exclude it, or skip such files (--skip-special)")
         self.skipped.append(path)
 
 
@@ -262,3 +262,7 @@ def _check_loop(stack: list[_OpenFolder], path: str, info: os.stat_result) -> No
                 f"{link}: a symbolic link that makes a loop, back to {folder.place.path}; "
                 "exclude it"
             )
+
+
+def _time_ns(info: os.stat_result) -> int:
+    return storable_time_ns(info.st_mtime_ns)

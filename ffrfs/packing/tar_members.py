@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import BinaryIO, cast
 
-from ffrfs.errors import PackError
-from ffrfs.folder.archive_member import PIECE_SIZE, Kind, Member
-from ffrfs.folder.contents import SPECIAL_KINDS
+from ffrfs.errors import PackError, is_bad_offset
+from ffrfs.packing.archive_member import PIECE_SIZE, Kind, Member
+from ffrfs.packing.contents import SPECIAL_KINDS
 
 _BLOCK_SIZE = 512
 # tarfile reads long names and the like in one piece, however long they say they are.
@@ -25,6 +25,7 @@ _READ_LIMIT = PIECE_SIZE
 # tarfile goes back by less than a block, to see if a member's last byte is there.
 _STEP_BACK_LIMIT = _BLOCK_SIZE
 _TIME_LIMIT_S = 1 << 33
+_SHOWN = 40  # characters of a size that is none
 
 _SPECIAL_TYPES = {
     tarfile.FIFOTYPE: stat.S_IFIFO,
@@ -48,6 +49,7 @@ class TarMembers:
         while (info := self._tar.next()) is not None:
             self._tar.members.clear()  # type: ignore[attr-defined] # it keeps them all
             self._info = info
+            self._check_size(info)
             yield _member(info)
         if not self._stream.is_at_end_mark:
             raise PackError(
@@ -56,6 +58,15 @@ class TarMembers:
             )
         while self._stream.read(PIECE_SIZE):
             pass  # at the end of what is compressed stands its checksum
+
+    def _check_size(self, info: tarfile.TarInfo) -> None:
+        """tarfile takes a size that is no number for 0, and then reads the file as members."""
+        said = info.pax_headers.get("size")
+        if said is not None and not (said.isascii() and said.isdigit()):
+            raise PackError(
+                f"{self._archive}: {info.name!r}: its header has the size {said[:_SHOWN]!r}, which "
+                "is not a number of bytes: the archive is damaged"
+            )
 
     def pieces(self) -> Iterator[bytes]:
         info = self._info
@@ -104,7 +115,15 @@ class TarStream:
                 f"byte {position}"
             )
         if position != self._position:
-            self._position = self._stream.seek(position)
+            try:
+                self._position = self._stream.seek(position)
+            except (ValueError, OSError) as error:
+                if not is_bad_offset(error):
+                    raise
+                raise PackError(
+                    f"{self._archive}: is damaged: a header before byte {self._position} says that "
+                    f"the next one begins at byte {position}, where no file has any"
+                ) from None
         return self._position
 
     def tell(self) -> int:

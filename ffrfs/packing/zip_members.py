@@ -14,12 +14,13 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from ffrfs.errors import PackError
-from ffrfs.folder.archive_member import PIECE_SIZE, Kind, Member
-from ffrfs.folder.contents import SPECIAL_KINDS
+from ffrfs.packing.archive_member import PIECE_SIZE, Kind, Member
+from ffrfs.packing.contents import SPECIAL_KINDS
 
 _ENCRYPTED = 0x1
 _UNIX = 3
 _LINK_TARGET_LIMIT = 4095
+_OFFSET_MAX = (1 << 63) - 1
 # The extra field "extended timestamp" of Info-ZIP: flags, and if bit 0 is set the mtime.
 _TIME_FIELD = 0x5455
 _HAS_MTIME = 0x1
@@ -39,6 +40,11 @@ class ZipMembers:
             if info.flag_bits & _ENCRYPTED:
                 raise PackError(
                     f"{self._archive}: {info.filename!r} is encrypted; decrypt the archive first"
+                )
+            if info.header_offset > _OFFSET_MAX:
+                raise PackError(
+                    f"{self._archive}: {info.filename!r} is said to begin at byte "
+                    f"{info.header_offset}, where no file has any: the archive is damaged"
                 )
             yield self._member(info)
 

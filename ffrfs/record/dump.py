@@ -9,8 +9,6 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
-import shutil
-import tempfile
 import warnings
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -19,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from ffrfs.errors import PackError
+from ffrfs.files.staged_file import staged_folder
 from ffrfs.record.writer import FileWriter
 
 if TYPE_CHECKING:
@@ -72,18 +71,18 @@ def _dump_parts(dataset: Dataset, folder: Path, parts: list[range], verbose: boo
     stale = sorted(path.name for path in folder.glob("PART_*.ffr") if path.name not in names)
     if stale:
         raise PackError(
-            f"{folder}: holds {stale[0]} of an earlier data set, which would be read along; "
-            "remove it or choose another folder"
+            f"{folder}: holds {stale[0]} of an earlier data set, which readers would take "
+            "for a part of this one; remove it or choose another directory"
         )
-    staging = Path(tempfile.mkdtemp(prefix=".dump.", suffix=".partial", dir=folder))
     try:
-        _write_parallel(dataset, parts, [str(staging / name) for name in names], verbose)
-        for name in names:
-            os.replace(staging / name, folder / name)
+        with staged_folder(str(folder), "dump", str(folder)) as staging:
+            files = [os.path.join(staging, name) for name in names]
+            _write_parallel(dataset, parts, files, verbose)
+            for file, name in zip(files, names, strict=True):
+                os.replace(file, folder / name)
     except BrokenProcessPool:
         raise PackError(f"{folder}: a process that wrote to it was killed; dump again") from None
     finally:
-        shutil.rmtree(staging, ignore_errors=True)
         if is_new:
             with contextlib.suppress(OSError):  # not empty: it went well
                 folder.rmdir()

@@ -10,10 +10,9 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Self, SupportsIndex
 
-from ffrfs._native import Records
+from ffrfs._native import Records, folder_files
 from ffrfs.errors import ChecksumError, FormatError, UnverifiedHeaderWarning
 
 if TYPE_CHECKING:
@@ -67,12 +66,11 @@ class FileReader:
         Raises ChecksumError (or OSError's text in it) that names the first bad record
         and counts the others.
         """
-        bad: list[tuple[int, str]] = []
+        bad: list[tuple[int, Exception]] = []
         for first in range(0, self.n, VALIDATE_STEP):
             bad += self._records.verify(first, min(VALIDATE_STEP, self.n - first))
         if bad:
-            more = f" (and {len(bad) - 1} more bad records)" if len(bad) > 1 else ""
-            raise ChecksumError(bad[0][1] + more)
+            raise ChecksumError.first_of(bad)
 
     def get_offsets(self, file_index: int) -> NDArray[np.int64]:
         """Return where the records of one file begin, and where it ends: n + 1 offsets in bytes."""
@@ -105,10 +103,10 @@ def _file_names(fname: PathType | Sequence[PathType]) -> list[str]:
     path = os.fspath(fname)
     if not os.path.isdir(path):
         return [path]
-    names = sorted(str(entry) for entry in Path(path).glob("*.ffr"))
-    if not names:
-        raise FormatError(f"{path}: is a folder without any *.ffr file")
-    return names
+    packs, _ = folder_files(os.fsencode(path))
+    if not packs:
+        raise FormatError.at(path, "holds no *.ffr files")
+    return [os.fsdecode(pack) for pack in packs]
 
 
 def _shard(file_index: int) -> int:

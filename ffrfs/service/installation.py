@@ -8,25 +8,24 @@
 | completions | where bash, zsh and fish look for those that came with a program |
 | helpers of mount(8) | where mount(8) looks: `/sbin` |
 
-Not here: what is in them (templates.py, manual.py, completions.py).
+Not here: what is in them: units (templates.py); manual pages and completions, which are made out
+of the argument parser by `make manual`, and stand in man/ and completions/.
 
 Concurrency: one thread.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Iterable, Iterator
 
 from ffrfs.errors import InstallError
-from ffrfs.service.completions import completion_scripts
-from ffrfs.service.manual import manual_pages
 from ffrfs.service.owned_file import OwnedFile, Standing
 from ffrfs.service.templates import EXAMPLES, HELPER, UNITS, read_template
 
 PREFIX_DEFAULT = "/usr/local"
 _HELPERS = ("mount.ffrfs", "mount.fuse.ffrfs")  # of mount -t ffrfs, and -t fuse.ffrfs
+_PAGES = ("ffrfs.1", "ffrfs-mount.8", "ffrfs.conf.5")
 _COMPLETIONS = {
     "ffrfs.bash": "share/bash-completion/completions/ffrfs",
     "_ffrfs": "share/zsh/site-functions/_ffrfs",
@@ -36,12 +35,8 @@ _COMPLETIONS = {
 Done = tuple[str, str]  # what was done, and to which path
 
 
-def service_files(
-    parser: argparse.ArgumentParser, interpreter: str, prefix: str = PREFIX_DEFAULT
-) -> list[OwnedFile]:
-    """All of them. `parser` is that of the program, `interpreter` the absolute path of the
-    Python that has ffrfs.
-    """
+def service_files(interpreter: str, prefix: str = PREFIX_DEFAULT) -> list[OwnedFile]:
+    """All of them. `interpreter` is the absolute path of the Python that has ffrfs."""
     files = []
 
     def add(place: str, text: str, mode: int = 0o644) -> None:
@@ -53,10 +48,10 @@ def service_files(
         add(f"share/doc/ffrfs/{name}", read_template(name, interpreter))
     for name in _HELPERS:
         add(os.path.join(_helper_folder(), name), read_template(HELPER, interpreter), 0o755)
-    for name, text in manual_pages(parser).items():
-        add(f"share/man/man{name.rpartition('.')[2]}/{name}", text)
-    for name, text in completion_scripts(parser).items():
-        add(_COMPLETIONS[name], text)
+    for name in _PAGES:
+        add(f"share/man/man{name.rpartition('.')[2]}/{name}", _read_made("man", name))
+    for name, place in _COMPLETIONS.items():
+        add(place, _read_made("completions", name))
     return files
 
 
@@ -105,6 +100,11 @@ _REASONS = {
     Standing.FOREIGN: "is not of ffrfs install-units",
     Standing.CHANGED: "was changed since ffrfs install-units wrote it",
 }
+
+
+def _read_made(folder: str, name: str) -> str:
+    with open(os.path.join(os.path.dirname(__file__), folder, name), encoding="utf-8") as file:
+        return file.read()
 
 
 def _helper_folder() -> str:

@@ -17,7 +17,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from ffrfs.convert.staged_file import StagedFile
+from ffrfs.files.staged_file import StagedFile
 
 _SEAL = "written by ffrfs install-units, --uninstall takes it away, sha256"
 _SEALED = re.compile(
@@ -73,11 +73,8 @@ class OwnedFile:
     def write(self, root: str) -> None:
         path = self.place(root)
         _make_folders(os.path.dirname(path))
-        if os.path.islink(path):
-            os.unlink(path)  # or what it leads to would be replaced
-        with StagedFile(path) as staged:
-            Path(staged.place).write_bytes(self.content)
-            os.chmod(staged.place, self.mode)
+        with StagedFile(path, follow=False, mode=self.mode) as staged:
+            staged.write(self.content)
             staged.publish()
 
     def remove(self, root: str) -> None:

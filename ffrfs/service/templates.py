@@ -38,7 +38,7 @@ def check_interpreter(path: str) -> None:
     """
     if not _PLAIN_PATH.fullmatch(path):
         raise InstallError(
-            f"{path}: the interpreter's path cannot stand in units and shell scripts; "
+            f"{path}: units and shell scripts cannot hold this path of an interpreter; "
             "install ffrfs into an environment with a plain name"
         )
     command = [path, "-P", "-c", "import ffrfs"]

@@ -51,7 +51,7 @@ class TFRecordInfo(NamedTuple):
 def compression_of(file: str) -> str:
     """Return "GZIP", "ZLIB" or "". Raises FormatError for what is no regular file, OSError."""
     if not stat.S_ISREG(os.stat(file).st_mode):  # opening a FIFO waits for its writer
-        raise FormatError(f"{file}: not a regular file")
+        raise FormatError.at(file, "not a regular file")
     with open(file, "rb") as stream:
         return recognise(stream.read(BEGIN_SIZE))
 

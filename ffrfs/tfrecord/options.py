@@ -59,9 +59,7 @@ class TFRecordOptions:
             compression_type = compression_type.compression_type
         # "", "GZIP", "ZLIB", or None.
         self.compression_type: str | None = (
-            None
-            if compression_type is None
-            else self.get_compression_type_string(compression_type)
+            None if compression_type is None else self.get_compression_type_string(compression_type)
         )
         windows = _WINDOW_BITS.get(self.compression_type or "", range(9, 32))
         self.window_bits = _chosen("window_bits", window_bits, windows, windows[-1])

@@ -89,12 +89,11 @@ class TFRecordReader:
         Raises ChecksumError (or OSError's text in it) that names the first bad record
         and counts the others.
         """
-        bad: list[tuple[int, str]] = []
+        bad: list[tuple[int, Exception]] = []
         for first in range(0, self.n, VALIDATE_STEP):
             bad += self._records.verify(first, min(VALIDATE_STEP, self.n - first))
         if bad:
-            more = f" (and {len(bad) - 1} more bad records)" if len(bad) > 1 else ""
-            raise ChecksumError(bad[0][1] + more)
+            raise ChecksumError.first_of(bad)
 
     def close(self) -> None:
         """Close the files. Reading afterwards raises ValueError."""

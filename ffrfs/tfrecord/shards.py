@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from ffrfs._native import tfrecord_files
+from ffrfs._native import folder_files
+from ffrfs.errors import FormatError
 
 PathType = str | os.PathLike[str]
 
@@ -23,6 +24,11 @@ def shard_paths(path: PathType | Sequence[PathType]) -> list[str]:
     if not isinstance(path, str | os.PathLike):
         return [os.fspath(one) for one in path]
     name = os.fspath(path)
-    if os.path.isdir(name):
-        return [os.fsdecode(file) for file in tfrecord_files(os.fsencode(name))]
-    return [name]
+    if not os.path.isdir(name):
+        return [name]
+    _, files = folder_files(os.fsencode(name))
+    if not files:
+        raise FormatError.at(
+            name, f"holds no TFRecord files (*.tfrecord*); to pack it: ffrfs pack {name} FILE.ffr"
+        )
+    return [os.fsdecode(file) for file in files]

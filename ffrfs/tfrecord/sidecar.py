@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 from collections.abc import Sequence
 
 from ffrfs._native import TFRecords
+from ffrfs.files.staged_file import StagedFile
 
 # Lines made at a time: at most 11 MB of text.
 _STEP = 1 << 18
@@ -53,20 +53,13 @@ def keep_sidecars(records: TFRecords, paths: Sequence[str]) -> None:
 
 def _write(records: TFRecords, shard: int, path: str) -> str:
     sidecar = f"{path}.idx"
-    folder, name = os.path.split(sidecar)
-    staged = os.path.join(folder, f".{name}.{secrets.token_hex(8)}.partial")
     mtime_ns = records.mtimes_ns[shard]
-    try:
-        # Not synced: what a crash leaves of it is not sound, and is made again.
-        with open(staged, "xb") as file:
-            first = 0
-            while text := records.index_text(shard, first, _STEP):
-                file.write(text)
-                first += _STEP
-        os.utime(staged, ns=(mtime_ns, mtime_ns))
-        os.replace(staged, sidecar)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(staged)
-        raise
+    with StagedFile(sidecar, follow=False) as staged:
+        first = 0
+        while text := records.index_text(shard, first, _STEP):
+            staged.write(text)
+            first += _STEP
+        os.utime(staged.fd, ns=(mtime_ns, mtime_ns))
+        # What a crash leaves of it is not sound, and is made again.
+        staged.publish(sync=False)
     return sidecar

@@ -8,6 +8,7 @@ files (file_scan.py), decompression (compression.py), what to do about a bad rec
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, TypeVar
 
 from ffrfs.errors import ChecksumError, FfrfsError, FormatError, TruncatedError
@@ -99,13 +100,12 @@ class StreamScan:
             given = masked_crc(view[self._at : self._at + LENGTH.size])
             if said != given:
                 hint = "" if self._offset else "; is it a TFRecord file?"
-                raise FormatError(
-                    f"{self._place()}: corrupt length: {mismatch(said, given)}{hint}"
-                )
+                raise self._error(FormatError, f"corrupt length: {mismatch(said, given)}{hint}")
         if length > RECORD_LIMIT:
-            raise FormatError(
-                f"{self._place()}: impossible length: {length} bytes; "
-                f"a record of a stream has at most {RECORD_LIMIT}"
+            raise self._error(
+                FormatError,
+                f"impossible length: {length} bytes; "
+                f"a record of a stream has at most {RECORD_LIMIT}",
             )
         begin = self._at + HEADER.size
         if len(view) < begin + length + FOOTER.size:
@@ -115,9 +115,9 @@ class StreamScan:
             (said,) = FOOTER.unpack_from(view, begin + length)
             given = masked_crc(record)
             if said != given:
-                place = self._place()
+                error = self._error(ChecksumError, mismatch(said, given))
                 self._advance(length)
-                raise ChecksumError(f"{place}: {mismatch(said, given)}")
+                raise error
         self._advance(length)
         return record
 
@@ -135,7 +135,7 @@ class StreamScan:
         try:
             piece = self._stream.read(PIECE_SIZE)
         except FormatError as error:
-            self._fault = type(error)(f"{self._place()}: {error}")
+            self._fault = self._error(type(error), str(error))
             raise _unraised(self._fault) from None
         self._buffer += piece
         return bool(piece)
@@ -148,14 +148,15 @@ class StreamScan:
             wanted = f"{HEADER.size} bytes of its header"
         else:
             wanted = f"{FRAME_SIZE + LENGTH.unpack_from(self._buffer)[0]} bytes"
-        raise TruncatedError(
-            f"{self._place()}: the file ends after {have} of {wanted}; "
-            "it was cut off or is still being written"
+        raise self._error(
+            TruncatedError,
+            f"the file ends after {have} of {wanted}; it was cut off or is still being written",
         )
 
-    def _place(self) -> str:
-        return f"{self._name}: record {self._number} (offset {self._offset}{self._offset_of})"
+    def _error(self, kind: type[Error], reason: str) -> Error:
+        place = f"record {self._number} (offset {self._offset}{self._offset_of})"
+        return kind.at(self._name, f"{place}: {reason}", self._number)
 
 
 def _unraised(error: Error) -> Error:
-    return type(error)(*error.args)
+    return copy.copy(error)

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from ffrfs.errors import ChecksumError, FormatError
+from ffrfs.errors import ChecksumError, FormatError, text_within
 from ffrfs.tfrecord.iterator import tf_record_iterator
 
 
@@ -44,7 +44,7 @@ def verify(
                     record = next(records, None)
                 except (ChecksumError, FormatError) as error:
                     is_last = not isinstance(error, ChecksumError)
-                    reason = str(error).removeprefix(f"{os.fspath(file)}: ")
+                    reason = text_within(error, os.fspath(file))
                     bad.append(BadRecord(file, record_count - first, reason, is_last))
                     record_count += 1
                     if is_last:

@@ -24,7 +24,7 @@ class ConcatDataset(Dataset):
             raise ValueError("there is no data set to concatenate")
         for dataset in self.datasets:
             if not isinstance(dataset, Dataset):
-                raise TypeError(f"{dataset!r} is no ffrfs.torch.Dataset")
+                raise TypeError(f"{dataset!r} is not an ffrfs.torch.Dataset")
         self.cumulative_sizes = list(itertools.accumulate(map(len, self.datasets)))
 
     def __len__(self) -> int:

@@ -88,13 +88,15 @@ class TFRecordDataset(Dataset[Any]):
         try:
             item = self._parse(record)
         except FormatError as error:
-            raise FormatError(f"{self._place(number)}: {error}") from None
+            path, own = self._place(number)
+            raise FormatError.at(path, f"record {own}: {error}", own) from None
         return item if self.transform is None else self.transform(item)
 
-    def _place(self, number: int) -> str:
+    def _place(self, number: int) -> tuple[str, int]:
+        """The file of a record, and its number there."""
         for path, count in zip(self._reader.paths, self._reader.counts, strict=True):
             if number < count:
-                return f"{path}: record {number}"
+                return path, number
             number -= count
         raise AssertionError("a record of no file")
 
@@ -130,7 +132,7 @@ def _named_values(record: bytes, kinds: Mapping[str, str | None]) -> Item:
     try:
         example = Example.FromString(record)
     except DecodeError:
-        raise FormatError("the record is no Example") from None
+        raise FormatError("is not an Example") from None
     features = example.features.feature
     if kinds:
         for name in set(features) - kinds.keys():

@@ -5,7 +5,7 @@ plain paths of a mount, the wrapped sampler passes on what lies ahead of the rea
 hints (ffrfs.prefetch), which cost the training no time.
 
 Concurrency: the process that iterates, as a rule the main one. Its hints are sent by a
-thread of ffrfs.mount.hints; a DataLoader's workers have no part in it.
+thread of ffrfs.mount.client.hints; a DataLoader's workers have no part in it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Any
 from torch.utils.data import Sampler
 
 from ffrfs.errors import MountError
-from ffrfs.mount.hint_paths import PathType
-from ffrfs.mount.hints import Hints
+from ffrfs.mount.client.hint_paths import PathType
+from ffrfs.mount.client.hints import Hints
 from ffrfs.torch.skipping_sampler import is_skipping
 
 AHEAD_DEFAULT = 1024

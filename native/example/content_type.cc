@@ -1,4 +1,4 @@
-#include "tree/content_type.h"
+#include "example/content_type.h"
 
 #include <algorithm>
 #include <cstdint>

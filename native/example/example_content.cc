@@ -1,4 +1,4 @@
-#include "tree/example_content.h"
+#include "example/example_content.h"
 
 #include <algorithm>
 

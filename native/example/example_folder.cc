@@ -1,33 +1,41 @@
-#include "tree/example_folder.h"
+#include "example/example_folder.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
+#include "example/example_content.h"
+#include "example/example_json.h"
+#include "example/example_layout.h"
+#include "example/example_tree.h"
+#include "example/npy.h"
 #include "io/error.h"
 #include "io/little_endian.h"
 #include "tfrecord/example.h"
-#include "tree/example_content.h"
-#include "tree/example_json.h"
-#include "tree/example_layout.h"
-#include "tree/example_tree.h"
-#include "tree/npy.h"
 
 namespace ffrfs {
 namespace {
 
 constexpr std::string_view kRecordFile = "record.bin";
 
-// `to` is a .npy file of values of type T. False: the feature does not hold as many.
+// Gives `part` its bytes of a .npy file of `count` values of type T. Returns the size of all
+// of the file.
 template <typename T>
-bool render_npy(const Feature& feature, std::string_view dtype, std::span<std::byte> to) {
-  const std::span<std::byte> values = to.subspan(kNpyHeaderSize);
-  write_npy_header(to.first<kNpyHeaderSize>(), dtype, values.size() / sizeof(T));
-  size_t end = 0;
-  (void)feature.lists().for_each<T>([&](T value) {
-    if (end < values.size()) store_le(values, end, value);
-    end += sizeof(T);
+uint64_t write_npy(const Feature& feature, std::string_view dtype, uint64_t count, FilePart part) {
+  std::array<std::byte, kNpyHeaderSize> header;
+  write_npy_header(header, dtype, count);
+  part.put(header);
+  (void)feature.lists().for_each<T>([&part](T value) {
+    std::array<std::byte, sizeof(T)> bytes;
+    store_le<T>(bytes, 0, value);
+    part.put(bytes);
   });
-  return end == values.size();
+  return part.position();
+}
+
+template <typename T>
+uint64_t value_count(const FileSource& npy) {
+  return (npy.file_size - kNpyHeaderSize) / sizeof(T);
 }
 
 }  // namespace
@@ -56,7 +64,7 @@ std::unique_ptr<const ExampleFolder> ExampleFolder::make_opaque(uint64_t record_
 }
 
 ExampleFolder::ExampleFolder(uint64_t number, std::string name)
-    : TableTree(ExampleTree::folder_ino(number), kRootIno),
+    : MemoryTree(ExampleTree::folder_ino(number), kRootIno),
       number_(number),
       name_(std::move(name)) {}
 
@@ -66,7 +74,7 @@ void ExampleFolder::describe_file(const Node& node, Inode& inode) const {
 }
 
 std::string ExampleFolder::name(Ino ino) const {
-  return ino == ino_of(0) ? name_ : TableTree::name(ino);
+  return ino == ino_of(0) ? name_ : MemoryTree::name(ino);
 }
 
 Ino ExampleFolder::file_of(uint64_t record) const { return record == number_ ? ino_of(0) : 0; }
@@ -85,33 +93,36 @@ const FileSource& ExampleFolder::source(Ino ino) const {
 
 std::vector<std::byte> ExampleFolder::render(const FileSource& source,
                                              std::span<const std::byte> part) const {
-  std::vector<std::byte> file;
-  bool is_same = part.size() == source.size;
+  std::vector<std::byte> file(source.file_size);
+  render(source, part, 0, file);
+  return file;
+}
+
+void ExampleFolder::render(const FileSource& source, std::span<const std::byte> part,
+                           uint64_t offset, std::span<std::byte> to) const {
+  if (part.size() == source.size && write(source, part, {offset, to}) == source.file_size) return;
+  throw FormatError("record " + std::to_string(number_) +
+                    ": its bytes are not those that its folder was made of; the file has "
+                    "changed: mount it again");
+}
+
+// Returns the size of all of the file.
+uint64_t ExampleFolder::write(const FileSource& source, std::span<const std::byte> part,
+                              FilePart to) {
   switch (source.form) {
     case FileSource::Form::kSlice:
-      file.assign(part.begin(), part.end());
-      break;
+      to.put(part);
+      return part.size();
     case FileSource::Form::kInts:
-      file.resize(source.file_size);
-      is_same = is_same && render_npy<int64_t>(Feature{part}, "<i8", file);
-      break;
+      return write_npy<int64_t>(Feature{part}, "<i8", value_count<int64_t>(source), to);
     case FileSource::Form::kFloats:
-      file.resize(source.file_size);
-      is_same = is_same && render_npy<float>(Feature{part}, "<f4", file);
-      break;
+      return write_npy<float>(Feature{part}, "<f4", value_count<float>(source), to);
     case FileSource::Form::kJson: {
       const auto content = ExampleContent::read(part, kNodeLimit);
-      is_same = is_same && content && example_json_size(*content) == source.file_size;
-      if (is_same) file = example_json(*content);
-      break;
+      return content ? write_example_json(*content, to) : 0;
     }
   }
-  if (!is_same) {
-    throw FormatError("record " + std::to_string(number_) +
-                      ": its bytes are not those that its folder was made of; the file has "
-                      "changed: mount it again");
-  }
-  return file;
+  return 0;
 }
 
 }  // namespace ffrfs

@@ -2,10 +2,10 @@
 // each feature, example.json and record.bin. A record that is neither, or makes too many
 // nodes, has record.bin alone.
 //
-// The tables are those of TableTree; slot 0 is the folder itself, and a file's target its
+// The tables are those of MemoryTree; slot 0 is the folder itself, and a file's target its
 // place in `files`. Names and positions are kept, never the record's bytes. Immutable, and
-// the same at every making: it may be dropped and made again while the kernel knows its
-// inodes.
+// the same at every making of the same bytes: it may be dropped and made again while the
+// kernel knows its inodes. That the bytes are the same: ShardSet::keep_checksums().
 //
 // Made by ExampleLayout (example_layout.h). Not here: the root, and where a record's
 // folder stands in it (example_tree.h); reading, and checking what was read (volume).
@@ -16,7 +16,8 @@
 #include <memory>
 #include <span>
 
-#include "tree/table_tree.h"
+#include "tree/file_part.h"
+#include "tree/memory_tree.h"
 
 namespace ffrfs {
 
@@ -33,13 +34,15 @@ struct FileSource {
   uint64_t begin = 0;      // the part of the record that it is made of
   uint64_t size = 0;       // of that part
   uint64_t file_size = 0;  // what the file has; that of a slice is the part's
+
+  bool operator==(const FileSource&) const = default;
 };
 
 struct ExampleOptions {
   bool extensions = true;  // names end with what the content is: .jpg, .npy
 };
 
-class ExampleFolder final : public TableTree {
+class ExampleFolder final : public MemoryTree {
  public:
   // Files and folders of a record, its own folder too.
   static constexpr uint32_t kNodeLimit = uint32_t{1} << 18;
@@ -69,6 +72,10 @@ class ExampleFolder final : public TableTree {
   // it was when the folder was made.
   [[nodiscard]] std::vector<std::byte> render(const FileSource& source,
                                               std::span<const std::byte> part) const;
+  // Its bytes from `offset` on, as many as `to` holds; they must be there. Takes nearly as long
+  // as the whole.
+  void render(const FileSource& source, std::span<const std::byte> part, uint64_t offset,
+              std::span<std::byte> to) const;
 
  private:
   friend class ExampleLayout;
@@ -76,6 +83,8 @@ class ExampleFolder final : public TableTree {
   ExampleFolder(uint64_t number, std::string name);
 
   void describe_file(const Node& node, Inode& inode) const override;
+  [[nodiscard]] static uint64_t write(const FileSource& source, std::span<const std::byte> part,
+                                      FilePart to);
 
   const uint64_t number_;
   const std::string name_;  // of slot 0

@@ -20,17 +20,16 @@
 
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <vector>
 
-#include "tree/example_content.h"
+#include "example/example_content.h"
+#include "tree/file_part.h"
 
 namespace ffrfs {
 
 [[nodiscard]] uint64_t example_json_size(const ExampleContent& content);
 
-// Of that size.
-[[nodiscard]] std::vector<std::byte> example_json(const ExampleContent& content);
+// Gives `part` its bytes of the text. Returns the size of all of it.
+uint64_t write_example_json(const ExampleContent& content, FilePart part);
 
 }  // namespace ffrfs

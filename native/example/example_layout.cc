@@ -1,4 +1,4 @@
-#include "tree/example_layout.h"
+#include "example/example_layout.h"
 
 #include <algorithm>
 #include <array>
@@ -6,10 +6,10 @@
 #include <tuple>
 #include <utility>
 
-#include "tree/content_type.h"
-#include "tree/example_json.h"
-#include "tree/example_name.h"
-#include "tree/npy.h"
+#include "example/content_type.h"
+#include "example/example_json.h"
+#include "example/example_name.h"
+#include "example/npy.h"
 
 namespace ffrfs {
 namespace {

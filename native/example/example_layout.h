@@ -16,8 +16,8 @@
 #include <string_view>
 #include <vector>
 
-#include "tree/example_content.h"
-#include "tree/example_folder.h"
+#include "example/example_content.h"
+#include "example/example_folder.h"
 
 namespace ffrfs {
 

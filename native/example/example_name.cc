@@ -1,4 +1,4 @@
-#include "tree/example_name.h"
+#include "example/example_name.h"
 
 namespace ffrfs {
 namespace {

@@ -1,4 +1,4 @@
-#include "tree/example_tree.h"
+#include "example/example_tree.h"
 
 #include <string>
 

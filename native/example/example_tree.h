@@ -1,5 +1,5 @@
 // A TFRecord file, or several, as a tree: the root, with a folder for each record that is
-// named as RecordTree names its file. Everything is computed, no tables.
+// named as FlatTree names its file. Everything is computed, no tables.
 //
 //   ino = (record + 1) << 24    of the folder; what is in it follows: + 1, + 2 …
 //
@@ -8,7 +8,7 @@
 
 #pragma once
 
-#include "tree/record_tree.h"
+#include "tree/flat_tree.h"
 #include "tree/tree.h"
 
 namespace ffrfs {
@@ -51,7 +51,7 @@ class ExampleTree final : public Tree {
   // From the inode of the record's file in `records_`; 0 stays 0.
   [[nodiscard]] Ino folder_of(Ino file) const;
 
-  const RecordTree records_;  // the names
+  const FlatTree records_;  // the names
 };
 
 }  // namespace ffrfs

@@ -1,4 +1,4 @@
-#include "tree/npy.h"
+#include "example/npy.h"
 
 #include <algorithm>
 #include <string>

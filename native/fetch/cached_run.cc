@@ -1,9 +1,9 @@
-#include "volume/cached_run.h"
+#include "fetch/cached_run.h"
 
 #include <algorithm>
 #include <array>
 
-#include "volume/verification.h"
+#include "shard/verification.h"
 
 namespace ffrfs {
 namespace {
@@ -13,8 +13,8 @@ constexpr uint64_t kWindowSize = 256 << 10;
 
 }  // namespace
 
-CachedRun::CachedRun(const ShardSet& shards, Counters& counters)
-    : shards_(shards), counters_(counters), memory_(BufferPool(0).acquire(kWindowSize)) {}
+CachedRun::CachedRun(Fetcher& fetcher)
+    : fetcher_(fetcher), memory_(BufferPool(0).acquire(kWindowSize)) {}
 
 void CachedRun::begin(uint64_t end) {
   end_ = end;
@@ -22,7 +22,7 @@ void CachedRun::begin(uint64_t end) {
 }
 
 void CachedRun::finish() {
-  counters_.checksums_verified.fetch_add(sound_count_, std::memory_order_relaxed);
+  fetcher_.counters().checksums_verified.fetch_add(sound_count_, std::memory_order_relaxed);
   sound_count_ = 0;
 }
 
@@ -31,10 +31,9 @@ std::span<const std::byte> CachedRun::at(const Extent& extent, uint64_t offset, 
     const auto wanted =
         static_cast<size_t>(std::min(std::max(end_, offset + size) - offset, kWindowSize));
     window_ = {};
-    if (!shards_.file_of(extent).read_cached(offset, memory_.first(wanted))) return {};
+    if (!fetcher_.read_cached(extent, offset, memory_.first(wanted))) return {};
     window_ = memory_.first(wanted);
     window_offset_ = offset;
-    counters_.bytes_page_cache.fetch_add(wanted, std::memory_order_relaxed);
   }
   const auto rest = window_.subspan(static_cast<size_t>(offset - window_offset_));
   return rest.first(static_cast<size_t>(std::min<uint64_t>(rest.size(), size)));
@@ -57,9 +56,11 @@ bool CachedRun::check(const Extent& extent, ChunkCheck chunks) {
     std::ranges::copy(piece, trailer.subspan(done).begin());
     done += piece.size();
   }
-  if (!is_sound(extent, crc, trailer)) check_record(shards_, extent, crc, trailer, counters_);
+  if (!is_sound(extent, crc, trailer)) {
+    check_record(fetcher_.shards(), extent, crc, trailer, fetcher_.counters());
+  }
   ++sound_count_;
-  chunks.finish(shards_, extent);
+  chunks.finish(fetcher_.shards(), extent);
   return true;
 }
 

@@ -10,17 +10,16 @@
 #include <cstdint>
 #include <span>
 
+#include "fetch/chunk_check.h"
+#include "fetch/fetcher.h"
 #include "io/buffer.h"
 #include "shard/extent.h"
-#include "shard/shard_set.h"
-#include "volume/chunk_check.h"
-#include "volume/counters.h"
 
 namespace ffrfs {
 
 class CachedRun {
  public:
-  CachedRun(const ShardSet& shards, Counters& counters);
+  explicit CachedRun(Fetcher& fetcher);
 
   // What is read ahead of a record ends at `end`, an offset in the file of the next ones.
   void begin(uint64_t end);
@@ -34,8 +33,7 @@ class CachedRun {
   // Bytes from `offset` on: at least one of `size`; none: the page cache does not hold them.
   [[nodiscard]] std::span<const std::byte> at(const Extent& extent, uint64_t offset, uint64_t size);
 
-  const ShardSet& shards_;
-  Counters& counters_;
+  Fetcher& fetcher_;
   Buffer memory_;
   uint64_t end_ = 0;
   uint64_t sound_count_ = 0;  // told by finish(): the threads would contend for each

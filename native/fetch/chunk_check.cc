@@ -1,4 +1,4 @@
-#include "volume/chunk_check.h"
+#include "fetch/chunk_check.h"
 
 #include <algorithm>
 #include <string>
@@ -6,7 +6,7 @@
 #include "io/crc.h"
 #include "io/error.h"
 #include "record/index_layout.h"
-#include "volume/verification.h"
+#include "shard/verification.h"
 
 namespace ffrfs {
 namespace {
@@ -39,9 +39,10 @@ void ChunkCheck::finish(const ShardSet& shards, const Extent& extent) {
   if (chunk_bytes_ > 0) end_chunk();
   if (!wrong_ && chunk_ < expected_.size()) wrong_ = chunk_;
   if (!wrong_) return;
-  throw ChecksumError(describe(shards, extent) + ": the index has a wrong checksum of its bytes at " +
-                      std::to_string(*wrong_ * kChunkSize) +
-                      ", though the record's own matches; make the index anew");
+  throw checksum_error(shards, extent,
+                       "the index has a wrong checksum of its bytes at " +
+                           std::to_string(*wrong_ * kChunkSize) +
+                           ", though the record's own matches; make the index anew");
 }
 
 }  // namespace ffrfs

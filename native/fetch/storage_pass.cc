@@ -1,12 +1,11 @@
-#include "volume/storage_pass.h"
+#include "fetch/storage_pass.h"
 
 #include <algorithm>
 #include <cstring>
 #include <tuple>
 #include <utility>
 
-#include "volume/batch_reader.h"
-#include "volume/verification.h"
+#include "io/error.h"
 
 namespace ffrfs {
 namespace {
@@ -32,16 +31,14 @@ void put(BatchItem& item, uint64_t offset, std::span<const std::byte> bytes) {
 
 }  // namespace
 
-StoragePass::StoragePass(const ShardSet& shards, Counters& counters, ReadQueue& queue,
-                         BufferPool& buffers, std::span<BatchItem> items, bool check,
-                         const std::function<void(size_t)>& done)
-    : shards_(shards),
-      counters_(counters),
-      queue_(queue),
-      buffers_(buffers),
+StoragePass::StoragePass(Fetcher& fetcher, ReadPort& port, std::span<BatchItem> items, bool check,
+                         const ItemDone& done, ReadPort::Urgency urgency)
+    : fetcher_(fetcher),
+      port_(port),
       items_(items),
       check_(check),
       done_(done),
+      part_of_budget_(urgency == ReadPort::Urgency::kBackground ? 0.5 : 1),
       parts_left_(items.size()) {}
 
 void StoragePass::run(std::vector<size_t> missing) {
@@ -50,18 +47,35 @@ void StoragePass::run(std::vector<size_t> missing) {
   size_t next = 0;
   while (next < segments_.size() || in_flight_ > 0) {
     while (next < segments_.size() && in_flight_ < kSegmentsInFlight &&
-           in_flight_bytes_ < kBytesInFlight) {
-      const size_t index = next++;
-      const Segment& segment = segments_[index];
-      const auto size = static_cast<size_t>(segment.end - segment.offset);
-      queue_.submit(shards_.shard(segment.shard).file(), segment.offset, size,
-                    [this, index](RawBytes raw) { finish_segment(index, std::move(raw)); });
-      ++in_flight_;
-      in_flight_bytes_ += size;
+           in_flight_bytes_ < kBytesInFlight && reserve(segments_[next])) {
+      submit(next++);
     }
-    queue_.wait();
-    queue_.poll();
+    port_.wait();
+    port_.poll();
   }
+}
+
+// False: it has to wait for those under way, one of which there is.
+bool StoragePass::reserve(Segment& segment) {
+  // What becomes an item's own memory is counted where the item is.
+  if (is_one_item(segment) && items_[parts_[segment.first_part].item].target.empty()) return true;
+  const SourceFile& file = fetcher_.shards().shard(segment.shard).file();
+  const size_t size = BufferPool::capacity_for(
+      static_cast<size_t>(file.align_up(segment.end) - file.align_down(segment.offset)));
+  Budget& budget = fetcher_.budget();
+  auto memory = budget.try_reserve(Account::kInFlight, size, part_of_budget_);
+  if (!memory && in_flight_ > 0) return false;
+  segment.memory = memory ? std::move(*memory) : budget.reserve(Account::kInFlight, size);
+  return true;
+}
+
+void StoragePass::submit(size_t index) {
+  const Segment& segment = segments_[index];
+  const auto size = static_cast<size_t>(segment.end - segment.offset);
+  port_.submit(fetcher_.shards().shard(segment.shard).file(), segment.offset, size,
+               [this, index](RawBytes raw) { finish_segment(index, std::move(raw)); });
+  ++in_flight_;
+  in_flight_bytes_ += size;
 }
 
 void StoragePass::plan(std::vector<size_t> missing) {
@@ -112,7 +126,7 @@ void StoragePass::make_targets() {
     if (is_one_item(segment)) continue;
     for (const Part& part : std::span(parts_).subspan(segment.first_part, segment.part_count)) {
       BatchItem& item = items_[part.item];
-      if (item.target.empty()) item.make_target(buffers_);
+      if (item.target.empty()) item.make_target(fetcher_.buffers());
     }
   }
 }
@@ -128,19 +142,23 @@ void StoragePass::adopt(const Segment& segment, RawBytes& raw) {
 }
 
 // One of them cannot be read; the others are not to suffer.
-void StoragePass::try_parts(const Segment& segment) {
-  for (size_t i = segment.first_part; i < segment.first_part + segment.part_count; ++i) {
+void StoragePass::try_parts(size_t first_part, size_t part_count, uint32_t shard) {
+  for (size_t i = first_part; i < first_part + part_count; ++i) {
     const Part& part = parts_[i];
-    segments_.push_back({segment.shard, part.offset, part.offset + part.size, i, 1});
+    segments_.push_back({shard, part.offset, part.offset + part.size, i, 1});
   }
 }
 
 void StoragePass::finish_segment(size_t index, RawBytes raw) {
-  const Segment segment = segments_[index];
+  Segment& segment = segments_[index];
+  const Reservation memory = std::move(segment.memory);
   --in_flight_;
   in_flight_bytes_ -= segment.end - segment.offset;
-  if (raw.error && segment.part_count > 1) return try_parts(segment);
-  counters_.bytes_storage.fetch_add(raw.error ? 0 : raw.bytes.size(), std::memory_order_relaxed);
+  if (raw.error && segment.part_count > 1) {
+    return try_parts(segment.first_part, segment.part_count, segment.shard);
+  }
+  fetcher_.counters().bytes_storage.fetch_add(raw.error ? 0 : raw.bytes.size(),
+                                              std::memory_order_relaxed);
   for (const Part& part : std::span(parts_).subspan(segment.first_part, segment.part_count)) {
     BatchItem& item = items_[part.item];
     if (raw.error) {
@@ -158,7 +176,7 @@ void StoragePass::finish_segment(size_t index, RawBytes raw) {
 void StoragePass::finish_item(size_t item_index) {
   BatchItem& item = items_[item_index];
   try {
-    if (!item.error && check_) check_item(shards_, item, counters_);
+    if (!item.error && check_) item.check(fetcher_.shards(), fetcher_.counters());
   } catch (const ChecksumError&) {
     item.error = std::current_exception();
   }

@@ -6,29 +6,27 @@
 //
 // A segment that is one item, which has no target, becomes its target: nothing is copied.
 //
-// Owned by one call of BatchReader::read; its queue serves nobody else meanwhile.
+// Owned by one call of Fetcher::read or load; its port serves no other meanwhile. Segments
+// that are copied out of are in flight in the budget; a batch ahead of need takes at most half
+// of that account, so that demand reads have room.
 
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <vector>
 
+#include "fetch/batch.h"
+#include "fetch/fetcher.h"
 #include "io/read_queue.h"
-#include "shard/shard_set.h"
-#include "volume/counters.h"
 
 namespace ffrfs {
 
-struct BatchItem;
-
 class StoragePass {
  public:
-  // `buffers`: for items without a target.
-  StoragePass(const ShardSet& shards, Counters& counters, ReadQueue& queue, BufferPool& buffers,
-              std::span<BatchItem> items, bool check, const std::function<void(size_t)>& done);
+  StoragePass(Fetcher& fetcher, ReadPort& port, std::span<BatchItem> items, bool check,
+              const ItemDone& done, ReadPort::Urgency urgency);
 
   // Reads items[i] for every i of `missing`; done(i) when it is finished.
   void run(std::vector<size_t> missing);
@@ -46,24 +44,26 @@ class StoragePass {
     uint64_t end;
     size_t first_part;
     size_t part_count;
+    Reservation memory{};  // while it is under way
   };
 
   void plan(std::vector<size_t> missing);
   void add_part(const Part& part, uint32_t shard);
   void make_targets();
+  [[nodiscard]] bool reserve(Segment& segment);
+  void submit(size_t index);
   [[nodiscard]] bool is_one_item(const Segment& segment) const;
   void adopt(const Segment& segment, RawBytes& raw);
   void finish_segment(size_t index, RawBytes raw);
-  void try_parts(const Segment& segment);
+  void try_parts(size_t first_part, size_t part_count, uint32_t shard);
   void finish_item(size_t item);
 
-  const ShardSet& shards_;
-  Counters& counters_;
-  ReadQueue& queue_;
-  BufferPool& buffers_;
+  Fetcher& fetcher_;
+  ReadPort& port_;
   const std::span<BatchItem> items_;
   const bool check_;
-  const std::function<void(size_t)>& done_;
+  const ItemDone& done_;
+  const double part_of_budget_;
   std::vector<Part> parts_;
   std::vector<Segment> segments_;
   std::vector<uint32_t> parts_left_;  // by item

@@ -1,4 +1,4 @@
-#include "volume/verifier.h"
+#include "fetch/verifier.h"
 
 #include <algorithm>
 #include <atomic>
@@ -8,13 +8,13 @@
 #include <system_error>
 #include <thread>
 
+#include "fetch/cached_run.h"
+#include "fetch/chunk_check.h"
+#include "fetch/record_stream.h"
 #include "io/buffer.h"
 #include "io/checked.h"
 #include "io/error.h"
 #include "record/index_layout.h"
-#include "volume/cached_run.h"
-#include "volume/chunk_check.h"
-#include "volume/record_stream.h"
 
 namespace ffrfs {
 namespace {
@@ -36,15 +36,11 @@ struct Item {
   Extent extent;
 };
 
-using BadRecords = std::vector<std::pair<uint64_t, std::string>>;
-
 class Verifier {
  public:
-  Verifier(const ShardSet& shards, BatchReader& batches, Counters& counters,
-           const ExpectedChunks& chunks, uint64_t first, uint64_t end)
-      : shards_(shards),
-        batches_(batches),
-        counters_(counters),
+  Verifier(Fetcher& fetcher, const ExpectedChunks& chunks, uint64_t first, uint64_t end)
+      : fetcher_(fetcher),
+        shards_(fetcher.shards()),
         chunks_(chunks),
         next_(first),
         end_(end) {}
@@ -53,7 +49,7 @@ class Verifier {
     check_cached(jobs);
     std::ranges::sort(missing_, {}, &Item::record);
     read_missing();
-    std::ranges::sort(bad_);
+    std::ranges::sort(bad_, {}, &BadRecords::value_type::first);
     return std::move(bad_);
   }
 
@@ -73,7 +69,7 @@ class Verifier {
   // What one thread does. An exception here is none of a record: no memory, say.
   void take_runs() noexcept {
     try {
-      CachedRun cached(shards_, counters_);
+      CachedRun cached(fetcher_);
       std::vector<Item> run;
       std::vector<Item> missing;
       while (take(run)) {
@@ -139,7 +135,7 @@ class Verifier {
   }
 
   void read_batch() {
-    batches_.read(batch_, true);
+    fetcher_.read(batch_, true);
     for (size_t i = 0; i < batch_.size(); ++i) {
       attempt(batch_records_[i], [&] {
         if (batch_[i].error) std::rethrow_exception(batch_[i].error);
@@ -152,7 +148,7 @@ class Verifier {
   }
 
   void stream(const Extent& extent, ChunkCheck& chunks) {
-    RecordStream stream(shards_, extent, counters_);
+    RecordStream stream(fetcher_, extent);
     for (auto piece = stream.next(); !piece.empty(); piece = stream.next()) chunks.add(piece);
     chunks.finish(shards_, extent);
   }
@@ -169,16 +165,15 @@ class Verifier {
       return make();
     } catch (const std::bad_alloc&) {
       throw;
-    } catch (const std::exception& error) {
+    } catch (const std::exception&) {
       const std::lock_guard lock(mutex_);
-      bad_.emplace_back(record, error.what());
+      bad_.emplace_back(record, fields_of(std::current_exception()));
     }
     return std::nullopt;
   }
 
+  Fetcher& fetcher_;
   const ShardSet& shards_;
-  BatchReader& batches_;
-  Counters& counters_;
   const ExpectedChunks& chunks_;
 
   std::mutex next_mutex_;
@@ -203,15 +198,15 @@ size_t thread_count(size_t jobs) {
 
 }  // namespace
 
-std::vector<std::pair<uint64_t, std::string>> verify_records(
-    const ShardSet& shards, BatchReader& batches, Counters& counters, uint64_t first,
-    uint64_t count, size_t jobs, const ExpectedChunks& chunks) {
+BadRecords verify_records(Fetcher& fetcher, uint64_t first, uint64_t count, size_t jobs,
+                          const ExpectedChunks& chunks) {
+  const uint64_t all = fetcher.shards().count();
   const auto end = checked_add(first, count);
-  if (!end || *end > shards.count()) {
+  if (!end || *end > all) {
     throw RangeError("records up to " + std::to_string(end.value_or(UINT64_MAX)) +
-                     " were asked for; there are " + std::to_string(shards.count()));
+                     " were asked for; there are " + std::to_string(all));
   }
-  return Verifier(shards, batches, counters, chunks, first, *end).run(thread_count(jobs));
+  return Verifier(fetcher, chunks, first, *end).run(thread_count(jobs));
 }
 
 }  // namespace ffrfs

@@ -5,8 +5,8 @@
 //   windows   [ 256 KiB ][ 256 KiB ][ 256 KiB ]...          read into memory that stays in
 //                                                           the core's own cache
 //
-// What the page cache does not hold is left over, and read from storage by the BatchReader
-// that is given, large records piece by piece.
+// What the page cache does not hold is left over, and read from storage in batches, large
+// records piece by piece.
 //
 // Blocks, and has threads of its own for as long as it does.
 
@@ -19,9 +19,8 @@
 #include <utility>
 #include <vector>
 
-#include "shard/shard_set.h"
-#include "volume/batch_reader.h"
-#include "volume/counters.h"
+#include "fetch/fetcher.h"
+#include "io/error.h"
 
 namespace ffrfs {
 
@@ -29,11 +28,13 @@ namespace ffrfs {
 // several threads at once; must not throw.
 using ExpectedChunks = std::function<std::vector<uint32_t>(uint64_t record)>;
 
-// Of `count` records from `first`, the bad ones: (record, what is wrong with it), ascending.
+// (record, what is wrong with it), ascending.
+using BadRecords = std::vector<std::pair<uint64_t, ErrorFields>>;
+
+// Of `count` records from `first`, the bad ones.
 // `jobs`: threads at most; 0: as many as there are cores. `chunks`, if given, are checked as
 // well. Throws RangeError.
-[[nodiscard]] std::vector<std::pair<uint64_t, std::string>> verify_records(
-    const ShardSet& shards, BatchReader& batches, Counters& counters, uint64_t first,
-    uint64_t count, size_t jobs = 0, const ExpectedChunks& chunks = nullptr);
+[[nodiscard]] BadRecords verify_records(Fetcher& fetcher, uint64_t first, uint64_t count,
+                                        size_t jobs = 0, const ExpectedChunks& chunks = nullptr);
 
 }  // namespace ffrfs

@@ -6,7 +6,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <new>
 #include <utility>
 
 #include "io/error.h"
@@ -20,27 +19,6 @@ constexpr char kConnection = 'c';
 constexpr char kHints = 'h';
 constexpr char kLimit = 'l';
 
-// The names are those of ffrfs/errors.py, or of Python's own.
-std::vector<std::string> description(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const UnsafeIndexError& known) {
-    return {"UnsafeIndexError", known.what()};
-  } catch (const TruncatedError& known) {
-    return {"TruncatedError", known.what()};
-  } catch (const FormatError& known) {
-    return {"FormatError", known.what()};
-  } catch (const ChecksumError& known) {
-    return {"ChecksumError", known.what()};
-  } catch (const StorageError& known) {
-    return {"OSError", known.reason(), std::to_string(known.code()), known.path()};
-  } catch (const std::bad_alloc&) {
-    return {"MemoryError", "out of memory"};
-  } catch (const std::exception& unknown) {
-    return {"RuntimeError", unknown.what()};
-  }
-}
-
 }  // namespace
 
 void DaemonLink::send_notice(const std::string& line) { send({"notice", line}); }
@@ -50,9 +28,9 @@ void DaemonLink::send_unverified(const std::string& path) { send({"unverified", 
 void DaemonLink::send_opened() { send({"opened"}); }
 
 void DaemonLink::send_failed(const std::exception_ptr& error) {
-  std::vector<std::string> texts = description(error);
-  texts.insert(texts.begin(), "failed");
-  send(texts);
+  const ErrorFields fields = fields_of(error);
+  send({"failed", fields.kind, fields.reason, fields.path,
+        fields.record ? std::to_string(*fields.record) : "", std::to_string(fields.code)});
 }
 
 void DaemonLink::send(const std::vector<std::string>& texts) {

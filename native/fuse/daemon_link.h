@@ -8,7 +8,7 @@
 //                     "l" and 8 bytes, little-endian: what the cache may hold, any number
 //
 // What the worker says is a list of texts, a zero byte after each; what happens later is
-// said on stderr (log.h). Spoken on the other side by ffrfs/mount/worker.py.
+// said on stderr (log.h). Spoken on the other side by ffrfs/mount/engines/worker.py.
 
 #pragma once
 

@@ -1,53 +1,25 @@
 #include "fuse/operations.h"
 
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <exception>
 #include <new>
 #include <string>
-#include <vector>
 
+#include "fuse/answer.h"
+#include "fuse/inode_reply.h"
 #include "fuse/log.h"
 #include "io/error.h"
 
 namespace ffrfs {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-constexpr double kTimeoutS = 365.0 * 24 * 3600;
 constexpr unsigned kBackgroundRequestsMax = 64;
-constexpr uint64_t kBlockSize = 512;  // what st_blocks counts in, whatever the file system
 constexpr unsigned long kStatfsBlockSize = 4096;
 constexpr size_t kNameMax = 255;
-constexpr int64_t kNsPerS = 1'000'000'000;
-// What an entry takes in a listing, but for its name and the filling up to 8 bytes.
-constexpr size_t kDirentPlusSize = 152;
-// Positions of a listing: 0 is ".", 1 is "..", the entries follow in the volume's order.
-constexpr uint64_t kDotCount = 2;
-
-// One request while it is worked on: its answer's time is counted when this ends.
-class Timer {
- public:
-  Timer(Volume& volume, RequestKind kind, Ino ino) : volume_(volume), kind_(kind), ino_(ino) {}
-  void stop() const {
-    const auto elapsed = Clock::now() - begin_;
-    volume_.note_request(
-        kind_, ino_, static_cast<uint64_t>(
-                         std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count()));
-  }
-
- private:
-  Volume& volume_;
-  const RequestKind kind_;
-  const Ino ino_;
-  const Clock::time_point begin_ = Clock::now();
-};
 
 Operations& self(fuse_req_t request) {
   return *static_cast<Operations*>(fuse_req_userdata(request));
@@ -55,63 +27,9 @@ Operations& self(fuse_req_t request) {
 
 constexpr Ino kNoIno = 0;  // of a request that needs no file to answer it
 
-// Runs a callback's body; what it throws becomes the answer.
-template <typename Body>
-void answer(const Timer& timer, fuse_req_t request, Body body) noexcept {
-  try {
-    body();
-  } catch (const std::bad_alloc&) {
-    fuse_reply_err(request, ENOMEM);
-  } catch (const std::exception& error) {
-    log_line(Priority::kError, std::string("request failed: ") + error.what());
-    fuse_reply_err(request, EIO);
-  }
-  timer.stop();
-}
-
 template <typename Body>
 void answer(Volume& volume, RequestKind kind, fuse_req_t request, Body body) noexcept {
-  answer(Timer(volume, kind, kNoIno), request, std::move(body));
-}
-
-struct stat to_stat(const Attributes& attributes) {
-  struct stat info {};
-  info.st_ino = attributes.ino;
-  info.st_mode = attributes.mode;
-  info.st_nlink = attributes.nlink;
-  info.st_uid = attributes.uid;
-  info.st_gid = attributes.gid;
-  info.st_size = static_cast<off_t>(attributes.size);
-  info.st_blocks = static_cast<blkcnt_t>((attributes.size + kBlockSize - 1) / kBlockSize);
-  int64_t seconds = attributes.mtime_ns / kNsPerS;
-  int64_t nanoseconds = attributes.mtime_ns % kNsPerS;
-  if (nanoseconds < 0) {  // before 1970
-    nanoseconds += kNsPerS;
-    --seconds;
-  }
-  info.st_mtim = {.tv_sec = seconds, .tv_nsec = nanoseconds};
-  info.st_atim = info.st_ctim = info.st_mtim;
-  return info;
-}
-
-fuse_entry_param to_entry(const Attributes& attributes) {
-  fuse_entry_param entry{};
-  entry.ino = attributes.ino;
-  entry.attr = to_stat(attributes);
-  entry.attr_timeout = entry.entry_timeout = kTimeoutS;
-  return entry;
-}
-
-// How many of them fit into a listing of that size.
-size_t fitting_count(const std::vector<Dentry>& entries, size_t size) {
-  size_t count = 0;
-  for (const Dentry& entry : entries) {
-    const size_t needed = (kDirentPlusSize + entry.name.size() + 7) / 8 * 8;
-    if (needed > size) break;
-    size -= needed;
-    ++count;
-  }
-  return count;
+  answer(RequestTimer(volume, kind, kNoIno), request, std::move(body));
 }
 
 // The value, or its size if the caller only asks for that.
@@ -159,7 +77,7 @@ void Operations::finish(fuse_req_t request, RequestKind kind, int error_number) 
 template <typename Body>
 void Operations::answer_from(fuse_req_t request, RequestKind kind, About about, Ino ino,
                              std::string_view name, Body body) noexcept {
-  const Timer timer(volume_, kind, ino);
+  const RequestTimer timer(volume_, kind, ino);
   const auto fail = [this, request, timer, ino](const std::exception_ptr& error) {
     answer(timer, request, [&] { fuse_reply_err(request, read_failed(ino, error)); });
   };
@@ -251,7 +169,7 @@ void Operations::opendir(fuse_req_t request, Ino, fuse_file_info& info) {
 }
 
 void Operations::read(fuse_req_t request, Ino ino, size_t size, uint64_t offset) {
-  const Timer timer(volume_, RequestKind::kRead, ino);
+  const RequestTimer timer(volume_, RequestKind::kRead, ino);
   const auto reply = [this, request, ino, timer](const Slice& slice,
                                                  const std::exception_ptr& error) {
     if (error) {
@@ -277,6 +195,9 @@ int Operations::read_failed(Ino ino, const std::exception_ptr& error) {
   } catch (const StorageError& refused) {
     number = refused.code();
     reason = refused.what();
+  } catch (const TooLargeError& refused) {
+    number = EFBIG;
+    reason = refused.what();
   } catch (const std::bad_alloc&) {
     number = ENOMEM;
     reason = "out of memory";
@@ -298,28 +219,14 @@ void Operations::readdirplus(fuse_req_t request, Ino ino, size_t size, uint64_t 
       fuse_reply_err(request, inode ? ENOTDIR : ESTALE);
       return;
     }
-    std::vector<char> reply(size);
-    size_t used = 0;
-    uint64_t position = begin;
-    const auto add = [&](const char* name, const Attributes& attributes) {
-      const fuse_entry_param entry = to_entry(attributes);
-      const size_t needed = fuse_add_direntry_plus(request, reply.data() + used, size - used, name,
-                                                   &entry, static_cast<off_t>(position + 1));
-      if (needed > size - used) return false;
-      used += needed;
-      ++position;
-      return true;
-    };
+    ListingReply reply(request, size, begin);
     bool fits = true;
-    if (position == 0) fits = add(".", volume_.attributes(part, ino).value());
-    if (fits && position == 1) fits = add("..", volume_.attributes(part, inode->parent).value());
-    if (fits) {
-      auto entries = part.list(ino, position - kDotCount, (size - used) / (kDirentPlusSize + 1));
-      entries.resize(fitting_count(entries, size - used));
-      const auto attributes = volume_.attributes(part, entries);
-      for (size_t i = 0; i < entries.size(); ++i) add(entries[i].name.c_str(), attributes[i]);
+    if (reply.position() == 0) fits = reply.add(".", volume_.attributes(part, ino).value());
+    if (fits && reply.position() == 1) {
+      fits = reply.add("..", volume_.attributes(part, inode->parent).value());
     }
-    fuse_reply_buf(request, reply.data(), used);
+    if (fits) reply.add_entries(volume_, part, ino);
+    reply.send();
   });
 }
 

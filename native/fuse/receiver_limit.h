@@ -15,7 +15,7 @@
 
 namespace ffrfs {
 
-class Turnstile {
+class ReceiverLimit {
  public:
   // Returns when this thread may wait for a request. False: close() was called.
   [[nodiscard]] bool enter() {

@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "fuse/operations.h"
-#include "fuse/turnstile.h"
+#include "fuse/receiver_limit.h"
 #include "io/file_descriptor.h"
 #include "volume/volume.h"
 
@@ -69,7 +69,7 @@ class Session {
   const size_t thread_count_;
   Operations operations_;
   std::unique_ptr<fuse_session, Destroy> session_;
-  Turnstile turnstile_;
+  ReceiverLimit turnstile_;
   std::mutex mutex_;  // guards the threads' list, and the session's end
   std::vector<pthread_t> receiving_;
   std::atomic<bool> ended_{false};

@@ -52,7 +52,7 @@ constexpr std::initializer_list<int> kServing = {
     SYS_sched_getaffinity, SYS_gettid, SYS_getpid, SYS_getuid, SYS_geteuid, SYS_nanosleep,
     SYS_clock_nanosleep, SYS_clock_gettime, SYS_clock_getres, SYS_gettimeofday, SYS_getrandom,
     SYS_sysinfo, SYS_getrusage, SYS_restart_syscall,
-    // Signals: a fault in a mapped file is dealt with, and abort() ends the process.
+    // Signals: abort() ends the process.
     SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_sigaltstack,
 #ifdef SYS_poll  // not on aarch64
     SYS_poll,

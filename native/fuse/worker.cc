@@ -1,12 +1,12 @@
 // ffrfs-worker: the process that serves one native mount, a child of its daemon.
 //
-// Started by ffrfs/mount/worker.py, never by hand. It opens the packs, says so, takes the
+// Started by ffrfs/mount/engines/worker.py, never by hand. It opens the packs, says so, takes the
 // connection, and serves it to its end. The daemon owns everything else: the mount,
 // signals, the control socket, the log. Exit status: 0 the connection has ended, or the
 // daemon has gone; 1 they cannot be served (and the daemon was told why).
 //
-// With --unindexed it only says which of the packs have no sound mapped index, a zero byte
-// behind each, and ends with 0.
+// With --unindexed=N it only says which of the packs have more than N records and no sound
+// mapped index, a zero byte behind each, and ends with 0.
 
 #include <fcntl.h>
 #include <getopt.h>
@@ -22,6 +22,7 @@
 #include <functional>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -32,6 +33,7 @@
 #include "fuse/lockdown.h"
 #include "fuse/log.h"
 #include "fuse/session.h"
+#include "open/open_shards.h"
 #include "record/ffrecord_shard.h"
 #include "volume/volume.h"
 
@@ -44,7 +46,7 @@ constexpr int kWrongUsage = 2;
 
 struct WorkerOptions {
   std::vector<std::string> packs;
-  bool unindexed = false;
+  std::optional<uint64_t> unindexed;
   int daemon_socket = -1;
   VolumeOptions volume;
   SessionOptions session;
@@ -101,7 +103,7 @@ WorkerOptions parse_arguments(int argc, char** argv) {
       {"prefetch-records", required_argument, nullptr, kPrefetchRecords},
       {"prefetch-bytes", required_argument, nullptr, kPrefetchBytes},
       {"prefetch-ttl-ms", required_argument, nullptr, kPrefetchTtl},
-      {"unindexed", no_argument, nullptr, kUnindexed},
+      {"unindexed", required_argument, nullptr, kUnindexed},
       {nullptr, 0, nullptr, 0},
   };
   WorkerOptions options;
@@ -126,7 +128,7 @@ WorkerOptions parse_arguments(int argc, char** argv) {
       case kPrefetchRecords: parse(optarg, prefetch.window_records); break;
       case kPrefetchBytes: parse(optarg, prefetch.window_bytes); break;
       case kPrefetchTtl: parse(optarg, prefetch.ttl); break;
-      case kUnindexed: options.unindexed = true; break;
+      case kUnindexed: parse(optarg, options.unindexed.emplace()); break;
       default: reject_usage(argv[optind - 1]);
     }
   }
@@ -183,21 +185,30 @@ std::unique_ptr<Volume> open_volume(const WorkerOptions& options, DaemonLink& da
   }
 }
 
-int tell_unindexed(const std::vector<std::string>& packs) {
+bool is_unindexed(const std::string& pack, uint64_t indexed_count) {
+  try {
+    return claimed_record_count(SourceFile(pack)).value_or(0) > indexed_count &&
+           FfrecordShard(pack, IndexUse::kIfSound).index() == nullptr;
+  } catch (const std::exception&) {
+    return false;  // whoever opens it says what is wrong
+  }
+}
+
+int tell_unindexed(const std::vector<std::string>& packs, uint64_t indexed_count) {
   const Lockdown lockdown;
-  for (const std::string& pack : packs) {
-    try {
-      if (FfrecordShard(pack, IndexUse::kIfSound).index() != nullptr) continue;
-    } catch (const std::exception&) {
-      continue;  // whoever opens it says what is wrong
+  try {
+    const RecordFiles files = find_record_files(packs);
+    for (const std::string& pack : files.paths) {
+      if (files.is_tfrecord || !is_unindexed(pack, indexed_count)) continue;
+      std::fwrite(pack.c_str(), 1, pack.size() + 1, stdout);
     }
-    std::fwrite(pack.c_str(), 1, pack.size() + 1, stdout);
+  } catch (const std::exception&) {  // the same
   }
   return std::fflush(stdout) == 0 ? 0 : kFailed;
 }
 
 int run(const WorkerOptions& options) {
-  if (options.unindexed) return tell_unindexed(options.packs);
+  if (options.unindexed) return tell_unindexed(options.packs, *options.unindexed);
   // None of the three is destroyed: the thread that watches knows them until the process
   // ends; of the volume see main().
   auto* const daemon = new DaemonLink(options.daemon_socket);

@@ -12,14 +12,8 @@
 #include "io/error.h"
 
 namespace ffrfs {
-namespace {
 
-// Enough to keep a network file system busy where AIO is refused; they sleep in pread.
-constexpr size_t kBlockingThreads = 32;
-
-}  // namespace
-
-struct ReadQueue::Operation {
+struct ReadPort::Operation {
   iocb control{};  // the kernel's handle; `data` points back here
   const SourceFile* file = nullptr;
   uint64_t offset = 0;
@@ -53,15 +47,17 @@ struct ReadQueue::Operation {
   }
 };
 
-ReadQueue::ReadQueue(BufferPool& buffers, Aio aio)
-    : buffers_(buffers),
-      event_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
-      aio_(aio),
-      threads_(kBlockingThreads) {
+ReadPort::ReadPort(ReadQueue& queue, Aio aio, Urgency urgency)
+    : queue_(queue), urgency_(urgency), event_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), aio_(aio) {
   if (!event_.valid()) throw StorageError(errno, "eventfd", "cannot create");
 }
 
-ReadQueue::~ReadQueue() {
+ReadPort::~ReadPort() {
+  {
+    std::unique_lock lock(mutex_);
+    is_closing_ = true;
+    none_blocking_.wait(lock, [this] { return blocking_ == 0; });
+  }
   if (context_ == nullptr) return;
   // The kernel may still write into our buffers: collect every operation first.
   std::vector<std::unique_ptr<Operation>> finished;
@@ -74,7 +70,7 @@ ReadQueue::~ReadQueue() {
   io_destroy(context_);
 }
 
-void ReadQueue::submit(const SourceFile& file, uint64_t offset, size_t size, Done done) {
+void ReadPort::submit(const SourceFile& file, uint64_t offset, size_t size, Done done) {
   auto operation = std::make_unique<Operation>();
   operation->file = &file;
   operation->offset = offset;
@@ -82,12 +78,12 @@ void ReadQueue::submit(const SourceFile& file, uint64_t offset, size_t size, Don
   operation->aligned_offset = file.align_down(offset);
   operation->aligned_size =
       static_cast<size_t>(file.align_up(offset + size) - operation->aligned_offset);
-  operation->buffer = buffers_.acquire(operation->aligned_size);
+  operation->buffer = queue_.buffers_.acquire(operation->aligned_size);
   operation->done = std::move(done);
   launch(std::move(operation));
 }
 
-void ReadQueue::launch(std::unique_ptr<Operation> operation) {
+void ReadPort::launch(std::unique_ptr<Operation> operation) {
   {
     const std::lock_guard lock(mutex_);
     if (aio_ != Aio::kNone && operation->file->direct_fd() >= 0) {
@@ -105,7 +101,7 @@ void ReadQueue::launch(std::unique_ptr<Operation> operation) {
   start_blocking(std::move(operation));
 }
 
-bool ReadQueue::start_aio(Operation& operation) {
+bool ReadPort::start_aio(Operation& operation) {
   if (context_ == nullptr) {
     // EAGAIN: the system-wide limit (fs.aio-max-nr) is used up; ENOSYS: no AIO.
     if (io_setup(kDepth, &context_) != 0) {
@@ -126,23 +122,43 @@ bool ReadQueue::start_aio(Operation& operation) {
   return true;
 }
 
-void ReadQueue::start_blocking(std::unique_ptr<Operation> operation) {
+void ReadPort::start_blocking(std::unique_ptr<Operation> operation) {
+  {
+    const std::lock_guard lock(mutex_);
+    ++blocking_;
+  }
   // std::function wants something that can be copied.
   auto shared = std::make_shared<std::unique_ptr<Operation>>(std::move(operation));
-  const auto finish = [shared] { Operation::finish(std::move(*shared)); };
   try {
-    threads_.submit([this, shared, finish] {
-      (*shared)->read_blocking();
-      post(finish);
-    });
+    queue_.threads_.submit(
+        [this, shared] {
+          if (begin_blocking()) (*shared)->read_blocking();
+          end_blocking(std::move(*shared));
+        },
+        urgency_);
   } catch (const std::system_error& error) {
     (*shared)->error = std::make_exception_ptr(
         StorageError(error.code().value(), (*shared)->file->path(), "cannot start a thread"));
-    post(finish);
+    end_blocking(std::move(*shared));
   }
 }
 
-void ReadQueue::post(std::function<void()> callback) {
+// False: nothing is waiting for it any more.
+bool ReadPort::begin_blocking() {
+  const std::lock_guard lock(mutex_);
+  return !is_closing_;
+}
+
+void ReadPort::end_blocking(std::unique_ptr<Operation> operation) {
+  auto shared = std::make_shared<std::unique_ptr<Operation>>(std::move(operation));
+  const std::lock_guard lock(mutex_);
+  posted_.push_back([shared] { Operation::finish(std::move(*shared)); });
+  // Under the lock: once none is blocking, this may be gone.
+  signal();
+  if (--blocking_ == 0) none_blocking_.notify_all();
+}
+
+void ReadPort::post(std::function<void()> callback) {
   {
     const std::lock_guard lock(mutex_);
     posted_.push_back(std::move(callback));
@@ -150,13 +166,13 @@ void ReadQueue::post(std::function<void()> callback) {
   signal();
 }
 
-void ReadQueue::signal() {
+void ReadPort::signal() {
   const uint64_t one = 1;
   // Fails only when the counter is full, and then it is readable anyway.
   [[maybe_unused]] const ssize_t written = write(event_.get(), &one, sizeof one);
 }
 
-void ReadQueue::reap_aio(std::vector<std::unique_ptr<Operation>>& done) {
+void ReadPort::reap_aio(std::vector<std::unique_ptr<Operation>>& done) {
   const std::lock_guard lock(mutex_);
   if (context_ == nullptr) return;
   std::array<io_event, kDepth> events;
@@ -177,7 +193,7 @@ void ReadQueue::reap_aio(std::vector<std::unique_ptr<Operation>>& done) {
   }
 }
 
-size_t ReadQueue::poll() {
+size_t ReadPort::poll() {
   // The event first, the completions after: none can slip in between unseen.
   uint64_t count = 0;
   [[maybe_unused]] const ssize_t drained = read(event_.get(), &count, sizeof count);
@@ -206,12 +222,12 @@ size_t ReadQueue::poll() {
   return ran;
 }
 
-void ReadQueue::wait(int timeout_ms) const {
+void ReadPort::wait(int timeout_ms) const {
   pollfd waiter{event_.get(), POLLIN, 0};
   ::poll(&waiter, 1, timeout_ms);
 }
 
-bool ReadQueue::uses_aio() const {
+bool ReadPort::uses_aio() const {
   const std::lock_guard lock(mutex_);
   return aio_ != Aio::kNone;
 }

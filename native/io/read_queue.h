@@ -1,21 +1,24 @@
-// Raw reads that wait for the disk, many at once: Linux AIO on the O_DIRECT
-// descriptor, or a pool of threads that pread where AIO or O_DIRECT is refused.
+// Raw reads that wait for the disk, many at once: Linux AIO on the O_DIRECT descriptor, or
+// threads that pread where AIO or O_DIRECT is refused.
 //
-//   submit() ──► AIO (O_DIRECT) ──┐
-//      │   refused, short         ├──► eventfd ──► poll() runs the callbacks
-//      └──► threads (pread)  ─────┘
+//   ReadPort ── submit() ──► AIO (O_DIRECT) ──┐
+//   (one user)     │   refused, short         ├──► its eventfd ──► its poll() runs callbacks
+//                  └──► threads (pread)  ─────┘
+//   ReadQueue: those threads, which all ports share. Some are left free for reads that
+//   someone waits for, whatever a batch has submitted.
 //
 // Threads: submit() and poll() from any thread; callbacks run inside poll(), without
 // a lock, on the thread that called it. submit() never waits for the disk (unless it may):
 // AIO is asked with RWF_NOWAIT, and what the kernel cannot start at once goes to the threads.
 // Does not survive fork() (see io/process_local.h).
 //
-// Not here: checksums, single flight, limits on bytes in flight (volume).
+// Not here: checksums, single flight, limits on bytes in flight (fetch).
 
 #pragma once
 
 #include <libaio.h>
 
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -40,19 +43,35 @@ struct RawBytes {
   std::exception_ptr error;
 };
 
+// Outlives its ports.
 class ReadQueue {
  public:
+  static constexpr size_t kThreads = 32;  // enough to keep a network file system busy
+  static constexpr size_t kBatchThreads = 24;
+
+  explicit ReadQueue(BufferPool& buffers) : buffers_(buffers), threads_(kThreads, kBatchThreads) {}
+
+ private:
+  friend class ReadPort;
+  BufferPool& buffers_;
+  ThreadPool threads_;
+};
+
+class ReadPort {
+ public:
   using Done = std::function<void(RawBytes)>;
+  using Urgency = ThreadPool::Urgency;
 
   enum class Aio {
     kNeverWaits,  // what the kernel cannot start at once goes to the threads
     kMayWait,     // for a caller that waits anyway: also where RWF_NOWAIT is refused (FUSE)
     kNone,        // all goes to the threads
   };
-  explicit ReadQueue(BufferPool& buffers, Aio aio = Aio::kNeverWaits);
-  ~ReadQueue();  // waits for what the kernel still writes; drops the callbacks
-  ReadQueue(const ReadQueue&) = delete;
-  ReadQueue& operator=(const ReadQueue&) = delete;
+  explicit ReadPort(ReadQueue& queue, Aio aio = Aio::kNeverWaits,
+                    Urgency urgency = Urgency::kSomeoneWaits);
+  ~ReadPort();  // waits for what is being read; drops what is not, and the callbacks
+  ReadPort(const ReadPort&) = delete;
+  ReadPort& operator=(const ReadPort&) = delete;
 
   // Reads [offset, offset + size) of `file`, which must stay open until `done` ran.
   void submit(const SourceFile& file, uint64_t offset, size_t size, Done done);
@@ -78,19 +97,24 @@ class ReadQueue {
 
   [[nodiscard]] bool start_aio(Operation& operation);
   void start_blocking(std::unique_ptr<Operation> operation);
+  [[nodiscard]] bool begin_blocking();
+  void end_blocking(std::unique_ptr<Operation> operation);
   void launch(std::unique_ptr<Operation> operation);
   void reap_aio(std::vector<std::unique_ptr<Operation>>& done);
   void signal();
 
-  BufferPool& buffers_;
+  ReadQueue& queue_;
+  const Urgency urgency_;
   FileDescriptor event_;
-  mutable std::mutex mutex_;  // guards all below but the pool
+  mutable std::mutex mutex_;  // guards all below
   Aio aio_;
+  bool is_closing_ = false;
+  size_t blocking_ = 0;  // operations that the threads have
+  std::condition_variable none_blocking_;
   io_context_t context_ = nullptr;
   int in_flight_ = 0;                                   // in the AIO context
   std::deque<std::unique_ptr<Operation>> backlog_;      // beyond kDepth
   std::vector<std::function<void()>> posted_;
-  ThreadPool threads_;
 };
 
 }  // namespace ffrfs

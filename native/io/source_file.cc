@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "io/error.h"
+#include "io/file_time.h"
 
 namespace ffrfs {
 namespace {
@@ -63,7 +64,7 @@ SourceFile::SourceFile(const std::string& path)
   if (S_ISDIR(info.st_mode)) throw StorageError(EISDIR, path, "cannot open");
   if (!S_ISREG(info.st_mode)) throw StorageError(EINVAL, path, "not a regular file");
   size_ = static_cast<uint64_t>(info.st_size);
-  mtime_ns_ = int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
+  mtime_ns_ = nanoseconds(info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
 
   if (const size_t alignment = direct_alignment(fd()); alignment != 0) {
     alignment_ = alignment;

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <csignal>
 #include <system_error>
 #include <utility>
@@ -10,7 +11,7 @@ namespace ffrfs {
 namespace {
 
 // A thread that takes no signals: they are for the program's own threads. But for those of
-// its own faults, which would end the process if they were blocked (mapped_file.h).
+// its own faults, or a program's handler for these could not say what has happened.
 std::thread start_quiet(std::function<void()> body) {
   sigset_t all;
   sigset_t before;
@@ -34,21 +35,28 @@ ThreadPool::~ThreadPool() {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
     tasks_.clear();
+    background_.clear();
   }
   work_.notify_all();
   for (std::thread& thread : threads_) thread.join();
 }
 
-void ThreadPool::submit(std::function<void()> task) {
+// With the lock held.
+size_t ThreadPool::runnable_count() const {
+  return tasks_.size() +
+         std::min(background_.size(), background_limit_ - background_running_);
+}
+
+void ThreadPool::submit(std::function<void()> task, Urgency urgency) {
   const std::lock_guard lock(mutex_);
-  tasks_.push_back(std::move(task));
-  if (tasks_.size() > idle_ && threads_.size() < thread_limit_) {
+  tasks(urgency).push_back(std::move(task));
+  if (runnable_count() > idle_ && threads_.size() < thread_limit_) {
     try {
       threads_.push_back(start_quiet([this] { run(); }));
     } catch (const std::system_error&) {
       // No more threads to be had: those that run will get to it.
       if (threads_.empty()) {
-        tasks_.pop_back();
+        tasks(urgency).pop_back();
         throw;
       }
     }
@@ -60,15 +68,19 @@ void ThreadPool::run() {
   std::unique_lock lock(mutex_);
   while (true) {
     ++idle_;
-    work_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
+    work_.wait(lock, [this] { return stopping_ || runnable_count() > 0; });
     --idle_;
     if (stopping_) return;
-    std::function<void()> task = std::move(tasks_.front());
-    tasks_.pop_front();
+    const bool is_background = tasks_.empty();
+    Tasks& from = is_background ? background_ : tasks_;
+    std::function<void()> task = std::move(from.front());
+    from.pop_front();
+    if (is_background) ++background_running_;
     lock.unlock();
     task();
     task = nullptr;  // what it holds is dropped without the lock
     lock.lock();
+    if (is_background) --background_running_;
   }
 }
 

@@ -1,6 +1,8 @@
 // A few threads for calls that block. They start when there is work that no idle
 // thread takes, and live as long as the pool.
 //
+// Tasks in the background leave some threads to the others, and come after them.
+//
 // Tasks must not throw. The destructor drops what has not begun and waits for what
 // has; a pool does not survive fork() (see io/process_local.h).
 
@@ -18,20 +20,33 @@ namespace ffrfs {
 
 class ThreadPool {
  public:
-  explicit ThreadPool(size_t thread_limit) : thread_limit_(thread_limit) {}
+  // `background_limit`: threads at most for what is in the background.
+  explicit ThreadPool(size_t thread_limit) : ThreadPool(thread_limit, thread_limit) {}
+  ThreadPool(size_t thread_limit, size_t background_limit)
+      : thread_limit_(thread_limit), background_limit_(background_limit) {}
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  void submit(std::function<void()> task);
+  enum class Urgency { kSomeoneWaits, kBackground };
+  void submit(std::function<void()> task, Urgency urgency = Urgency::kSomeoneWaits);
 
  private:
+  using Tasks = std::deque<std::function<void()>>;
+
   void run();
+  [[nodiscard]] size_t runnable_count() const;
+  [[nodiscard]] Tasks& tasks(Urgency urgency) {
+    return urgency == Urgency::kBackground ? background_ : tasks_;
+  }
 
   const size_t thread_limit_;
-  std::mutex mutex_;
+  const size_t background_limit_;
+  std::mutex mutex_;  // guards all below
   std::condition_variable work_;
-  std::deque<std::function<void()>> tasks_;
+  Tasks tasks_;
+  Tasks background_;
+  size_t background_running_ = 0;
   std::vector<std::thread> threads_;
   size_t idle_ = 0;
   bool stopping_ = false;

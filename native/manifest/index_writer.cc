@@ -1,4 +1,4 @@
-#include "tree/index_writer.h"
+#include "manifest/index_writer.h"
 
 #include <sys/stat.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 class IndexWriter {
  public:
-  IndexWriter(const IndexSource& source, const PackDescription& pack, const ByteSink& sink)
+  IndexWriter(const IndexEntries& source, const PackDescription& pack, const ByteSink& sink)
       : source_(source), pack_(pack), sink_(sink), stream_(sink) {}
 
   void run();
@@ -37,7 +37,7 @@ class IndexWriter {
   }
   void put_trailer();
 
-  const IndexSource& source_;
+  const IndexEntries& source_;
   const PackDescription& pack_;
   const ByteSink& sink_;
   CheckedStream stream_;
@@ -169,7 +169,7 @@ void IndexWriter::put_trailer() {
 
 }  // namespace
 
-void write_index(const IndexSource& source, const PackDescription& pack, const ByteSink& sink) {
+void write_index(const IndexEntries& source, const PackDescription& pack, const ByteSink& sink) {
   IndexWriter(source, pack, sink).run();
 }
 

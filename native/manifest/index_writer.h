@@ -15,7 +15,7 @@
 #include "record/chunk_checksums.h"
 #include "record/index_layout.h"
 #include "tree/byte_sink.h"
-#include "tree/index_source.h"
+#include "tree/index_entries.h"
 
 namespace ffrfs {
 
@@ -33,6 +33,6 @@ struct PackDescription {
 };
 
 // Throws FormatError if the format's limits do not hold it, and what `sink` throws.
-void write_index(const IndexSource& source, const PackDescription& pack, const ByteSink& sink);
+void write_index(const IndexEntries& source, const PackDescription& pack, const ByteSink& sink);
 
 }  // namespace ffrfs

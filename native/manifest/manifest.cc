@@ -1,10 +1,11 @@
-#include "tree/folder_list.h"
+#include "manifest/manifest.h"
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
 #include <numeric>
 
+#include "io/error.h"
 #include "record/index_layout.h"
 #include "tree/name.h"
 
@@ -37,16 +38,16 @@ size_t common_prefix_size(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-FolderList::FolderList() { folders_.push_back({.mode = 0755}); }
+Manifest::Manifest() { folders_.push_back({.mode = 0755}); }
 
-FolderList::Entry FolderList::make(uint32_t parent, std::string_view name, uint32_t mode,
+Manifest::Entry Manifest::make(uint32_t parent, std::string_view name, uint32_t mode,
                                    int64_t mtime_ns) {
   if (parent >= folder_count()) {
     throw std::invalid_argument("there is no folder " + std::to_string(parent));
   }
   check_name(name);
   if (uint64_t{folder_count()} + file_count() + link_count() >= kSlotLimit) {
-    throw FolderListError("more than 4294967294 files and folders");
+    throw PackError("more than 4294967294 files and directories");
   }
   return {.name_place = names_.add(name) & kPlaceLimit,
           .name_size = static_cast<uint8_t>(name.size()),
@@ -55,24 +56,24 @@ FolderList::Entry FolderList::make(uint32_t parent, std::string_view name, uint3
           .parent = parent};
 }
 
-uint32_t FolderList::add_folder(uint32_t parent, std::string_view name, uint32_t mode,
+uint32_t Manifest::add_folder(uint32_t parent, std::string_view name, uint32_t mode,
                                 int64_t mtime_ns) {
   Entry entry = make(parent, name, mode, mtime_ns);
   entry.detail = folders_[parent].detail + 1;
   if (entry.detail > kDepthLimit) {
-    throw FolderListError(path(entry) + ": deeper than " + std::to_string(kDepthLimit) +
-                          " folders; exclude it");
+    throw PackError(path(entry), "deeper than " + std::to_string(kDepthLimit) +
+                          " directories; exclude it");
   }
   folders_.push_back(entry);
   keep(entry);
   return folder_count() - 1;
 }
 
-uint32_t FolderList::add_file(uint32_t parent, std::string_view name, uint64_t size,
+uint32_t Manifest::add_file(uint32_t parent, std::string_view name, uint64_t size,
                               uint32_t mode, int64_t mtime_ns) {
   Entry entry = make(parent, name, mode, mtime_ns);
   if (__builtin_add_overflow(byte_count_, size, &byte_count_)) {
-    throw FolderListError(path(entry) + ": more bytes than a file can hold");
+    throw PackError(path(entry), "more bytes than a file can hold");
   }
   entry.value = size;
   files_.push_back(entry);
@@ -80,7 +81,7 @@ uint32_t FolderList::add_file(uint32_t parent, std::string_view name, uint64_t s
   return file_count() - 1;
 }
 
-void FolderList::add_link(uint32_t parent, std::string_view name, std::string_view target,
+void Manifest::add_link(uint32_t parent, std::string_view name, std::string_view target,
                           int64_t mtime_ns) {
   if (target.empty() || target.size() > kTargetSizeLimit ||
       target.find('\0') != std::string_view::npos) {
@@ -92,7 +93,7 @@ void FolderList::add_link(uint32_t parent, std::string_view name, std::string_vi
   keep(entry);
 }
 
-void FolderList::drop_folder(uint32_t folder) {
+void Manifest::drop_folder(uint32_t folder) {
   if (folder == kRoot || folder != folder_count() - 1 || folders_[folder].value > 0) {
     throw std::invalid_argument("folder " + std::to_string(folder) +
                                 " is not the last one, or not empty");
@@ -102,7 +103,7 @@ void FolderList::drop_folder(uint32_t folder) {
   undo();
 }
 
-void FolderList::describe_folder(uint32_t folder, uint32_t mode, int64_t mtime_ns) {
+void Manifest::describe_folder(uint32_t folder, uint32_t mode, int64_t mtime_ns) {
   if (folder >= folder_count()) {
     throw std::invalid_argument("there is no folder " + std::to_string(folder));
   }
@@ -110,7 +111,7 @@ void FolderList::describe_folder(uint32_t folder, uint32_t mode, int64_t mtime_n
   folders_[folder].mtime_ns = mtime_ns;
 }
 
-void FolderList::share(uint32_t file, uint32_t original) {
+void Manifest::share(uint32_t file, uint32_t original) {
   if (file >= file_count() || original >= file_count() || file == original) {
     throw std::invalid_argument("no files " + std::to_string(file) + " and " +
                                 std::to_string(original));
@@ -123,7 +124,7 @@ void FolderList::share(uint32_t file, uint32_t original) {
   numbered_ = false;
 }
 
-std::string FolderList::path(const Entry& entry) const {
+std::string Manifest::path(const Entry& entry) const {
   size_t size = entry.name_size;
   for (uint32_t above = entry.parent; above != kRoot; above = folders_[above].parent) {
     size += folders_[above].name_size + 1;
@@ -139,27 +140,27 @@ std::string FolderList::path(const Entry& entry) const {
   }
 }
 
-const FolderList::Entry& FolderList::entry(Node node) const {
+const Manifest::Entry& Manifest::entry(Node node) const {
   if (node < folder_count()) return folders_[node];
   if (node < first_link()) return files_[node - folder_count()];
   return links_[node - first_link()];
 }
 
-std::string_view FolderList::target(const Entry& link) const {
+std::string_view Manifest::target(const Entry& link) const {
   return names_.view(link.value >> kTargetSizeBits, link.value & kTargetSizeLimit);
 }
 
-uint16_t FolderList::shown_mode(const Entry& entry, bool is_folder) const {
+uint16_t Manifest::shown_mode(const Entry& entry, bool is_folder) const {
   if (!shown_mtime_ns_) return entry.mode;
   return is_folder || (entry.mode & 0111) != 0 ? 0755 : 0644;
 }
 
-std::span<const FolderList::Node> FolderList::children(uint32_t folder) const {
+std::span<const Manifest::Node> Manifest::children(uint32_t folder) const {
   return std::span(children_).subspan(
       children_begin_[folder], children_begin_[folder + 1] - children_begin_[folder]);
 }
 
-void FolderList::sort() {
+void Manifest::sort() {
   if (sorted_) return;
   group();
   for (uint32_t folder = 0; folder < folder_count(); ++folder) {
@@ -170,7 +171,7 @@ void FolderList::sort() {
 }
 
 // A counting sort by folder: sizes, then ends; filling from the back turns ends into begins.
-void FolderList::group() {
+void Manifest::group() {
   children_begin_.assign(size_t{folder_count()} + 1, 0);
   children_.resize(node_count() - 1);  // the root is nobody's child
   for (Node node = 1; node < node_count(); ++node) ++children_begin_[entry(node).parent];
@@ -181,7 +182,7 @@ void FolderList::group() {
   }
 }
 
-void FolderList::sort_folder(std::span<Node> nodes) {
+void Manifest::sort_folder(std::span<Node> nodes) {
   struct Item {
     uint64_t key;  // of the eight bytes behind what all names begin with
     Node node;
@@ -205,12 +206,12 @@ void FolderList::sort_folder(std::span<Node> nodes) {
     nodes[i] = items[i].node;
     if (i > 0 && items[i].key == items[i - 1].key &&
         name(entry(nodes[i])) == name(entry(nodes[i - 1]))) {
-      throw FolderListError(path(entry(nodes[i])) + ": the same name twice in one folder");
+      throw PackError(path(entry(nodes[i])), "the same name twice in one directory");
     }
   }
 }
 
-std::optional<uint32_t> FolderList::find(std::string_view path) const {
+std::optional<uint32_t> Manifest::find(std::string_view path) const {
   uint32_t folder = kRoot;
   while (true) {
     const size_t slash = path.find('/');
@@ -228,19 +229,19 @@ std::optional<uint32_t> FolderList::find(std::string_view path) const {
   }
 }
 
-void FolderList::number_by_path() {
+void Manifest::number_by_path() {
   sort();
   give_records(unshared_by_path());
 }
 
-void FolderList::number_by_size() {
+void Manifest::number_by_size() {
   sort();
   std::vector<uint32_t> files = unshared_by_path();
   std::ranges::stable_sort(files, {}, [this](uint32_t file) { return files_[file].value; });
   give_records(std::move(files));
 }
 
-void FolderList::number_by(std::span<const uint32_t> files) {
+void Manifest::number_by(std::span<const uint32_t> files) {
   sort();
   std::vector<bool> taken(file_count());
   std::vector<uint32_t> ordered;
@@ -262,7 +263,7 @@ void FolderList::number_by(std::span<const uint32_t> files) {
   give_records(std::move(ordered));
 }
 
-std::vector<uint32_t> FolderList::unshared_by_path() const {
+std::vector<uint32_t> Manifest::unshared_by_path() const {
   std::vector<bool> is_shared(file_count());
   for (const auto& [file, original] : shared_) is_shared[file] = true;
   std::vector<uint32_t> files;
@@ -286,7 +287,7 @@ std::vector<uint32_t> FolderList::unshared_by_path() const {
   return files;
 }
 
-void FolderList::give_records(std::vector<uint32_t> files) {
+void Manifest::give_records(std::vector<uint32_t> files) {
   constexpr uint32_t kNone = UINT32_MAX;
   numbered_ = false;
   records_ = std::move(files);

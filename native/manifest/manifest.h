@@ -11,7 +11,7 @@
 // What is added after sort() or number_…() undoes them.
 // Any number of threads may read; whoever changes it must be alone.
 // Not here: walking and reading folders (ffrfs/folder, record/file_packer.h), which records
-// go to which pack (folder_runs.h), what of the list one pack shows (folder_selection.h).
+// go to which pack (folder_runs.h), what of the list one pack shows (manifest_slice.h).
 
 #pragma once
 
@@ -29,12 +29,7 @@
 
 namespace ffrfs {
 
-// The entries cannot be packed as they are; the text names the path.
-struct FolderListError : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-class FolderList {
+class Manifest {
  public:
   using Node = uint32_t;
 
@@ -55,10 +50,10 @@ class FolderList {
   };
   static_assert(sizeof(Entry) == 32);
 
-  FolderList();
+  Manifest();
 
   // All throw std::invalid_argument for what no folder can hold (a bad name, a parent that
-  // is none), FolderListError for what no pack can.
+  // is none), PackError for what no pack can.
   uint32_t add_folder(uint32_t parent, std::string_view name, uint32_t mode, int64_t mtime_ns);
   uint32_t add_file(uint32_t parent, std::string_view name, uint64_t size, uint32_t mode,
                     int64_t mtime_ns);
@@ -84,7 +79,7 @@ class FolderList {
   // "a/b.png", from the root.
   [[nodiscard]] std::string path(const Entry& entry) const;
 
-  // Throws FolderListError: a name twice in one folder.
+  // Throws PackError: a name twice in one folder.
   void sort();
   // The file "a/b.png". After sort().
   [[nodiscard]] std::optional<uint32_t> find(std::string_view path) const;

@@ -1,4 +1,4 @@
-// The files of a FolderList that become records, for a FilePacker: paths are made when they
+// The files of a Manifest that become records, for a FilePacker: paths are made when they
 // are asked for. The list must not change meanwhile.
 
 #pragma once
@@ -7,15 +7,15 @@
 #include <string>
 #include <utility>
 
+#include "manifest/manifest.h"
 #include "record/file_list.h"
-#include "tree/folder_list.h"
 
 namespace ffrfs {
 
-class FolderFiles final : public FileList {
+class ManifestFiles final : public FileList {
  public:
   // Of the records [first, first + count), which the list has; read from below `root`.
-  FolderFiles(const FolderList& list, std::string root, uint32_t first, uint32_t count)
+  ManifestFiles(const Manifest& list, std::string root, uint32_t first, uint32_t count)
       : list_(list), root_(std::move(root)), first_(first), count_(count) {
     if (!root_.ends_with('/')) root_ += '/';
   }
@@ -23,16 +23,16 @@ class FolderFiles final : public FileList {
   [[nodiscard]] uint64_t count() const override { return count_; }
   [[nodiscard]] uint64_t size(uint64_t number) const override { return entry(number).value; }
   [[nodiscard]] FileToPack file(uint64_t number) const override {
-    const FolderList::Entry& file = entry(number);
+    const Manifest::Entry& file = entry(number);
     return {.path = root_ + list_.path(file), .size = file.value, .mtime_ns = file.mtime_ns};
   }
 
  private:
-  [[nodiscard]] const FolderList::Entry& entry(uint64_t number) const {
+  [[nodiscard]] const Manifest::Entry& entry(uint64_t number) const {
     return list_.file(list_.file_of(first_ + static_cast<uint32_t>(number)));
   }
 
-  const FolderList& list_;
+  const Manifest& list_;
   std::string root_;
   const uint32_t first_;
   const uint32_t count_;

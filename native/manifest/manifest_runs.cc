@@ -1,4 +1,4 @@
-#include "tree/folder_runs.h"
+#include "manifest/manifest_runs.h"
 
 #include <algorithm>
 
@@ -13,8 +13,8 @@ constexpr uint64_t kEntryCost = 80;
 // What every pack has: the index begins at a multiple of 4096 and has its trailer.
 constexpr uint64_t kPackCost = 8192;
 
-uint64_t packed_size(const FolderList& list, uint32_t record) {
-  const FolderList::Entry& file = list.file(list.file_of(record));
+uint64_t packed_size(const Manifest& list, uint32_t record) {
+  const Manifest::Entry& file = list.file(list.file_of(record));
   uint64_t size = file.value + kEntryCost + 2 * file.name_size;
   if (file.value > kIndexChunkSize) {
     size += sizeof(ChunkedRecord) + record_chunk_count(file.value) * sizeof(uint32_t);
@@ -25,7 +25,7 @@ uint64_t packed_size(const FolderList& list, uint32_t record) {
 // What is in the pack that is filled.
 class Pack {
  public:
-  explicit Pack(const FolderList& list) : list_(list), shown_in_(list.folder_count()) {}
+  explicit Pack(const Manifest& list) : list_(list), shown_in_(list.folder_count()) {}
 
   // What a record takes, and the folders on its way that the pack does not show yet.
   uint64_t add(uint32_t record) {
@@ -41,20 +41,20 @@ class Pack {
   void begin_next() { ++number_; }
 
  private:
-  const FolderList& list_;
+  const Manifest& list_;
   uint32_t number_ = 0;             // from 1
   std::vector<uint32_t> shown_in_;  // of each folder, the last pack
 };
 
 }  // namespace
 
-FolderRuns split_by_count(const FolderList& list, uint32_t count) {
+ManifestRuns split_by_count(const Manifest& list, uint32_t count) {
   const uint32_t record_count = list.record_count();
   uint64_t left_bytes = 0;
   for (uint32_t record = 0; record < record_count; ++record) {
     left_bytes += packed_size(list, record);
   }
-  FolderRuns runs;
+  ManifestRuns runs;
   uint32_t record = 0;
   count = std::clamp(count, uint32_t{1}, std::max(record_count, uint32_t{1}));
   for (uint32_t left = count; left > 0; --left) {
@@ -75,8 +75,8 @@ FolderRuns split_by_count(const FolderList& list, uint32_t count) {
   return runs;
 }
 
-FolderRuns split_by_size(const FolderList& list, uint64_t max_bytes) {
-  FolderRuns runs;
+ManifestRuns split_by_size(const Manifest& list, uint64_t max_bytes) {
+  ManifestRuns runs;
   Pack pack(list);
   uint64_t bytes = 0;
   for (uint32_t record = 0; record < list.record_count(); ++record) {

@@ -1,4 +1,4 @@
-// Which records of a FolderList go to which pack, where there are several.
+// Which records of a Manifest go to which pack, where there are several.
 
 #pragma once
 
@@ -6,18 +6,18 @@
 #include <utility>
 #include <vector>
 
-#include "tree/folder_list.h"
+#include "manifest/manifest.h"
 
 namespace ffrfs {
 
 // (first record, count), one behind the other; at least one run. The list is numbered.
-using FolderRuns = std::vector<std::pair<uint32_t, uint32_t>>;
+using ManifestRuns = std::vector<std::pair<uint32_t, uint32_t>>;
 
 // At most `count` runs, about equal in bytes; none is empty if there is a record.
-[[nodiscard]] FolderRuns split_by_count(const FolderList& list, uint32_t count);
+[[nodiscard]] ManifestRuns split_by_count(const Manifest& list, uint32_t count);
 
 // As few as there may be of packs of no more than `max_bytes`, as far as can be told before;
 // a record that is larger stands alone.
-[[nodiscard]] FolderRuns split_by_size(const FolderList& list, uint64_t max_bytes);
+[[nodiscard]] ManifestRuns split_by_size(const Manifest& list, uint64_t max_bytes);
 
 }  // namespace ffrfs

@@ -1,19 +1,19 @@
-#include "tree/folder_selection.h"
+#include "manifest/manifest_slice.h"
 
 namespace ffrfs {
 
-using Node = FolderList::Node;
+using Node = Manifest::Node;
 
-FolderSelection::FolderSelection(const FolderList& list, uint32_t first, uint32_t count,
+ManifestSlice::ManifestSlice(const Manifest& list, uint32_t first, uint32_t count,
                                  bool rest)
     : list_(list), first_(first), count_(count) {
   mark_folders(rest);
   lay_out(rest);
 }
 
-void FolderSelection::mark_folders(bool rest) {
+void ManifestSlice::mark_folders(bool rest) {
   folders_.assign(list_.folder_count(), false);
-  folders_[FolderList::kRoot] = true;
+  folders_[Manifest::kRoot] = true;
   const auto mark = [this](uint32_t folder) {
     for (; !folders_[folder]; folder = list_.folder(folder).parent) folders_[folder] = true;
   };
@@ -29,10 +29,10 @@ void FolderSelection::mark_folders(bool rest) {
   }
 }
 
-void FolderSelection::lay_out(bool rest) {
+void ManifestSlice::lay_out(bool rest) {
   slots_.assign(list_.folder_count(), 0);
   nodes_.reserve(uint64_t{count_} + list_.folder_count() + list_.link_count());
-  nodes_.push_back(FolderList::kRoot);
+  nodes_.push_back(Manifest::kRoot);
   directories_.push_back({});
   for (uint32_t number = 0; number < directories_.size(); ++number) {
     const auto first = static_cast<uint32_t>(nodes_.size());
@@ -55,9 +55,9 @@ void FolderSelection::lay_out(bool rest) {
   }
 }
 
-IndexEntry FolderSelection::entry(uint32_t slot) const {
+IndexEntry ManifestSlice::entry(uint32_t slot) const {
   const Node node = nodes_[slot];
-  const FolderList::Entry& known = list_.entry(node);
+  const Manifest::Entry& known = list_.entry(node);
   IndexEntry entry{.kind = InodeKind::kSymlink,
                    .name = list_.name(known),
                    .parent = slots_[known.parent],

@@ -1,4 +1,4 @@
-// What one pack shows of a FolderList: a run of its records, the folders that these stand
+// What one pack shows of a Manifest: a run of its records, the folders that these stand
 // in, and, where it is asked for, empty folders and links. Laid out breadth-first.
 //
 // 4 bytes an entry and 16 a folder, besides the list, which must not change meanwhile.
@@ -8,15 +8,15 @@
 #include <cstdint>
 #include <vector>
 
-#include "tree/folder_list.h"
-#include "tree/index_source.h"
+#include "manifest/manifest.h"
+#include "tree/index_entries.h"
 
 namespace ffrfs {
 
-class FolderSelection final : public IndexSource {
+class ManifestSlice final : public IndexEntries {
  public:
   // The list's records [first, first + count), which count from 0 here. `list` is numbered.
-  FolderSelection(const FolderList& list, uint32_t first, uint32_t count, bool rest);
+  ManifestSlice(const Manifest& list, uint32_t first, uint32_t count, bool rest);
 
   [[nodiscard]] uint32_t slot_count() const override {
     return static_cast<uint32_t>(nodes_.size());
@@ -32,15 +32,15 @@ class FolderSelection final : public IndexSource {
  private:
   void mark_folders(bool rest);
   void lay_out(bool rest);
-  [[nodiscard]] bool has(const FolderList::Entry& file) const {
+  [[nodiscard]] bool has(const Manifest::Entry& file) const {
     return file.detail - first_ < count_;  // as unsigned numbers
   }
 
-  const FolderList& list_;
+  const Manifest& list_;
   const uint32_t first_;
   const uint32_t count_;
   std::vector<bool> folders_;          // of the list: is it shown
-  std::vector<FolderList::Node> nodes_;  // of each slot
+  std::vector<Manifest::Node> nodes_;  // of each slot
   std::vector<SourceDirectory> directories_;
   std::vector<uint32_t> slots_;  // of the list's folders
 };

@@ -1,4 +1,4 @@
-#include "volume/index_check.h"
+#include "open/index_check.h"
 
 #include <cstdint>
 #include <exception>
@@ -8,20 +8,15 @@
 #include <vector>
 
 #include "io/error.h"
+#include "open/open_tree.h"
 #include "record/index_map.h"
 #include "shard/shard_set.h"
 #include "tree/mapped_tree.h"
-#include "volume/open_tree.h"
 
 namespace ffrfs {
 namespace {
 
 constexpr uint64_t kListCount = 4096;
-
-std::string without_prefix(const std::string& text, const std::string& path) {
-  const std::string prefix = path + ": ";
-  return text.starts_with(prefix) ? text.substr(prefix.size()) : text;
-}
 
 // The entries of a directory, one after the other; without links, of which the pickle knows
 // nothing.
@@ -133,8 +128,11 @@ std::unique_ptr<const Tree> read_pickle(const ShardSet& plain, Counters& counter
     OpenedTree opened = open_tree(plain, nullptr, counters);
     if (opened.kind == TreeKind::kFolder) return std::move(opened.tree);
     fault = "there is an index, but no pickle";
+  } catch (const StorageError& error) {
+    if (error.is_shortage()) throw;
+    fault = "the pickle: " + error.within(plain.shard(0).file().path());
   } catch (const std::exception& error) {
-    fault = "the pickle: " + without_prefix(error.what(), plain.shard(0).file().path());
+    fault = "the pickle: " + text_within(error, plain.shard(0).file().path());
   }
   return nullptr;
 }
@@ -153,8 +151,11 @@ std::string find_index_fault(const FfrecordShard& indexed, const ShardSet& plain
     return Comparison(*pickled, MappedTree(index)).run(plain.count() - 1);
   } catch (const std::bad_alloc&) {
     throw;
+  } catch (const StorageError& error) {
+    if (error.is_shortage()) throw;
+    return error.within(index.path());
   } catch (const std::exception& error) {
-    return without_prefix(error.what(), index.path());
+    return text_within(error, index.path());
   }
 }
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "record/ffrecord_shard.h"
-#include "volume/counters.h"
+#include "stats/counters.h"
 
 namespace ffrfs {
 

@@ -1,4 +1,4 @@
-#include "volume/open_packs.h"
+#include "open/open_packs.h"
 
 #include <exception>
 #include <memory>
@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "io/error.h"
+#include "open/open_shards.h"
+#include "open/set_inventory.h"
 #include "record/ffrecord_shard.h"
 #include "record/index_map.h"
 #include "tfrecord/tfrecord_shard.h"
-#include "volume/open_shards.h"
-#include "volume/shard_sets.h"
 
 namespace ffrfs {
 namespace {
@@ -41,8 +41,8 @@ Pack open_pack(const std::string& path, Counters& counters) {
 // Neither is missing when the rest is shown.
 void refuse_other_kinds(const std::string& path, const Pack& pack) {
   if (pack.opened.kind == TreeKind::kFolder) return;
-  throw FormatError(path + ": holds records, but no packed folder: only packed folders are "
-                    "shown as one tree; name it alone");
+  throw FormatError(path, "is a plain FFRecord file; only packs can be shown as one tree; "
+                    "name it alone");
 }
 
 void refuse_tfrecord(const std::string& path) {
@@ -53,8 +53,8 @@ void refuse_tfrecord(const std::string& path) {
     return;  // opening it tells why
   }
   if (is_one) {
-    throw FormatError(path + ": is a TFRecord file: only packed folders are shown as one tree; "
-                      "name it alone, or the folder of all its shards");
+    throw FormatError(path, "is a TFRecord file; only packs can be shown as one tree; "
+                      "name it alone, or the directory of all its shards");
   }
 }
 
@@ -101,12 +101,19 @@ class Opening {
       return open_pack(path, counters_);
     } catch (const std::bad_alloc&) {
       throw;
+    } catch (const StorageError& error) {
+      if (!policy_.allow_missing || error.is_shortage()) throw;
+      pass_over(error);
     } catch (const std::exception& error) {
       if (!policy_.allow_missing) throw;
-      if (!first_error_) first_error_ = std::current_exception();
-      warnings_.push_back(std::string(error.what()) + "; the rest is shown without it");
+      pass_over(error);
     }
     return std::nullopt;
+  }
+
+  void pass_over(const std::exception& error) {
+    if (!first_error_) first_error_ = std::current_exception();
+    warnings_.push_back(std::string(error.what()) + "; the rest is shown without it");
   }
 
   void check_sets() {
@@ -124,7 +131,7 @@ class Opening {
   std::vector<ShardSet> shards_;
   std::vector<UnionPart> parts_;
   uint64_t record_count_ = 0;
-  ShardSets sets_;
+  SetInventory sets_;
   size_t unknown_count_ = 0;
   std::vector<std::string> warnings_;
   std::exception_ptr first_error_;
@@ -144,6 +151,7 @@ OpenedPacks open_packs(const std::vector<std::string>& paths, const PackPolicy& 
   const RecordFiles files = find_record_files(paths);
   if (files.is_tfrecord) {
     ShardSet shards = open_tfrecord_shards(files.paths);
+    shards.keep_checksums();  // names and positions come out of the records
     OpenedTree opened = open_tree(shards, nullptr, counters);
     return {std::move(shards), std::move(opened), {}};
   }

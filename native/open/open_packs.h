@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "open/open_tree.h"
 #include "shard/shard_set.h"
-#include "tree/union_tree.h"
-#include "volume/counters.h"
-#include "volume/open_tree.h"
+#include "stats/counters.h"
+#include "union/union_tree.h"
 
 namespace ffrfs {
 

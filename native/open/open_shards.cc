@@ -1,4 +1,4 @@
-#include "volume/open_shards.h"
+#include "open/open_shards.h"
 
 #include <algorithm>
 #include <array>
@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "io/error.h"
-#include "io/little_endian.h"
 #include "io/source_file.h"
+#include "record/ffrecord_shard.h"
 #include "tfrecord/framing.h"
 #include "tfrecord/tfrecord_shard.h"
 
@@ -23,14 +23,31 @@ bool is_tfrecord_name(std::string_view name) {
   return name.find(".tfrecord") != std::string_view::npos;
 }
 
-// Of a folder.
-struct Found {
-  std::vector<std::string> tfrecords;
-  std::vector<std::string> packs;
-};
+bool is_folder(const std::string& path) {
+  std::error_code unknown;  // then opening it tells why
+  return std::filesystem::is_directory(path, unknown);
+}
 
-Found look_into(const std::string& folder) {
-  Found found;
+RecordFiles find_in_folder(const std::string& folder) {
+  FolderFiles found = files_in(folder);
+  if (found.tfrecords.empty() && found.packs.empty()) {
+    throw FormatError(folder, "holds no packs (*.ffr) or TFRecord files (*.tfrecord*); "
+                      "to pack it: ffrfs pack " + folder + " FILE.ffr");
+  }
+  if (!found.tfrecords.empty() && !found.packs.empty()) {
+    throw FormatError(folder, "holds both packs (*.ffr) and TFRecord files (*.tfrecord*); "
+                      "name the files instead");
+  }
+  const bool is_tfrecord = found.packs.empty();
+  return {.paths = std::move(is_tfrecord ? found.tfrecords : found.packs),
+          .is_tfrecord = is_tfrecord,
+          .has_folder = true};
+}
+
+}  // namespace
+
+FolderFiles files_in(const std::string& folder) {
+  FolderFiles found;
   try {
     for (const auto& entry : std::filesystem::directory_iterator(folder)) {
       const std::string name = entry.path().filename().string();
@@ -50,30 +67,6 @@ Found look_into(const std::string& folder) {
   return found;
 }
 
-bool is_folder(const std::string& path) {
-  std::error_code unknown;  // then opening it tells why
-  return std::filesystem::is_directory(path, unknown);
-}
-
-RecordFiles find_in_folder(const std::string& folder) {
-  Found found = look_into(folder);
-  if (found.tfrecords.empty() && found.packs.empty()) {
-    throw FormatError(folder + ": is a folder without any packed file (*.ffr) or TFRecord file "
-                      "(*.tfrecord*); any other folder is packed first: "
-                      "ffrfs pack FOLDER FILE.ffr");
-  }
-  if (!found.tfrecords.empty() && !found.packs.empty()) {
-    throw FormatError(folder + ": is a folder of both packed files (*.ffr) and TFRecord files "
-                      "(*.tfrecord*); name the files instead");
-  }
-  const bool is_tfrecord = found.packs.empty();
-  return {.paths = std::move(is_tfrecord ? found.tfrecords : found.packs),
-          .is_tfrecord = is_tfrecord,
-          .has_folder = true};
-}
-
-}  // namespace
-
 RecordFiles find_record_files(const std::vector<std::string>& paths) {
   if (paths.empty()) throw FormatError("no file was named");
   if (paths.size() == 1) {
@@ -89,8 +82,8 @@ RecordFiles find_record_files(const std::vector<std::string>& paths) {
     }
     RecordFiles inside = find_in_folder(path);
     if (inside.is_tfrecord) {
-      throw FormatError(path + ": is a folder of TFRecord files: only packed folders are shown "
-                        "as one tree; name it alone");
+      throw FormatError(path, "holds TFRecord files; only packs can be shown as one tree; "
+                        "name it alone");
     }
     std::ranges::move(inside.paths, std::back_inserter(files.paths));
     files.has_folder = true;
@@ -104,19 +97,9 @@ bool is_tfrecord(const std::string& path) {
   std::array<std::byte, kFrameHeaderSize> begin;
   if (file.size() < begin.size()) return false;
   file.read_fully(0, begin);
-  // What would be the number of records of an FFRecord file is larger than this file, if
-  // it is a gzip stream: an FFRecord file's checksum may look like the magic of one.
-  return is_frame_header(begin) ||
-         (is_gzip(begin) && load_le<uint64_t>(begin, 4) > file.size());
-}
-
-std::vector<std::string> tfrecord_files(const std::string& folder) {
-  Found found = look_into(folder);
-  if (found.tfrecords.empty()) {
-    throw FormatError(folder + ": is a folder without any TFRecord file (*.tfrecord*); any other "
-                      "folder is packed first: ffrfs pack FOLDER FILE.ffr");
-  }
-  return std::move(found.tfrecords);
+  // The checksum of an FFRecord file may look like the magic of a gzip stream; then it has a
+  // plausible number of records, too.
+  return is_frame_header(begin) || (is_gzip(begin) && !claimed_record_count(file));
 }
 
 }  // namespace ffrfs

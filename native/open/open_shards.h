@@ -25,8 +25,14 @@ struct RecordFiles {
 // Whether it is a TFRecord file. Throws StorageError.
 [[nodiscard]] bool is_tfrecord(const std::string& path);
 
-// The TFRecord files in `folder`, in byte order of their names. Throws StorageError,
-// FormatError (there is none).
-[[nodiscard]] std::vector<std::string> tfrecord_files(const std::string& folder);
+// The one rule for which files of a directory are packs (NAME.ffr) and which are TFRecord files
+// (.tfrecord in the name): neither hidden files nor directories are. In byte order of the names.
+struct FolderFiles {
+  std::vector<std::string> packs;
+  std::vector<std::string> tfrecords;  // without their indexes (.idx, .tfindex)
+};
+
+// Throws StorageError.
+[[nodiscard]] FolderFiles files_in(const std::string& folder);
 
 }  // namespace ffrfs

@@ -1,26 +1,26 @@
-#include "volume/open_tree.h"
+#include "open/open_tree.h"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <string>
 
+#include "example/example_tree.h"
+#include "fetch/record_stream.h"
 #include "io/error.h"
+#include "pickle/pickle_index.h"
 #include "record/index_layout.h"
-#include "tree/example_tree.h"
+#include "shard/verification.h"
 #include "tree/mapped_tree.h"
-#include "tree/pickle_index.h"
-#include "tree/record_tree.h"
-#include "volume/record_stream.h"
-#include "volume/verification.h"
+#include "tree/flat_tree.h"
 
 namespace ffrfs {
 namespace {
 
 // The index record without its magic.
-class IndexSource : public ByteSource {
+class PickleBytes : public ByteSource {
  public:
-  explicit IndexSource(RecordStream& stream) : stream_(stream) {}
+  explicit PickleBytes(RecordStream& stream) : stream_(stream) {}
 
   [[nodiscard]] std::span<const std::byte> next() override {
     auto piece = stream_.next();
@@ -39,7 +39,8 @@ class IndexSource : public ByteSource {
 };
 
 void read_through(const ShardSet& shards, const Extent& extent, Counters& counters) {
-  RecordStream stream(shards, extent, counters);
+  Fetcher fetcher(shards, counters);
+  RecordStream stream(fetcher, extent);
   while (!stream.next().empty()) {
   }
 }
@@ -54,8 +55,9 @@ bool begins_with_magic(const ShardSet& shards, const Extent& extent) {
 std::unique_ptr<const Tree> read_index(const ShardSet& shards, const Extent& extent,
                                        Counters& counters) {
   try {
-    RecordStream stream(shards, extent, counters);
-    IndexSource source(stream);
+    Fetcher fetcher(shards, counters);
+    RecordStream stream(fetcher, extent);
+    PickleBytes source(stream);
     return read_pickle_index(source, shards.count(), shards.file_of(extent).path());
   } catch (const FormatError&) {
     // Nonsense in damaged bytes is damage: say that, if so it is.
@@ -69,7 +71,7 @@ std::unique_ptr<const Tree> read_index(const ShardSet& shards, const Extent& ext
 OpenedTree open_tree(const ShardSet& shards, const IndexMap* index, Counters& counters) {
   if (index != nullptr) return {std::make_unique<MappedTree>(*index), TreeKind::kFolder};
   if (shards.count() == 0) {
-    throw FormatError(shards.shard(0).file().path() + ": holds no records: nothing to show");
+    throw FormatError(shards.shard(0).file().path(), "holds no records: nothing to show");
   }
   const Extent last = shards.extent(shards.count() - 1);
   if (last.checksum == Checksum::kMaskedCrc32c) {
@@ -81,7 +83,7 @@ OpenedTree open_tree(const ShardSet& shards, const IndexMap* index, Counters& co
   // Too short to tell: an empty or tiny record, or an index of which a truncation has
   // left a stump. The checksum knows.
   if (last.size < kFolderMagic.size()) read_through(shards, last, counters);
-  return {std::make_unique<RecordTree>(shards.count()), TreeKind::kRecords};
+  return {std::make_unique<FlatTree>(shards.count()), TreeKind::kRecords};
 }
 
 }  // namespace ffrfs

@@ -7,8 +7,8 @@
 
 #include "record/index_map.h"
 #include "shard/shard_set.h"
+#include "stats/counters.h"
 #include "tree/tree.h"
-#include "volume/counters.h"
 
 namespace ffrfs {
 

@@ -1,4 +1,4 @@
-#include "volume/shard_sets.h"
+#include "open/set_inventory.h"
 
 #include <algorithm>
 
@@ -32,7 +32,7 @@ std::string missing(std::vector<uint32_t> numbers, uint32_t count) {
 
 }  // namespace
 
-void ShardSets::add(const std::string& path, const IndexSet& shard) {
+void SetInventory::add(const std::string& path, const IndexSet& shard) {
   Set& set = sets_[shard.id];
   if (set.numbers.empty()) set.path = path;
   // Shards that were appended know of more than those before them. One that is itself
@@ -42,7 +42,7 @@ void ShardSets::add(const std::string& path, const IndexSet& shard) {
   set.numbers.push_back(number);
 }
 
-std::vector<std::string> ShardSets::gaps() const {
+std::vector<std::string> SetInventory::gaps() const {
   std::vector<std::string> lines;
   for (const auto& [id, set] : sets_) {
     const std::string numbers = missing(set.numbers, set.count);

@@ -15,7 +15,7 @@
 
 namespace ffrfs {
 
-class ShardSets {
+class SetInventory {
  public:
   // The pack at `path` is that shard.
   void add(const std::string& path, const IndexSet& shard);

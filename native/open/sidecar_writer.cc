@@ -1,21 +1,19 @@
-#include "volume/sidecar_writer.h"
+#include "open/sidecar_writer.h"
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
+#include "fetch/record_stream.h"
 #include "io/crc.h"
 #include "io/error.h"
-#include "io/little_endian.h"
+#include "manifest/index_writer.h"
+#include "open/open_tree.h"
 #include "record/chunk_checksums.h"
 #include "record/ffrecord_shard.h"
 #include "record/header_checksums.h"
 #include "record/staged_file.h"
-#include "tree/folder_tree_source.h"
-#include "tree/index_writer.h"
-#include "volume/open_tree.h"
-#include "volume/record_stream.h"
+#include "tree/pickle_tree_entries.h"
 
 namespace ffrfs {
 namespace {
@@ -24,23 +22,18 @@ namespace {
 ChunkChecksums read_chunks(const ShardSet& shards, Counters& counters) {
   static_assert(RecordStream::kPieceSize == kIndexChunkSize);
   ChunkChecksums chunks;
+  Fetcher fetcher(shards, counters);
   for (uint64_t record = 0; record + 1 < shards.count(); ++record) {
     const Extent extent = shards.extent(record);
     if (extent.size <= kIndexChunkSize) continue;
     chunks.add(record, extent.size);
-    RecordStream stream(shards, extent, counters);
+    RecordStream stream(fetcher, extent);
     uint64_t chunk = 0;
     for (auto piece = stream.next(); !piece.empty(); piece = stream.next()) {
       chunks.at(record, chunk++) = crc32c(piece);
     }
   }
   return chunks;
-}
-
-uint32_t read_header_crc(const SourceFile& file) {
-  std::array<std::byte, sizeof(uint32_t)> stored;
-  file.read_fully(0, stored);
-  return load_le<uint32_t>(stored);
 }
 
 }  // namespace
@@ -51,9 +44,9 @@ void write_sidecar(const std::string& pack, const std::string& target, bool chun
   const auto& shard = static_cast<const FfrecordShard&>(shards.shard(0));
   const SourceFile& file = shard.file();
   const OpenedTree opened = open_tree(shards, nullptr, counters);
-  const auto* tree = dynamic_cast<const FolderTree*>(opened.tree.get());
+  const auto* tree = dynamic_cast<const PickleTree*>(opened.tree.get());
   if (tree == nullptr) {
-    throw FormatError(pack + ": is no packed folder: there is nothing to index");
+    throw FormatError(pack, "is not a pack; there is nothing to index");
   }
   const std::vector<uint32_t> header =
       header_checksums(shard.checksums().first(shard.count() - 1),
@@ -62,13 +55,13 @@ void write_sidecar(const std::string& pack, const std::string& target, bool chun
   // Root mounts packs that lie in folders of others, who may put a link to any file there.
   StagedFile staged(target, Links::kRefuse);
   uint64_t end = 0;
-  write_index(FolderTreeSource(*tree),
+  write_index(PickleTreeEntries(*tree),
               {.record_count = shard.count(),
                .header_checksums = header,
                .chunks = chunk_checksums,
                .size = [&file](uint64_t) { return file.size(); },
                .mtime_ns = file.mtime_ns(),
-               .header_crc = read_header_crc(file)},
+               .header_crc = shard.header_crc()},
               [&](std::span<const std::byte> bytes) {
                 staged.write(end, bytes);
                 end += bytes.size();

@@ -1,7 +1,7 @@
 // Makes the sidecar of a packed folder that has no mapped index: the same index, from its
 // pickle.
 //
-// Blocks. Memory: that of the pickle's tree (folder_tree.h), the pack's header, and what
+// Blocks. Memory: that of the pickle's tree (pickle_tree.h), the pack's header, and what
 // write_index() takes.
 // Not here: where sidecars lie (record/sidecar_path.h).
 
@@ -9,7 +9,7 @@
 
 #include <string>
 
-#include "volume/counters.h"
+#include "stats/counters.h"
 
 namespace ffrfs {
 

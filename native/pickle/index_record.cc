@@ -1,15 +1,15 @@
-#include "tree/index_record.h"
+#include "pickle/index_record.h"
 
 #include <array>
 #include <cstddef>
 #include <span>
 
-#include "tree/index_writer.h"
-#include "tree/pickle_writer.h"
+#include "manifest/index_writer.h"
+#include "pickle/pickle_writer.h"
 
 namespace ffrfs {
 
-void append_index_record(Writer& writer, const IndexSource& source,
+void append_index_record(Writer& writer, const IndexEntries& source,
                          const std::optional<IndexSet>& set) {
   writer.append_last([&](const Writer::Sink& sink, const Writer::Before& before) {
     uint64_t end = before.end;

@@ -8,13 +8,13 @@
 
 #include "record/index_layout.h"
 #include "record/writer.h"
-#include "tree/index_source.h"
+#include "tree/index_entries.h"
 
 namespace ffrfs {
 
 // `source` knows the records that have been written, and no others. `set`: if the pack is a
 // shard. Throws what Writer::append_last() and write_index() throw.
-void append_index_record(Writer& writer, const IndexSource& source,
+void append_index_record(Writer& writer, const IndexEntries& source,
                          const std::optional<IndexSet>& set);
 
 }  // namespace ffrfs

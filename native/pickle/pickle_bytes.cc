@@ -1,9 +1,9 @@
-#include "tree/pickle_bytes.h"
+#include "pickle/pickle_bytes.h"
 
 #include <algorithm>
 #include <string>
 
-#include "tree/pickle_fault.h"
+#include "pickle/pickle_fault.h"
 
 namespace ffrfs {
 

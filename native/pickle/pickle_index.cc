@@ -1,15 +1,15 @@
-#include "tree/pickle_index.h"
+#include "pickle/pickle_index.h"
 
 #include <charconv>
 #include <string_view>
 #include <utility>
 
 #include "io/error.h"
+#include "pickle/pickle_bytes.h"
+#include "pickle/pickle_fault.h"
+#include "pickle/pickle_opcode.h"
+#include "pickle/pickle_stack.h"
 #include "tree/name.h"
-#include "tree/pickle_bytes.h"
-#include "tree/pickle_fault.h"
-#include "tree/pickle_opcode.h"
-#include "tree/pickle_stack.h"
 #include "tree/tree_builder.h"
 
 namespace ffrfs {
@@ -76,10 +76,11 @@ TreeBuilder PickleMachine::run() && {
     while (step()) {
     }
   } catch (const UnsafePickleFault& fault) {
-    throw UnsafeIndexError(file_ + ": the index is a pickle that would run code: " + fault.what() +
-                           place() + "; it was not run: open this file with no other program");
+    throw UnsafeIndexError(file_, std::string("the index is a pickle that would run code: ") +
+                                      fault.what() + place() +
+                                      "; it was not run: open this file with no other program");
   } catch (const PickleFault& fault) {
-    throw FormatError(file_ + ": bad index: " + fault.what() + place());
+    throw FormatError(file_, std::string("bad index: ") + fault.what() + place());
   }
   bytes_.drain();
   return std::move(builder_);
@@ -267,7 +268,7 @@ void PickleMachine::put(uint64_t index, bool top_is_new) {
 
 }  // namespace
 
-std::unique_ptr<FolderTree> read_pickle_index(ByteSource& source, uint64_t record_count,
+std::unique_ptr<PickleTree> read_pickle_index(ByteSource& source, uint64_t record_count,
                                               const std::string& file) {
   const uint64_t record_limit = record_count == 0 ? 0 : record_count - 1;
   // The machine, with its stack and memo, is gone before the tables are made.

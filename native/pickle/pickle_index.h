@@ -15,7 +15,7 @@
 #include <string>
 
 #include "tree/byte_source.h"
-#include "tree/folder_tree.h"
+#include "tree/pickle_tree.h"
 
 namespace ffrfs {
 
@@ -25,7 +25,7 @@ namespace ffrfs {
 //
 // Throws FormatError, UnsafeIndexError (the pickle would run code), and what the source
 // throws; after an error the source has not been read to its end.
-[[nodiscard]] std::unique_ptr<FolderTree> read_pickle_index(ByteSource& source,
+[[nodiscard]] std::unique_ptr<PickleTree> read_pickle_index(ByteSource& source,
                                                             uint64_t record_count,
                                                             const std::string& file);
 

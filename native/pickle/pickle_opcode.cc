@@ -1,4 +1,4 @@
-#include "tree/pickle_opcode.h"
+#include "pickle/pickle_opcode.h"
 
 #include <algorithm>
 #include <array>

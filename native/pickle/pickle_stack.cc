@@ -1,8 +1,8 @@
-#include "tree/pickle_stack.h"
+#include "pickle/pickle_stack.h"
 
 #include <string>
 
-#include "tree/pickle_fault.h"
+#include "pickle/pickle_fault.h"
 
 namespace ffrfs {
 namespace {
@@ -21,7 +21,8 @@ void PickleStack::push(PickleValue value) {
 
 void PickleStack::push_mark() {
   if (marks_.size() == kMarkLimit) {
-    throw PickleFault("more than " + std::to_string(TreeBuilder::kDepthLimit) + " folders deep");
+    throw PickleFault("more than " + std::to_string(TreeBuilder::kDepthLimit) +
+                      " directories deep");
   }
   marks_.push_back(values_.size());
 }

@@ -1,4 +1,4 @@
-#include "tree/pickle_writer.h"
+#include "pickle/pickle_writer.h"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "tree/pickle_opcode.h"
+#include "pickle/pickle_opcode.h"
 
 namespace ffrfs {
 namespace {
@@ -21,7 +21,7 @@ constexpr uint32_t kNone = UINT32_MAX;
 
 class IndexPickler {
  public:
-  IndexPickler(const IndexSource& source, const ByteSink& sink) : source_(source), sink_(sink) {
+  IndexPickler(const IndexEntries& source, const ByteSink& sink) : source_(source), sink_(sink) {
     frame_.reserve(2 * kFrameSize);
     short_names_.fill(kNone);
   }
@@ -66,7 +66,7 @@ class IndexPickler {
   void end_full_frame();
   void close_frame();
 
-  const IndexSource& source_;
+  const IndexEntries& source_;
   const ByteSink& sink_;
   std::vector<std::byte> frame_;            // open, not yet in the sink
   std::vector<uint32_t> first_subdirectory_;  // its number, of each directory
@@ -233,7 +233,7 @@ void IndexPickler::close_frame() {
 
 }  // namespace
 
-void write_pickle(const IndexSource& source, const ByteSink& sink) {
+void write_pickle(const IndexEntries& source, const ByteSink& sink) {
   IndexPickler(source, sink).run();
 }
 

@@ -12,12 +12,12 @@
 #pragma once
 
 #include "tree/byte_sink.h"
-#include "tree/index_source.h"
+#include "tree/index_entries.h"
 
 namespace ffrfs {
 
 // Depth first; a folder's entries in the order of the source. Memory: a few words for each
 // folder on the way, and a frame. Throws what `sink` throws.
-void write_pickle(const IndexSource& source, const ByteSink& sink);
+void write_pickle(const IndexEntries& source, const ByteSink& sink);
 
 }  // namespace ffrfs

@@ -1,10 +1,10 @@
-#include "volume/hint.h"
+#include "prefetch/hint.h"
 
 #include <algorithm>
 #include <charconv>
 #include <system_error>
 
-#include "tree/example_tree.h"
+#include "example/example_tree.h"
 
 namespace ffrfs {
 namespace {

@@ -6,8 +6,8 @@
 #include <optional>
 #include <string_view>
 
+#include "open/open_tree.h"
 #include "tree/tree.h"
-#include "volume/open_tree.h"
 
 namespace ffrfs {
 

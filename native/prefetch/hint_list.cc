@@ -1,4 +1,4 @@
-#include "volume/hint_list.h"
+#include "prefetch/hint_list.h"
 
 #include <algorithm>
 #include <utility>

@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include "volume/hint.h"
+#include "prefetch/hint.h"
 
 namespace ffrfs {
 

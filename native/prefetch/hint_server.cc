@@ -1,4 +1,4 @@
-#include "volume/hint_clients.h"
+#include "prefetch/hint_server.h"
 
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -28,7 +28,7 @@ bool has_end(std::string_view bytes, bool begins_text) {
 
 }  // namespace
 
-HintClients::HintClients(Prefetcher& prefetcher, Resolve resolve, Counter& dropped)
+HintServer::HintServer(Prefetcher& prefetcher, Resolve resolve, Counter& dropped)
     : prefetcher_(prefetcher),
       resolve_(std::move(resolve)),
       dropped_(dropped),
@@ -41,12 +41,12 @@ HintClients::HintClients(Prefetcher& prefetcher, Resolve resolve, Counter& dropp
   prefetcher_.on_room([event = event_] { wake(*event); });
 }
 
-HintClients::~HintClients() {
+HintServer::~HintServer() {
   stopping_ = true;
   wake(*event_);
 }
 
-void HintClients::take(FileDescriptor socket) noexcept {
+void HintServer::take(FileDescriptor socket) noexcept {
   const std::lock_guard lock(mutex_);
   try {
     if (!is_started_) thread_.submit([this] { run(); });
@@ -58,7 +58,7 @@ void HintClients::take(FileDescriptor socket) noexcept {
   wake(*event_);
 }
 
-void HintClients::run() {
+void HintServer::run() {
   while (!stopping_) {
     admit();
     resume();
@@ -68,7 +68,7 @@ void HintClients::run() {
   for (Client& client : clients_) drop(client);
 }
 
-void HintClients::admit() {
+void HintServer::admit() {
   std::vector<FileDescriptor> arrived;
   {
     const std::lock_guard lock(mutex_);
@@ -84,15 +84,15 @@ void HintClients::admit() {
 }
 
 // Goes on with those whose lists have room again.
-void HintClients::resume() {
+void HintServer::resume() {
   for (Client& client : clients_) {
     if (client.room > 0) continue;
     client.room = prefetcher_.room(client.list);
-    if (client.room > 0) attempt(client, &HintClients::use_texts);
+    if (client.room > 0) attempt(client, &HintServer::use_texts);
   }
 }
 
-void HintClients::listen() {
+void HintServer::listen() {
   polled_.assign(1, {event_->get(), POLLIN, 0});
   for (const Client& client : clients_) polled_.push_back(what_to_wait_for(client));
   if (poll(polled_.data(), polled_.size(), kNoTimeout) < 0) return;
@@ -101,18 +101,18 @@ void HintClients::listen() {
   for (size_t i = 0; i < clients_.size(); ++i) {
     if (polled_[1 + i].revents == 0) continue;
     attempt(clients_[i],
-            clients_[i].room > 0 ? &HintClients::receive : &HintClients::look_for_end);
+            clients_[i].room > 0 ? &HintServer::receive : &HintServer::look_for_end);
   }
 }
 
-pollfd HintClients::what_to_wait_for(const Client& client) {
+pollfd HintServer::what_to_wait_for(const Client& client) {
   // POLLHUP cannot be declined, so one who has gone, and is still to be read, is left out.
   if (client.has_said_all && client.room == 0) return {-1, 0, 0};
   const short events = client.room > 0 ? POLLIN : POLLRDHUP;
   return {client.socket.get(), events, 0};
 }
 
-void HintClients::attempt(Client& client, void (HintClients::*step)(Client&)) {
+void HintServer::attempt(Client& client, void (HintServer::*step)(Client&)) {
   try {
     (this->*step)(client);
   } catch (const std::exception&) {  // no memory
@@ -120,7 +120,7 @@ void HintClients::attempt(Client& client, void (HintClients::*step)(Client&)) {
   }
 }
 
-void HintClients::receive(Client& client) {
+void HintServer::receive(Client& client) {
   const ssize_t size =
       recv(client.socket.get(), piece_.data(), piece_.size(), MSG_DONTWAIT);
   if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -130,7 +130,7 @@ void HintClients::receive(Client& client) {
 }
 
 // Makes hints of what was received, as many as the list takes.
-void HintClients::use_texts(Client& client) {
+void HintServer::use_texts(Client& client) {
   std::string_view left = client.bytes;
   while (true) {
     const size_t size = left.find('\0');
@@ -149,21 +149,21 @@ void HintClients::use_texts(Client& client) {
   client.bytes.erase(0, client.bytes.size() - left.size());
 }
 
-void HintClients::flush(Client& client) {
+void HintServer::flush(Client& client) {
   if (group_.empty()) return;
   client.room = prefetcher_.add(client.list, group_);
   group_.clear();
 }
 
 // Of one who has died while it was not read.
-void HintClients::look_for_end(Client& client) {
+void HintServer::look_for_end(Client& client) {
   client.has_said_all = end_is_to_come(client);
   if (!client.has_said_all) drop(client);
 }
 
 // Looks through what the socket holds and leaves it there, so that no client makes us hold
 // more than a piece. Who has died sends no more: it is finite.
-bool HintClients::end_is_to_come(const Client& client) {
+bool HintServer::end_is_to_come(const Client& client) {
   if (has_end(client.bytes, true)) return true;
   bool begins_text = client.bytes.empty() || client.bytes.back() == '\0';
   const int start = 0;
@@ -180,13 +180,13 @@ bool HintClients::end_is_to_come(const Client& client) {
   }
 }
 
-void HintClients::finish(Client& client) {
+void HintServer::finish(Client& client) {
   flush(client);
   prefetcher_.finish(client.list);
   client.socket.reset();
 }
 
-void HintClients::drop(Client& client) {
+void HintServer::drop(Client& client) {
   group_.clear();
   prefetcher_.drop(client.list);
   client.socket.reset();

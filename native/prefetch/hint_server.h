@@ -30,13 +30,13 @@
 
 #include "io/file_descriptor.h"
 #include "io/thread_pool.h"
-#include "volume/counter_page.h"
-#include "volume/hint.h"
-#include "volume/prefetcher.h"
+#include "prefetch/hint.h"
+#include "prefetch/prefetcher.h"
+#include "stats/counter_page.h"
 
 namespace ffrfs {
 
-class HintClients {
+class HintServer {
  public:
   // nullopt: the text names nothing. Must not wait.
   using Resolve = std::function<std::optional<Hint>(std::string_view text)>;
@@ -45,10 +45,10 @@ class HintClients {
 
   // `dropped` counts the texts that name nothing. Takes the prefetcher's on_room() for
   // itself. Throws StorageError.
-  HintClients(Prefetcher& prefetcher, Resolve resolve, Counter& dropped);
-  ~HintClients();  // drops the lists of all who have not ended
-  HintClients(const HintClients&) = delete;
-  HintClients& operator=(const HintClients&) = delete;
+  HintServer(Prefetcher& prefetcher, Resolve resolve, Counter& dropped);
+  ~HintServer();  // drops the lists of all who have not ended
+  HintServer(const HintServer&) = delete;
+  HintServer& operator=(const HintServer&) = delete;
 
   // Listens to a connected Unix stream socket. It is closed when the client has said all,
   // or does not keep to the rules; at once if the prefetcher has no list for it.
@@ -68,7 +68,7 @@ class HintClients {
   void resume();
   void listen();
   [[nodiscard]] static pollfd what_to_wait_for(const Client& client);
-  void attempt(Client& client, void (HintClients::*step)(Client&));
+  void attempt(Client& client, void (HintServer::*step)(Client&));
   void receive(Client& client);
   void use_texts(Client& client);
   void flush(Client& client);

@@ -1,4 +1,4 @@
-#include "volume/readahead.h"
+#include "prefetch/readahead.h"
 
 #include <algorithm>
 #include <exception>

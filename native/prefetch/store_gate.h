@@ -20,10 +20,10 @@
 namespace ffrfs {
 
 // Gives bytes of a file to the kernel's page cache. False: it does not know the inode.
-using PagePush =
+using PageStore =
     std::function<bool(Ino ino, uint64_t offset, std::span<const std::byte> bytes)>;
 
-class PushGate {
+class StoreGate {
  public:
   // Runs `push`, which must not throw; false: it is closed, or that says false.
   template <typename Body>

@@ -1,19 +1,18 @@
 #include "python/convert.h"
 
-#include <new>
-#include <stdexcept>
+#include <pybind11/stl.h>
 
 #include "io/error.h"
 #include "python/array_memory.h"
-#include "record/file_packer.h"
-#include "record/writer.h"
-#include "tree/folder_list.h"
 
 namespace ffrfs::python {
 namespace {
 
-py::object make_error(const char* name, const std::string& text) {
-  return py::module_::import("ffrfs.errors").attr(name)(fs_text(text));
+// Where the daemon makes exceptions of what its worker reports, too.
+py::object to_python(const ErrorFields& fields) {
+  return py::module_::import("ffrfs.errors")
+      .attr("from_fields")(fields.kind, fs_text(fields.reason), fs_text(fields.path),
+                           fields.record, fields.code);
 }
 
 }  // namespace
@@ -23,39 +22,7 @@ py::str fs_text(const std::string& text) {
       PyUnicode_DecodeFSDefaultAndSize(text.data(), static_cast<Py_ssize_t>(text.size())));
 }
 
-py::object to_python(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const UnsafeIndexError& known) {
-    return make_error("UnsafeIndexError", known.what());
-  } catch (const TruncatedError& known) {
-    return make_error("TruncatedError", known.what());
-  } catch (const FormatError& known) {
-    return make_error("FormatError", known.what());
-  } catch (const ChecksumError& known) {
-    return make_error("ChecksumError", known.what());
-  } catch (const RecordCountError& known) {
-    return make_error("RecordCountError", known.what());
-  } catch (const FileChangedError& known) {
-    return make_error("PackError", known.what());
-  } catch (const FolderListError& known) {
-    return make_error("PackError", known.what());
-  } catch (const std::invalid_argument& known) {
-    return py::reinterpret_borrow<py::object>(PyExc_ValueError)(fs_text(known.what()));
-  } catch (const WriterClosedError& known) {
-    return py::reinterpret_borrow<py::object>(PyExc_ValueError)(fs_text(known.what()));
-  } catch (const StorageError& known) {
-    // OSError(errno, text, filename) becomes the fitting subclass by itself.
-    return py::reinterpret_borrow<py::object>(PyExc_OSError)(
-        known.code(), fs_text(known.reason()), fs_text(known.path()));
-  } catch (const RangeError& known) {
-    return py::reinterpret_borrow<py::object>(PyExc_IndexError)(fs_text(known.what()));
-  } catch (const std::bad_alloc&) {
-    return py::reinterpret_borrow<py::object>(PyExc_MemoryError)();
-  } catch (const std::exception& unknown) {
-    return py::reinterpret_borrow<py::object>(PyExc_RuntimeError)(fs_text(unknown.what()));
-  }
-}
+py::object to_python(const std::exception_ptr& error) { return to_python(fields_of(error)); }
 
 void raise(const std::exception_ptr& error) {
   const py::object exception = to_python(error);
@@ -70,7 +37,7 @@ size_t to_index(py::handle object) {
   return static_cast<size_t>(index);
 }
 
-py::list read_arrays(BatchReader& reader, const std::vector<Extent>& extents, bool check) {
+py::list read_arrays(Fetcher& fetcher, const std::vector<Extent>& extents, bool check) {
   py::list arrays(extents.size());
   std::vector<BatchItem> items;
   items.reserve(extents.size());
@@ -85,7 +52,7 @@ py::list read_arrays(BatchReader& reader, const std::vector<Extent>& extents, bo
   }
   {
     const py::gil_scoped_release unlocked;
-    reader.read(items, check);
+    fetcher.read(items, check);
   }
   for (const BatchItem& item : items) {
     if (item.error) raise(item.error);
@@ -93,9 +60,9 @@ py::list read_arrays(BatchReader& reader, const std::vector<Extent>& extents, bo
   return arrays;
 }
 
-py::list to_list(const std::vector<std::pair<uint64_t, std::string>>& bad) {
+py::list to_list(const BadRecords& bad) {
   py::list list;
-  for (const auto& [record, reason] : bad) list.append(py::make_tuple(record, fs_text(reason)));
+  for (const auto& [record, error] : bad) list.append(py::make_tuple(record, to_python(error)));
   return list;
 }
 

@@ -14,7 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "volume/batch_reader.h"
+#include "fetch/fetcher.h"
+#include "fetch/verifier.h"
 
 namespace ffrfs::python {
 
@@ -22,7 +23,8 @@ namespace py = pybind11;
 
 // Each adds its classes to the module.
 void bind_examples(py::module_& module);
-void bind_folder_list(py::module_& module);
+void bind_manifest(py::module_& module);
+void bind_made_file(py::module_& module);
 void bind_pack_index(py::module_& module);
 void bind_records(py::module_& module);
 void bind_sidecar(py::module_& module);
@@ -44,11 +46,11 @@ void bind_writer(py::module_& module);
 
 // Reads whole records, without the GIL, each into a 1-D uint8 array that owns its
 // memory. Raises the first error in the order of `extents`.
-[[nodiscard]] py::list read_arrays(BatchReader& reader, const std::vector<Extent>& extents,
+[[nodiscard]] py::list read_arrays(Fetcher& fetcher, const std::vector<Extent>& extents,
                                    bool check);
 
-// (number, what is wrong) of bad records.
-[[nodiscard]] py::list to_list(const std::vector<std::pair<uint64_t, std::string>>& bad);
+// (number, exception that says what is wrong) of bad records.
+[[nodiscard]] py::list to_list(const BadRecords& bad);
 
 // The bytes of any contiguous bytes-like object; valid while this lives.
 class BytesView {

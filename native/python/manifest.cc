@@ -1,6 +1,6 @@
-// FolderList: what pack_folder has found, compact, for Writer.
+// Manifest: what pack_folder has found, compact, for Writer.
 
-#include "python/folder_list.h"
+#include "python/manifest.h"
 
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "manifest/manifest_runs.h"
 #include "python/convert.h"
-#include "tree/folder_runs.h"
 
 namespace ffrfs::python {
 namespace {
@@ -38,11 +38,11 @@ T integer_of(py::handle object) {
 uint32_t add_folder(List& self, uint32_t parent, const py::bytes& name, uint32_t mode,
                     int64_t mtime_ns) {
   return self.change(
-      [&](FolderList& list) { return list.add_folder(parent, bytes_of(name), mode, mtime_ns); });
+      [&](Manifest& list) { return list.add_folder(parent, bytes_of(name), mode, mtime_ns); });
 }
 
 uint32_t add_files(List& self, uint32_t parent, const py::iterable& files) {
-  return self.change([&](FolderList& list) {
+  return self.change([&](Manifest& list) {
     const uint32_t first = list.file_count();
     for (const py::handle item : files) {
       const auto file = py::reinterpret_borrow<py::tuple>(item);
@@ -60,38 +60,38 @@ uint32_t add_files(List& self, uint32_t parent, const py::iterable& files) {
 
 void add_link(List& self, uint32_t parent, const py::bytes& name, const py::bytes& target,
               int64_t mtime_ns) {
-  self.change([&](FolderList& list) {
+  self.change([&](Manifest& list) {
     list.add_link(parent, bytes_of(name), bytes_of(target), mtime_ns);
   });
 }
 
 void drop_folder(List& self, uint32_t folder) {
-  self.change([&](FolderList& list) { list.drop_folder(folder); });
+  self.change([&](Manifest& list) { list.drop_folder(folder); });
 }
 
 void describe_folder(List& self, uint32_t folder, uint32_t mode, int64_t mtime_ns) {
-  self.change([&](FolderList& list) { list.describe_folder(folder, mode, mtime_ns); });
+  self.change([&](Manifest& list) { list.describe_folder(folder, mode, mtime_ns); });
 }
 
 void normalize(List& self, int64_t mtime_ns) {
-  self.change([&](FolderList& list) { list.normalize(mtime_ns); });
+  self.change([&](Manifest& list) { list.normalize(mtime_ns); });
 }
 
 void share(List& self, uint32_t file, uint32_t original) {
-  self.change([&](FolderList& list) { list.share(file, original); });
+  self.change([&](Manifest& list) { list.share(file, original); });
 }
 
 template <auto Method>
 uint64_t number_of(const List& self) {
-  return self.read([](const FolderList& list) { return (list.*Method)(); });
+  return self.read([](const Manifest& list) { return (list.*Method)(); });
 }
 
 uint64_t inner_folder_count(const List& self) {
-  return number_of<&FolderList::folder_count>(self) - 1;
+  return number_of<&Manifest::folder_count>(self) - 1;
 }
 
 py::array_t<uint64_t> sizes(const List& self) {
-  return self.read([](const FolderList& list) {
+  return self.read([](const Manifest& list) {
     py::array_t<uint64_t> sizes(static_cast<py::ssize_t>(list.file_count()));
     for (uint32_t file = 0; file < list.file_count(); ++file) {
       sizes.mutable_at(file) = list.file(file).value;
@@ -100,14 +100,14 @@ py::array_t<uint64_t> sizes(const List& self) {
   });
 }
 
-void check_file(const FolderList& list, uint32_t file) {
+void check_file(const Manifest& list, uint32_t file) {
   if (file >= list.file_count()) {
     throw std::invalid_argument("there is no file " + std::to_string(file));
   }
 }
 
 py::list paths(const List& self, const std::vector<uint32_t>& files) {
-  return self.read([&](const FolderList& list) {
+  return self.read([&](const Manifest& list) {
     py::list paths;
     for (const uint32_t file : files) {
       check_file(list, file);
@@ -118,7 +118,7 @@ py::list paths(const List& self, const std::vector<uint32_t>& files) {
 }
 
 std::optional<uint32_t> find(List& self, const py::bytes& path) {
-  return self.change([&](FolderList& list) {
+  return self.change([&](Manifest& list) {
     list.sort();
     return list.find(bytes_of(path));
   });
@@ -129,18 +129,18 @@ void number(List& self, const std::string& order) {
     throw std::invalid_argument("there is no order \"" + order + "\"");
   }
   const py::gil_scoped_release unlocked;
-  self.change([&](FolderList& list) {
+  self.change([&](Manifest& list) {
     order == "path" ? list.number_by_path() : list.number_by_size();
   });
 }
 
 void number_by(List& self, const std::vector<uint32_t>& files) {
   const py::gil_scoped_release unlocked;
-  self.change([&](FolderList& list) { list.number_by(files); });
+  self.change([&](Manifest& list) { list.number_by(files); });
 }
 
 std::vector<uint32_t> files(const List& self, uint32_t first, uint32_t count) {
-  return self.read_numbered([&](const FolderList& list) {
+  return self.read_numbered([&](const Manifest& list) {
     std::vector<uint32_t> files;
     const uint64_t end = std::min<uint64_t>(uint64_t{first} + count, list.record_count());
     for (uint64_t record = first; record < end; ++record) {
@@ -151,23 +151,23 @@ std::vector<uint32_t> files(const List& self, uint32_t first, uint32_t count) {
 }
 
 uint32_t record_count(const List& self) {
-  return self.read_numbered([](const FolderList& list) { return list.record_count(); });
+  return self.read_numbered([](const Manifest& list) { return list.record_count(); });
 }
 
-FolderRuns split(const List& self, uint32_t count) {
-  return self.read_numbered([&](const FolderList& list) { return split_by_count(list, count); });
+ManifestRuns split(const List& self, uint32_t count) {
+  return self.read_numbered([&](const Manifest& list) { return split_by_count(list, count); });
 }
 
-FolderRuns split_to_size(const List& self, uint64_t max_bytes) {
-  return self.read_numbered([&](const FolderList& list) {
+ManifestRuns split_to_size(const List& self, uint64_t max_bytes) {
+  return self.read_numbered([&](const Manifest& list) {
     return split_by_size(list, max_bytes);
   });
 }
 
 }  // namespace
 
-void bind_folder_list(py::module_& module) {
-  py::class_<List>(module, "FolderList")
+void bind_manifest(py::module_& module) {
+  py::class_<List>(module, "Manifest")
       .def(py::init<>())
       .def("add_folder", &add_folder, py::arg("parent"), py::arg("name"), py::arg("mode"),
            py::arg("mtime_ns"))
@@ -178,10 +178,10 @@ void bind_folder_list(py::module_& module) {
       .def("describe_folder", &describe_folder, py::arg("folder"), py::arg("mode"),
            py::arg("mtime_ns"))
       .def("normalize", &normalize, py::arg("mtime_ns"))
-      .def_property_readonly("file_count", &number_of<&FolderList::file_count>)
+      .def_property_readonly("file_count", &number_of<&Manifest::file_count>)
       .def_property_readonly("folder_count", &inner_folder_count)
-      .def_property_readonly("link_count", &number_of<&FolderList::link_count>)
-      .def_property_readonly("byte_count", &number_of<&FolderList::byte_count>)
+      .def_property_readonly("link_count", &number_of<&Manifest::link_count>)
+      .def_property_readonly("byte_count", &number_of<&Manifest::byte_count>)
       .def("sizes", &sizes)
       .def("paths", &paths, py::arg("files"))
       .def("share", &share, py::arg("file"), py::arg("original"))

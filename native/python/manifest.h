@@ -1,4 +1,4 @@
-// A FolderList for Python: one thread changes it at a time, and nobody else uses it then.
+// A Manifest for Python: one thread changes it at a time, and nobody else uses it then.
 
 #pragma once
 
@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "tree/folder_list.h"
+#include "manifest/manifest.h"
 
 namespace ffrfs::python {
 
@@ -31,7 +31,7 @@ class SharedFolderList {
   // The same of a list whose files have their records; else std::invalid_argument.
   template <typename Work>
   auto read_numbered(const Work& work) const {
-    return read([&work](const FolderList& list) {
+    return read([&work](const Manifest& list) {
       if (!list.is_numbered()) throw std::invalid_argument("the files have no records: number()");
       return work(list);
     });
@@ -43,7 +43,7 @@ class SharedFolderList {
   }
 
   mutable std::shared_mutex mutex_;
-  FolderList list_;
+  Manifest list_;
 };
 
 }  // namespace ffrfs::python

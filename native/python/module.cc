@@ -44,7 +44,8 @@ PYBIND11_MODULE(_native, module) {
   import_numpy();
   py::register_exception_translator(&translate);
   bind_examples(module);
-  bind_folder_list(module);
+  bind_manifest(module);
+  bind_made_file(module);
   bind_pack_index(module);
   bind_records(module);
   bind_sidecar(module);

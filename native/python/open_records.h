@@ -9,12 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include "fetch/fetcher.h"
+#include "fetch/verifier.h"
 #include "io/error.h"
+#include "io/process_local.h"
 #include "python/convert.h"
 #include "shard/shard_set.h"
-#include "volume/batch_reader.h"
-#include "volume/counters.h"
-#include "volume/verifier.h"
+#include "stats/counters.h"
 
 namespace ffrfs::python {
 
@@ -61,7 +62,7 @@ class OpenRecords {
 
     ShardSet shards;
     Counters counters;
-    BatchReader batches{shards, counters};
+    ProcessLocal<Fetcher> fetcher{[this] { return std::make_unique<Fetcher>(shards, counters); }};
   };
 
   // `open_shards()` gives the ShardSet, of Files alone.
@@ -81,11 +82,10 @@ class OpenRecords {
   [[nodiscard]] py::list verify_with(uint64_t first, uint64_t count, size_t jobs,
                                      const ExpectedChunks& chunks) const {
     const auto open_now = open();
-    std::vector<std::pair<uint64_t, std::string>> bad;
+    BadRecords bad;
     {
       const py::gil_scoped_release unlocked;
-      bad = verify_records(open_now->shards, open_now->batches, open_now->counters, first, count,
-                           jobs, chunks);
+      bad = verify_records(open_now->fetcher.get(), first, count, jobs, chunks);
     }
     return to_list(bad);
   }

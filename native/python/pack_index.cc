@@ -1,5 +1,5 @@
 // PackIndex: the mapped index that serves a pack, for info, verify and those who make
-// sidecars; and where sidecars lie.
+// sidecars; where sidecars lie; and what lies at a path, before it is opened.
 
 #include <pybind11/stl.h>
 
@@ -8,11 +8,11 @@
 #include <memory>
 
 #include "io/error.h"
+#include "open/index_check.h"
+#include "open/open_shards.h"
 #include "python/convert.h"
 #include "python/pack_index.h"
 #include "record/sidecar_path.h"
-#include "volume/index_check.h"
-#include "volume/open_shards.h"
 
 namespace ffrfs::python {
 namespace {
@@ -24,6 +24,12 @@ bool ends_with_folder(const FfrecordShard& shard) {
   if (last.size < begin.size()) return false;
   shard.file().read_fully(last.offset, std::as_writable_bytes(std::span(begin)));
   return std::string_view(begin.data(), begin.size()) == kFolderMagic;
+}
+
+py::list to_list(const std::vector<std::string>& paths) {
+  py::list list;
+  for (const std::string& path : paths) list.append(py::bytes(path));
+  return list;
 }
 
 }  // namespace
@@ -80,7 +86,8 @@ void bind_pack_index(py::module_& module) {
       .def_property_readonly("path", &PackIndex::path)
       .def_property_readonly("size_bytes", &PackIndex::size_bytes)
       .def_property_readonly("shard", &PackIndex::set)
-      .def_property_readonly("warning", [](const PackIndex& self) { return fs_text(self.warning()); })
+      .def_property_readonly("warning", &PackIndex::warning)
+      .def_property_readonly("warning_within", &PackIndex::warning_within)
       .def_property_readonly("is_stale", &PackIndex::is_stale)
       .def("find_fault", [](const PackIndex& self) {
         std::string fault;
@@ -94,9 +101,7 @@ void bind_pack_index(py::module_& module) {
   module.def(
       "sidecar_paths",
       [](const std::string& pack) {
-        py::list paths;
-        for (const std::string& path : index_sidecar_paths(pack)) paths.append(py::bytes(path));
-        return paths;
+        return to_list(index_sidecar_paths(pack));
       },
       py::arg("pack"));
 
@@ -108,11 +113,30 @@ void bind_pack_index(py::module_& module) {
           const py::gil_scoped_release unlocked;
           found = find_record_files(paths);
         }
-        py::list files;
-        for (const std::string& path : found.paths) files.append(py::bytes(path));
-        return files;
+        return to_list(found.paths);
       },
       py::arg("paths"));
+  module.def(
+      "folder_files",
+      [](const std::string& folder) {
+        FolderFiles found;
+        {
+          const py::gil_scoped_release unlocked;
+          found = files_in(folder);
+        }
+        return py::make_tuple(to_list(found.packs), to_list(found.tfrecords));
+      },
+      py::arg("folder"));
+  module.def("is_tfrecord", &is_tfrecord, py::arg("path"),
+             py::call_guard<py::gil_scoped_release>());
+  module.def(
+      "claimed_records",
+      [](const std::string& path) {
+        const SourceFile file(path);
+        const uint64_t count = claimed_record_count(file).value_or(0);
+        return std::pair(count, count == 0 ? 0 : file.size() - ffrecord_header_size(count));
+      },
+      py::arg("path"), py::call_guard<py::gil_scoped_release>());
 }
 
 }  // namespace ffrfs::python

@@ -27,7 +27,8 @@ class PackIndex {
   [[nodiscard]] uint64_t size_bytes() const;
   // None, or what it says of the set of shards: (16 bytes, number, count).
   [[nodiscard]] py::object set() const;
-  [[nodiscard]] const std::string& warning() const { return shard_->warning(); }
+  [[nodiscard]] py::str warning() const { return fs_text(shard_->warning()); }
+  [[nodiscard]] py::str warning_within() const { return fs_text(shard_->warning_within()); }
   [[nodiscard]] bool is_stale() const { return shard_->is_index_stale(); }
 
   // Blocks, without the GIL. See index_check.h.

@@ -30,7 +30,7 @@ class Records : public OpenRecords<FfrecordShard> {
     for (const py::handle index : indices) {
       extents.push_back(open_now->shards.extent(to_index(index)));
     }
-    return read_arrays(open_now->batches, extents, check_data_);
+    return read_arrays(open_now->fetcher.get(), extents, check_data_);
   }
 
   // `index`: of the only file; what it says of large records is checked as well.

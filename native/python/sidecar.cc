@@ -1,6 +1,6 @@
 // write_sidecar: the index of a pack that has only a pickle, in a file of its own.
 
-#include "volume/sidecar_writer.h"
+#include "open/sidecar_writer.h"
 
 #include "python/convert.h"
 

@@ -9,9 +9,8 @@
 
 #include "python/open_records.h"
 #include "tfrecord/sidecar.h"
+#include "tfrecord/tfrecord_scan.h"
 #include "tfrecord/tfrecord_shard.h"
-#include "volume/open_shards.h"
-#include "volume/tfrecord_scan.h"
 
 namespace ffrfs::python {
 namespace {
@@ -147,7 +146,7 @@ class TFRecords : public OpenRecords<TfrecordShard> {
     }
     {
       const py::gil_scoped_release unlocked;
-      open_now->batches.read(items, check_data_);
+      open_now->fetcher.get().read(items, check_data_);
     }
     for (const BatchItem& item : items) {
       if (item.error) raise(item.error);
@@ -179,17 +178,6 @@ class TFRecords : public OpenRecords<TfrecordShard> {
   const bool check_data_;
 };
 
-py::list list_files(const std::string& folder) {
-  std::vector<std::string> paths;
-  {
-    const py::gil_scoped_release unlocked;
-    paths = tfrecord_files(folder);
-  }
-  py::list list;
-  for (const std::string& path : paths) list.append(py::bytes(path));
-  return list;
-}
-
 }  // namespace
 
 void bind_tfrecords(py::module_& module) {
@@ -220,7 +208,6 @@ void bind_tfrecords(py::module_& module) {
            py::arg("count"))
       .def("verify", &TFRecords::verify, py::arg("first"), py::arg("count"))
       .def("close", &TFRecords::close);
-  module.def("tfrecord_files", &list_files, py::arg("folder"));
 }
 
 }  // namespace ffrfs::python

@@ -10,11 +10,11 @@
 #include <optional>
 #include <tuple>
 
+#include "manifest/manifest_files.h"
+#include "manifest/manifest_slice.h"
+#include "pickle/index_record.h"
 #include "python/convert.h"
-#include "python/folder_list.h"
-#include "tree/folder_files.h"
-#include "tree/folder_selection.h"
-#include "tree/index_record.h"
+#include "python/manifest.h"
 
 namespace ffrfs::python {
 namespace {
@@ -55,7 +55,7 @@ FilePacker::Tick tick_of(const py::object& progress) {
   };
 }
 
-void check_run(const FolderList& list, uint32_t first, uint32_t count) {
+void check_run(const Manifest& list, uint32_t first, uint32_t count) {
   if (first > list.record_count() || count > list.record_count() - first) {
     throw std::invalid_argument("the list has " + std::to_string(list.record_count()) +
                                 " records");
@@ -65,9 +65,9 @@ void check_run(const FolderList& list, uint32_t first, uint32_t count) {
 void append_folder(Writer& writer, const SharedFolderList& folder, const std::string& root,
                    uint32_t first, uint32_t count, size_t jobs, const py::object& progress) {
   const py::gil_scoped_release unlocked;
-  folder.read_numbered([&](const FolderList& list) {
+  folder.read_numbered([&](const Manifest& list) {
     check_run(list, first, count);
-    writer.append_files(FolderFiles(list, root, first, count), jobs, tick_of(progress));
+    writer.append_files(ManifestFiles(list, root, first, count), jobs, tick_of(progress));
   });
 }
 
@@ -88,14 +88,14 @@ void append_index(Writer& writer, const SharedFolderList& folder, uint32_t first
                   const std::optional<ShardTuple>& shard) {
   const std::optional<IndexSet> set = to_set(shard);
   const py::gil_scoped_release unlocked;
-  folder.read_numbered([&](const FolderList& list) {
+  folder.read_numbered([&](const Manifest& list) {
     const uint32_t shown = count.value_or(list.record_count() - std::min(first, list.record_count()));
     check_run(list, first, shown);
     if (writer.written() != shown) {
       throw RecordCountError("the index tells of " + std::to_string(shown) + " records, " +
                              std::to_string(writer.written()) + " were written");
     }
-    append_index_record(writer, FolderSelection(list, first, shown, rest), set);
+    append_index_record(writer, ManifestSlice(list, first, shown, rest), set);
   });
 }
 

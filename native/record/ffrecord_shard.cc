@@ -24,6 +24,27 @@ std::span<std::byte> bytes_of(std::vector<T>& values, size_t count) {
   return std::as_writable_bytes(std::span(values).first(count));
 }
 
+// What a header begins with.
+struct Fixed {
+  uint32_t crc;
+  int64_t count;
+
+  // `file` has so many bytes.
+  explicit Fixed(const SourceFile& file) {
+    std::array<std::byte, kFixedSize> bytes;
+    file.read_fully(0, bytes);
+    crc = load_le<uint32_t>(bytes, 0);
+    count = load_le<int64_t>(bytes, 4);
+  }
+
+  [[nodiscard]] bool fits(const SourceFile& file) const {
+    if (count < 0) return false;
+    const auto tables_size = checked_mul(static_cast<uint64_t>(count), kPerRecordSize);
+    const auto size = tables_size ? checked_add(*tables_size, kFixedSize) : std::nullopt;
+    return size && *size <= file.size();
+  }
+};
+
 // nullptr: there is no such file.
 std::unique_ptr<const IndexMap> open_sidecar(const std::string& path, size_t place,
                                              const IndexedPack& pack) {
@@ -35,7 +56,7 @@ std::unique_ptr<const IndexMap> open_sidecar(const std::string& path, size_t pla
     throw;
   }
   if (!is_trusted_sidecar(*sidecar, pack.file, place)) {
-    throw FormatError(path + ": belongs to another user; remove it");
+    throw FormatError(path, "belongs to another user; remove it");
   }
   return IndexMap::sidecar(std::move(sidecar), pack);
 }
@@ -56,25 +77,21 @@ FfrecordShard::FfrecordShard(const std::string& path, IndexUse use) : Shard(path
 void FfrecordShard::read_fixed() {
   const std::string& path = file().path();
   const uint64_t file_size = file().size();
-  if (file_size == 0) throw FormatError(path + ": is empty: not an FFRecord file");
+  if (file_size == 0) throw FormatError(path, "is empty: not an FFRecord file");
   if (file_size < kFixedSize) {
-    throw FormatError(path + ": truncated, or not an FFRecord file: it has " +
+    throw FormatError(path, "truncated, or not an FFRecord file: it has " +
                       std::to_string(file_size) + " bytes, a header at least 12");
   }
-  std::array<std::byte, kFixedSize> fixed;
-  file().read_fully(0, fixed);
-  stored_crc_ = load_le<uint32_t>(fixed, 0);
-  const auto stored_count = load_le<int64_t>(fixed, 4);
-  if (stored_count < 0) {
-    throw FormatError(path + ": not an FFRecord file: its header says " +
-                      std::to_string(stored_count) + " records");
+  const Fixed fixed(file());
+  stored_crc_ = fixed.crc;
+  if (fixed.count < 0) {
+    throw FormatError(path, "not an FFRecord file: its header says " +
+                      std::to_string(fixed.count) + " records");
   }
-  count_ = static_cast<uint64_t>(stored_count);
-  const auto tables_size = checked_mul(count_, kPerRecordSize);
-  const auto size = tables_size ? checked_add(*tables_size, kFixedSize) : std::nullopt;
+  count_ = static_cast<uint64_t>(fixed.count);
   // Before any allocation: the tables must be in the file.
-  if (!size || *size > file_size) {
-    throw FormatError(path + ": truncated, or not an FFRecord file: its header says " +
+  if (!fixed.fits(file())) {
+    throw FormatError(path, "truncated, or not an FFRecord file: its header says " +
                       std::to_string(count_) + " records, the file has " +
                       std::to_string(file_size) + " bytes");
   }
@@ -94,7 +111,7 @@ void FfrecordShard::read_tables() {
   crc = crc32(offset_bytes, crc);
   metadata_verified_ = stored_crc_ != 0 || crc == 0;
   if (metadata_verified_ && crc != stored_crc_) {
-    throw FormatError(file().path() + ": damaged header: its checksum is " + hex(stored_crc_) +
+    throw FormatError(file().path(), "damaged header: its checksum is " + hex(stored_crc_) +
                       ", its bytes give " + hex(crc) + "; restore the file or pack it again");
   }
   check_offsets();
@@ -104,11 +121,11 @@ void FfrecordShard::read_tables() {
 void FfrecordShard::check_offsets() const {
   const std::string& path = file().path();
   const auto bad = [&](size_t record, const std::string& what) {
-    return FormatError(path + ": damaged header: record " + std::to_string(record) +
+    return FormatError(path, "damaged header: record " + std::to_string(record) +
                        " begins at offset " + std::to_string(offsets_[record]) + ", " + what);
   };
   if (count() == 0 && file().size() != header_size()) {
-    throw FormatError(path + ": not an FFRecord file: its header says 0 records, but " +
+    throw FormatError(path, "not an FFRecord file: its header says 0 records, but " +
                       std::to_string(file().size() - header_size()) + " bytes follow");
   }
   // As unsigned numbers, negative offsets lie beyond every end.
@@ -139,51 +156,57 @@ void FfrecordShard::find_index() {
   if (use_index(pack, in_pack, ignored_)) return;
 
   const auto paths = index_sidecar_paths(file().path());
-  IgnoredIndex ignored;
+  std::optional<IgnoredIndex> ignored;
   for (size_t place = 0; place < paths.size(); ++place) {
     const auto sidecar = [&] { return open_sidecar(paths[place], place, pack); };
     if (use_index(pack, sidecar, ignored)) return;
   }
-  if (ignored_.warning.empty()) ignored_ = ignored;
+  if (!ignored_) ignored_ = ignored;
 }
 
 // False: there is none, or it is unsound, and `ignored` says so if it said nothing.
 template <typename Open>
-bool FfrecordShard::use_index(const IndexedPack& pack, Open open, IgnoredIndex& ignored) {
+bool FfrecordShard::use_index(const IndexedPack& pack, Open open,
+                              std::optional<IgnoredIndex>& ignored) {
   try {
     index_ = open();
-    if (index_) map_header(pack);
-  } catch (const std::runtime_error& error) {
+    if (index_) check_header(pack);
+  } catch (const Error& error) {
     header_.reset();
     index_.reset();
-    if (ignored.warning.empty()) {
-      ignored = {.warning = std::string(error.what()) + "; ignored until then",
+    if (!ignored) {
+      ignored = {.path = error.path(),
+                 .reason = error.reason() + "; ignored until then",
                  .is_stale = dynamic_cast<const StaleIndexError*>(&error) != nullptr};
     }
   }
   return index_ != nullptr;
 }
 
-void FfrecordShard::map_header(const IndexedPack& pack) {
-  auto checksums = index_->read([&] {
-    std::vector<uint32_t> copy(index_->count(Section::kHeader));
-    std::ranges::copy(index_->bytes(Section::kHeader, 0, 4 * copy.size()),
-                      std::as_writable_bytes(std::span(copy)).begin());
-    return copy;
-  });
+std::string FfrecordShard::warning() const {
+  return ignored_ ? ignored_->path + ": " + ignored_->reason : "";
+}
+
+std::string FfrecordShard::warning_within() const {
+  return ignored_ && ignored_->path == file().path() ? ignored_->reason : warning();
+}
+
+void FfrecordShard::check_header(const IndexedPack& pack) {
+  std::vector<uint32_t> checksums(index_->count(Section::kHeader));
+  index_->copy(Section::kHeader, 0, std::as_writable_bytes(std::span(checksums)));
   // Neither can be known to an index inside the last record: both cover it.
-  std::vector<VerifiedMap::Blank> unknown{{.offset = 0, .size = 4},
+  std::vector<CheckedRange::Blank> unknown{{.offset = 0, .size = 4},
                                           {.offset = checksum_place(count_ - 1), .size = 4}};
   header_.emplace(file(), 0, header_size(), std::move(checksums), "header",
                   "restore the file or pack it again", std::move(unknown));
   if (extent(count_ - 1).offset != pack.last_offset) {
-    throw FormatError(file().path() + ": damaged header: its last record begins elsewhere");
+    throw FormatError(file().path(), "damaged header: its last record begins elsewhere");
   }
   byte_count_ = file().size() - extent(0).offset;
 }
 
 Extent FfrecordShard::extent(uint64_t record) const {
-  if (index_) return header_->read([&] { return mapped_extent(record); });
+  if (index_) return checked_extent(record);
   return {.shard = 0,
           .record = record,
           .offset = offsets_[record],
@@ -193,27 +216,16 @@ Extent FfrecordShard::extent(uint64_t record) const {
           .header_size = 0};
 }
 
-std::vector<uint64_t> FfrecordShard::sizes(std::span<const uint64_t> records) const {
-  if (!index_) return Shard::sizes(records);
-  // One look for all: asking whether the file has changed takes longer than looking.
-  return header_->read([&] {
-    std::vector<uint64_t> sizes(records.size());
-    std::ranges::transform(records, sizes.begin(),
-                           [this](uint64_t record) { return mapped_extent(record).size; });
-    return sizes;
-  });
-}
-
-Extent FfrecordShard::mapped_extent(uint64_t record) const {
+Extent FfrecordShard::checked_extent(uint64_t record) const {
   const auto offset_of = [&](uint64_t place) {
-    return load_le<uint64_t>(header_->bytes(offset_place(count_, place), 8, "offsets"));
+    return header_->load<uint64_t>(offset_place(count_, place), "offsets");
   };
   const uint64_t begin = offset_of(record);
   const uint64_t end = record + 1 < count_ ? offset_of(record + 1) : file().size();
   if (begin < header_size() || begin > end || end > file().size()) {
-    throw FormatError(file().path() + ": damaged header: record " + std::to_string(record) +
+    throw FormatError(file().path(), "damaged header: record " + std::to_string(record) +
                       " begins at offset " + std::to_string(begin) + " and ends at " +
-                      std::to_string(end) + "; the records lie between " +
+                      std::to_string(end) + "; records can only be between " +
                       std::to_string(header_size()) + " and " + std::to_string(file().size()));
   }
   return {.shard = 0,
@@ -221,7 +233,7 @@ Extent FfrecordShard::mapped_extent(uint64_t record) const {
           .offset = begin,
           .size = end - begin,
           .checksum = Checksum::kCrc32,
-          .crc32 = load_le<uint32_t>(header_->bytes(checksum_place(record), 4, "checksums")),
+          .crc32 = header_->load<uint32_t>(checksum_place(record), "checksums"),
           .header_size = 0};
 }
 
@@ -229,17 +241,13 @@ std::vector<uint32_t> FfrecordShard::chunk_checksums(uint64_t record) const {
   if (!index_ || index_->size(Section::kChunked) == 0) return {};
   const uint64_t size = extent(record).size;
   if (size <= kIndexChunkSize) return {};
-  return index_->read([&]() -> std::vector<uint32_t> {
-    const auto first = first_chunk(record);
-    if (!first) return {};
-    // A place that overflows lies outside.
-    const uint64_t place = checked_mul(*first, 4).value_or(UINT64_MAX);
-    const uint64_t count = record_chunk_count(size);
-    const auto bytes = index_->bytes(Section::kChunks, place, 4 * count);
-    std::vector<uint32_t> checksums(count);
-    std::ranges::copy(bytes, std::as_writable_bytes(std::span(checksums)).begin());
-    return checksums;
-  });
+  const auto first = first_chunk(record);
+  if (!first) return {};
+  // A place that overflows lies outside.
+  const uint64_t place = checked_mul(*first, 4).value_or(UINT64_MAX);
+  std::vector<uint32_t> checksums(record_chunk_count(size));
+  index_->copy(Section::kChunks, place, std::as_writable_bytes(std::span(checksums)));
+  return checksums;
 }
 
 // By binary search; nullopt: the record has none.
@@ -258,6 +266,12 @@ std::optional<uint64_t> FfrecordShard::first_chunk(uint64_t record) const {
     }
   }
   return std::nullopt;
+}
+
+std::optional<uint64_t> claimed_record_count(const SourceFile& file) {
+  if (file.size() < kFixedSize) return std::nullopt;
+  const Fixed fixed(file);
+  return fixed.fits(file) ? std::optional(static_cast<uint64_t>(fixed.count)) : std::nullopt;
 }
 
 ShardSet open_ffrecord_shards(const std::vector<std::string>& paths, IndexUse use) {

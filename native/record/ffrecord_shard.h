@@ -9,8 +9,8 @@
 //                       one at the end of the file
 //
 // With a mapped index (index_map.h), in the file or in its sidecar, the header is not read:
-// it is mapped, checked by the index's checksums of it when it is touched, and each offset
-// is checked when it is asked for. So opening costs the same whatever n is.
+// what is asked for is checked by the index's checksums of it, and so is each offset. So
+// opening costs the same whatever n is.
 //
 // Immutable after opening: any number of threads.
 // Not here: the records' bytes and the check of their checksums (volume).
@@ -24,7 +24,7 @@
 #include <string>
 #include <vector>
 
-#include "io/verified_map.h"
+#include "io/checked_range.h"
 #include "record/index_map.h"
 #include "shard/shard.h"
 #include "shard/shard_set.h"
@@ -44,20 +44,24 @@ class FfrecordShard final : public Shard {
   [[nodiscard]] uint64_t count() const override { return count_; }
   // Throws only with an index.
   [[nodiscard]] Extent extent(uint64_t record) const override;
-  [[nodiscard]] std::vector<uint64_t> sizes(std::span<const uint64_t> records) const override;
   [[nodiscard]] std::vector<uint32_t> chunk_checksums(uint64_t record) const override;
   [[nodiscard]] uint64_t byte_count() const override { return byte_count_; }
 
   // False: the header carries no checksum of itself (an old writer's), nor has an index one.
   [[nodiscard]] bool metadata_verified() const override { return metadata_verified_; }
 
+  // The header's checksum of itself; 0: it has none.
+  [[nodiscard]] uint32_t header_crc() const { return stored_crc_; }
+
   // Of this shard, and gone with it; nullptr: none is in use.
   [[nodiscard]] const IndexMap* index() const { return index_.get(); }
 
   // One line about an index that was ignored; mostly "".
-  [[nodiscard]] const std::string& warning() const { return ignored_.warning; }
+  [[nodiscard]] std::string warning() const;
+  // The same, for a text that names this file already.
+  [[nodiscard]] std::string warning_within() const;
   // It was a sidecar of what the pack was before.
-  [[nodiscard]] bool is_index_stale() const { return ignored_.is_stale; }
+  [[nodiscard]] bool is_index_stale() const { return ignored_ && ignored_->is_stale; }
 
   // count() + 1 values: where each record begins, and the end of the file. Like checksums(),
   // without an index only.
@@ -66,7 +70,8 @@ class FfrecordShard final : public Shard {
 
  private:
   struct IgnoredIndex {
-    std::string warning;
+    std::string path;  // of the file that it is in
+    std::string reason;
     bool is_stale = false;
   };
 
@@ -75,9 +80,10 @@ class FfrecordShard final : public Shard {
   void check_offsets() const;
   void find_index();
   template <typename Open>
-  [[nodiscard]] bool use_index(const IndexedPack& pack, Open open, IgnoredIndex& ignored);
-  void map_header(const IndexedPack& pack);
-  [[nodiscard]] Extent mapped_extent(uint64_t record) const;
+  [[nodiscard]] bool use_index(const IndexedPack& pack, Open open,
+                               std::optional<IgnoredIndex>& ignored);
+  void check_header(const IndexedPack& pack);
+  [[nodiscard]] Extent checked_extent(uint64_t record) const;
   [[nodiscard]] std::optional<uint64_t> first_chunk(uint64_t record) const;
   [[nodiscard]] uint64_t header_size() const { return ffrecord_header_size(count_); }
 
@@ -91,9 +97,13 @@ class FfrecordShard final : public Shard {
   std::vector<uint64_t> offsets_;
   // ... or these.
   std::unique_ptr<const IndexMap> index_;
-  std::optional<VerifiedMap> header_;
-  IgnoredIndex ignored_;
+  std::optional<CheckedRange> header_;
+  std::optional<IgnoredIndex> ignored_;
 };
+
+// What the first bytes say, if the tables of so many records fit into the file; nothing else is
+// looked at. Throws StorageError.
+[[nodiscard]] std::optional<uint64_t> claimed_record_count(const SourceFile& file);
 
 // FFRecord files as one index space. Throws what FfrecordShard throws; FormatError if
 // `paths` is empty.

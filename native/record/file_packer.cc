@@ -13,6 +13,7 @@
 
 #include "io/crc.h"
 #include "io/error.h"
+#include "io/file_time.h"
 #include "io/file_descriptor.h"
 
 namespace ffrfs {
@@ -37,10 +38,13 @@ class Source {
     if (!fd_.valid()) throw StorageError(errno, file_.path, "cannot open");
     opened_ = stat();
     if (!S_ISREG(opened_.st_mode)) {
-      throw FileChangedError(file_.path + ": is no longer a regular file");
+      throw PackError(file_.path, "is no longer a regular file");
     }
     check_size(opened_);
-    if (file_.mtime_ns && mtime_ns(opened_) != *file_.mtime_ns) throw changed();
+    const timespec& time = opened_.st_mtim;
+    if (file_.mtime_ns && nanoseconds(time.tv_sec, time.tv_nsec) != *file_.mtime_ns) {
+      throw changed();
+    }
   }
 
   // Up to target.size() bytes; fewer only at the end of the file.
@@ -62,20 +66,21 @@ class Source {
   void check_unchanged(uint64_t size) const {
     const struct stat now = stat();
     check_size(now);
-    if (mtime_ns(now) != mtime_ns(opened_)) throw changed();
+    if (!is_same(now.st_mtim, opened_.st_mtim)) throw changed();
     if (size != file_.size) {  // as in /proc
-      throw FileChangedError(file_.path + ": its size does not tell how much it holds (" +
+      throw PackError(file_.path, "its size does not tell how much it holds (" +
                              bytes_text(file_.size) + ")");
     }
   }
 
  private:
-  [[nodiscard]] static int64_t mtime_ns(const struct stat& info) {
-    return info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec;
+  // Not as nanoseconds alone, which do not reach as far.
+  [[nodiscard]] static bool is_same(const timespec& a, const timespec& b) {
+    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
   }
 
-  [[nodiscard]] FileChangedError changed() const {
-    return FileChangedError(file_.path + ": changed while it was packed; pack again");
+  [[nodiscard]] PackError changed() const {
+    return PackError(file_.path, "changed while it was packed; pack again");
   }
 
   [[nodiscard]] struct stat stat() const {
@@ -87,7 +92,7 @@ class Source {
   void check_size(const struct stat& info) const {
     const auto size = static_cast<uint64_t>(info.st_size);
     if (size == file_.size) return;
-    throw FileChangedError(file_.path + ": changed size while it was packed (was " +
+    throw PackError(file_.path, "changed size while it was packed (was " +
                            bytes_text(file_.size) + ", now " + std::to_string(size) + ")");
   }
 

@@ -9,7 +9,7 @@
 // announced, and writes them where they belong, whatever the others do.
 // Memory: one buffer of 1 MiB a thread, and 4 bytes a file.
 //
-// Not here: where the list of files comes from (tree/folder_files.h).
+// Not here: where the list of files comes from (manifest/manifest_files.h).
 
 #pragma once
 
@@ -30,11 +30,6 @@
 
 namespace ffrfs {
 
-// A file is not, or no longer, what it was when it was listed.
-struct FileChangedError : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
 class FilePacker {
  public:
   // Called with the files and bytes done so far. What it throws stops the work.
@@ -54,7 +49,8 @@ class FilePacker {
 
   // Copies all files with `jobs` threads and returns the CRC-32 of each. `tick` is called
   // from this thread, about ten times a second and at the end.
-  // Throws what happened to the file that stands first in the list: FileChangedError, or
+  // Throws what happened to the file that stands first in the list: PackError (it is not, or
+  // no longer, what it was when it was listed), or
   // StorageError, which names that file or the target.
   [[nodiscard]] std::vector<uint32_t> run(size_t jobs, const Tick& tick);
 

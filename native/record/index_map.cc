@@ -9,7 +9,7 @@
 namespace ffrfs {
 namespace {
 
-static_assert(VerifiedMap::kBlockSize == kIndexBlockSize);
+static_assert(CheckedRange::kBlockSize == kIndexBlockSize);
 
 std::string number(uint64_t value) { return std::to_string(value); }
 
@@ -37,7 +37,7 @@ std::unique_ptr<const IndexMap> IndexMap::in_pack(const IndexedPack& pack) {
     index->refuse("it begins at offset " + number(begin));
   }
   index->check_counts(pack.record_count);
-  index->map(begin);
+  index->read_checksums(begin);
   return index;
 }
 
@@ -58,14 +58,14 @@ std::unique_ptr<const IndexMap> IndexMap::sidecar(std::unique_ptr<const SourceFi
                   number(trailer.index_size));
   }
   const auto stale = [&](const std::string& what) {
-    return StaleIndexError(own.path() + ": stale index: " + pack.file.path() +
+    return StaleIndexError(own.path(), "stale index: " + pack.file.path() +
                            " has changed (" + what + "); " + index->advice_);
   };
   if (trailer.pack_size != pack.file.size()) throw stale("its size");
   if (trailer.pack_mtime_ns != pack.file.mtime_ns()) throw stale("its time");
   if (trailer.pack_header_crc != pack.header_crc) throw stale("its header");
   index->check_counts(pack.record_count);
-  index->map(0);
+  index->read_checksums(0);
   return index;
 }
 
@@ -108,7 +108,7 @@ void IndexMap::check_sections() const {
     // One behind the other, so that none overlap and every byte is one section's.
     if (offset != end || size > trailer_.checked_size - offset ||
         size % section_entry_size(section) != 0) {
-      refuse(std::string("its section ") + section_name(section) + " stands at " +
+      refuse(std::string("its section ") + section_name(section) + " begins at " +
              number(offset) + " and has " + number(size) + " bytes");
     }
     // Not beyond checked_size, which is a multiple of 8 too.
@@ -141,7 +141,7 @@ void IndexMap::check_counts(uint64_t record_count) const {
   }
 }
 
-void IndexMap::map(uint64_t begin) {
+void IndexMap::read_checksums(uint64_t begin) {
   const uint64_t size = trailer_.checked_size;
   // No more than the file has: its sizes were compared.
   std::vector<uint32_t> checksums(static_cast<size_t>(index_block_count(size)));
@@ -152,26 +152,23 @@ void IndexMap::map(uint64_t begin) {
     refuse("the checksum of its checksums is " + hex(trailer_.checksums_crc) +
            ", the bytes give " + hex(crc));
   }
-  map_.emplace(file_, begin, size, std::move(checksums), "index", advice_);
+  range_.emplace(file_, begin, size, std::move(checksums), "index", advice_);
 }
 
 std::optional<IndexSet> IndexMap::set() const {
   if (size(Section::kSet) == 0) return std::nullopt;
-  return read([&] { return load<IndexSet>(Section::kSet, 0); });
+  return load<IndexSet>(Section::kSet, 0);
 }
 
 void IndexMap::verify() const {
   for (size_t i = 0; i < kSectionCount; ++i) {
     const auto section = static_cast<Section>(i);
-    for (uint64_t at = 0; at < size(section); at += kIndexBlockSize) {
-      (void)bytes(section, at,
-                  static_cast<size_t>(std::min(kIndexBlockSize, size(section) - at)));
-    }
+    range_->verify(place(section).offset, size(section), section_name(section));
   }
 }
 
 void IndexMap::refuse(const std::string& reason) const {
-  throw FormatError(path() + ": damaged index: " + reason + "; " + advice_);
+  throw FormatError(path(), "damaged index: " + reason + "; " + advice_);
 }
 
 void IndexMap::refuse_outside(Section section, uint64_t offset, size_t size) const {

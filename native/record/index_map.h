@@ -2,10 +2,8 @@
 //
 // Opening reads the trailer and the block checksums, 4 bytes per 64 KiB, and believes what
 // they say only where it fits the pack. Everything else is checked when it is touched
-// (io/verified_map.h). bytes() and load() keep every access inside its section; what the
+// (io/checked_range.h). copy() and load() keep every access inside its section; what the
 // entries say of each other is for those to check who follow it (tree/mapped_tree.h).
-//
-//   return index.read([&] { ... index.load<IndexInode>(Section::kInodes, 32 * slot) ... });
 //
 // Immutable: any number of threads.
 
@@ -17,13 +15,11 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "io/little_endian.h"
+#include "io/checked_range.h"
 #include "io/source_file.h"
-#include "io/verified_map.h"
 #include "record/index_layout.h"
 
 namespace ffrfs {
@@ -59,32 +55,17 @@ class IndexMap {
   [[nodiscard]] uint64_t record_count() const { return trailer_.record_count; }
   [[nodiscard]] uint64_t link_count() const { return trailer_.link_count; }
   [[nodiscard]] uint64_t index_size() const { return trailer_.index_size; }
-  [[nodiscard]] uint64_t mapped_bytes() const { return map_->size(); }
-  // Of the process's own.
-  [[nodiscard]] uint64_t memory_bytes() const { return sizeof *this + map_->memory_bytes(); }
 
-  // Verified bytes of a section; they lie there as long as the index does.
+  // Fills `target` with verified bytes of a section, from `offset` in it.
   // Throws FormatError (not inside the section), ChecksumError, StorageError.
-  [[nodiscard]] std::span<const std::byte> bytes(Section section, uint64_t offset,
-                                                 size_t size) const {
-    const SectionPlace& of = place(section);
-    if (offset > of.size || size > of.size - offset) refuse_outside(section, offset, size);
-    return map_->bytes(of.offset + offset, size, section_name(section));
+  void copy(Section section, uint64_t offset, std::span<std::byte> target) const {
+    range_->copy(place_of(section, offset, target.size()), target, section_name(section));
   }
 
-  // A number or a struct of index_layout.h, as bytes().
+  // A number or a struct of index_layout.h, as copy().
   template <typename T>
   [[nodiscard]] T load(Section section, uint64_t offset) const {
-    static_assert(std::is_trivially_copyable_v<T>);
-    return load_le<T>(bytes(section, offset, sizeof(T)));
-  }
-
-  // What `look` returns, which calls bytes() and load(); whoever uses what they give does it
-  // in here, or a file that changes meanwhile goes unnoticed. `look` may be called again.
-  // About a third of a microsecond beside it, so not for each entry.
-  template <typename Look>
-  [[nodiscard]] auto read(Look&& look) const {
-    return map_->read(look);
+    return range_->load<T>(place_of(section, offset, sizeof(T)), section_name(section));
   }
 
   // The set of shards that the pack is one of.
@@ -100,11 +81,17 @@ class IndexMap {
   [[nodiscard]] const SectionPlace& place(Section section) const {
     return trailer_.sections[static_cast<size_t>(section)];
   }
+  // Of bytes that must lie inside the section.
+  [[nodiscard]] uint64_t place_of(Section section, uint64_t offset, size_t size) const {
+    const SectionPlace& of = place(section);
+    if (offset > of.size || size > of.size - offset) refuse_outside(section, offset, size);
+    return of.offset + offset;
+  }
   void read_trailer();
   void check_trailer() const;
   void check_sections() const;
   void check_counts(uint64_t record_count) const;
-  void map(uint64_t begin);
+  void read_checksums(uint64_t begin);
   [[noreturn]] void refuse(const std::string& reason) const;
   [[noreturn]] void refuse_outside(Section section, uint64_t offset, size_t size) const;
 
@@ -112,7 +99,7 @@ class IndexMap {
   const SourceFile& file_;
   const std::string advice_;  // what to do about damage
   IndexTrailer trailer_{};
-  std::optional<VerifiedMap> map_;
+  std::optional<CheckedRange> range_;
 };
 
 }  // namespace ffrfs

@@ -1,6 +1,6 @@
 // Where the sidecar of a pack may lie: an index (index_layout.h) in a file of its own.
 //
-// Not here: making one (tree/index_writer.h).
+// Not here: making one (manifest/index_writer.h).
 
 #pragma once
 

@@ -76,7 +76,7 @@ void StagedFile::refuse_irregular_target(Links links) const {
   }
   if (S_ISDIR(info.st_mode)) throw StorageError(EISDIR, path_, "cannot create");
   if (!S_ISREG(info.st_mode)) {
-    throw StorageError(EEXIST, path_, "cannot replace what is no regular file");
+    throw StorageError(EEXIST, path_, "cannot replace it: not a regular file");
   }
 }
 

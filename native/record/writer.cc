@@ -25,7 +25,7 @@ uint64_t checked_header_size(const std::string& path, uint64_t count) {
   const auto tables_size = checked_mul(count, kPerRecordSize);
   const auto size = tables_size ? checked_add(*tables_size, kFixedSize) : std::nullopt;
   if (!size || *size > kLargestOffset) {
-    throw RecordCountError(path + ": " + std::to_string(count) +
+    throw RecordCountError(path, std::to_string(count) +
                            " records are more than a file can hold");
   }
   return *size;
@@ -79,7 +79,7 @@ Writer::Writer(const std::string& path, uint64_t count)
 void Writer::check_open(uint64_t more) const {
   if (!file_) throw WriterClosedError(path_ + ": the writer is closed");
   if (more > count_ - written_) {
-    throw RecordCountError(path_ + ": more records than the " + std::to_string(count_) +
+    throw RecordCountError(path_, "more records than the " + std::to_string(count_) +
                            " that were announced");
   }
 }
@@ -105,7 +105,7 @@ void Writer::append_last(const std::function<void(const Sink&, const Before&)>& 
   const std::lock_guard lock(mutex_);
   check_open(1);
   if (written_ + 1 != count_) {
-    throw RecordCountError(path_ + ": record " + std::to_string(written_) + " of " +
+    throw RecordCountError(path_, "record " + std::to_string(written_) + " of " +
                            std::to_string(count_) + " is not the last");
   }
   try {
@@ -193,7 +193,7 @@ void Writer::finish() {
   check_open(0);
   try {
     if (written_ != count_) {
-      throw RecordCountError(path_ + ": " + std::to_string(written_) + " of the " +
+      throw RecordCountError(path_, std::to_string(written_) + " of the " +
                              std::to_string(count_) +
                              " announced records were written; no file was made");
     }

@@ -24,6 +24,7 @@
 #include <string>
 #include <vector>
 
+#include "io/error.h"
 #include "record/chunk_checksums.h"
 #include "record/file_list.h"
 #include "record/file_packer.h"
@@ -32,13 +33,14 @@
 namespace ffrfs {
 
 // More or fewer records than were announced, or more than a file can hold.
-struct RecordCountError : std::runtime_error {
-  using std::runtime_error::runtime_error;
+struct RecordCountError : Error {
+  using Error::Error;
+  [[nodiscard]] const char* kind() const override { return "RecordCountError"; }
 };
 
 // The writer is finished or aborted.
-struct WriterClosedError : std::logic_error {
-  using std::logic_error::logic_error;
+struct WriterClosedError : std::invalid_argument {
+  using std::invalid_argument::invalid_argument;
 };
 
 class Writer {

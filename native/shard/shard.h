@@ -29,8 +29,8 @@ class Shard {
 
   [[nodiscard]] virtual uint64_t count() const = 0;
 
-  // `record` must be below count(). Extent::shard is left at 0. Tables that are mapped and
-  // not read may be found damaged here: FormatError, ChecksumError, StorageError.
+  // `record` must be below count(). Extent::shard is left at 0. Tables that were not read at
+  // opening may be found damaged here: FormatError, ChecksumError, StorageError.
   [[nodiscard]] virtual Extent extent(uint64_t record) const = 0;
 
   // The size of each of them; as extent().

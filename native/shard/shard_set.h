@@ -1,6 +1,6 @@
 // Several files of records as one index space, in the order given.
 //
-// Immutable after opening: any number of threads.
+// Immutable after opening, but for which checksums were seen: any number of threads.
 
 #pragma once
 
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "shard/extent.h"
+#include "shard/seen_checksums.h"
 #include "shard/shard.h"
 
 namespace ffrfs {
@@ -40,12 +41,22 @@ class ShardSet {
     return shards_[extent.shard]->file();
   }
 
+  // From now on a record keeps the checksum that it is first found with; any other is an
+  // error (verification.h). For records whose checksum lies beside their bytes, where what
+  // was made of those is used later. Before others use this.
+  void keep_checksums() { seen_ = std::make_unique<SeenChecksums>(count()); }
+  // Of a record whose bytes match `checksum`. False: they matched another before.
+  [[nodiscard]] bool keeps(const Extent& extent, uint32_t checksum) const {
+    return !seen_ || seen_->is_first(starts_[extent.shard] + extent.record, checksum);
+  }
+
  private:
   // The shard that has it. Throws RangeError.
   [[nodiscard]] size_t index_of(uint64_t record) const;
 
   std::vector<std::unique_ptr<const Shard>> shards_;
   std::vector<uint64_t> starts_;  // first record of each shard; the total at the end
+  std::unique_ptr<SeenChecksums> seen_;
 };
 
 }  // namespace ffrfs

@@ -1,24 +1,24 @@
-#include "volume/verification.h"
+#include "shard/verification.h"
 
 #include "io/crc.h"
 #include "io/hex.h"
 #include "io/little_endian.h"
-#include "volume/batch_reader.h"
 
 namespace ffrfs {
-namespace {
 
 std::string mismatch(const char* witness, uint32_t written, uint32_t found) {
-  return std::string(": checksum mismatch: the ") + witness + " says " + hex(written) +
+  return std::string("checksum mismatch: the ") + witness + " says " + hex(written) +
          ", the bytes give " + hex(found);
 }
 
-}  // namespace
+std::string describe(const Extent& extent) {
+  return "record " + std::to_string(extent.record) + " (offset " +
+         std::to_string(extent.record_offset()) + ", " + std::to_string(extent.size) + " bytes)";
+}
 
-std::string describe(const ShardSet& shards, const Extent& extent) {
-  return shards.file_of(extent).path() + ": record " + std::to_string(extent.record) +
-         " (offset " + std::to_string(extent.record_offset()) + ", " + std::to_string(extent.size) +
-         " bytes)";
+ChecksumError checksum_error(const ShardSet& shards, const Extent& extent,
+                             const std::string& reason) {
+  return {shards.file_of(extent).path(), describe(extent) + ": " + reason, extent.record};
 }
 
 uint32_t record_crc(const Extent& extent, std::span<const std::byte> bytes, uint32_t seed) {
@@ -32,29 +32,23 @@ bool is_sound(const Extent& extent, uint32_t actual, std::span<const std::byte> 
 
 void check_record(const ShardSet& shards, const Extent& extent, uint32_t actual,
                   std::span<const std::byte> trailer, Counters& counters) {
-  if (is_sound(extent, actual, trailer)) {
+  const bool is_right = is_sound(extent, actual, trailer);
+  if (is_right && shards.keeps(extent, actual)) {
     counters.checksums_verified.fetch_add(1, std::memory_order_relaxed);
     return;
   }
   counters.checksums_failed.fetch_add(1, std::memory_order_relaxed);
+  if (is_right) {
+    throw checksum_error(shards, extent,
+                         "is sound, but another record than was first read there: the file "
+                         "was overwritten; restore it, or open it anew");
+  }
   const bool in_header = extent.checksum == Checksum::kCrc32;
   const uint32_t written = in_header ? extent.crc32 : load_le<uint32_t>(trailer);
   const uint32_t found = in_header ? actual : mask_crc32c(actual);
-  throw ChecksumError(describe(shards, extent) + mismatch(in_header ? "header" : "file", written, found) +
-                      "; restore the file or " + (in_header ? "pack" : "write") + " it again");
-}
-
-void check_frame(const SourceFile& file, FramePlace place, std::span<const std::byte> data,
-                 std::span<const std::byte> trailer) {
-  const auto written = load_le<uint32_t>(trailer);
-  const uint32_t found = mask_crc32c(crc32c(data));
-  if (found != written) {
-    throw ChecksumError(describe(file, place) + mismatch("file", written, found));
-  }
-}
-
-void check_item(const ShardSet& shards, BatchItem& item, Counters& counters) {
-  check_record(shards, item.extent, record_crc(item.extent, item.target), item.trailer(), counters);
+  throw checksum_error(shards, extent,
+                       mismatch(in_header ? "header" : "file", written, found) +
+                           "; restore the file or " + (in_header ? "pack" : "write") + " it again");
 }
 
 void check_chunk(const ShardSet& shards, const Extent& extent, uint64_t offset,
@@ -65,10 +59,11 @@ void check_chunk(const ShardSet& shards, const Extent& extent, uint64_t offset,
     return;
   }
   counters.checksums_failed.fetch_add(1, std::memory_order_relaxed);
-  throw ChecksumError(describe(shards, extent) + ": the bytes at " + std::to_string(offset) +
-                      " are damaged, or changed since the record was verified (" +
-                      hex(expected_crc32c) + ", now " + hex(actual) +
-                      "); was the file overwritten?");
+  throw checksum_error(shards, extent,
+                       "the bytes at " + std::to_string(offset) +
+                           " are damaged, or changed since the record was verified (" +
+                           hex(expected_crc32c) + ", now " + hex(actual) +
+                           "); was the file overwritten?");
 }
 
 }  // namespace ffrfs

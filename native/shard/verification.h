@@ -11,12 +11,9 @@
 #include "io/error.h"
 #include "shard/extent.h"
 #include "shard/shard_set.h"
-#include "tfrecord/framing.h"
-#include "volume/counters.h"
+#include "stats/counters.h"
 
 namespace ffrfs {
-
-struct BatchItem;
 
 // Of a record's bytes, by the polynomial that its extent names: pass the previous result
 // to go on.
@@ -28,23 +25,24 @@ struct BatchItem;
 [[nodiscard]] bool is_sound(const Extent& extent, uint32_t actual,
                             std::span<const std::byte> trailer);
 
-// Throws ChecksumError unless it is.
+// Throws ChecksumError unless it is, and the one that the record had before, where that is
+// kept (ShardSet::keep_checksums()).
 void check_record(const ShardSet& shards, const Extent& extent, uint32_t actual,
                   std::span<const std::byte> trailer, Counters& counters);
-
-// The same of a whole record that was read by a batch.
-void check_item(const ShardSet& shards, BatchItem& item, Counters& counters);
-
-// The same of the data of a TFRecord frame that is read without an extent.
-void check_frame(const SourceFile& file, FramePlace place, std::span<const std::byte> data,
-                 std::span<const std::byte> trailer);
 
 // Throws ChecksumError unless `bytes`, read at `offset` of the record, have the
 // CRC-32C that they had when the whole record was verified.
 void check_chunk(const ShardSet& shards, const Extent& extent, uint64_t offset,
                  std::span<const std::byte> bytes, uint32_t expected_crc32c, Counters& counters);
 
-// "packed.ffr: record 12 (offset 4096, 110000 bytes)"
-[[nodiscard]] std::string describe(const ShardSet& shards, const Extent& extent);
+// "checksum mismatch: the header says 0x…, the bytes give 0x…"
+[[nodiscard]] std::string mismatch(const char* witness, uint32_t written, uint32_t found);
+
+// "packed.ffr: record 12 (offset 4096, 110000 bytes): REASON", with the fields of it.
+[[nodiscard]] ChecksumError checksum_error(const ShardSet& shards, const Extent& extent,
+                                           const std::string& reason);
+
+// "record 12 (offset 4096, 110000 bytes)"
+[[nodiscard]] std::string describe(const Extent& extent);
 
 }  // namespace ffrfs

@@ -1,4 +1,4 @@
-#include "volume/counter_page.h"
+#include "stats/counter_page.h"
 
 #include <sys/mman.h>
 #include <sys/stat.h>

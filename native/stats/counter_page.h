@@ -8,7 +8,7 @@
 //              0x28      the values, 8 bytes each
 //
 // The names make it readable by a daemon of another version than the worker that
-// counts. Read by ffrfs/mount/counter_page.py. Any thread; rows are never removed.
+// counts. Read by ffrfs/mount/engines/counter_page.py. Any thread; rows are never removed.
 
 #pragma once
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "volume/counter_page.h"
+#include "stats/counter_page.h"
 
 namespace ffrfs {
 
@@ -33,6 +33,7 @@ class Counters {
   Counter& prefetch_hit = page_.row("prefetch_hit");          // ready when a reader came
   Counter& prefetch_late = page_.row("prefetch_late");        // asked for before
   Counter& prefetch_dropped = page_.row("prefetch_dropped");  // hints that came to nothing
+  Counter& prefetch_too_large = page_.row("prefetch_too_large");  // for what may be held
   Counter& prefetch_wasted_bytes = page_.row("prefetch_wasted_bytes");  // fetched for them
   Counter& prefetch_depth_max = page_.row("prefetch_depth_max");  // under way at a time
   Counter& readahead_fetched = page_.row("readahead_fetched");
@@ -42,9 +43,11 @@ class Counters {
 
   // Now, not so far:
   Counter& queue_depth = page_.row("queue_depth");          // fetches from storage
-  Counter& bytes_in_flight = page_.row("bytes_in_flight");  // of those under way
-  Counter& bytes_kept = page_.row("bytes_kept");            // blocks held in memory
-  Counter& bytes_prefetched = page_.row("bytes_prefetched");  // those that were read ahead
+  // Memory, by account (budget.h):
+  Counter& bytes_in_flight = page_.row("bytes_in_flight");
+  Counter& bytes_kept = page_.row("bytes_kept");
+  Counter& bytes_prefetched = page_.row("bytes_prefetched");
+  Counter& bytes_metadata = page_.row("bytes_metadata");
 };
 
 }  // namespace ffrfs

@@ -22,7 +22,7 @@
 #include <string>
 #include <string_view>
 
-#include "volume/counter_page.h"
+#include "stats/counter_page.h"
 
 namespace ffrfs {
 

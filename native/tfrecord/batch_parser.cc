@@ -43,7 +43,7 @@ std::string with_separator(const std::string& text, const char* separator) {
 
 [[noreturn]] void fail_malformed(const Manner& manner, BytesValue record,
                                  std::optional<size_t> row, const WireFault& fault) {
-  throw FormatError(with_separator(record_text(manner, row), ": ") + "is no Example: " +
+  throw FormatError(with_separator(record_text(manner, row), ": ") + "is not an Example: " +
                     fault.reason + " at byte " + std::to_string(fault.offset_in(record)) +
                     " of " + std::to_string(record.size()));
 }

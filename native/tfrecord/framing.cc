@@ -9,6 +9,7 @@
 #include "io/error.h"
 #include "io/hex.h"
 #include "io/little_endian.h"
+#include "shard/verification.h"
 
 namespace ffrfs {
 namespace {
@@ -21,14 +22,20 @@ constexpr size_t kWindowSize = 64 << 10;
 // Protobuf's own limit. What claims more and is not there was not cut off: it is nonsense.
 constexpr uint64_t kPlausibleLength = uint64_t{2} << 30;
 
-std::string mismatch(uint32_t written, uint32_t found) {
-  return "checksum mismatch: the file says " + hex(written) + ", the bytes give " + hex(found);
+// "train.tfrecord: record 12 (offset 4096): REASON", with the fields of it.
+template <typename Kind>
+Kind error_at(const SourceFile& file, FramePlace place, const std::string& reason) {
+  return {file.path(),
+          "record " + std::to_string(place.record) + " (offset " + std::to_string(place.offset) +
+              "): " + reason,
+          place.record};
 }
 
 TruncatedError cut_off(const SourceFile& file, FramePlace place, const std::string& wanted) {
-  return TruncatedError(describe(file, place) + ": the file ends after " +
-                        std::to_string(file.size() - place.offset) + " of " + wanted +
-                        "; it was cut off or is still being written");
+  return error_at<TruncatedError>(file, place,
+                                  "the file ends after " +
+                                      std::to_string(file.size() - place.offset) + " of " +
+                                      wanted + "; it was cut off or is still being written");
 }
 
 uint32_t length_crc(std::span<const std::byte> header) {
@@ -69,11 +76,6 @@ class HeaderReader {
 
 }  // namespace
 
-std::string describe(const SourceFile& file, FramePlace place) {
-  return file.path() + ": record " + std::to_string(place.record) + " (offset " +
-         std::to_string(place.offset) + ")";
-}
-
 bool is_frame_header(std::span<const std::byte> begin) {
   return begin.size() >= kFrameHeaderSize &&
          load_le<uint32_t>(begin, kLengthSize) == length_crc(begin);
@@ -87,15 +89,17 @@ uint64_t frame_size(const SourceFile& file, FramePlace place, std::span<const st
   const auto length = load_le<uint64_t>(header);
   const auto written = load_le<uint32_t>(header, kLengthSize);
   if (check && written != length_crc(header)) {
-    throw FormatError(describe(file, place) + ": corrupt length: " +
-                      mismatch(written, length_crc(header)) +
-                      (place.offset == 0 ? "; is it a TFRecord file?" : ""));
+    throw error_at<FormatError>(file, place,
+                                "corrupt length: " +
+                                    mismatch("file", written, length_crc(header)) +
+                                    (place.offset == 0 ? "; is it a TFRecord file?" : ""));
   }
   const auto size = checked_add(length, kFramingSize);
   if (size && *size <= file.size() - place.offset) return *size;
   if (!size || length > kPlausibleLength) {
-    throw FormatError(describe(file, place) + ": impossible length: " + std::to_string(length) +
-                      " bytes; the file has " + std::to_string(file.size()));
+    throw error_at<FormatError>(file, place,
+                                "impossible length: " + std::to_string(length) +
+                                    " bytes; the file has " + std::to_string(file.size()));
   }
   throw cut_off(file, place, std::to_string(*size) + " bytes");
 }
@@ -117,6 +121,15 @@ std::vector<uint64_t> frame_offsets(const SourceFile& file) {
   }
   offsets.shrink_to_fit();
   return offsets;
+}
+
+void check_frame(const SourceFile& file, FramePlace place, std::span<const std::byte> data,
+                 std::span<const std::byte> trailer) {
+  const auto written = load_le<uint32_t>(trailer);
+  const uint32_t found = mask_crc32c(crc32c(data));
+  if (found != written) {
+    throw error_at<ChecksumError>(file, place, mismatch("file", written, found));
+  }
 }
 
 }  // namespace ffrfs

@@ -6,7 +6,8 @@
 //   0x0c + n  u32   masked CRC-32C of the data
 //
 // (tensorflow/core/lib/io/record_writer.h; all little-endian.)
-// Functions without state: any thread. Not here: the check of the data (volume).
+// Functions without state: any thread. Not here: the check of a record with an extent
+// (shard/verification.h).
 
 #pragma once
 
@@ -43,8 +44,9 @@ struct FramePlace {
 // The same, reading the header. Throws StorageError too.
 [[nodiscard]] uint64_t read_frame_size(const SourceFile& file, FramePlace place, bool check = true);
 
-// "train.tfrecord: record 12 (offset 4096)"
-[[nodiscard]] std::string describe(const SourceFile& file, FramePlace place);
+// Throws ChecksumError unless the trailer of the frame at `place` fits its data.
+void check_frame(const SourceFile& file, FramePlace place, std::span<const std::byte> data,
+                 std::span<const std::byte> trailer);
 
 // Where each frame begins, and the end of the file: one hop per record, no data read.
 // At most one number per kFramingSize bytes of the file, whatever is in it. Throws what

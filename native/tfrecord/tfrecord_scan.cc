@@ -1,4 +1,4 @@
-#include "volume/tfrecord_scan.h"
+#include "tfrecord/tfrecord_scan.h"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -15,7 +15,6 @@
 
 #include "io/error.h"
 #include "io/thread_pool.h"
-#include "volume/verification.h"
 
 namespace ffrfs {
 namespace {

@@ -8,7 +8,7 @@
 // Once something is not in the page cache, the kernel is told what comes next, so that it
 // reads the rest of the file ahead of us, in order.
 // Blocks. One thread at a time; goes on working in the child of a fork().
-// Not here: random access (BatchReader over a TfrecordShard), compressed files.
+// Not here: random access (Fetcher over a TfrecordShard), compressed files.
 
 #pragma once
 

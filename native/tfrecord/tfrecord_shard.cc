@@ -34,9 +34,10 @@ void refuse_compressed(const SourceFile& file) {
       static_cast<size_t>(std::min<uint64_t>(file.size(), memory.size())));
   file.read_fully(0, begin);
   if (is_frame_header(begin) || !(is_gzip(begin) || is_zlib(begin))) return;
-  throw FormatError(file.path() + ": is compressed (" + (is_gzip(begin) ? "GZIP" : "ZLIB") +
-                    "): records in it cannot be reached one by one; convert it first: "
-                    "ffrfs convert " + file.path() + " OUT.tfrecord");
+  throw FormatError(file.path(), std::string("is compressed (") +
+                                     (is_gzip(begin) ? "GZIP" : "ZLIB") +
+                                     "): records in it cannot be reached one by one; convert it "
+                                     "first: ffrfs convert " + file.path() + " OUT.tfrecord");
 }
 
 }  // namespace

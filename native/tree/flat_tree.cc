@@ -1,4 +1,4 @@
-#include "tree/record_tree.h"
+#include "tree/flat_tree.h"
 
 #include <algorithm>
 #include <charconv>
@@ -17,16 +17,16 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 }  // namespace
 
-RecordTree::RecordTree(uint64_t record_count)
+FlatTree::FlatTree(uint64_t record_count)
     : count_(record_count), digits_(digits_for(record_count)) {}
 
-std::optional<Inode> RecordTree::inode(Ino ino) const {
+std::optional<Inode> FlatTree::inode(Ino ino) const {
   if (ino == kRootIno) return Inode{.kind = InodeKind::kDirectory, .entry_count = count_};
   if (!is_file(ino)) return std::nullopt;
   return Inode{.record = ino - kFirstIno};
 }
 
-Ino RecordTree::lookup(Ino parent, std::string_view name) const {
+Ino FlatTree::lookup(Ino parent, std::string_view name) const {
   if (parent != kRootIno || name.size() != digits_) return 0;
   if (!std::all_of(name.begin(), name.end(), is_digit)) return 0;
   uint64_t record = 0;
@@ -35,7 +35,7 @@ Ino RecordTree::lookup(Ino parent, std::string_view name) const {
   return file_of(record);
 }
 
-std::vector<Dentry> RecordTree::list(Ino directory, uint64_t start, uint64_t limit) const {
+std::vector<Dentry> FlatTree::list(Ino directory, uint64_t start, uint64_t limit) const {
   std::vector<Dentry> entries;
   if (directory != kRootIno || start >= count_) return entries;
   const uint64_t end = start + std::min(limit, count_ - start);
@@ -46,13 +46,13 @@ std::vector<Dentry> RecordTree::list(Ino directory, uint64_t start, uint64_t lim
   return entries;
 }
 
-std::string RecordTree::name(Ino ino) const {
+std::string FlatTree::name(Ino ino) const {
   return is_file(ino) ? name_of(ino - kFirstIno) : std::string();
 }
 
-Ino RecordTree::file_of(uint64_t record) const { return record < count_ ? record + kFirstIno : 0; }
+Ino FlatTree::file_of(uint64_t record) const { return record < count_ ? record + kFirstIno : 0; }
 
-std::string RecordTree::name_of(uint64_t record) const {
+std::string FlatTree::name_of(uint64_t record) const {
   const std::string number = std::to_string(record);
   return std::string(digits_ - number.size(), '0') + number;
 }

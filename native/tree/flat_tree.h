@@ -12,9 +12,9 @@
 
 namespace ffrfs {
 
-class RecordTree final : public Tree {
+class FlatTree final : public Tree {
  public:
-  explicit RecordTree(uint64_t record_count);
+  explicit FlatTree(uint64_t record_count);
 
   [[nodiscard]] std::optional<Inode> inode(Ino ino) const override;
   // Exactly the canonical name: "7" and "0000000007" are not there.

@@ -1,6 +1,6 @@
 // A tree on its way to the disk: what an index tells, entry by entry, breadth-first and
-// sorted, as often as a writer asks. Sources are a FolderSelection (of a folder that is
-// packed) and a FolderTree (of a pack that has only a pickle).
+// sorted, as often as a writer asks. Sources are a ManifestSlice (of a folder that is
+// packed) and a PickleTree (of a pack that has only a pickle).
 //
 // Immutable while it is written.
 
@@ -33,9 +33,9 @@ struct SourceDirectory {
   uint32_t subdirectory_count = 0;
 };
 
-class IndexSource {
+class IndexEntries {
  public:
-  virtual ~IndexSource() = default;
+  virtual ~IndexEntries() = default;
 
   // Slot 0 is the root; the entries of a directory stand side by side, sorted by the bytes
   // of their names, in the order of the directories, which is that of their slots.

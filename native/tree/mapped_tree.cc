@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "io/error.h"
-#include "tree/name.h"
 
 namespace ffrfs {
 namespace {
@@ -20,120 +19,101 @@ MappedTree::MappedTree(const IndexMap& index)
       directory_count_(index.count(Section::kDirectories)),
       // IndexMap has compared them.
       file_count_(slot_count_ - directory_count_ - index.link_count()) {
-  if (!inode(kRootIno)->is_directory()) refuse(0, "the root is no folder");
+  if (!inode(kRootIno)->is_directory()) refuse(0, "the root is not a directory");
 }
 
 std::optional<Inode> MappedTree::inode(Ino ino) const {
   const std::optional<Slot> slot = slot_of(ino);
   if (!slot) return std::nullopt;
-  return index_.read([&] { return inode_at(*slot); });
-}
-
-std::vector<Inode> MappedTree::inodes(std::span<const Ino> inos) const {
-  return index_.read([&] {
-    std::vector<Inode> found;
-    found.reserve(inos.size());
-    for (const Ino ino : inos) found.push_back(inode_at(slot_of(ino).value()));
-    return found;
-  });
+  return inode_at(*slot);
 }
 
 Ino MappedTree::lookup(Ino parent, std::string_view name) const {
-  return index_.read([&]() -> Ino {
-    const std::optional<IndexDirectory> in = directory(parent);
-    if (!in) return 0;
-    Slot low = in->first_child;
-    Slot high = low + in->entry_count;
-    while (low < high) {
-      const Slot middle = low + (high - low) / 2;
-      const IndexInode found = entry(middle);
-      const int order = raw_name(found).compare(name);
-      if (order == 0) {
-        check_inside(middle, found, *in);
-        (void)checked_name(middle, found);
-        return ino_of(middle);
-      }
-      if (order < 0) {
-        low = middle + 1;
-      } else {
-        high = middle;
-      }
+  const std::optional<IndexDirectory> in = directory(parent);
+  if (!in) return 0;
+  Slot low = in->first_child;
+  Slot high = low + in->entry_count;
+  while (low < high) {
+    const Slot middle = low + (high - low) / 2;
+    const IndexInode found = entry(middle);
+    const int order = raw_name(found).view().compare(name);
+    if (order == 0) {
+      check_inside(middle, found, *in);
+      (void)checked_name(middle, found);
+      return ino_of(middle);
     }
-    return 0;
-  });
+    if (order < 0) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return 0;
 }
 
 std::vector<Dentry> MappedTree::list(Ino directory_ino, uint64_t start, uint64_t limit) const {
-  return index_.read([&] {
-    std::vector<Dentry> entries;
-    const std::optional<IndexDirectory> in = directory(directory_ino);
-    if (!in || start >= in->entry_count) return entries;
-    const Slot begin = in->first_child + static_cast<Slot>(start);
-    const Slot end = begin + static_cast<Slot>(std::min(limit, in->entry_count - start));
-    entries.reserve(end - begin);
-    // Each against the one before it, which the slice before has shown: so no name is shown
-    // twice, however a directory is listed.
-    std::string_view before;
-    if (start > 0) before = raw_name(entry(begin - 1));
-    for (Slot slot = begin; slot < end; ++slot) {
-      const IndexInode found = entry(slot);
-      check_inside(slot, found, *in);
-      before = next_name(slot, found, before);
-      entries.push_back({std::string(before), ino_of(slot)});
-    }
-    return entries;
-  });
+  std::vector<Dentry> entries;
+  const std::optional<IndexDirectory> in = directory(directory_ino);
+  if (!in || start >= in->entry_count) return entries;
+  const Slot begin = in->first_child + static_cast<Slot>(start);
+  const Slot end = begin + static_cast<Slot>(std::min(limit, in->entry_count - start));
+  entries.reserve(end - begin);
+  // Each against the one before it, which the slice before has shown: so no name is shown
+  // twice, however a directory is listed.
+  std::string before;
+  if (start > 0) before = raw_name(entry(begin - 1)).view();
+  for (Slot slot = begin; slot < end; ++slot) {
+    const IndexInode found = entry(slot);
+    check_inside(slot, found, *in);
+    before = next_name(slot, found, before);
+    entries.push_back({before, ino_of(slot)});
+  }
+  return entries;
 }
 
 std::vector<Dentry> MappedTree::subdirectories(Ino directory_ino, uint64_t start,
                                                uint64_t limit) const {
-  return index_.read([&] {
-    std::vector<Dentry> entries;
-    const std::optional<IndexDirectory> in = directory(directory_ino);
-    if (!in || start >= in->subdirectory_count) return entries;
-    const uint64_t begin = in->first_subdirectory + start;
-    const uint64_t end = begin + std::min(limit, in->subdirectory_count - start);
-    entries.reserve(end - begin);
-    std::string_view before;
-    if (start > 0) before = raw_name(entry(directory_at(begin - 1).slot));
-    for (uint64_t number = begin; number < end; ++number) {
-      const Slot slot = directory_at(number).slot;
-      const IndexInode found = entry(slot);
-      check_inside(slot, found, *in);
-      if (kind_of(slot, found) != InodeKind::kDirectory || found.value != number) {
-        refuse(slot, "another folder's place leads to it");
-      }
-      before = next_name(slot, found, before);
-      entries.push_back({std::string(before), ino_of(slot)});
+  std::vector<Dentry> entries;
+  const std::optional<IndexDirectory> in = directory(directory_ino);
+  if (!in || start >= in->subdirectory_count) return entries;
+  const uint64_t begin = in->first_subdirectory + start;
+  const uint64_t end = begin + std::min(limit, in->subdirectory_count - start);
+  entries.reserve(end - begin);
+  std::string before;
+  if (start > 0) before = raw_name(entry(directory_at(begin - 1).slot)).view();
+  for (uint64_t number = begin; number < end; ++number) {
+    const Slot slot = directory_at(number).slot;
+    const IndexInode found = entry(slot);
+    check_inside(slot, found, *in);
+    if (kind_of(slot, found) != InodeKind::kDirectory || found.value != number) {
+      refuse(slot, "another directory's place leads to it");
     }
-    return entries;
-  });
+    before = next_name(slot, found, before);
+    entries.push_back({before, ino_of(slot)});
+  }
+  return entries;
 }
 
 std::string MappedTree::target(Ino ino) const {
   const std::optional<Slot> slot = slot_of(ino);
   if (!slot) return {};
-  return index_.read([&] {
-    const IndexInode found = entry(*slot);
-    if (kind_of(*slot, found) != InodeKind::kSymlink) return std::string();
-    return std::string(target_of(*slot, found));
-  });
+  const IndexInode found = entry(*slot);
+  if (kind_of(*slot, found) != InodeKind::kSymlink) return {};
+  return target_of(*slot, found);
 }
 
 std::string MappedTree::name(Ino ino) const {
   const std::optional<Slot> slot = slot_of(ino);
   if (!slot || *slot == 0) return {};
-  return index_.read([&] { return std::string(checked_name(*slot, entry(*slot))); });
+  return checked_name(*slot, entry(*slot));
 }
 
 Ino MappedTree::file_of(uint64_t record) const {
   if (record >= index_.count(Section::kFiles)) return 0;
-  return index_.read([&]() -> Ino {
-    const auto slot = index_.load<uint32_t>(Section::kFiles, record * sizeof(uint32_t));
-    if (slot >= slot_count_) return 0;
-    const IndexInode found = entry(slot);
-    return S_ISREG(found.mode) && found.value == record ? ino_of(slot) : 0;
-  });
+  const auto slot = index_.load<uint32_t>(Section::kFiles, record * sizeof(uint32_t));
+  if (slot >= slot_count_) return 0;
+  const IndexInode found = entry(slot);
+  return S_ISREG(found.mode) && found.value == record ? ino_of(slot) : 0;
 }
 
 std::optional<MappedTree::Slot> MappedTree::slot_of(Ino ino) const {
@@ -185,23 +165,23 @@ InodeKind MappedTree::kind_of(Slot slot, const IndexInode& inode) const {
   if (S_ISREG(inode.mode)) return InodeKind::kFile;
   if (S_ISDIR(inode.mode)) return InodeKind::kDirectory;
   if (S_ISLNK(inode.mode)) return InodeKind::kSymlink;
-  refuse(slot, "neither file, folder nor symbolic link");
+  refuse(slot, "neither file, directory nor symbolic link");
 }
 
 IndexDirectory MappedTree::directory(Slot slot, const IndexInode& inode) const {
-  if (inode.value >= directory_count_) refuse(slot, "a folder that has no place");
+  if (inode.value >= directory_count_) refuse(slot, "a directory that has no place");
   const IndexDirectory found = directory_at(inode.value);
-  if (found.slot != slot) refuse(slot, "its place is another folder's");
+  if (found.slot != slot) refuse(slot, "its place is another directory's");
   if (found.entry_count > 0 &&
       (found.first_child <= slot || found.first_child > slot_count_ ||
        found.entry_count > slot_count_ - found.first_child)) {
-    refuse(slot, "a folder whose entries are not where they can be");
+    refuse(slot, "a directory whose entries are not where they can be");
   }
   if (found.subdirectory_count > 0 &&
       (found.first_subdirectory <= inode.value || found.first_subdirectory > directory_count_ ||
        found.subdirectory_count > directory_count_ - found.first_subdirectory ||
        found.subdirectory_count > found.entry_count)) {
-    refuse(slot, "a folder whose subfolders are not where they can be");
+    refuse(slot, "a directory whose subdirectories are not where they can be");
   }
   return found;
 }
@@ -217,50 +197,52 @@ std::optional<IndexDirectory> MappedTree::directory(Ino ino) const {
 void MappedTree::check_inside(Slot slot, const IndexInode& inode, const IndexDirectory& in) const {
   if (inode.parent != in.slot || slot < in.first_child ||
       slot - in.first_child >= in.entry_count) {
-    refuse(slot, "it stands in another folder than it says");
+    refuse(slot, "it is in another directory than it says");
   }
 }
 
 void MappedTree::check_parent(Slot slot, const IndexInode& inode) const {
   // The parent before the child: whoever goes up comes to the root.
-  if (inode.parent >= slot) refuse(slot, "it stands before its folder");
+  if (inode.parent >= slot) refuse(slot, "it comes before its directory");
   const IndexInode parent = entry(inode.parent);
-  if (!S_ISDIR(parent.mode)) refuse(slot, "it stands in what is no folder");
+  if (!S_ISDIR(parent.mode)) refuse(slot, "its parent is not a directory");
   check_inside(slot, inode, directory(inode.parent, parent));
 }
 
-std::string_view MappedTree::raw_name(const IndexInode& inode) const {
-  const auto bytes = index_.bytes(Section::kNames, inode.name_offset, inode.name_size);
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-std::string_view MappedTree::checked_name(Slot slot, const IndexInode& inode) const {
-  if (inode.name_size > kNameSizeLimit) refuse(slot, "a name of more than 255 bytes");
-  const std::string_view name = raw_name(inode);
-  if (const char* fault = name_fault(name)) refuse(slot, fault);
+MappedTree::RawName MappedTree::raw_name(const IndexInode& inode) const {
+  RawName name(inode.name_size);
+  index_.copy(Section::kNames, inode.name_offset, std::as_writable_bytes(name.bytes()));
   return name;
 }
 
-std::string_view MappedTree::next_name(Slot slot, const IndexInode& inode,
-                                       std::string_view before) const {
-  const std::string_view name = checked_name(slot, inode);
+std::string MappedTree::checked_name(Slot slot, const IndexInode& inode) const {
+  if (inode.name_size > kNameSizeLimit) refuse(slot, "a name of more than 255 bytes");
+  const RawName name = raw_name(inode);
+  if (const char* fault = name_fault(name.view())) refuse(slot, fault);
+  return std::string(name.view());
+}
+
+std::string MappedTree::next_name(Slot slot, const IndexInode& inode,
+                                  std::string_view before) const {
+  std::string name = checked_name(slot, inode);
   if (name <= before) refuse(slot, "its name is not behind the one before it");
   return name;
 }
 
-std::string_view MappedTree::target_of(Slot slot, const IndexInode& inode) const {
+std::string MappedTree::target_of(Slot slot, const IndexInode& inode) const {
   const auto size = index_.load<uint32_t>(Section::kTargets, inode.value);
   if (size == 0 || size > kTargetSizeLimit) {
     refuse(slot, "a link to a path of " + std::to_string(size) + " bytes");
   }
-  const auto bytes = index_.bytes(Section::kTargets, inode.value + sizeof size, size);
-  const std::string_view target(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (target.find('\0') != std::string_view::npos) refuse(slot, "a link to a path with NUL");
+  std::string target(size, '\0');
+  index_.copy(Section::kTargets, inode.value + sizeof size,
+              std::as_writable_bytes(std::span(target)));
+  if (target.find('\0') != std::string::npos) refuse(slot, "a link to a path with NUL");
   return target;
 }
 
 void MappedTree::refuse(Slot slot, const std::string& reason) const {
-  throw FormatError(index_.path() + ": bad index: slot " + std::to_string(slot) + ": " + reason);
+  throw FormatError(index_.path(), "bad index: slot " + std::to_string(slot) + ": " + reason);
 }
 
 }  // namespace ffrfs

@@ -12,6 +12,8 @@
 
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -21,6 +23,7 @@
 
 #include "record/index_layout.h"
 #include "record/index_map.h"
+#include "tree/name.h"
 #include "tree/tree.h"
 
 namespace ffrfs {
@@ -31,7 +34,6 @@ class MappedTree final : public Tree {
   explicit MappedTree(const IndexMap& index);
 
   [[nodiscard]] std::optional<Inode> inode(Ino ino) const override;
-  [[nodiscard]] std::vector<Inode> inodes(std::span<const Ino> inos) const override;
   [[nodiscard]] Ino lookup(Ino parent, std::string_view name) const override;
   [[nodiscard]] std::vector<Dentry> list(Ino directory, uint64_t start,
                                          uint64_t limit) const override;
@@ -43,14 +45,25 @@ class MappedTree final : public Tree {
   [[nodiscard]] Ino file_of(uint64_t record) const override;
   [[nodiscard]] uint64_t file_count() const override { return file_count_; }
   [[nodiscard]] uint64_t directory_count() const override { return directory_count_; }
-  // Without what is mapped, and what IndexMap has.
+  // Without what IndexMap has.
   [[nodiscard]] uint64_t memory_bytes() const override { return sizeof *this; }
 
  private:
   using Slot = uint32_t;
 
-  // All of these are called in IndexMap::read(), and what they give is used there. They
-  // throw FormatError that names the slot.
+  // The bytes of a name, or as many of them as show that it is too long.
+  class RawName {
+   public:
+    explicit RawName(size_t size) : size_(std::min(size, bytes_.size())) {}
+    [[nodiscard]] std::string_view view() const { return {bytes_.data(), size_}; }
+    [[nodiscard]] std::span<char> bytes() { return std::span(bytes_).first(size_); }
+
+   private:
+    std::array<char, kNameSizeLimit + 1> bytes_;  // as they come
+    const size_t size_;
+  };
+
+  // All of these throw FormatError that names the slot.
   [[nodiscard]] static Ino ino_of(Slot slot) { return kRootIno + slot; }
   [[nodiscard]] std::optional<Slot> slot_of(Ino ino) const;
   [[nodiscard]] IndexInode entry(Slot slot) const;
@@ -65,14 +78,13 @@ class MappedTree final : public Tree {
   // The inode and the directory say of each other that it stands in there.
   void check_inside(Slot slot, const IndexInode& inode, const IndexDirectory& in) const;
   void check_parent(Slot slot, const IndexInode& inode) const;  // not of the root
-  // Any bytes, of any size.
-  [[nodiscard]] std::string_view raw_name(const IndexInode& inode) const;
+  [[nodiscard]] RawName raw_name(const IndexInode& inode) const;
   // Fit to be shown.
-  [[nodiscard]] std::string_view checked_name(Slot slot, const IndexInode& inode) const;
+  [[nodiscard]] std::string checked_name(Slot slot, const IndexInode& inode) const;
   // And behind the one `before` it in the order of bytes.
-  [[nodiscard]] std::string_view next_name(Slot slot, const IndexInode& inode,
-                                           std::string_view before) const;
-  [[nodiscard]] std::string_view target_of(Slot slot, const IndexInode& inode) const;
+  [[nodiscard]] std::string next_name(Slot slot, const IndexInode& inode,
+                                      std::string_view before) const;
+  [[nodiscard]] std::string target_of(Slot slot, const IndexInode& inode) const;
   [[noreturn]] void refuse(Slot slot, const std::string& reason) const;
 
   const IndexMap& index_;

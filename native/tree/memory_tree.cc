@@ -1,10 +1,10 @@
-#include "tree/table_tree.h"
+#include "tree/memory_tree.h"
 
 #include <algorithm>
 
 namespace ffrfs {
 
-std::optional<Inode> TableTree::inode(Ino ino) const {
+std::optional<Inode> MemoryTree::inode(Ino ino) const {
   const Node* found = node(ino);
   if (found == nullptr) return std::nullopt;
   Inode inode{.parent = ino == top_ ? top_parent_ : ino_of(directories_[found->parent].slot)};
@@ -19,7 +19,7 @@ std::optional<Inode> TableTree::inode(Ino ino) const {
   return inode;
 }
 
-Ino TableTree::lookup(Ino parent, std::string_view name) const {
+Ino MemoryTree::lookup(Ino parent, std::string_view name) const {
   const Directory* in = directory(parent);
   if (in == nullptr) return 0;
   const auto first = nodes_.begin() + in->first;
@@ -31,7 +31,7 @@ Ino TableTree::lookup(Ino parent, std::string_view name) const {
   return ino_of(static_cast<uint32_t>(found - nodes_.begin()));
 }
 
-std::vector<Dentry> TableTree::list(Ino directory_ino, uint64_t start, uint64_t limit) const {
+std::vector<Dentry> MemoryTree::list(Ino directory_ino, uint64_t start, uint64_t limit) const {
   std::vector<Dentry> entries;
   const Directory* in = directory(directory_ino);
   if (in == nullptr || start >= in->entry_count) return entries;
@@ -44,7 +44,7 @@ std::vector<Dentry> TableTree::list(Ino directory_ino, uint64_t start, uint64_t 
   return entries;
 }
 
-std::vector<Dentry> TableTree::subdirectories(Ino directory_ino, uint64_t start,
+std::vector<Dentry> MemoryTree::subdirectories(Ino directory_ino, uint64_t start,
                                               uint64_t limit) const {
   std::vector<Dentry> entries;
   const Directory* in = directory(directory_ino);
@@ -62,27 +62,27 @@ std::vector<Dentry> TableTree::subdirectories(Ino directory_ino, uint64_t start,
   return entries;
 }
 
-std::string TableTree::name(Ino ino) const {
+std::string MemoryTree::name(Ino ino) const {
   const Node* found = node(ino);
   return found == nullptr ? std::string() : std::string(name_of(*found));
 }
 
-const TableTree::Node* TableTree::node(Ino ino) const {
+const MemoryTree::Node* MemoryTree::node(Ino ino) const {
   if (ino < top_ || ino - top_ >= nodes_.size()) return nullptr;
   return &nodes_[ino - top_];
 }
 
-const TableTree::Directory* TableTree::directory(Ino ino) const {
+const MemoryTree::Directory* MemoryTree::directory(Ino ino) const {
   const Node* found = node(ino);
   return found != nullptr && found->is_directory ? &directories_[found->target] : nullptr;
 }
 
-std::string_view TableTree::name_of(const Node& node) const {
+std::string_view MemoryTree::name_of(const Node& node) const {
   const char* begin = names_.data() + node.name;
   return {begin + 1, static_cast<unsigned char>(*begin)};
 }
 
-uint64_t TableTree::table_bytes() const {
+uint64_t MemoryTree::table_bytes() const {
   return names_.capacity() + nodes_.capacity() * sizeof(Node) +
          directories_.capacity() * sizeof(Directory);
 }

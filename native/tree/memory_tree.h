@@ -20,7 +20,7 @@
 
 namespace ffrfs {
 
-class TableTree : public Tree {
+class MemoryTree : public Tree {
  public:
   [[nodiscard]] std::optional<Inode> inode(Ino ino) const override;
   [[nodiscard]] Ino lookup(Ino parent, std::string_view name) const override;
@@ -48,7 +48,7 @@ class TableTree : public Tree {
   };
 
   // `top`: the inode of slot 0, which stands in `top_parent`.
-  TableTree(Ino top, Ino top_parent) : top_(top), top_parent_(top_parent) {}
+  MemoryTree(Ino top, Ino top_parent) : top_(top), top_parent_(top_parent) {}
 
   // Fills in what a file's inode says.
   virtual void describe_file(const Node& node, Inode& inode) const = 0;

@@ -1,4 +1,4 @@
-// A tree from a packed folder's index: the tables of TableTree, and 4 bytes more for each
+// A tree from a packed folder's index: the tables of MemoryTree, and 4 bytes more for each
 // file.
 //
 //   nodes        a file's target is its record
@@ -10,11 +10,11 @@
 
 #include <memory>
 
-#include "tree/table_tree.h"
+#include "tree/memory_tree.h"
 
 namespace ffrfs {
 
-class FolderTree final : public TableTree {
+class PickleTree final : public MemoryTree {
  public:
   // A record may have several names: the one of the lowest slot.
   [[nodiscard]] Ino file_of(uint64_t record) const override;
@@ -22,10 +22,10 @@ class FolderTree final : public TableTree {
   [[nodiscard]] uint64_t memory_bytes() const override;
 
  private:
-  friend class FolderTreeSource;
+  friend class PickleTreeEntries;
   friend class TreeBuilder;
 
-  FolderTree() : TableTree(kRootIno, kRootIno) {}
+  PickleTree() : MemoryTree(kRootIno, kRootIno) {}
 
   void describe_file(const Node& node, Inode& inode) const override { inode.record = node.target; }
   void index_files();  // makes files_

@@ -1,23 +1,23 @@
-// A FolderTree, parsed from a pickle, as it goes into an index of its own: without modes and
+// A PickleTree, parsed from a pickle, as it goes into an index of its own: without modes and
 // times, which nobody knows.
 
 #pragma once
 
-#include "tree/folder_tree.h"
-#include "tree/index_source.h"
+#include "tree/pickle_tree.h"
+#include "tree/index_entries.h"
 
 namespace ffrfs {
 
-class FolderTreeSource final : public IndexSource {
+class PickleTreeEntries final : public IndexEntries {
  public:
-  explicit FolderTreeSource(const FolderTree& tree) : tree_(tree) {}
+  explicit PickleTreeEntries(const PickleTree& tree) : tree_(tree) {}
 
   [[nodiscard]] uint32_t slot_count() const override {
     return static_cast<uint32_t>(tree_.nodes_.size());
   }
 
   [[nodiscard]] IndexEntry entry(uint32_t slot) const override {
-    const FolderTree::Node& node = tree_.nodes_[slot];
+    const PickleTree::Node& node = tree_.nodes_[slot];
     IndexEntry entry{.kind = InodeKind::kDirectory,
                      .name = tree_.name_of(node),
                      .parent = tree_.directories_[node.parent].slot};
@@ -33,7 +33,7 @@ class FolderTreeSource final : public IndexSource {
   }
 
   [[nodiscard]] SourceDirectory directory(uint32_t number) const override {
-    const FolderTree::Directory& known = tree_.directories_[number];
+    const PickleTree::Directory& known = tree_.directories_[number];
     return {.slot = known.slot,
             .first = known.first,
             .entry_count = known.entry_count,
@@ -41,7 +41,7 @@ class FolderTreeSource final : public IndexSource {
   }
 
  private:
-  const FolderTree& tree_;
+  const PickleTree& tree_;
 };
 
 }  // namespace ffrfs

@@ -92,6 +92,11 @@ class Tree {
 
   // "a/b/c.png", for messages and listings; "" for the root.
   [[nodiscard]] std::string path(Ino ino) const;
+
+  // A directory that lies more than 1,024 directories below `top`, or 0: what no writer makes,
+  // and nobody should go through. Where the index is damaged, it is not looked into. Takes some
+  // of the time of going through all directories.
+  [[nodiscard]] Ino find_too_deep(Ino top) const;
 };
 
 }  // namespace ffrfs

@@ -9,7 +9,7 @@
 namespace ffrfs {
 namespace {
 
-constexpr uint32_t kDirectoryLimit = uint32_t{1} << 31;  // FolderTree's nodes have 31 bits
+constexpr uint32_t kDirectoryLimit = uint32_t{1} << 31;  // PickleTree's nodes have 31 bits
 constexpr uint64_t kRecordLimit = uint64_t{1} << 32;
 
 }  // namespace
@@ -32,7 +32,7 @@ std::string_view TreeBuilder::name(NameRef ref) const {
 }
 
 TreeBuilder::DirectoryId TreeBuilder::add_directory() {
-  if (directory_count_ == kDirectoryLimit) refuse("more than 2147483648 folders");
+  if (directory_count_ == kDirectoryLimit) refuse("more than 2147483648 directories");
   return directory_count_++;
 }
 
@@ -51,7 +51,7 @@ void TreeBuilder::place_directory(DirectoryId parent, NameRef name, DirectoryId 
 
 void TreeBuilder::place(const Entry& entry) {
   // One slot is the root's, and kNone is no entry.
-  if (entries_.size() >= UINT32_MAX - 1) refuse("more than 4294967294 files and folders");
+  if (entries_.size() >= UINT32_MAX - 1) refuse("more than 4294967294 files and directories");
   entries_.push_back(entry);
   if (const char* fault = name_fault(name(entry.name))) note(fault);
 }
@@ -62,8 +62,8 @@ void TreeBuilder::note(std::string fault) {
   fault_ = std::move(fault);
 }
 
-std::unique_ptr<FolderTree> TreeBuilder::finish() {
-  std::unique_ptr<FolderTree> tree(new FolderTree);
+std::unique_ptr<PickleTree> TreeBuilder::finish() {
+  std::unique_ptr<PickleTree> tree(new PickleTree);
   tree->nodes_.reserve(entries_.size() + 1);
   tree->directories_.reserve(directory_count_);
   const Grouping grouping = group();
@@ -98,7 +98,7 @@ TreeBuilder::Grouping TreeBuilder::group() const {
   return grouping;
 }
 
-void TreeBuilder::lay_out(const Grouping& grouping, FolderTree& tree) const {
+void TreeBuilder::lay_out(const Grouping& grouping, PickleTree& tree) const {
   tree.nodes_.push_back({.is_directory = 1});
   tree.directories_.push_back({});
   std::vector<DirectoryId> directories{0};  // breadth-first, as in tree.directories_
@@ -109,7 +109,7 @@ void TreeBuilder::lay_out(const Grouping& grouping, FolderTree& tree) const {
     if (number == depth_end) {
       if (++depth > kDepthLimit) {
         refuse(tree, tree.directories_[number].slot,
-               "more than " + std::to_string(kDepthLimit) + " folders deep");
+               "more than " + std::to_string(kDepthLimit) + " directories deep");
       }
       depth_end = directories.size();
     }
@@ -117,7 +117,7 @@ void TreeBuilder::lay_out(const Grouping& grouping, FolderTree& tree) const {
   }
 }
 
-void TreeBuilder::append_entries(const Grouping& grouping, uint32_t number, FolderTree& tree,
+void TreeBuilder::append_entries(const Grouping& grouping, uint32_t number, PickleTree& tree,
                                  std::vector<DirectoryId>& directories) const {
   const DirectoryId id = directories[number];
   const auto first = static_cast<uint32_t>(tree.nodes_.size());
@@ -131,7 +131,7 @@ void TreeBuilder::append_entries(const Grouping& grouping, uint32_t number, Fold
                            .is_directory = entry.is_directory});
     if (grouping.order[i] == faulty_entry_) refuse(tree, slot, fault_);
     if (slot > first && tree.name_of(tree.nodes_[slot - 1]) == tree.name_of(tree.nodes_[slot])) {
-      refuse(tree, slot, "the same name twice in one folder");
+      refuse(tree, slot, "the same name twice in one directory");
     }
     if (entry.is_directory) {
       ++subdirectory_count;
@@ -140,18 +140,18 @@ void TreeBuilder::append_entries(const Grouping& grouping, uint32_t number, Fold
       directories.push_back(entry.target);
     }
   }
-  FolderTree::Directory& itself = tree.directories_[number];
+  PickleTree::Directory& itself = tree.directories_[number];
   itself.first = first;
   itself.entry_count = static_cast<uint32_t>(tree.nodes_.size()) - first;
   itself.subdirectory_count = subdirectory_count;
 }
 
-void TreeBuilder::refuse(const FolderTree& tree, uint32_t slot, const std::string& reason) const {
+void TreeBuilder::refuse(const PickleTree& tree, uint32_t slot, const std::string& reason) const {
   refuse(quoted(tree.path(tree.ino_of(slot))) + ": " + reason);
 }
 
 void TreeBuilder::refuse(const std::string& reason) const {
-  throw FormatError(file_ + ": bad index: " + reason);
+  throw FormatError(file_, "bad index: " + reason);
 }
 
 }  // namespace ffrfs

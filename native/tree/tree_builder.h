@@ -1,4 +1,4 @@
-// From a list of entries in any order to a FolderTree.
+// From a list of entries in any order to a PickleTree.
 //
 // Whoever reads an index (pickle_index.h) tells the builder what it finds; what is
 // wrong with a name or a record number is told by finish(), which alone knows the
@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tree/folder_tree.h"
+#include "tree/pickle_tree.h"
 
 namespace ffrfs {
 
@@ -41,7 +41,7 @@ class TreeBuilder {
 
   // Throws FormatError: bad name, bad record number, a name twice, too deep. Once only,
   // and not without a root.
-  [[nodiscard]] std::unique_ptr<FolderTree> finish();
+  [[nodiscard]] std::unique_ptr<PickleTree> finish();
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
@@ -62,10 +62,10 @@ class TreeBuilder {
   void place(const Entry& entry);
   void note(std::string fault);
   [[nodiscard]] Grouping group() const;
-  void lay_out(const Grouping& grouping, FolderTree& tree) const;
-  void append_entries(const Grouping& grouping, uint32_t number, FolderTree& tree,
+  void lay_out(const Grouping& grouping, PickleTree& tree) const;
+  void append_entries(const Grouping& grouping, uint32_t number, PickleTree& tree,
                       std::vector<DirectoryId>& directories) const;
-  [[noreturn]] void refuse(const FolderTree& tree, uint32_t slot, const std::string& reason) const;
+  [[noreturn]] void refuse(const PickleTree& tree, uint32_t slot, const std::string& reason) const;
   [[noreturn]] void refuse(const std::string& reason) const;
 
   std::string file_;

@@ -1,4 +1,4 @@
-#include "tree/union_conflicts.h"
+#include "union/union_conflicts.h"
 
 #include <algorithm>
 #include <span>
@@ -7,7 +7,7 @@
 
 #include "io/error.h"
 #include "tree/name.h"
-#include "tree/union_cursor.h"
+#include "union/union_cursor.h"
 
 namespace ffrfs {
 namespace {
@@ -38,7 +38,7 @@ const char* kind_name(const Inode& inode) {
     case InodeKind::kFile:
       return "a file";
     case InodeKind::kDirectory:
-      return "a folder";
+      return "a directory";
     case InodeKind::kSymlink:
       return "a symbolic link";
   }
@@ -54,7 +54,7 @@ const char* kind_name(const Inode& inode) {
                     quoted(first.tree->path(own)) + ", " +
                     kind_name(first.tree->inode(own).value()) + " and " +
                     kind_name(parts.inode(other).value()) +
-                    ": mount them apart, or say which of them counts: --on-conflict first or last");
+                    ": mount them apart, or choose one with --on-conflict first or last");
 }
 
 bool is_one_set(const UnionParts& parts, std::span<const Ino> inos) {

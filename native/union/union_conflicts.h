@@ -2,8 +2,8 @@
 
 #pragma once
 
-#include "tree/union_directories.h"
-#include "tree/union_part.h"
+#include "union/union_directories.h"
+#include "union/union_part.h"
 
 namespace ffrfs {
 

@@ -1,4 +1,4 @@
-#include "tree/union_cursor.h"
+#include "union/union_cursor.h"
 
 #include <algorithm>
 #include <utility>
@@ -35,8 +35,8 @@ bool UnionCursor::next() {
   inos_.clear();
   if (heap_.empty()) return false;
   if (name_in(heap_[0]) <= name_) {
-    throw FormatError(parts_.part_of(sources_[heap_[0]].directory).pack +
-                      ": bad index: the names of a folder are out of order");
+    throw FormatError(parts_.part_of(sources_[heap_[0]].directory).pack,
+                      "bad index: the names of a folder are out of order");
   }
   Source& first = sources_[heap_[0]];
   name_ = std::move(first.slice[first.place].name);

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tree/tree.h"
-#include "tree/union_part.h"
+#include "union/union_part.h"
 
 namespace ffrfs {
 

@@ -1,11 +1,11 @@
-#include "tree/union_directories.h"
+#include "union/union_directories.h"
 
 #include <algorithm>
 #include <string>
 
 #include "io/error.h"
 #include "tree/tree_builder.h"
-#include "tree/union_cursor.h"
+#include "union/union_cursor.h"
 
 namespace ffrfs {
 namespace {
@@ -26,8 +26,8 @@ UnionDirectories::UnionDirectories(const UnionParts& parts)
   for (size_t number = 0; number < count(); ++number) {
     if (number == depth_end) {
       if (++depth > TreeBuilder::kDepthLimit) {
-        throw FormatError(parts.part_of(members_of(number)[0]).pack + ": bad index: more than " +
-                          std::to_string(TreeBuilder::kDepthLimit) + " folders deep");
+        throw FormatError(parts.part_of(members_of(number)[0]).pack, "bad index: more than " +
+                          std::to_string(TreeBuilder::kDepthLimit) + " directories deep");
       }
       depth_end = count();
     }
@@ -43,9 +43,8 @@ UnionDirectories::UnionDirectories(const UnionParts& parts)
 
 void UnionDirectories::add(std::span<const Ino> members) {
   if (members.size() > kMemberLimit - members_.size()) {
-    throw FormatError(parts_.part_of(members[0]).pack +
-                      ": its folders, and those of the packs beside it, are the same ones more "
-                      "than " +
+    throw FormatError(parts_.part_of(members[0]).pack,
+                      "it shares directories with the other packs more than " +
                       std::to_string(kMemberLimit) + " times: mount fewer packs at once");
   }
   const auto number = static_cast<uint32_t>(count());

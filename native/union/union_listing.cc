@@ -1,9 +1,9 @@
-#include "tree/union_listing.h"
+#include "union/union_listing.h"
 
 #include <algorithm>
 #include <string>
 
-#include "tree/union_cursor.h"
+#include "union/union_cursor.h"
 
 namespace ffrfs {
 namespace {

@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "tree/tree.h"
-#include "tree/union_cursor.h"
-#include "tree/union_directories.h"
-#include "tree/union_part.h"
+#include "union/union_cursor.h"
+#include "union/union_directories.h"
+#include "union/union_part.h"
 
 namespace ffrfs {
 

@@ -1,4 +1,4 @@
-#include "tree/union_lookup.h"
+#include "union/union_lookup.h"
 
 #include <algorithm>
 #include <optional>

@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "tree/tree.h"
-#include "tree/union_directories.h"
-#include "tree/union_part.h"
+#include "union/union_directories.h"
+#include "union/union_part.h"
 
 namespace ffrfs {
 

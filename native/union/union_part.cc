@@ -1,4 +1,4 @@
-#include "tree/union_part.h"
+#include "union/union_part.h"
 
 #include <algorithm>
 #include <map>

@@ -1,10 +1,10 @@
-#include "tree/union_tree.h"
+#include "union/union_tree.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "tree/union_conflicts.h"
-#include "tree/union_cursor.h"
+#include "union/union_conflicts.h"
+#include "union/union_cursor.h"
 
 namespace ffrfs {
 

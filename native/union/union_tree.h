@@ -22,10 +22,10 @@
 
 #include "io/process_local.h"
 #include "tree/tree.h"
-#include "tree/union_directories.h"
-#include "tree/union_listing.h"
-#include "tree/union_lookup.h"
-#include "tree/union_part.h"
+#include "union/union_directories.h"
+#include "union/union_listing.h"
+#include "union/union_lookup.h"
+#include "union/union_part.h"
 
 namespace ffrfs {
 

@@ -1,7 +1,6 @@
 #include "volume/example_reads.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <span>
 #include <string>
@@ -9,33 +8,23 @@
 #include <vector>
 
 #include "io/error.h"
-#include "volume/verification.h"
+#include "shard/verification.h"
 
 namespace ffrfs {
 namespace {
 
-// Of the limit: the folders that are kept.
-constexpr size_t kFolderShare = 16;
-
-// What is made is kept beside the record's own blocks, as a chunk that no record has.
-constexpr uint64_t kMadeChunk = uint64_t{1} << 63;
-
-BlockKey made_key(const Extent& extent, Ino ino) {
-  return {extent.shard, extent.record, kMadeChunk | ino};
+UnitKey made_key(const Extent& extent, Ino ino) {
+  return {extent.shard, extent.record, UnitKind::kMadeFile, ino};
 }
 
 }  // namespace
 
 ExampleReads::ExampleReads(const ShardSet& shards, const ExampleTree& tree, FileReads& reads,
-                           Counters& counters, const ExampleOptions& options, size_t limit_bytes)
+                           Counters& counters, const ExampleOptions& options)
     : shards_(shards),
       reads_(reads),
       counters_(counters),
-      folders_(shards, tree, reads, options, limit_bytes / kFolderShare) {}
-
-void ExampleReads::limit_cache(size_t limit_bytes) {
-  folders_.set_limit(limit_bytes / kFolderShare);
-}
+      folders_(shards, tree, reads, options) {}
 
 std::optional<Slice> ExampleReads::read(Ino ino, uint64_t offset, size_t size,
                                         FileReads::Done done) {
@@ -73,7 +62,7 @@ std::optional<Slice> ExampleReads::read_in(const FolderPtr& folder, Ino ino, Ran
   const bool is_end = range.offset + range.size == source.size;
   if (slice && slice->owner && is_end && source.size >= extent.size / 2 &&
       !slice->owner->is_from_storage) {
-    reads_.blocks().mark_spent({extent.shard, extent.record, 0});
+    reads_.units().table().demote({extent.shard, extent.record});
   }
   return slice;
 }
@@ -83,18 +72,19 @@ std::optional<Slice> ExampleReads::read_made(const FolderPtr& folder, Ino ino, R
   counters_.reads.fetch_add(1, std::memory_order_relaxed);
   if (range.size == 0) return Slice{};
   const Extent extent = shards_.extent(ExampleTree::record_of(ino));
-  const BlockKey key = made_key(extent, ino);
-  if (const BlockPtr kept = reads_.blocks().find_kept(key)) {
+  const UnitKey key = made_key(extent, ino);
+  if (const auto kept = std::static_pointer_cast<Unit>(reads_.units().table().find(key).held)) {
     counters_.bytes_memory.fetch_add(kept->bytes.size(), std::memory_order_relaxed);
     return take(key, kept, range);
   }
   const FileSource& source = folder->source(ino);
-  if (source.file_size > reads_.blocks().kept_block_limit_bytes()) {
-    throw StorageError(EFBIG, describe(shards_, extent),
-                       "a file of " + std::to_string(source.file_size) +
-                           " bytes has to be held to be made; raise --cache-mb");
+  if (source.file_size > reads_.fetcher().budget().first_limit(Account::kKept)) {
+    throw TooLargeError(shards_.file_of(extent).path(),
+                        describe(extent) + ": a file of " + std::to_string(source.file_size) +
+                            " bytes has to be held to be made; raise --cache-mb: File too large",
+                        extent.record);
   }
-  auto made = std::make_shared<BlockPtr>();
+  auto made = std::make_shared<UnitPtr>();
   const bool at_once = render(folder, source, extent, made,
                               [this, key, made, range, done = std::move(done)](
                                   const std::exception_ptr& error) {
@@ -107,13 +97,13 @@ std::optional<Slice> ExampleReads::read_made(const FolderPtr& folder, Ino ino, R
 // Makes the file's bytes. True: they are there. False: `done` is called when they are, or
 // with what went wrong.
 bool ExampleReads::render(const FolderPtr& folder, const FileSource& source,
-                          const Extent& extent, std::shared_ptr<BlockPtr> made,
+                          const Extent& extent, std::shared_ptr<UnitPtr> made,
                           std::function<void(std::exception_ptr)> done) {
   // Perhaps on another thread, and when we are gone: it refers to nothing of ours.
   const auto use = [folder, source, made = std::move(made),
-                    &blocks = reads_.blocks()](std::span<const std::byte> part) {
+                    &fetcher = reads_.fetcher()](std::span<const std::byte> part) {
     const std::vector<std::byte> bytes = folder->render(source, part);
-    *made = blocks.make_block(bytes.size());
+    *made = fetcher.make_unit(bytes.size());
     if (!bytes.empty()) std::memcpy((*made)->buffer.data(), bytes.data(), bytes.size());
   };
   if (extent.size <= kWholeRecordSize || source.size > kWholeRecordSize) {
@@ -138,7 +128,7 @@ bool ExampleReads::render(const FolderPtr& folder, const FileSource& source,
   return part.has_value();
 }
 
-bool ExampleReads::push(const Hint& hint, const BlockPtr& record, const PagePush& push) {
+bool ExampleReads::push(const Hint& hint, const UnitPtr& record, const PageStore& push) {
   if (hint.is_of_all) return false;
   const FolderPtr folder = folders_.make_of(hint.record, record->bytes);
   const Ino top = ExampleTree::folder_ino(hint.record);
@@ -164,9 +154,9 @@ bool ExampleReads::push(const Hint& hint, const BlockPtr& record, const PagePush
   return is_taken;
 }
 
-Slice ExampleReads::take(const BlockKey& key, const BlockPtr& made, Range range) {
+Slice ExampleReads::take(const UnitKey& key, const UnitPtr& made, Range range) {
   counters_.bytes_served.fetch_add(range.size, std::memory_order_relaxed);
-  reads_.blocks().served(key, made->bytes.size(), made, range.size);
+  reads_.units().served(key, made->bytes.size(), made, range.size);
   return {made, made->bytes.subspan(static_cast<size_t>(range.offset), range.size)};
 }
 

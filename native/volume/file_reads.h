@@ -1,12 +1,12 @@
 // The read path of a mounted file: (extent, offset, size) → verified bytes, at once
 // or later.
 //
-//   read() ── small record ──────────────► one block ──┐
+//   read() ── small record ──────────────► one unit ───┐
 //      └───── large ─ fingerprints known? ─ its chunks ─┴─► all found: Slice, at once
 //                         │ no                            │ else: fetch what is missing
 //                         └─ verify the whole record first ┴─► poll() calls `done`
 //
-// and of what is made of a whole record's bytes, use_record(): the block of a small one
+// and of what is made of a whole record's bytes, use_record(): the unit of a small one
 // stays in memory, so that the read that follows finds it there.
 //
 // Any thread. Callbacks run in poll(), on the thread that calls it.
@@ -23,12 +23,13 @@
 #include <utility>
 #include <vector>
 
+#include "fetch/demand_reader.h"
+#include "fetch/fetcher.h"
+#include "fetch/chunk_fingerprints.h"
+#include "fetch/unit.h"
 #include "shard/extent.h"
 #include "shard/shard_set.h"
-#include "volume/block.h"
-#include "volume/block_reader.h"
-#include "volume/counters.h"
-#include "volume/large_records.h"
+#include "stats/counters.h"
 
 namespace ffrfs {
 
@@ -37,6 +38,7 @@ class FileReads {
   // A slice, or why there is none.
   using Done = std::function<void(Slice, std::exception_ptr)>;
 
+  // `limit_bytes`: what is held in memory at a time; see limit_cache().
   FileReads(const ShardSet& shards, Counters& counters, size_t limit_bytes, bool check_data);
 
   // Bytes [offset, offset + size) of `extent`, which must hold them. nullopt: they
@@ -53,44 +55,43 @@ class FileReads {
   // then poll() calls `done`, with what went wrong or what `use` has thrown. Never waits
   // for the disk. Throws ChecksumError, and what `use` throws. The record must not be
   // larger than record_limit_bytes().
-  using Use = std::function<void(std::span<const std::byte>)>;
+  using Use = ChunkFingerprints::Use;
   [[nodiscard]] bool use_record(const Extent& extent, Use use,
                                 std::function<void(std::exception_ptr)> done);
   // Does not change with limit_cache().
   [[nodiscard]] uint64_t record_limit_bytes() const;
 
-  // As Volume::limit_cache(), of what is held here. Any thread.
-  void limit_cache(size_t limit_bytes) { blocks_.limit_cache(limit_bytes); }
+  // As Volume::limit_cache(), but for what was read ahead. Any thread.
+  void limit_cache(size_t limit_bytes) { units_.limit_cache(limit_bytes); }
 
-  // For blocks that are made of others' bytes; their keys name chunks that no record has.
-  [[nodiscard]] BlockReader& blocks() { return blocks_; }
+  [[nodiscard]] Fetcher& fetcher() { return fetcher_; }
+  [[nodiscard]] DemandReader& units() { return units_; }
 
   // Runs `callback` in a poll() to come.
-  void post(std::function<void()> callback) { blocks_.queue().post(std::move(callback)); }
+  void post(std::function<void()> callback) { units_.port().post(std::move(callback)); }
 
-  void poll() { blocks_.poll(); }
-  void wait(int timeout_ms) const { blocks_.wait(timeout_ms); }
+  void poll() { units_.poll(); }
+  void wait(int timeout_ms) const { units_.wait(timeout_ms); }
   void wake() { post([] {}); }
-  [[nodiscard]] int event_fd() { return blocks_.queue().event_fd(); }
+  [[nodiscard]] int event_fd() { return units_.port().event_fd(); }
 
  private:
   struct Request;
 
   [[nodiscard]] std::optional<Slice> start(const std::shared_ptr<Request>& request, Done done);
-  void use_large(const Extent& extent, const Use& use,
-                 const std::function<void(std::exception_ptr)>& done);
-  [[nodiscard]] std::vector<BlockPlan> plan(const Extent& extent, uint64_t offset, size_t size,
+  [[nodiscard]] std::vector<UnitPlan> plan(const Extent& extent, uint64_t offset, size_t size,
                                             const Fingerprints* prints) const;
   [[nodiscard]] bool find_whole(Request& request);
-  void find_blocks(Request& request);
-  void fetch_blocks(const std::shared_ptr<Request>& request);
+  void find_units(Request& request);
+  void fetch_units(const std::shared_ptr<Request>& request);
   void go_on(const std::shared_ptr<Request>& request, const Fingerprints* prints);
   [[nodiscard]] Slice assemble(const Request& request);
 
   const bool check_data_;
   Counters& counters_;
-  BlockReader blocks_;
-  LargeRecords large_;  // last: its threads post into the queue of blocks_
+  Fetcher fetcher_;
+  DemandReader units_;
+  ChunkFingerprints large_;  // last: its threads post into the port of units_
 };
 
 }  // namespace ffrfs

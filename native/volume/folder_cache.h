@@ -4,8 +4,9 @@
 //   find()   kept? ──► folder, or nullptr
 //   get()    kept ─► record at hand: made at once ─► nullptr: poll() calls `done`
 //
-// Any thread. Callbacks run in poll(). A record is read once however many ask; whoever
-// holds a folder may use it when it is kept no longer.
+// Any thread. Callbacks run in poll(). A record is read once however many ask; those who
+// hold a folder may use it when it is kept no longer. Which are kept, or being made, is in the
+// table of units.
 
 #pragma once
 
@@ -13,17 +14,14 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
-#include <list>
 #include <memory>
-#include <mutex>
 #include <span>
-#include <unordered_map>
-#include <utility>
-#include <vector>
 
+#include "example/example_folder.h"
+#include "example/example_tree.h"
+#include "fetch/unit.h"
+#include "fetch/unit_table.h"
 #include "shard/shard_set.h"
-#include "tree/example_folder.h"
-#include "tree/example_tree.h"
 #include "volume/file_reads.h"
 
 namespace ffrfs {
@@ -34,9 +32,8 @@ class FolderCache {
  public:
   using Done = std::function<void(FolderPtr, std::exception_ptr)>;
 
-  // `limit_bytes`: of all folders that are kept, but for the one that was asked for last.
   FolderCache(const ShardSet& shards, const ExampleTree& tree, FileReads& reads,
-              const ExampleOptions& options, size_t limit_bytes);
+              const ExampleOptions& options);
 
   // nullptr: it is not kept.
   [[nodiscard]] FolderPtr find(uint64_t record);
@@ -48,28 +45,18 @@ class FolderCache {
   // Of the record's bytes, which were read ahead.
   [[nodiscard]] FolderPtr make_of(uint64_t record, std::span<const std::byte> bytes);
 
-  // Folders beyond the new limit are dropped.
-  void set_limit(size_t limit_bytes);
-
  private:
-  using Order = std::list<std::pair<uint64_t, FolderPtr>>;  // most recent first
+  struct HeldFolder;
 
-  [[nodiscard]] FolderPtr find_locked(uint64_t record);
-  [[nodiscard]] FolderPtr make(uint64_t record, Done done);
-  void finish(uint64_t record, const FolderPtr& folder, const std::exception_ptr& error);
-  void keep(uint64_t record, const FolderPtr& folder);
-  void drop_oldest();
+  // A number of all records, so that no shard has to be looked up.
+  [[nodiscard]] static UnitKey key_of(uint64_t record) { return {0, record, UnitKind::kFolder}; }
+  [[nodiscard]] FolderPtr make(uint64_t record);
+  [[nodiscard]] HeldPtr hold(const FolderPtr& folder);
 
   const ShardSet& shards_;
   const ExampleTree& tree_;
   FileReads& reads_;
   const ExampleOptions options_;
-  std::mutex mutex_;  // guards all below
-  size_t limit_bytes_;
-  Order order_;
-  std::unordered_map<uint64_t, Order::iterator> entries_;
-  size_t kept_bytes_ = 0;
-  std::unordered_map<uint64_t, std::vector<Done>> making_;  // those who came second wait
 };
 
 }  // namespace ffrfs

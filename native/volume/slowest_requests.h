@@ -24,9 +24,9 @@
 #include <string>
 
 #include "io/thread_pool.h"
+#include "stats/counter_page.h"
+#include "stats/request_times.h"
 #include "tree/tree.h"
-#include "volume/counter_page.h"
-#include "volume/request_times.h"
 
 namespace ffrfs {
 

@@ -6,25 +6,15 @@
 #include <exception>
 
 #include "io/error.h"
-#include "tree/union_part.h"
+#include "union/union_part.h"
 
 namespace ffrfs {
-namespace {
-
-// Of the limit: what was read ahead and is held (see BlockReader).
-constexpr size_t kPrefetchShare = 8;
-// Of the limit: buffers of batches that wait to be used again.
-constexpr size_t kFreeShare = 16;
-
-}  // namespace
 
 Volume::Volume(const std::vector<std::string>& paths, const VolumeOptions& options)
     : options_(options),
-      cache_limit_bytes_(options.cache_bytes),
       counters_(options.counters_fd),
       packs_(open_packs(paths, options.packs, counters_)),
       request_times_(counters_.page()),
-      batches_(shards(), counters_, options_.cache_bytes / kFreeShare),
       reads_([this] {
         return std::make_unique<FileReads>(shards(), counters_, options_.cache_bytes,
                                            options_.check_data);
@@ -32,7 +22,7 @@ Volume::Volume(const std::vector<std::string>& paths, const VolumeOptions& optio
       examples_([this] {
         return std::make_unique<ExampleReads>(
             shards(), static_cast<const ExampleTree&>(tree()), reads_.get(), counters_,
-            ExampleOptions{options_.extensions}, options_.cache_bytes);
+            ExampleOptions{options_.extensions});
       }),
       slowest_requests_(counters_.page(), [this](Ino ino) { return path(ino); }) {}
 
@@ -162,11 +152,8 @@ std::optional<Slice> Volume::read(Ino ino, uint64_t offset, size_t size, FileRea
 }
 
 void Volume::limit_cache(size_t limit_bytes) {
-  cache_limit_bytes_ = limit_bytes;
-  if (prefetcher_) prefetcher_->set_limit(limit_bytes / kPrefetchShare);
-  batches_.limit_free(limit_bytes / kFreeShare);
   reads_.get().limit_cache(limit_bytes);
-  if (kind() == TreeKind::kExamples) examples_.get().limit_cache(limit_bytes);
+  if (prefetcher_) prefetcher_->follow_limit();
   release_free_memory();
 }
 
@@ -174,15 +161,14 @@ void Volume::start_prefetch(Push push) {
   if (options_.prefetch.window_records == 0) return;
   FileReads& reads = reads_.get();
   prefetcher_ = std::make_unique<Prefetcher>(
-      shards(), tree(), kind() != TreeKind::kExamples, reads.blocks(), batches_, counters_,
-      options_.prefetch, cache_limit_bytes_ / kPrefetchShare, options_.check_data,
-      [this, push = std::move(push)](const Hint& hint, const BlockPtr& block) {
-        return push_gate_.pass([&] { return this->push(push, hint, block); });
+      tree(), kind() != TreeKind::kExamples, reads.units(), options_.prefetch,
+      options_.check_data, [this, push = std::move(push)](const Hint& hint, const UnitPtr& unit) {
+        return push_gate_.pass([&] { return this->push(push, hint, unit); });
       });
-  hint_clients_ = std::make_unique<HintClients>(
+  hint_server_ = std::make_unique<HintServer>(
       *prefetcher_, [this](std::string_view text) { return hint(text); },
       counters_.prefetch_dropped);
-  reads.blocks().set_observer([this](const Extent& extent, Found found) {
+  reads.units().set_observer([this](const Extent& extent, Found found) {
     prefetcher_->note_read(extent, found);
   });
 }
@@ -201,16 +187,16 @@ bool Volume::stop_prefetch(std::chrono::milliseconds limit) {
 }
 
 void Volume::take_hints(FileDescriptor client) {
-  if (hint_clients_) hint_clients_->take(std::move(client));
+  if (hint_server_) hint_server_->take(std::move(client));
 }
 
-bool Volume::push(const Push& push, const Hint& hint, const BlockPtr& block) {
+bool Volume::push(const Push& push, const Hint& hint, const UnitPtr& unit) {
   try {
-    if (kind() == TreeKind::kExamples) return examples_.get().push(hint, block, push);
+    if (kind() == TreeKind::kExamples) return examples_.get().push(hint, unit, push);
   } catch (...) {  // no memory: then it is held
     return false;
   }
-  return push(hint.ino, 0, block->bytes);
+  return push(hint.ino, 0, unit->bytes);
 }
 
 }  // namespace ffrfs

@@ -11,7 +11,6 @@
 
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -25,21 +24,21 @@
 #include <utility>
 #include <vector>
 
+#include "fetch/fetcher.h"
 #include "io/file_descriptor.h"
 #include "io/process_local.h"
+#include "open/open_packs.h"
+#include "prefetch/hint.h"
+#include "prefetch/hint_server.h"
+#include "prefetch/prefetcher.h"
+#include "prefetch/store_gate.h"
 #include "shard/shard_set.h"
+#include "stats/counters.h"
+#include "stats/request_times.h"
 #include "tree/tree.h"
-#include "volume/batch_reader.h"
-#include "volume/counters.h"
 #include "volume/example_reads.h"
 #include "volume/failure_log.h"
 #include "volume/file_reads.h"
-#include "volume/hint.h"
-#include "volume/hint_clients.h"
-#include "volume/open_packs.h"
-#include "volume/prefetcher.h"
-#include "volume/push_gate.h"
-#include "volume/request_times.h"
 #include "volume/slowest_requests.h"
 
 namespace ffrfs {
@@ -134,7 +133,7 @@ class Volume {
   [[nodiscard]] int event_fd() { return reads_.get().event_fd(); }
 
   // For whole records at once.
-  [[nodiscard]] BatchReader& batches() { return batches_; }
+  [[nodiscard]] Fetcher& fetcher() { return reads_.get().fetcher(); }
 
   // What the read path may hold from now on, in the place of VolumeOptions::cache_bytes:
   // what was read ahead, kept, or waits to be used again goes at once as far as it is
@@ -145,19 +144,19 @@ class Volume {
   // Reading ahead, for an engine. `push` gives bytes of a file to the kernel's page cache;
   // false: it does not know that inode, or does not want them. Called on threads of the
   // volume; must not throw. Begins before the first request. Not after a fork().
-  using Push = PagePush;
+  using Push = PageStore;
   void start_prefetch(Push push);
   // Nothing is read ahead any more, and no push begins. Waits for one that is under way, at
   // most `limit`; false: it still is.
   bool stop_prefetch(std::chrono::milliseconds limit);
-  // A client that sends hints (hint_clients.h). Nothing is read ahead before start_prefetch().
+  // A client that sends hints (hint_server.h). Nothing is read ahead before start_prefetch().
   void take_hints(FileDescriptor client);
   // What a client says that it will read: "/a/b.jpg", or a record's number. nullopt: there
   // is no such file, or the index is damaged there.
   [[nodiscard]] std::optional<Hint> hint(std::string_view text) const;
 
  private:
-  [[nodiscard]] bool push(const Push& push, const Hint& hint, const BlockPtr& block);
+  [[nodiscard]] bool push(const Push& push, const Hint& hint, const UnitPtr& unit);
   [[nodiscard]] bool is_inside_record(Ino ino) const {
     return kind() == TreeKind::kExamples && ExampleTree::is_inside(ino) &&
            ExampleTree::record_of(ino) < shards().count();
@@ -177,17 +176,15 @@ class Volume {
   [[nodiscard]] uint32_t permissions(const Inode& inode, uint32_t unknown) const;
 
   const VolumeOptions options_;
-  std::atomic<size_t> cache_limit_bytes_;  // as limit_cache() was told last
   Counters counters_;
   const OpenedPacks packs_;
   RequestTimes request_times_;  // kept for the engines, as are the failures
   FailureLog failures_;
-  BatchReader batches_;
   ProcessLocal<FileReads> reads_;
   ProcessLocal<ExampleReads> examples_;  // stands on reads_; of TreeKind::kExamples only
-  PushGate push_gate_;
+  StoreGate push_gate_;
   std::unique_ptr<Prefetcher> prefetcher_;
-  std::unique_ptr<HintClients> hint_clients_;  // they feed the prefetcher
+  std::unique_ptr<HintServer> hint_server_;  // they feed the prefetcher
   SlowestRequests slowest_requests_;  // last: its thread asks for paths
 };
 

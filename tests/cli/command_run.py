@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ffrecord_file import Tree
+from tests.ffrecord_file import Tree
 
 TREE: Tree = {
     "a": {"b": {"deep.txt": b"deep\n"}, "large": bytes(range(256)) * 8192, "é": b"2"},

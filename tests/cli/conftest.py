@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
-from command_run import TREE, Done, Run
-from ffrecord_file import write_folder
 
 from ffrfs.cli.main import main
+from tests.cli.command_run import TREE, Done, Run
+from tests.ffrecord_file import write_folder
 
 
 @pytest.fixture

@@ -9,8 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_run import Run
-from ffrecord_file import (
+
+from ffrfs import FileReader, PackedFolder
+from ffrfs.errors import ChecksumError, FormatError
+from tests.cli.command_run import Run
+from tests.ffrecord_file import (
     INDEX_MAGIC,
     Header,
     folder_records,
@@ -18,9 +21,6 @@ from ffrecord_file import (
     write_folder,
     write_records,
 )
-
-from ffrfs import FileReader, PackedFolder
-from ffrfs.errors import ChecksumError, FormatError
 
 TREE = {"a": b"alpha" * 100, "b": b"beta", "d": {"c": b""}}
 RECORDS = folder_records(TREE)
@@ -216,7 +216,7 @@ def test_verify_goes_on_without_the_index(ffrfs: Run, tmp_path: Path) -> None:
     done = ffrfs("verify", pack)
     bad_record, bad_index = done.err.splitlines()
     assert bad_record.startswith(f"ffrfs: {pack}: record 1 (")
-    assert bad_index.startswith(f"ffrfs: {pack}: its index is no good")
+    assert bad_index.startswith(f"ffrfs: {pack}: its index is damaged")
     assert done.lines[0].endswith("1 of them damaged")
 
 
@@ -267,7 +267,8 @@ def test_no_header_checksum_warns_once_and_verifies_the_records(ffrfs: Run, tmp_
 
 def test_a_folder_instead_of_a_file(ffrfs: Run, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
-    assert_refused(ffrfs, tmp_path / "folder", tmp_path, "is a folder without any")
+    told = "holds no packs (*.ffr) or TFRecord files (*.tfrecord*)"
+    assert_refused(ffrfs, tmp_path / "folder", tmp_path, told)
 
 
 def test_a_fifo_instead_of_a_file(ffrfs: Run, tmp_path: Path) -> None:

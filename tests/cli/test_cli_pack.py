@@ -8,9 +8,9 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from command_run import Run
 
 from ffrfs._native import PackIndex
+from tests.cli.command_run import Run
 
 BIG = bytes(3000)
 
@@ -83,7 +83,7 @@ def test_order(ffrfs: Run, folder: Path, tmp_path: Path) -> None:
     done = ffrfs("pack", "--order", tmp_path / "order", folder, tmp_path / "x.ffr")
     assert (done.status, done.err) == (
         1,
-        f"ffrfs: {tmp_path}/order: line 1: 'nothing' is no file that is packed; remove the line\n",
+        f"ffrfs: {tmp_path}/order: line 1: 'nothing' is not a file to be packed; remove the line\n",
     )
 
 
@@ -124,12 +124,21 @@ def test_an_archive_with_something_special(ffrfs: Run, tmp_path: Path) -> None:
     [
         (["--shards", "0"], "argument --shards: 0: must be at least 1"),
         (["--shards", "2", "--shard-size", "1G"], "not allowed with argument --shards"),
-        (["--shard-size", "much"], "argument --shard-size: much: no size; write 500M or 10G"),
-        (["--shard-size", "0"], "argument --shard-size: 0: no size; write 500M or 10G"),
-        (["--shard-size", "1GG"], "argument --shard-size: 1GG: no size; write 500M or 10G"),
+        (
+            ["--shard-size", "much"],
+            "argument --shard-size: much: not a size; use for example 500M or 10G",
+        ),
+        (
+            ["--shard-size", "0"],
+            "argument --shard-size: 0: not a size; use for example 500M or 10G",
+        ),
+        (
+            ["--shard-size", "1GG"],
+            "argument --shard-size: 1GG: not a size; use for example 500M or 10G",
+        ),
         (["--shard-size", "-1G"], "argument --shard-size"),
         (["--symlinks", "drop"], "argument --symlinks: invalid choice: 'drop'"),
-        (["--order", "size"], "argument --order: x.tar is an archive, and keeps its own"),
+        (["--order", "size"], "argument --order: x.tar is an archive, and keeps its own order"),
     ],
 )
 def test_wrong_usage(

@@ -9,10 +9,10 @@ import zlib
 from pathlib import Path
 
 import pytest
-from command_run import TREE, Run
-from ffrecord_file import flip_byte, record_extents, write_folder, write_records
 
 import ffrfs as package
+from tests.cli.command_run import TREE, Run
+from tests.ffrecord_file import Tree, flip_byte, record_extents, write_folder, write_records
 
 LARGE = bytes(range(256)) * 8192
 
@@ -78,6 +78,26 @@ def test_names_of_any_kind_come_out_as_they_are(ffrfs: Run, tmp_path: Path) -> N
     assert "\x1b" not in done.err
 
 
+def test_ls_with_zero_bytes(ffrfs: Run, tmp_path: Path) -> None:
+    tree: Tree = {"new\nline": {"\udcff": b"1"}, "\x1b[31mred": b"2"}
+    pack = write_folder(tmp_path / "x.ffr", tree)
+    expected = b"\x1b[31mred\0new\nline\0new\nline/\xff\0"
+    for null in ("-0", "--null"):
+        done = ffrfs("ls", null, "-R", pack)
+        assert (done.status, done.out, done.err) == (0, expected, "")
+    lines = ffrfs("ls", "-l0", pack).out.split(b"\0")
+    assert [line.rpartition(b" ")[2] for line in lines] == [b"\x1b[31mred", b"new\nline", b""]
+
+
+def test_ls_says_where_lines_are_no_names(ffrfs: Run, tmp_path: Path) -> None:
+    pack = write_folder(tmp_path / "x.ffr", {"a\nb": b"", "c\nd\n": b"", "e": b""})
+    done = ffrfs("ls", pack)
+    assert (done.status, done.out) == (0, b"a\nb\nc\nd\n\ne\n")
+    text = "2 names with a line break; --null and --json tell them apart"
+    assert done.err == f"ffrfs: {pack}: {text}\n"
+    assert ffrfs("ls", "--json", pack).err == ""
+
+
 def test_cat(ffrfs: Run, pack: Path) -> None:
     done = ffrfs("cat", pack, "z.txt", "a/large", "nothing", "z.txt")
     assert (done.status, done.err) == (0, "")
@@ -85,7 +105,7 @@ def test_cat(ffrfs: Run, pack: Path) -> None:
 
 
 def test_cat_writes_nothing_if_a_path_is_wrong(ffrfs: Run, pack: Path) -> None:
-    for path, reason in [("nope", "has no 'nope'"), ("a", "'a' is a folder, not a file")]:
+    for path, reason in [("nope", "has no 'nope'"), ("a", "'a' is a directory, not a file")]:
         done = ffrfs("cat", pack, "z.txt", path)
         assert (done.status, done.out, done.err) == (1, b"", f"ffrfs: {pack}: {reason}\n")
 
@@ -129,7 +149,7 @@ def test_info(ffrfs: Run, pack: Path) -> None:
         f"bytes            {len(LARGE) + 11:,}",
         "header checksum  good",
         "file sizes       0 to 2,097,152, median 5",
-        "index            none, but for the pickle (ffrfs index makes one)",
+        "index            none but the pickle (ffrfs index writes one)",
     ]
     assert json.loads(ffrfs("info", "--json", pack).out) == {
         "file": str(pack),
@@ -243,11 +263,11 @@ def test_pack_skips_special_files_when_told_to(ffrfs: Run, tmp_path: Path) -> No
     ("source", "target", "reason"),
     [
         ("nothing", "x.ffr", "nothing: No such file or directory"),
-        ("file", "x.ffr", "file: is no tar or zip archive that can be read"),
+        ("file", "x.ffr", "file: not a tar or zip archive"),
         ("folder", "no/x.ffr", "no: No such file or directory"),
-        ("folder", "folder/x.ffr", "folder: the pack itself would be written into this folder"),
+        ("folder", "folder/x.ffr", "folder: the pack would be inside the directory that it packs"),
         ("folder", "other", "other: cannot create: Is a directory"),
-        ("folder", "fifo", "fifo: cannot replace what is no regular file"),
+        ("folder", "fifo", "fifo: cannot replace it: not a regular file"),
     ],
 )
 def test_pack_that_cannot_be(
@@ -279,6 +299,7 @@ def test_pack_that_cannot_be(
         ["verify", "--jobs", "0", "x"],
         ["verify"],
         ["ls", "--on-conflict", "both", "x"],
+        ["ls", "--json", "-0", "x"],
     ],
 )
 def test_wrong_usage(ffrfs: Run, arguments: list[str]) -> None:

@@ -15,9 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from command_run import TREE, Run
-from ffrecord_file import write_folder, write_records
-from tfrecord_file import framed, tfrecord_extents, write_tfrecord
+
+from tests.cli.command_run import TREE, Run
+from tests.ffrecord_file import write_folder, write_records
+from tests.tfrecord_file import framed, tfrecord_extents, write_tfrecord
 
 TIMEOUT_S = 60
 RECORDS = [f"record {i}".encode() * i for i in range(12)]
@@ -88,7 +89,7 @@ def test_a_packed_folder(ffrfs: Run, tmp_path: Path) -> None:
     pack = write_folder(tmp_path / "x.ffr", TREE)
     done = ffrfs("convert", pack, tmp_path / "y.tfrecord")
     assert (done.status, done.out) == (1, b"")
-    assert done.err.startswith(f"ffrfs: {pack}: 'empty' is an empty folder")
+    assert done.err.startswith(f"ffrfs: {pack}: 'empty' is an empty directory")
     pack = write_folder(tmp_path / "x.ffr", {name: TREE[name] for name in ("a", "z.txt")})
     assert ffrfs("convert", pack, tmp_path / "y.tfrecord").status == 0
     first, *_ = ffrfs("ls", tmp_path / "y.tfrecord").lines
@@ -118,15 +119,15 @@ def test_a_damaged_record(ffrfs: Run, file: Path, tmp_path: Path) -> None:
         ("nothing.tfrecord", "y.ffr", "nothing.tfrecord: No such file or directory"),
         ("nothing", "y.ffr", "nothing: cannot open: No such file or directory"),
         ("text", "y.ffr", "text: "),
-        ("empty", "y.ffr", "empty: is a folder without any TFRecord file"),
+        ("empty", "y.ffr", "empty: holds no packs"),
         ("fifo.tfrecord", "y.ffr", "fifo.tfrecord: not a regular file"),
         ("x.tfrecord", "no/y.tfrecord", "no/y.tfrecord: No such file or directory"),
         ("x.tfrecord", "no/y.ffr", "no/y.ffr: cannot create: No such file or directory"),
         ("x.tfrecord", "folder.tfrecord", "folder.tfrecord: cannot create: Is a directory"),
-        ("x.tfrecord", "fifo.ffr", "fifo.ffr: cannot replace what is no regular file"),
-        ("x.tfrecord", "fifo.tfrecord", "fifo.tfrecord: cannot replace what is no regular file"),
-        ("x.tfrecord", "x.tfrecord", "x.tfrecord: is the file that is converted"),
-        ("shards", "shards/y.tfrecord", "shards/y.tfrecord: would be written into "),
+        ("x.tfrecord", "fifo.ffr", "fifo.ffr: cannot replace it: not a regular file"),
+        ("x.tfrecord", "fifo.tfrecord", "fifo.tfrecord: cannot replace it: not a regular file"),
+        ("x.tfrecord", "x.tfrecord", "x.tfrecord: is the source"),
+        ("shards", "shards/y.tfrecord", "shards/y.tfrecord: would be inside "),
     ],
 )
 def test_that_cannot_be(ffrfs: Run, file: Path, source: str, target: str, reason: str) -> None:

@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
-from command_run import Run
-from ffrecord_file import flip_byte, record_extents, write_folder, write_records
 
 from ffrfs import pack_folder
+from tests.cli.command_run import Run
+from tests.ffrecord_file import flip_byte, record_extents, write_folder, write_records
 
 TIME_NS = 1_234_567_890 * 10**9
 
@@ -84,7 +84,7 @@ def test_verify_names_a_damaged_index(ffrfs: Run, pack: Path) -> None:
     flip_byte(Path(f"{pack}.idx"), 40)
     done = ffrfs("verify", pack)
     assert done.status == 1
-    assert done.err.startswith(f"ffrfs: {pack}: its index is no good (all records were checked): ")
+    assert done.err.startswith(f"ffrfs: {pack}: its index is damaged (all records were checked): ")
     assert done.err.count("\n") == 1
     report = json.loads(ffrfs("verify", "--json", pack).out)
     assert (report["good"], report["bad"]) == (False, [])
@@ -129,7 +129,8 @@ def test_a_folder_of_packs_is_one_tree(ffrfs: Run, shards: Path, own: Path) -> N
     lines = ffrfs("info", shards).lines
     assert lines[-1] == "shards           3, complete"
     assert re.fullmatch(r"index {12}[\d,]+ bytes, in the packs, [\d.]+ bytes a file .*", lines[-2])
-    assert json.loads(ffrfs("info", "--json", shards).out)["shards"] == {"packs": 3, "missing": []}
+    told = json.loads(ffrfs("info", "--json", shards).out)["shards"]
+    assert told == {"packs": 3, "missing": [], "missing_count": 0}
 
 
 def test_several_at_once(ffrfs: Run, shards: Path, own: Path) -> None:

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 import pytest
-from ffrecord_file import write_folder, write_records
-from terminal import run_on_terminal
 
 from ffrfs.cli.main import main
+from tests.ffrecord_file import write_folder, write_records
+from tests.terminal import run_on_terminal
 
 TIMEOUT_S = 60
 NOBODY = 65534
@@ -89,7 +89,40 @@ def test_a_full_disk_behind_stdout_is_an_error(pack: Path, command: str) -> None
 def test_names_do_not_command_the_terminal(tmp_path: Path) -> None:
     file = write_folder(tmp_path / "x.ffr", {"\x1b]0;title\x07": b"", "new\nline": b""})
     output = run_on_terminal("-m", "ffrfs", "ls", file)
-    assert output.splitlines() == [b"?]0;title?", b"new?line"]
+    assert output.splitlines() == [rb"\x1b]0;title\x07", rb"new\nline"]
+    # Each with a zero byte behind it, of which a terminal shows nothing.
+    output = run_on_terminal("-m", "ffrfs", "ls", "-0", file)
+    assert output == rb"\x1b]0;title\x07" + b"\0" + rb"new\nline" + b"\0"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["ls", "x.ffr", "a", "{name}"],
+        ["ls", "x.ffr", "--on-conflict", "{name}"],
+        ["convert", "x.ffr", "{name}"],
+        ["{name}"],
+    ],
+    ids=" ".join,
+)
+def test_arguments_do_not_command_the_terminal(
+    capfdbinary: pytest.CaptureFixture[bytes], arguments: list[str]
+) -> None:
+    name = "a\x1b]0;title\x07\n\udcff"
+    with pytest.raises(SystemExit) as caught:
+        main([argument.format(name=name) for argument in arguments])
+    assert caught.value.code == 2
+    err = capfdbinary.readouterr().err
+    assert rb"a\x1b]0;title\x07\n\udcff" in err or rb"'a\x1b]0;title\x07\n\udcff'" in err
+    assert not any(byte in err for byte in (b"\x1b", b"\x07"))
+    assert err.splitlines()[-1].startswith(b"ffrfs")
+
+
+def test_a_progress_bar_does_not_command_the_terminal(tmp_path: Path) -> None:
+    file = write_folder(tmp_path / "x.ffr", {"a": b"1"})
+    output = run_on_terminal("-m", "ffrfs", "extract", file, tmp_path / "a\x1b]0;title\x07")
+    assert b"a?]0;title?: " in output
+    assert b"\x07" not in output
 
 
 def test_no_command_loads_what_it_does_not_need(pack: Path) -> None:

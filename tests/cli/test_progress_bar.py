@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from ffrecord_file import write_folder
-from terminal import TIMEOUT_S, UNKNOWN_SIZE, run_on_terminal
-from tfrecord_file import write_tfrecord
+
+from tests.ffrecord_file import write_folder
+from tests.terminal import TIMEOUT_S, UNKNOWN_SIZE, run_on_terminal
+from tests.tfrecord_file import write_tfrecord
 
 # Each with the name that its bar has.
 COMMANDS = {

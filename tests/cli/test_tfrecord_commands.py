@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_run import Run
-from tfrecord_file import framed, tfrecord_extents, write_tfrecord
 
 from ffrfs.tfrecord import SequenceExample, from_dict
+from tests.cli.command_run import Run
+from tests.tfrecord_file import framed, tfrecord_extents, write_tfrecord
 
 COUNT = 12
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -89,9 +89,7 @@ def test_info(ffrfs: Run, file: Path) -> None:
 
 
 @pytest.mark.parametrize("compression", WRAP)
-def test_info_counts_whatever_the_compression(
-    ffrfs: Run, tmp_path: Path, compression: str
-) -> None:
+def test_info_counts_whatever_the_compression(ffrfs: Run, tmp_path: Path, compression: str) -> None:
     file = tmp_path / "x.tfrecord"
     file.write_bytes(WRAP[compression](framed(RECORDS)))
     found = json.loads(ffrfs("info", "--json", file).out)
@@ -183,7 +181,7 @@ def test_schema_of_the_first_records(ffrfs: Run, shards: Path) -> None:
 
 def test_only_tfrecord_has_a_schema(ffrfs: Run, pack: Path) -> None:
     done = ffrfs("info", "--schema", pack)
-    assert done.err == f"ffrfs: {pack}: is no TFRecord file, so its records have no schema\n"
+    assert done.err == f"ffrfs: {pack}: not a TFRecord file, so its records have no schema\n"
     assert (done.status, done.out) == (1, b"")
 
 
@@ -311,9 +309,7 @@ def test_the_others_are_listed_and_extracted(ffrfs: Run, file: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("compression", ["gzip", "zlib"])
-def test_compressed_files_are_to_be_converted(
-    ffrfs: Run, tmp_path: Path, compression: str
-) -> None:
+def test_compressed_files_are_to_be_converted(ffrfs: Run, tmp_path: Path, compression: str) -> None:
     file = tmp_path / "x.tfrecord"
     file.write_bytes(WRAP[compression](framed(RECORDS)))
     for arguments in (

@@ -9,17 +9,8 @@ import zlib
 from pathlib import Path
 
 import pytest
-from ffrecord_file import (
-    Header,
-    flip_byte,
-    folder_records,
-    record_extents,
-    write_folder,
-    write_records,
-)
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tfrecord_file import framed, tfrecord_extents, tfrecord_records, write_tfrecord
 
 from ffrfs import FileReader, PackedFolder, pack_folder
 from ffrfs.convert.convert import ConvertSummary, convert
@@ -28,6 +19,16 @@ from ffrfs.convert.source import OnError
 from ffrfs.errors import ChecksumError, PackError, TruncatedError
 from ffrfs.folder.tree import PackTree
 from ffrfs.tfrecord import Example, TFRecordOptions, from_dict, tf_record_iterator
+from tests.checkout import CHECKOUT
+from tests.ffrecord_file import (
+    Header,
+    flip_byte,
+    folder_records,
+    record_extents,
+    write_folder,
+    write_records,
+)
+from tests.tfrecord_file import framed, tfrecord_extents, tfrecord_records, write_tfrecord
 
 RECORDS = [b"first", b"piouhjgbr in the midst", bytes(range(256)) * 500, b"", b"last"]
 TREE = {"a": {"b": {"deep.txt": b"deep\n"}, "large": bytes(2 << 20)}, "nothing": b"", "é": b"2"}
@@ -160,7 +161,7 @@ def test_golden_files(golden: Path, tmp_path: Path) -> None:
 
 
 def test_the_frame_of_the_format_page(tmp_path: Path) -> None:
-    page = Path(__file__).parents[2].joinpath("docs", "format.md").read_text(encoding="utf-8")
+    page = CHECKOUT.joinpath("docs", "format.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"of the empty record, is `([0-9a-f ]+)`", page)
     file = write_records(tmp_path / "x.ffr", [b""])
     convert(file, tmp_path / "x.tfrecord", "tfrecord")
@@ -250,18 +251,18 @@ def test_what_would_be_lost_is_refused(tmp_path: Path) -> None:
     bare = write_folder(tmp_path / "b.ffr", {"000000000": {"x.npy": b""}})
     before = sorted(os.listdir(tmp_path))
     refused: list[tuple[Path, Kind, dict[str, bool], str]] = [
-        (pack, "folder", {}, "is a packed folder already"),
+        (pack, "folder", {}, "is a pack already"),
         (pack, "ffrecord", {}, "no place for the paths"),
-        (pack, "tfrecord", {"records": True}, "'a' stands where record 0 should"),
-        (gap, "tfrecord", {"records": True}, "'000000002' stands where record 1 should"),
-        (short, "tfrecord", {"records": True}, "'0' stands where record 0 should"),
-        (empty, "tfrecord", {}, "'a/b' is an empty folder"),
-        (last, "tfrecord", {}, "'z' is an empty folder"),
+        (pack, "tfrecord", {"records": True}, "'a' is where record 0 should"),
+        (gap, "tfrecord", {"records": True}, "'000000002' is where record 1 should"),
+        (short, "tfrecord", {"records": True}, "'0' is where record 0 should"),
+        (empty, "tfrecord", {}, "'a/b' is an empty directory"),
+        (last, "tfrecord", {}, "'z' is an empty directory"),
         (linked, "tfrecord", {}, "'to' is a symbolic link"),
-        (plain, "tfrecord", {"records": True}, "is no packed folder"),
-        (records, "ffrecord", {"records": True}, "is no packed folder"),
-        (plain, "folder", {"features": True}, "is no TFRecord file"),
-        (index, "ffrecord", {}, "begins like the index of a packed folder"),
+        (plain, "tfrecord", {"records": True}, "is not a pack"),
+        (records, "ffrecord", {"records": True}, "is not a pack"),
+        (plain, "folder", {"features": True}, "is not a TFRecord file"),
+        (index, "ffrecord", {}, "begins like the index of a pack"),
     ]
     for source, to, how, reason in refused:
         with pytest.raises(PackError, match=reason):
@@ -296,9 +297,9 @@ def test_the_source_is_not_written_over(tmp_path: Path) -> None:
     (tmp_path / "link.tfrecord").symlink_to(file)
     os.link(file, tmp_path / "hard.tfrecord")
     for target in (file, tmp_path / "link.tfrecord", tmp_path / "hard.tfrecord"):
-        with pytest.raises(PackError, match="is the file that is converted"):
+        with pytest.raises(PackError, match="is the source"):
             convert(file, target, "tfrecord")
-    with pytest.raises(PackError, match="would be read along"):
+    with pytest.raises(PackError, match="would be read as a part"):
         convert(tmp_path / "shards", tmp_path / "shards" / "y.tfrecord", "tfrecord")
     assert os.listdir(tmp_path / "shards") == ["x.tfrecord"]
     assert file.read_bytes() == framed(RECORDS)

@@ -8,11 +8,11 @@ import zlib
 from pathlib import Path
 
 import pytest
-from ffrecord_file import write_folder, write_records
-from tfrecord_file import framed, write_tfrecord
 
 from ffrfs.convert.kind import is_tfrecord, kind_of, kind_of_name
 from ffrfs.errors import FormatError
+from tests.ffrecord_file import write_folder, write_records
+from tests.tfrecord_file import framed, write_tfrecord
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_a_packed_folder_among_the_parts(tmp_path: Path) -> None:
     write_records(tmp_path / "PART_00001.ffr", [])
     assert kind_of(str(tmp_path)) == "ffrecord"
     write_folder(tmp_path / "PART_00002.ffr", {"a": b"1"})
-    with pytest.raises(FormatError, match=f"^{tmp_path}/PART_00002.ffr: is a packed folder"):
+    with pytest.raises(FormatError, match=f"^{tmp_path}/PART_00002.ffr: is a pack, not a part"):
         kind_of(str(tmp_path))
 
 

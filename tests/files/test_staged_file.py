@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
-from tiny_disk import run_on_tiny_disk
 
-from ffrfs.convert.staged_file import StagedFile
 from ffrfs.errors import PackError
+from ffrfs.files.staged_file import StagedFile, staged_folder
+from tests.tiny_disk import run_on_tiny_disk
 
 
 def write(staged: StagedFile, data: bytes) -> None:
@@ -69,7 +69,7 @@ def test_what_a_link_leads_to_is_meant(tmp_path: Path) -> None:
 
 def test_what_is_no_file_is_not_buried(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
-    with pytest.raises(PackError, match=r"/fifo: cannot replace what is no regular file$"):
+    with pytest.raises(PackError, match=r"/fifo: cannot replace it: not a regular file$"):
         StagedFile(str(tmp_path / "fifo"))
     with pytest.raises(PackError, match=f"^{tmp_path}: cannot create: Is a directory$"):
         StagedFile(str(tmp_path))
@@ -93,3 +93,51 @@ except OSError as error:
 def test_a_full_disk(tmp_path: Path) -> None:
     lines = run_on_tiny_disk(tmp_path / "disk", FULL)
     assert lines == ["cannot write: No space left on device True []"]
+
+
+@pytest.mark.usefixtures("way")
+def test_what_is_there_stays_unless_it_is_to_be_replaced(tmp_path: Path) -> None:
+    target = tmp_path / "x"
+    target.write_bytes(b"before")
+    with StagedFile(str(target)) as staged:
+        staged.write(b"after")
+        with pytest.raises(FileExistsError) as caught:
+            staged.publish(replace=False)
+    assert caught.value.filename == str(target)
+    assert (target.read_bytes(), os.listdir(tmp_path)) == (b"before", ["x"])
+    target.unlink()
+    with StagedFile(str(target)) as staged:
+        staged.write(b"after")
+        staged.publish(replace=False)
+    assert (target.read_bytes(), os.listdir(tmp_path)) == (b"after", ["x"])
+
+
+@pytest.mark.usefixtures("way")
+def test_link_itself_is_replaced_with_the_mode_that_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "victim").write_bytes(b"untouched")
+    (tmp_path / "x").symlink_to("victim")
+    with StagedFile(str(tmp_path / "x"), follow=False, mode=0o666) as staged:
+        staged.write(b"after")
+        staged.publish(sync=False)
+    assert (tmp_path / "victim").read_bytes() == b"untouched"
+    assert not (tmp_path / "x").is_symlink()
+    assert (tmp_path / "x").stat().st_mode & 0o777 == 0o666
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every directory")
+def test_directory_that_may_only_be_written_to(tmp_path: Path) -> None:
+    (tmp_path / "drop").mkdir(mode=0o300)
+    with StagedFile(str(tmp_path / "drop" / "x")) as staged:
+        staged.publish()
+    (tmp_path / "drop").chmod(0o700)
+    assert os.listdir(tmp_path / "drop") == ["x"]
+
+
+def test_directory_on_its_way_is_named_by_where_it_goes(tmp_path: Path) -> None:
+    with (
+        pytest.raises(FileNotFoundError) as caught,
+        staged_folder(str(tmp_path), "set", "/given/set") as place,
+    ):
+        os.unlink(os.path.join(place, "x"))
+    assert caught.value.filename == "/given/set/x"
+    assert os.listdir(tmp_path) == []

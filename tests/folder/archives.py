@@ -14,8 +14,8 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from ffrecord_file import Tree
-from folder_model import walk
+from tests.ffrecord_file import Tree
+from tests.folder.folder_model import walk
 
 TIME_S = 1_700_000_000
 

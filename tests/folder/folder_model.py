@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from ffrecord_file import INDEX_MAGIC, Header, Tree, record_extents
 from hypothesis import strategies as st
 
 from ffrfs.folder.tree import PackTree
+from tests.ffrecord_file import INDEX_MAGIC, Header, Tree, record_extents
 
 # Names as Linux takes them and UTF-8 has them; short ones often, so that they meet again.
 names = st.one_of(

@@ -6,8 +6,6 @@ import os
 from pathlib import Path
 
 import pytest
-from ffrecord_file import Tree, flip_byte, record_extents, write_records
-from folder_model import make_folder, packed, read_folder, trees
 from hypothesis import given, settings
 
 from ffrfs.errors import PathNotFoundError
@@ -15,6 +13,8 @@ from ffrfs.folder import extract as extract_module
 from ffrfs.folder.destination import Destination
 from ffrfs.folder.extract import extract
 from ffrfs.folder.tree import PackTree, PathType
+from tests.ffrecord_file import Tree, flip_byte, record_extents, write_records
+from tests.folder.folder_model import make_folder, packed, read_folder, trees
 
 LARGE = os.urandom(5 << 20) + b"end"
 TREE: Tree = {

@@ -14,15 +14,15 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from ffrecord_file import INDEX_MAGIC, Tree
-from folder_model import trees
 from hypothesis import given, settings
 
-from ffrfs._native import FolderList, Writer
+from ffrfs._native import Manifest, Writer
+from tests.ffrecord_file import INDEX_MAGIC, Tree
+from tests.folder.folder_model import trees
 
 
-def listed(tree: Tree) -> FolderList:
-    entries = FolderList()
+def listed(tree: Tree) -> Manifest:
+    entries = Manifest()
     waiting = [(0, tree)]
     while waiting:
         folder, content = waiting.pop()

@@ -7,9 +7,6 @@ import struct
 from pathlib import Path
 
 import pytest
-from ffrecord_file import Tree, flip_byte, record_extents
-from folder_model import make_folder, packed
-from mapped_index import CHUNKS, FILES, HEADER, INODES, NAMES, spoil
 
 from ffrfs import PackedFolder, pack_folder
 from ffrfs._native import PackIndex
@@ -17,6 +14,9 @@ from ffrfs.errors import PackWarning
 from ffrfs.folder.info import IndexInfo, info
 from ffrfs.folder.sidecar import write_sidecar
 from ffrfs.folder.verify import PackReport, verify
+from tests.ffrecord_file import Tree, flip_byte, record_extents
+from tests.folder.folder_model import make_folder, packed
+from tests.folder.mapped_index import CHUNKS, FILES, HEADER, INODES, NAMES, spoil
 
 LARGE = os.urandom((3 << 20) + 5)
 # Records: a/x 0, b 1, c 2, large 3. Slots: / 0, a 1, b 2, c 3, d 4, large 5, a/x 6.

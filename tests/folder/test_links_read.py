@@ -6,13 +6,13 @@ import os
 from pathlib import Path
 
 import pytest
-from ffrecord_file import Tree
-from folder_model import make_folder, packed
 
 from ffrfs import PackedFolder, pack_folder
 from ffrfs.errors import IsAFolderError, NotAFolderError, PathNotFoundError
 from ffrfs.folder.extract import extract
 from ffrfs.folder.tree import PackTree
+from tests.ffrecord_file import Tree
+from tests.folder.folder_model import make_folder, packed
 
 TREE: Tree = {"a": {"b": {"deep": b"deep"}, "x": b"x"}, "empty": {}, "z": b"zz"}
 LINKS = {

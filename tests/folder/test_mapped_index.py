@@ -12,11 +12,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from ffrecord_file import Tree
-from folder_model import make_folder, packed, trees
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from index_format import (
+
+from ffrfs._native import Manifest, Writer, write_sidecar
+from ffrfs.errors import FormatError, PackError, RecordCountError
+from tests.checkout import CHECKOUT
+from tests.ffrecord_file import Tree
+from tests.folder.folder_model import make_folder, packed, trees
+from tests.index_format import (
     UNKNOWN_MTIME,
     DecodedIndex,
     IndexEntry,
@@ -27,12 +31,9 @@ from index_format import (
     pack_records,
 )
 
-from ffrfs._native import FolderList, Writer, write_sidecar
-from ffrfs.errors import FormatError, PackError, RecordCountError
-
 few = settings(max_examples=25)  # each is some files that are synced
 
-PAGE = Path(__file__).parents[2] / "docs" / "format.md"
+PAGE = CHECKOUT / "docs" / "format.md"
 
 
 class Link(NamedTuple):
@@ -40,7 +41,7 @@ class Link(NamedTuple):
 
 
 class Listed(NamedTuple):
-    entries: FolderList
+    entries: Manifest
     contents: list[bytes]  # of the files, by their numbers
     expected: dict[bytes, IndexEntry]  # records are files' numbers
 
@@ -64,7 +65,7 @@ forests = st.dictionaries(st.sampled_from([b"a", b"a.b", b"b", b"\xc3\xa9"]), no
 
 
 def listed(tree: dict[bytes, object]) -> Listed:
-    entries = FolderList()
+    entries = Manifest()
     contents: list[bytes] = []
     times = iter(range(-5, 1 << 30))
     entries.describe_folder(0, 0o751, 11)
@@ -182,7 +183,7 @@ def test_large_records(tmp_path: Path) -> None:
     sizes = [1 << 20, (1 << 20) + 1, 5, 2 << 20, (3 << 20) + 77]
     source = tmp_path / "source"
     make_folder(source, {f"{i}": random.Random(i).randbytes(n) for i, n in enumerate(sizes)})
-    entries = FolderList()
+    entries = Manifest()
     for path in sorted(source.iterdir()):
         info = path.stat()
         entries.add_files(
@@ -236,7 +237,7 @@ def test_a_file_of_another_time_has_changed(tmp_path: Path) -> None:
     source = tmp_path / "source"
     make_folder(source, {"a": b"hi"})
     info = source.joinpath("a").stat()
-    entries = FolderList()
+    entries = Manifest()
     entries.add_files(0, [(b"a", 2, info.st_mode, info.st_mtime_ns)])
     entries.number()
     os.utime(source / "a", ns=(0, info.st_mtime_ns + 1))
@@ -247,7 +248,7 @@ def test_a_file_of_another_time_has_changed(tmp_path: Path) -> None:
 
 
 def test_a_list_refuses_what_it_cannot_hold() -> None:
-    entries = FolderList()
+    entries = Manifest()
     for bad in (b"", b".", b"..", b"a/b", b"a\0", b"x" * 256, b"\xff"):
         with pytest.raises(ValueError, match=r"name"):
             entries.add_files(0, [(bad, 0, 0, 0)])
@@ -263,7 +264,7 @@ def test_a_list_refuses_what_it_cannot_hold() -> None:
         entries.number("random")  # type: ignore[arg-type]
     assert entries.file_count == 0
     entries.add_files(0, [(b"a", 0, 0, 0)] * 2)
-    with pytest.raises(PackError, match="a: the same name twice in one folder"):
+    with pytest.raises(PackError, match="a: the same name twice in one directory"):
         entries.number()
 
 
@@ -316,7 +317,7 @@ def test_sidecar_of_the_original_programs_pack(golden: Path, tmp_path: Path) -> 
 
 
 def test_no_sidecar_of_a_plain_file(golden: Path, tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match="is no packed folder"):
+    with pytest.raises(FormatError, match="is not a pack"):
         write_sidecar(os.fsencode(golden / "plain.ffr"), os.fsencode(tmp_path / "i"), False)
     assert not tmp_path.joinpath("i").exists()
 
@@ -338,7 +339,7 @@ def example(title: str) -> bytes:
 
 
 def example_pack(folder: Path) -> bytes:
-    entries = FolderList()
+    entries = Manifest()
     entries.describe_folder(0, 0o755, 1_700_000_000_000_000_000)
     entries.add_files(0, [(b"a", 2, 0o644, 1_700_000_000_000_000_001)])
     entries.add_folder(0, b"d", 0o750, 1_700_000_000_000_000_002)

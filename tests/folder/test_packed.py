@@ -10,8 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 
 import pytest
-from ffrecord_file import Tree, flip_byte, record_extents, write_records
-from folder_model import make_folder, packed, trees, walk
 from hypothesis import given, settings
 
 from ffrfs import PackedFolder, pack_folder
@@ -23,6 +21,8 @@ from ffrfs.errors import (
     PathNotFoundError,
     UnverifiedHeaderWarning,
 )
+from tests.ffrecord_file import Tree, flip_byte, record_extents, write_records
+from tests.folder.folder_model import make_folder, packed, trees, walk
 
 TREE: Tree = {
     "B": b"upper",
@@ -136,7 +136,7 @@ def test_paths_that_are_not_there(file: Path, path: str) -> None:
 
 def test_a_file_is_no_folder_and_the_other_way_round(file: Path) -> None:
     with PackedFolder(file) as pack:
-        with pytest.raises(IsAFolderError, match="'a' is a folder"):
+        with pytest.raises(IsAFolderError, match="'a' is a directory"):
             pack.read(["B", "a"])
         with pytest.raises(NotAFolderError, match=r"'a\.png' is a file"):
             pack.list("a.png")
@@ -167,7 +167,7 @@ def test_a_damaged_file_is_named_and_the_others_are_read(file: Path) -> None:
 
 def test_an_ffrecord_that_is_no_packed_folder(tmp_path: Path) -> None:
     path = write_records(tmp_path / "plain.ffr", [b"a", b"b" * 20])
-    with pytest.raises(FormatError, match=f"^{path}: is an FFRecord file, but not a packed folder"):
+    with pytest.raises(FormatError, match=f"^{path}: is a plain FFRecord file, not a pack"):
         PackedFolder(path)
     with pytest.raises(ValueError, match="packed"):  # as the reference has it
         PackedFolder(path)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from terminal import UNKNOWN_SIZE, run_on_terminal
+
+from tests.terminal import UNKNOWN_SIZE, run_on_terminal
 
 # A burst of 400 MB in 0.2 s, then a byte at a time, each later than the one before by a tick.
 WORK = """

@@ -7,8 +7,6 @@ import pickle
 from pathlib import Path
 
 import pytest
-from ffrecord_file import Tree, flip_byte, record_extents, write_records
-from folder_model import make_folder, packed, read_folder, trees, walk
 from hypothesis import given, settings
 
 from ffrfs import PackedFolder, pack_folder
@@ -18,6 +16,8 @@ from ffrfs.folder.info import info
 from ffrfs.folder.sidecar import write_sidecar
 from ffrfs.folder.tree import PackTree
 from ffrfs.folder.verify import verify
+from tests.ffrecord_file import Tree, flip_byte, record_extents, write_records
+from tests.folder.folder_model import make_folder, packed, read_folder, trees, walk
 
 TREE: Tree = {
     "a": {"b": b"1", "c": {"deep": b"deep"}, "é": b"2" * 100_000},
@@ -111,7 +111,7 @@ def test_a_missing_shard(shards: Path) -> None:
         assert set(pack.list(recursive=True)) < set(PATHS)
     with pytest.warns(PackWarning):
         found = info(shards)
-    assert (found.pack_count, found.missing_shards) == (2, [1])
+    assert (found.pack_count, found.missing_shards, found.missing_shard_count) == (2, [1], 1)
     (report,) = verify([shards])
     assert not report.is_good
     assert report.set_error is not None
@@ -170,9 +170,9 @@ def test_info_of_a_set(shards: Path) -> None:
 
 
 def test_a_folder_of_nothing(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match="without any"):
+    with pytest.raises(FormatError, match="holds no packs"):
         PackedFolder(tmp_path)
-    with pytest.raises(FormatError, match="without any"):
+    with pytest.raises(FormatError, match="holds no packs"):
         verify([tmp_path])
     with pytest.raises(ValueError, match="at least one"):
         PackedFolder([])

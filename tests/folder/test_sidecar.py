@@ -11,8 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from ffrecord_file import Tree, write_records
-from folder_model import make_folder, packed, trees, walk
 from hypothesis import given, settings
 
 from ffrfs import PackedFolder, pack_folder
@@ -20,6 +18,8 @@ from ffrfs._native import PackIndex
 from ffrfs.errors import FormatError, PackWarning
 from ffrfs.folder import sidecar as sidecar_module
 from ffrfs.folder.sidecar import carries_index, ensure_sidecar, write_sidecar
+from tests.ffrecord_file import Tree, write_records
+from tests.folder.folder_model import make_folder, packed, trees, walk
 
 TREE: Tree = {"a": {"b": b"1", "é": b"2" * 5000}, "empty": {}, "z": os.urandom(3 << 20)}
 NOBODY = 65534
@@ -111,7 +111,7 @@ def test_a_link_in_its_place_is_not_followed(file: Path, target: str) -> None:
         foreign.write_text("of somebody else's")
     link = Path(f"{file}.idx")
     link.symlink_to(foreign)
-    with pytest.raises(FileExistsError, match="no regular file"):
+    with pytest.raises(FileExistsError, match="not a regular file"):
         write_sidecar(file)
     assert link.readlink() == foreign
     assert not foreign.exists() or foreign.read_text() == "of somebody else's"

@@ -8,14 +8,21 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ffrecord_file import Header, Tree, flip_byte, folder_records, record_extents, write_records
-from folder_model import packed
 
 from ffrfs.errors import FormatError, UnverifiedHeaderWarning
 from ffrfs.folder import verify as verify_module
 from ffrfs.folder.info import FileSizes, PackInfo, info
 from ffrfs.folder.progress import Progress
 from ffrfs.folder.verify import PackReport, verify
+from tests.ffrecord_file import (
+    Header,
+    Tree,
+    flip_byte,
+    folder_records,
+    record_extents,
+    write_records,
+)
+from tests.folder.folder_model import packed
 
 TREE: Tree = {"a": {"x": b"x" * 10, "y": b"y" * (3 << 20)}, "b": b"", "c": b"c" * 7, "d": {}}
 
@@ -127,6 +134,7 @@ def test_info_of_a_folder(file: Path) -> None:
         indexes=[],
         shards=[],
         missing_shards=[],
+        missing_shard_count=0,
     )
 
 
@@ -146,6 +154,7 @@ def test_info_of_a_plain_file(tmp_path: Path) -> None:
         indexes=[],
         shards=[],
         missing_shards=[],
+        missing_shard_count=0,
     )
 
 

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "example/example_folder.h"
 #include "fuzz_input.h"
 #include "io/error.h"
 #include "tfrecord/batch_parser.h"
-#include "tree/example_folder.h"
 
 using namespace ffrfs;
 using ffrfs::fuzz::require;

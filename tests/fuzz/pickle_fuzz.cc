@@ -7,7 +7,7 @@
 
 #include "fuzz_input.h"
 #include "io/error.h"
-#include "tree/pickle_index.h"
+#include "pickle/pickle_index.h"
 
 using namespace ffrfs;
 using ffrfs::fuzz::require;

@@ -1,10 +1,10 @@
 """Runs the fuzz targets, each a fixed number of times or for a time.
 
-    run.py BUILD                 as in `make test`: a few seconds for each target
-    run.py BUILD --minutes 10    goes on from what earlier long runs have found
+    python -m tests.fuzz.run BUILD                 as in `make test`: a few seconds for each target
+    python -m tests.fuzz.run BUILD --minutes 10    goes on from what earlier long runs have found
 
-BUILD is where native/CMakeLists.txt has built them (-DFFRFS_FUZZ=ON). The golden files, named
-by FFRFS_GOLDEN, and what is made here are the seeds. A line for each target; where one fails,
+BUILD is where native/CMakeLists.txt has built them (-DFFRFS_FUZZ=ON). The golden files and
+what is made here are the seeds. A line for each target; where one fails,
 its whole output, and the input that did it stays in BUILD/failed.
 """
 
@@ -21,7 +21,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from seeds import SIZE_LIMIT, write_seeds
+from tests.fuzz.seeds import SIZE_LIMIT, write_seeds
+from tests.golden_files import write_golden_files
 
 HERE = Path(__file__).resolve().parent
 # A few seconds each.
@@ -99,12 +100,11 @@ def main() -> int:
     parser.add_argument("targets", nargs="*", help="default: all", metavar="TARGET")
     arguments = parser.parse_intermixed_args()
     build = arguments.build.resolve()
-    golden = os.environ.get("FFRFS_GOLDEN")
-    if not golden or not Path(golden, "packed.ffr").is_file():
-        print("run.py: FFRFS_GOLDEN must name the folder of golden files", file=sys.stderr)
-        return 2
     (build / "failed").mkdir(exist_ok=True)
-    write_seeds(build / "seeds", Path(golden))
+    with tempfile.TemporaryDirectory(prefix="ffrfs-golden-") as scratch:
+        golden = Path(scratch, "golden")
+        write_golden_files(golden)
+        write_seeds(build / "seeds", golden)
     duration_s = None if arguments.minutes is None else round(arguments.minutes * 60)
     targets = arguments.targets or sorted(RUN_COUNTS)
     status = 0

@@ -11,13 +11,10 @@ import io
 import pickle
 import pickletools
 import struct
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from index_file import INDEX_MAGIC, Index, Link, Tree, indexed_pack
+from tests.index_file import INDEX_MAGIC, Index, Link, Tree, indexed_pack
 
 # Larger ones make every run slow, and show no more.
 SIZE_LIMIT = 16 << 10

@@ -14,7 +14,7 @@
 #include "io/error.h"
 #include "record/ffrecord_shard.h"
 #include "tree/mapped_tree.h"
-#include "tree/union_tree.h"
+#include "union/union_tree.h"
 
 using namespace ffrfs;
 using ffrfs::fuzz::require;

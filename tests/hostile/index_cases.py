@@ -11,7 +11,16 @@ import struct
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 
-from index_file import NO_FILE, SECTION_NAMES, TRAILER_SIZE, Directory, Index, Inode, Link, Tree
+from tests.index_file import (
+    NO_FILE,
+    SECTION_NAMES,
+    TRAILER_SIZE,
+    Directory,
+    Index,
+    Inode,
+    Link,
+    Tree,
+)
 
 Spoil = Callable[[Index], object]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ffrfs._native import Volume
-from ffrfs.errors import ChecksumError, FormatError
+from ffrfs.errors import ChecksumError, FormatError, describe
 
 _ODD_INODES = [0, 1 << 31, 1 << 32, (1 << 32) + 1, 1 << 40, 1 << 56, 1 << 63, (1 << 64) - 1]
 
@@ -90,7 +90,7 @@ class _Walk:
         for record in range(self.volume.record_count):
             self._ask(lambda r=record: self.volume.file_of(r))
         bad = self._ask(lambda: self.volume.verify(0, self.volume.record_count))
-        self.errors += [reason for _, reason in bad or []]
+        self.errors += [describe(error) for _, error in bad or []]
         faults = [*self.faults, *(fault for error in self.errors for fault in self._told(error))]
         return Look("", self.volume.warnings, self.entries, self.errors, faults)
 

@@ -6,18 +6,19 @@ import os
 import re
 import stat
 import struct
-import sys
 from collections import deque
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "mount"))
-
-from child import ask, child
-from ffrecord_file import flip_byte
-from index_file import (
+from ffrfs.errors import FormatError
+from ffrfs.folder.tree import PackTree
+from tests.ffrecord_file import flip_byte
+from tests.hostile import index_walk
+from tests.hostile.index_cases import CASES, CHUNK_CASES, LARGE_TREE, SLOTS, TREE, Spoil
+from tests.hostile.index_walk import Look
+from tests.index_file import (
     BLOCK_SIZE,
     TRAILER_SIZE,
     Directory,
@@ -29,12 +30,7 @@ from index_file import (
     plain_pack,
     write_sidecar,
 )
-
-from ffrfs.errors import FormatError
-from ffrfs.folder.tree import PackTree
-from hostile import index_walk
-from hostile.index_cases import CASES, CHUNK_CASES, LARGE_TREE, SLOTS, TREE, Spoil
-from hostile.index_walk import Look
+from tests.mount.child import ask, child
 
 # Of `place`: where the index stands.
 PLACES = ["pack", "sidecar"]
@@ -76,7 +72,6 @@ def looks(packs: dict[str, Path], slot_count: int = SLOTS, beside: str = "") -> 
 
 @pytest.fixture
 def write_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]), prepend=":")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
     def write_cases(tree: Tree, place: str, cases: dict[str, Spoil | None]) -> dict[str, Path]:
@@ -199,7 +194,7 @@ def test_chain_of_folders(tmp_path: Path, write_all: Any) -> None:
     sizes = ask(index_walk.path_sizes, str(pack), [2, 1025, 1027, depth + 1])
     assert sizes[:2] == [255, 1024 * 256 - 1]
     assert sizes[2:] == [len("inode 1027"), len(f"inode {depth + 1}")]
-    with PackTree(pack) as tree, pytest.raises(FormatError, match="deeper than 1024 folders"):
+    with PackTree(pack) as tree, pytest.raises(FormatError, match="deeper than 1024 directories"):
         deque(tree.entries(1, recursive=True), maxlen=0)
 
 

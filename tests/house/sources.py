@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-CHECKOUT = Path(__file__).resolve().parents[2]
+from tests.checkout import CHECKOUT
+
 _ROOMS = ("ffrfs", "native", "tests", "benchmarks", "examples", "docs", "systemd", ".ci")
 _TEXT = {"", ".py", ".pyi", ".cc", ".h", ".txt", ".md", ".toml", ".service", ".mount", ".in"}
 _INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
@@ -17,7 +18,8 @@ _INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 @functools.cache
 def files(*suffixes: str, below: str = "") -> tuple[Path, ...]:
     """Files of the checkout, relative to it; never what was built or downloaded."""
-    found = [path for path in CHECKOUT.iterdir() if path.is_file()]
+    # A file `.git` is how a worktree names its repository.
+    found = [path for path in CHECKOUT.iterdir() if path.is_file() and path.name != ".git"]
     for room in _ROOMS:
         found += (path for path in (CHECKOUT / room).rglob("*") if path.is_file())
     relative = (path.relative_to(CHECKOUT) for path in found)

@@ -1,7 +1,8 @@
-"""The native build names what it lacks."""
+"""The native build: it names what it lacks, and tries all that is threaded as such."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -9,7 +10,12 @@ from pathlib import Path
 
 import pytest
 
-CHECKOUT = Path(__file__).parents[2]
+from tests.checkout import CHECKOUT
+from tests.house import sources
+
+THREAD = re.compile(r"\bstd::j?thread\b")
+# Its threads are of forked children, whose ends are what it looks at.
+OF_CHILDREN = {"syscall_filter_test"}
 
 
 def test_missing_libraries_are_named_with_their_packages(tmp_path: Path) -> None:
@@ -37,3 +43,15 @@ def test_missing_libraries_are_named_with_their_packages(tmp_path: Path) -> None
     assert done.returncode != 0
     assert "system packages are missing" in done.stderr
     assert "sudo apt-get install libaio-dev libisal-dev libssl-dev libfuse3-dev" in done.stderr
+
+
+def test_what_is_threaded_is_tried_under_thread_sanitizer() -> None:
+    suite = re.search(r"^test-native-threads: SUITE := (.+)$", sources.text(Path("Makefile")), re.M)
+    assert suite is not None
+    threaded = {
+        path.stem
+        for path in sources.files(".cc", below="tests/native")
+        if THREAD.search(sources.text(path))
+    }
+    assert threaded
+    assert {name for name in threaded - OF_CHILDREN if not re.search(suite[1], name)} == set()

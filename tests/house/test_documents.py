@@ -13,14 +13,17 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-import sources
 
 from ffrfs.cli.main import COMMANDS
+from tests.house import sources
 
 PROMISE = re.compile(r"^\*\*S(\d+)\.\*\* +\S", re.MULTILINE)
 # An S-number set in bold in any other shape is a promise that PROMISE would overlook.
 LOOKALIKE = re.compile(r"\*\*S\d+\.?\*\*")
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)[^)]*\)")
+# `ffrfs/mount/daemon/reload.py`, but not `tests/native/NAME/` or `tests/native/ROOM/*_test.cc`.
+NAMED_FILE = re.compile(r"`((?:\.ci|[a-z]+)/[\w./-]+)`")
+PLACEHOLDER = re.compile(r"\b[A-Z]{2,}\b|\bNAME_")
 
 
 def promises() -> list[int]:
@@ -78,3 +81,14 @@ def test_links_lead_somewhere(document: Path) -> None:
         if not (sources.CHECKOUT / document.parent / target).exists()
     ]
     assert dead == []
+
+
+def test_contributing_names_files_that_exist() -> None:
+    named = NAMED_FILE.findall(sources.text(Path("CONTRIBUTING.md")))
+    assert named
+    gone = [
+        name
+        for name in named
+        if not PLACEHOLDER.search(name) and not (sources.CHECKOUT / name).exists()
+    ]
+    assert gone == []

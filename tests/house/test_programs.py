@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sources
+
+from tests.house import sources
 
 
 def run(

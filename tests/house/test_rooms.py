@@ -10,51 +10,64 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import sources
 
-# Higher number: higher room. Rooms of the same number do not know each other.
-PYTHON_ROOMS = {
-    "cli": 4,
-    "torch": 4,
-    "mount": 3,
-    "service": 3,
-    "fsspec": 2,
-    "convert": 2,
-    "folder": 1,
-    "record": 0,
-    "tfrecord": 0,
-}
+from tests.house import sources
+
+# From the top down: a room may call those in the lines below its own, and no other.
+PYTHON_ROOMS = """
+cli
+torch
+service mount.daemon mount.client
+mount.stats
+mount.engines
+mount.config
+mount.kernel
+convert
+packing
+folder
+record tfrecord
+files
+"""
 # For every room: the exceptions, and the core.
 PYTHON_GROUND = {"errors", "_native"}
 # Not rooms: the package's own front, which names what a user imports.
-PYTHON_FRONT = {"ffrfs", "ffrfs.__main__"}
+PYTHON_FRONT = {"ffrfs", "ffrfs.__main__", "ffrfs.mount"}
 
-NATIVE_ROOMS = {
-    "python": 6,
-    "fuse": 5,
-    "volume": 4,
-    "tree": 3,
-    "record": 2,
-    "tfrecord": 2,
-    "shard": 1,
-    "io": 0,
-}
+NATIVE_ROOMS = """
+python fuse
+volume
+prefetch
+open
+fetch
+union example pickle
+manifest
+tree
+record tfrecord
+shard
+stats
+io
+"""
+NATIVE_FILES_MAX = 22
+NATIVE_LINES_MAX = 2500
+PYTHON_FILES_MAX = 24
+FUNCTION_LINES_MAX = 70
+FILE_LINES_MAX = {".py": 400, ".cc": 350, ".h": 350}
 
 # Who may import what is dear or dangerous: module → files.
 OWNERS = {
-    "trio": "ffrfs/mount/*",
-    "pyfuse3": "ffrfs/mount/pyfuse3_engine.py",
+    "trio": "ffrfs/mount/*/*",
+    "pyfuse3": "ffrfs/mount/engines/pyfuse3_engine.py",
     "torch": "ffrfs/torch/*",
-    "fsspec": "ffrfs/fsspec/*",
 }
 # errno belongs to the engines, which answer the kernel with it. These read the kernel's
 # answers to our own calls, and tell its reasons apart.
 ERRNO_READERS = {
-    "ffrfs/mount/pyfuse3_engine.py": "an engine",
-    "ffrfs/mount/kernel_mount.py": "why mount(2) or umount(2) refused",
-    "ffrfs/mount/dead_mount.py": "a dead mount (ENOTCONN, ECONNABORTED)",
-    "ffrfs/mount/mountpoint.py": "a dead mount (ENOTCONN), a folder that is in use (EBUSY)",
-    "ffrfs/mount/tree_probe.py": "whether a mount answers at all, or has ended (ENOTCONN)",
+    "ffrfs/errors.py": "what to advise (EMFILE, ENFILE); false offsets (EINVAL)",
+    "ffrfs/mount/engines/pyfuse3_engine.py": "an engine",
+    "ffrfs/mount/kernel/kernel_mount.py": "why mount(2) or umount(2) refused",
+    "ffrfs/mount/kernel/dead_mount.py": "a dead mount (ENOTCONN, ECONNABORTED)",
+    "ffrfs/mount/kernel/mountpoint.py": "a dead mount (ENOTCONN), a folder that is in use (EBUSY)",
+    "ffrfs/mount/daemon/tree_probe.py": "whether a mount answers at all, or has ended (ENOTCONN)",
 }
 
 
@@ -66,57 +79,136 @@ def native_files() -> tuple[Path, ...]:
     return sources.files(".cc", ".h", below="native")
 
 
+def heights(rooms: str) -> dict[str, int]:
+    """Room → height; higher rooms call lower ones."""
+    lines = rooms.split("\n")
+    return {room: -number for number, line in enumerate(lines) for room in line.split()}
+
+
+PYTHON_HEIGHTS = heights(PYTHON_ROOMS)
+NATIVE_HEIGHTS = heights(NATIVE_ROOMS)
+
+
 def room_of(module: str) -> str:
-    """"ffrfs.mount.daemon" → "mount"."""
-    return module.split(".")[1] if module.count(".") else ""
+    """ "ffrfs.folder.pack" → "folder"; "ffrfs.mount.daemon.log" → "mount.daemon"."""
+    parts = module.split(".")[1:]
+    for length in (2, 1):
+        if ".".join(parts[:length]) in PYTHON_HEIGHTS:
+            return ".".join(parts[:length])
+    return parts[0] if parts else ""
 
 
-def test_every_python_module_stands_in_a_room() -> None:
-    known = PYTHON_ROOMS.keys() | PYTHON_GROUND
-    strays = [
-        module
-        for module in map(sources.module_name, python_files())
-        if module not in PYTHON_FRONT and room_of(module) not in known
-    ]
-    assert strays == []
+def python_rooms() -> dict[str, list[Path]]:
+    found: dict[str, list[Path]] = {}
+    for path in python_files():
+        module = sources.module_name(path)
+        if module not in PYTHON_FRONT and module.split(".")[1] not in PYTHON_GROUND:
+            found.setdefault(room_of(module), []).append(path)
+    return found
+
+
+def native_rooms() -> dict[str, list[Path]]:
+    found: dict[str, list[Path]] = {}
+    for path in native_files():
+        found.setdefault(path.parts[1], []).append(path)
+    return found
+
+
+def test_the_rooms_are_those_that_exist() -> None:
+    assert python_rooms().keys() == PYTHON_HEIGHTS.keys()
+    assert native_rooms().keys() == NATIVE_HEIGHTS.keys()
 
 
 def python_upcalls() -> Iterator[str]:
+    for room, paths in python_rooms().items():
+        for path in paths:
+            for line, target in sources.imports(path):
+                wanted = room_of(target)
+                if not target.startswith("ffrfs.") or wanted == room or wanted in PYTHON_GROUND:
+                    continue
+                # A name of the front (`from ffrfs import x`) is above all.
+                if PYTHON_HEIGHTS.get(wanted, sys.maxsize) >= PYTHON_HEIGHTS[room]:
+                    yield f"{path}:{line} imports {target}"
+
+
+def ground_upcalls() -> Iterator[str]:
     for path in python_files():
-        module = sources.module_name(path)
-        room = room_of(module)
-        for line, target in sources.imports(path):
-            wanted = room_of(target)
-            if not target.startswith("ffrfs.") or module in PYTHON_FRONT or wanted == room:
-                continue
-            if wanted in PYTHON_GROUND:
-                continue
-            # The ground knows nobody; a name of the front (`from ffrfs import x`) is above all.
-            height = PYTHON_ROOMS.get(room, -1)
-            if PYTHON_ROOMS.get(wanted, sys.maxsize) >= height:
-                yield f"{path}:{line} imports {target}"
+        if path.parts[1] == "errors.py":
+            for line, target in sources.imports(path):
+                if target.startswith("ffrfs."):
+                    yield f"{path}:{line} imports {target}"
 
 
 def test_python_rooms_call_downwards_only() -> None:
-    assert list(python_upcalls()) == []
+    assert [*python_upcalls(), *ground_upcalls()] == []
 
 
 def native_upcalls() -> Iterator[str]:
-    for path in native_files():
-        room = path.parts[1]
-        for ours, name in sources.includes(path):
-            if not ours:
-                continue
-            wanted = name.split("/")[0]
-            if wanted != room and NATIVE_ROOMS.get(wanted, sys.maxsize) >= NATIVE_ROOMS[room]:
-                yield f'{path} includes "{name}"'
-            elif not (sources.CHECKOUT / "native" / name).is_file():
-                yield f'{path} includes "{name}", which is not named from native/'
+    for room, paths in native_rooms().items():
+        for path in paths:
+            for ours, name in sources.includes(path):
+                if not ours:
+                    continue
+                wanted = name.split("/")[0]
+                height = NATIVE_HEIGHTS.get(wanted, sys.maxsize)
+                if wanted != room and height >= NATIVE_HEIGHTS[room]:
+                    yield f'{path} includes "{name}"'
+                elif not (sources.CHECKOUT / "native" / name).is_file():
+                    yield f'{path} includes "{name}", which is not named from native/'
 
 
 def test_native_rooms_call_downwards_only() -> None:
-    assert {path.parts[1] for path in native_files()} <= NATIVE_ROOMS.keys()
     assert list(native_upcalls()) == []
+
+
+def line_count(path: Path) -> int:
+    return sources.text(path).count("\n")
+
+
+def test_rooms_are_small() -> None:
+    for room, paths in native_rooms().items():
+        assert len(paths) <= NATIVE_FILES_MAX, room
+        assert sum(map(line_count, paths)) <= NATIVE_LINES_MAX, room
+    assert {r: len(p) for r, p in python_rooms().items() if len(p) > PYTHON_FILES_MAX} == {}
+
+
+def test_files_are_small() -> None:
+    found = {
+        str(path): line_count(path)
+        for path in [*python_files(), *native_files()]
+        if line_count(path) > FILE_LINES_MAX[path.suffix]
+    }
+    assert found == {}
+
+
+def python_functions(path: Path) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(sources.syntax(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name, (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def native_functions(path: Path) -> Iterator[tuple[str, int]]:
+    """By the layout: a head that ends in `) … {`, and the brace below it in the same column."""
+    lines = sources.text(path).split("\n")
+    for begin, line in enumerate(lines):
+        body = re.match(r"(|  )[^ /#].*\)(?: (?:const|noexcept|override|-> .*))* \{$", line)
+        if body is None or re.match(r" *(?:if|for|while|switch|} else|} catch)\b", line):
+            continue
+        ends = (n for n in range(begin + 1, len(lines)) if lines[n].startswith(f"{body[1]}}}"))
+        yield line.strip(), next(ends, begin) - begin + 1
+
+
+def test_functions_fit_a_screen() -> None:
+    found = {
+        f"{path}: {name}": length
+        for path, functions in [
+            *((path, python_functions(path)) for path in python_files()),
+            *((path, native_functions(path)) for path in native_files()),
+        ]
+        for name, length in functions
+        if length > FUNCTION_LINES_MAX
+    }
+    assert found == {}
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,10 @@ import re
 from pathlib import Path
 
 import pytest
-import sources
 
+from tests.house import sources
+
+HERE = Path(__file__).relative_to(sources.CHECKOUT)
 LINES_LIMIT = 600
 # Words that say nothing of what a file holds.
 EMPTY_NAMES = {"util", "utils", "helper", "helpers", "common", "manager", "misc", "stuff", "v2"}
@@ -55,3 +57,11 @@ def test_native_headers_say_their_role() -> None:
         if not (sources.text(path).startswith("//") and "\n#pragma once\n" in sources.text(path))
     ]
     assert silent == []
+
+
+def test_a_clone_needs_nothing_beside_it() -> None:
+    top = [Path("Makefile"), Path(".ci/run"), Path(".ci/system-packages"), Path("pyproject.toml")]
+    for path in [*top, *sources.files(below="tests"), *sources.files(below="benchmarks")]:
+        text = sources.text(path)
+        assert "/".join(("..", "shared")) not in text, path
+        assert not re.search(r"CHECKOUT\.parent|parents\[[3-9]\]", text) or path == HERE, path

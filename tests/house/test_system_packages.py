@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-import sources
+
+from tests.house import sources
 
 SCRIPT = sources.CHECKOUT / ".ci" / "system-packages"
 ROOT, USER = "echo 0", "echo 1000"
@@ -123,7 +124,7 @@ def test_sudo_that_needs_no_password_is_used(machine: Machine) -> None:
 
 
 def test_old_python_is_refused(machine: Machine) -> None:
-    machine.program("python3", 'case $1 in --version) echo Python 3.9.2 ;; *) exit 1 ;; esac')
+    machine.program("python3", "case $1 in --version) echo Python 3.9.2 ;; *) exit 1 ;; esac")
     result = machine.run("build")
     assert result.returncode == 1
     assert "needs Python 3.11 or newer; python3 is Python 3.9.2" in result.stderr

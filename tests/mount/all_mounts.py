@@ -15,12 +15,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from command import ffrfs, wait_until
-from leftovers import found, found_in_the_end, leave_other_mounts, reap, wait_for_daemons
-
 from ffrfs import pack_folder
-from ffrfs.mount import state
-from ffrfs.mount.live_mounts import live_mounts
+from ffrfs.mount.client.mount_statuses import mount_statuses
+from ffrfs.mount.kernel import state
+from tests.leftovers import found, found_in_the_end, leave_other_mounts, reap, wait_for_daemons
+from tests.mount.command import ffrfs, wait_until
 
 
 def main() -> None:
@@ -100,8 +99,8 @@ def lose_state(place: Path) -> Path:
 
 def conditions(folder: Path) -> dict[str, str]:
     """By place, as soon as no worker is on its way out."""
-    wait_until(lambda: all(one.state != "detached" for one in live_mounts()), "all have ended")
-    return {str(Path(one.mountpoint).relative_to(folder)): one.state for one in live_mounts()}
+    wait_until(lambda: all(one.state != "detached" for one in mount_statuses()), "all have ended")
+    return {str(Path(one.mountpoint).relative_to(folder)): one.state for one in mount_statuses()}
 
 
 if __name__ == "__main__":

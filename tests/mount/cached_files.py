@@ -10,7 +10,7 @@ import ctypes
 import os
 from collections.abc import Iterator
 
-from probes import digest
+from tests.mount.probes import digest
 
 _CACHESTAT = 451  # the system call, on every architecture
 

@@ -26,6 +26,7 @@ from typing import Any
 
 TIMEOUT_S = 30.0
 _LENGTH = struct.Struct("<I")
+_CHUNK_SIZE = 1 << 20
 
 
 class ChildTimeoutError(Exception):
@@ -95,15 +96,15 @@ class Child:
     def _receive(self, size: int, deadline_s: float) -> bytes:
         assert self._process.stdout is not None
         fd = self._process.stdout.fileno()
-        data = b""
+        data = bytearray()
         while len(data) < size:
             if not select.select([fd], [], [], max(0.0, deadline_s - time.monotonic()))[0]:
                 raise ChildTimeoutError(f"{self.name} has not answered in time")
-            chunk = os.read(fd, size - len(data))
+            chunk = os.read(fd, min(size - len(data), _CHUNK_SIZE))
             if not chunk:
                 raise EOFError(f"the child has died in {self.name}")
             data += chunk
-        return data
+        return bytes(data)
 
 
 @contextlib.contextmanager

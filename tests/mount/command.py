@@ -7,6 +7,7 @@ then detaches the mount lazily and kills what is left by its process number.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import signal
@@ -18,12 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from child import ask
-
-from ffrfs.mount import control_client, kernel_mount, state
-from ffrfs.mount.mount_table import mount_at
-from ffrfs.mount.mountpoint import canonical
-from ffrfs.mount.process import Process
+from ffrfs.mount.client import control_client
+from ffrfs.mount.kernel import kernel_mount, state
+from ffrfs.mount.kernel.mount_table import mount_at
+from ffrfs.mount.kernel.mountpoint import canonical
+from ffrfs.mount.kernel.process import Process
+from tests.mount.child import ask
 
 TIMEOUT_S = 60.0
 
@@ -54,11 +55,10 @@ def ffrfs(*arguments: str | os.PathLike[str], timeout_s: float = TIMEOUT_S, **mo
 def start_ffrfs(
     *arguments: str | os.PathLike[str], prefix: Sequence[str] = (), **more: Any
 ) -> subprocess.Popen[str]:
-    more.setdefault("stdin", subprocess.DEVNULL)
+    more = {"stdin": subprocess.DEVNULL, "stderr": subprocess.PIPE} | more
     return subprocess.Popen(
         [*prefix, sys.executable, "-m", "ffrfs", *map(os.fspath, arguments)],
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
         **more,
@@ -256,3 +256,14 @@ def mount_command_fails(done: Done, status: int, *words: str) -> None:
     assert lines[0].startswith("ffrfs: ")
     for word in words:
         assert word in lines[0]
+
+
+# What a reader may get once daemon or worker are gone.
+ENDED = (errno.ENOTCONN, errno.ECONNABORTED, errno.EIO)
+
+
+def check_nothing_left(tree: Mount) -> None:
+    tree.wait_for_daemon()
+    assert not tree.is_mounted
+    assert not tree.path.exists()
+    assert state.find(str(tree.path)) is None

@@ -12,26 +12,35 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-from command import ENGINES, Mount, kill_group
-from disk import Disk
-from disk_files import ALL_NAMES, content
-from ffrecord_file import Tree, record_extents
-from hinted_files import write_hinted_files
-from machine import Machine, new_machine
-from notify_socket import Service, ServiceManager
-from page_cache import forget_pages
 
 from ffrfs import pack_folder
-from ffrfs.mount.mount_table import read_mount_table
-from ffrfs.mount.worker import PATH_VARIABLE, worker_path
-
-ORDINARY_USER_ID = 65534
+from ffrfs.mount.engines.worker import PATH_VARIABLE, worker_path
+from ffrfs.mount.kernel import state
+from ffrfs.mount.kernel.mount_table import read_mount_table
+from ffrfs.mount.kernel.process import Process
+from tests.ffrecord_file import Tree, record_extents
+from tests.mount.command import ENGINES, Mount, kill_group
+from tests.mount.disk import Disk
+from tests.mount.disk_files import ALL_NAMES, content
+from tests.mount.hinted_files import write_hinted_files
+from tests.mount.machine import Machine, new_machine
+from tests.mount.makers import (
+    ORDINARY_USER_ID,
+    AskAsUser,
+    MakeDisk,
+    MakeMount,
+    PackTree,
+    StartService,
+    write_files,
+)
+from tests.mount.notify_socket import Service, ServiceManager
+from tests.page_cache import forget_pages
 
 
 @pytest.fixture
@@ -56,9 +65,6 @@ def places() -> Iterator[Path]:
     shutil.rmtree(path)
 
 
-PackTree = Callable[[Tree], Path]
-
-
 @pytest.fixture
 def pack_tree(tmp_path: Path) -> PackTree:
     """Packs {name: bytes | {...}} and gives back the file."""
@@ -71,18 +77,6 @@ def pack_tree(tmp_path: Path) -> PackTree:
         return file
 
     return pack
-
-
-def write_files(folder: Path, tree: Tree) -> None:
-    folder.mkdir()
-    for name, entry in tree.items():
-        if isinstance(entry, dict):
-            write_files(folder / name, entry)
-        else:
-            (folder / name).write_bytes(entry)
-
-
-AskAsUser = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
@@ -133,9 +127,6 @@ def machine(root_user: None, fuse: None, places: Path) -> Iterator[Machine]:
         made.check_nothing_left()
 
 
-MakeMount = Callable[..., Mount]
-
-
 @pytest.fixture
 def new_mount(engine: str, places: Path, tmp_path: Path) -> Iterator[MakeMount]:
     """Makes a Mount of packs, not mounted yet; ended and checked after the test."""
@@ -176,9 +167,6 @@ def manager(tmp_path: Path) -> Iterator[ServiceManager]:
     made.close()
 
 
-StartService = Callable[..., Service]
-
-
 @pytest.fixture
 def start_service(manager: ServiceManager, new_mount: MakeMount) -> Iterator[StartService]:
     """Starts what mounts a pack: start_service(pack, "--cache-mb", "8", WATCHDOG_USEC="1")."""
@@ -201,9 +189,6 @@ def hinted_tree(mount: MakeMount, tmp_path: Path) -> Mount:
     made: Mount = mount(pack)
     forget_pages(pack)
     return made
-
-
-MakeDisk = Callable[[Path, dict[str, tuple[int, int]]], Disk]
 
 
 @pytest.fixture
@@ -235,3 +220,19 @@ def stalling(new_mount: MakeMount, disk: Disk) -> Iterator[Mount]:
     yield made
     disk.go()  # or unmounting would wait for the disk
     made.close()
+
+
+@pytest.fixture
+def known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> state.MountState:
+    """A mount as state.find() tells it, whose daemon is this process; nothing is mounted."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr(state, "_candidates", lambda: [str(tmp_path)])
+    known = state.MountState(
+        mountpoint=str(tmp_path / "mount"),
+        pack="/data/x.ffr",
+        process=Process.current(),
+        created_mountpoint=False,
+        log_file=None,
+    )
+    state.save(str(tmp_path), known)
+    return known

@@ -1,4 +1,4 @@
-"""The test's side of stalling_disk.py: a disk that stalls on command."""
+"""The test's side of stalling_disk.py: a disk that stalls, fails or dies on command."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from command import kill_group
-
-from ffrfs.mount import kernel_mount
-from ffrfs.mount.mount_table import mount_at
+from ffrfs.mount.kernel import kernel_mount
+from ffrfs.mount.kernel.mount_table import mount_at
+from tests.mount.command import kill_group
 
 
 class Disk:
@@ -43,8 +42,25 @@ class Disk:
     def fail(self, name: str) -> None:
         self._order("fail", name)
 
+    def come_short(self) -> None:
+        """Reads of its parts, not of what lies around them."""
+        self._order_parts("short")
+
+    def make_trouble(self, *, everywhere: bool) -> None:
+        """Reads fail and come late at random; if not `everywhere`, those of its parts."""
+        if everywhere:
+            self._write(f"trouble 0 {1 << 60}")
+        else:
+            self._order_parts("trouble")
+
+    def die(self) -> None:
+        """Its mount stays, and says ENOTCONN to all that is asked."""
+        kill_group(self._process)
+        self._process.wait()
+
     def go(self) -> None:
-        self._write("go")
+        if self._process.poll() is None:
+            self._write("go")
 
     def refuse(self) -> None:
         """Let what stalls fail from now on."""
@@ -75,6 +91,11 @@ class Disk:
         offset, size = self._extents[name]
         # The middle: a neighbour's read ahead or alignment must not reach it.
         self._write(f"{word} {offset + size // 3} {offset + 2 * size // 3}")
+
+    def _order_parts(self, word: str) -> None:
+        begin = min(offset for offset, _ in self._extents.values())
+        end = max(offset + size for offset, size in self._extents.values())
+        self._write(f"{word} {begin} {end}")
 
     def _write(self, line: str) -> None:
         assert self._process.stdin is not None

@@ -10,11 +10,15 @@ from __future__ import annotations
 
 import io
 import os
+import random
 import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
+from tests.mount import probes
+from tests.mount.command import Mount
 
 Feature = tuple[str, list[Any]] | None
 Features = Mapping[str, Feature]
@@ -150,3 +154,31 @@ def _same_value(one: object, other: object) -> bool:
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         return one.dtype == other.dtype and np.array_equal(one, other)
     return type(one) is type(other) and one == other
+
+
+def features(number: int, image_size: int = 60_000) -> Features:
+    image = b"\xff\xd8\xff" + random.Random(number).randbytes(image_size)
+    return {
+        "image/encoded": ("bytes_list", [image]),
+        "label": ("int64_list", [number, -number]),
+        "box": ("float_list", [number / 2, 0.25]),
+        "tags": ("bytes_list", [b"red", b"blue"]),
+    }
+
+
+def image(number: int, image_size: int = 60_000) -> bytes:
+    found = features(number, image_size)["image/encoded"]
+    assert found is not None
+    value: bytes = found[1][0]
+    return value
+
+
+def record_contents(tree: Mount, number: int) -> dict[str, bytes | None]:
+    found: dict[str, bytes | None] = tree.ask(probes.contents, f"{number:09d}")
+    return found
+
+
+def check_record(tree: Mount, number: int, values: Features) -> None:
+    contents = record_contents(tree, number)
+    assert contents.pop("example.json")
+    assert same(loaded(contents), shown(example(values), values))

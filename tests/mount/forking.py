@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-from probes import misread
+from tests.mount.probes import misread
 
 _TIMEOUT_S = 60
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import trio
 
-from ffrfs.mount import control_socket
-from ffrfs.mount.control_server import ControlServer, Handler, HandOver
+from ffrfs.mount.daemon.control_server import ControlServer, Handler, HandOver
+from ffrfs.mount.kernel import control_socket
 
 TIMEOUT_S = 20.0
 

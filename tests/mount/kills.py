@@ -17,12 +17,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from checkable_files import read_through_deaths
-from child import Child
-from leftovers import found, found_in_the_end, leave_other_mounts, reap
-from running_unit import RunningUnit
-
-from ffrfs.mount.mount_table import read_mount_table
+from ffrfs.mount.kernel.mount_table import read_mount_table
+from tests.leftovers import found, found_in_the_end, leave_other_mounts, reap
+from tests.mount.checkable_files import read_through_deaths
+from tests.mount.child import Child
+from tests.mount.running_unit import RunningUnit
 
 READER_COUNT = 8
 ANSWER_TIMEOUT_S = 20.0

@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import TIMEOUT_S, Done, kill_group, wait_until
 
 import ffrfs
-from ffrfs.mount.process import Process
+from ffrfs.mount.kernel.process import Process
+from tests.checkout import CHECKOUT
+from tests.mount.command import TIMEOUT_S, Done, kill_group, wait_until
 
-CHECKOUT = Path(__file__).resolve().parent.parent.parent
 TEMPLATE = CHECKOUT / "systemd" / "mount.ffrfs"
 HELPERS = ("mount.ffrfs", "mount.fuse.ffrfs")
 FUSE_DEVICE = "/dev/fuse"

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 
 from ffrfs.errors import MountError
-from ffrfs.mount.hint_stream import HintStream
+from ffrfs.mount.client.hint_stream import HintStream
 
 _STEP = 1 << 20
 _HINTS_OF_EACH = 20_000

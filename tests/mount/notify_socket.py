@@ -14,7 +14,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from command import Mount, kill_group, start_ffrfs
+from tests.mount.command import Mount, kill_group, start_ffrfs
 
 TIMEOUT_S = 20.0
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid

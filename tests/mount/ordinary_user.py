@@ -17,11 +17,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ffrfs.mount import daemon, native_engine, pyfuse3_engine
-from ffrfs.mount.mount_table import mount_at
-from ffrfs.mount.options import MountOptions
-from ffrfs.mount.request import MountRequest
-from ffrfs.mount.unmount import unmount
+from ffrfs.mount.client.unmount import unmount
+from ffrfs.mount.config.request import MountRequest
+from ffrfs.mount.daemon import daemon
+from ffrfs.mount.engines import native_engine, pyfuse3_engine
+from ffrfs.mount.kernel.mount_table import mount_at
+from ffrfs.mount.kernel.options import MountOptions
 
 # Loaded now: they are used only later.
 assert native_engine.Worker
@@ -84,13 +85,13 @@ def main() -> None:
     seen["bytes"] = (place / "file").read_text()
     seen["owner"] = (place / "file").stat().st_uid
     with (place / "file").open() as file:
-        seen["busy"] = unmount(str(place))
+        seen["busy"] = unmount(str(place)).was_busy
         seen["gone"] = not place.exists()
         seen["late bytes"] = file.read()
     os.waitpid(daemon_id, 0)
 
     daemon_id, _ = start_daemon(pack, place, MountOptions(), engine)
-    seen["idle"] = unmount(str(place))
+    seen["idle"] = unmount(str(place)).was_busy
     os.waitpid(daemon_id, 0)
 
     _, seen["refusal"] = start_daemon(pack, place, MountOptions(allow_other=True), engine)

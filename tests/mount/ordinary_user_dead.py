@@ -12,11 +12,10 @@ import signal
 import sys
 from pathlib import Path
 
-from ordinary_user import become, open_fuse_to_all, start_daemon
-
-from ffrfs.mount.dead_mount import detach_dead, is_dead
-from ffrfs.mount.mount_table import mount_at
-from ffrfs.mount.options import MountOptions
+from ffrfs.mount.kernel.dead_mount import detach_dead, is_dead
+from ffrfs.mount.kernel.mount_table import mount_at
+from ffrfs.mount.kernel.options import MountOptions
+from tests.mount.ordinary_user import become, open_fuse_to_all, start_daemon
 
 DYING_TIMEOUT_S = 5.0  # of a worker
 

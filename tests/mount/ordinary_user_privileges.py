@@ -11,13 +11,12 @@ import os
 import sys
 from pathlib import Path
 
-from command import children
-from ordinary_user import become, open_fuse_to_all, start_daemon
-from process_status import privileges
-
-from ffrfs.mount.options import MountOptions
-from ffrfs.mount.process import Process
-from ffrfs.mount.unmount import unmount
+from ffrfs.mount.client.unmount import unmount
+from ffrfs.mount.kernel.options import MountOptions
+from ffrfs.mount.kernel.process import Process
+from tests.mount.command import children
+from tests.mount.ordinary_user import become, open_fuse_to_all, start_daemon
+from tests.mount.process_status import privileges
 
 
 def told(pid: int) -> dict[str, list[int]]:

@@ -12,12 +12,11 @@ import signal
 import sys
 from pathlib import Path
 
-from ordinary_user import become, open_fuse_to_all, start_daemon
-
-from ffrfs.mount import state
-from ffrfs.mount.mount_table import mount_at, read_mount_table
-from ffrfs.mount.options import MountOptions
-from ffrfs.mount.unmount import unmount
+from ffrfs.mount.client.unmount import unmount
+from ffrfs.mount.kernel import state
+from ffrfs.mount.kernel.mount_table import mount_at, read_mount_table
+from ffrfs.mount.kernel.options import MountOptions
+from tests.mount.ordinary_user import become, open_fuse_to_all, start_daemon
 
 
 def main() -> None:

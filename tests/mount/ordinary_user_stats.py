@@ -11,12 +11,11 @@ import os
 import sys
 from pathlib import Path
 
-from ordinary_user import become, open_fuse_to_all, start_daemon
-
 from ffrfs.errors import MountError
-from ffrfs.mount import control_client
-from ffrfs.mount.options import MountOptions
-from ffrfs.mount.unmount import unmount
+from ffrfs.mount.client import control_client
+from ffrfs.mount.client.unmount import unmount
+from ffrfs.mount.kernel.options import MountOptions
+from tests.mount.ordinary_user import become, open_fuse_to_all, start_daemon
 
 
 def ask(place: Path) -> dict[str, object]:

@@ -19,8 +19,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from command import TIMEOUT_S, Done, kill_group, wait_until
-from unit import Unit
+
+from tests.mount.command import TIMEOUT_S, Done, kill_group, wait_until
+from tests.unit import Unit
 
 SYSTEMD = "/lib/systemd/systemd"
 UNIT_FOLDER = "usr/local/lib/systemd/system"

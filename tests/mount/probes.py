@@ -158,6 +158,29 @@ def statvfs(path: str) -> os.statvfs_result:
     return os.statvfs(path)
 
 
+def wander(root: str, names: list[str], seed: int) -> Iterator[list[str]]:
+    """Ask at random, for a second each time; what was answered and was wrong.
+
+    `names` are files; beside each are others that are not there. A file's content is its name.
+    """
+    chance = random.Random(seed)
+    while True:
+        wrong = []
+        end = time.monotonic() + 1
+        while time.monotonic() < end:
+            path = os.path.join(root, chance.choice(names))
+            with contextlib.suppress(OSError):
+                if read(path).decode() != os.path.basename(path):
+                    wrong.append(path)
+            with contextlib.suppress(OSError):
+                os.stat(f"{path}-{chance.random()}")  # one that the kernel has not asked for yet
+                wrong.append(f"{path}-")
+            with contextlib.suppress(OSError):
+                if os.path.basename(path) not in os.listdir(os.path.dirname(path)):
+                    wrong.append(os.path.dirname(path))
+        yield wrong
+
+
 def listdir(path: str) -> list[str]:
     return os.listdir(path)
 
@@ -170,6 +193,11 @@ def inodes(root: str) -> dict[str, int]:
             path = os.path.join(folder, name)
             found[os.path.relpath(path, root)] = os.lstat(path).st_ino
     return found
+
+
+def inodes_in(root: str, folders: list[str]) -> dict[str, dict[str, int]]:
+    """The same of each of `folders`, by folder."""
+    return {folder: inodes(os.path.join(root, folder)) for folder in folders}
 
 
 def scan(path: str) -> list[tuple[str, bool, int, int]]:
@@ -237,6 +265,11 @@ def errno_of(path: str, act: str, *arguments: str) -> int:
     except OSError as error:
         return error.errno or -1
     return 0
+
+
+def errnos_of(root: str, paths: list[str], act: str) -> dict[str, int]:
+    """The same of each of `paths`, by path."""
+    return {path: errno_of(os.path.join(root, path), act) for path in paths}
 
 
 def hold_open(path: str) -> Iterator[bytes]:
@@ -401,7 +434,7 @@ def list_twice(path: str) -> tuple[list[str], list[str]]:
 
 def hint(mountpoint: str, hints: list[bytes]) -> Iterator[str]:
     """Send these; close without another word when asked again."""
-    from ffrfs.mount.hint_stream import HintStream
+    from ffrfs.mount.client.hint_stream import HintStream
 
     stream = HintStream(mountpoint)
     stream.send(hints)
@@ -410,7 +443,7 @@ def hint(mountpoint: str, hints: list[bytes]) -> Iterator[str]:
 
 
 def hint_all(mountpoint: str, hints: list[bytes]) -> None:
-    from ffrfs.mount.hint_stream import HintStream
+    from ffrfs.mount.client.hint_stream import HintStream
 
     stream = HintStream(mountpoint)
     stream.send(hints)
@@ -418,19 +451,19 @@ def hint_all(mountpoint: str, hints: list[bytes]) -> None:
     stream.close()
 
 
-def unmount_within(path: str, timeout_s: float) -> bool:
-    from ffrfs.mount.unmount import unmount
+def unmount_within(path: str, timeout_s: float) -> str | None:
+    from ffrfs.mount.client.unmount import unmount
 
-    return unmount(path, timeout_s=timeout_s)
+    return unmount(path, timeout_s=timeout_s).notice
 
 
 def serve_badly(pack: str, mountpoint: str, serving: str) -> Iterator[tuple[str, str]]:
     """Run a daemon here whose engine "ends", "fails" or "hangs"; what it raises."""
     import trio
 
-    from ffrfs.mount import daemon
-    from ffrfs.mount.options import MountOptions
-    from ffrfs.mount.request import MountRequest
+    from ffrfs.mount.config.request import MountRequest
+    from ffrfs.mount.daemon import daemon
+    from ffrfs.mount.kernel.options import MountOptions
 
     class Engine:
         name = "bad"

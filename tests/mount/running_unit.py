@@ -14,9 +14,10 @@ import subprocess
 import time
 from pathlib import Path
 
-from unit import Unit
+from tests.checkout import CHECKOUT
+from tests.unit import Unit
 
-_TEMPLATE = Path(__file__).parents[2] / "systemd" / "ffrfs@.service"
+_TEMPLATE = CHECKOUT / "systemd" / "ffrfs@.service"
 _MESSAGE_SIZE_MAX = 4096
 COMMAND_TIMEOUT_S = 30.0
 END_TIMEOUT_S = 20.0

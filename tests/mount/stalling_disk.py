@@ -1,10 +1,12 @@
-"""A disk that stalls on command: a FUSE file system with one file, "pack".
+"""A disk that stalls or fails on command: a FUSE file system with one file, "pack".
 
 It passes every read on to the file it was given, past the page cache, and takes orders
 on its standard input, one a line:
 
     stall START END   reads of a byte in [START, END) wait, and say "stalled" on stdout
     fail START END    they fail with EIO instead
+    short START END   they bring a half of what was asked for, as direct I/O may
+    trouble START END most fail with EIO or ESTALE, some come late
     go                all wait and fail no longer
     refuse            what waits fails with EIO, and so do later reads of it
 
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 import signal
 import stat
 import sys
@@ -24,6 +27,9 @@ import trio
 
 PACK_INO = 2
 NAME = b"pack"
+LATE_MAX_S = 0.05
+# Of reads in trouble; a read is tried again in other ways before it is an error.
+FAILING_SHARE, LATE_SHARE = 0.6, 0.2
 
 
 class StallingDisk(pyfuse3.Operations):
@@ -35,18 +41,24 @@ class StallingDisk(pyfuse3.Operations):
         self._size = os.fstat(self._fd).st_size
         self._stalled = range(0)
         self._failing = range(0)
+        self._short = range(0)
+        self._troubled = range(0)
         self._go = trio.Event()
 
     def order(self, word: str, *numbers: str) -> None:
         if word in ("go", "refuse"):
             self._failing = self._stalled if word == "refuse" else range(0)
-            self._stalled = range(0)
+            self._stalled = self._short = self._troubled = range(0)
             self._go.set()
             self._go = trio.Event()
         elif word == "stall":
             self._stalled = range(*map(int, numbers))
         elif word == "fail":
             self._failing = range(*map(int, numbers))
+        elif word == "short":
+            self._short = range(*map(int, numbers))
+        elif word == "trouble":
+            self._troubled = range(*map(int, numbers))
 
     async def getattr(self, ino, _ctx=None):
         entry = pyfuse3.EntryAttributes()
@@ -76,7 +88,18 @@ class StallingDisk(pyfuse3.Operations):
             await self._go.wait()
         if _overlap(self._failing, offset, size):
             raise pyfuse3.FUSEError(errno.EIO)
+        if _overlap(self._troubled, offset, size):
+            await self._trouble()
+        if _overlap(self._short, offset, size):
+            size = max(1, size // 2)
         return os.pread(self._fd, size, offset)
+
+    async def _trouble(self):
+        draw = random.random()
+        if draw < FAILING_SHARE:
+            raise pyfuse3.FUSEError(random.choice([errno.EIO, errno.ESTALE]))
+        if draw < FAILING_SHARE + LATE_SHARE:
+            await trio.sleep(random.random() * LATE_MAX_S)
 
 
 def _overlap(bad: range, offset: int, size: int) -> bool:

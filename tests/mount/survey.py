@@ -19,7 +19,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import probes
+from tests.mount import probes
 
 Answer = tuple[str, object]  # question, answer
 

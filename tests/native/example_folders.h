@@ -4,14 +4,15 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <utility>
 
+#include "example/example_folder.h"
+#include "example/example_tree.h"
 #include "examples.h"
 #include "io/error.h"
-#include "tree/example_folder.h"
-#include "tree/example_tree.h"
 #include "tree/name.h"
 
 namespace ffrfs::test {
@@ -33,6 +34,12 @@ inline Bytes content(const ExampleFolder& folder, const Bytes& record, Ino ino) 
   const Bytes part = record.substr(source.begin, source.size);  // at a place of its own
   const Bytes file = text(folder.render(source, view(part)));
   REQUIRE(file.size() == source.file_size);
+  for (const size_t begin : {size_t{0}, size_t{1}, file.size() / 3, file.size() - 1}) {
+    if (begin > file.size()) continue;
+    Bytes piece(std::min<size_t>(file.size() - begin, file.size() / 3 + 1), '?');
+    folder.render(source, view(part), begin, std::as_writable_bytes(std::span(piece)));
+    REQUIRE(piece == file.substr(begin, piece.size()));
+  }
   return file;
 }
 

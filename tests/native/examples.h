@@ -7,6 +7,7 @@
 #include <iterator>
 #include <vector>
 
+#include "golden.h"
 #include "scratch.h"
 
 namespace ffrfs::test {
@@ -55,11 +56,7 @@ inline Bytes example(const Bytes& entries) { return field(1, entries); }
 
 // The records of a file of golden/tf, which is sound.
 inline std::vector<Bytes> golden_records(const char* name) {
-  const char* folder = std::getenv("FFRFS_GOLDEN");
-  if (folder == nullptr) {
-    throw std::runtime_error("FFRFS_GOLDEN must name the folder of golden files");
-  }
-  std::ifstream file(std::filesystem::path(folder) / "tf" / name, std::ios::binary);
+  std::ifstream file(golden_folder() / "tf" / name, std::ios::binary);
   const Bytes all{std::istreambuf_iterator<char>(file), {}};
   std::vector<Bytes> records;
   for (size_t at = 0; at < all.size();) {

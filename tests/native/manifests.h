@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "manifest/manifest.h"
+#include "manifest/manifest_slice.h"
+#include "pickle/pickle_writer.h"
 #include "scratch.h"
-#include "tree/folder_list.h"
-#include "tree/folder_selection.h"
-#include "tree/pickle_writer.h"
 
 namespace ffrfs::test {
 
@@ -19,23 +19,23 @@ constexpr uint32_t kMode = 0644;
 constexpr int64_t kTime = 1'700'000'000'123'456'789;
 
 // a, d/b (of 5 bytes), d/e/, d/l -> ../a, z
-inline FolderList small_list() {
-  FolderList list;
-  const uint32_t d = list.add_folder(FolderList::kRoot, "d", 0750, 1);
-  list.add_file(FolderList::kRoot, "z", 3, 0600, 2);
+inline Manifest small_list() {
+  Manifest list;
+  const uint32_t d = list.add_folder(Manifest::kRoot, "d", 0750, 1);
+  list.add_file(Manifest::kRoot, "z", 3, 0600, 2);
   list.add_file(d, "b", 5, 0755, 3);
   list.add_folder(d, "e", 0700, 4);
-  list.add_file(FolderList::kRoot, "a", 4, kMode, kTime);
+  list.add_file(Manifest::kRoot, "a", 4, kMode, kTime);
   list.add_link(d, "l", "../a", 5);
   list.number_by_path();
   return list;
 }
 
-inline FolderSelection all_of(const FolderList& list) {
+inline ManifestSlice all_of(const Manifest& list) {
   return {list, 0, list.record_count(), true};
 }
 
-inline Bytes pickle_of(const IndexSource& source) {
+inline Bytes pickle_of(const IndexEntries& source) {
   Bytes bytes;
   write_pickle(source, [&bytes](std::span<const std::byte> piece) { bytes += text(piece); });
   return bytes;

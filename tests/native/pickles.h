@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdlib>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -16,11 +14,12 @@
 #include <string_view>
 #include <vector>
 
+#include "golden.h"
+#include "pickle/pickle_index.h"
 #include "record/ffrecord_shard.h"
 #include "scratch.h"
 #include "tree/byte_source.h"
-#include "tree/folder_tree.h"
-#include "tree/pickle_index.h"
+#include "tree/pickle_tree.h"
 
 namespace ffrfs::test {
 
@@ -48,7 +47,7 @@ class Pieces : public ByteSource {
   bool ended_ = false;
 };
 
-inline std::unique_ptr<FolderTree> read_pickle(std::string_view pickle, uint64_t record_count,
+inline std::unique_ptr<PickleTree> read_pickle(std::string_view pickle, uint64_t record_count,
                                                size_t piece_size = 1 << 20) {
   Pieces source(pickle, piece_size);
   return read_pickle_index(source, record_count, "packed.ffr");
@@ -69,15 +68,6 @@ inline Listing listing(const Tree& tree) {
     }
   }
   return found;
-}
-
-// Written by the original programs.
-inline std::filesystem::path golden_folder() {
-  const char* golden = std::getenv("FFRFS_GOLDEN");
-  if (golden == nullptr) {
-    throw std::runtime_error("FFRFS_GOLDEN must name the folder of golden files");
-  }
-  return golden;
 }
 
 struct GoldenIndex {

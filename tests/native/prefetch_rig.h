@@ -17,11 +17,11 @@
 #include <vector>
 
 #include "page_cache.h"
+#include "prefetch/prefetcher.h"
 #include "record/ffrecord_shard.h"
 #include "scratch.h"
-#include "tree/record_tree.h"
+#include "tree/flat_tree.h"
 #include "volume/file_reads.h"
-#include "volume/prefetcher.h"
 
 namespace ffrfs::test {
 
@@ -47,8 +47,7 @@ inline bool wait_until(const std::function<bool()>& is_true, std::chrono::millis
 
 struct Setting {
   PrefetchOptions options{};
-  size_t cache_bytes = 64 * kMib;
-  size_t limit_bytes = 8 * kMib;
+  size_t cache_bytes = 64 * kMib;  // an eighth of it is for reading ahead
 };
 
 // A file of records, its readers and a prefetcher; what the kernel would be is `push`.
@@ -62,17 +61,15 @@ class Rig {
         path(folder_.write("plain.ffr", ffrecord(records))),
         shards(open_ffrecord_shards({path})),
         tree_(shards.count()),
-        batches_(shards, counters),
         reads(shards, counters, setting.cache_bytes, true) {
     drop_cached_pages(path);
     prefetcher = std::make_unique<Prefetcher>(
-        shards, tree_, true, reads.blocks(), batches_, counters, setting.options,
-        setting.limit_bytes, true, [this, push = std::move(push)](const Hint& hint,
-                                                                  const BlockPtr& block) {
-          if (hint.ino != hint.record + 2 || text(block->bytes) != records[hint.record]) ++wrong;
-          return push(hint.record, block->bytes);
+        tree_, true, reads.units(), setting.options, true,
+        [this, push = std::move(push)](const Hint& hint, const UnitPtr& unit) {
+          if (hint.ino != hint.record + 2 || text(unit->bytes) != records[hint.record]) ++wrong;
+          return push(hint.record, unit->bytes);
         });
-    reads.blocks().set_observer([this](const Extent& extent, Found found) {
+    reads.units().set_observer([this](const Extent& extent, Found found) {
       if (prefetcher) prefetcher->note_read(extent, found);
     });
   }
@@ -146,8 +143,7 @@ class Rig {
   std::atomic<int> wrong{0};  // bytes
 
  private:
-  RecordTree tree_;
-  BatchReader batches_;
+  FlatTree tree_;
 
  public:
   FileReads reads;

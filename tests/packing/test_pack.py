@@ -12,8 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ffrecord_file import Tree
-from folder_model import (
+from hypothesis import given, settings
+
+from ffrfs import FileReader, PackedFolder, pack_folder
+from ffrfs.errors import PackError
+from ffrfs.packing import pack
+from ffrfs.packing.source import Source
+from tests.ffrecord_file import Tree
+from tests.folder.folder_model import (
     assert_packed,
     make_folder,
     read_as_reference,
@@ -21,13 +27,7 @@ from folder_model import (
     shown_tree,
     trees,
 )
-from hypothesis import given, settings
-from tiny_disk import run_on_tiny_disk
-
-from ffrfs import FileReader, PackedFolder, pack_folder
-from ffrfs.errors import PackError
-from ffrfs.folder import pack
-from ffrfs.folder.source import Source
+from tests.tiny_disk import run_on_tiny_disk
 
 TREE: Tree = {
     "a": {"large": bytes(range(256)) * 8192, "x.png": b"x", "empty": {}},
@@ -141,14 +141,14 @@ def test_no_jobs_are_refused(folder: Path, old_file: Path, jobs: int) -> None:
 
 def test_into_the_folder_itself(folder: Path) -> None:
     for target in (folder / "x.ffr", folder / "a" / ".." / "c" / "x.ffr"):
-        with pytest.raises(PackError, match="the pack itself would be written"):
+        with pytest.raises(PackError, match="the pack would be inside the directory"):
             pack_folder(folder, target)
     (folder.parent / "link").symlink_to(folder / "c")
-    with pytest.raises(PackError, match="the pack itself would be written"):
+    with pytest.raises(PackError, match="the pack would be inside the directory"):
         pack_folder(folder, folder.parent / "link" / "x.ffr")
     (folder / "empty.ffr").touch()
     (folder.parent / "link.ffr").symlink_to(folder / "empty.ffr")
-    with pytest.raises(PackError, match="the pack itself would be written"):
+    with pytest.raises(PackError, match="the pack would be inside the directory"):
         pack_folder(folder, folder.parent / "link.ffr")
     pack_folder(folder, folder / "c" / "x.ffr", exclude=["c"])
 

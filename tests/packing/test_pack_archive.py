@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from archives import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ffrfs import pack_folder
+from ffrfs.errors import PackError
+from ffrfs.packing.pack import PackSummary, pack_archive
+from tests.ffrecord_file import Tree
+from tests.folder.archives import (
     COMPRESSIONS,
     Member,
     file,
@@ -25,8 +32,7 @@ from archives import (
     write_tree,
     zip_bytes,
 )
-from ffrecord_file import Tree
-from folder_model import (
+from tests.folder.folder_model import (
     make_folder,
     read_as_reference,
     read_records,
@@ -34,12 +40,6 @@ from folder_model import (
     shown_tree,
     trees,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from ffrfs import pack_folder
-from ffrfs.errors import PackError
-from ffrfs.folder.pack import PackSummary, pack_archive
 
 TIMEOUT_S = 60
 TREE: Tree = {

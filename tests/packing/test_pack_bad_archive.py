@@ -12,7 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from archives import (
+
+from ffrfs.errors import PackError
+from ffrfs.packing import archive_list
+from ffrfs.packing.pack import PackSummary, pack_archive
+from tests.ffrecord_file import flip_byte
+from tests.folder.archives import (
     COMPRESSIONS,
     Member,
     file,
@@ -23,15 +28,10 @@ from archives import (
     write_tree,
     zip_bytes,
 )
-from ffrecord_file import flip_byte
-from folder_model import (
+from tests.folder.folder_model import (
     read_records,
     shown_tree,
 )
-
-from ffrfs.errors import PackError
-from ffrfs.folder import archive_list
-from ffrfs.folder.pack import PackSummary, pack_archive
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_links_that_lead_nowhere(
 ) -> None:
     message = refusal(tmp_path, out, members)
     assert message.startswith(f"{name!r}: is a symbolic link to ")
-    assert "which is nothing in the archive that is packed; exclude it, or keep links" in message
+    assert "which is not among the packed files; exclude it, or keep links" in message
     pack_members(tmp_path, out, [*members, file("y")], exclude=["a", "b"])
     pack_members(tmp_path, out, members, symlinks="keep")
 
@@ -106,7 +106,7 @@ HOSTILE = {
     "a/.": 'has a "." in it',
     "n" * 256: "has a name of over 255 bytes in it",
     "é" * 128: "has a name of over 255 bytes in it",
-    "/".join("d" * 1026): "is deeper than 1024 folders",
+    "/".join("d" * 1026): "is deeper than 1024 directories",
 }
 
 
@@ -139,28 +139,31 @@ def test_a_nul_in_a_name(tmp_path: Path, out: Path) -> None:
 @pytest.mark.parametrize(
     ("members", "message"),
     [
-        ([file("a"), file("a")], "'a': stands twice in the archive; exclude it"),
-        ([file("a"), file("./a")], "'./a': stands twice in the archive; exclude it"),
-        ([file("a"), link("a", "b")], "'a': stands twice in the archive; exclude it"),
-        ([file("a/b"), file("a")], "'a': stands twice in the archive; exclude it"),
-        ([file("a"), file("a/b")], "'a/b': needs the folder 'a', which is a file"),
-        ([file("a"), member("a", tarfile.DIRTYPE)], "'a': needs the folder 'a', which is a file"),
+        ([file("a"), file("a")], "'a': is in the archive twice; exclude it"),
+        ([file("a"), file("./a")], "'./a': is in the archive twice; exclude it"),
+        ([file("a"), link("a", "b")], "'a': is in the archive twice; exclude it"),
+        ([file("a/b"), file("a")], "'a': is in the archive twice; exclude it"),
+        ([file("a"), file("a/b")], "'a/b': needs the directory 'a', which is a file"),
+        (
+            [file("a"), member("a", tarfile.DIRTYPE)],
+            "'a': needs the directory 'a', which is a file",
+        ),
         (
             [link("a", "/etc"), file("a/b")],
-            "'a/b': needs the folder 'a', which is a symbolic link",
+            "'a/b': needs the directory 'a', which is a symbolic link",
         ),
-        ([file(".")], "'.': is no folder"),
+        ([file(".")], "'.': is not a directory"),
         (
             [link("a", "b", tarfile.LNKTYPE), file("b")],
-            "'a': is a hard link to 'b', which is no file that was packed before it; exclude it",
+            "'a': is a hard link to 'b', which is not a file packed before it; exclude it",
         ),
         (
             [link("a", "../b", tarfile.LNKTYPE)],
-            "'a': is a hard link to '../b', which is no file that was packed before it; exclude it",
+            "'a': is a hard link to '../b', which is not a file packed before it; exclude it",
         ),
         (
             [file("d/x"), link("a", "d", tarfile.LNKTYPE)],
-            "'a': is a hard link to 'd', which is no file that was packed before it; exclude it",
+            "'a': is a hard link to 'd', which is not a file packed before it; exclude it",
         ),
         ([link("a", "")], "'a': is a symbolic link that leads nowhere"),
         ([link("a", "x" * 4096)], "'a': is a symbolic link that leads nowhere"),
@@ -179,7 +182,7 @@ def test_what_no_folder_can_hold(
         (member("null", tarfile.CHRTYPE), "is a character device"),
         (member("disk", tarfile.BLKTYPE), "is a block device"),
         (member("label", b"V"), "is of an unknown type, b'V'"),
-        (file("caf\udce9"), "its name is not UTF-8"),
+        (file("caf\udce9"), "the name is not UTF-8"),
     ],
 )
 def test_special_members_are_refused_or_skipped(
@@ -244,8 +247,8 @@ def test_damaged_compression(tmp_path: Path, suffix: str) -> None:
 
 @pytest.mark.usefixtures("out")
 def test_a_file_that_is_no_archive(tmp_path: Path) -> None:
-    assert "is no tar or zip archive that can be read" in damaged_tar(tmp_path, b"hello" * 1000)
-    assert "is no tar or zip archive" in damaged_tar(tmp_path, b"PK\x03\x04" + bytes(100))
+    assert "not a tar or zip archive" in damaged_tar(tmp_path, b"hello" * 1000)
+    assert "not a tar or zip archive" in damaged_tar(tmp_path, b"PK\x03\x04" + bytes(100))
 
 
 def header(name: bytes, size: bytes, type: bytes) -> bytes:
@@ -372,3 +375,75 @@ def test_every_byte_flipped(tmp_path: Path, out: Path) -> None:
         except PackError:
             continue
         read_records(out)
+
+
+def pax_record(key: bytes, value: bytes) -> bytes:
+    """As the format has it: the number at its head counts its own digits, too."""
+    rest = b" " + key + b"=" + value + b"\n"
+    size = len(rest)
+    while len(b"%d" % size) + len(rest) != size:
+        size = len(b"%d" % size) + len(rest)
+    return b"%d" % size + rest
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("-1", "its header has the size '-1', which is not a number of bytes"),
+        ("1e3", "its header has the size '1e3', which is not a number of bytes"),
+        ("many", "its header has the size 'many', which is not a number of bytes"),
+        ("", "its header has the size '', which is not a number of bytes"),
+        (str(1 << 62), f"the next one begins at byte {(1 << 62) + 1535}, where no file has any"),
+        (str((1 << 63) - 1), "where no file has any"),
+        (str(1 << 80), f"'a': is said to have {1 << 80} bytes, which no file has"),
+    ],
+)
+def test_sizes_of_extended_headers_are_not_believed(
+    tmp_path: Path, out: Path, said: str, reason: str
+) -> None:
+    extended = pax_record(b"size", said.encode())
+    members = [file("PaxHeader/a", extended, type=tarfile.XHDTYPE), file("a", b"x"), file("b")]
+    message = refusal(tmp_path, out, members)
+    assert reason in message
+    assert "is damaged" in message
+    assert "Errno" not in message
+
+
+@pytest.mark.parametrize("offset", [0x7FFFFFFF, 0xFFFFFFFE])
+def test_place_of_a_zips_directory_is_not_believed(tmp_path: Path, out: Path, offset: int) -> None:
+    archive = bytearray(zip_bytes({"a": b"content"}))
+    struct.pack_into("<I", archive, archive.index(b"PK\5\6") + 16, offset)
+    (tmp_path / "x.zip").write_bytes(archive)
+    with pytest.raises(PackError, match="leads to a place before its own beginning") as caught:
+        pack_archive(tmp_path / "x.zip", out)
+    assert str(caught.value).startswith(f"{tmp_path}/x.zip: is damaged")
+    assert os.listdir(out.parent) == []
+
+
+@pytest.mark.parametrize(
+    ("sizes_and_offset", "reason"),
+    [
+        ((1 << 63, 7, 0), f"'a': is said to have {1 << 63} bytes, which no file has"),
+        (((1 << 64) - 1, 7, 0), f"'a': is said to have {(1 << 64) - 1} bytes, which no file has"),
+        ((7, 7, 1 << 63), f"'a' is said to begin at byte {1 << 63}, where no file has any"),
+    ],
+)
+def test_numbers_of_a_large_zip_are_not_believed(
+    tmp_path: Path, out: Path, sizes_and_offset: tuple[int, int, int], reason: str
+) -> None:
+    content = zip_bytes({"a": b"content"})
+    begin, end = content.index(b"PK\1\2"), content.index(b"PK\5\6")
+    entry, tail = bytearray(content[begin:end]), bytearray(content[end:])
+    extra = struct.pack("<HHQQQ", 1, 24, *sizes_and_offset)
+    struct.pack_into("<I", entry, 20, 0xFFFFFFFF)
+    struct.pack_into("<I", entry, 24, 0xFFFFFFFF)
+    struct.pack_into("<I", entry, 42, 0xFFFFFFFF)
+    struct.pack_into("<H", entry, 30, len(extra))
+    entry = entry[: 46 + len("a")] + bytearray(extra)
+    struct.pack_into("<I", tail, 12, len(entry))
+    # In the order of the format: uncompressed, compressed, where it begins.
+    (tmp_path / "x.zip").write_bytes(content[:begin] + entry + tail)
+    with pytest.raises(PackError) as caught:
+        pack_archive(tmp_path / "x.zip", out)
+    assert reason in str(caught.value)
+    assert "damaged" in str(caught.value)

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import os
 import stat
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ffrecord_file import Tree
-from folder_model import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ffrfs import pack_folder
+from ffrfs._native import Manifest
+from ffrfs.errors import PackError
+from ffrfs.packing import duplicates, pack
+from ffrfs.packing.order import number
+from ffrfs.packing.selection import Selection
+from ffrfs.packing.source import Source
+from tests.ffrecord_file import Tree
+from tests.folder.folder_model import (
     assert_packed,
     make_folder,
     read_as_reference,
@@ -19,16 +30,6 @@ from folder_model import (
     shown_tree,
     trees,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from ffrfs import pack_folder
-from ffrfs._native import FolderList
-from ffrfs.errors import PackError
-from ffrfs.folder import duplicates, pack
-from ffrfs.folder.order import number
-from ffrfs.folder.selection import Selection
-from ffrfs.folder.source import Source
 
 TREE: Tree = {
     "a": {"x.png": b"picture", "y.png": b"PICTURE", "z": {"deep": b"picture"}},
@@ -63,6 +64,24 @@ def test_modes_and_times(folder: Path, out: Path) -> None:
     # A tree that cannot be written to shows no permission to write.
     assert stat.S_IMODE(entries["b"].mode) == 0o551
     assert stat.S_IMODE(entries["a/x.png"].mode) == 0o400
+
+
+# Years that some file systems know, tmpfs among them; nanoseconds in 64 bits do not.
+@pytest.mark.parametrize("year", [-5000, 1600, 2300, 5000])
+def test_times_out_of_reach_are_the_nearest(year: int) -> None:
+    time_ns = int((year - 1970) * 365.2425) * 86_400_000_000_000
+    nearest_ns = 1 - 2**63 if time_ns < 0 else 2**63 - 1
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as memory:
+        folder = make_folder(Path(memory) / "folder", TREE)
+        pack = Path(memory) / "x.ffr"
+        for path in (folder / "b", folder / "a" / "x.png", folder / "a", folder):
+            os.utime(path, ns=(0, time_ns))
+        pack_folder(folder, pack)
+        entries = shown(pack)
+        assert [entries[path].mtime_ns for path in ("b", "a/x.png", "a")] == [nearest_ns] * 3
+        # Nor need the pack's own time be one that can be told.
+        os.utime(pack, ns=(0, time_ns))
+        assert shown(pack) == entries
 
 
 def test_links_are_kept(folder: Path, out: Path) -> None:
@@ -189,11 +208,11 @@ def order_file(tmp_path: Path, order: str | bytes | None) -> Any:
 @pytest.mark.parametrize(
     ("text", "line", "reason"),
     [
-        (b"b\nc\n", "line 2: 'c'", "is no file that is packed; remove the line"),
-        (b"\na\n", "line 2: 'a'", "is no file that is packed; remove the line"),  # a folder
-        (b"../b", "line 1: '../b'", "is no file that is packed; remove the line"),
-        (b"b/", "line 1: 'b/'", "is no file that is packed; remove the line"),
-        (b"b\nnone\n./b", "line 3: 'b'", "stands there twice; remove one of the lines"),
+        (b"b\nc\n", "line 2: 'c'", "is not a file to be packed; remove the line"),
+        (b"\na\n", "line 2: 'a'", "is not a file to be packed; remove the line"),  # a folder
+        (b"../b", "line 1: '../b'", "is not a file to be packed; remove the line"),
+        (b"b/", "line 1: 'b/'", "is not a file to be packed; remove the line"),
+        (b"b\nnone\n./b", "line 3: 'b'", "is listed twice; remove one of the lines"),
     ],
 )
 def test_an_order_that_cannot_be(
@@ -212,7 +231,7 @@ def test_no_order_file(folder: Path, out: Path) -> None:
 
 
 def test_an_order_of_equal_files() -> None:
-    entries = FolderList()
+    entries = Manifest()
     first = entries.add_files(0, [(b"a", 1, 0o644, 0), (b"b", 1, 0o644, 0), (b"c", 0, 0o644, 0)])
     entries.share(first + 1, first)
     number(entries, "size")
@@ -291,7 +310,7 @@ def test_an_epoch_that_is_none(
     folder: Path, out: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", text)
-    with pytest.raises(PackError, match=r"^SOURCE_DATE_EPOCH: .* is no number of seconds"):
+    with pytest.raises(PackError, match=r"^SOURCE_DATE_EPOCH: .* is not a number of seconds"):
         pack_folder(folder, out)
 
 

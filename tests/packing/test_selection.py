@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ffrfs.folder.selection import Selection
+from ffrfs.packing.selection import Selection
 
 PATHS = ["a.png", "b.txt", "d", "d/a.png", "d/e", "d/e/c.png", "D/A.PNG", "[x]"]
 

@@ -9,13 +9,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from folder_model import make_folder
 
 from ffrfs.errors import PackError
-from ffrfs.folder import source as source_module
-from ffrfs.folder.contents import Symlinks
-from ffrfs.folder.selection import Selection
-from ffrfs.folder.source import DEPTH_LIMIT, FolderIdentity, Source
+from ffrfs.packing import source as source_module
+from ffrfs.packing.contents import Symlinks
+from ffrfs.packing.selection import Selection
+from ffrfs.packing.source import DEPTH_LIMIT, FolderIdentity, Source
+from tests.folder.folder_model import make_folder
 
 TREE = {
     "B.png": b"1",
@@ -193,7 +193,7 @@ SPECIAL = {
 def test_special_files_are_refused_or_skipped(folder: Path, kind: str) -> None:
     path = folder / "a" / "special"
     SPECIAL[kind](path)
-    assert refusal(folder) == f"{path}: is {kind}; exclude it, or skip all that is special"
+    assert refusal(folder) == f"{path}: is {kind}; exclude it, or skip such files (--skip-special)"
     assert source(folder, exclude=["special"]).skipped == []
     found = source(folder, skip_special=True)
     assert found.skipped == [str(path)]
@@ -208,7 +208,7 @@ def test_names_that_are_not_utf8_are_refused_or_skipped(folder: Path, is_folder:
         Path(os.fsdecode(path), "inside").touch()
     else:
         Path(os.fsdecode(path)).touch()
-    assert refusal(folder).startswith(f"{os.fsdecode(path)}: its name is not UTF-8; ")
+    assert refusal(folder).startswith(f"{os.fsdecode(path)}: the name is not UTF-8; ")
     found = source(folder, skip_special=True)
     assert found.skipped == [os.fsdecode(path)]
     assert found.entries.file_count == 6
@@ -242,7 +242,7 @@ def test_as_deep_as_the_index_may_be(tmp_path: Path) -> None:
 def test_too_deep_is_a_clear_error(tmp_path: Path) -> None:
     nest(tmp_path, DEPTH_LIMIT + 1)
     try:
-        assert refusal(tmp_path).endswith(f"d: deeper than {DEPTH_LIMIT} folders; exclude it")
+        assert refusal(tmp_path).endswith(f"d: deeper than {DEPTH_LIMIT} directories; exclude it")
     finally:
         remove(tmp_path / "d")
 
@@ -255,7 +255,7 @@ def test_the_folder_that_is_written_to_is_not_packed(folder: Path) -> None:
             forbidden=FolderIdentity.of((folder / "a" / "deep").stat()),
         )
 
-    with pytest.raises(PackError, match=f"^{folder}/a/deep: the pack itself would be written"):
+    with pytest.raises(PackError, match=f"^{folder}/a/deep: the pack would be inside"):
         walk([])
     assert walk(["deep"]).entries.file_count == 5
 

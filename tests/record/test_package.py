@@ -9,8 +9,7 @@ import pytest
 
 import ffrfs as ffrecord
 from ffrfs.errors import FfrfsError
-
-CHECKOUT = Path(__file__).resolve().parents[2]
+from tests.checkout import CHECKOUT
 
 
 @pytest.mark.parametrize("name", ffrecord.__all__)

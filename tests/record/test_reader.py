@@ -14,13 +14,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ffrecord_file import flip_byte, record_extents, write_records
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from page_cache import forget_pages
 
 from ffrfs import FileReader
 from ffrfs.errors import ChecksumError, FormatError, UnverifiedHeaderWarning
+from tests.ffrecord_file import flip_byte, record_extents, write_records
+from tests.page_cache import forget_pages
 
 SIZES = [0, 1, 4095, 4096, 4097, 131071, 131072, 131073, (1 << 20) + 1]
 
@@ -168,7 +168,7 @@ def test_several_files_are_one_index_space(tmp_path: Path) -> None:
         for bad in (-1, 3):
             with pytest.raises(IndexError):
                 reader.get_checksums(bad)
-    with pytest.raises(FormatError, match=r"without any \*\.ffr file"):
+    with pytest.raises(FormatError, match=r"holds no \*\.ffr files"):
         FileReader(tmp_path.joinpath("empty").mkdir() or tmp_path / "empty")
 
 

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ffrecord_file import write_records
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tiny_disk import run_on_tiny_disk
 
 from ffrfs import FileReader, FileWriter
 from ffrfs.errors import RecordCountError
+from tests.ffrecord_file import write_records
+from tests.tiny_disk import run_on_tiny_disk
 
 SIZES = [0, 1, 4095, 4096, 4097, 131071, 131072, 131073, (1 << 20) + 1]
 TIMEOUT_S = 60

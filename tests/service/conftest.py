@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from programs import needed
 
 from ffrfs.cli.main import main
+from tests.service.programs import needed
 
 
 @pytest.fixture

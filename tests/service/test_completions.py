@@ -12,18 +12,18 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from ffrecord_file import write_folder
-from programs import needed
-from shells import NAMES, Shell, open_shell
+from manual.arguments import read_parser
+from manual.candidates import KINDS, MountOption, mount_options
+from manual.completions import completion_scripts
 
 from ffrfs.cli.main import COMMANDS, make_parser
-from ffrfs.mount.config import make_config
-from ffrfs.mount.mounted import mounted
-from ffrfs.mount.options import parse_words
-from ffrfs.mount.settings import SETTINGS
-from ffrfs.service.arguments import read_parser
-from ffrfs.service.candidates import KINDS, MountOption, mount_options
-from ffrfs.service.completions import completion_scripts
+from ffrfs.mount.client.mounted import mounted
+from ffrfs.mount.config.config import make_config
+from ffrfs.mount.config.settings import SETTINGS
+from ffrfs.mount.kernel.options import parse_words
+from tests.ffrecord_file import write_folder
+from tests.service.programs import needed
+from tests.service.shells import NAMES, Shell, open_shell
 
 PROGRAM = read_parser(make_parser())
 MOUNT_OPTIONS = mount_options(PROGRAM.command("mount"))

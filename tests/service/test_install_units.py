@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import sealed
 
 from ffrfs.cli.main import main
+from tests.checkout import CHECKOUT
+from tests.service import sealed
 
-CHECKOUT = Path(__file__).parents[2]
 UNIT = "usr/local/lib/systemd/system/ffrfs@.service"
 HELPER = os.path.realpath("/sbin").lstrip("/") + "/mount.ffrfs"
 PAGE = "usr/local/share/man/man8/ffrfs-mount.8"
@@ -257,7 +257,7 @@ def test_interpreter_that_cannot_be_quoted_is_refused(
     folder = tmp_path / name
     folder.mkdir()
     monkeypatch.setattr(sys, "executable", python_that(folder, f'exec {sys.executable} "$@"'))
-    assert failed(command(), "cannot stand in units")
+    assert failed(command(), "units and shell scripts cannot hold")
     assert not root.exists()
 
 

@@ -12,17 +12,18 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from programs import needed
+from manual import roff, sections
+from manual.arguments import Command, read_parser
+from manual.pages import manual_pages
+from manual.prose import Example, Item, Paragraph, read_prose
 
 from ffrfs.cli.main import COMMANDS, make_parser
-from ffrfs.mount.config import KEYS, make_config, read_config
-from ffrfs.mount.options import parse_words
-from ffrfs.service import roff, sections
-from ffrfs.service.arguments import Command, read_parser
-from ffrfs.service.manual import manual_pages
-from ffrfs.service.prose import Example, Item, Paragraph, read_prose
+from ffrfs.mount.config.config import KEYS, make_config, read_config
+from ffrfs.mount.kernel.options import parse_words
+from tests.checkout import CHECKOUT
+from tests.service.programs import needed
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+ROOT = CHECKOUT
 PAGES = ["ffrfs.1", "ffrfs-mount.8", "ffrfs.conf.5"]
 PROGRAM = read_parser(make_parser())
 
@@ -34,15 +35,15 @@ def contents(folder: Path) -> dict[str, str]:
 
 def test_committed_files_are_what_the_parser_gives(tmp_path: Path) -> None:
     subprocess.run(
-        [sys.executable, DOCS / "write_manual.py", tmp_path],
-        cwd=DOCS.parent,
+        [sys.executable, ROOT / "docs" / "write_manual.py", tmp_path],
+        cwd=ROOT,
         timeout=60,
         check=True,
     )
-    committed, made = contents(DOCS), contents(tmp_path)
+    committed, made = contents(ROOT / "ffrfs" / "service"), contents(tmp_path)
     assert len(made) == 6
     differ = [name for name in made | committed if made.get(name) != committed.get(name)]
-    assert not differ, f"docs/{', docs/'.join(sorted(differ))}: run: make manual"
+    assert not differ, f"ffrfs/service: {', '.join(sorted(differ))}: run: make manual"
 
 
 def set_page(text: str) -> str:
@@ -137,9 +138,16 @@ def test_example_of_a_configuration_is_one(tmp_path: Path) -> None:
     assert config.settings
 
 
-@pytest.mark.parametrize("page", [sections.PROGRAM, sections.MOUNT], ids=["ffrfs", "ffrfs-mount"])
-def test_examples_are_right_usage(page: dict[str, str]) -> None:
-    commands = [line for line in examples(page["examples"]) if line.startswith("ffrfs ")]
+@pytest.mark.parametrize(
+    "text",
+    [
+        sections.PROGRAM["examples"],
+        sections.MOUNT["examples"],
+        *(command.epilog for command in PROGRAM.commands if "Examples:" in command.epilog),
+    ],
+)
+def test_examples_are_right_usage(text: str) -> None:
+    commands = [line for line in examples(text) if line.startswith("ffrfs ")]
     assert commands
     for command in commands:
         make_parser().parse_args(shlex.split(command)[1:])
@@ -155,7 +163,7 @@ def test_lines_of_fstab_are_understood() -> None:
 
 
 def test_variables_of_the_unit_are_told() -> None:
-    unit = (DOCS.parent / "systemd" / "ffrfs@.service").read_text()
+    unit = (ROOT / "systemd" / "ffrfs@.service").read_text()
     used = re.findall(
         r"\$\{?([A-Z]+)\}?", "".join(re.findall(r"^ExecStart=.*", unit, re.MULTILINE))
     )

@@ -9,11 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from unit import Unit, read_environment_file
 
-from ffrfs.mount.options import parse_options
+from ffrfs.mount.kernel.options import parse_options
+from tests.checkout import CHECKOUT
+from tests.unit import Unit, read_environment_file
 
-SYSTEMD = Path(__file__).parents[2] / "systemd"
+SYSTEMD = CHECKOUT / "systemd"
 
 # systemd.exec(5): with any of these a service has a mount namespace of its own, and what it
 # mounts is seen by nobody else.

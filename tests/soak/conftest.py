@@ -7,28 +7,16 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-_TESTS = Path(__file__).parents[1]
-_MOUNT = _TESTS / "mount"
-sys.path.insert(0, str(_MOUNT))
-
-from command import ENGINES, Mount  # noqa: E402
-
-from ffrfs import pack_folder  # noqa: E402
-from ffrfs.mount.mount_table import read_mount_table  # noqa: E402
-from soak.readers import write_checkable_files  # noqa: E402
-
-
-@pytest.fixture(autouse=True)
-def children_find_their_functions(monkeypatch: pytest.MonkeyPatch) -> None:
-    for folder in (_TESTS, _MOUNT):
-        monkeypatch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
+from ffrfs import pack_folder
+from ffrfs.mount.kernel.mount_table import read_mount_table
+from tests.mount.command import ENGINES, Mount
+from tests.soak.readers import write_checkable_files
 
 
 @pytest.fixture(params=ENGINES)

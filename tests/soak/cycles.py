@@ -14,11 +14,10 @@ import tempfile
 import time
 from pathlib import Path
 
-import probes
-from child import ask
-from leftovers import found, found_in_the_end, leave_other_mounts, reap, wait_for_daemons
-
 from ffrfs import mounted
+from tests.leftovers import found, found_in_the_end, leave_other_mounts, reap, wait_for_daemons
+from tests.mount import probes
+from tests.mount.child import ask
 
 
 def main() -> None:

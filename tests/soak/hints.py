@@ -8,10 +8,9 @@ import random
 import time
 from collections.abc import Iterator
 
-from child import Child, child
-from command import Mount
-
 import ffrfs
+from tests.mount.child import Child, child
+from tests.mount.command import Mount
 
 _HINTS_MAX = 400
 

@@ -7,10 +7,9 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from child import Child
-from command import Mount
-
-from soak.readers import read_for
+from tests.mount.child import Child
+from tests.mount.command import Mount
+from tests.soak.readers import read_for
 
 _START_TIMEOUT_S = 120.0  # of many interpreters on two cores
 

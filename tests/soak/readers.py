@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from checkable_files import is_right, write_checkable_file
+from tests.mount.checkable_files import is_right, write_checkable_file
 
 # Below a page, of one request, of several, a whole record, and one that is verified by chunks.
 SIZES = [4500, 110_000, 110_000, 110_000, 700_000, 3 << 20, 7 << 20]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from leftovers import check_nothing_left, run_alone
 
 from ffrfs import pack_folder
-from soak.scale import CYCLES, TEST_TIMEOUT_S
+from tests.leftovers import check_nothing_left, run_alone
+from tests.soak.scale import CYCLES, TEST_TIMEOUT_S
 
 
 @pytest.mark.timeout(TEST_TIMEOUT_S)

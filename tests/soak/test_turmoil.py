@@ -10,11 +10,11 @@ import random
 from pathlib import Path
 
 import pytest
-from checkable_files import write_checkable_file
-from leftovers import check_nothing_left, run_alone
 
 from ffrfs import pack_folder
-from soak.scale import TEST_TIMEOUT_S, TURMOIL_S
+from tests.leftovers import check_nothing_left, run_alone
+from tests.mount.checkable_files import write_checkable_file
+from tests.soak.scale import TEST_TIMEOUT_S, TURMOIL_S
 
 FILE_COUNT = 100
 FILE_SIZES = [4500, 110_000, 700_000, 5 << 20]

@@ -22,14 +22,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from child import Child
-from command import children, ffrfs
-from leftovers import found, found_in_the_end, leave_other_mounts, reap, wait_for_daemons
-
-from ffrfs.mount import state
-from ffrfs.mount.mount_table import mount_at
-from ffrfs.mount.process import Process
-from soak.wanderer import wander
+from ffrfs.mount.kernel import state
+from ffrfs.mount.kernel.mount_table import mount_at
+from ffrfs.mount.kernel.process import Process
+from tests.leftovers import found, found_in_the_end, leave_other_mounts, reap, wait_for_daemons
+from tests.mount.child import Child
+from tests.mount.command import children, ffrfs
+from tests.soak.wanderer import wander
 
 READER_COUNT = 4
 PLACE_COUNT = 3

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from checkable_files import is_right, read_past_cache
+from tests.mount.checkable_files import is_right, read_past_cache
 
 _PAUSE_MAX_S = 0.01
 _HELD_MAX = 4

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tfrecord_file import frame, framed, tfrecord_records, write_tfrecord
 
 from ffrfs.errors import FormatError, TruncatedError
 from ffrfs.tfrecord import TFRecordOptions, TFRecordWriter, tf_record_iterator
 from ffrfs.tfrecord.compression import DecompressedStream, recognise
 from ffrfs.tfrecord.stream_scan import RECORD_LIMIT
+from tests.tfrecord_file import frame, framed, tfrecord_records, write_tfrecord
 
 KINDS = ["GZIP", "ZLIB"]
 COMPRESS = {"GZIP": gzip.compress, "ZLIB": zlib.compress}

@@ -12,16 +12,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tensorflow_schema
 from google.protobuf import descriptor_pool, json_format, text_format
 from hypothesis import given
 from hypothesis import strategies as st
-from tfrecord_file import tfrecord_records
 
 from ffrfs.tfrecord import example as messages
 from ffrfs.tfrecord.example import Example, Feature, SequenceExample, from_dict, to_dict
-
-CHECKOUT = Path(__file__).resolve().parents[2]
+from tests.checkout import CHECKOUT
+from tests.tfrecord import tensorflow_schema
+from tests.tfrecord_file import tfrecord_records
 
 
 @pytest.fixture(scope="session")
@@ -130,7 +129,7 @@ OURS = """
 from ffrfs.tfrecord.example import Example as Ours
 """
 TENSORFLOW = """
-import tensorflow_schema
+from tests.tfrecord import tensorflow_schema
 from google.protobuf import descriptor_pool
 Theirs = tensorflow_schema.register(descriptor_pool.Default())["Example"]
 """
@@ -168,7 +167,7 @@ def test_others_of_the_same_name_live_in_the_same_process(theirs: str, ours_firs
         check=True,
         timeout=60,
         cwd=CHECKOUT,
-        env={"PYTHONPATH": f"{CHECKOUT}:{Path(__file__).parent}"},
+        env={"PYTHONPATH": str(CHECKOUT)},
     )
 
 

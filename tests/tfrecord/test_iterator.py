@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tfrecord_file import frame, framed, tfrecord_extents, write_tfrecord
 
 from ffrfs.errors import ChecksumError, FormatError, TruncatedError
 from ffrfs.tfrecord import (
@@ -24,6 +23,7 @@ from ffrfs.tfrecord import (
 )
 from ffrfs.tfrecord.file_scan import FileScan
 from ffrfs.tfrecord.stream_scan import StreamScan
+from tests.tfrecord_file import frame, framed, tfrecord_extents, write_tfrecord
 
 SMALL = [b"abc", b"", b"the third record", b"z"]
 # How the bytes of a file come to us.

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tfrecord_file import tfrecord_records
 
 from ffrfs.tfrecord.example import from_dict
 from ffrfs.tfrecord.features import (
@@ -25,6 +24,7 @@ from ffrfs.tfrecord.parse import (
     parse_single_example,
     parse_single_sequence_example,
 )
+from tests.tfrecord_file import tfrecord_records
 
 
 def records(path: Path) -> list[bytes]:

@@ -13,7 +13,6 @@ import pytest
 from google.protobuf.message import DecodeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tfrecord_file import tfrecord_records
 
 from ffrfs.errors import FormatError
 from ffrfs.tfrecord.example import Example, from_dict, to_dict
@@ -23,6 +22,7 @@ from ffrfs.tfrecord.parse import (
     parse_single_example,
     parse_single_sequence_example,
 )
+from tests.tfrecord_file import tfrecord_records
 
 
 def varint(value: int) -> bytes:
@@ -257,7 +257,7 @@ def test_malformed_bytes_are_refused_and_the_place_named(kind: str) -> None:
     data, reason = MALFORMED[kind]
     dtype = {"float in a list": np.float32, "bytes in a list": bytes}.get(kind, np.int64)
     features = {"a": VarLenFeature(dtype)}
-    pattern = f"is no Example: .*{re.escape(reason)}"
+    pattern = f"is not an Example: .*{re.escape(reason)}"
     with pytest.raises(FormatError, match=f"^{pattern}"):
         parse_single_example(data, features)
     with pytest.raises(FormatError, match=f"^example 2: {pattern}"):

@@ -19,11 +19,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from page_cache import forget_pages
-from tfrecord_file import framed, tfrecord_extents, tfrecord_records, write_tfrecord
 
 from ffrfs.errors import ChecksumError, FormatError, TruncatedError
 from ffrfs.tfrecord import TFRecordReader, TFRecordWriter
+from tests.page_cache import forget_pages
+from tests.tfrecord_file import framed, tfrecord_extents, tfrecord_records, write_tfrecord
 
 SIZES = [0, 1, 4095, 4096, 4097, 131071, 131072, 131073, (1 << 20) + 1, 5 << 20]
 
@@ -160,7 +160,7 @@ def test_which_files(tmp_path: Path) -> None:
     chosen = TFRecordReader([tmp_path / names[3], str(tmp_path / names[0])])
     assert chosen[:] == [names[3].encode(), names[0].encode()]
     (tmp_path / "empty").mkdir()
-    with pytest.raises(FormatError, match="is a folder without any TFRecord file"):
+    with pytest.raises(FormatError, match="holds no TFRecord files"):
         TFRecordReader(tmp_path / "empty")
     with pytest.raises(FormatError, match="no TFRecord file was named"):
         TFRecordReader([])

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tfrecord_file import frame, framed, tfrecord_extents, tfrecord_records, write_tfrecord
 
 from ffrfs.errors import ChecksumError, FormatError, TruncatedError
 from ffrfs.tfrecord.file_scan import FileScan
 from ffrfs.tfrecord.scan import Scan
 from ffrfs.tfrecord.stream_scan import PIECE_SIZE, RECORD_LIMIT, StreamScan
+from tests.tfrecord_file import frame, framed, tfrecord_extents, tfrecord_records, write_tfrecord
 
 OpenScan = Callable[..., Scan]
 

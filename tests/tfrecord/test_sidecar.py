@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tfrecord.reader import tfrecord_iterator
 from tfrecord.tools.tfrecord2idx import create_index
-from tfrecord_file import framed, tfrecord_extents, write_tfrecord
 
 from ffrfs._native import TFRecords
-from ffrfs.errors import TruncatedError
+from ffrfs.errors import PackError, TruncatedError
 from ffrfs.tfrecord import TFRecordReader
 from ffrfs.tfrecord.sidecar import keep_sidecars, write_sidecar
+from tests.tfrecord_file import framed, tfrecord_extents, write_tfrecord
 
 RECORDS = [random.Random(i).randbytes(i * i) for i in range(60)]
 
@@ -35,9 +35,7 @@ def used_sidecar(path: Path) -> bool:
     return used
 
 
-@pytest.mark.parametrize(
-    "name", ["x.tfrecord.idx", "x.tfrecord.tfindex", "x.idx", "x.tfindex"]
-)
+@pytest.mark.parametrize("name", ["x.tfrecord.idx", "x.tfrecord.tfindex", "x.idx", "x.tfindex"])
 def test_the_other_tools_are_read(file: Path, name: str) -> None:
     assert not used_sidecar(file)
     create_index(str(file), str(file.with_name(name)))
@@ -123,7 +121,7 @@ def test_where_nothing_can_be_written_nothing_is_said(file: Path) -> None:
     Path(f"{file}.idx").mkdir()  # stands in the way, for root too
     assert TFRecordReader(file)[:] == RECORDS
     assert sorted(os.listdir(file.parent)) == [file.name, f"{file.name}.idx"]
-    with pytest.raises(IsADirectoryError):
+    with pytest.raises(PackError, match="Is a directory"):
         write_sidecar(file)
     assert sorted(os.listdir(file.parent)) == [file.name, f"{file.name}.idx"]
 

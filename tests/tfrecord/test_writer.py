@@ -12,8 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tfrecord_file import framed, tfrecord_records
-from tiny_disk import run_on_tiny_disk
 
 from ffrfs.errors import TruncatedError
 from ffrfs.tfrecord import (
@@ -22,6 +20,8 @@ from ffrfs.tfrecord import (
     TFRecordWriter,
     tf_record_iterator,
 )
+from tests.tfrecord_file import framed, tfrecord_records
+from tests.tiny_disk import run_on_tiny_disk
 
 KINDS = ["", "GZIP", "ZLIB"]
 SIZES = [0, 1, 15, 16, 4096, (1 << 18) + 1, (1 << 20) - 16, 1 << 20, (3 << 20) + 5]

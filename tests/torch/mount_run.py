@@ -26,7 +26,7 @@ from torch.utils.data import DataLoader as TorchDataLoader
 from torch.utils.data import Dataset as TorchDataset
 
 import ffrfs
-from ffrfs.mount import control_client
+from ffrfs.mount.client import control_client
 from ffrfs.torch import DataLoader, PrefetchSampler
 
 COUNT = 120

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 from tfrecord.reader import tfrecord_loader
-from tfrecord_file import tfrecord_records, write_tfrecord
 
 from ffrfs.errors import ChecksumError, FormatError
 from ffrfs.tfrecord import FixedLenFeature, SparseValue, VarLenFeature, from_dict
+from tests.tfrecord_file import tfrecord_records, write_tfrecord
 
 # There, a missing torch is a failure: all that follows imports it.
 if not os.environ.get("CI"):
@@ -200,7 +200,7 @@ def test_a_record_that_is_no_example(tmp_path: Path, description: Any) -> None:
     path = write_tfrecord(tmp_path / "x.tfrecord", [numbered(0), b"\xff" * 9])
     dataset = TFRecordDataset(path, description)
     assert dataset[0]["name"] == b"record 0"
-    with pytest.raises(FormatError, match=r"x\.tfrecord: record 1: .*no Example"):
+    with pytest.raises(FormatError, match=r"x\.tfrecord: record 1: .*not an Example"):
         dataset[1]
 
 

@@ -7,13 +7,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from ffrecord_file import write_folder
+
+from tests.ffrecord_file import write_folder
 
 if not os.environ.get("CI"):
     pytest.importorskip("torch.utils.data", reason="torch is not here: pip install ffrfs[torch]")
 
-from mount_run import files
-from test_torch_workers import run
+from tests.torch.mount_run import files
+from tests.torch.program_run import run
 
 PROGRAM = Path(__file__).with_name("mount_run.py")
 

@@ -11,10 +11,10 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
-from ffrecord_file import flip_byte, record_extents, write_folder, write_records
 
 from ffrfs import pack_folder
 from ffrfs.errors import ChecksumError, FormatError, PathNotFoundError
+from tests.ffrecord_file import flip_byte, record_extents, write_folder, write_records
 
 if not os.environ.get("CI"):
     pytest.importorskip("torch.utils.data", reason="torch is not here: pip install ffrfs[torch]")
@@ -129,7 +129,7 @@ def test_a_damaged_file_is_named(pack: Path) -> None:
 
 def test_what_is_no_packed_folder(tmp_path: Path) -> None:
     plain = write_records(tmp_path / "plain.ffr", [b"x"])
-    with pytest.raises(FormatError, match="not a packed folder"):
+    with pytest.raises(FormatError, match="not a pack"):
         PackedFolderDataset(plain)
     with pytest.raises(FileNotFoundError):
         PackedFolderDataset(tmp_path / "none.ffr")

@@ -27,7 +27,7 @@ from torch.utils.data.distributed import DistributedSampler
 
 from ffrfs import mounted, pack_folder
 from ffrfs.errors import MountError
-from ffrfs.mount import control_client, hint_paths
+from ffrfs.mount.client import control_client, hint_paths
 from ffrfs.torch import PrefetchSampler
 
 COUNT = 1000
@@ -42,12 +42,12 @@ class Mount:
     def __init__(self) -> None:
         self.clients: list[socket.socket] = []
 
-    def connect(self, place: str, command: str) -> socket.socket:
+    def connect(self, place: str, command: str) -> tuple[socket.socket, dict[str, object]]:
         assert (place, command) == (PLACE, "prefetch")
         ours, theirs = socket.socketpair()
         theirs.settimeout(TIMEOUT_S)
         self.clients.append(theirs)
-        return ours
+        return ours, {}
 
     def indices(self, client: int, count: int) -> list[int]:
         """The next `count` hints of that client."""
@@ -225,7 +225,7 @@ def test_without_a_mount_there_is_one_warning(monkeypatch: pytest.MonkeyPatch) -
 def test_without_any_mount_there_is_one_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hint_paths, "read_mount_table", list)
     sampler = PrefetchSampler(batched(), PATHS)
-    with pytest.warns(RuntimeWarning, match="no ffrfs mount is there"):
+    with pytest.warns(RuntimeWarning, match="there is no ffrfs mount"):
         assert list(sampler) == list(batched())
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ffrecord_file import write_records
 
 from ffrfs import FileReader
+from tests.ffrecord_file import write_records
 
 if not os.environ.get("CI"):
     pytest.importorskip("torch.utils.data", reason="torch is not here: pip install ffrfs[torch]")

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ffrecord_file import flip_byte, record_extents, write_records
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ffrfs.errors import ChecksumError
+from tests.ffrecord_file import flip_byte, record_extents, write_records
 
 if not os.environ.get("CI"):
     pytest.importorskip("torch.utils.data", reason="torch is not here: pip install ffrfs[torch]")
@@ -169,7 +169,7 @@ def test_concat_dataset_is_a_concatenation(data: st.DataObject) -> None:
 def test_concat_dataset_of_what_it_cannot_take() -> None:
     with pytest.raises(ValueError, match="no data set"):
         ConcatDataset([])
-    with pytest.raises(TypeError, match=r"no ffrfs\.torch\.Dataset"):
+    with pytest.raises(TypeError, match=r"not an ffrfs\.torch\.Dataset"):
         ConcatDataset([[1, 2]])  # type: ignore[list-item]
     for index in (3, -4):
         with pytest.raises(IndexError, match=f"sample {index} does not exist: there are 3"):

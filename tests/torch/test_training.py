@@ -10,17 +10,17 @@ import sys
 from pathlib import Path
 
 import pytest
-from ffrecord_file import write_records
+
+from tests.checkout import CHECKOUT
+from tests.ffrecord_file import write_records
 
 if not os.environ.get("CI"):
     pytest.importorskip("torch.utils.data", reason="torch is not here: pip install ffrfs[torch]")
 
-from test_torch_workers import run
-
-from ffrfs.mount.mount_table import mount_at
+from ffrfs.mount.kernel.mount_table import mount_at
 from ffrfs.tfrecord import TFRecordWriter, from_dict
+from tests.torch.program_run import run
 
-CHECKOUT = Path(__file__).resolve().parents[2]
 DOCUMENT = CHECKOUT / "docs" / "training.md"
 EXAMPLE = CHECKOUT / "examples" / "train.py"
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -58,8 +58,8 @@ def script(work: Path, mountpoint: Path) -> str:
     """The document's blocks, one after another."""
     lines = [
         f"set -eux; cd {shlex.quote(str(work))}",
-        f"python() {{ {shlex.quote(sys.executable)} \"$@\"; }}",
-        "ffrfs() { python -m ffrfs \"$@\"; }",
+        f'python() {{ {shlex.quote(sys.executable)} "$@"; }}',
+        'ffrfs() { python -m ffrfs "$@"; }',
     ]
     blocks = BLOCK.findall(DOCUMENT.read_text().replace("/mnt/photos", str(mountpoint)))
     assert len(blocks) == DOCUMENT.read_text().count("\n```") / 2

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from ffrecord_file import write_folder, write_records
+
+from tests.ffrecord_file import write_folder, write_records
+from tests.torch.program_run import run
 
 if not os.environ.get("CI"):
     pytest.importorskip("torch.utils.data", reason="torch is not here: pip install ffrfs[torch]")
@@ -45,23 +45,3 @@ def test_workers(tmp_path: Path, method: str) -> None:
     epochs = [[number for batch in expected for number in batch.tolist()] for _ in range(2)]
     epochs[0] = epochs[0][STEP * BATCH_SIZE :]
     assert [[*map(int, line.split())] for line in output.splitlines()] == epochs
-
-
-def run(*command: str) -> str:
-    """The program's output; it ends in time, whatever hangs in it, with all its workers."""
-    process = subprocess.Popen(
-        command,
-        env=os.environ | {"PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        output, errors = process.communicate(timeout=TIMEOUT_S)
-    except BaseException:
-        os.killpg(process.pid, signal.SIGKILL)  # its workers are in its group
-        process.communicate()
-        raise
-    assert process.returncode == 0, errors
-    return output

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import socket
 import time
 
-from ffrfs.errors import MountError
-from ffrfs.mount import control_socket, state
-from ffrfs.mount.mount_table import mount_at
-from ffrfs.mount.mountpoint import canonical
-from ffrfs.mount.report import describe
+from ffrfs.errors import MountError, describe
+from ffrfs.mount.kernel import control_socket, state
+from ffrfs.mount.kernel.mount_table import mount_at
+from ffrfs.mount.kernel.mountpoint import canonical
 
 TIMEOUT_S = 5.0
 ANSWER_SIZE_MAX = 1 << 20
@@ -33,23 +33,23 @@ def ask(mountpoint: str, command: str, timeout_s: float = TIMEOUT_S) -> dict[str
     return result
 
 
-def connect(mountpoint: str, command: str, timeout_s: float = TIMEOUT_S) -> socket.socket:
-    """A blocking connection on which the daemon has agreed to that command.
+def connect(
+    mountpoint: str, command: str, timeout_s: float = TIMEOUT_S
+) -> tuple[socket.socket, dict[str, object]]:
+    """A blocking connection on which the daemon has agreed to that command; its answer.
 
     Errors as ask().
     """
-    client, _ = _ask(canonical(mountpoint), command, timeout_s)
+    client, result = _ask(canonical(mountpoint), command, timeout_s)
     client.settimeout(None)
-    return client
+    return client, result
 
 
 def _ask(place: str, command: str, timeout_s: float) -> tuple[socket.socket, dict[str, object]]:
     directory, known = _find(place)
     daemon = f"its daemon (process {known.process.pid})"
     if not known.process.is_alive():
-        raise MountError(
-            f"{place}: {daemon} has died; take the mount away with: ffrfs umount {place}"
-        )
+        raise MountError(f"{place}: {daemon} has died; remove the mount with: ffrfs umount {place}")
     deadline_s = time.monotonic() + timeout_s
     with contextlib.ExitStack() as failed:
         try:
@@ -66,7 +66,7 @@ def _ask(place: str, command: str, timeout_s: float) -> tuple[socket.socket, dic
                 return client, result
             case {"error": str(text)}:
                 raise MountError(f"{place}: {daemon} answers: {text}")
-    raise MountError(f"{place}: {daemon} gives no answer that makes sense")
+    raise MountError(f"{place}: {daemon} gave an answer that ffrfs does not understand")
 
 
 def _find(place: str) -> tuple[str, state.MountState]:
@@ -78,7 +78,12 @@ def _find(place: str) -> tuple[str, state.MountState]:
         raise MountError(f"{place}: not mounted")
     if not there.is_ours:
         raise MountError(f"{place}: not an ffrfs mount, but one of type {there.fstype}")
-    raise MountError(f"{place}: mounted by another user, who alone may ask its daemon")
+    if there.user_id == os.geteuid():
+        raise MountError(
+            f"{place}: its daemon cannot be found: its runtime directory was removed, or "
+            f"XDG_RUNTIME_DIR has changed; remove the mount with: ffrfs umount {place}"
+        )
+    raise MountError(f"{place}: mounted by another user; only that user can ask its daemon")
 
 
 def _converse(client: socket.socket, command: str, deadline_s: float) -> object:

@@ -15,7 +15,7 @@ import os
 from collections.abc import Iterator
 from typing import SupportsIndex, TypeAlias
 
-from ffrfs.mount.mount_table import read_mount_table
+from ffrfs.mount.kernel.mount_table import read_mount_table
 
 PathType: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 Hinted: TypeAlias = PathType | SupportsIndex
@@ -51,7 +51,7 @@ class HintPaths:
         if not isinstance(hinted, str | bytes | os.PathLike):
             number = operator.index(hinted)
             if self.mountpoint is None:
-                raise ValueError(f"record {number}: of which mount? name its mountpoint")
+                raise ValueError(f"record {number}: name its mountpoint, too")
             return b"%d" % number if number >= 0 else None
         path = os.path.normpath(os.path.join(self._base, os.fsencode(hinted)))
         path = b"/" + path.lstrip(b"/")  # POSIX has "//" mean something else

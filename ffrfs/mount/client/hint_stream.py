@@ -2,7 +2,8 @@
 
 The daemon is asked over its control socket ({"command": "prefetch"}); when it has agreed,
 the connection leads to whoever reads the pack, and carries hints alone (hint_paths.py), a
-zero byte after each. Nothing comes back: while nobody there needs more, it is not read,
+zero byte after each. The answer says how large a file may be to be read ahead; nothing else
+comes back: while nobody there needs more, it is not read,
 and sending waits. An empty hint says that these were all, and that they hold after this
 client has gone. Without it, the end of the connection says that the client has died, and
 its hints are dropped.
@@ -22,11 +23,12 @@ import os
 import queue
 import re
 import socket
+import stat
 import threading
 from collections.abc import Iterator, Sequence
 
 from ffrfs.errors import MountError
-from ffrfs.mount import control_client
+from ffrfs.mount.client import control_client
 
 # Who looks hints up is behind by so many at most; those beyond are left to the reader.
 _LOOKUPS_MAX = 16384
@@ -44,10 +46,23 @@ class HintStream:
     def __init__(self, mountpoint: str) -> None:
         """Errors as control_client.ask()."""
         self._mountpoint = mountpoint
-        self._lookups = _Lookups(os.fsencode(mountpoint))
         with _lock:
-            self._client = control_client.connect(mountpoint, "prefetch")
+            self._client, limits = control_client.connect(mountpoint, "prefetch")
             _streams.add(self)
+        self._size_max = limits.get("file_bytes_max")
+        self._lookups = _Lookups(os.fsencode(mountpoint), self._size_max)
+
+    @property
+    def notice(self) -> str | None:
+        """What its user should know by now."""
+        count = self._lookups.too_large_count
+        if count == 0:
+            return None
+        return (
+            f"{self._mountpoint}: {count:,} of the hinted files {'is' if count == 1 else 'are'} "
+            f"larger than {self._size_max:,} bytes, an eighth of the mount's --cache-mb, and not "
+            "read ahead"
+        )
 
     def send(self, hints: Sequence[bytes]) -> None:
         """Wait until they are on their way. MountError: nobody takes hints any more."""
@@ -89,8 +104,11 @@ class HintStream:
 class _Lookups:
     """Makes the kernel know files: a thread, from the first of them on."""
 
-    def __init__(self, mountpoint: bytes) -> None:
+    def __init__(self, mountpoint: bytes, size_max: object) -> None:
         self._mountpoint = mountpoint
+        # Of a file that can be read ahead; an older daemon does not say.
+        self._size_max = size_max if isinstance(size_max, int) else None
+        self.too_large_count = 0  # changed by the thread alone
         self._pieces: queue.SimpleQueue[Sequence[bytes]] = queue.SimpleQueue()
         self._put_count = 0  # changed by who sends alone
         self._done_count = 0  # changed by the thread alone
@@ -122,8 +140,12 @@ class _Lookups:
                 if self._is_dropped:
                     return
                 with contextlib.suppress(OSError):  # it may be any path
-                    os.lstat(self._mountpoint + path)
+                    self._note_size(os.lstat(self._mountpoint + path))
             self._done_count += len(paths)
+
+    def _note_size(self, status: os.stat_result) -> None:
+        if self._size_max is not None and stat.S_ISREG(status.st_mode):
+            self.too_large_count += status.st_size > self._size_max
 
 
 def _leave_to_parent() -> None:

@@ -17,11 +17,10 @@ from collections.abc import Iterable, Iterator, Sequence, Sized
 from queue import SimpleQueue
 from types import TracebackType
 
-from ffrfs.errors import MountError
-from ffrfs.mount.hint_paths import Hinted, HintPaths, PathType
-from ffrfs.mount.hint_stream import HintStream
-from ffrfs.mount.mountpoint import canonical
-from ffrfs.mount.report import describe
+from ffrfs.errors import MountError, describe
+from ffrfs.mount.client.hint_paths import Hinted, HintPaths, PathType
+from ffrfs.mount.client.hint_stream import HintStream
+from ffrfs.mount.kernel.mountpoint import canonical
 
 _PIECE_COUNT = 256
 
@@ -42,7 +41,7 @@ def prefetch(paths: Iterable[Hinted], mountpoint: PathType | None = None) -> Hin
     MountError if nothing of ours is mounted (there), or its daemon does not answer.
     """
     if isinstance(paths, str | bytes | os.PathLike):
-        raise TypeError(f"paths are several, not one: {paths!r}")
+        raise TypeError(f"paths must be a sequence of paths, not one path: {paths!r}")
     return Hints(_pieces(paths), mountpoint)
 
 
@@ -67,7 +66,7 @@ class Hints:
         place = None if mountpoint is None else canonical(os.fsdecode(mountpoint))
         paths = HintPaths(place)
         if place is None and not paths.has_mounts:
-            raise MountError("no ffrfs mount is there to be given hints")
+            raise MountError("there is no ffrfs mount to give hints to")
         stream = None if place is None else HintStream(place)
         self._sender = _Sender(pieces, paths, stream)
         self._pid = os.getpid()
@@ -145,6 +144,8 @@ class _Sender:
         finally:
             if self._stream is not None:
                 self._stream.close()
+                if self._stream.notice is not None:
+                    log.warning("%s", self._stream.notice)
             self._is_over.set()
 
     def _send(self) -> None:

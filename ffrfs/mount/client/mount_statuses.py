@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ffrfs.errors import MountError
-from ffrfs.mount import control_client, state
-from ffrfs.mount.mount_table import mount_at, read_mount_table
+from ffrfs.mount.client import control_client
+from ffrfs.mount.kernel import state
+from ffrfs.mount.kernel.mount_table import read_mount_table
 
 TIMEOUT_S = 1.0  # for a daemon's answer
 _ASKED_AT_ONCE_MAX = 256
@@ -27,7 +28,7 @@ Condition = Literal["live", "dead", "detached", "not answering", "unknown"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class LiveMount:
+class MountStatus:
     """One mount; None where nobody tells."""
 
     mountpoint: str
@@ -39,39 +40,58 @@ class LiveMount:
     requests_per_s: float | None
 
 
-def live_mounts(timeout_s: float = TIMEOUT_S) -> list[LiveMount]:
+def mount_statuses(timeout_s: float = TIMEOUT_S) -> list[MountStatus]:
     """All of this user's, by mount point. Takes little more than `timeout_s`."""
     # Before the state files: one is written before its mount is made.
     table = read_mount_table()
     known = [known for _, known in state.load_all()]
-    found = _ask_all(known, timeout_s) if known else []
+    answers = _ask_all(known, timeout_s) if known else []
+    # Once for all of them: of a thousand mounts it is long. The last of a place is topmost.
+    after = read_mount_table()
+    topmost = {entry.mountpoint: entry for entry in after}
+    ours = {entry.mountpoint for entry in after if entry.is_ours}  # also covered ones
+    found = [
+        _known(one, told, is_mounted=one.mountpoint in ours)
+        for one, told in zip(known, answers, strict=True)
+    ]
     places = {entry.mountpoint for entry in found}
     for entry in table:
         is_own = entry.is_ours and entry.user_id == os.geteuid()
-        # Unless it was unmounted meanwhile.
-        if is_own and entry.mountpoint not in places and mount_at(entry.mountpoint) == entry:
+        if is_own and entry.mountpoint not in places and topmost.get(entry.mountpoint) == entry:
             places.add(entry.mountpoint)
             found.append(_unknown(entry.mountpoint, entry.source))
     return sorted(found, key=lambda mount: mount.mountpoint)
 
 
-def _ask_all(known: list[state.MountState], timeout_s: float) -> list[LiveMount]:
-    with ThreadPoolExecutor(min(len(known), _ASKED_AT_ONCE_MAX)) as threads:
-        return list(threads.map(lambda one: _ask(one, timeout_s), known))
+def _ask_all(known: list[state.MountState], timeout_s: float) -> list[dict[str, Any] | None]:
+    at_once = min(len(known), _ASKED_AT_ONCE_MAX)
+    # If none of them answers, the last are asked when all before have had their time.
+    each_s = timeout_s * at_once / len(known)
+    with ThreadPoolExecutor(at_once) as threads:
+        return list(threads.map(lambda one: _ask(one, each_s), known))
 
 
-def _ask(known: state.MountState, timeout_s: float) -> LiveMount:
-    told: dict[str, Any] = {}
-    condition: Condition = "dead"
-    if known.process.is_alive():
-        try:
-            told = control_client.ask(known.mountpoint, "stats", timeout_s)
-            condition = "live" if _is_mounted(known.mountpoint) else "detached"
-        except (MountError, OSError):
-            # Or it has ended since.
-            condition = "not answering" if known.process.is_alive() else "dead"
+def _ask(known: state.MountState, timeout_s: float) -> dict[str, Any] | None:
+    """What the daemon tells of itself; None: nothing."""
+    if not known.process.is_alive():
+        return None
+    try:
+        return control_client.ask(known.mountpoint, "stats", timeout_s)
+    except (MountError, OSError):
+        return None
+
+
+def _known(
+    known: state.MountState, told: dict[str, Any] | None, *, is_mounted: bool
+) -> MountStatus:
+    condition: Condition
+    if told is not None:
+        condition = "live" if is_mounted else "detached"
+    else:  # asked last: it may have ended since
+        condition = "not answering" if known.process.is_alive() else "dead"
+    told = told or {}
     age_s = None if known.began_s is None else round(max(time.time() - known.began_s, 0), 3)
-    return LiveMount(
+    return MountStatus(
         mountpoint=known.mountpoint,
         pid=known.process.pid,
         worker_pid=told.get("worker_pid"),
@@ -82,13 +102,8 @@ def _ask(known: state.MountState, timeout_s: float) -> LiveMount:
     )
 
 
-def _is_mounted(mountpoint: str) -> bool:
-    """Also if something else covers it."""
-    return any(one.is_ours and one.mountpoint == mountpoint for one in read_mount_table())
-
-
-def _unknown(mountpoint: str, source: str) -> LiveMount:
-    return LiveMount(
+def _unknown(mountpoint: str, source: str) -> MountStatus:
+    return MountStatus(
         mountpoint=mountpoint,
         pid=None,
         worker_pid=None,

@@ -8,6 +8,7 @@ this process holds, so that it unmounts even if this process is killed.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import secrets
 import subprocess
@@ -17,13 +18,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ffrfs.errors import MountError, OptionError
-from ffrfs.mount.mount_table import mount_at
-from ffrfs.mount.mountpoint import canonical
-from ffrfs.mount.options import escape
-from ffrfs.mount.unmount import unmount
+from ffrfs.mount.client.unmount import unmount
+from ffrfs.mount.kernel.mount_table import mount_at
+from ffrfs.mount.kernel.mountpoint import canonical
+from ffrfs.mount.kernel.options import escape
 
 OptionValue = bool | int | str
 PathType = str | os.PathLike[str]
+
+log = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
@@ -53,8 +56,8 @@ def mounted(  # noqa: PLR0913 - a pack, and how
     arguments = [] if extensions else ["--no-extensions"]
     if options:
         arguments += ["-o", ",".join(_word(name, value) for name, value in options.items())]
-    log = None if log_file is None else os.fspath(log_file)
-    flags = {"engine": engine, "cache-mb": cache_mb, "log-file": log}
+    log_path = None if log_file is None else os.fspath(log_file)
+    flags = {"engine": engine, "cache-mb": cache_mb, "log-file": log_path}
     for name, value in flags.items():
         if value is not None:
             arguments += [f"--{name}", str(value)]
@@ -70,7 +73,9 @@ def mounted(  # noqa: PLR0913 - a pack, and how
             yield Path(place)
         finally:
             if mount_at(place) is not None:  # else somebody has unmounted it already
-                unmount(place)
+                done = unmount(place)
+                if done.notice is not None:
+                    log.warning("%s", done.notice)
     finally:
         os.close(ours)
 

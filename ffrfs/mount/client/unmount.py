@@ -2,7 +2,9 @@
 
 The kernel is asked, not the daemon: that always works, and a daemon that lives notices
 that its connection has ended. What a dead one left (its state file, a mount point that
-it had made) is cleaned up here.
+it had made) is cleaned up here. One that is stopped, or does not end, is left alone, and
+told: its mount is gone, it ends by itself when it goes on, and to kill it would look like
+a failure to the service manager, which would mount again.
 
 Concurrency: no state; from any thread. From looking to unmounting the lock of the runtime
 directory is held, so that no mount which has just been made in its place is taken for it.
@@ -14,33 +16,44 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from ffrfs.errors import MountError
-from ffrfs.mount import dead_mount, kernel_mount, state
-from ffrfs.mount.mount_table import mount_at, read_mount_table
-from ffrfs.mount.mountpoint import canonical
+from ffrfs.mount.kernel import dead_mount, kernel_mount, state
+from ffrfs.mount.kernel.mount_table import mount_at, read_mount_table
+from ffrfs.mount.kernel.mountpoint import canonical
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 10.0
+_STOPPED_LIMIT_S = 1.0  # one that was stopped for so long is not waited for
+_PAUSE_S = 0.1
 
 # What is left to be waited for: a runtime directory, and what it knows.
 _Known = tuple[str, state.MountState]
 
 
-def unmount(mountpoint: str, *, timeout_s: float = TIMEOUT_S) -> bool:
+@dataclass(frozen=True)
+class Unmounted:
+    """A mount that is gone."""
+
+    # It was in use: gone for new users, and served on until the last open file is closed.
+    was_busy: bool
+    notice: str | None = None  # what the user should know of its daemon
+
+
+def unmount(mountpoint: str, *, timeout_s: float = TIMEOUT_S) -> Unmounted:
     """Unmount an ffrfs mount, and wait up to `timeout_s` for its daemon to end.
 
-    True: it was busy. It is gone for new users then, and its daemon serves on until the
-    last open file is closed, without our waiting for that. Raises MountError if nothing
-    of ffrfs is mounted there, or the kernel refuses.
+    That of a busy one is not waited for. Raises MountError if nothing of ffrfs is mounted
+    there, or the kernel refuses.
     """
     place = canonical(mountpoint)
     detached = _detach(place)
     if detached is None:
         raise MountError(f"{place}: not mounted")
     busy, known = detached
-    if known is not None:
-        _release(*known, busy=busy, timeout_s=timeout_s)
-    return busy
+    if known is None:
+        return Unmounted(busy)
+    return _release(*known, busy=busy, timeout_s=timeout_s)
 
 
 def unmount_dead(mountpoint: str) -> str | None:
@@ -53,12 +66,12 @@ def unmount_dead(mountpoint: str) -> str | None:
         return dead_mount.take_away_dead(directory, canonical(mountpoint))
 
 
-def unmount_all(*, timeout_s: float = TIMEOUT_S) -> Iterator[tuple[str, bool | Exception]]:
+def unmount_all(*, timeout_s: float = TIMEOUT_S) -> Iterator[tuple[str, Unmounted | Exception]]:
     """Unmount all that this user's daemons serve or have left, and dead mounts besides.
 
     Those are this user's, for root everybody's, whom no runtime directory of this user
-    knows. Yields each place with whether it was busy, or what went wrong there, and goes
-    on. Waits for all daemons together up to `timeout_s`.
+    knows. Yields each place with what came of it, or what went wrong there, and goes on.
+    Waits for all daemons together up to `timeout_s`.
     """
     waiting: list[tuple[str, bool, _Known]] = []
     # What is mounted inside another mount goes before that one.
@@ -72,14 +85,14 @@ def unmount_all(*, timeout_s: float = TIMEOUT_S) -> Iterator[tuple[str, bool | E
             case None:  # it has ended meanwhile
                 continue
             case busy, None:
-                yield place, busy
+                yield place, Unmounted(busy)
             case busy, found:
                 waiting.append((place, busy, found))
     deadline_s = time.monotonic() + timeout_s
     for place, busy, found in waiting:
         try:
-            _release(*found, busy=busy, timeout_s=max(deadline_s - time.monotonic(), 0))
-            yield place, busy
+            timeout_left_s = max(deadline_s - time.monotonic(), 0)
+            yield place, _release(*found, busy=busy, timeout_s=timeout_left_s)
         except (MountError, OSError) as error:
             yield place, error
     yield from _detach_unknown()
@@ -100,17 +113,30 @@ def _detach(place: str) -> tuple[bool, _Known | None] | None:
         return kernel_mount.detach(place, is_dead=is_dead), found
 
 
-def _release(directory: str, known: state.MountState, *, busy: bool, timeout_s: float) -> None:
+def _release(directory: str, known: state.MountState, *, busy: bool, timeout_s: float) -> Unmounted:
     """Wait for the daemon of what was unmounted, and clean up after it."""
-    if not busy and not known.process.wait(timeout_s):
-        raise MountError(
-            f"{known.mountpoint}: unmounted, but its daemon (process {known.process.pid}) "
-            f"has not ended within {timeout_s:g} s"
-        )
+    notice = None if busy else _wait_for_end(known, timeout_s)
     state.release(directory, known)
+    return Unmounted(busy, notice)
 
 
-def _detach_unknown() -> Iterator[tuple[str, bool | Exception]]:
+def _wait_for_end(known: state.MountState, timeout_s: float) -> str | None:
+    """None: it has ended."""
+    daemon = f"{known.mountpoint}: unmounted, but its daemon (process {known.process.pid})"
+    now_s = time.monotonic()
+    deadline_s, stopped_until_s = now_s + timeout_s, now_s + _STOPPED_LIMIT_S
+    while not known.process.wait(min(_PAUSE_S, max(deadline_s - now_s, 0))):
+        now_s = time.monotonic()
+        if not known.process.is_stopped():
+            stopped_until_s = now_s + _STOPPED_LIMIT_S
+        elif now_s >= stopped_until_s:
+            return f"{daemon} is stopped; it ends when it is continued (kill -CONT)"
+        if now_s >= deadline_s:
+            return f"{daemon} has not ended within {timeout_s:g} s"
+    return None
+
+
+def _detach_unknown() -> Iterator[tuple[str, Unmounted | Exception]]:
     """Dead mounts that are still there, topmost of their places."""
     user_id = os.geteuid()
     places = {
@@ -122,6 +148,6 @@ def _detach_unknown() -> Iterator[tuple[str, bool | Exception]]:
     for place in sorted(places - known, reverse=True):
         try:
             if dead_mount.detach_dead(place):
-                yield place, False
+                yield place, Unmounted(was_busy=False)
         except MountError as error:
             yield place, error

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ffrfs.errors import OptionError
-from ffrfs.mount.mountpoint import canonical
-from ffrfs.mount.options import escape, parse_words, split_options
-from ffrfs.mount.settings import SETTINGS, Fields, parse_setting
+from ffrfs.mount.config.settings import SETTINGS, Fields, parse_setting
+from ffrfs.mount.kernel.mountpoint import canonical
+from ffrfs.mount.kernel.options import escape, parse_words, split_options
 
 _FILE_SIZE_MAX = 1 << 20
 _SOURCE_SIZE_MAX = 4095  # a page, with its end, is what the kernel takes
@@ -85,7 +85,7 @@ def split_packs(argument: str, folder: str = "") -> list[str]:
         return [argument]
     packs = [_ESCAPE.sub(r"\1", pack) for pack in _split_at_colons(argument)]
     if not all(packs):
-        raise OptionError(f"{argument}: a pack without a name, before or behind a colon")
+        raise OptionError(f"{argument}: a pack without a name, before or after a colon")
     return packs
 
 
@@ -129,7 +129,7 @@ def read_config(path: str) -> Config:
         with open(path, "rb") as file:
             text = file.read(_FILE_SIZE_MAX + 1)
         if len(text) > _FILE_SIZE_MAX:
-            raise OptionError(f"{path}: over {_FILE_SIZE_MAX >> 20} MiB: no configuration")
+            raise OptionError(f"{path}: over {_FILE_SIZE_MAX >> 20} MiB: not a configuration file")
         table = tomllib.loads(text.decode())
         return _config(table, os.path.dirname(os.path.abspath(path)))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -140,7 +140,7 @@ def read_config(path: str) -> Config:
 
 def _config(table: Mapping[str, Any], folder: str) -> Config:
     if unknown := sorted(table.keys() - KEYS):
-        raise OptionError(f"{unknown[0]}: no such key; there are {', '.join(sorted(KEYS))}")
+        raise OptionError(f"{unknown[0]}: unknown key; the keys are {', '.join(sorted(KEYS))}")
     options = _texts(table, "options")
     settings = Fields()
     for key, value in table.items():
@@ -161,7 +161,7 @@ def _config(table: Mapping[str, Any], folder: str) -> Config:
         folder=folder,
     )
     if "config_file" in config.settings:
-        raise OptionError("options: 'config=' cannot stand in a configuration file")
+        raise OptionError("options: a configuration file cannot hold 'config='")
     parse_words(config.words)  # what is wrong there is the file's fault
     return config
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ffrfs.errors import OptionError
-from ffrfs.mount.config import Config, read_config
-from ffrfs.mount.options import MountOptions, parse_words
-from ffrfs.mount.settings import (
+from ffrfs.mount.config.config import Config, read_config
+from ffrfs.mount.config.settings import (
     CACHE_MB_DEFAULT,
     ENGINES,
     PREFETCH_BYTES_DEFAULT,
@@ -15,6 +14,7 @@ from ffrfs.mount.settings import (
     PREFETCH_TTL_S_DEFAULT,
     default_threads,
 )
+from ffrfs.mount.kernel.options import MountOptions, parse_words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +42,17 @@ class MountRequest:
     @property
     def prefetch_ttl_ms(self) -> int:
         return max(round(self.prefetch_ttl_s * 1000), 1)
+
+    @property
+    def opening_cache_bytes(self) -> int:
+        """What the engine is opened with.
+
+        It decides what of a TFRecord file can be shown and read at all, so it depends on the
+        command line alone.
+        """
+        if self.max_memory_bytes is None:
+            return self.cache_bytes
+        return min(self.cache_bytes, self.max_memory_bytes // 2)
 
     @property
     def source(self) -> str:

@@ -15,9 +15,10 @@ import fcntl
 import os
 from typing import NoReturn
 
-from ffrfs.mount.notify import Notifier
-from ffrfs.mount.report import Report, Status
-from ffrfs.mount.request import MountRequest
+from ffrfs.errors import MountError
+from ffrfs.mount.config.report import Report
+from ffrfs.mount.config.request import MountRequest
+from ffrfs.mount.daemon.notify import Notifier
 
 _FD_MIN = 3  # above the standard ones, which become /dev/null
 
@@ -65,7 +66,7 @@ def _leave_everything(keep: list[int]) -> None:
 
 def _serve(request: MountRequest, report_to: int, notifier: Notifier) -> None:
     # Here, not above: the process that waits has no need of trio.
-    from ffrfs.mount import daemon
+    from ffrfs.mount.daemon import daemon
 
     reported = False
 
@@ -81,12 +82,12 @@ def _serve(request: MountRequest, report_to: int, notifier: Notifier) -> None:
     try:
         daemon.serve(
             request,
-            lambda notices: report(Report(Status.MOUNTED, tuple(notices))),
+            lambda notices: report(Report(tuple(notices))),
             notifier=notifier,
         )
         if not reported:
-            text = f"{request.mountpoint}: was told to unmount before it was ready"
-            report(Report(Status.REFUSED, (text,)))
+            text = f"{request.mountpoint}: unmounted before it was ready"
+            report(Report(failure=MountError(text)))
     except Exception as error:
         if not reported:
-            report(Report.failure(error, request))
+            report(Report(failure=error))

@@ -12,27 +12,41 @@ from __future__ import annotations
 import os
 import tempfile
 
-from ffrfs.mount import kernel_mount, mountpoint
-from ffrfs.mount.dead_mount import is_dead
-from ffrfs.mount.engine import open_packs
-from ffrfs.mount.memory_limit import MemoryLimit
-from ffrfs.mount.mount_table import mount_at
-from ffrfs.mount.report import describe
-from ffrfs.mount.request import MountRequest
+from ffrfs.errors import FileSystemHangsError, describe
+from ffrfs.mount.config.request import MountRequest
+from ffrfs.mount.daemon.log import check_log_file
+from ffrfs.mount.daemon.memory_limit import MemoryLimit
+from ffrfs.mount.daemon.metrics_file import check_metrics_file
+from ffrfs.mount.daemon.output_file import within_limit
+from ffrfs.mount.engines.engine_factory import open_packs
+from ffrfs.mount.kernel import kernel_mount, mountpoint, state
+from ffrfs.mount.kernel.dead_mount import is_dead
+from ffrfs.mount.kernel.mount_table import mount_at
+
+_STATE_BYTES = 4096  # about what a daemon keeps
 
 
 def check(request: MountRequest) -> list[str]:
     """What the user should know although it would come up, a line each."""
+    _check_runtime_directory()
     engine = open_packs(request)
     try:
         _check_place(request.mountpoint, nonempty=request.options.nonempty)
         kernel_mount.check(request.mountpoint, request.options)
-        MemoryLimit(request, engine)
+        memory = MemoryLimit(request, engine)
         if request.log_file is not None:
             _check_can_write(request.log_file)
-        return [*engine.notices, *_metrics_notices(request.metrics_file)]
+        return [*engine.notices, *memory.notices(), *_metrics_notices(request.metrics_file)]
     finally:
         engine.close()
+
+
+def _check_runtime_directory() -> None:
+    directory = state.runtime_directory(make=False)
+    if os.path.lexists(directory):
+        with state.writing_to(directory), tempfile.TemporaryFile(dir=directory) as file:
+            file.write(bytes(_STATE_BYTES))
+            file.flush()
 
 
 def _check_place(place: str, *, nonempty: bool) -> None:
@@ -47,6 +61,7 @@ def _check_place(place: str, *, nonempty: bool) -> None:
 
 def _metrics_notices(path: str | None) -> list[str]:
     """Without metrics a mount serves on."""
+    check_metrics_file(path)
     try:
         if path is not None:
             _check_can_make(path)
@@ -57,8 +72,7 @@ def _metrics_notices(path: str | None) -> list[str]:
 
 def _check_can_write(path: str) -> None:
     try:
-        # Not blocking: a pipe that nobody reads is an error, not a wait.
-        os.close(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC))
+        check_log_file(path)
     except FileNotFoundError:
         _check_can_make(path)
 
@@ -66,6 +80,8 @@ def _check_can_write(path: str) -> None:
 def _check_can_make(path: str) -> None:
     """Try it with a file that has no name, or not for long."""
     try:
-        tempfile.TemporaryFile(dir=os.path.dirname(path)).close()
+        within_limit(path, lambda: tempfile.TemporaryFile(dir=os.path.dirname(path)).close())
+    except FileSystemHangsError:
+        raise
     except OSError as error:
         raise OSError(error.errno, error.strerror, path) from None

@@ -4,7 +4,7 @@ A client sends one JSON object a line, {"command": "stats"}, and gets one line f
 {"result": ...} or {"error": "one line"}. What it sends is hostile: the length of a line,
 the number of clients and every wait are bounded, and nothing of it ends the daemon. Only
 the daemon's own user and root are answered. A command may take the connection over, once
-it was answered {"result": {}}: what the client sends then is not read here.
+it was answered: what the client sends then is not read here.
 
 Concurrency: tasks of the daemon's trio loop. A command's handler runs to its end without
 giving way, so it must not wait for a disk, nor for the mount.
@@ -21,12 +21,11 @@ import os
 import socket
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import trio
 
-from ffrfs.errors import MountError
-from ffrfs.mount.report import describe
+from ffrfs.errors import MountError, describe
 
 LINE_SIZE_MAX = 1 << 16
 CLIENTS_MAX = 16
@@ -43,12 +42,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class HandOver:
-    """A handler's result: the client is answered, and given to `take`.
+    """A handler's result: the client is answered `result`, and given to `take`.
 
     That gets a descriptor, non-blocking, to copy: this side closes its own.
     """
 
     take: Callable[[int], None]
+    result: Mapping[str, object] = field(default_factory=dict)
 
 
 class ControlServer:
@@ -128,7 +128,7 @@ async def _hand_over(stream: trio.SocketStream, to: HandOver, pending: bytearray
     if pending:  # and lost for whoever takes the connection
         await _send(stream, _error("bytes behind a request that takes the connection over"))
         return
-    await _send(stream, {"result": {}})
+    await _send(stream, {"result": to.result})
     to.take(stream.socket.fileno())
 
 

@@ -1,7 +1,7 @@
 """The process behind one mount: makes it, serves it, and ends with it.
 
-The order is: open the packs, claim the mount point, mount, serve; a step that fails
-undoes those before it. The process ends when the kernel ends the connection, which is
+The order is: open the log, open the packs, claim the mount point, mount, serve; a step that
+fails undoes those before it. The process ends when the kernel ends the connection, which is
 when the mount is gone and its last file is closed. So a signal, or the end of the owner
 (`while_open`), only unmounts: a busy mount is detached lazily, and files that are open
 can be read on. A second signal ends the process at once. SIGHUP reads the configuration
@@ -25,24 +25,26 @@ from collections.abc import Callable
 
 import trio
 
-from ffrfs.errors import MountError
-from ffrfs.mount import kernel_mount, privileges, signals, state
-from ffrfs.mount.control_server import ControlServer, HandOver
-from ffrfs.mount.engine import Engine, open_engine
-from ffrfs.mount.log import Log, logging_to
-from ffrfs.mount.memory_limit import MemoryLimit
-from ffrfs.mount.metrics_file import MetricsFile
-from ffrfs.mount.notify import Notifier
-from ffrfs.mount.own_mount import OwnMount, make_mount
-from ffrfs.mount.reload import Reload
-from ffrfs.mount.report import describe
-from ffrfs.mount.request import MountRequest
-from ffrfs.mount.request_rate import RequestRate
-from ffrfs.mount.signals import HeldSignals
-from ffrfs.mount.statistics import statistics
-from ffrfs.mount.watchdog import Watchdog
+from ffrfs.errors import MountError, describe
+from ffrfs.mount.config.request import MountRequest
+from ffrfs.mount.daemon import signals
+from ffrfs.mount.daemon.control_server import ControlServer, HandOver
+from ffrfs.mount.daemon.log import Log, logging_to
+from ffrfs.mount.daemon.memory_limit import MemoryLimit
+from ffrfs.mount.daemon.metrics_file import MetricsFile, check_metrics_file
+from ffrfs.mount.daemon.mount_handle import MountHandle, make_mount
+from ffrfs.mount.daemon.notify import Notifier
+from ffrfs.mount.daemon.reload import Reload
+from ffrfs.mount.daemon.signals import HeldSignals
+from ffrfs.mount.daemon.statistics import statistics
+from ffrfs.mount.daemon.watchdog import Watchdog
+from ffrfs.mount.engines.engine import Engine
+from ffrfs.mount.engines.engine_factory import open_engine
+from ffrfs.mount.kernel import kernel_mount, privileges, state
+from ffrfs.mount.stats.request_rate import RequestRate
 
 READY_TIMEOUT_S = 60.0
+HINTS_INTERVAL_S = 1.0  # between looks at what has become of them
 LOOK_LIMIT_S = 1.0  # of unmounting what has not answered yet
 
 log = logging.getLogger(__name__)
@@ -66,18 +68,22 @@ def serve(
     """
     notifier = notifier or Notifier.from_environment()
     directory = state.runtime_directory()
-    log_file, rotate = request.log_file, False
-    if log_file is None and not foreground:
-        log_file, rotate = state.log_path(directory, request.mountpoint), True
     notices = privileges.drop()  # before any byte of a pack is read, and any thread started
-    engine = open_engine(request)
-    engine.notices[:0] = notices
-    try:
-        memory = MemoryLimit(request, engine)
-        with signals.held() as held_signals:
-            mount = make_mount(request, directory, log_file)
-            try:
-                with logging_to(log_file, rotate=rotate) as log_there:
+    check_metrics_file(request.metrics_file)
+    with logging_to(request.log_file) as log_there:
+        engine = open_engine(request)
+        engine.notices[:0] = notices
+        try:
+            memory = MemoryLimit(request, engine)
+            engine.notices += memory.notices()
+            with signals.held() as held_signals:
+                has_own_log = request.log_file is None and not foreground
+                own_log = state.log_path(directory, request.mountpoint) if has_own_log else None
+                mount = make_mount(request, directory, own_log or request.log_file)
+                try:
+                    # Only now: what a dead daemon has left there is gone.
+                    if own_log is not None:
+                        log_there.reopen(own_log, is_own=True)
                     server = _Server(
                         request,
                         engine,
@@ -89,11 +95,11 @@ def serve(
                         held_signals=held_signals,
                     )
                     trio.run(server.run)
-            finally:
-                mount.take_away()
-                mount.control.close()
-    finally:
-        engine.close()
+                finally:
+                    mount.take_away()
+                    mount.control.close()
+        finally:
+            engine.close()
 
 
 class _Server:
@@ -103,7 +109,7 @@ class _Server:
         self,
         request: MountRequest,
         engine: Engine,
-        mount: OwnMount,
+        mount: MountHandle,
         *,
         memory: MemoryLimit,
         ready: Ready,
@@ -138,6 +144,7 @@ class _Server:
             self._nursery.start_soon(self._rate.run)
             self._nursery.start_soon(self._metrics.run)
             self._nursery.start_soon(self._memory.run)
+            self._nursery.start_soon(self._tell_of_large_hints)
             commands = {"stats": self._statistics, "prefetch": self._prefetch}
             self._nursery.start_soon(ControlServer(self._mount.control, commands).run)
             if self._request.while_open is not None:
@@ -166,7 +173,9 @@ class _Server:
         place = self._request.mountpoint
         try:
             with trio.fail_after(READY_TIMEOUT_S):
-                await trio.to_thread.run_sync(_look_into, place, abandon_on_cancel=True)
+                await trio.to_thread.run_sync(
+                    _look_into, place, self._mount.entry.device, abandon_on_cancel=True
+                )
                 if self._notifier.is_active:
                     self._status = await trio.to_thread.run_sync(
                         self._describe, abandon_on_cancel=True
@@ -185,7 +194,7 @@ class _Server:
         try:
             self._ready(self._engine.notices)
         except OSError:
-            await self._stop("nobody waits for the mount any more")
+            await self._stop("the caller no longer waits for the mount")
 
     def _describe(self) -> str:
         """What is mounted, as a service manager shows it; asks the mount."""
@@ -252,8 +261,8 @@ class _Server:
         await self._watchdog.stop()
         try:
             busy = await trio.to_thread.run_sync(self._mount.take_away)
-        except MountError as error:
-            log.error("%s", error)
+        except OSError as error:
+            log.error("%s", describe(error))
             return
         if busy:
             log.warning(
@@ -268,14 +277,28 @@ class _Server:
     def _prefetch(self, _: object) -> HandOver:
         if self._request.prefetch_records == 0:
             raise MountError("it was mounted without prefetch (--prefetch-window 0)")
-        return HandOver(self._engine.take_hints)
+        limits = {"file_bytes_max": self._memory.hinted_bytes_max}
+        return HandOver(self._engine.take_hints, limits)
+
+    async def _tell_of_large_hints(self) -> None:
+        """Once: who hints in vain should know why."""
+        while not any(self._engine.counters().get("prefetch_too_large", ())):
+            await trio.sleep(HINTS_INTERVAL_S)
+        log.warning(
+            "hinted files of more than %s bytes are not read ahead: they do not fit into an eighth "
+            "of the cache; raise --cache-mb",
+            f"{self._memory.hinted_bytes_max:,}",
+        )
 
     def _fail(self, reason: str) -> None:
         self._failure = MountError(f"{self._request.mountpoint}: {reason}")
 
 
-def _look_into(mountpoint: str) -> None:
-    os.stat(mountpoint)
-    # Whoever mounts may hide the tree from himself (umask=, uid=): that too is an answer.
+def _look_into(mountpoint: str, device: str) -> None:
+    # A user may hide the tree from themselves (umask=, uid=): that too is an answer.
     with contextlib.suppress(PermissionError), os.scandir(mountpoint) as entries:
         next(entries, None)
+    # Asked last: of a mount that ended meanwhile the directory below it was read.
+    found = os.stat(mountpoint).st_dev
+    if f"{os.major(found)}:{os.minor(found)}" != device:
+        raise MountError(f"{mountpoint}: is not mounted any more")

@@ -2,7 +2,7 @@
 
 Where stderr is the journal, a line has its priority in front, <3> for an error, and no
 time, which the journal keeps itself (sd-daemon(3)). Everywhere many lines of one cause
-become their number (log_limit.py).
+become their number (log_limit.py), and a thread writes what is left (log_writer.py).
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import logging
-import logging.handlers
 import os
 import sys
 from collections.abc import Iterator
 
-from ffrfs.mount.log_limit import LimitedHandler
-from ffrfs.mount.printable import printable
+from ffrfs.mount.daemon.log_file import LogFile, OwnLogFile, StandardError
+from ffrfs.mount.daemon.log_limit import LimitedHandler
+from ffrfs.mount.daemon.log_writer import LogWriter
+from ffrfs.mount.daemon.output_file import open_to_append, within_limit
+from ffrfs.mount.stats.printable import printable
 
 OWN_LOG_BYTES_MAX = 1 << 20  # twice: there is one older file
 
@@ -41,42 +43,29 @@ class _JournalFormatter(logging.Formatter):
 class Log:
     """Where it goes now; opened by logging_to()."""
 
-    def __init__(self, path: str | None, *, rotate: bool) -> None:
-        self._crash_fd: int | None = None
-        self.handler = LimitedHandler(_handler(path, rotate))
-        self._watch_crashes(path)
+    def __init__(self, path: str | None) -> None:
+        self.handler = LimitedHandler(_open(path, is_own=False))
 
-    def reopen(self, path: str) -> None:
+    def reopen(self, path: str, *, is_own: bool = False) -> None:
         """Go on in that file; in a new one of its name, if the old one was moved away.
 
-        Raises OSError, and goes on where it was.
+        `is_own`: nobody else moves it, and its size is bounded. Raises OptionError and
+        OSError, and goes on where it was. May take some seconds.
         """
-        self.handler.change(_handler(path, rotate=False))
-        self._watch_crashes(path)
+        self.handler.change(_open(path, is_own=is_own))
 
     def close(self) -> None:
-        self.handler.close()
         faulthandler.disable()
-        if self._crash_fd is not None:
-            os.close(self._crash_fd)
-
-    def _watch_crashes(self, path: str | None) -> None:
-        # Not the handler's own descriptor: that one changes when the file rotates.
-        before = self._crash_fd
-        if path:
-            self._crash_fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-        faulthandler.enable(sys.stderr.fileno() if self._crash_fd is None else self._crash_fd)
-        if before is not None:
-            os.close(before)
+        self.handler.close()
 
 
 @contextlib.contextmanager
-def logging_to(path: str | None, *, rotate: bool) -> Iterator[Log]:
+def logging_to(path: str | None) -> Iterator[Log]:
     """Send this process's log to `path`, or to stderr; a crash's traceback too.
 
-    `rotate` bounds its size. Without it the file may be moved away by others (logrotate).
+    Others may move the file away (logrotate). Errors as of Log.reopen().
     """
-    log = Log(path, rotate=rotate)
+    log = Log(path)
     root = logging.getLogger()
     root.addHandler(log.handler)
     root.setLevel(logging.INFO)
@@ -87,19 +76,23 @@ def logging_to(path: str | None, *, rotate: bool) -> Iterator[Log]:
         log.close()
 
 
-def _handler(path: str | None, rotate: bool) -> logging.Handler:
-    handler: logging.Handler
+def check_log_file(path: str) -> None:
+    """Raise what would be raised for it, if it is there; FileNotFoundError if not."""
+    within_limit(path, lambda: os.close(open_to_append(path, create=False)))
+
+
+def _open(path: str | None, *, is_own: bool) -> LogWriter:
     if path is None:
-        handler = logging.StreamHandler(sys.stderr)
-    elif rotate:
-        handler = logging.handlers.RotatingFileHandler(
-            path, maxBytes=OWN_LOG_BYTES_MAX, backupCount=1, errors="backslashreplace"
-        )
-    else:
-        handler = logging.handlers.WatchedFileHandler(path, errors="backslashreplace")
-    to_journal = path is None and _is_journal(sys.stderr.fileno())
-    handler.setFormatter(_JournalFormatter() if to_journal else _FileFormatter())
-    return handler
+        is_journal = _is_journal(sys.stderr.fileno())
+        faulthandler.enable(sys.stderr.fileno())
+        return LogWriter(StandardError(), _JournalFormatter() if is_journal else _FileFormatter())
+
+    def make() -> LogFile:
+        return OwnLogFile(path, OWN_LOG_BYTES_MAX) if is_own else LogFile(path)
+
+    file = within_limit(path, make, late=LogFile.close)
+    faulthandler.enable(file.crash_fd)  # before the one that was there is closed
+    return LogWriter(file, _FileFormatter())
 
 
 def _is_journal(fd: int) -> bool:

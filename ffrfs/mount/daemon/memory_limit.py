@@ -2,12 +2,15 @@
 
     --cache-mb ───────────────────────────────► at most that
     --max-memory, less base and serving ──────► at most that         the size that is wanted
+    what the control group may have, likewise ► at most that
     memory pressure, or more held than foreseen: a half, and again   the size now
     neither: an eighth of the wanted size more, every few seconds
 
 The base is what daemon and worker hold when the packs are open and nothing has been asked
-yet (their tables). What counts is anonymous memory: pages of the packs that are mapped, and
-the programs themselves, are the kernel's to take back.
+yet (their tables). What counts is anonymous memory: what the kernel has of the packs, and
+the programs themselves, are its own to take back. A control group (a container, a
+job) is charged for those too, so an eighth of what it may have is left to them. Its limit
+is a bound, and no reason not to mount: an administrator can change it, and we follow.
 
 Concurrency: run() is a task of the daemon's trio loop; change() is called from that loop.
 
@@ -20,16 +23,14 @@ from __future__ import annotations
 import logging
 import os
 import re
-from typing import TYPE_CHECKING
 
 import trio
 
 from ffrfs.errors import OptionError
-from ffrfs.mount.pressure import Pressure
-from ffrfs.mount.request import MountRequest
-
-if TYPE_CHECKING:
-    from ffrfs.mount.engine import Engine
+from ffrfs.mount.config.request import MountRequest
+from ffrfs.mount.daemon.control_group import memory_limit_files, smallest_limit_bytes
+from ffrfs.mount.daemon.pressure import Pressure
+from ffrfs.mount.engines.engine import Engine
 
 INTERVAL_S = 2.0  # as often as the kernel makes new averages
 # Percent of time in which some task stood still for want of memory: much, and none.
@@ -42,7 +43,8 @@ _GROWTH_STEPS = 8
 # pieces that are put together for an answer, the daemon's own clients, the C library's rest.
 _FIXED_BYTES = 20 << 20
 _THREAD_BYTES = 1 << 20
-# native/volume/prefetcher.h, hint_list.h, hint_clients.cc: all that hints can take.
+_INDEX_BYTES = 16 << 20  # native/io/kept_pages.h: pages of mapped indexes
+# native/prefetch/prefetcher.h, hint_list.h, hint_server.cc: all that hints can take.
 _LISTS_MAX = 64
 _HINTS_MAX = 65_536
 _WINDOWS_MIN = 3  # that each list may have in any case
@@ -50,21 +52,11 @@ _HINT_BYTES = 112
 _CLIENT_BYTES = 128 << 10  # received and not used
 _SHORT_PERCENT = 95  # of --max-memory, held
 _ROOMY_PERCENT = 85
+_GROUP_SHARE = 8  # one such part of what a control group may have is not for anonymous memory
 
 _ANONYMOUS = re.compile(rb"^RssAnon:\s*([0-9]+) kB$", re.MULTILINE)
 
 log = logging.getLogger(__name__)
-
-
-def opening_cache_bytes(request: MountRequest) -> int:
-    """What the engine is opened with.
-
-    It decides what of a TFRecord file can be shown and read at all, so it depends on the
-    command line alone.
-    """
-    if request.max_memory_bytes is None:
-        return request.cache_bytes
-    return min(request.cache_bytes, request.max_memory_bytes // 2)
 
 
 class MemoryLimit:
@@ -77,8 +69,11 @@ class MemoryLimit:
         self._serving_bytes = serving_bytes(threads, request.prefetch_records)
         self._base_bytes = self._held_bytes()
         self._max_memory_bytes = request.max_memory_bytes
-        self._wanted_bytes = self._fit(opening_cache_bytes(request), request.max_memory_bytes)
-        self._now_bytes = opening_cache_bytes(request)
+        self._group_files = memory_limit_files()
+        self._group_bytes = smallest_limit_bytes(self._group_files)
+        self._cache_bytes = request.opening_cache_bytes
+        self._wanted_bytes = self._fit(self._cache_bytes, request.max_memory_bytes)
+        self._now_bytes = request.opening_cache_bytes
         self._percent: float | None = None
 
     async def run(self) -> None:
@@ -88,6 +83,7 @@ class MemoryLimit:
             self._apply(self._wanted_bytes)
             while True:
                 self._percent = pressure.percent()
+                self._follow_group()
                 self._apply(self._next_bytes())
                 await trio.sleep(INTERVAL_S)
         finally:
@@ -101,8 +97,32 @@ class MemoryLimit:
             log.error("the limits of memory stay as they are: %s", error)
             return
         was_full = self._now_bytes >= self._wanted_bytes
-        self._wanted_bytes, self._max_memory_bytes = wanted_bytes, max_memory_bytes
+        self._cache_bytes, self._max_memory_bytes = cache_bytes, max_memory_bytes
+        self._wanted_bytes = wanted_bytes
         self._apply(wanted_bytes if was_full else min(self._now_bytes, wanted_bytes))
+
+    def notices(self) -> list[str]:
+        """What the user should know of the control group, a line each."""
+        if self._group_bytes is None:
+            return []
+        group = f"the control group may have {_mib(self._group_bytes)}M of memory"
+        if self._max_memory_bytes is not None and self._max_memory_bytes > self._group_bytes:
+            return [f"--max-memory {_mib(self._max_memory_bytes)}M has no effect: {group}"]
+        needed_bytes = self._taken_bytes + min(self._cache_bytes, CACHE_BYTES_MIN)
+        if needed_bytes > _share_of_group(self._group_bytes):
+            return [f"{group}, and this mount may need {_mib(needed_bytes)}M under load"]
+        return []
+
+    @property
+    def hinted_bytes_max(self) -> int:
+        """Of a file that can be read ahead: it has to fit into an eighth of the cache.
+
+        As native/prefetch/prefetcher.cc and io/buffer.cc have it: memory comes in sizes of which
+        there are four from each power of two to the next.
+        """
+        limit_bytes = self._now_bytes // 8
+        step = max((1 << limit_bytes.bit_length() - 1) // 4, 4096)
+        return limit_bytes // step * step
 
     def figures(self) -> dict[str, object]:
         """Its fields of `ffrfs stats`."""
@@ -112,26 +132,44 @@ class MemoryLimit:
             "memory_pressure": self._percent,
         }
 
+    @property
+    def _taken_bytes(self) -> int:
+        """All but the cache, at most."""
+        return self._base_bytes + self._serving_bytes
+
     def _fit(self, cache_bytes: int, max_memory_bytes: int | None) -> int:
-        if max_memory_bytes is None:
-            return cache_bytes
-        taken_bytes = self._base_bytes + self._serving_bytes
+        """The size that is wanted; raises OptionError."""
         least_bytes = min(cache_bytes, CACHE_BYTES_MIN)
-        if taken_bytes + least_bytes > max_memory_bytes:
-            raise OptionError(
-                f"--max-memory {_mib(max_memory_bytes)}M cannot hold this mount: give it "
-                f"{_mib(taken_bytes + least_bytes)}M or more (the packs take "
-                f"{_mib(self._base_bytes)}M once they are open, serving up to "
-                f"{_mib(self._serving_bytes)}M, less with fewer --threads or a smaller "
-                f"--prefetch-window, the cache at least {_mib(least_bytes)}M)"
-            )
-        return min(cache_bytes, max_memory_bytes - taken_bytes)
+        if max_memory_bytes is not None:
+            if self._taken_bytes + least_bytes > max_memory_bytes:
+                raise OptionError(
+                    f"--max-memory {_mib(max_memory_bytes)}M cannot hold this mount: give it "
+                    f"{_mib(self._taken_bytes + least_bytes)}M or more (the packs take "
+                    f"{_mib(self._base_bytes)}M once they are open, serving up to "
+                    f"{_mib(self._serving_bytes)}M, less with fewer --threads or a smaller "
+                    f"--prefetch-window, the cache at least {_mib(least_bytes)}M)"
+                )
+            cache_bytes = min(cache_bytes, max_memory_bytes - self._taken_bytes)
+        if self._group_bytes is not None:
+            room_bytes = _share_of_group(self._group_bytes) - self._taken_bytes
+            cache_bytes = min(cache_bytes, max(room_bytes, least_bytes))
+        return cache_bytes
+
+    def _follow_group(self) -> None:
+        before, self._group_bytes = self._group_bytes, smallest_limit_bytes(self._group_files)
+        if self._group_bytes != before:
+            self.change(self._cache_bytes, self._max_memory_bytes)
+
+    def _bound_bytes(self) -> int | None:
+        """What daemon and worker may hold together."""
+        group_bytes = self._group_bytes and _share_of_group(self._group_bytes)
+        return min(filter(None, (self._max_memory_bytes, group_bytes)), default=None)
 
     def _next_bytes(self) -> int:
         percent = self._percent or 0.0
         held_bytes = 0
-        if self._max_memory_bytes is not None:
-            held_bytes = 100 * self._held_bytes() // self._max_memory_bytes
+        if (bound_bytes := self._bound_bytes()) is not None:
+            held_bytes = 100 * self._held_bytes() // bound_bytes
         if percent >= PRESSURE_HIGH or held_bytes >= _SHORT_PERCENT:
             least_bytes = min(self._wanted_bytes, CACHE_BYTES_MIN)
             return max(self._now_bytes // 2, least_bytes)
@@ -166,7 +204,12 @@ def serving_bytes(threads: int, prefetch_records: int) -> int:
     if prefetch_records > 0:
         hint_count = _HINTS_MAX + _LISTS_MAX * _WINDOWS_MIN * prefetch_records
         hints_bytes = hint_count * _HINT_BYTES + _LISTS_MAX * _CLIENT_BYTES
-    return _FIXED_BYTES + threads * _THREAD_BYTES + hints_bytes
+    return _FIXED_BYTES + _INDEX_BYTES + threads * _THREAD_BYTES + hints_bytes
+
+
+def _share_of_group(limit_bytes: int) -> int:
+    """What of a control group's limit anonymous memory may take."""
+    return limit_bytes - limit_bytes // _GROUP_SHARE
 
 
 def anonymous_bytes(pid: int | None) -> int:

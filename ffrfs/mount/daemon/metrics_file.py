@@ -5,7 +5,7 @@ readable by everybody. It is removed when the mount ends; what a daemon that was
 left there is told by its age (node_textfile_mtime_seconds).
 
 Concurrency: a task of the daemon's trio loop. Files are written in a thread, since their
-disk may stall; that thread is not waited for at the end.
+disk may stall; it is waited for so long, and a file that a thread still writes gets no other.
 
 Not here: the text itself (metrics.py).
 """
@@ -15,22 +15,35 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import trio
 
-from ffrfs.mount.metrics import prometheus
-from ffrfs.mount.report import describe
+from ffrfs.errors import OptionError, text_within
+from ffrfs.files.staged_file import StagedFile
+from ffrfs.mount.daemon.output_file import refuse_to_replace, within_limit
+from ffrfs.mount.stats.metrics import prometheus
 
 INTERVAL_S = 15.0
 WARNING_INTERVAL_S = 600.0
+_WRITE_LIMIT_S = 10.0
 _REMOVAL_LIMIT_S = 1.0
 _MODE = 0o644
-_NEW_SUFFIX = ".new"  # not one that the collector reads
 
 log = logging.getLogger(__name__)
+
+
+def check_metrics_file(path: str | None) -> None:
+    """Raise OptionError if something else is there, which it must not take the place of.
+
+    That it cannot be written is no reason not to mount.
+    """
+    if path is not None:
+        with contextlib.suppress(OSError):
+            within_limit(path, lambda: refuse_to_replace(path))
 
 
 class MetricsFile:
@@ -72,9 +85,12 @@ class MetricsFile:
     async def _write(self, file: _File) -> None:
         try:
             text = prometheus(self._statistics())
-            await trio.to_thread.run_sync(file.write, text, abandon_on_cancel=True)
+            with trio.fail_after(_WRITE_LIMIT_S):
+                await trio.to_thread.run_sync(file.write, text, abandon_on_cancel=True)
+        except trio.TooSlowError:
+            self._warn(f"no figures are written to {file.path}: its file system does not answer")
         except Exception as error:  # whatever it is, the mount serves on
-            self._warn(f"no figures are written to {file.path}: {describe(error)}")
+            self._warn(f"no figures are written to {file.path}: {text_within(error, file.path)}")
         else:
             if self._is_failing:
                 log.info("figures are written to %s again", file.path)
@@ -95,28 +111,28 @@ class _File:
     def __init__(self, path: str) -> None:
         self.path = path
         self.is_over = False  # what is written by now, late, is to go again
+        self._writing = threading.Lock()
 
     def write(self, text: str) -> None:
-        """Put it in the place of what was there, at once and whole."""
-        new = self.path + _NEW_SUFFIX
+        """Put it in the place of what was there, at once and whole; not while another does."""
+        if not self._writing.acquire(blocking=False):
+            raise TimeoutError("its file system has not answered yet")
         try:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(new)  # a daemon that was killed has left it
-            # Nobody's else, nor through a link that somebody has put there.
-            fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)
-            with open(fd, "w", encoding="utf-8") as file:
-                os.fchmod(fd, _MODE)  # whatever the umask
-                file.write(text)
-            os.rename(new, self.path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(new)
-            raise
+            self._write(text)
+        finally:
+            self._writing.release()
+
+    def _write(self, text: str) -> None:
+        refuse_to_replace(self.path)
+        with StagedFile(self.path, follow=False, mode=_MODE) as staged:
+            staged.write(text.encode())
+            staged.publish(sync=False)
         if self.is_over:
             self.remove()
 
     def remove(self) -> None:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, OptionError):
+            refuse_to_replace(self.path)
             os.unlink(self.path)
 
 

@@ -9,18 +9,23 @@ Not here: the kernel's side (kernel_mount.py), serving it (daemon.py).
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import time
 from dataclasses import dataclass
 
-from ffrfs.mount import control_socket, dead_mount, kernel_mount, mountpoint, state
-from ffrfs.mount.mount_table import MountEntry, mount_at
-from ffrfs.mount.process import Process
-from ffrfs.mount.request import MountRequest
+from ffrfs.mount.config.request import MountRequest
+from ffrfs.mount.kernel import control_socket, dead_mount, kernel_mount, mountpoint, state
+from ffrfs.mount.kernel.mount_table import MountEntry, mount_at
+from ffrfs.mount.kernel.process import Process
+
+# To unmount takes a lock, the kernel's list of mounts, and, but for root, a helper's pipes. A
+# daemon that has come to its limit of descriptors has none left for these.
+_RESERVE_COUNT = 8
 
 
 @dataclass(frozen=True)
-class OwnMount:
+class MountHandle:
     """A mount of ours, and what goes with it."""
 
     directory: str
@@ -29,9 +34,11 @@ class OwnMount:
     connection: int
     control: socket.socket  # listening
     notice: str | None  # what a dead daemon had left there, and is gone
+    reserve: list[int]  # descriptors that make room for taking it away
 
     def take_away(self) -> bool:
         """Unmount and clean up; True: it was busy. Harmless when it is gone already."""
+        _close_all(self.reserve)
         place = self.state.mountpoint
         with state.locked(self.directory):
             known = state.load(self.directory, place)
@@ -40,7 +47,10 @@ class OwnMount:
             # Something else on top: ours was unmounted by others, or is covered. Device
             # numbers alone do not tell: the kernel gives them out again at once.
             busy = kernel_mount.detach(place) if mount_at(place) == self.entry else False
-            state.forget(self.directory, self.state)
+            # Else `ffrfs umount` has done that, and gone on without us; unless the runtime
+            # directory was removed under us.
+            if known is not None or not os.path.isdir(self.directory):
+                state.forget(self.directory, self.state)
             return busy
 
     def abort(self) -> None:
@@ -48,12 +58,13 @@ class OwnMount:
         kernel_mount.abort(self.connection, self.entry)
 
 
-def make_mount(request: MountRequest, directory: str, log_file: str | None) -> OwnMount:
+def make_mount(request: MountRequest, directory: str, log_file: str | None) -> MountHandle:
     """Claim the mount point in the runtime directory, and mount there.
 
     Raises why that cannot be; nothing is left then.
     """
     place = request.mountpoint
+    reserve: list[int] = []
     with state.locked(directory):
         notice = dead_mount.take_away_dead(directory, place)
         # Of a mount that others have detached, and that is served on: the folder is ours now.
@@ -71,11 +82,23 @@ def make_mount(request: MountRequest, directory: str, log_file: str | None) -> O
         with contextlib.ExitStack() as undo:
             undo.callback(state.forget, directory, known)
             state.save(directory, known)
-            control = control_socket.listen(state.socket_path(directory, place))
+            undo.callback(_close_all, reserve)
+            for _ in range(_RESERVE_COUNT):
+                reserve.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+            with state.writing_to(directory):
+                control = control_socket.listen(state.socket_path(directory, place))
             undo.enter_context(control)
             connection = kernel_mount.attach(place, request.source, request.options)
+            undo.callback(kernel_mount.detach, place)
+            undo.callback(os.close, connection)
+            undo.callback(_close_all, reserve)
+            entry = mount_at(place)
+            assert entry is not None, "the kernel has mounted it"
             undo.pop_all()
-        entry = mount_at(place)
-    assert entry is not None, "the kernel has mounted it"
     kernel_mount.allow_more_requests(entry.device)
-    return OwnMount(directory, known, entry, connection, control, notice)
+    return MountHandle(directory, known, entry, connection, control, notice, reserve)
+
+
+def _close_all(fds: list[int]) -> None:
+    while fds:
+        os.close(fds.pop())

@@ -22,7 +22,7 @@ import socket
 import time
 from collections.abc import MutableMapping
 
-from ffrfs.mount.printable import printable
+from ffrfs.mount.stats.printable import printable
 
 SEND_TIMEOUT_S = 1.0
 # Of STATUS; the manager takes messages of up to 4096 bytes.
@@ -115,7 +115,7 @@ class Notifier:
             if not self._has_failed:
                 self._has_failed = True
                 log.warning(
-                    "NOTIFY_SOCKET=%s: %s: the service manager is not told how the mount is",
+                    "NOTIFY_SOCKET=%s: %s: the service manager gets no notifications",
                     address,
                     error.strerror or error,
                 )
@@ -124,7 +124,7 @@ class Notifier:
 def _checked(address: str | None) -> str | None:
     if address is None or address[:1] in ("/", "@"):
         return address
-    log.warning("NOTIFY_SOCKET=%s: neither a path nor an abstract name: left out", address)
+    log.warning("NOTIFY_SOCKET=%s: neither a path nor an abstract name: ignored", address)
     return None
 
 
@@ -132,7 +132,7 @@ def _interval_s(usec: str) -> float | None:
     """Half of the time after which the manager gives us up."""
     if usec.isascii() and usec.isdigit() and 0 < int(usec[:20]) < _WATCHDOG_USEC_LIMIT:
         return int(usec) / 2 / 1e6
-    log.warning("WATCHDOG_USEC=%s: no number of microseconds: no watchdog is fed", usec)
+    log.warning("WATCHDOG_USEC=%s: not a number of microseconds: the watchdog is off", usec)
     return None
 
 

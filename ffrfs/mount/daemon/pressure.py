@@ -17,6 +17,8 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 
+from ffrfs.mount.daemon.control_group import unified_group
+
 WATCH_VARIABLE = "MEMORY_PRESSURE_WATCH"
 SYSTEM_FILE = "/proc/pressure/memory"
 _SIZE_MAX = 4096
@@ -59,20 +61,6 @@ def _candidates(environment: Mapping[str, str]) -> Iterator[str]:
     if watched := environment.get(WATCH_VARIABLE):
         yield watched
         return
-    if group := _group_folder():
-        yield f"{group}/memory.pressure"
+    if group := unified_group():
+        yield f"{group.folder}/memory.pressure"
     yield SYSTEM_FILE
-
-
-def _group_folder() -> str | None:
-    """Of our control group, where there is cgroup v2 and it is not the topmost."""
-    try:
-        with open("/proc/self/cgroup", "rb") as file:
-            groups = file.read()
-        with open("/proc/self/mountinfo", "rb") as file:
-            mounts = file.read()
-    except OSError:
-        return None
-    group = re.search(rb"^0::(/.+)$", groups, re.MULTILINE)
-    place = re.search(rb"^\S+ \S+ \S+ / (\S+) .* - cgroup2 ", mounts, re.MULTILINE)
-    return os.fsdecode(place[1] + group[1]) if group and place else None

@@ -4,8 +4,8 @@ What can change then, changes: the log's file, the limits of memory, the metrics
 the rest a warning tells that it waits for the next mount. A configuration with a mistake
 changes nothing.
 
-Concurrency: tasks of the daemon's loop, one reload at a time; the file is read in a
-thread, since its disk may stall.
+Concurrency: tasks of the daemon's loop, one reload at a time; files are read and opened in
+a thread, since their disks may stall.
 
 Not here: who is told of it (daemon.py).
 """
@@ -18,10 +18,10 @@ from collections.abc import Callable
 
 import trio
 
-from ffrfs.errors import FfrfsError
-from ffrfs.mount.log import Log
-from ffrfs.mount.report import describe
-from ffrfs.mount.request import MountRequest, reread
+from ffrfs.errors import FfrfsError, OptionError, describe
+from ffrfs.mount.config.request import MountRequest, reread
+from ffrfs.mount.daemon.log import Log
+from ffrfs.mount.daemon.metrics_file import check_metrics_file
 
 # Fields of MountRequest; the last two are no settings.
 _CHANGEABLE = {"log_file", "cache_bytes", "max_memory_bytes", "metrics_file"}
@@ -56,18 +56,23 @@ class Reload:
         kept = _unchangeable(request, wanted)
         if kept:
             log.warning("unmount and mount again to change %s", ", ".join(kept))
-        log_file = self._reopen_log(request.log_file, wanted.log_file)
+        log_file = await trio.to_thread.run_sync(
+            self._reopen_log, request.log_file, wanted.log_file
+        )
         if _limits(wanted) != _limits(request):
             self.limit_memory(*_limits(wanted))
-        if wanted.metrics_file != request.metrics_file:
-            self.write_metrics(wanted.metrics_file)
+        metrics_file = await trio.to_thread.run_sync(
+            self._metrics_file, request.metrics_file, wanted.metrics_file
+        )
+        if metrics_file != request.metrics_file:
+            self.write_metrics(metrics_file)
         log.info("reloaded")
         return dataclasses.replace(
             request,
             log_file=log_file,
             cache_bytes=wanted.cache_bytes,
             max_memory_bytes=wanted.max_memory_bytes,
-            metrics_file=wanted.metrics_file,
+            metrics_file=metrics_file,
         )
 
     def _reopen_log(self, before: str | None, wanted: str | None) -> str | None:
@@ -76,8 +81,18 @@ class Reload:
             return before
         try:
             self.log.reopen(wanted)
-        except OSError as error:
+        except (OptionError, OSError) as error:
             log.error("the log stays where it is: %s", describe(error))
+            return before
+        return wanted
+
+    @staticmethod
+    def _metrics_file(before: str | None, wanted: str | None) -> str | None:
+        """Where the figures go from now on."""
+        try:
+            check_metrics_file(wanted)
+        except OptionError as error:
+            log.error("the figures stay where they are: %s", describe(error))
             return before
         return wanted
 

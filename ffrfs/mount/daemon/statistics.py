@@ -11,12 +11,12 @@ from __future__ import annotations
 import os
 import time
 
-from ffrfs.mount.counter_page import Counters
-from ffrfs.mount.engine import Engine
-from ffrfs.mount.memory_limit import MemoryLimit
-from ffrfs.mount.request import MountRequest
-from ffrfs.mount.request_times import BUCKET_COUNT, KINDS, buckets_of, percentile_us
-from ffrfs.mount.slowest_requests import slowest_requests
+from ffrfs.mount.config.request import MountRequest
+from ffrfs.mount.daemon.memory_limit import MemoryLimit
+from ffrfs.mount.engines.counter_page import Counters
+from ffrfs.mount.engines.engine import Engine
+from ffrfs.mount.stats.request_times import BUCKET_COUNT, KINDS, buckets_of, percentile_us
+from ffrfs.mount.stats.slowest_requests import slowest_requests
 
 _ROWS = (
     *("reads", "bytes_served", "bytes_memory", "bytes_page_cache", "bytes_storage"),
@@ -26,13 +26,14 @@ _ROWS = (
 _PREFETCH_ROWS = {
     **{"hinted": "prefetch_hinted", "fetched": "prefetch_fetched", "pushed": "prefetch_pushed"},
     **{"hit": "prefetch_hit", "late": "prefetch_late", "dropped": "prefetch_dropped"},
+    "too_large": "prefetch_too_large",
     **{"wasted_bytes": "prefetch_wasted_bytes", "queue_depth_max": "prefetch_depth_max"},
 }
 _READAHEAD_ROWS = {
     **{"fetched": "readahead_fetched", "pushed": "readahead_pushed", "hit": "readahead_hit"},
     "wasted_bytes": "readahead_wasted_bytes",
 }
-_CACHE_ROWS = ("bytes_in_flight", "bytes_kept", "bytes_prefetched")
+_CACHE_ROWS = ("bytes_in_flight", "bytes_kept", "bytes_prefetched", "bytes_metadata")
 
 
 def statistics(

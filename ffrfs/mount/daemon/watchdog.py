@@ -22,9 +22,9 @@ import sys
 
 import trio
 
-from ffrfs.mount import tree_probe
-from ffrfs.mount.notify import Notifier
-from ffrfs.mount.report import describe
+from ffrfs.errors import describe
+from ffrfs.mount.daemon import tree_probe
+from ffrfs.mount.daemon.notify import Notifier
 
 # For a probe that was told to end; one that the mount holds is left behind.
 END_TIMEOUT_S = 1.0

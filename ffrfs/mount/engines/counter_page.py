@@ -1,6 +1,6 @@
 """The counters of a mount: named numbers that its engine changes while we look.
 
-The layout is native/volume/counter_page.h's. A worker writes it, and a worker reads
+The layout is native/stats/counter_page.h's. A worker writes it, and a worker reads
 hostile packs: so nothing in the page is trusted, only looked at.
 
 Concurrency: any thread; values are as of some moment, not all of the same one.

@@ -1,8 +1,8 @@
-"""What every engine offers the daemon, and where the daemon gets one.
+"""What every engine offers the daemon.
 
 An engine opens the packs, and then answers the kernel's requests on a connection that
 the daemon made (kernel_mount.attach). It knows nothing of mount points, signals or
-readiness. A further engine joins here, and in the mount tests' list of engines.
+readiness. Not here: which engine a mount gets (engine_factory.py).
 """
 
 from __future__ import annotations
@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from ffrfs.mount.counter_page import Counters
-from ffrfs.mount.request import MountRequest
-from ffrfs.mount.sidecars import make_sidecars
+from ffrfs.mount.engines.counter_page import Counters
 
 
 class Engine(Protocol):
@@ -28,7 +26,7 @@ class Engine(Protocol):
         ...
 
     def counters(self) -> Counters:
-        """What it has done so far (native/volume/counters.h, request_times.h)."""
+        """What it has done so far (native/stats/counters.h, request_times.h)."""
         ...
 
     async def serve(self, connection: int, abort: Callable[[], None]) -> None:
@@ -58,26 +56,3 @@ class Engine(Protocol):
     def close(self) -> None:
         """Let go of the packs, also if nothing was ever served."""
         ...
-
-
-def open_engine(request: MountRequest) -> Engine:
-    """Open the packs; raises what is wrong with them before anything is mounted."""
-    notices = make_sidecars(request.packs)
-    engine = open_packs(request)
-    engine.notices[:0] = notices
-    return engine
-
-
-def open_packs(request: MountRequest) -> Engine:
-    """As open_engine(), and nothing is written beside a pack."""
-    # Imported here: the process that waits for the daemon needs none of them, and the
-    # daemon of a native mount neither pyfuse3 nor the native module.
-    from ffrfs.mount.worker import worker_path
-
-    if request.engine == "native" or (request.engine == "auto" and worker_path()):
-        from ffrfs.mount.native_engine import NativeEngine
-
-        return NativeEngine(request)
-    from ffrfs.mount.pyfuse3_engine import Pyfuse3Engine
-
-    return Pyfuse3Engine(request)

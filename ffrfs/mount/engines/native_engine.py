@@ -19,9 +19,9 @@ from collections.abc import Callable
 import trio
 
 from ffrfs.errors import MountError
-from ffrfs.mount.counter_page import CounterPage, Counters
-from ffrfs.mount.request import MountRequest
-from ffrfs.mount.worker import Worker
+from ffrfs.mount.config.request import MountRequest
+from ffrfs.mount.engines.counter_page import CounterPage, Counters
+from ffrfs.mount.engines.worker import Worker
 
 _LAST_LINES = 5  # of the log of a worker that died, told to the user
 _LINE_SIZE_MAX = 4096

@@ -2,10 +2,9 @@
 
 Each handler asks the volume, which never waits for the disk, and answers at once. What
 needs bytes that are not at hand has to wait: a read, or the folder of a record that was
-not looked into yet. Its task is then parked until the one task that watches the volume's
-eventfd brings what it waits for, so that a stalled disk holds up nobody else. The kernel
-is told to keep all it has learnt (names, attributes, bytes) for a year: the tree cannot
-change.
+not looked into yet. Its task is then parked (late_answers.py), so that a stalled disk
+holds up nobody else. The kernel is told to keep all it has learnt (names, attributes,
+bytes) for a year: the tree cannot change.
 
 Concurrency: one trio loop, one thread; a handler that need not wait runs to its end
 without giving way. The volume's threads call push() alone. pyfuse3 has one session per
@@ -20,16 +19,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
-import itertools
 import logging
 import os
 import resource
 import signal
 import time
 from collections.abc import Callable, Coroutine, Iterator
-from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar, cast
+from typing import Any, NoReturn, ParamSpec, TypeVar, cast
 
-import outcome
 import pyfuse3
 import trio
 from pyfuse3 import (
@@ -43,11 +40,10 @@ from pyfuse3 import (
 )
 
 from ffrfs._native import Attributes, Slice, TreePart, Volume
-from ffrfs.errors import FfrfsError, UnverifiedHeaderWarning
-from ffrfs.mount.counter_page import Counters, parse
-from ffrfs.mount.memory_limit import opening_cache_bytes
-from ffrfs.mount.report import describe
-from ffrfs.mount.request import MountRequest
+from ffrfs.errors import FfrfsError, TooLargeError, UnverifiedHeaderWarning, describe
+from ffrfs.mount.config.request import MountRequest
+from ffrfs.mount.engines.counter_page import Counters, parse
+from ffrfs.mount.engines.late_answers import LateAnswers
 
 TIMEOUT_S = 365 * 24 * 3600
 BLOCK_SIZE = 512  # what st_blocks counts in, whatever the file system
@@ -80,7 +76,7 @@ class Pyfuse3Engine:
             uid=options.uid,
             gid=options.gid,
             umask=options.umask,
-            cache_bytes=opening_cache_bytes(request),
+            cache_bytes=request.opening_cache_bytes,
             extensions=request.extensions,
             on_conflict=options.on_conflict,
             allow_missing=options.allow_missing,
@@ -233,14 +229,13 @@ class TreeOperations(pyfuse3.Operations):
         super().__init__()
         self._volume = volume
         self._xattr = xattr
-        self._tokens = itertools.count(1)
-        self._parked: dict[int, trio.lowlevel.Task] = {}
+        self._late = LateAnswers(volume)
 
     # Names and attributes.
 
     @_guarded
     async def lookup(self, parent: int, name: bytes, _: RequestContext) -> EntryAttributes:
-        part = await self._asked(parent, self._volume.tree_in)
+        part = await self._late.asked(parent, self._volume.tree_in)
         ino = part.lookup(parent, name)
         if ino:
             return _entry(part, ino)
@@ -252,11 +247,11 @@ class TreeOperations(pyfuse3.Operations):
 
     @_guarded
     async def getattr(self, ino: int, _: RequestContext) -> EntryAttributes:
-        return _entry(await self._asked(ino, self._volume.tree_about), ino)
+        return _entry(await self._late.asked(ino, self._volume.tree_about), ino)
 
     @_guarded
     async def readlink(self, ino: int, _: RequestContext) -> bytes:
-        target = (await self._asked(ino, self._volume.tree_about)).target(ino)
+        target = (await self._late.asked(ino, self._volume.tree_about)).target(ino)
         if not target:
             raise FUSEError(errno.EINVAL)  # no link
         return target
@@ -281,7 +276,7 @@ class TreeOperations(pyfuse3.Operations):
 
     @_guarded
     async def readdir(self, ino: int, position: int, token: ReaddirToken) -> None:
-        part = await self._asked(ino, self._volume.tree_in)
+        part = await self._late.asked(ino, self._volume.tree_in)
         if position < 1 and not readdir_reply(token, b".", _entry(part, ino), 1):
             return
         if position < 2 and not readdir_reply(token, b"..", _entry(part, part.parent(ino)), 2):
@@ -307,21 +302,17 @@ class TreeOperations(pyfuse3.Operations):
 
     @_guarded
     async def read(self, ino: int, offset: int, size: int) -> Slice:  # type: ignore[override]
-        return await self._asked(ino, self._volume.read, offset, size)
+        return await self._late.asked(ino, self._volume.read, offset, size)
 
     @_guarded
     async def release(self, ino: int) -> None:
         pass
 
-    # What may have to be waited for.
+    # For the session, and for all handlers.
 
-    async def _asked(
-        self, ino: int, ask: Callable[Concatenate[int, ...], R | None], *arguments: int
-    ) -> R:
-        """What the volume tells about `ino`."""
-        token = next(self._tokens)
-        told = ask(ino, *arguments, token)
-        return cast(R, await self._delivery(token)) if told is None else told
+    async def deliver(self) -> None:
+        """Bring handlers what they wait for; runs as long as the session."""
+        await self._late.deliver()
 
     def count(self, kind: str, ino: object, elapsed_ns: int) -> None:
         self._volume.count_request(kind, ino if isinstance(ino, int) else 0, elapsed_ns)
@@ -331,34 +322,10 @@ class TreeOperations(pyfuse3.Operations):
         if isinstance(ino, int) and self._volume.failure_is_due(ino):
             path = self._volume.path(ino).decode(errors="backslashreplace")
             log.error("cannot read %s: %s", path or "/", describe(error))
+        if isinstance(error, TooLargeError):
+            return FUSEError(errno.EFBIG)
         number = error.errno if isinstance(error, OSError) else None
         return FUSEError(number or errno.EIO)
-
-    async def deliver(self) -> None:
-        """Wake those for whom something has finished; runs as long as the session."""
-        while True:
-            await trio.lowlevel.wait_readable(self._volume.eventfd)
-            for token, result in self._volume.poll():
-                task = self._parked.pop(token, None)
-                if task is None:  # its session is ending
-                    continue
-                ended: outcome.Outcome[Slice | TreePart]
-                ended = (
-                    outcome.Error(result)
-                    if isinstance(result, Exception)
-                    else outcome.Value(result)
-                )
-                trio.lowlevel.reschedule(task, ended)
-
-    async def _delivery(self, token: int) -> object:
-        self._parked[token] = trio.lowlevel.current_task()
-
-        def abort(_: object) -> trio.lowlevel.Abort:
-            del self._parked[token]
-            return trio.lowlevel.Abort.SUCCEEDED
-
-        delivered: object = await trio.lowlevel.wait_task_rescheduled(abort)
-        return delivered
 
     # Extended attributes: without -o xattr the kernel is told never to ask again.
 
@@ -376,7 +343,7 @@ class TreeOperations(pyfuse3.Operations):
     async def _xattrs(self, ino: int) -> dict[bytes, bytes]:
         if not self._xattr:
             raise FUSEError(errno.ENOSYS)
-        found = (await self._asked(ino, self._volume.tree_about)).record(ino)
+        found = (await self._late.asked(ino, self._volume.tree_about)).record(ino)
         if found is None:  # a directory, or a link
             return {}
         record, crc32 = found

@@ -18,11 +18,9 @@ import socket
 import struct
 import subprocess
 
-from ffrfs import errors
-from ffrfs.errors import MountError, UnverifiedHeaderWarning
-from ffrfs.mount.counter_page import CounterPage
-from ffrfs.mount.memory_limit import opening_cache_bytes
-from ffrfs.mount.request import MountRequest
+from ffrfs.errors import MountError, UnverifiedHeaderWarning, from_texts
+from ffrfs.mount.config.request import MountRequest
+from ffrfs.mount.engines.counter_page import CounterPage
 
 # For tests: another build of the worker (under a sanitizer), or one in a wrapping.
 PATH_VARIABLE = "FFRFS_WORKER"
@@ -90,7 +88,7 @@ class Worker:
                     return notices
                 case ["failed", *texts]:
                     self._kill()
-                    raise _exception(texts)
+                    raise from_texts(texts)
                 case _:
                     self._kill()
                     raise MountError(f"the worker {self.outcome} before the packs were open")
@@ -164,7 +162,7 @@ def _arguments(request: MountRequest, daemon_socket: int, counters: int) -> list
         f"--gid={options.gid}",
         f"--umask={options.umask}",
         f"--on-conflict={options.on_conflict}",
-        f"--cache-bytes={opening_cache_bytes(request)}",
+        f"--cache-bytes={request.opening_cache_bytes}",
         f"--threads={request.threads}",
         f"--prefetch-records={request.prefetch_records}",
         f"--prefetch-bytes={request.prefetch_bytes}",
@@ -175,20 +173,3 @@ def _arguments(request: MountRequest, daemon_socket: int, counters: int) -> list
     arguments += ["--allow-root"] if options.allow_root else []
     arguments += [] if request.extensions else ["--no-extensions"]
     return arguments
-
-
-def _exception(texts: list[str]) -> Exception:
-    """What a worker's "failed" says, as the exception that the native module would raise."""
-    match texts:
-        case [
-            "FormatError" | "TruncatedError" | "UnsafeIndexError" | "ChecksumError" as name,
-            text,
-        ]:
-            kind: type[Exception] = getattr(errors, name)
-            return kind(text)
-        case ["OSError", reason, number, path]:
-            return OSError(int(number), reason, path)
-        case ["MemoryError", text]:
-            return MemoryError(text)
-        case _:
-            return RuntimeError(": ".join(texts))

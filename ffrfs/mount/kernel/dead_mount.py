@@ -19,8 +19,8 @@ import subprocess
 import time
 from typing import Any
 
-from ffrfs.mount import kernel_mount, state
-from ffrfs.mount.mount_table import MountEntry, mount_at
+from ffrfs.mount.kernel import kernel_mount, state
+from ffrfs.mount.kernel.mount_table import MountEntry, mount_at
 
 PROBE_TIMEOUT_S = 5.0
 # What a killed daemon leaves for a moment: its worker, until that has noticed.

@@ -22,13 +22,14 @@ import stat
 import subprocess
 
 from ffrfs.errors import MountError
-from ffrfs.mount.mount_table import FSTYPE, MountEntry, mount_at
-from ffrfs.mount.options import MountOptions, escape
+from ffrfs.mount.kernel.mount_table import FSTYPE, MountEntry, mount_at
+from ffrfs.mount.kernel.options import MountOptions, escape
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
 MNT_FORCE, MNT_DETACH, UMOUNT_NOFOLLOW = 1, 2, 8
 FUSE_DEVICE = "/dev/fuse"
 FUSE_CONF = "/etc/fuse.conf"
+_IN_A_CONTAINER = "(in a container: start it with --device /dev/fuse --cap-add SYS_ADMIN)"
 _CAP_SYS_ADMIN = 21
 CONNECTIONS = "/sys/fs/fuse/connections"
 DEVICES = "/sys/class/bdi"
@@ -55,15 +56,17 @@ def attach(mountpoint: str, source: str, options: MountOptions) -> int:
 def check(mountpoint: str, options: MountOptions) -> None:
     """Raise what attach() would raise, as far as that can be told before; changes nothing.
 
-    The mount point may be missing, if it can be made.
+    The mount point may be missing, if it can be made; or a dead mount of ours may be there,
+    which would be taken away before.
     """
+    os.close(_open_device())
     if os.geteuid() == 0:
-        os.close(_open_device())
         if not _has_capability(_CAP_SYS_ADMIN):
             raise _refusal(mountpoint, errno.EPERM)
         return
     _find_helper()
-    if os.path.isdir(mountpoint) and not os.access(mountpoint, os.W_OK):
+    is_free = mount_at(mountpoint) is None
+    if is_free and os.path.isdir(mountpoint) and not os.access(mountpoint, os.W_OK):
         raise MountError(f"{mountpoint}: cannot mount: user has no write access to it")
     if (options.allow_other or options.allow_root) and not _may_users_allow_other():
         raise MountError(
@@ -213,6 +216,8 @@ def _attach_by_helper(mountpoint: str, source: str, options: MountOptions) -> in
     with ours, theirs:
         complaint = _run_helper(["-o", ",".join(words), "--", mountpoint], reply_to=theirs)
         if complaint is not None:
+            # It opens the device with our rights: if it was that, the reason is better told.
+            os.close(_open_device())
             raise MountError(f"{mountpoint}: cannot mount: {complaint}")
         return _receive_fd(ours)
 
@@ -228,18 +233,25 @@ def _permissions(options: MountOptions) -> list[str]:
 
 def _open_device() -> int:
     try:
-        return os.open(FUSE_DEVICE, os.O_RDWR | os.O_CLOEXEC)
+        device = os.open(FUSE_DEVICE, os.O_RDWR | os.O_CLOEXEC)
+    except PermissionError as error:
+        advice = f"run as root: chmod 666 {FUSE_DEVICE} {_IN_A_CONTAINER}"
+        raise MountError(f"{FUSE_DEVICE}: {error.strerror}: {advice}") from None
     except OSError as error:
-        raise MountError(
-            f"{FUSE_DEVICE}: {error.strerror}: FUSE is needed: run: modprobe fuse "
-            "(in a container: start it with --device /dev/fuse --cap-add SYS_ADMIN)"
-        ) from None
+        advice = f"FUSE is needed: run: modprobe fuse {_IN_A_CONTAINER}"
+        raise MountError(f"{FUSE_DEVICE}: {error.strerror}: {advice}") from None
+    # What a container is given of a host that has none.
+    if not stat.S_ISCHR(os.fstat(device).st_mode):
+        os.close(device)
+        advice = f"remove it, and run: modprobe fuse {_IN_A_CONTAINER}"
+        raise MountError(f"{FUSE_DEVICE}: not a device: {advice}")
+    return device
 
 
 def _refusal(mountpoint: str, number: int) -> MountError:
     text = f"{mountpoint}: cannot mount: {os.strerror(number)}"
     if number == errno.EPERM:
-        text += " (in a container: start it with --device /dev/fuse --cap-add SYS_ADMIN)"
+        text += f" {_IN_A_CONTAINER}"
     return MountError(text)
 
 

@@ -40,9 +40,14 @@ def read_mount_table() -> list[MountEntry]:
 
 
 def mount_at(mountpoint: str) -> MountEntry | None:
-    """The topmost mount at that place, which must be canonical (mountpoint.py)."""
-    entries = [entry for entry in read_mount_table() if entry.mountpoint == mountpoint]
-    return entries[-1] if entries else None
+    """The topmost mount at that place, which must be canonical (mountpoint.py).
+
+    Of a thousand lines only that place's are taken apart: this is asked for each of many.
+    """
+    place = os.fsencode(mountpoint)
+    with open(MOUNTINFO, "rb") as file:
+        found = [line for line in file if _unescaped(line.split(b" ", 5)[4]) == place]
+    return _entry(found[-1]) if found else None
 
 
 def _entry(line: bytes) -> MountEntry:
@@ -60,5 +65,11 @@ def _entry(line: bytes) -> MountEntry:
 
 
 def _text(escaped: bytes) -> str:
+    return os.fsdecode(_unescaped(escaped))
+
+
+def _unescaped(escaped: bytes) -> bytes:
     """Undo the kernel's escapes of space, tab, newline and backslash."""
-    return os.fsdecode(_OCTAL.sub(lambda match: bytes([int(match[1], 8)]), escaped))
+    if b"\\" not in escaped:
+        return escaped
+    return _OCTAL.sub(lambda match: bytes([int(match[1], 8)]), escaped)

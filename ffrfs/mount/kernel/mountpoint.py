@@ -11,7 +11,7 @@ import errno
 import os
 
 from ffrfs.errors import MountError
-from ffrfs.mount.mount_table import mount_at
+from ffrfs.mount.kernel.mount_table import mount_at
 
 _LINKS_MAX = 40  # as the kernel's own limit
 
@@ -40,8 +40,8 @@ def prepare(mountpoint: str, *, nonempty: bool) -> bool:
     there = mount_at(mountpoint)
     if there is not None and there.is_ours:
         raise MountError(
-            f"{mountpoint}: an ffrfs mount of {there.source} is there already; "
-            f"take it away with: ffrfs umount {mountpoint}"
+            f"{mountpoint}: {there.source} is already mounted there by ffrfs; "
+            f"remove it with: ffrfs umount {mountpoint}"
         )
     try:
         with os.scandir(mountpoint) as entries:
@@ -53,7 +53,7 @@ def prepare(mountpoint: str, *, nonempty: bool) -> bool:
         if error.errno == errno.ENOTCONN:
             raise MountError(
                 f"{mountpoint}: a dead FUSE mount is there; "
-                f"take it away with: fusermount3 -u {mountpoint}"
+                f"remove it with: fusermount3 -u {mountpoint}"
             ) from None
         raise
     if occupied and not nonempty:

@@ -29,6 +29,11 @@ class Process:
     def is_alive(self) -> bool:
         return _start_ticks(self.pid) == self.start_ticks
 
+    def is_stopped(self) -> bool:
+        """By a signal, or by a debugger: it does nothing until it is continued."""
+        fields = _status_fields(self.pid)
+        return fields is not None and fields[0] in (b"T", b"t") and self.is_alive()
+
     def wait(self, timeout_s: float) -> bool:
         """Wait until it has ended; False: it had not by then. It need not be our child."""
         try:
@@ -46,11 +51,16 @@ class Process:
 
 
 def _start_ticks(pid: int) -> int | None:
-    """Field 22 of /proc/PID/stat; None: no such process, or only its zombie."""
+    """None: no such process, or only its zombie."""
+    fields = _status_fields(pid)
+    return None if fields is None or fields[0] in (b"Z", b"X") else int(fields[19])
+
+
+def _status_fields(pid: int) -> list[bytes] | None:
+    """Those of /proc/PID/stat from the third on, which is the state; None: no such process."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             # The name in parentheses may itself hold spaces and parentheses.
-            fields = file.read().rpartition(b")")[2].split()
+            return file.read().rpartition(b")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    return None if fields[0] in (b"Z", b"X") else int(fields[19])

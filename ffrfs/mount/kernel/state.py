@@ -1,8 +1,9 @@
 """What a daemon leaves on disk for other processes: one small JSON file per mount.
 
 It stands in the runtime directory, which belongs to one user: /run/ffrfs for root,
-$XDG_RUNTIME_DIR/ffrfs for others, else /tmp/ffrfs-UID. `ffrfs umount` learns from it
-who serves a mount and what to clean up after a daemon that died, `ffrfs ps` what there is.
+$XDG_RUNTIME_DIR/ffrfs for others, else /tmp/ffrfs-UID: the first that can be used.
+`ffrfs umount` learns from it who serves a mount and what to clean up after a daemon that
+died, `ffrfs ps` what there is. A mount whose runtime directory was removed serves on.
 
 Concurrency: whoever makes or takes away a mount holds the lock of its runtime directory
 (locked()) from looking to acting. Files are replaced whole, so readers need no lock.
@@ -20,9 +21,17 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
-from ffrfs.errors import MountError
-from ffrfs.mount import mountpoint as mount_point
-from ffrfs.mount.process import Process
+from ffrfs.errors import MountError, is_shortage
+from ffrfs.files.staged_file import StagedFile
+from ffrfs.mount.kernel import mountpoint as mount_point
+from ffrfs.mount.kernel.process import Process
+
+_ROOT_DIRECTORY = "/run/ffrfs"
+_MODE = 0o600  # of the files
+_ADVICE = (
+    "a mount's daemon keeps its state there; make room there, make it writable, or set "
+    "XDG_RUNTIME_DIR to a directory of your own"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,29 +48,48 @@ class MountState:
     began_s: float | None = None  # of time.time()
 
 
-def runtime_directory() -> str:
-    """Where this user's daemons are known; made if missing, refused if not ours alone."""
+def runtime_directory(*, make: bool = True) -> str:
+    """Where this user's daemons are known: the first place that can be used.
+
+    Made if missing, unless `make` is False. A place that cannot be made or written to is
+    passed over; one where somebody else has put something, or may, is refused.
+    """
     failure: OSError | None = None
     for path in _candidates():
         try:
-            os.makedirs(path, mode=0o700, exist_ok=True)
+            _claim(path, make)
+        except MountError:
+            raise
         except OSError as error:
             failure = error
-            continue
-        found = os.lstat(path)
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-            raise MountError(f"{path}: must be a directory of user {os.geteuid()}; remove it")
-        if stat.S_IMODE(found.st_mode) & 0o077:
-            raise MountError(f"{path}: must be closed to other users; run: chmod 700 {path}")
-        return path
+        else:
+            return path
     assert failure is not None
     raise failure
 
 
 @contextlib.contextmanager
+def writing_to(directory: str) -> Iterator[None]:
+    """Make what fails there an error that names the directory, and says what to do."""
+    try:
+        yield
+    except OSError as error:
+        if is_shortage(error):
+            raise  # the directory is not to blame
+        raise OSError(error.errno, f"{error.strerror}: {_ADVICE}", directory) from None
+
+
+@contextlib.contextmanager
 def locked(directory: str) -> Iterator[None]:
-    """Hold the directory's lock; it ends with the process at the latest."""
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    """Hold the directory's lock; it ends with the process at the latest.
+
+    There is none in a directory that was removed under a daemon, and no need of one.
+    """
+    try:
+        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        yield
+        return
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
         yield
@@ -80,14 +108,11 @@ def socket_path(directory: str, mountpoint: str) -> str:
 
 
 def save(directory: str, state: MountState) -> None:
-    fd, temporary = tempfile.mkstemp(dir=directory, prefix=".new-")
-    try:
-        with open(fd, "w", encoding="ascii") as file:
-            json.dump(asdict(state), file)
-        os.rename(temporary, _path(directory, state.mountpoint))
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    with writing_to(directory):
+        path = _path(directory, state.mountpoint)
+        with StagedFile(path, follow=False, mode=_MODE) as staged:
+            staged.write(json.dumps(asdict(state)).encode("ascii"))
+            staged.publish(sync=False)
 
 
 def load(directory: str, mountpoint: str) -> MountState | None:
@@ -134,30 +159,76 @@ def release(directory: str, state: MountState) -> None:
 
 def forget(directory: str, state: MountState) -> None:
     """As release(), for the holder of the lock who knows that the place is his."""
-    if state.created_mountpoint:
-        mount_point.remove(state.mountpoint)
     place = state.mountpoint
     own_log = log_path(directory, place)
     for path in (_path(directory, place), socket_path(directory, place), own_log, own_log + ".1"):
-        with contextlib.suppress(FileNotFoundError):
+        # Removed by others; or what stays is known to be dead by its process.
+        with contextlib.suppress(OSError):
             os.unlink(path)
+    if state.created_mountpoint:
+        mount_point.remove(place)
+
+
+def _claim(path: str, make: bool) -> None:
+    """Raise why it cannot be the runtime directory."""
+    with writing_to(path):
+        if not make and not os.path.lexists(path):
+            _check_can_make(path)
+            return
+        with contextlib.suppress(FileExistsError):
+            os.makedirs(path, mode=0o700)
+    found = os.lstat(path)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        raise MountError(f"{path}: must be a directory of user {os.geteuid()}; remove it")
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        raise MountError(f"{path}: must be closed to other users; run: chmod 700 {path}")
+    if not os.access(path, os.W_OK | os.X_OK):
+        with writing_to(path), tempfile.TemporaryFile(dir=path):
+            pass  # it has said why
+
+
+def _check_can_make(path: str) -> None:
+    above = os.path.dirname(path)
+    while not os.path.lexists(above):
+        above = os.path.dirname(above)
+    if not os.access(above, os.W_OK | os.X_OK):
+        with tempfile.TemporaryFile(dir=above):
+            pass  # it has said why
 
 
 def _candidates() -> list[str]:
     user_id = os.geteuid()
-    paths = [f"/tmp/ffrfs-{user_id}"]
-    if user_id == 0:
-        paths.insert(0, "/run/ffrfs")
-    elif session := os.environ.get("XDG_RUNTIME_DIR"):
-        paths.insert(0, os.path.join(session, "ffrfs"))
-    return paths
+    # In a user namespace of our own it is the real root's.
+    is_root = user_id == 0 and _owner(_ROOT_DIRECTORY) in (0, None)
+    paths = [_ROOT_DIRECTORY] if is_root else []
+    if session := _session_directory(user_id):
+        paths.append(os.path.join(session, "ffrfs"))
+    return [*paths, f"/tmp/ffrfs-{user_id}"]
+
+
+def _session_directory(user_id: int) -> str | None:
+    """XDG_RUNTIME_DIR; where nothing says so (su, cron), where that is for a login."""
+    path = os.environ.get("XDG_RUNTIME_DIR", "")
+    if not os.path.isabs(path):
+        path = f"/run/user/{user_id}"
+    elif user_id != 0:
+        return path
+    # Root may have been given another user's, who could put something else there.
+    return path if _owner(path) == user_id else None
+
+
+def _owner(path: str) -> int | None:
+    try:
+        return os.lstat(path).st_uid
+    except OSError:
+        return None
 
 
 def _own_directories() -> list[str]:
     """Those that are there, and not somebody else's, under our name."""
     found = []
     for directory in _candidates():
-        with contextlib.suppress(FileNotFoundError, PermissionError):
+        with contextlib.suppress(OSError):
             status = os.lstat(directory)
             if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid():
                 found.append(directory)
@@ -176,7 +247,7 @@ def _read(path: str) -> MountState | None:
         fields["packs"] = tuple(fields.get("packs", ()))
         state = MountState(**fields)
         return state if isinstance(state.mountpoint, str) else None
-    except (FileNotFoundError, ValueError, TypeError, KeyError, AttributeError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
 
 

@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 import trio
 
-from ffrfs.mount.counter_page import Counters
-from ffrfs.mount.request_times import KINDS
+from ffrfs.mount.engines.counter_page import Counters
+from ffrfs.mount.stats.request_times import KINDS
 
 # Two samples are kept: what is told is of the last 2.5 to 5 seconds.
 _INTERVAL_S = 2.5

@@ -1,6 +1,6 @@
 """How long requests took: the histograms of a mount, and what can be told from them.
 
-An engine counts its requests in buckets (native/volume/request_times.h). Here and in
+An engine counts its requests in buckets (native/stats/request_times.h). Here and in
 `ffrfs stats --json` buckets are pairs of a bucket's end and its count, the empty ones left
 out: so who looks at them need not know how they are cut.
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-# native/volume/request_times.h: the kinds, and the rule of the buckets.
+# native/stats/request_times.h: the kinds, and the rule of the buckets.
 KINDS = (
     *("lookup", "getattr", "readlink", "open", "read", "release", "opendir", "readdir"),
     *("releasedir", "statfs", "getxattr", "listxattr", "refuse"),

@@ -11,9 +11,9 @@ from __future__ import annotations
 import struct
 import zlib
 
-from ffrfs.mount.counter_page import Counters
-from ffrfs.mount.printable import printable
-from ffrfs.mount.request_times import KINDS
+from ffrfs.mount.engines.counter_page import Counters
+from ffrfs.mount.stats.printable import printable
+from ffrfs.mount.stats.request_times import KINDS
 
 COUNT = 16
 KEPT_S = 300.0

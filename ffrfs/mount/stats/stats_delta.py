@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ffrfs.mount.request_times import difference, percentile_us
+from ffrfs.mount.stats.request_times import difference, percentile_us
 
 Statistics = Mapping[str, Any]
 
@@ -24,7 +24,7 @@ class Times:
     p99_us: float | None
 
 
-class Interval:
+class StatsDelta:
     """Since `before`, or, without it or if it is of an earlier mount, since it was mounted."""
 
     def __init__(self, before: Statistics | None, after: Statistics) -> None:

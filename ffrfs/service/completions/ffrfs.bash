@@ -15,7 +15,7 @@ _ffrfs() {
         stats) flags=(-h --help --json --prometheus) ;;
         ps) flags=(-h --help --json) ;;
         top) flags=(-h --help --batch -n --count) taking=' -n --count ' ;;
-        ls) flags=(-h --help --on-conflict --allow-missing -l --long -R --recursive --json) taking=' --on-conflict ' ;;
+        ls) flags=(-h --help --on-conflict --allow-missing -l --long -R --recursive --json -0 --null) taking=' --on-conflict ' ;;
         cat) flags=(-h --help --on-conflict --allow-missing) taking=' --on-conflict ' ;;
         extract) flags=(-h --help --on-conflict --allow-missing) taking=' --on-conflict ' ;;
         info) flags=(-h --help --json --schema --limit) taking=' --limit ' ;;

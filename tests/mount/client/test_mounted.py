@@ -9,19 +9,19 @@ import sys
 import tempfile
 from pathlib import Path
 
-import probes
 import pytest
-from child import ask, child
-from command import TIMEOUT_S, kill_group, wait_until
-from conftest import PackTree
 
 from ffrfs import mounted
 from ffrfs.errors import MountError, OptionError
-from ffrfs.mount import state
-from ffrfs.mount.mount_table import mount_at
-from ffrfs.mount.process import Process
-from ffrfs.mount.unmount import unmount
-from ffrfs.mount.worker import PATH_VARIABLE
+from ffrfs.mount.client.unmount import unmount
+from ffrfs.mount.engines.worker import PATH_VARIABLE
+from ffrfs.mount.kernel import state
+from ffrfs.mount.kernel.mount_table import mount_at
+from ffrfs.mount.kernel.process import Process
+from tests.mount import probes
+from tests.mount.child import ask, child
+from tests.mount.command import TIMEOUT_S, kill_group, wait_until
+from tests.mount.makers import PackTree
 
 TREE = {"a": b"alpha", "d": {"b": b"beta"}}
 

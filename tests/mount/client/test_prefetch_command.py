@@ -15,19 +15,16 @@ from pathlib import Path
 from typing import IO
 
 import pytest
-from hint_taker import TIMEOUT_S, HintTaker, hint_taker, receive, received
-from test_control_socket import known
 
 from ffrfs.cli.main import main
-from ffrfs.mount import state
-
-__all__ = ["known"]  # a fixture
+from ffrfs.mount.kernel import state
+from tests.mount.hint_taker import TIMEOUT_S, HintTaker, hint_taker, receive, received
 
 # The command, on a machine whose runtime directory is another.
 PROGRAM = """
 import sys
 from ffrfs.cli.main import main
-from ffrfs.mount import state
+from ffrfs.mount.kernel import state
 state._candidates = lambda: [sys.argv[1]]
 sys.exit(main(sys.argv[2:]))
 """
@@ -142,7 +139,7 @@ def test_file_without_end_of_line(
     file.write_bytes(b"x" * 1_000_000)
     assert prefetch(known, taker, "--from", file) == Done(1, b"")
     assert capfd.readouterr().err == (
-        f"ffrfs: {file}: no list of paths: one is longer than 64 KiB\n"
+        f"ffrfs: {file}: not a list of paths: one is longer than 64 KiB\n"
     )
 
 

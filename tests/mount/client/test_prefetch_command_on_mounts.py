@@ -10,12 +10,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import cached_files
-import probes
 import pytest
-from child import child
-from command import Mount, ffrfs, kill_group, mount_command_fails, start_ffrfs, wait_until
-from hinted_files import (
+
+from tests.mount import cached_files, probes
+from tests.mount.child import child
+from tests.mount.command import (
+    Mount,
+    ffrfs,
+    kill_group,
+    mount_command_fails,
+    start_ffrfs,
+    wait_until,
+)
+from tests.mount.hinted_files import (
     COUNT,
     DIGESTS,
     FILES,

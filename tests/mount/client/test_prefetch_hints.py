@@ -15,16 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import wait_until
-from hint_taker import TIMEOUT_S, HintTaker, hint_taker, receive, received
-from test_control_socket import known
 
 import ffrfs
 from ffrfs.errors import MountError
-from ffrfs.mount import hint_paths, state
-from ffrfs.mount.mount_table import FSTYPE, MountEntry
-
-__all__ = ["known"]  # a fixture
+from ffrfs.mount.client import hint_paths
+from ffrfs.mount.kernel import state
+from ffrfs.mount.kernel.mount_table import FSTYPE, MountEntry
+from tests.mount.command import wait_until
+from tests.mount.hint_taker import TIMEOUT_S, HintTaker, hint_taker, receive, received
 
 MANY = 200_000  # more than a socket holds
 
@@ -152,13 +150,13 @@ def test_hints_that_are_kept_stay_open(place: Path, taker: HintTaker) -> None:
 
 @pytest.mark.parametrize("paths", ["/mnt/a", b"/mnt/a", Path("/mnt/a")])
 def test_one_path_is_a_type_error(paths: Any) -> None:
-    with pytest.raises(TypeError, match="several, not one"):
+    with pytest.raises(TypeError, match="a sequence of paths, not one"):
         ffrfs.prefetch(paths)
 
 
 def test_no_mount_of_ours_is_an_error_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hint_paths, "read_mount_table", list)
-    with pytest.raises(MountError, match="no ffrfs mount is there"):
+    with pytest.raises(MountError, match="there is no ffrfs mount"):
         ffrfs.prefetch(["a"])
 
 
@@ -239,7 +237,7 @@ def test_forked_child_has_no_part_in_them(place: Path, taker: HintTaker) -> None
 
 PROGRAM = """
 import os, signal, sys, ffrfs
-from ffrfs.mount import state
+from ffrfs.mount.kernel import state
 state._candidates = lambda: [sys.argv[1]]
 hints = ffrfs.prefetch(range(200_000), sys.argv[2])
 while not hints.sent:

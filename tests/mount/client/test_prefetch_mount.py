@@ -10,20 +10,20 @@ import time
 from pathlib import Path
 from typing import Any
 
-import probes
 import pytest
-from child import ask, child
-from command import Mount, ffrfs, mount_command_fails, wait_until
-from conftest import MakeMount, PackTree
-from disk import Disk
-from prefetch_probes import read_files
-from test_mount_worker import ENDED
 
 import ffrfs as package
 from ffrfs.errors import MountError
-from ffrfs.mount import control_client
-from ffrfs.mount.control_server import CLIENTS_MAX
-from ffrfs.mount.worker import PATH_VARIABLE
+from ffrfs.mount.client import control_client
+from ffrfs.mount.daemon.control_server import CLIENTS_MAX
+from ffrfs.mount.engines.worker import PATH_VARIABLE
+from tests.checkout import CHECKOUT
+from tests.mount import probes
+from tests.mount.child import ask, child
+from tests.mount.command import ENDED, Mount, ffrfs, mount_command_fails, wait_until
+from tests.mount.disk import Disk
+from tests.mount.makers import MakeMount, PackTree
+from tests.mount.prefetch_probes import read_files
 
 COUNT = 60
 TREE = {f"{i:02}": random.Random(i).randbytes(20_000 + 1000 * i) for i in range(COUNT)}
@@ -166,7 +166,7 @@ def test_killed_worker_that_the_kernel_holds_ends_the_mount(
     new_mount: MakeMount, pack_tree: PackTree, tmp_path: Path, number: signal.Signals
 ) -> None:
     worker = tmp_path / "worker"
-    program = Path(__file__).with_name("holding_worker.py")
+    program = CHECKOUT / "tests/mount" / "holding_worker.py"
     worker.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{program}" "$@"\n')
     worker.chmod(0o755)
     tree = new_mount(pack_tree({"file": bytes(4096)}))

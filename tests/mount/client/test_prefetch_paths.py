@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ffrfs.mount import hint_paths
-from ffrfs.mount.hint_paths import HINT_SIZE_MAX, HintPaths
-from ffrfs.mount.mount_table import FSTYPE, MountEntry
+from ffrfs.mount.client import hint_paths
+from ffrfs.mount.client.hint_paths import HINT_SIZE_MAX, HintPaths
+from ffrfs.mount.kernel.mount_table import FSTYPE, MountEntry
 
 MakePaths = Callable[..., HintPaths]
 
@@ -80,7 +80,7 @@ def test_mount_of_the_first_path_that_is_in_one(paths: MakePaths) -> None:
     assert found.has_mounts
     assert found.hint("/elsewhere/a") is None
     assert found.mountpoint is None
-    with pytest.raises(ValueError, match="record 3: of which mount"):
+    with pytest.raises(ValueError, match="record 3: name its mountpoint"):
         found.hint(3)
     assert found.hint("/m/inner/d/a") == b"/d/a"  # the innermost
     assert found.mountpoint == "/m/inner"

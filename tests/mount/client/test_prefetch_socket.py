@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from hint_taker import TIMEOUT_S, hint_taker, receive, received
 
 from ffrfs.errors import MountError
-from ffrfs.mount import control_server, control_socket
-from ffrfs.mount.control_server import CLIENTS_MAX, HandOver
+from ffrfs.mount.daemon import control_server
+from ffrfs.mount.daemon.control_server import CLIENTS_MAX, HandOver
+from ffrfs.mount.kernel import control_socket
+from tests.mount.hint_taker import TIMEOUT_S, hint_taker, receive, received
 
 PREFETCH = b'{"command": "prefetch"}\n'
 ECHO = b'{"command": "echo"}\n'

@@ -11,14 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hint_taker import TIMEOUT_S, HintTaker, hint_taker, receive, received
-from test_control_socket import known
 
 from ffrfs.errors import MountError
-from ffrfs.mount import control_client, state
-from ffrfs.mount.hint_stream import HintStream
-
-__all__ = ["known"]  # a fixture
+from ffrfs.mount.client import control_client
+from ffrfs.mount.client.hint_stream import HintStream
+from ffrfs.mount.kernel import state
+from tests.mount.hint_taker import TIMEOUT_S, HintTaker, hint_taker, receive, received
 
 
 @pytest.fixture
@@ -69,7 +67,8 @@ def test_end_without_a_mark_is_a_death(stream: HintStream, taker: HintTaker) -> 
 
 
 def test_sending_waits_for_as_long_as_it_takes(known: state.MountState, taker: HintTaker) -> None:
-    with control_client.connect(known.mountpoint, "prefetch", timeout_s=0.3) as own:
+    own, _ = control_client.connect(known.mountpoint, "prefetch", timeout_s=0.3)
+    with own:
         many = b"12345678\0" * 500_000
         thread = in_thread(own.sendall, many)
         with taker.client() as client:
@@ -91,9 +90,7 @@ def test_who_takes_them_has_gone(stream: HintStream, taker: HintTaker, are_read:
     assert "\n" not in str(caught.value)
 
 
-def test_hints_that_were_not_read_are_not_taken_over(
-    stream: HintStream, taker: HintTaker
-) -> None:
+def test_hints_that_were_not_read_are_not_taken_over(stream: HintStream, taker: HintTaker) -> None:
     failures = []
 
     def finish() -> None:

@@ -10,15 +10,17 @@ import time
 from pathlib import Path
 from typing import Any
 
-import probes
 import pytest
-from child import child
-from command import Mount, ffrfs
-from conftest import MakeMount, PackTree
-from leftovers import check_nothing_left, run_alone
 
-from ffrfs.mount import state
-from ffrfs.mount.live_mounts import live_mounts
+from ffrfs.mount.client.mount_statuses import mount_statuses
+from ffrfs.mount.kernel import state
+from ffrfs.mount.kernel.mount_table import MountEntry, read_mount_table
+from tests.checkout import CHECKOUT
+from tests.leftovers import check_nothing_left, run_alone
+from tests.mount import probes
+from tests.mount.child import child
+from tests.mount.command import Mount, ffrfs
+from tests.mount.makers import MakeMount, PackTree
 
 TREE = {"a": b"alpha" * 10_000}
 ANSWER_LIMIT_S = 2.0
@@ -57,13 +59,16 @@ def test_live_mount(tree: Mount, pack_tree: PackTree, new_mount: MakeMount) -> N
 
 
 @pytest.mark.promise("S51")
-def test_mounts_whose_daemons_do_not_answer_are_told_in_time(tree: Mount, mount: MakeMount) -> None:
+def test_mounts_whose_daemons_do_not_answer_are_told_in_time(
+    tree: Mount, mount: MakeMount, monkeypatch: pytest.MonkeyPatch
+) -> None:
     trees = [tree, *(mount(tree.pack) for _ in range(3))]
+    monkeypatch.setattr("ffrfs.mount.client.mount_statuses._ASKED_AT_ONCE_MAX", 2)  # more than that
     for one in trees:
         one.signal(signal.SIGSTOP)
     try:
         began_s = time.monotonic()
-        found = {one.mountpoint: one for one in live_mounts()}
+        found = {one.mountpoint: one for one in mount_statuses()}
         took_s = time.monotonic() - began_s
     finally:
         for one in trees:
@@ -79,6 +84,23 @@ def test_mounts_whose_daemons_do_not_answer_are_told_in_time(tree: Mount, mount:
         assert told.age_s is not None
         assert told.age_s >= 0
     assert seen(tree)["state"] == "live"
+
+
+@pytest.mark.parametrize("engine", ["native"])
+def test_kernels_list_is_not_read_for_each_mount(
+    tree: Mount, mount: MakeMount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(2):
+        mount(tree.pack)
+    reads: list[int] = []
+
+    def read() -> list[MountEntry]:
+        reads.append(1)
+        return read_mount_table()
+
+    monkeypatch.setattr("ffrfs.mount.client.mount_statuses.read_mount_table", read)
+    assert len(mount_statuses()) >= 3
+    assert len(reads) <= 2
 
 
 @pytest.mark.promise("S51")
@@ -153,10 +175,9 @@ def alone(
     engine: str, pack_tree: PackTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> dict[str, Any]:
     """What all_mounts.py has seen."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]), prepend=os.pathsep)
     folder = tmp_path / "alone"
     folder.mkdir()
-    program = Path(__file__).with_name("all_mounts.py")
+    program = CHECKOUT / "tests/mount" / "all_mounts.py"
     told: dict[str, Any] = run_alone(program, engine, pack_tree(TREE), folder, timeout_s=100)
     return told
 

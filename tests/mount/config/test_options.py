@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 
 import pytest
-from command import mount_command_fails
-from conftest import MakeMount, PackTree
 
 from ffrfs.errors import OptionError
-from ffrfs.mount.options import MountOptions, escape, parse_options
+from ffrfs.mount.kernel.options import MountOptions, escape, parse_options
+from tests.mount.command import mount_command_fails
+from tests.mount.makers import MakeMount, PackTree
 
 
 def test_defaults() -> None:

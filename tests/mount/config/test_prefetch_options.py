@@ -8,10 +8,10 @@ import pytest
 
 from ffrfs.cli import mount
 from ffrfs.cli.main import main
-from ffrfs.mount.options import MountOptions
-from ffrfs.mount.report import Report, Status
-from ffrfs.mount.request import MountRequest
-from ffrfs.mount.worker import _arguments
+from ffrfs.mount.config.report import Report
+from ffrfs.mount.config.request import MountRequest
+from ffrfs.mount.engines.worker import _arguments
+from ffrfs.mount.kernel.options import MountOptions
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> list[MountRequest]:
 
     def note(request: MountRequest) -> Report:
         found.append(request)
-        return Report(Status.MOUNTED, ())
+        return Report()
 
     monkeypatch.setattr(mount, "_serve_here", note)
     return found

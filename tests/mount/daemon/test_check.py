@@ -8,11 +8,11 @@ import signal
 from pathlib import Path
 
 import pytest
-from command import ENGINES, Done, ffrfs, mount_command_fails
-from conftest import ORDINARY_USER_ID, MakeMount, PackTree
-from machine import Machine
 
-from ffrfs.mount.mount_table import mount_at
+from ffrfs.mount.kernel.mount_table import mount_at
+from tests.mount.command import ENGINES, Done, ffrfs, mount_command_fails
+from tests.mount.machine import Machine
+from tests.mount.makers import ORDINARY_USER_ID, MakeMount, PackTree
 
 
 @pytest.fixture

@@ -17,13 +17,14 @@ from typing import Any
 
 import pytest
 import trio
-from command import ffrfs, mount_command_fails
 
 from ffrfs.cli.main import main
 from ffrfs.errors import MountError
-from ffrfs.mount import control_client, control_server, control_socket, state
-from ffrfs.mount.control_server import CLIENTS_MAX, LINE_SIZE_MAX, ControlServer, Handler
-from ffrfs.mount.process import Process
+from ffrfs.mount.client import control_client
+from ffrfs.mount.daemon import control_server
+from ffrfs.mount.daemon.control_server import CLIENTS_MAX, LINE_SIZE_MAX, ControlServer, Handler
+from ffrfs.mount.kernel import control_socket, state
+from tests.mount.command import ffrfs, mount_command_fails
 
 TIMEOUT_S = 20.0
 NOBODY = 65534
@@ -271,22 +272,6 @@ def test_another_user_who_could_connect_is_not_answered(root_user: None, places:
 # The side that asks.
 
 
-@pytest.fixture
-def known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> state.MountState:
-    """A mount as state.find() tells it, whose daemon is this process; nothing is mounted."""
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    monkeypatch.setattr(state, "_candidates", lambda: [str(tmp_path)])
-    known = state.MountState(
-        mountpoint=str(tmp_path / "mount"),
-        pack="/data/x.ffr",
-        process=Process.current(),
-        created_mountpoint=False,
-        log_file=None,
-    )
-    state.save(str(tmp_path), known)
-    return known
-
-
 def ask(mountpoint: str) -> dict[str, object]:
     return control_client.ask(mountpoint, "stats", timeout_s=TIMEOUT_S)
 
@@ -332,7 +317,7 @@ NO_ANSWERS = {
 def test_answer_without_sense_is_an_error(
     known: state.MountState, tmp_path: Path, name: str
 ) -> None:
-    with pytest.raises(MountError, match="gives no answer that makes sense"):
+    with pytest.raises(MountError, match="gave an answer that ffrfs does not understand"):
         answered_with(known, tmp_path, NO_ANSWERS[name])
 
 
@@ -352,7 +337,7 @@ NUMBERS: dict[str, object] = {
     "resident_bytes": 2**64,
     "prefetch": {
         **{"hinted": 2000, "fetched": 1999, "pushed": 1000, "hit": 1990, "late": 3, "dropped": 4},
-        **{"wasted_bytes": 5 << 10, "queue_depth_max": 64},
+        **{"too_large": 6, "wasted_bytes": 5 << 10, "queue_depth_max": 64},
     },
     "readahead": {"fetched": 10, "pushed": 8, "hit": 9, "wasted_bytes": 0},
     "requests": {
@@ -376,7 +361,7 @@ from memory      1.0 KiB
 checksums        1,000 verified, 2 failed
 queue depth      3
 prefetch         2,000 hinted, 1,999 fetched, 1,000 pushed, 1,990 hit
-prefetch losses  3 late, 4 dropped, 5.0 KiB wasted; queue depth reached 64
+prefetch losses  3 late, 4 dropped, 6 too large, 5.0 KiB wasted; queue depth reached 64
 readahead        10 fetched, 8 pushed, 9 hit, 0 bytes wasted
 cache            0 bytes of 256.0 MiB
 resident memory  16.0 EiB
@@ -409,7 +394,7 @@ def test_daemon_of_another_version_is_told(
     assert answered_with(known, tmp_path, answer, print_stats) == 1
     out, err = capfd.readouterr()
     assert out == ""
-    assert err.startswith(f"ffrfs: {known.mountpoint}: its daemon is of another version")
+    assert err.startswith(f"ffrfs: {known.mountpoint}: the daemon has another version of ffrfs")
     assert len(err.splitlines()) == 1
 
 

@@ -14,15 +14,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import probes
 import pytest
-from command import Mount, kill_group, wait_until
-from conftest import MakeMount, PackTree
-from ffrecord_file import flip_byte, record_extents
-from notify_socket import TIMEOUT_S
 
-from ffrfs.mount.log import logging_to
-from ffrfs.mount.log_limit import CAUSES_MAX, LINES_MAX, LimitedHandler
+from ffrfs.mount.daemon.log import logging_to
+from ffrfs.mount.daemon.log_limit import CAUSES_MAX, LINES_MAX, LimitedHandler
+from tests.ffrecord_file import flip_byte, record_extents
+from tests.mount import probes
+from tests.mount.command import Mount, kill_group, wait_until
+from tests.mount.makers import MakeMount, PackTree
+from tests.mount.notify_socket import TIMEOUT_S
 
 DAMAGED_COUNT = 40
 TREE = {f"{i:02d}": b"damaged %d" % i for i in range(DAMAGED_COUNT)} | {"z": b"well"}
@@ -234,7 +234,7 @@ def test_traceback_is_one_line_of_the_journal(
     monkeypatch.setenv("JOURNAL_STREAM", f"{status.st_dev}:{status.st_ino}")
     with open(writing, "w", encoding="utf-8") as journal:
         monkeypatch.setattr("sys.stderr", journal)
-        with logging_to(None, rotate=False):
+        with logging_to(None):
             try:
                 raise ValueError("two\nlines")
             except ValueError:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
-from checkable_files import write_checkable_file
-from kills import READER_COUNT
-from leftovers import check_nothing_left, run_alone
 
 from ffrfs import pack_folder
+from tests.checkout import CHECKOUT
+from tests.leftovers import check_nothing_left, run_alone
+from tests.mount.checkable_files import write_checkable_file
+from tests.mount.kills import READER_COUNT
 
 COUNTS = {"native": 50, "pyfuse3": 10}
 FILE_COUNT = 40
@@ -35,11 +35,10 @@ def pack(tmp_path: Path) -> Path:
 def test_kills_under_load_and_restarts_leave_nothing(
     engine: str, pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]), prepend=os.pathsep)
     count = COUNTS[engine]
     folder = tmp_path / "service"
     folder.mkdir()
-    program = Path(__file__).with_name("kills.py")
+    program = CHECKOUT / "tests/mount" / "kills.py"
     told = run_alone(program, engine, pack, folder, count, timeout_s=TIMEOUT_S - 10)
     print(f"{engine}: {count} kills in {told['duration_s']:.0f} s, {told['errors']}, ")
     print(f"the longest restart took {told['restart_s']:.2f} s")

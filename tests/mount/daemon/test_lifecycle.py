@@ -7,17 +7,27 @@ import os
 import re
 import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
-import probes
 import pytest
-from child import child
-from command import Mount, ffrfs, kill_group, mount_command_fails, start_ffrfs, wait_until
-from conftest import MakeMount, PackTree
 
 from ffrfs.errors import MountError
-from ffrfs.mount import state
+from ffrfs.mount.daemon import daemon
+from ffrfs.mount.kernel import state
+from tests.mount import probes
+from tests.mount.child import child
+from tests.mount.command import (
+    Mount,
+    check_nothing_left,
+    ffrfs,
+    kill_group,
+    mount_command_fails,
+    start_ffrfs,
+    wait_until,
+)
+from tests.mount.makers import MakeMount, PackTree
 
 TREE: dict[str, Any] = {"a": b"alpha" * 10_000, "d": {"b": b"beta"}}
 
@@ -26,13 +36,6 @@ TREE: dict[str, Any] = {"a": b"alpha" * 10_000, "d": {"b": b"beta"}}
 def tree(mount: MakeMount, pack_tree: PackTree) -> Mount:
     made: Mount = mount(pack_tree(TREE))
     return made
-
-
-def check_nothing_left(tree: Mount) -> None:
-    tree.wait_for_daemon()
-    assert not tree.is_mounted
-    assert not tree.path.exists()
-    assert state.find(str(tree.path)) is None
 
 
 @pytest.mark.promise("S18")
@@ -142,10 +145,50 @@ def test_umount_cleans_up_after_a_dead_daemon_whose_mount_is_gone(
     check_nothing_left(tree)
 
 
+@pytest.mark.promise("S18")
+def test_umount_does_not_wait_for_a_stopped_daemon(tree: Mount) -> None:
+    with tree.stopped():
+        began_s = time.monotonic()
+        done = ffrfs("umount", tree.path)
+        took_s = time.monotonic() - began_s
+        assert (done.status, done.out) == (0, "")
+        (line,) = done.err.splitlines()
+        assert tree.process is not None
+        assert f"{tree.path}: unmounted, but its daemon (process {tree.process.pid})" in line
+        assert "is stopped" in line
+        assert took_s < 20  # it is waited for in vain for 30 s
+        assert not tree.is_mounted
+        assert not tree.path.exists()
+        assert state.find(str(tree.path)) is None
+    check_nothing_left(tree)
+
+
+def test_place_can_be_used_again_while_the_old_daemon_is_stopped(
+    tree: Mount, new_mount: MakeMount
+) -> None:
+    with tree.stopped():
+        assert ffrfs("umount", tree.path).status == 0
+        again = new_mount(tree.pack, mountpoint=tree.path)
+        assert again.mount().status == 0
+    tree.wait_for_daemon()
+    assert again.is_mounted
+    assert again.ask(probes.read, "d/b") == b"beta"
+    assert ffrfs("umount", tree.path).err == ""
+    check_nothing_left(again)
+
+
+def test_stopped_daemon_leaves_a_folder_that_is_not_its_own_any_more(tree: Mount) -> None:
+    with tree.stopped():
+        assert ffrfs("umount", tree.path).status == 0
+        tree.path.mkdir()  # somebody else's
+    tree.wait_for_daemon()
+    tree.path.rmdir()
+
+
 def test_umount_says_when_the_daemon_does_not_end(tree: Mount) -> None:
     with tree.stopped():
-        with pytest.raises(MountError, match="has not ended within"):
-            tree.ask(probes.unmount_within, "", 0.1)
+        notice = tree.ask(probes.unmount_within, "", 0.1)
+        assert "has not ended within 0.1 s" in notice
         assert not tree.is_mounted
     check_nothing_left(tree)
 
@@ -278,3 +321,13 @@ def test_many_cycles_leave_nothing(new_mount: MakeMount, pack_tree: PackTree) ->
         assert ffrfs("umount", tree.path).status == 0
         check_nothing_left(tree)
     assert len(set(os.listdir("/proc/self/fd")) - before) <= 1
+
+
+@pytest.mark.promise("S16")
+def test_mount_point_without_its_mount_is_no_answer(tmp_path: Path) -> None:
+    """As it is found when the mount has ended just before it is looked into."""
+    found = tmp_path.stat().st_dev
+    look_into = daemon._look_into
+    look_into(str(tmp_path), f"{os.major(found)}:{os.minor(found)}")
+    with pytest.raises(MountError, match="is not mounted any more"):
+        look_into(str(tmp_path), "0:99999")

@@ -8,18 +8,18 @@ import sys
 import time
 from pathlib import Path
 
-import probes
 import pytest
-from child import child
-from command import ffrfs, wait_until
-from conftest import MakeMount, PackTree, StartService
-from disk import Disk
-from disk_files import content
-from notify_socket import Service, ServiceManager
-from test_mount_lifecycle import check_nothing_left
 
-from ffrfs.mount.notify import SEND_TIMEOUT_S, Notifier
-from ffrfs.mount.worker import PATH_VARIABLE
+from ffrfs.mount.daemon.notify import SEND_TIMEOUT_S, Notifier
+from ffrfs.mount.engines.worker import PATH_VARIABLE
+from tests.checkout import CHECKOUT
+from tests.mount import probes
+from tests.mount.child import child
+from tests.mount.command import check_nothing_left, ffrfs, wait_until
+from tests.mount.disk import Disk
+from tests.mount.disk_files import content
+from tests.mount.makers import MakeMount, PackTree, StartService
+from tests.mount.notify_socket import Service, ServiceManager
 
 TREE = {"a": b"alpha" * 10_000, "d": {"b": b"beta"}}
 
@@ -77,8 +77,8 @@ def test_not_ready_while_the_tree_does_not_answer(
     worker = tmp_path / "worker"
     worker.write_text(
         f"#!{sys.executable}\n"
-        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-        "import os, time, holding_worker\n"
+        f"import os, sys, time; sys.path.insert(0, {str(CHECKOUT)!r})\n"
+        "from tests.mount import holding_worker\n"
         "def serve(connection, serve=holding_worker.serve):\n"
         f"    while not os.path.exists({str(go)!r}):\n"
         "        time.sleep(0.02)\n"
@@ -220,7 +220,7 @@ def test_manager_that_has_gone_is_one_warning(
 ) -> None:
     os.unlink(manager.address)
     tree = start_service(pack_tree(TREE), WATCHDOG_USEC="200000").tree
-    told = "No such file or directory: the service manager is not told"
+    told = "No such file or directory: the service manager gets no notifications"
     tree.expect_log(told)
     wait_until(lambda: told in tree.log(), "it was tried")
     assert tree.ask(probes.read, "a") == TREE["a"]
@@ -236,7 +236,7 @@ def test_address_that_is_none_is_left_out(address: str, caplog: pytest.LogCaptur
     assert not notifier.is_active
     notifier.ready("nobody hears")
     assert caplog.messages == [
-        f"NOTIFY_SOCKET={address}: neither a path nor an abstract name: left out"
+        f"NOTIFY_SOCKET={address}: neither a path nor an abstract name: ignored"
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conftest import ORDINARY_USER_ID, AskAsUser
+from tests.mount.makers import ORDINARY_USER_ID, AskAsUser
 
 
 def test_mount_read_and_unmount_as_an_ordinary_user(

@@ -10,18 +10,34 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import probes
 import pytest
-from command import Mount, wait_until
-from conftest import MakeMount
-from hinted_files import DIGESTS, NAMES, figures, hinted, settled, texts, write_hinted_files
-from page_cache import forget_pages
 
-from ffrfs.mount.pressure import SYSTEM_FILE, WATCH_VARIABLE, Pressure
+from ffrfs.mount.daemon.pressure import SYSTEM_FILE, WATCH_VARIABLE, Pressure
+from tests.mount import probes
+from tests.mount.command import Mount, wait_until
+from tests.mount.control_groups import (
+    UNIFIED,
+    MemoryGroup,
+    joining,
+    legacy_memory_group,
+    memory_group,
+    new_groups,
+)
+from tests.mount.hinted_files import (
+    DIGESTS,
+    NAMES,
+    figures,
+    hinted,
+    settled,
+    texts,
+    write_hinted_files,
+)
+from tests.mount.makers import MakeMount
+from tests.page_cache import forget_pages
 
 MIB = 1 << 20
 CALM, SOME, HIGH = 0.0, 5.0, 43.21
-UNIFIED = [Path("/sys/fs/cgroup/unified"), Path("/sys/fs/cgroup")]  # hybrid, or v2 alone
+SHORT_MB, MOUNT_MB = 24, 56
 # Walks through more mapped pages than its group may have.
 THRASH = """
 import mmap, os, sys
@@ -128,46 +144,18 @@ def test_kernel_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextlib.contextmanager
-def control_groups() -> Iterator[tuple[list[Path], list[Path]]]:
-    """Which groups the mount is to join, and which a program that is to be short of memory."""
-    name = f"ffrfs-test-{os.getpid()}"
-    groups: list[Path] = []
-    try:
-        top = next(top for top in UNIFIED if (top / "cgroup.procs").exists())
-        own = Path("/proc/self/cgroup").read_text()
-        legacy = next((line for line in own.splitlines() if ":memory:" in line), None)
-        groups.append(top / name)
-        groups[0].mkdir()
-        if legacy is None:
-            (groups[0] / "memory.max").write_text(str(80 * MIB))
-        else:
-            groups.append(Path(f"/sys/fs/cgroup/memory{legacy.split(':')[2]}/{name}"))
-            groups[1].mkdir()
-            (groups[1] / "memory.limit_in_bytes").write_text(str(24 * MIB))
-    except (OSError, StopIteration) as error:
-        remove(groups)
-        pytest.skip(f"control groups cannot be made here: {error}")
-    try:
-        yield groups[:1], groups
-    finally:
-        remove(groups)
+def groups_short_of_memory() -> Iterator[tuple[Path, MemoryGroup]]:
+    """The group whose shortage is told, for the mount, and one for who is to be short.
 
-
-def remove(groups: list[Path]) -> None:
-    for group in reversed(groups):
-        wait_until(lambda group=group: is_removed(group), f"{group} is empty")
-
-
-def is_removed(group: Path) -> bool:
-    with contextlib.suppress(OSError):  # somebody is still in it, or it was never made
-        group.rmdir()
-    return not group.exists()
-
-
-def joining(groups: list[Path]) -> list[str]:
-    """What stands before a command, to let it join them first."""
-    join = "".join(f"echo $$ > {group}/cgroup.procs; " for group in groups)
-    return ["sh", "-c", f'{join}exec "$@"', "sh"]
+    They are the same, unless memory is limited by version 1, which tells no shortage.
+    """
+    with memory_group() as short:
+        if legacy_memory_group() is None:
+            yield short.folder, short
+            return
+        home = UNIFIED[0] / f"ffrfs-test-{os.getpid()}"
+        with new_groups(home):
+            yield home, short
 
 
 @pytest.mark.parametrize("engine", ["native"])
@@ -180,20 +168,24 @@ def test_real_shortage_in_a_control_group(
     large.write_bytes(random.Random(1).randbytes(64 * MIB))
     forget_pages(large)  # whose group they are counted in is decided when they come
     tree = new_mount(pack)
-    with control_groups() as (home, short):
+    with groups_short_of_memory() as (home, short):
         try:
             done = tree.mount(prefix=joining(home))
             assert (done.status, done.err) == (0, "")
             assert limit_mb(tree) == 256
+            short.limit(SHORT_MB if home != short.folder else SHORT_MB + MOUNT_MB)
             thrash = subprocess.Popen(
-                [*joining(short), sys.executable, "-c", THRASH, large], start_new_session=True
+                [*joining(home, short.folder), sys.executable, "-c", THRASH, large],
+                start_new_session=True,
             )
             try:
                 wait_until(lambda: limit_mb(tree) < 256, "it shrinks", timeout_s=15)
+                wait_until(
+                    lambda: tree.statistics()["memory_pressure"] >= 10, "it is short", timeout_s=15
+                )
             finally:
                 thrash.kill()
                 thrash.wait(5)
-            assert tree.statistics()["memory_pressure"] >= 10
             assert tree.ask(probes.misread, "d", DIGESTS, NAMES) == []
         finally:
             tree.close()

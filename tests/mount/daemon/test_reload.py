@@ -7,14 +7,13 @@ import signal
 from pathlib import Path
 from typing import Any
 
-import probes
 import pytest
-from command import Mount, ffrfs, wait_until
-from conftest import MakeMount, PackTree, StartService
-from notify_socket import ServiceManager
-from test_mount_lifecycle import check_nothing_left
 
-from ffrfs.mount.pressure import WATCH_VARIABLE
+from ffrfs.mount.daemon.pressure import WATCH_VARIABLE
+from tests.mount import probes
+from tests.mount.command import Mount, check_nothing_left, ffrfs, wait_until
+from tests.mount.makers import MakeMount, PackTree, StartService
+from tests.mount.notify_socket import ServiceManager
 
 TREE = {"a": b"alpha" * 1000}
 RELOADED = "reloaded"

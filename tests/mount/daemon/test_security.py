@@ -1,6 +1,6 @@
 """What the processes of a mount may still do, and what packs and other users cannot make it do.
 
-What the filter of system calls lets through: tests/native/syscall_filter_test.cc.
+What the filter of system calls lets through: tests/native/fuse/syscall_filter_test.cc.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import probes
 import pytest
-from child import ask
-from command import Mount, ffrfs, wait_until
-from conftest import ORDINARY_USER_ID, AskAsUser, MakeMount, PackTree
-from index_file import Index, Tree, indexed_pack
-from process_status import CAP_DAC_OVERRIDE, CAP_SYS_ADMIN, open_files, privileges
 
 from ffrfs.errors import MountError
-from ffrfs.mount import state
-from ffrfs.mount.worker import PATH_VARIABLE
+from ffrfs.mount.engines.worker import PATH_VARIABLE
+from ffrfs.mount.kernel import state
+from tests.checkout import CHECKOUT
+from tests.index_file import Index, Tree, indexed_pack
+from tests.mount import probes
+from tests.mount.child import ask
+from tests.mount.command import Mount, ffrfs, wait_until
+from tests.mount.makers import ORDINARY_USER_ID, AskAsUser, MakeMount, PackTree
+from tests.mount.process_status import CAP_DAC_OVERRIDE, CAP_SYS_ADMIN, open_files, privileges
 
 NOTHING = {field: {0} for field in ("CapInh", "CapPrm", "CapEff", "CapAmb")}
 FILTERED = 2
@@ -121,7 +122,7 @@ def test_without_seccomp_it_goes_on_and_says_so(
     root_user: None, new_mount: MakeMount, pack_tree: PackTree
 ) -> None:
     tree = new_mount(pack_tree(dict(TREE)))
-    wrapping = [sys.executable, str(Path(__file__).with_name("without_seccomp.py"))]
+    wrapping = [sys.executable, str(CHECKOUT / "tests/mount" / "without_seccomp.py")]
     tree.expect_log("less protected than it could be: any system call can be made: ")
     assert tree.mount(prefix=wrapping).status == 0
     assert tree.ask(probes.read, "000") == TREE["000"]
@@ -211,7 +212,7 @@ def test_special_bits_and_devices_are_never_shown(
     assert mounted.mount("-o", "suid,dev").status == 0
     modes = {name: mounted.ask(probes.stat, f"d/{name}").st_mode for name in ("folder", "program")}
     assert modes == {"folder": stat.S_IFDIR | 0o555, "program": stat.S_IFREG | 0o444}
-    mounted.expect_log("bad index: slot 2: neither file, folder nor symbolic link")
+    mounted.expect_log("bad index: slot 2: neither file, directory nor symbolic link")
     assert mounted.ask(probes.errno_of, "d/device", "read") == errno.EIO
 
 

@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from command import ffrfs, wait_until
-from pid_one import SYSTEMD, PidOne, new_pid_one
 
 from ffrfs import pack_folder
+from tests.checkout import CHECKOUT
+from tests.mount.command import ffrfs, wait_until
+from tests.mount.pid_one import SYSTEMD, PidOne, new_pid_one
 
 TREE = {"a": b"alpha" * 50_000, "b": b"beta"}
 PLACE = "/mnt/data"
@@ -114,7 +115,7 @@ def test_daemon_and_worker_are_confined(pid_one: PidOne, service: str) -> None:
 
 @pytest.mark.promise("S46")
 def test_what_a_service_may_not_do(pid_one: PidOne) -> None:
-    unit, probe = "ffrfs@probed.service", Path(__file__).with_name("confined_probe.py")
+    unit, probe = "ffrfs@probed.service", CHECKOUT / "tests/mount" / "confined_probe.py"
     command = f"{sys.executable} -I {probe} /srv/answer"
     pid_one.add_drop_in(unit, f"[Service]\nExecStartPost={command}\n")
     pid_one.write_settings("probed", PACKS="/srv/data.ffr", MOUNTPOINT=PLACE, OPTIONS="")
@@ -222,7 +223,7 @@ def test_living_mount_is_left_alone(pid_one: PidOne, service: str) -> None:
     pid_one.write_settings("second", PACKS="/srv/data.ffr", MOUNTPOINT=PLACE, OPTIONS="")
     assert pid_one.systemctl("start", "ffrfs@second.service").status == 1
     pid_one.systemctl("stop", "ffrfs@second.service")
-    assert "is there already" in pid_one.log()
+    assert "is already mounted there" in pid_one.log()
     assert pid_one.show(service, "ActiveState", "NRestarts") == ["active", "0"]
     check_served(pid_one)
 

@@ -9,17 +9,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import probes
 import pytest
-from child import child
-from command import Mount, children, ffrfs, is_stopped, wait_until
-from conftest import MakeMount, PackTree, StartService
-from disk import Disk
-from ffrecord_file import flip_byte, record_extents
-from notify_socket import Service, ServiceManager
-from test_mount_lifecycle import check_nothing_left
 
-from ffrfs.mount.process import Process
+from ffrfs.mount.kernel.process import Process
+from tests.ffrecord_file import flip_byte, record_extents
+from tests.mount import probes
+from tests.mount.child import child
+from tests.mount.command import Mount, check_nothing_left, children, ffrfs, is_stopped, wait_until
+from tests.mount.disk import Disk
+from tests.mount.makers import MakeMount, PackTree, StartService
+from tests.mount.notify_socket import Service, ServiceManager
 
 TREE = {"d": {"a": b"alpha" * 1000}, "large": bytes(5 << 20)}
 INTERVAL_S = 0.15

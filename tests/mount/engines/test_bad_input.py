@@ -10,9 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command import mount_command_fails
-from conftest import MakeMount
-from ffrecord_file import INDEX_MAGIC, Header, folder_records, write_folder, write_records
+
+from tests.ffrecord_file import INDEX_MAGIC, Header, folder_records, write_folder, write_records
+from tests.mount.command import mount_command_fails
+from tests.mount.makers import MakeMount
 
 TREE = {"a": b"alpha" * 100, "b": b"beta", "d": {"c": b""}}
 RECORDS = folder_records(TREE)

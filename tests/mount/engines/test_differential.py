@@ -11,14 +11,14 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
-import probes
 import pytest
-import survey
-from child import ask
-from command import ENGINES, Mount
-from example_tree import KINDS, Features, example
-from ffrecord_file import Tree, flip_byte, folder_records, record_extents, write_folder
-from tfrecord_file import tfrecord_extents, write_tfrecord
+
+from tests.ffrecord_file import Tree, flip_byte, folder_records, record_extents, write_folder
+from tests.mount import probes, survey
+from tests.mount.child import ask
+from tests.mount.command import ENGINES, Mount
+from tests.mount.example_tree import KINDS, Features, example
+from tests.tfrecord_file import tfrecord_extents, write_tfrecord
 
 NOBODY = 65534
 SIZES = [0, 0, 1, 100, 4095, 4096, 4097, 131071, 131072, 131073]

@@ -7,13 +7,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import probes
 import pytest
-from command import Mount, mount_command_fails, wait_until
-from conftest import MakeMount, PackTree
 
-from ffrfs.mount.settings import THREADS_MAX
-from ffrfs.mount.worker import PATH_VARIABLE
+from ffrfs.mount.config.settings import THREADS_MAX
+from ffrfs.mount.engines.worker import PATH_VARIABLE
+from tests.mount import probes
+from tests.mount.command import Mount, mount_command_fails, wait_until
+from tests.mount.makers import MakeMount, PackTree
 
 TREE = {"a": b"alpha", "d": {"b": b"beta"}}
 

@@ -6,10 +6,11 @@ import errno
 import os
 from pathlib import Path
 
-import hostile_tree
 import pytest
-from conftest import MakeMount
-from index_file import Index, Link, Tree, indexed_pack
+
+from tests.index_file import Index, Link, Tree, indexed_pack
+from tests.mount import hostile_tree
+from tests.mount.makers import MakeMount
 
 EIO = ("errno", errno.EIO)
 # Slots: 1 a, 2 chain, 3 entries, 4 others, 5 rest; 6 chain/inner; 7 entries/a, 8 entries/b;

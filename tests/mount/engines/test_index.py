@@ -12,15 +12,17 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-import probes
 import pytest
-from command import Mount, ffrfs
-from conftest import MakeMount, PackTree
-from ffrecord_file import flip_byte, record_extents, write_folder, write_records
 
 from ffrfs import pack_folder
-from ffrfs._native import FolderList, Writer
-from ffrfs.mount.worker import worker_path
+from ffrfs._native import Manifest, Writer
+from ffrfs.mount.engines.worker import worker_path
+from tests.cut_file import cutting
+from tests.ffrecord_file import flip_byte, record_extents, write_folder, write_records
+from tests.mount import probes
+from tests.mount.child import child
+from tests.mount.command import Mount, ffrfs
+from tests.mount.makers import MakeMount, PackTree
 
 MIB = 1 << 20
 BLOCK_SIZE = 64 << 10  # of an index, with a checksum of its own
@@ -54,7 +56,7 @@ def section(pack: Path, number: int) -> tuple[int, int]:
 
 def many_files(path: Path, count: int) -> Path:
     """A pack of `count` small files in one folder; 1,000 in each of others."""
-    listed = FolderList()
+    listed = Manifest()
     for first in range(0, count, 1000):
         folder = listed.add_folder(0, b"d%07d" % first, 0o755, 0)
         names = range(first, min(first + 1000, count))
@@ -153,6 +155,28 @@ def test_pack_that_loses_its_index_while_mounted_gives_errors(
     assert tree.ask(probes.errno_of, "d0004000", "list") == errno.EIO
     assert tree.ask(probes.errno_of, "", "stat") == 0
     assert tree.is_served
+
+
+@pytest.mark.promise("S12", "S40")
+def test_pack_that_is_cut_off_and_restored_ends_no_mount(
+    new_mount: MakeMount, pack_tree: PackTree
+) -> None:
+    names = [f"{i}/{i}-{k:04d}" for i in range(100) for k in range(60)]
+    contents = [os.path.basename(name).encode() for name in names]
+    path = pack_tree(
+        {f"{i}": {f"{i}-{k:04d}": f"{i}-{k:04d}".encode() for k in range(60)} for i in range(100)}
+    )
+    tree = new_mount(path)
+    tree.expect_log("cannot read |more like it")
+    assert tree.mount().status == 0
+    wander = (probes.wander, str(tree.path), names)
+    with child(*wander, 1) as first, child(*wander, 2) as second, cutting(path) as cut:
+        while cut.count < 300:
+            first.ask_next()
+            second.ask_next()
+            assert first.answer() == second.answer() == []
+    assert tree.is_served
+    assert tree.ask(probes.read_all_in, "", names) == contents
 
 
 def spoil_trailer(path: Path) -> None:
@@ -263,7 +287,7 @@ def test_worker_program_tells_which_packs_have_no_sound_index(large: Path, tmp_p
         assert program is not None
         packs = [f"--pack={pack}" for pack in (own, large, absent)]
         found = subprocess.run(
-            [program, "--unindexed", *packs], stdout=subprocess.PIPE, timeout=60, check=True
+            [program, "--unindexed=3", *packs], stdout=subprocess.PIPE, timeout=60, check=True
         )
         return [os.fsdecode(path) for path in found.stdout.split(b"\0")[:-1]]
 

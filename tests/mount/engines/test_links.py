@@ -7,14 +7,13 @@ import os
 import stat
 from pathlib import Path
 
-import probes
 import pytest
-import survey
-from child import ask
-from command import ENGINES, Mount
-from conftest import MakeMount
 
 from ffrfs import pack_folder
+from tests.mount import probes, survey
+from tests.mount.child import ask
+from tests.mount.command import ENGINES, Mount
+from tests.mount.makers import MakeMount
 
 TARGETS = {
     "beside": b"file",

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import probes
 import pytest
-from command import Mount
-from conftest import MakeMount
-from ffrecord_file import write_folder
+
+from tests.ffrecord_file import write_folder
+from tests.mount import probes
+from tests.mount.command import Mount
+from tests.mount.makers import MakeMount
 
 ENTRY_COUNT = 20_000
 NAMES = {f"file number {i}" for i in range(ENTRY_COUNT - 2)} | {"folder", "\udcff no UTF-8"}

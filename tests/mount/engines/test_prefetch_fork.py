@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import signal
 
-import forking
-import probes
 import pytest
-from child import child
-from command import Mount, wait_until
-from hinted_files import (
+
+from tests.mount import forking, probes
+from tests.mount.child import child
+from tests.mount.command import Mount, wait_until
+from tests.mount.hinted_files import (
     COUNT,
     DIGESTS,
     NAMES,

@@ -8,12 +8,12 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-import probes
 import pytest
-from child import child
-from command import Mount, wait_until
-from conftest import MakeMount
-from hinted_files import (
+
+from tests.mount import probes
+from tests.mount.child import child
+from tests.mount.command import Mount, wait_until
+from tests.mount.hinted_files import (
     COUNT,
     DIGESTS,
     FILES,
@@ -28,7 +28,8 @@ from hinted_files import (
     texts,
     write_hinted_files,
 )
-from page_cache import forget_pages
+from tests.mount.makers import MakeMount
+from tests.page_cache import forget_pages
 
 MIB = 1 << 20
 CACHE_MB = 8
@@ -50,9 +51,7 @@ def cold(mount: MakeMount, pack: Path, *arguments: str) -> Mount:
 @pytest.mark.promise("S15")
 @pytest.mark.parametrize("listed", ["listed", "not listed"])
 def test_memory_stays_inside_its_limit(mount: MakeMount, pack: Path, listed: str) -> None:
-    tree = cold(
-        mount, pack, "--cache-mb", str(CACHE_MB), "--prefetch-window", "100000,1G"
-    )
+    tree = cold(mount, pack, "--cache-mb", str(CACHE_MB), "--prefetch-window", "100000,1G")
     if listed == "listed":
         tree.ask(probes.sizes, "d")
     highest = 0

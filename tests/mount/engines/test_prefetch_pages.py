@@ -9,14 +9,13 @@ import hashlib
 from contextlib import ExitStack
 from pathlib import Path
 
-import cached_files
-import probes
 import pytest
-from child import child
-from command import Mount
-from conftest import MakeMount
-from ffrecord_file import write_folder
-from hinted_files import (
+
+from tests.ffrecord_file import write_folder
+from tests.mount import cached_files, probes
+from tests.mount.child import child
+from tests.mount.command import Mount
+from tests.mount.hinted_files import (
     COUNT,
     DIGESTS,
     NAMES,
@@ -30,7 +29,8 @@ from hinted_files import (
     texts,
     write_hinted_files,
 )
-from page_cache import forget_pages
+from tests.mount.makers import MakeMount
+from tests.page_cache import forget_pages
 
 pytestmark = pytest.mark.promise("S34")
 

@@ -8,14 +8,14 @@ import re
 from contextlib import ExitStack
 from pathlib import Path
 
-import cached_files
-import probes
 import pytest
-from child import child
-from command import Mount
-from conftest import MakeMount
-from ffrecord_file import record_extents
-from hinted_files import (
+
+from ffrfs.errors import MountError
+from tests.ffrecord_file import record_extents
+from tests.mount import cached_files, probes
+from tests.mount.child import child
+from tests.mount.command import Mount, wait_until
+from tests.mount.hinted_files import (
     COUNT,
     DIGESTS,
     FILES,
@@ -27,9 +27,8 @@ from hinted_files import (
     texts,
     write_hinted_files,
 )
-from page_cache import forget_pages
-
-from ffrfs.errors import MountError
+from tests.mount.makers import MakeMount
+from tests.page_cache import forget_pages
 
 READER_COUNT = 4
 CLIENT_COUNT = 10
@@ -231,7 +230,7 @@ def test_record_that_is_overwritten_when_it_was_read_ahead(tree: Mount, listed: 
     if listed == "listed":
         tree.ask(probes.sizes, "d")
     hint_all(tree, texts(NAMES))
-    assert settled(tree)["prefetch.fetched"] == COUNT
+    wait_until(lambda: settled(tree)["prefetch.fetched"] == COUNT, "all are read ahead")
     spoilt = NAMES[::10]
     for name in spoilt:
         spoil(tree.pack, name)

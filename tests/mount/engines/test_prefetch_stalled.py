@@ -11,17 +11,24 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-import probes
 import pytest
-from child import child
-from command import Mount, ffrfs, kill_group, start_ffrfs, wait_until
-from conftest import MakeMount
-from disk import Disk
-from disk_files import ALL_NAMES, SMALL_NAMES, content
-from hinted_files import FILES, figures, hinted, shuffled, texts, write_hinted_files
-from page_cache import forget_pages
-from test_mount_lifecycle import check_nothing_left
-from test_mount_worker import ENDED
+
+from tests.mount import probes
+from tests.mount.child import child
+from tests.mount.command import (
+    ENDED,
+    Mount,
+    check_nothing_left,
+    ffrfs,
+    kill_group,
+    start_ffrfs,
+    wait_until,
+)
+from tests.mount.disk import Disk
+from tests.mount.disk_files import ALL_NAMES, SMALL_NAMES, content
+from tests.mount.hinted_files import FILES, figures, hinted, shuffled, texts, write_hinted_files
+from tests.mount.makers import MakeMount
+from tests.page_cache import forget_pages
 
 ROUNDS = 3
 OTHERS = [name for name in ALL_NAMES if name != "stalled"]
@@ -131,6 +138,7 @@ def test_record_that_the_disk_refuses_is_no_error_for_readers_of_its_neighbours(
         found = {name: reader.answer() for name, reader in readers.items()}
         assert found.pop("small11") == errno.EIO
         assert set(found.values()) == {0}
+        wait_until(lambda: "cannot read small11" in stalling.log(), "the log says so")
         # The kernel may have asked again; no READ may fail in the first place.
         assert re.findall(r"cannot read (\w+):", stalling.log()) == ["small11"]
         disk.go()
@@ -228,9 +236,7 @@ def test_worker_that_is_killed_while_it_pushes(new_mount: MakeMount, tmp_path: P
 
 
 @pytest.mark.promise("S19")
-def test_daemon_that_is_killed_while_bytes_are_pushed(
-    new_mount: MakeMount, tmp_path: Path
-) -> None:
+def test_daemon_that_is_killed_while_bytes_are_pushed(new_mount: MakeMount, tmp_path: Path) -> None:
     pack = write_hinted_files(tmp_path)
     tree = new_mount(pack)
     for serial in range(ROUNDS):

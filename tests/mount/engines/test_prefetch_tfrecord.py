@@ -7,21 +7,22 @@ import random
 import re
 from pathlib import Path
 
-import probes
 import pytest
-from child import child
-from command import Mount
-from conftest import MakeDisk, MakeMount
-from disk import Disk
-from example_tree import example
-from ffrecord_file import flip_byte
-from hinted_files import hint_all, hinted, increase, settled
-from page_cache import forget_pages
-from test_mount_tfrecord_reads import check_record, features, image
-from tfrecord_file import tfrecord_extents, write_tfrecord
+
+from tests.ffrecord_file import flip_byte
+from tests.mount import probes
+from tests.mount.child import child
+from tests.mount.command import Mount
+from tests.mount.disk import Disk
+from tests.mount.example_tree import check_record, example, features, image
+from tests.mount.hinted_files import hint_all, hinted, increase, settled
+from tests.mount.makers import MakeDisk, MakeMount
+from tests.page_cache import forget_pages
+from tests.tfrecord_file import tfrecord_extents, write_tfrecord
 
 COUNT = 60
 SIZE = 30_000
+
 
 def text(number: int) -> bytes:
     """A hint for the record, in one of the ways in which it can be named."""
@@ -69,9 +70,7 @@ def test_hinted_records_are_there(mount: MakeMount, pack: Path) -> None:
 
 @pytest.mark.promise("S32")
 @pytest.mark.parametrize("listed", ["listed", "not listed"])
-def test_every_file_of_a_hinted_record_is_right(
-    mount: MakeMount, pack: Path, listed: str
-) -> None:
+def test_every_file_of_a_hinted_record_is_right(mount: MakeMount, pack: Path, listed: str) -> None:
     tree = cold(mount, pack)
     if listed == "listed":
         tree.ask(probes.inodes, "")

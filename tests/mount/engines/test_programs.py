@@ -8,10 +8,11 @@ import subprocess
 from pathlib import Path
 
 import numpy as np
-import probes
 import pytest
-from command import Mount
-from conftest import MakeMount
+
+from tests.mount import probes
+from tests.mount.command import Mount
+from tests.mount.makers import MakeMount
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from pyfuse3 import FUSEError
 
 from ffrfs._native import Attributes
 from ffrfs.errors import ChecksumError
-from ffrfs.mount.pyfuse3_engine import TreeOperations
+from ffrfs.mount.engines.pyfuse3_engine import TreeOperations
 
 CONTEXT: Any = None
 

@@ -12,15 +12,15 @@ from collections import OrderedDict
 from contextlib import ExitStack
 from pathlib import Path
 
-import cached_files
-import probes
 import pytest
-from child import child
-from command import Mount
-from conftest import MakeMount
-from ffrecord_file import INDEX_MAGIC, write_folder, write_records
-from hinted_files import increase, parts_in_turn, settled, shuffled
-from page_cache import forget_pages
+
+from tests.ffrecord_file import INDEX_MAGIC, write_folder, write_records
+from tests.mount import cached_files, probes
+from tests.mount.child import child
+from tests.mount.command import Mount
+from tests.mount.hinted_files import increase, parts_in_turn, settled, shuffled
+from tests.mount.makers import MakeMount
+from tests.page_cache import forget_pages
 
 COUNT = 640
 NAMES = [f"{i:04d}" for i in range(COUNT)]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import errno
 import subprocess
 
-import probes
 import pytest
-from command import Mount
-from conftest import MakeMount, PackTree
+
+from tests.mount import probes
+from tests.mount.command import Mount
+from tests.mount.makers import MakeMount, PackTree
 
 # act: the path it is tried on
 ACTS = {

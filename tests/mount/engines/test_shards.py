@@ -7,15 +7,15 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import probes
 import pytest
-from child import ask
-from command import Done, Mount, ffrfs, mount_command_fails
-from conftest import MakeMount, write_files
-from ffrecord_file import flip_byte, record_extents, write_folder, write_records
-from tfrecord_file import write_tfrecord
 
 from ffrfs import pack_folder
+from tests.ffrecord_file import flip_byte, record_extents, write_folder, write_records
+from tests.mount import probes
+from tests.mount.child import ask
+from tests.mount.command import Done, Mount, ffrfs, mount_command_fails
+from tests.mount.makers import MakeMount, write_files
+from tests.tfrecord_file import write_tfrecord
 
 TREE = {
     "a": b"alpha",
@@ -288,7 +288,7 @@ def test_what_is_no_packed_folder_is_refused_among_several(
         tree = new_mount(two_packs[0], other)
         for arguments in ([], ["--allow-missing"]):
             done = tree.mount(*arguments)
-            mount_command_fails(done, 1, str(other), "only packed folders", "alone")
+            mount_command_fails(done, 1, str(other), "only packs can be shown", "alone")
 
 
 def test_folder_of_both_kinds_is_refused(new_mount: MakeMount, two_packs: list[Path]) -> None:

@@ -10,15 +10,15 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 
-import probes
 import pytest
-from child import child
-from command import Mount, kill_group, start_ffrfs, wait_until
-from conftest import MakeMount
-from disk import Disk
-from disk_files import ALL_NAMES, FILE_SIZE, SMALL_NAMES, content
 
-from ffrfs.mount import kernel_mount
+from ffrfs.mount.kernel import kernel_mount
+from tests.mount import probes
+from tests.mount.child import child
+from tests.mount.command import Mount, kill_group, start_ffrfs, wait_until
+from tests.mount.disk import Disk
+from tests.mount.disk_files import ALL_NAMES, FILE_SIZE, SMALL_NAMES, content
+from tests.mount.makers import MakeMount
 
 
 @pytest.mark.promise("S14")

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import probes
 import pytest
-from child import ask
-from command import Mount, ffrfs, mount_command_fails
-from conftest import MakeMount
-from example_tree import (
+
+from ffrfs import mounted
+from tests.mount import probes
+from tests.mount.child import ask
+from tests.mount.command import Mount, ffrfs, mount_command_fails
+from tests.mount.example_tree import (
     Features,
     example,
     golden_features,
@@ -26,9 +27,8 @@ from example_tree import (
     sequence_example,
     shown,
 )
-from tfrecord_file import tfrecord_records, write_tfrecord
-
-from ffrfs import mounted
+from tests.mount.makers import MakeMount
+from tests.tfrecord_file import tfrecord_records, write_tfrecord
 
 NUMBERS = ("int64_list", [1, 2, 3])
 
@@ -155,9 +155,7 @@ def test_folder_of_shards_is_one_tree(golden: Path, mount: MakeMount, tmp_path: 
     folder.mkdir()
     first = {"a": ("bytes_list", [b"first"])}
     write_tfrecord(folder / "train-00000-of-00002.tfrecord", [example(first)] * 3)
-    shutil.copy(
-        golden / "tf/sequences.tfrecord", folder / "train-00001-of-00002.tfrecord"
-    )
+    shutil.copy(golden / "tf/sequences.tfrecord", folder / "train-00001-of-00002.tfrecord")
     (folder / "readme.txt").write_text("not a shard")
     os.utime(folder / "train-00000-of-00002.tfrecord", ns=(0, 1_111_111_111))
     os.utime(folder / "train-00001-of-00002.tfrecord", ns=(0, 2_222_222_222))
@@ -237,16 +235,12 @@ def test_names_that_no_folder_can_hold_are_spelt(mount: MakeMount, tmp_path: Pat
 
 
 @pytest.mark.promise("S27")
-def test_opencv_and_pil_read_images(
-    tree: Mount, examples: list[dict[str, Any]]
-) -> None:
+def test_opencv_and_pil_read_images(tree: Mount, examples: list[dict[str, Any]]) -> None:
     for number in (0, 1, 12):
         suffix = {"706e67": "png", "6a706567": "jpg"}[
             examples[number]["image/format"]["bytes_list"][0]
         ]
-        by_opencv, by_pil = tree.ask(
-            probes.load_image, f"{number:09d}/image/encoded.{suffix}"
-        )
+        by_opencv, by_pil = tree.ask(probes.load_image, f"{number:09d}/image/encoded.{suffix}")
         height = examples[number]["image/height"]["int64_list"][0]
         width = examples[number]["image/width"]["int64_list"][0]
         assert by_opencv.shape == by_pil.shape == (height, width, 3)

@@ -4,52 +4,31 @@ from __future__ import annotations
 
 import errno
 import os
-import random
 import signal
 from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
-import probes
 import pytest
-from child import child
-from command import Mount
-from conftest import MakeDisk, MakeMount
-from disk import Disk
-from example_tree import Features, example, loaded, same, shown
-from ffrecord_file import flip_byte
-from page_cache import forget_pages
-from tfrecord_file import tfrecord_extents, write_tfrecord
+
+from tests.ffrecord_file import flip_byte
+from tests.mount import probes
+from tests.mount.child import child
+from tests.mount.command import Mount
+from tests.mount.disk import Disk
+from tests.mount.example_tree import (
+    Features,
+    check_record,
+    example,
+    features,
+    image,
+    record_contents,
+)
+from tests.mount.makers import MakeDisk, MakeMount
+from tests.page_cache import forget_pages
+from tests.tfrecord_file import tfrecord_extents, write_tfrecord
 
 MIB = 1 << 20
-
-
-def features(number: int, image_size: int = 60_000) -> Features:
-    image = b"\xff\xd8\xff" + random.Random(number).randbytes(image_size)
-    return {
-        "image/encoded": ("bytes_list", [image]),
-        "label": ("int64_list", [number, -number]),
-        "box": ("float_list", [number / 2, 0.25]),
-        "tags": ("bytes_list", [b"red", b"blue"]),
-    }
-
-
-def image(number: int, image_size: int = 60_000) -> bytes:
-    found = features(number, image_size)["image/encoded"]
-    assert found is not None
-    value: bytes = found[1][0]
-    return value
-
-
-def record_contents(tree: Mount, number: int) -> dict[str, bytes | None]:
-    found: dict[str, bytes | None] = tree.ask(probes.contents, f"{number:09d}")
-    return found
-
-
-def check_record(tree: Mount, number: int, values: Features) -> None:
-    contents = record_contents(tree, number)
-    assert contents.pop("example.json")
-    assert same(loaded(contents), shown(example(values), values))
 
 
 @pytest.fixture
@@ -111,8 +90,7 @@ def test_folders_that_were_dropped_are_made_again_the_same(
     count = 60
     # Many names, so that few folders fit into the share of one megabyte that they have.
     values: Features = {
-        f"feature {i:03d} with a name of some length/value": ("int64_list", [i])
-        for i in range(12)
+        f"feature {i:03d} with a name of some length/value": ("int64_list", [i]) for i in range(12)
     }
     pack = write_tfrecord(tmp_path / "many.tfrecord", [example(values)] * count)
     tree = mount(pack, "--cache-mb", "1")

@@ -8,10 +8,11 @@ import os
 import stat
 from pathlib import Path
 
-import probes
 import pytest
-from conftest import MakeMount, PackTree
-from ffrecord_file import record_extents, write_folder
+
+from tests.ffrecord_file import record_extents, write_folder
+from tests.mount import probes
+from tests.mount.makers import MakeMount, PackTree
 
 NOBODY = 65534
 TREE = {"a.txt": b"alpha", "d": {"b.bin": b"x" * 1000, "deeper": {}}, "empty": b""}

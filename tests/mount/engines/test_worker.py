@@ -11,23 +11,28 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import probes
 import pytest
-from child import Child, child
-from command import Mount, ffrfs, kill_group, start_ffrfs, wait_until
-from conftest import MakeMount, PackTree
-from disk import Disk
-from ffrecord_file import flip_byte, record_extents
-from test_mount_lifecycle import check_nothing_left
 
-from ffrfs.mount import state
+from ffrfs.mount.kernel import state
+from tests.ffrecord_file import flip_byte, record_extents
+from tests.mount import probes
+from tests.mount.child import Child, child
+from tests.mount.command import (
+    ENDED,
+    Mount,
+    check_nothing_left,
+    ffrfs,
+    kill_group,
+    start_ffrfs,
+    wait_until,
+)
+from tests.mount.disk import Disk
+from tests.mount.makers import MakeMount, PackTree
 
 FILE_COUNT = 40
 READER_COUNT = 4
 TREE = {f"{i:03d}": random.Random(i).randbytes(60_000 + 1000 * i) for i in range(FILE_COUNT)}
 LARGE = random.Random("large").randbytes(6 << 20)
-ENDED = (errno.ENOTCONN, errno.ECONNABORTED, errno.EIO)
-
 pytestmark = pytest.mark.parametrize("engine", ["native"], indirect=True)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import errno
 import zlib
 
-import probes
 import pytest
-from conftest import MakeMount, PackTree
+
+from tests.mount import probes
+from tests.mount.makers import MakeMount, PackTree
 
 TREE = {"a": b"alpha", "d": {"b": b""}}
 

@@ -7,13 +7,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from command import Done
-from conftest import PackTree
-from machine import HELPERS, TEMPLATE, Machine, helper_text
 
 from ffrfs import pack_folder
-from ffrfs.mount.options import ON_CONFLICT
-from ffrfs.mount.settings import SETTINGS
+from ffrfs.mount.config.settings import SETTINGS
+from ffrfs.mount.kernel.options import ON_CONFLICT
+from tests.mount.command import Done
+from tests.mount.machine import HELPERS, TEMPLATE, Machine, helper_text
+from tests.mount.makers import PackTree
 
 TREE = {"a": b"alpha", "d": {"b": b"beta"}}
 

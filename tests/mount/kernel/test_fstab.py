@@ -6,8 +6,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from conftest import ORDINARY_USER_ID, PackTree
-from machine import Machine
+
+from tests.mount.machine import Machine
+from tests.mount.makers import ORDINARY_USER_ID, PackTree
 
 OCTAL = {" ": r"\040", "\t": r"\011", "\\": r"\134"}
 

@@ -6,13 +6,13 @@ import os
 import subprocess
 from pathlib import Path
 
-import probes
 import pytest
-from command import ffrfs, mount_command_fails, start_ffrfs
-from conftest import MakeMount, PackTree
 
-from ffrfs.mount import mount_table, state
-from ffrfs.mount.mountpoint import canonical
+from ffrfs.mount.kernel import mount_table, state
+from ffrfs.mount.kernel.mountpoint import canonical
+from tests.mount import probes
+from tests.mount.command import ffrfs, mount_command_fails, start_ffrfs
+from tests.mount.makers import MakeMount, PackTree
 
 TREE = {"a": b"alpha"}
 

@@ -10,14 +10,14 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-import probes
 import pytest
-from command import Mount
-from conftest import MakeMount, PackTree
-from ffrecord_file import write_folder
 
-from ffrfs.mount import kernel_mount
-from ffrfs.mount.worker import PATH_VARIABLE, worker_path
+from ffrfs.mount.engines.worker import PATH_VARIABLE, worker_path
+from ffrfs.mount.kernel import kernel_mount
+from tests.ffrecord_file import write_folder
+from tests.mount import probes
+from tests.mount.command import Mount
+from tests.mount.makers import MakeMount, PackTree
 
 MIB = 1 << 20
 FILE = random.Random(0).randbytes(300_000)

@@ -9,14 +9,14 @@ import signal
 import subprocess
 from pathlib import Path
 
-import probes
 import pytest
-from child import child
-from command import Mount, ffrfs, mount_command_fails, start_ffrfs
-from conftest import ORDINARY_USER_ID, AskAsUser, MakeMount, PackTree
 
-from ffrfs.mount import dead_mount, kernel_mount, state
-from ffrfs.mount.mount_table import MountEntry, mount_at, read_mount_table
+from ffrfs.mount.kernel import dead_mount, kernel_mount, state
+from ffrfs.mount.kernel.mount_table import MountEntry, mount_at, read_mount_table
+from tests.mount import probes
+from tests.mount.child import child
+from tests.mount.command import Mount, ffrfs, mount_command_fails, start_ffrfs
+from tests.mount.makers import ORDINARY_USER_ID, AskAsUser, MakeMount, PackTree
 
 TREE = {"a": b"alpha" * 10_000}
 NOTICE = "took away a dead mount of .*tree.ffr, whose daemon .* has died"

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from command import kill_group
 
-from ffrfs.mount import state
-from ffrfs.mount.process import Process
-from ffrfs.mount.report import Report, Status, describe
-from ffrfs.mount.request import MountRequest
+from ffrfs.errors import ChecksumError, FormatError, MountError, describe
+from ffrfs.mount.config.report import Report
+from ffrfs.mount.config.request import MountRequest
+from ffrfs.mount.kernel import state
+from ffrfs.mount.kernel.process import Process
+from tests.mount.command import kill_group
 
 
 @pytest.fixture
@@ -38,6 +42,34 @@ def a_mount(mountpoint: str, **changes: object) -> state.MountState:
 def test_runtime_directory_is_private(directory: str) -> None:
     assert os.stat(directory).st_mode & 0o777 == 0o700
     assert state.runtime_directory() == directory
+
+
+def test_relative_runtime_directory_of_a_session_is_ignored(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The daemon is in another folder than who looks for it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "session").mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "session")
+    assert all(os.path.isabs(path) for path in state._candidates())
+    state.runtime_directory(make=False)
+    assert not any((tmp_path / "session").iterdir())
+
+
+def test_runtime_directory_that_was_removed_has_no_lock(directory: str) -> None:
+    known = a_mount("/mnt/x")
+    state.save(directory, known)
+    shutil.rmtree(directory)
+    with state.locked(directory):
+        assert state.load(directory, "/mnt/x") is None
+    state.release(directory, known)
+    Path(directory).write_text("a file in its place")
+    with state.locked(directory):
+        assert state.load(directory, "/mnt/x") is None
+        state.forget(directory, known)
+    with pytest.raises(OSError, match=r"Not a directory.*make room there") as failure:
+        state.save(directory, known)
+    assert failure.value.filename == directory
 
 
 def test_state_is_found_by_its_mount_point(directory: str) -> None:
@@ -135,7 +167,7 @@ def test_mount_point_that_is_in_use_again_is_not_removed(directory: str, tmp_pat
 def test_lock_is_held_against_other_processes(directory: str) -> None:
     program = (
         "import sys\n"
-        "from ffrfs.mount import state\n"
+        "from ffrfs.mount.kernel import state\n"
         "with state.locked(sys.argv[1]):\n"
         "    print('locked', flush=True)\n"
     )
@@ -173,10 +205,36 @@ def test_process_ends() -> None:
 
 
 def test_report_survives_the_pipe() -> None:
-    report = Report(Status.MOUNTED, ("first notice", "second: \udcff ü"))
+    report = Report(("first notice", "second: \udcff ü"))
     assert Report.decode(report.encode()) == report
-    assert Report.decode(Report(Status.REFUSED, ()).encode()) == Report(Status.REFUSED, ())
-    assert Report.decode(b"").status == Status.SYSTEM_ERROR
+    assert Report.decode(Report().encode()) == Report()
+    assert isinstance(Report.decode(b"").failure, OSError)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        FormatError.at("/p\udcff.ffr", "record 7: bad", 7),
+        ChecksumError("no file"),
+        MountError("/m: refused"),
+        OSError(39, "not empty", "/m"),
+        OSError(24, "Too many open files"),
+        OSError("without a number"),
+        MemoryError("out of memory"),
+        KeyError("of no kind that is known"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_error_survives_the_pipe(error: Exception) -> None:
+    found = Report.decode(Report(failure=error).encode()).failure
+    assert found is not None
+    assert describe(found) == describe(error)
+    if not isinstance(error, KeyError):
+        assert type(found) is type(error)
+    assert vars(found) == vars(error)
+    assert getattr(found, "filename", None) == getattr(error, "filename", None)
+    # Nor does a pool of processes lose the fields, which pickles what its processes raise.
+    assert vars(copy.copy(error)) == vars(error)
 
 
 def test_description_is_one_line() -> None:
@@ -186,11 +244,12 @@ def test_description_is_one_line() -> None:
 
 
 def test_status_follows_the_kind_of_failure() -> None:
-    from ffrfs.errors import FormatError, MountError
-    from ffrfs.mount.options import MountOptions
+    from ffrfs.mount.kernel.options import MountOptions
 
     options = MountOptions()
     request = MountRequest(packs=("/p.ffr",), mountpoint="/m", options=options, log_file="/l")
+    full = OSError(28, "x")
+    assert Report(failure=full).status(replace(request, log_file=None)) == 2
     for error, status in {
         MountError("refused"): 32,
         FormatError("bad"): 1,
@@ -198,6 +257,7 @@ def test_status_follows_the_kind_of_failure() -> None:
         OSError(39, "not empty", "/m"): 1,
         PermissionError(13, "x", "/l"): 1,
         PermissionError(13, "x", "/run/ffrfs"): 2,
+        OSError(28, "No space left on device"): 2,
         MemoryError(): 2,
     }.items():
-        assert Report.failure(error, request).status == status
+        assert Report(failure=error).status(request) == status

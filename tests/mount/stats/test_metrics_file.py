@@ -12,16 +12,18 @@ from typing import Any
 
 import pytest
 import trio
-from exposition import Figures
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ffrfs.mount import metrics_file, request_rate
-from ffrfs.mount.counter_page import Counters
-from ffrfs.mount.metrics import prometheus
-from ffrfs.mount.metrics_file import MetricsFile
-from ffrfs.mount.request_rate import RequestRate
-from ffrfs.mount.statistics import counted
+from ffrfs.mount.daemon import metrics_file
+from ffrfs.mount.daemon.metrics_file import MetricsFile
+from ffrfs.mount.daemon.statistics import counted
+from ffrfs.mount.engines.counter_page import Counters
+from ffrfs.mount.stats import request_rate
+from ffrfs.mount.stats.metrics import prometheus
+from ffrfs.mount.stats.request_rate import RequestRate
+from tests.checkout import CHECKOUT
+from tests.mount.exposition import Figures
 
 LINES = "".join(f"figure {number}\n" for number in range(2000))
 
@@ -60,7 +62,7 @@ def test_what_is_not_known_is_not_told() -> None:
 
 
 def test_document_names_every_figure() -> None:
-    path = Path(__file__).parents[2] / "docs" / "metrics.md"
+    path = CHECKOUT / "docs" / "metrics.md"
     table = "\n".join(line for line in path.read_text().splitlines() if line.startswith("| `"))
     slowest = [{"path": "a", "kind": "read", "time_us": 1e6, "age_s": 1}]
     text = prometheus(statistics(memory_limit_bytes=1, memory_pressure=1.0, slowest=slowest))
@@ -172,7 +174,7 @@ def test_folder_that_has_gone_is_told_once(
     during(MetricsFile(str(path), statistics), body)
     warnings = [record for record in caplog.records if record.levelno == logging.WARNING]
     assert [record.getMessage() for record in warnings] == [
-        f"no figures are written to {path}: {path}.new: No such file or directory"
+        f"no figures are written to {path}: No such file or directory"
     ]
     assert f"figures are written to {path} again" in caplog.messages
 
@@ -195,7 +197,6 @@ def test_figures_that_cannot_be_made_do_no_harm(
 def test_link_that_lies_in_the_way_is_not_followed(tmp_path: Path) -> None:
     victim, path = tmp_path / "victim", tmp_path / "x.prom"
     victim.write_text("untouched")
-    (tmp_path / "x.prom.new").symlink_to(victim)
     path.symlink_to(victim)
 
     async def body() -> None:
@@ -230,6 +231,53 @@ def test_disk_that_stalls_does_not_hold_up_the_end(tmp_path: Path) -> None:
     may_go.set()
     assert written.wait(20)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.promise("S56")
+@pytest.mark.usefixtures("quick")
+def test_disk_that_hangs_is_told_and_left_behind(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One thread at most waits for it, and the figures can go elsewhere meanwhile."""
+    monkeypatch.setattr(metrics_file, "_WRITE_LIMIT_S", 0.05)
+    path, other, may_go = tmp_path / "x.prom", tmp_path / "y.prom", threading.Event()
+    file = MetricsFile(str(path), statistics)
+    inner = file._file
+    assert inner is not None
+    waiting: list[str] = []
+
+    def hang(text: str) -> None:
+        waiting.append(text)
+        may_go.wait(60)
+
+    monkeypatch.setattr(inner, "_write", hang)
+
+    async def body() -> None:
+        await until(lambda: caplog.messages)
+        await trio.sleep(0.3)  # further ones are tried
+        file.change(str(other))
+        await until(other.exists)
+
+    during(file, body)
+    assert len(waiting) == 1
+    assert caplog.messages == [f"no figures are written to {path}: its file system does not answer"]
+    may_go.set()
+
+
+@pytest.mark.promise("S56")
+def test_what_is_no_file_is_not_replaced(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+
+    async def body() -> None:
+        await until(lambda: caplog.messages)
+
+    during(MetricsFile(str(path), statistics), body)
+    assert caplog.messages == [
+        f"no figures are written to {path}: {path}: must be a regular file, but is a pipe; name "
+        "another file"
+    ]
+    assert path.is_fifo()
 
 
 def test_rate_is_that_of_the_last_seconds(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,14 +7,14 @@ import zlib
 from pathlib import Path
 
 import pytest
-from ffrecord_file import write_folder
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ffrfs._native import Volume
-from ffrfs.mount.counter_page import Counters, parse
-from ffrfs.mount.request_times import KINDS
-from ffrfs.mount.slowest_requests import COUNT, KEPT_S, PATH_SIZE_MAX, slowest_requests
+from ffrfs.mount.engines.counter_page import Counters, parse
+from ffrfs.mount.stats.request_times import KINDS
+from ffrfs.mount.stats.slowest_requests import COUNT, KEPT_S, PATH_SIZE_MAX, slowest_requests
+from tests.ffrecord_file import write_folder
 
 NOW_NS = 10**18
 ROW_COUNT = 5 + PATH_SIZE_MAX // 8 + 1

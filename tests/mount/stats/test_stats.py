@@ -11,19 +11,20 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import probes
 import pytest
-from child import child
-from command import Mount, ffrfs, mount_command_fails, wait_until
-from conftest import AskAsUser, MakeMount, PackTree
-from disk import Disk
-from disk_files import content
-from ffrecord_file import flip_byte, record_extents
 
 from ffrfs.errors import MountError
-from ffrfs.mount import control_client, control_socket, state
-from ffrfs.mount.control_server import CLIENTS_MAX, LINE_SIZE_MAX
-from ffrfs.mount.request_times import KINDS
+from ffrfs.mount.client import control_client
+from ffrfs.mount.daemon.control_server import CLIENTS_MAX, LINE_SIZE_MAX
+from ffrfs.mount.kernel import control_socket, state
+from ffrfs.mount.stats.request_times import KINDS
+from tests.ffrecord_file import flip_byte, record_extents
+from tests.mount import probes
+from tests.mount.child import child
+from tests.mount.command import Mount, ffrfs, mount_command_fails, wait_until
+from tests.mount.disk import Disk
+from tests.mount.disk_files import content
+from tests.mount.makers import AskAsUser, MakeMount, PackTree
 
 SIZE = 110 << 10
 TREE = {name: random.Random(name).randbytes(SIZE) for name in ("a", "b")}
@@ -168,7 +169,8 @@ def test_reads_that_wait_for_a_disk_are_told(stalling: Mount, disk: Disk) -> Non
         reader.ask_next()
         disk.wait_for("stalled")
         found = stats(stalling)
-        assert (found["queue_depth"], found["cache_bytes"]) == (1, size)
+        assert found["queue_depth"] == 1
+        assert size <= found["cache_bytes"] < size * 5 / 4  # what its buffer takes
         assert found["requests"]["read"]["count"] == 0
         assert found["bytes_storage"] == before["bytes_storage"]
         disk.go()

@@ -6,13 +6,20 @@ import random
 import re
 import signal
 
-import probes
 import pytest
-from command import Mount, ffrfs, kill_group, mount_command_fails, start_ffrfs, wait_until
-from conftest import MakeMount, PackTree
-from live_terminal import LiveTerminal
 
-from ffrfs.mount.interval import Interval
+from ffrfs.mount.stats.stats_delta import StatsDelta
+from tests.live_terminal import LiveTerminal
+from tests.mount import probes
+from tests.mount.command import (
+    Mount,
+    ffrfs,
+    kill_group,
+    mount_command_fails,
+    start_ffrfs,
+    wait_until,
+)
+from tests.mount.makers import MakeMount, PackTree
 
 TREE = {f"file{i:02d}": random.Random(i).randbytes(5000) for i in range(30)}
 ENTER, LEAVE = b"\x1b[?1049h\x1b[?25l\x1b[?7l", b"\x1b[?7h\x1b[?25h\x1b[?1049l"
@@ -169,15 +176,15 @@ def looks(age_s: float, buckets: list[list[float]], pid: int = 1) -> dict[str, o
 def test_interval_is_what_two_looks_differ_in() -> None:
     before = looks(10, [[5.0, 100], [80.0, 1]])
     after = looks(12, [[5.0, 100], [40.0, 98], [80.0, 1], [900.0, 2]])
-    interval = Interval(before, after)
+    interval = StatsDelta(before, after)
     times = interval.times("read")
     assert (times.per_s, times.p50_us, times.p99_us) == (50, 40.0, 900.0)
     assert (interval.time_s, interval.per_s("reads"), interval.is_since_mount) == (2, 10, False)
-    assert Interval(after, looks(13, [[5.0, 100]])).times("read").p50_us is None
+    assert StatsDelta(after, looks(13, [[5.0, 100]])).times("read").p50_us is None
 
 
 @pytest.mark.parametrize("later", [looks(5, [[5.0, 10]]), looks(20, [[5.0, 10]], pid=2)])
 def test_interval_of_another_mount_is_all_of_its_time(later: dict[str, object]) -> None:
-    interval = Interval(looks(10, [[5.0, 100]]), later)
+    interval = StatsDelta(looks(10, [[5.0, 100]]), later)
     assert interval.is_since_mount
     assert interval.growth("requests", "read", "count") == 10

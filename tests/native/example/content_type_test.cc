@@ -1,13 +1,12 @@
 // native/tree/content_type: formats by their first bytes, text, and neither.
 
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <random>
 #include <set>
 
+#include "example/content_type.h"
 #include "scratch.h"
-#include "tree/content_type.h"
 
 using namespace ffrfs;
 using namespace ffrfs::test;

@@ -1,6 +1,5 @@
 // native/tree, the folder of a record: records at random, damaged, or made to cost too much.
 
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <optional>

@@ -1,11 +1,10 @@
 // native/tree, the folder of a record: what it holds for golden records and for awkward
 // ones, and the tree above it.
 
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
+#include "example/example_name.h"
 #include "example_folders.h"
-#include "tree/example_name.h"
 
 using namespace ffrfs;
 using namespace ffrfs::test;

@@ -1,6 +1,5 @@
 // native/tree/example_json: its text, and the size that is told before it is written.
 
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <algorithm>

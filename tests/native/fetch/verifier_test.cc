@@ -1,8 +1,7 @@
 // Verification: every bad record is found, whoever holds it (page cache or storage), with any
 // number of threads; and what an index says of large records.
 
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
-#include "volume/verifier.h"
+#include "fetch/verifier.h"
 
 #include <doctest/doctest.h>
 
@@ -52,16 +51,15 @@ struct Pack {
     file.put(static_cast<char>(old ^ 1));
   }
 
-  [[nodiscard]] std::vector<std::pair<uint64_t, std::string>> verify(
-      size_t jobs = 0, const ExpectedChunks& chunks = nullptr) const {
+  [[nodiscard]] BadRecords verify(size_t jobs = 0, const ExpectedChunks& chunks = nullptr) const {
     const ShardSet shards = open_ffrecord_shards({path});
     Counters counters;
-    BatchReader batches(shards, counters);
-    return verify_records(shards, batches, counters, 0, shards.count(), jobs, chunks);
+    Fetcher fetcher(shards, counters);
+    return verify_records(fetcher, 0, shards.count(), jobs, chunks);
   }
 };
 
-std::vector<uint64_t> numbers(const std::vector<std::pair<uint64_t, std::string>>& bad) {
+std::vector<uint64_t> numbers(const BadRecords& bad) {
   std::vector<uint64_t> records;
   for (const auto& [record, reason] : bad) records.push_back(record);
   return records;
@@ -87,8 +85,11 @@ TEST_CASE("every bad record is found, in order, by any number of threads") {
   for (const size_t jobs : {1, 2, 7, 1000}) {
     const auto bad = pack.verify(jobs);
     CHECK(numbers(bad) == spoilt);
-    CHECK(bad[0].second.starts_with(pack.path + ": record 1 (offset "));
-    CHECK(bad[0].second.find("checksum mismatch") != std::string::npos);
+    CHECK(bad[0].second.kind == "ChecksumError");
+    CHECK(bad[0].second.path == pack.path);
+    CHECK(bad[0].second.record == 1);
+    CHECK(bad[0].second.reason.starts_with("record 1 (offset "));
+    CHECK(bad[0].second.reason.find("checksum mismatch") != std::string::npos);
   }
 }
 
@@ -108,16 +109,16 @@ TEST_CASE("a file that became shorter is bad where it ends, and good before") {
   const Pack pack;
   const ShardSet shards = open_ffrecord_shards({pack.path});
   Counters counters;
-  BatchReader batches(shards, counters);
+  Fetcher fetcher(shards, counters);
   std::filesystem::resize_file(pack.path, shards.extent(2000).offset);
-  const auto bad = verify_records(shards, batches, counters, 0, shards.count());
+  const auto bad = verify_records(fetcher, 0, shards.count());
   REQUIRE_FALSE(bad.empty());
   std::vector<uint64_t> gone;
   for (uint64_t record = 2000; record < shards.count(); ++record) {
     if (shards.extent(record).size > 0) gone.push_back(record);
   }
   CHECK(numbers(bad) == gone);
-  CHECK(bad[0].second.find("earlier than when opened") != std::string::npos);
+  CHECK(bad[0].second.reason.find("earlier than when opened") != std::string::npos);
 }
 
 TEST_CASE("what an index says of large records is held against them") {
@@ -137,7 +138,7 @@ TEST_CASE("what an index says of large records is held against them") {
       if (!cached) drop_cached_pages(pack.path);
       const auto flipped = pack.verify(2, wrong_at(record, [](auto& c) { c[1] ^= 1; }));
       REQUIRE(numbers(flipped) == std::vector<uint64_t>{record});
-      CHECK(flipped[0].second.find("wrong checksum of its bytes at 1048576") != std::string::npos);
+      CHECK(flipped[0].second.reason.find("wrong checksum of its bytes at 1048576") != std::string::npos);
       CHECK(numbers(pack.verify(2, wrong_at(record, [](auto& c) { c.pop_back(); }))) ==
             std::vector<uint64_t>{record});
       CHECK(numbers(pack.verify(2, wrong_at(record, [](auto& c) { c.push_back(0); }))) ==
@@ -151,8 +152,8 @@ TEST_CASE("TFRecord: checksums behind the records, and gaps between them") {
   const std::string path = folder.write("x.tfrecord", framed(some_records()));
   const ShardSet shards = open_tfrecord_shards({path});
   Counters counters;
-  BatchReader batches(shards, counters);
-  CHECK(verify_records(shards, batches, counters, 0, shards.count()).empty());
+  Fetcher fetcher(shards, counters);
+  CHECK(verify_records(fetcher, 0, shards.count()).empty());
   std::fstream spoilt(path, std::ios::in | std::ios::out | std::ios::binary);
   spoilt.seekp(static_cast<std::streamoff>(shards.extent(2).offset));
   spoilt.put('\x7f').put('\x7f');
@@ -160,7 +161,7 @@ TEST_CASE("TFRecord: checksums behind the records, and gaps between them") {
   spoilt.seekp(static_cast<std::streamoff>(last.offset + last.size));
   spoilt.write("\0\0\0\0", 4);
   spoilt.close();
-  CHECK(numbers(verify_records(shards, batches, counters, 0, shards.count(), 3)) ==
+  CHECK(numbers(verify_records(fetcher, 0, shards.count(), 3)) ==
         std::vector<uint64_t>{2, shards.count() - 1});
 }
 
@@ -169,11 +170,11 @@ TEST_CASE("a range only, and none beyond the end") {
   pack.damage(5, 0);
   const ShardSet shards = open_ffrecord_shards({pack.path});
   Counters counters;
-  BatchReader batches(shards, counters);
-  CHECK(verify_records(shards, batches, counters, 6, 100).empty());
+  Fetcher fetcher(shards, counters);
+  CHECK(verify_records(fetcher, 6, 100).empty());
   CHECK(counters.checksums_verified.load() == 100);
-  CHECK(verify_records(shards, batches, counters, 5, 1).size() == 1);
-  CHECK(verify_records(shards, batches, counters, 5, 0).empty());
-  CHECK_THROWS_AS((void)verify_records(shards, batches, counters, 1, shards.count()), RangeError);
-  CHECK_THROWS_AS((void)verify_records(shards, batches, counters, 1, UINT64_MAX), RangeError);
+  CHECK(verify_records(fetcher, 5, 1).size() == 1);
+  CHECK(verify_records(fetcher, 5, 0).empty());
+  CHECK_THROWS_AS((void)verify_records(fetcher, 1, shards.count()), RangeError);
+  CHECK_THROWS_AS((void)verify_records(fetcher, 1, UINT64_MAX), RangeError);
 }

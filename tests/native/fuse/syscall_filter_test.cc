@@ -3,7 +3,6 @@
 // Each act is done by a forked child, as the filter stays for good. It tells by its status
 // what came of it: well, or the errno of a refusal.
 
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -74,14 +73,15 @@ int open_with(const std::string& path, int flags) {
   return refusal(FileDescriptor(::open(path.c_str(), flags, 0600)).valid());
 }
 
-int read_through_queue(const SourceFile& file, const Bytes& content, ReadQueue::Aio aio) {
+int read_through_queue(const SourceFile& file, const Bytes& content, ReadPort::Aio aio) {
   BufferPool buffers(1 << 20);
-  ReadQueue queue(buffers, aio);
+  ReadQueue queue(buffers);
+  ReadPort port(queue, aio);
   bool is_right = false;
-  queue.submit(file, 0, content.size(), [&](RawBytes raw) {
+  port.submit(file, 0, content.size(), [&](RawBytes raw) {
     is_right = !raw.error && text(raw.bytes) == content;
   });
-  while (queue.poll() == 0) queue.wait(-1);
+  while (port.poll() == 0) port.wait(-1);
   return is_right ? 0 : EIO;
 }
 
@@ -91,7 +91,7 @@ TEST_CASE("a file that is open can be read, a thread at a time or asynchronously
   const TemporaryFolder folder;
   const Bytes content = pattern(300'000, 1);
   const SourceFile file(folder.write("f", content));
-  using Aio = ReadQueue::Aio;
+  using Aio = ReadPort::Aio;
   for (const Aio aio : {Aio::kNeverWaits, Aio::kMayWait, Aio::kNone}) {
     check_does(Stage::kServing, 0, [&] { return read_through_queue(file, content, aio); });
   }

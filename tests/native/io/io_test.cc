@@ -1,14 +1,17 @@
 // native/io: checksums, files, buffers, the read queue.
 
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 
 #include <atomic>
+#include <filesystem>
+#include <iterator>
 #include <memory>
 #include <random>
 #include <thread>
+#include <vector>
 
+#include "aio_events.h"
 #include "io/buffer.h"
 #include "io/crc.h"
 #include "io/error.h"
@@ -102,22 +105,22 @@ TEST_CASE("a pool hands out aligned buffers again, and keeps no more than its li
 namespace {
 
 // Reads random ranges through the queue and compares.
-void check_random_reads(ReadQueue& queue, const SourceFile& file, const Bytes& content) {
+void check_random_reads(ReadPort& port, const SourceFile& file, const Bytes& content) {
   std::mt19937 random(7);
   size_t finished = 0;
   constexpr size_t kReads = 300;  // more than the AIO context takes at a time
   for (size_t i = 0; i < kReads; ++i) {
     const size_t offset = random() % content.size();
     const size_t size = 1 + random() % std::min<size_t>(content.size() - offset, 200'000);
-    queue.submit(file, offset, size, [&content, &finished, offset, size](RawBytes raw) {
+    port.submit(file, offset, size, [&content, &finished, offset, size](RawBytes raw) {
       REQUIRE_FALSE(raw.error);
       CHECK(text(raw.bytes) == content.substr(offset, size));
       ++finished;
     });
   }
   while (finished < kReads) {
-    queue.wait(10'000);
-    queue.poll();
+    port.wait(10'000);
+    port.poll();
   }
 }
 
@@ -128,12 +131,13 @@ TEST_CASE("the queue reads through AIO, and through threads where AIO is refused
   const Bytes content = pattern(3'000'001, 4);
   const SourceFile file(folder.write("f", content));
   for (const auto aio :
-       {ReadQueue::Aio::kNeverWaits, ReadQueue::Aio::kMayWait, ReadQueue::Aio::kNone}) {
+       {ReadPort::Aio::kNeverWaits, ReadPort::Aio::kMayWait, ReadPort::Aio::kNone}) {
     CAPTURE(static_cast<int>(aio));
     drop_cached_pages(file.path());
     BufferPool buffers(8 << 20);
-    ReadQueue queue(buffers, aio);
-    check_random_reads(queue, file, content);
+    ReadQueue queue(buffers);
+    ReadPort port(queue, aio);
+    check_random_reads(port, file, content);
   }
 }
 
@@ -144,15 +148,16 @@ TEST_CASE("a file that has shrunk is an error of that read alone") {
   REQUIRE(truncate(file.path().c_str(), 500'000) == 0);
   BufferPool buffers(0);
   ReadQueue queue(buffers);
+  ReadPort port(queue);
   int good = 0;
   int bad = 0;
   const auto count = [&](RawBytes raw) { ++(raw.error ? bad : good); };
-  queue.submit(file, 0, 100'000, count);
-  queue.submit(file, 450'000, 100'000, count);
-  queue.submit(file, 900'000, 100'000, count);
+  port.submit(file, 0, 100'000, count);
+  port.submit(file, 450'000, 100'000, count);
+  port.submit(file, 900'000, 100'000, count);
   while (good + bad < 3) {
-    queue.wait(10'000);
-    queue.poll();
+    port.wait(10'000);
+    port.poll();
   }
   CHECK(good == 1);
   CHECK(bad == 2);
@@ -164,37 +169,13 @@ TEST_CASE("a queue may go while its reads are under way") {
   drop_cached_pages(file.path());
   BufferPool buffers(0);
   for (int round = 0; round < 20; ++round) {
-    ReadQueue queue(buffers, static_cast<ReadQueue::Aio>(round % 3));
+    ReadQueue queue(buffers);
+    ReadPort port(queue, static_cast<ReadPort::Aio>(round % 3));
     for (int i = 0; i < 100; ++i) {
-      queue.submit(file, static_cast<uint64_t>(i) * 40'000, 39'000, [](RawBytes) {});
+      port.submit(file, static_cast<uint64_t>(i) * 40'000, 39'000, [](RawBytes) {});
     }
   }
 }
-
-namespace {
-
-// Takes AIO events until the system has none left (fs.aio-max-nr).
-class AllAioEvents {
- public:
-  AllAioEvents() {
-    for (int events = 16'384; events >= 1;) {
-      io_context_t context = nullptr;
-      if (io_setup(events, &context) == 0) {
-        contexts_.push_back(context);
-      } else {
-        events /= 2;
-      }
-    }
-  }
-  ~AllAioEvents() {
-    for (const io_context_t context : contexts_) io_destroy(context);
-  }
-
- private:
-  std::vector<io_context_t> contexts_;
-};
-
-}  // namespace
 
 TEST_CASE("when the system's AIO events are used up, threads read") {
   const TemporaryFolder folder;
@@ -204,25 +185,82 @@ TEST_CASE("when the system's AIO events are used up, threads read") {
   const AllAioEvents taken;
   BufferPool buffers(1 << 20);
   ReadQueue queue(buffers);
-  check_random_reads(queue, file, content);
-  CHECK_FALSE(queue.uses_aio());
+  ReadPort port(queue);
+  check_random_reads(port, file, content);
+  CHECK_FALSE(port.uses_aio());
 }
 
 TEST_CASE("posted callbacks run in poll(), from any thread") {
   BufferPool buffers(0);
   ReadQueue queue(buffers);
+  ReadPort port(queue);
   std::atomic<int> ran{0};
   {
     std::vector<std::jthread> threads;
     for (int i = 0; i < 4; ++i) {
       threads.emplace_back([&] {
-        for (int k = 0; k < 100; ++k) queue.post([&] { ++ran; });
+        for (int k = 0; k < 100; ++k) port.post([&] { ++ran; });
       });
     }
   }
   CHECK(ran == 0);
-  queue.poll();
+  port.poll();
   CHECK(ran == 400);
+}
+
+TEST_CASE("a batch leaves threads to those who wait, and comes after them") {
+  ThreadPool pool(4, 3);
+  std::atomic<int> blocked{0};
+  std::atomic<bool> may_go{false};
+  for (int i = 0; i < 20; ++i) {
+    pool.submit(
+        [&] {
+          ++blocked;
+          while (!may_go) std::this_thread::yield();
+        },
+        ThreadPool::Urgency::kBackground);
+  }
+  while (blocked < 3) std::this_thread::yield();
+  for (int i = 0; i < 5; ++i) {
+    std::atomic<bool> ran{false};
+    pool.submit([&] { ran = true; });
+    while (!ran) std::this_thread::yield();
+  }
+  CHECK(blocked == 3);
+  may_go = true;
+  while (blocked < 20) std::this_thread::yield();
+}
+
+TEST_CASE("all ports together have as many threads as the queue") {
+  const TemporaryFolder folder;
+  const Bytes content = pattern(2'000'000, 9);
+  const SourceFile file(folder.write("f", content));
+  BufferPool buffers(0);
+  ReadQueue queue(buffers);
+  const auto count_threads = [] {
+    return static_cast<size_t>(
+        std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}));
+  };
+  const size_t before = count_threads();
+  std::vector<std::unique_ptr<ReadPort>> ports;
+  for (int i = 0; i < 8; ++i) {
+    ports.push_back(std::make_unique<ReadPort>(queue, ReadPort::Aio::kNone,
+                                               i < 4 ? ReadPort::Urgency::kBackground
+                                                     : ReadPort::Urgency::kSomeoneWaits));
+  }
+  std::atomic<int> finished{0};
+  for (int i = 0; i < 800; ++i) {
+    drop_cached_pages(file.path());
+    ports[static_cast<size_t>(i % 8)]->submit(file, static_cast<uint64_t>(i) * 2000, 1000,
+                                              [&](RawBytes raw) {
+                                                CHECK_FALSE(raw.error);
+                                                ++finished;
+                                              });
+    CHECK(count_threads() <= before + ReadQueue::kThreads);
+  }
+  while (finished < 800) {
+    for (auto& port : ports) port->poll();
+  }
 }
 
 TEST_CASE("a thread pool runs everything, and drops what has not begun when it goes") {

@@ -1,8 +1,7 @@
-// FolderList and FolderSelection: what is packed, which record it becomes, and what of it a
+// Manifest and ManifestSlice: what is packed, which record it becomes, and what of it a
 // pack shows.
 
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
-#include "tree/folder_list.h"
+#include "manifest/manifest.h"
 
 #include <doctest/doctest.h>
 
@@ -13,16 +12,17 @@
 #include <string>
 #include <vector>
 
-#include "folder_lists.h"
-#include "tree/folder_files.h"
-#include "tree/folder_runs.h"
+#include "manifests.h"
+#include "io/error.h"
+#include "manifest/manifest_files.h"
+#include "manifest/manifest_runs.h"
 
 using namespace ffrfs;
 using namespace ffrfs::test;
 
 namespace {
 
-std::vector<std::string> record_paths(const FolderList& list) {
+std::vector<std::string> record_paths(const Manifest& list) {
   std::vector<std::string> paths;
   for (uint32_t record = 0; record < list.record_count(); ++record) {
     paths.push_back(list.path(list.file(list.file_of(record))));
@@ -31,7 +31,7 @@ std::vector<std::string> record_paths(const FolderList& list) {
 }
 
 // All paths, in the order of the slots.
-std::vector<std::string> slot_paths(const IndexSource& source) {
+std::vector<std::string> slot_paths(const IndexEntries& source) {
   std::vector<std::string> paths;
   for (uint32_t slot = 0; slot < source.slot_count(); ++slot) {
     const IndexEntry entry = source.entry(slot);
@@ -47,7 +47,7 @@ using Paths = std::vector<std::string>;
 }  // namespace
 
 TEST_CASE("records by path are in the order of a walk, by size the smallest first") {
-  FolderList list = small_list();
+  Manifest list = small_list();
   CHECK(record_paths(list) == Paths{"a", "d/b", "z"});
   list.number_by_size();
   CHECK(record_paths(list) == Paths{"z", "a", "d/b"});
@@ -58,7 +58,7 @@ TEST_CASE("records by path are in the order of a walk, by size the smallest firs
 }
 
 TEST_CASE("a folder's name sorts without the slash behind it") {
-  FolderList list;
+  Manifest list;
   const uint32_t folder = list.add_folder(0, "a", 0755, 0);
   list.add_file(folder, "x", 0, kMode, 0);
   list.add_file(0, "a.b", 0, kMode, 0);
@@ -69,7 +69,7 @@ TEST_CASE("a folder's name sorts without the slash behind it") {
 TEST_CASE("names sort by their bytes, however long what they have in common is") {
   std::mt19937 random(1);
   for (const size_t common : {0, 1, 7, 8, 9, 200}) {
-    FolderList list;
+    Manifest list;
     Paths names;
     const std::string begin(common, 'c');
     // Shorter than a key, as long, longer; with bytes of both halves.
@@ -87,7 +87,7 @@ TEST_CASE("names sort by their bytes, however long what they have in common is")
 }
 
 TEST_CASE("files are found by path; folders and links are none") {
-  const FolderList list = small_list();
+  const Manifest list = small_list();
   CHECK(list.find("d/b") == 1);
   CHECK(list.find("z") == 0);
   for (const char* path : {"", "d", "d/", "/d/b", "d//b", "d/l", "d/b/x", "a/b", "c", "d/x"}) {
@@ -96,7 +96,7 @@ TEST_CASE("files are found by path; folders and links are none") {
 }
 
 TEST_CASE("what no folder can hold is refused") {
-  FolderList list;
+  Manifest list;
   using Bad = std::invalid_argument;
   const std::string long_name(256, 'x');
   const std::string_view nul("a\0b", 3);
@@ -120,28 +120,28 @@ TEST_CASE("what no folder can hold is refused") {
 }
 
 TEST_CASE("a name that stands twice in a folder is named") {
-  FolderList list;
+  Manifest list;
   const uint32_t folder = list.add_folder(0, "d", 0755, 0);
   list.add_file(folder, "x", 0, kMode, 0);
   SUBCASE("two files") { list.add_file(folder, "x", 0, kMode, 0); }
   SUBCASE("a file and a folder") { list.add_folder(folder, "x", 0755, 0); }
   SUBCASE("a file and a link") { list.add_link(folder, "x", "y", 0); }
-  CHECK_THROWS_WITH_AS(list.number_by_path(), "d/x: the same name twice in one folder",
-                       FolderListError);
+  CHECK_THROWS_WITH_AS(list.number_by_path(), "d/x: the same name twice in one directory",
+                       PackError);
 }
 
 TEST_CASE("folders are at most 1024 deep") {
-  FolderList list;
+  Manifest list;
   uint32_t folder = 0;
   for (int depth = 0; depth < 1024; ++depth) folder = list.add_folder(folder, "d", 0755, 0);
-  CHECK_THROWS_AS(list.add_folder(folder, "d", 0755, 0), FolderListError);
+  CHECK_THROWS_AS(list.add_folder(folder, "d", 0755, 0), PackError);
   list.add_file(folder, "x", 0, kMode, 0);
   list.number_by_path();
   CHECK(record_paths(list)[0].size() == 2 * 1024 + 1);
 }
 
 TEST_CASE("the last folder can be taken back while it is empty") {
-  FolderList list;
+  Manifest list;
   const uint32_t outer = list.add_folder(0, "outer", 0755, 0);
   const uint32_t inner = list.add_folder(outer, "inner", 0755, 0);
   CHECK_THROWS_AS(list.drop_folder(outer), std::invalid_argument);
@@ -154,7 +154,7 @@ TEST_CASE("the last folder can be taken back while it is empty") {
 }
 
 TEST_CASE("shared records: one record, several paths") {
-  FolderList list = small_list();
+  Manifest list = small_list();
   const uint32_t copy = list.add_file(0, "b", 5, kMode, 0);
   list.share(copy, 1);
   CHECK(!list.is_numbered());
@@ -170,7 +170,7 @@ TEST_CASE("shared records: one record, several paths") {
 }
 
 TEST_CASE("an order that names a file twice, or one that is not there, is refused") {
-  FolderList list = small_list();
+  Manifest list = small_list();
   CHECK_THROWS_AS(list.number_by(std::vector<uint32_t>{1, 1}), std::invalid_argument);
   CHECK_THROWS_AS(list.number_by(std::vector<uint32_t>{3}), std::invalid_argument);
 }
@@ -178,7 +178,7 @@ TEST_CASE("an order that names a file twice, or one that is not there, is refuse
 TEST_CASE("runs cover all records, in their order, about equal in bytes") {
   std::mt19937 random(2);
   for (const uint32_t files : {0U, 1U, 2U, 7U, 1000U}) {
-    FolderList list;
+    Manifest list;
     uint64_t largest = 0;
     for (uint32_t file = 0; file < files; ++file) {
       const uint64_t size = random() % 100'000;
@@ -193,7 +193,7 @@ TEST_CASE("runs cover all records, in their order, about equal in bytes") {
       }
       return bytes;
     };
-    const auto check_cover = [&](const FolderRuns& runs) {
+    const auto check_cover = [&](const ManifestRuns& runs) {
       uint32_t next = 0;
       for (const auto& [first, count] : runs) {
         CHECK(first == next);
@@ -223,8 +223,8 @@ TEST_CASE("runs cover all records, in their order, about equal in bytes") {
 }
 
 TEST_CASE("a selection of everything has every entry, breadth-first") {
-  const FolderList list = small_list();
-  const FolderSelection all = all_of(list);
+  const Manifest list = small_list();
+  const ManifestSlice all = all_of(list);
   CHECK(slot_paths(all) == Paths{"", "a", "d", "z", "d/b", "d/e", "d/l"});
   CHECK(all.directory_count() == 3);
   CHECK(all.entry(6).target == "../a");
@@ -234,27 +234,27 @@ TEST_CASE("a selection of everything has every entry, breadth-first") {
 }
 
 TEST_CASE("a selection of some records has the folders on their way; the rest goes to one") {
-  const FolderList list = small_list();
-  CHECK(slot_paths(FolderSelection(list, 0, 1, false)) == Paths{"", "a"});
-  CHECK(slot_paths(FolderSelection(list, 1, 1, false)) == Paths{"", "d", "d/b"});
-  CHECK(slot_paths(FolderSelection(list, 1, 2, false)) == Paths{"", "d", "z", "d/b"});
-  CHECK(slot_paths(FolderSelection(list, 0, 1, true)) == Paths{"", "a", "d", "d/e", "d/l"});
-  CHECK(slot_paths(FolderSelection(list, 0, 0, false)) == Paths{""});
-  const FolderSelection second(list, 1, 2, false);
+  const Manifest list = small_list();
+  CHECK(slot_paths(ManifestSlice(list, 0, 1, false)) == Paths{"", "a"});
+  CHECK(slot_paths(ManifestSlice(list, 1, 1, false)) == Paths{"", "d", "d/b"});
+  CHECK(slot_paths(ManifestSlice(list, 1, 2, false)) == Paths{"", "d", "z", "d/b"});
+  CHECK(slot_paths(ManifestSlice(list, 0, 1, true)) == Paths{"", "a", "d", "d/e", "d/l"});
+  CHECK(slot_paths(ManifestSlice(list, 0, 0, false)) == Paths{""});
+  const ManifestSlice second(list, 1, 2, false);
   CHECK(second.entry(3).record == 0);  // each pack counts from 0
   CHECK(second.entry(2).record == 1);
 }
 
 TEST_CASE("a list can be shown with one time and plain permissions") {
-  FolderList list = small_list();
+  Manifest list = small_list();
   list.normalize(7);
-  const FolderSelection all = all_of(list);
+  const ManifestSlice all = all_of(list);
   for (uint32_t slot = 0; slot < all.slot_count(); ++slot) CHECK(all.entry(slot).mtime_ns == 7);
   CHECK(all.entry(1).mode == 0644);
   CHECK(all.entry(2).mode == 0755);  // a folder
   CHECK(all.entry(4).mode == 0755);  // what can be run
   CHECK(all.entry(6).mode == 0777);  // a link
   // What is read is still held to what was found.
-  CHECK(FolderFiles(list, "/source", 0, 3).file(0).mtime_ns == kTime);
-  CHECK(FolderFiles(list, "/source", 0, 3).file(1).path == "/source/d/b");
+  CHECK(ManifestFiles(list, "/source", 0, 3).file(0).mtime_ns == kTime);
+  CHECK(ManifestFiles(list, "/source", 0, 3).file(1).path == "/source/d/b");
 }

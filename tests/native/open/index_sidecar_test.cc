@@ -1,6 +1,5 @@
 // native/record: the sidecar of a pack: where it may lie, and when it is believed.
 
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 #include <unistd.h>
 

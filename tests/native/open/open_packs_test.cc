@@ -1,7 +1,6 @@
 // native/volume: several packs as one volume, sets of shards, and what a mapped index tells
 // of the bytes.
 
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -11,10 +10,10 @@
 
 #include "index_file.h"
 #include "io/error.h"
+#include "open/set_inventory.h"
 #include "page_cache.h"
 #include "scratch.h"
 #include "volume/blocking_volume.h"
-#include "volume/shard_sets.h"
 #include "volume/volume.h"
 
 using namespace ffrfs;
@@ -57,7 +56,7 @@ Bytes read(Volume& volume, const std::string& path) {
 }
 
 std::vector<std::string> gaps_of(const std::vector<std::pair<uint32_t, uint32_t>>& shards) {
-  ShardSets sets;
+  SetInventory sets;
   for (const auto& [number, count] : shards) sets.add("p", shard_of_set(number, count));
   return sets.gaps();
 }

@@ -1,7 +1,6 @@
 // native/tree/pickle_index against bytes that mean harm, and against damage: whatever
 // they are, a tree or FormatError, in memory that the bytes themselves account for.
 
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 #include <malloc.h>
 
@@ -148,8 +147,8 @@ TEST_CASE("endless opcodes are refused before they fill the memory") {
     const char* reason;
   };
   const Case cases[] = {
-      {"", "(", "more than 1024 folders deep (opcode MARK"},
-      {folder(), "(", "more than 1024 folders deep (opcode MARK"},
+      {"", "(", "more than 1024 directories deep (opcode MARK"},
+      {folder(), "(", "more than 1024 directories deep (opcode MARK"},
       {"", ")", "more values wait"},
       {"", number(1), "more values wait"},
       {"", folder(), "more values wait"},
@@ -161,7 +160,7 @@ TEST_CASE("endless opcodes are refused before they fill the memory") {
       {"I", "1", "a line that is longer"},
       {"c", "x", "a line that is longer"},
       {folder() + "(", name("d") + folder(), "more values wait"},
-      {folder(), name("d") + folder() + "(", "more than 1024 folders deep (opcode MARK"},
+      {folder(), name("d") + folder() + "(", "more than 1024 directories deep (opcode MARK"},
   };
   for (const Case& hostile : cases) {
     Repeated source(hostile.head, hostile.body, 10'000'000, "");
@@ -194,7 +193,7 @@ TEST_CASE("folders nest 1024 deep and no deeper") {
     for (const size_t depth : {1025, 2000, 20'000}) {
       const Bytes pickle = nested(depth, with_marks);
       Pieces source(pickle, 1000);
-      check_refused(source, "more than 1024 folders deep", 4 * kMegabyte);
+      check_refused(source, "more than 1024 directories deep", 4 * kMegabyte);
     }
   }
 }

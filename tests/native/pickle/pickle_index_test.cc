@@ -1,6 +1,5 @@
 // native/tree/pickle_index: what is read, and every refusal one by one.
 
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <fstream>

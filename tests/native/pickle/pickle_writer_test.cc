@@ -1,23 +1,22 @@
 // write_pickle: what the safe parser reads again. That the bytes are CPython's is tested in
 // tests/folder/test_index.py.
 
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
-#include "tree/pickle_writer.h"
+#include "pickle/pickle_writer.h"
 
 #include <doctest/doctest.h>
 
 #include <string>
 
-#include "folder_lists.h"
+#include "manifests.h"
+#include "pickle/pickle_index.h"
 #include "pickles.h"
-#include "tree/folder_tree_source.h"
-#include "tree/pickle_index.h"
+#include "tree/pickle_tree_entries.h"
 
 using namespace ffrfs;
 using namespace ffrfs::test;
 
 TEST_CASE("what is written is read again, without the links") {
-  FolderList list = small_list();
+  Manifest list = small_list();
   list.share(list.add_file(0, "also a", 4, kMode, 0), 2);
   list.number_by_path();
   const Bytes pickle = pickle_of(all_of(list));
@@ -34,7 +33,7 @@ TEST_CASE("what is written is read again, without the links") {
 }
 
 TEST_CASE("a tree that was read is written as it was") {
-  FolderList list;
+  Manifest list;
   for (int i = 0; i < 3000; ++i) {
     const uint32_t folder = list.add_folder(0, std::to_string(i), 0755, 0);
     for (int k = 0; k < i % 4; ++k) list.add_file(folder, std::to_string(k), 0, kMode, 0);
@@ -43,6 +42,6 @@ TEST_CASE("a tree that was read is written as it was") {
   const Bytes pickle = pickle_of(all_of(list));
   Pieces source(pickle, 1000);
   const auto tree = read_pickle_index(source, list.record_count() + 1, "x");
-  const bool same = pickle_of(FolderTreeSource(*tree)) == pickle;
+  const bool same = pickle_of(PickleTreeEntries(*tree)) == pickle;
   CHECK(same);
 }

@@ -1,7 +1,6 @@
 // native/volume: a list of hints against a model without any bookkeeping; whatever readers
 // do, it goes on, keeps to its window and gives its memory back.
 
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -11,7 +10,7 @@
 #include <random>
 #include <vector>
 
-#include "volume/hint_list.h"
+#include "prefetch/hint_list.h"
 
 using namespace ffrfs;
 

@@ -1,7 +1,6 @@
 // native/volume: clients that hint, over real sockets, to a real prefetcher. They are cut
 // off, too many, too fast, dead, or hostile.
 
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -18,10 +17,10 @@
 #include <thread>
 
 #include "damage.h"
+#include "prefetch/hint_server.h"
+#include "prefetch/hint_list.h"
 #include "record/ffrecord_shard.h"
-#include "tree/record_tree.h"
-#include "volume/hint_clients.h"
-#include "volume/hint_list.h"
+#include "tree/flat_tree.h"
 
 using namespace ffrfs;
 using namespace ffrfs::test;
@@ -69,10 +68,9 @@ std::optional<uint64_t> record_named(std::string_view text) {
 class Listener {
  public:
   explicit Listener(std::chrono::milliseconds ttl = 60s)
-      : prefetcher_(shards_, tree_, true, blocks_, batches_, counters,
-                    {.window_records = kWindowRecords, .ttl = ttl}, 4 << 20, true,
-                    [](const Hint&, const BlockPtr&) { return false; }),
-        clients_(std::make_unique<HintClients>(
+      : prefetcher_(tree_, true, reader_, {.window_records = kWindowRecords, .ttl = ttl}, true,
+                    [](const Hint&, const UnitPtr&) { return false; }),
+        clients_(std::make_unique<HintServer>(
             prefetcher_, [this](std::string_view text) { return resolve(text); },
             counters.prefetch_dropped)) {}
 
@@ -120,13 +118,13 @@ class Listener {
   }
 
   ShardSet shards_ = open_ffrecord_shards({records_path()});
-  RecordTree tree_{kRecordCount};
-  BlockReader blocks_{shards_, counters, 16 << 20};
-  BatchReader batches_{shards_, counters, 1 << 20};
+  FlatTree tree_{kRecordCount};
+  Fetcher fetcher_{shards_, counters, 32 << 20};
+  DemandReader reader_{fetcher_};
   std::mutex mutex_;
   std::vector<Bytes> heard_;
   Prefetcher prefetcher_;
-  std::unique_ptr<HintClients> clients_;
+  std::unique_ptr<HintServer> clients_;
 };
 
 // The client's end of a socket whose other end listens.
@@ -193,7 +191,7 @@ std::vector<Bytes> numbers(uint64_t begin, uint64_t end) {
 Bytes random_text(Random& random) {
   switch (random() % 8) {
     case 0:
-      return Bytes(HintClients::kTextSizeMax - (random() % 2) * (random() % 8000), 'p');
+      return Bytes(HintServer::kTextSizeMax - (random() % 2) * (random() % 8000), 'p');
     case 1:
     case 2: {
       Bytes text(1 + random() % 40, '\0');
@@ -351,7 +349,7 @@ TEST_CASE("a client that is not read and has said all may die: the rest is heard
 
 TEST_CASE("only an empty text is the end: others' zero bytes are none") {
   // Wherever what lies in the socket is cut when it is looked through for the end.
-  const Bytes longest(HintClients::kTextSizeMax, 'x');
+  const Bytes longest(HintServer::kTextSizeMax, 'x');
   const Bytes piece = said(std::vector<Bytes>(7, Bytes(kPieceSize / 8 - 1, 'x'))) + longest;
   for (const Bytes& rest : {"7"s, "7\0"s, said(numbers(0, 15'000)), piece + "\0"s}) {
     CAPTURE(rest.size());
@@ -368,7 +366,7 @@ TEST_CASE("only an empty text is the end: others' zero bytes are none") {
 
 TEST_CASE("the longest text is heard, a longer one ends its client and drops its hints") {
   Listener listener;
-  const Bytes longest(HintClients::kTextSizeMax, 'x');
+  const Bytes longest(HintServer::kTextSizeMax, 'x');
   const Client good(listener);
   REQUIRE(good.say(said({longest, "/1"})));
   CHECK(eventually([&] { return listener.heard_count() == 2; }));

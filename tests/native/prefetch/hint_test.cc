@@ -1,7 +1,6 @@
 // native/volume: from what a client says to a record: paths and numbers, and all that names
 // nothing.
 
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <memory>
@@ -11,11 +10,11 @@
 #include <vector>
 
 #include "damage.h"
+#include "example/example_tree.h"
+#include "prefetch/hint.h"
 #include "scratch.h"
-#include "tree/example_tree.h"
-#include "tree/record_tree.h"
+#include "tree/flat_tree.h"
 #include "tree/tree_builder.h"
-#include "volume/hint.h"
 
 using namespace ffrfs;
 using namespace ffrfs::test;
@@ -24,7 +23,7 @@ using namespace std::string_literals;
 namespace {
 
 // /a.jpg (record 1), /dir/b.jpg (0), /dir/deep/c (2), /empty; the index is record 3.
-std::unique_ptr<FolderTree> folder_tree() {
+std::unique_ptr<PickleTree> pickle_tree() {
   TreeBuilder builder("packed.ffr", 3);
   const auto root = builder.add_directory();
   const auto dir = builder.add_directory();
@@ -58,7 +57,7 @@ const std::vector<std::string> kNothing = {
 }  // namespace
 
 TEST_CASE("of a packed folder: paths and numbers of files") {
-  const auto tree = folder_tree();
+  const auto tree = pickle_tree();
   const auto expect = [&](std::string_view text, uint64_t record, std::string_view path) {
     CAPTURE(text);
     const auto hint = of_folder(*tree, text);
@@ -81,7 +80,7 @@ TEST_CASE("of a packed folder: paths and numbers of files") {
 }
 
 TEST_CASE("of a packed folder: what is none of its files") {
-  const auto tree = folder_tree();
+  const auto tree = pickle_tree();
   for (const std::string& text : kNothing) {
     CAPTURE(text);
     CHECK_FALSE(of_folder(*tree, text));
@@ -95,7 +94,7 @@ TEST_CASE("of a packed folder: what is none of its files") {
 }
 
 TEST_CASE("of a plain file of records: names and numbers") {
-  const RecordTree tree(1000);
+  const FlatTree tree(1000);
   const auto find = [&](std::string_view text) {
     return find_hint(tree, TreeKind::kRecords, 1000, text);
   };
@@ -148,8 +147,8 @@ TEST_CASE("of TFRecord: the record, and what is asked for in it") {
 
 TEST_CASE("any bytes at all: nothing, or a file of the tree") {
   Random random(1);
-  const auto tree = folder_tree();
-  const RecordTree records(20);
+  const auto tree = pickle_tree();
+  const FlatTree records(20);
   const ExampleTree examples(20);
   const std::vector<Bytes> seeds = {"/dir/deep/c", "/a.jpg", "17", "/000000017/record.bin"};
   for (int i = 0; i < 20'000; ++i) {

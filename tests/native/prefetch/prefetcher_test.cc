@@ -1,7 +1,6 @@
 // native/volume: hints and runs become blocks ahead of their readers. Whatever is hinted, and
 // whenever, readers get the right bytes, or the error that they would have got without.
 
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -98,10 +97,10 @@ TEST_CASE("what the kernel does not know is held, and found without another read
   CHECK(rig.counters.readahead_hit.load() == 0);
 }
 
-TEST_CASE("a record of any size, larger ones in one block too") {
+TEST_CASE("a record of any size, larger ones in one unit too") {
   Rig rig({pattern(0, 0), pattern(1, 1), pattern(4096, 2), pattern(4 * kMib, 3),
-           pattern(4 * kMib + 1, 4), pattern(6'000'000, 5), pattern(20'000'000, 6)},
-          {.cache_bytes = 256 * kMib, .limit_bytes = 32 * kMib});
+           pattern(4 * kMib + 1, 4), pattern(6'000'000, 5), pattern(40'000'000, 6)},
+          {.cache_bytes = 256 * kMib});
   const auto list = rig.prefetcher->open_list();
   (void)rig.prefetcher->add(list, rig.hints(numbers(7)));
   REQUIRE(wait_until([&] { return rig.counters.prefetch_fetched == 5; }));  // not 0, not 6
@@ -113,10 +112,10 @@ TEST_CASE("a record of any size, larger ones in one block too") {
 
 TEST_CASE("who asks while it is on its way waits for that") {
   Rig rig(patterns(3, 50'000));
-  BlockReader& blocks = rig.reads.blocks();
-  const BlockPlan plan = whole_plan(rig.shards.extent(1), true);
-  REQUIRE(blocks.claim(plan) == BlockReader::Claim::kTaken);
-  CHECK(blocks.claim(plan) == BlockReader::Claim::kBusy);
+  DemandReader& reader = rig.reads.units();
+  const UnitPlan plan = whole_plan(rig.shards.extent(1), true);
+  REQUIRE(reader.table().claim(plan));
+  CHECK_FALSE(reader.table().claim(plan));
   CHECK(rig.counters.queue_depth.load() == 1);
   int answers = 0;
   for (int i = 0; i < 3; ++i) {
@@ -126,11 +125,12 @@ TEST_CASE("who asks while it is on its way waits for that") {
       ++answers;
     }));
   }
-  const BlockPtr block = blocks.make_block(plan.size);
-  std::ranges::copy(view(rig.records[1]), block->buffer.data());
+  UnitPtr unit = reader.fetcher().make_unit(plan.size);
+  std::ranges::copy(view(rig.records[1]), unit->buffer.data());
   rig.reads.poll();
   CHECK(answers == 0);
-  CHECK(blocks.release(plan, block, nullptr));
+  CHECK(reader.arrive(plan.key(), unit, 1, nullptr));
+  unit = nullptr;
   while (answers < 3) {
     rig.reads.wait(1000);
     rig.reads.poll();
@@ -138,37 +138,37 @@ TEST_CASE("who asks while it is on its way waits for that") {
   CHECK(rig.counters.bytes_storage.load() == 0);
   CHECK(rig.counters.queue_depth.load() == 0);
   CHECK(rig.counters.bytes_in_flight.load() == 0);
-  REQUIRE(blocks.claim(whole_plan(rig.shards.extent(2), true)) == BlockReader::Claim::kTaken);
-  CHECK_FALSE(blocks.release(whole_plan(rig.shards.extent(2), true), block, nullptr));
+  REQUIRE(reader.table().claim(whole_plan(rig.shards.extent(2), true)));
+  CHECK_FALSE(reader.arrive(whole_plan(rig.shards.extent(2), true).key(), nullptr, 1, nullptr));
+  CHECK(rig.counters.queue_depth.load() == 0);
 }
 
 TEST_CASE("who asks just as it comes gets that, and reads nothing") {
   Rig rig(patterns(1, 100));
-  BlockReader& blocks = rig.reads.blocks();
-  const BlockPlan plan = whole_plan(rig.shards.extent(0), true);
-  const BlockPtr block = blocks.make_block(plan.size);
-  std::ranges::copy(view(rig.records[0]), block->buffer.data());
+  DemandReader& reader = rig.reads.units();
+  const UnitPlan plan = whole_plan(rig.shards.extent(0), true);
+  const UnitPtr unit = reader.fetcher().make_unit(plan.size);
+  std::ranges::copy(view(rig.records[0]), unit->buffer.data());
   std::atomic<int> turn{0};
   constexpr int kTurns = 3000;
   std::jthread other([&] {
     for (int i = 1; i <= kTurns; ++i) {
       while (turn < i) std::this_thread::yield();
-      blocks.prefetched().put({plan.key(), block, 1, Clock::now()});
-      (void)blocks.release(plan, block, nullptr);
+      (void)reader.arrive(plan.key(), unit, 1, nullptr);
       turn = -i;
     }
   });
   int answers = 0;
   int left_count = 0;  // held for nobody
   for (int i = 1; i <= kTurns; ++i) {
-    REQUIRE(blocks.claim(plan) == BlockReader::Claim::kTaken);
+    REQUIRE(reader.table().claim(plan));
     turn = i;
-    blocks.fetch(plan, [&](const BlockPtr&, const std::exception_ptr&) { ++answers; });
+    reader.fetch(plan, [&](const UnitPtr&, const std::exception_ptr&) { ++answers; });
     while (turn != -i || answers < i) {
       rig.reads.wait(1);
       rig.reads.poll();
     }
-    if (blocks.prefetched().take(plan.key())) ++left_count;
+    if (reader.table().take_ahead(plan.key())) ++left_count;
   }
   CHECK(left_count == 0);
   CHECK(rig.counters.bytes_storage + rig.counters.bytes_page_cache == 0);
@@ -275,7 +275,7 @@ TEST_CASE("what is held stays within its limit") {
   for (const size_t size : {size_t{100}, size_t{5000}, size_t{100'000}, size_t{500'000}}) {
     CAPTURE(size);
     constexpr size_t kLimit = kMib;
-    Rig rig(patterns(size < 1000 ? 1000 : size < 100'000 ? 300 : 30, size), {.limit_bytes = kLimit});
+    Rig rig(patterns(size < 1000 ? 1000 : size < 100'000 ? 300 : 30, size), {.cache_bytes = 8 * kLimit});
     std::atomic<bool> is_over{false};
     std::atomic<uint64_t> most{0};
     std::jthread sampler([&] {
@@ -301,6 +301,55 @@ TEST_CASE("what is held stays within its limit") {
   }
 }
 
+// An eighth of --cache-mb 32, and the largest record that is held whole.
+TEST_CASE("a record that takes all that may be held is read ahead, one at a time") {
+  constexpr size_t kLimit = 4 * kMib;
+  constexpr size_t kCount = 12;
+  for (const bool is_pushed : {false, true}) {
+    CAPTURE(is_pushed);
+    std::vector<Bytes> records;
+    for (uint32_t i = 0; i < kCount; ++i) records.push_back(pattern(kLimit, i));
+    Rig rig(std::move(records), {.cache_bytes = 8 * kLimit},
+            [is_pushed](uint64_t, std::span<const std::byte>) { return is_pushed; });
+    std::atomic<bool> is_over{false};
+    std::atomic<uint64_t> most{0};
+    std::jthread sampler([&] {
+      while (!is_over) {
+        most = std::max<uint64_t>(most, rig.counters.bytes_prefetched);
+        std::this_thread::sleep_for(100us);
+      }
+    });
+    const auto list = rig.prefetcher->open_list();
+    (void)rig.prefetcher->add(list, rig.hints(numbers(kCount)));
+    rig.prefetcher->finish(list);
+    size_t ready_count = 0;
+    for (uint64_t record = 0; record < kCount; ++record) {
+      REQUIRE(wait_until([&] { return rig.counters.prefetch_fetched > record; }));
+      REQUIRE(rig.settles());
+      if (rig.read(record)) ++ready_count;
+    }
+    is_over = true;
+    sampler.join();
+    if (!is_pushed) CHECK(ready_count == kCount);
+    CHECK(rig.counters.prefetch_fetched.load() == kCount);
+    CHECK(rig.counters.prefetch_too_large.load() == 0);
+    CHECK(most.load() == kLimit);
+    CHECK(rig.wrong == 0);
+  }
+}
+
+TEST_CASE("what is larger than all that may be held is counted, and left to its readers") {
+  Rig rig(patterns(10, 5 * kMib), {.cache_bytes = 32 * kMib});
+  const auto list = rig.prefetcher->open_list();
+  (void)rig.prefetcher->add(list, rig.hints(numbers(10)));
+  REQUIRE(wait_until([&] { return rig.counters.prefetch_too_large == 10; }));
+  CHECK(rig.counters.prefetch_fetched.load() == 0);
+  for (uint64_t record = 0; record < 10; ++record) (void)rig.read(record);
+  CHECK(rig.counters.prefetch_late.load() == 10);
+  CHECK(rig.counters.prefetch_too_large.load() == 10);
+  CHECK(rig.wrong == 0);
+}
+
 TEST_CASE("it ends at any time") {
   for (int round = 0; round < 10; ++round) {
     Rig rig(patterns(100, 10'000), {}, [](uint64_t, std::span<const std::byte>) {
@@ -321,7 +370,7 @@ TEST_CASE("it ends at any time") {
       if (!now) ++waiting;
     }
     std::this_thread::sleep_for(std::chrono::microseconds(150 * round));
-    rig.reads.blocks().set_observer(nullptr);
+    rig.reads.units().set_observer(nullptr);
     rig.prefetcher.reset();
     CHECK(rig.counters.prefetch_fetched + rig.counters.prefetch_late <= 200);
     REQUIRE(wait_until([&] {
@@ -389,7 +438,7 @@ TEST_CASE("at the end of a list that several share, what is still to be read is 
 
 // More than the limit is passed over, long before it is too old.
 TEST_CASE("a reader who leaves out every second of its hints is still read ahead for") {
-  Rig rig(patterns(400, 30'000), {.options = {.window_records = 32}, .limit_bytes = 2 * kMib});
+  Rig rig(patterns(400, 30'000), {.options = {.window_records = 32}, .cache_bytes = 16 * kMib});
   const auto list = rig.prefetcher->open_list();
   (void)rig.prefetcher->add(list, rig.hints(numbers(400)));
   for (uint64_t record = 0; record < 400; record += 2) {
@@ -424,7 +473,7 @@ TEST_CASE("what readers have read without it is not held") {
 
 TEST_CASE("readers, lists that come and go, a kernel that is slow: no wrong byte, no error") {
   Rig rig(patterns(300, 20'000),
-          {.options = {.window_records = 64, .ttl = 50ms}, .limit_bytes = 2 * kMib},
+          {.options = {.window_records = 64, .ttl = 50ms}, .cache_bytes = 16 * kMib},
           [](uint64_t record, std::span<const std::byte>) {
             if (record % 41 == 0) std::this_thread::sleep_for(3ms);
             return record % 3 == 0;

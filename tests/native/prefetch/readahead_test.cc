@@ -1,6 +1,5 @@
 // native/volume: runs of reads in order are recognised and continued; all else is left alone.
 
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -11,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "tree/record_tree.h"
+#include "prefetch/readahead.h"
+#include "tree/flat_tree.h"
 #include "tree/tree_builder.h"
-#include "volume/readahead.h"
 
 using namespace ffrfs;
 
@@ -25,7 +24,7 @@ constexpr size_t kWindow = 512;
 constexpr size_t kBatch = 32;
 
 // `count` files in folders of `width` files each; file i of the listing is record records[i].
-std::unique_ptr<FolderTree> folders(const std::vector<uint64_t>& records, size_t width) {
+std::unique_ptr<PickleTree> folders(const std::vector<uint64_t>& records, size_t width) {
   TreeBuilder builder("packed.ffr", records.size() + 1);
   const auto padded = [](size_t number) {
     const std::string digits = std::to_string(number);
@@ -103,7 +102,7 @@ struct Reads {
 TEST_CASE("records in order are recognised at the third, and continued to the end") {
   for (const bool pushes : {false, true}) {
     CAPTURE(pushes);
-    const RecordTree tree(3000);
+    const FlatTree tree(3000);
     Reads reads(tree, 3000);
     reads.pushes = pushes;
     reads.read(10);
@@ -149,7 +148,7 @@ TEST_CASE("several runs at once, interleaved at random") {
   for (uint32_t seed = 0; seed < 20; ++seed) {
     CAPTURE(seed);
     Random random(seed);
-    const RecordTree tree(80'000);
+    const FlatTree tree(80'000);
     Reads reads(tree, 80'000);
     reads.pushes = seed % 2 == 1;
     std::vector<uint64_t> next;
@@ -285,7 +284,7 @@ TEST_CASE("the ends: the last record, the index, directories behind the last fil
 }
 
 TEST_CASE("a single record, none, a window of none or of one") {
-  const RecordTree tree(100);
+  const FlatTree tree(100);
   for (const uint64_t count : {uint64_t{0}, uint64_t{1}}) {
     Readahead readahead(tree, count, true, kWindow);
     for (int i = 0; i < 5; ++i) readahead.note_read(0);
@@ -303,7 +302,7 @@ TEST_CASE("a single record, none, a window of none or of one") {
 }
 
 TEST_CASE("the same record many times is no run") {
-  const RecordTree tree(5000);
+  const FlatTree tree(5000);
   Reads reads(tree, 5000);
   for (int i = 0; i < 100; ++i) reads.read(7);
   for (int i = 0; i < 100; ++i) reads.read(static_cast<uint64_t>(99 - i));  // backwards
@@ -311,7 +310,7 @@ TEST_CASE("the same record many times is no run") {
 }
 
 TEST_CASE("the window doubles while it is used, and is halved by waste") {
-  const RecordTree tree(100'000);
+  const FlatTree tree(100'000);
   Reads reads(tree, 100'000, true, 64);
   uint64_t record = 0;
   const auto ahead = [&] { return reads.taken_count - reads.hit_count; };
@@ -333,7 +332,7 @@ TEST_CASE("the window doubles while it is used, and is halved by waste") {
 }
 
 TEST_CASE("what is wanted comes a batch at a time") {
-  const RecordTree tree(100'000);
+  const FlatTree tree(100'000);
   Readahead readahead(tree, 100'000, true, kWindow);
   uint64_t record = 0;
   uint64_t ahead = 0;

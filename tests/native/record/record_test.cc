@@ -1,11 +1,10 @@
 // native/record, the reading side: sound headers, unsound ones, extents.
 
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
-#include <cstdlib>
 #include <filesystem>
 
+#include "golden.h"
 #include "io/error.h"
 #include "record/ffrecord_shard.h"
 #include "shard/shard_set.h"
@@ -138,9 +137,7 @@ TEST_CASE("several files are one index space") {
 }
 
 TEST_CASE("golden files by the original writer open") {
-  const char* golden = std::getenv("FFRFS_GOLDEN");
-  REQUIRE_MESSAGE(golden != nullptr, "FFRFS_GOLDEN must name the folder of golden files");
-  const std::filesystem::path folder(golden);
+  const std::filesystem::path folder = golden_folder();
   CHECK(FfrecordShard(folder / "packed.ffr").metadata_verified());
   CHECK(FfrecordShard(folder / "plain.ffr").count() == 100);
   CHECK(FfrecordShard(folder / "sharded" / "PART_00007.ffr").metadata_verified());

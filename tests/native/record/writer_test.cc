@@ -1,6 +1,5 @@
 // Writer, StagedFile and FilePacker: what lies on the disk afterwards, and what does not.
 
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "record/writer.h"
 
 #include <doctest/doctest.h>
@@ -456,7 +455,7 @@ TEST_CASE("a file that is not what was listed is named and nothing is left") {
     Writer writer(folder / "x.ffr", 3);
     try {
       writer.append_files(files, 2, kNoTick);
-    } catch (const FileChangedError& error) {
+    } catch (const PackError& error) {
       CHECK_THROWS_AS(writer.finish(), WriterClosedError);
       return error.what();
     }
@@ -515,7 +514,7 @@ TEST_CASE("a large file that is written to meanwhile is found out") {
   meddling.wait();
   CHECK_THROWS_WITH_AS(writer.append_files(files, 1, kNoTick),
                        (file.path + ": changed while it was packed; pack again").c_str(),
-                       FileChangedError);
+                       PackError);
 }
 
 TEST_CASE("the first file of the list that is wrong is the one that is named") {

@@ -1,7 +1,6 @@
 // native/volume: what a volume tells of itself: its counters, how long requests took,
 // which failures are due for a line in the log.
 
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -13,16 +12,16 @@
 #include <stdexcept>
 #include <thread>
 
+#include "fetch/demand_reader.h"
 #include "io/error.h"
 #include "page_cache.h"
 #include "record/ffrecord_shard.h"
 #include "scratch.h"
-#include "volume/block_reader.h"
-#include "volume/counter_page.h"
-#include "volume/counters.h"
+#include "stats/counter_page.h"
+#include "stats/counters.h"
+#include "stats/request_times.h"
 #include "volume/failure_log.h"
 #include "volume/file_reads.h"
-#include "volume/request_times.h"
 
 using namespace ffrfs;
 using namespace ffrfs::test;
@@ -271,7 +270,7 @@ struct ColdRecords {
     drop_cached_pages(path);
   }
 
-  [[nodiscard]] BlockPlan plan(size_t record) const {
+  [[nodiscard]] UnitPlan plan(size_t record) const {
     return {.extent = shards.extent(record), .size = records[record].size()};
   }
 
@@ -287,10 +286,10 @@ std::vector<Bytes> equal_records(size_t count, size_t size) {
   return records;
 }
 
-void poll_until(BlockReader& blocks, const std::atomic<int>& finished, int count) {
+void poll_until(DemandReader& reader, const std::atomic<int>& finished, int count) {
   while (finished < count) {
-    blocks.wait(50);
-    blocks.poll();
+    reader.wait(50);
+    reader.poll();
   }
 }
 
@@ -299,16 +298,19 @@ void poll_until(BlockReader& blocks, const std::atomic<int>& finished, int count
 TEST_CASE("queue depth and bytes in flight tell what is fetched, and return to 0") {
   const ColdRecords file(equal_records(40, 100'000));
   Counters counters;
-  BlockReader blocks(file.shards, counters, 1 << 20);  // half of it in flight: 5 records
+  Fetcher fetcher(file.shards, counters, 1 << 20);  // half of it in flight
+  DemandReader reader(fetcher);
+  const size_t each = fetcher.memory_for(file.plan(0));
+  const size_t most = (size_t{1} << 19) / each;
   std::atomic<int> finished{0};
-  const auto count = [&finished](const BlockPtr&, const std::exception_ptr&) { ++finished; };
+  const auto count = [&finished](const UnitPtr&, const std::exception_ptr&) { ++finished; };
   for (size_t record = 0; record < 40; ++record) {
-    blocks.fetch(file.plan(record), count);
-    blocks.fetch(file.plan(record), count);  // joins the first: one fetch
+    reader.fetch(file.plan(record), count);
+    reader.fetch(file.plan(record), count);  // joins the first: one fetch
     CHECK(counters.queue_depth == record + 1);
-    CHECK(counters.bytes_in_flight == std::min<size_t>(record + 1, 5) * 100'000);
+    CHECK(counters.bytes_in_flight == std::min<size_t>(record + 1, most) * each);
   }
-  poll_until(blocks, finished, 80);
+  poll_until(reader, finished, 80);
   CHECK(counters.queue_depth == 0);
   CHECK(counters.bytes_in_flight == 0);
   CHECK(counters.bytes_kept == 0);
@@ -317,42 +319,44 @@ TEST_CASE("queue depth and bytes in flight tell what is fetched, and return to 0
 TEST_CASE("fetches that fail leave nothing in flight") {
   const ColdRecords file(equal_records(8, 100'000));
   Counters counters;
-  BlockReader blocks(file.shards, counters, 1 << 20);
-  BlockPlan damaged = file.plan(1);
+  Fetcher fetcher(file.shards, counters, 1 << 20);
+  DemandReader reader(fetcher);
+  UnitPlan damaged = file.plan(1);
   damaged.extent.crc32 ^= 1;
   const auto cut = static_cast<off_t>(file.plan(4).file_offset());
   REQUIRE(truncate(file.path.c_str(), cut) == 0);
   std::atomic<int> finished{0};
   std::atomic<int> failed{0};
-  const auto count = [&](const BlockPtr& block, const std::exception_ptr& error) {
-    CHECK((block == nullptr) == (error != nullptr));
+  const auto count = [&](const UnitPtr& unit, const std::exception_ptr& error) {
+    CHECK((unit == nullptr) == (error != nullptr));
     if (error) ++failed;
     ++finished;
   };
-  for (const size_t record : {0UL, 4UL, 5UL, 7UL}) blocks.fetch(file.plan(record), count);
-  blocks.fetch(damaged, count);
-  poll_until(blocks, finished, 5);
+  for (const size_t record : {0UL, 4UL, 5UL, 7UL}) reader.fetch(file.plan(record), count);
+  reader.fetch(damaged, count);
+  poll_until(reader, finished, 5);
   CHECK(failed == 4);
   CHECK(counters.queue_depth == 0);
   CHECK(counters.bytes_in_flight == 0);
 }
 
-TEST_CASE("bytes kept are those of blocks of which a part was served, until all was") {
+TEST_CASE("bytes kept are those of units of which a part was served, until all was") {
   const ColdRecords file(equal_records(3, 100'000));
   Counters counters;
-  BlockReader blocks(file.shards, counters, 1 << 20);  // a quarter of it is kept
+  Fetcher fetcher(file.shards, counters, 1 << 20);  // a quarter of it is kept
+  DemandReader reader(fetcher);
   const auto served = [&](size_t record, size_t count) {
-    const BlockPlan plan = file.plan(record);
-    BlockPtr block = blocks.find(plan);
-    for (std::atomic<int> finished{0}; !block;) {
-      blocks.fetch(plan, [&](const BlockPtr& fetched, const std::exception_ptr&) {
-        block = fetched;
+    const UnitPlan plan = file.plan(record);
+    UnitPtr unit = reader.find(plan);
+    for (std::atomic<int> finished{0}; !unit;) {
+      reader.fetch(plan, [&](const UnitPtr& fetched, const std::exception_ptr&) {
+        unit = fetched;
         ++finished;
       });
-      poll_until(blocks, finished, 1);
+      poll_until(reader, finished, 1);
     }
-    blocks.served(plan.key(), plan.size, block, count);
-    return block->buffer.capacity();
+    reader.served(plan.key(), plan.size, unit, count);
+    return unit->buffer.capacity();
   };
   const size_t kept = served(0, 60'000);
   CHECK(kept >= 100'000);
@@ -373,7 +377,8 @@ TEST_CASE("a new reader does not inherit what another had in flight") {
   Counters counters(memory.get());
   counters.queue_depth = counters.bytes_in_flight = counters.bytes_kept = 12;
   counters.bytes_storage = 34;
-  const BlockReader blocks(file.shards, counters, 1 << 20);
+  Fetcher fetcher(file.shards, counters, 1 << 20);
+  const DemandReader reader(fetcher);
   CHECK(counters.queue_depth == 0);
   CHECK(counters.bytes_in_flight == 0);
   CHECK(counters.bytes_kept == 0);

@@ -3,7 +3,6 @@
 
 #include "tfrecord/batch_parser.h"
 
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -153,12 +152,12 @@ TEST_CASE("errors name the example and the feature, what is there and what was e
   CHECK(refusal(parser, {good + example(entry("s", int64_list({1, 2, 3})))}) ==
         "example 0, feature \"s\": 3 values, expected a multiple of 2");
   CHECK(refusal(parser, {good, good + "\x0a\x05"}) ==
-        "example 1: is no Example: a field that ends beyond its message at byte " +
+        "example 1: is not an Example: a field that ends beyond its message at byte " +
             std::to_string(good.size()) + " of " + std::to_string(good.size() + 2));
   CHECK(refusal(parser, {example(entry("a", field(3, field(1, "\x01\x80"))))}) ==
-        "example 0: is no Example: a number that is cut off at byte 14 of 15");
+        "example 0: is not an Example: a number that is cut off at byte 14 of 15");
   CHECK(refusal(parser, {example(entry("\xff", ""))}) ==
-        "example 0: is no Example: a name that is not UTF-8 at byte 6 of 9");
+        "example 0: is not an Example: a name that is not UTF-8 at byte 6 of 9");
 }
 
 TEST_CASE("sequences: context and feature lists") {

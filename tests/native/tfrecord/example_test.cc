@@ -2,7 +2,6 @@
 
 #include "tfrecord/example.h"
 
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <map>

@@ -1,7 +1,6 @@
 // Damaged TFRecord files and sidecars: what is handed out is a record that was written,
 // whatever became of the file around it, and nothing is allocated that the file has not.
 
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -10,13 +9,13 @@
 
 #include "damage.h"
 #include "examples.h"
+#include "fetch/fetcher.h"
 #include "frames.h"
 #include "io/error.h"
 #include "scratch.h"
 #include "tfrecord/sidecar.h"
+#include "tfrecord/tfrecord_scan.h"
 #include "tfrecord/tfrecord_shard.h"
-#include "volume/batch_reader.h"
-#include "volume/tfrecord_scan.h"
 
 using namespace ffrfs;
 using namespace ffrfs::test;
@@ -81,7 +80,7 @@ void read_all(const ShardSet& shards, const std::set<Bytes>& written, uint64_t f
     items.push_back({shards.extent(i), std::as_writable_bytes(std::span(records[i]))});
   }
   Counters counters;
-  BatchReader(shards, counters).read(items, true);
+  Fetcher(shards, counters).read(items, true);
   for (size_t i = 0; i < items.size(); ++i) {
     if (!items[i].error) REQUIRE(written.contains(records[i]));
   }

@@ -1,6 +1,5 @@
 // native/tfrecord, the files: frames, shards, sidecars; and what opens and scans them.
 
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -8,24 +7,24 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <numeric>
 #include <random>
 #include <thread>
 
+#include "fetch/fetcher.h"
+#include "fetch/verifier.h"
 #include "frames.h"
+#include "golden.h"
 #include "io/error.h"
+#include "open/open_shards.h"
 #include "page_cache.h"
 #include "record/ffrecord_shard.h"
 #include "scratch.h"
 #include "tfrecord/framing.h"
 #include "tfrecord/sidecar.h"
+#include "tfrecord/tfrecord_scan.h"
 #include "tfrecord/tfrecord_shard.h"
-#include "volume/batch_reader.h"
-#include "volume/open_shards.h"
-#include "volume/tfrecord_scan.h"
-#include "volume/verifier.h"
 
 using namespace ffrfs;
 using namespace ffrfs::test;
@@ -65,7 +64,7 @@ std::vector<uint64_t> offsets_of(const TfrecordShard& shard) {
   return {shard.offsets().begin(), shard.offsets().end()};
 }
 
-// What a path names, as mounting finds it (volume/open_packs.h).
+// What a path names, as mounting finds it (open/open_packs.h).
 ShardSet open_shards(const std::string& path) {
   const RecordFiles files = find_record_files({path});
   return files.is_tfrecord ? open_tfrecord_shards(files.paths)
@@ -82,7 +81,7 @@ std::vector<Bytes> read_all(const ShardSet& shards, bool& failed) {
     items.push_back({extent, std::as_writable_bytes(std::span(records[i])), nullptr});
   }
   Counters counters;
-  BatchReader(shards, counters).read(items, true);
+  Fetcher(shards, counters).read(items, true);
   for (size_t i = 0; i < items.size(); ++i) {
     if (!items[i].error) continue;
     failed = true;
@@ -100,8 +99,8 @@ std::vector<Bytes> read_all(const ShardSet& shards) {
 
 auto verify(const ShardSet& shards) {
   Counters counters;
-  BatchReader batches(shards, counters);
-  return verify_records(shards, batches, counters, 0, shards.count());
+  Fetcher fetcher(shards, counters);
+  return verify_records(fetcher, 0, shards.count());
 }
 
 std::shared_ptr<const SourceFile> source(const std::string& path) {
@@ -236,7 +235,7 @@ TEST_CASE("any flipped byte: the right bytes or an error, every way") {
       const auto bad = verify(shards);
       REQUIRE(bad.size() == 1);
       CHECK(bad[0].first == record);
-      CHECK(bad[0].second.find(place) != Bytes::npos);
+      CHECK(bad[0].second.reason.find(place) != Bytes::npos);
     }
     const auto found = scan_all(path);
     REQUIRE(found.size() > record);
@@ -297,7 +296,7 @@ TEST_CASE("a folder of shards, in byte order, without what is no shard") {
   }
   std::filesystem::create_directory(folder / "y.tfrecord");
   CHECK(read_all(open_shards(folder / "")) == expected);
-  CHECK(tfrecord_files(folder / "").size() == 30);
+  CHECK(files_in(folder / "").tfrecords.size() == 30);
 
   // Of several bad files the first is named.
   (void)folder.write("x.tfrecord-00111", "bad");
@@ -305,7 +304,7 @@ TEST_CASE("a folder of shards, in byte order, without what is no shard") {
   CHECK_THROWS_WITH_AS((void)open_shards(folder / ""), doctest::Contains("x.tfrecord-00105"),
                        FormatError);
   CHECK_THROWS_WITH_AS((void)open_shards(folder / "y.tfrecord"),
-                       doctest::Contains("TFRecord file (*.tfrecord*)"), FormatError);
+                       doctest::Contains("TFRecord files (*.tfrecord*)"), FormatError);
 }
 
 TEST_CASE("sidecars: every name, and the walk where there is none") {
@@ -577,9 +576,7 @@ TEST_CASE("scans and openings by several threads") {
 }
 
 TEST_CASE("golden files by TensorFlow open") {
-  const char* golden = std::getenv("FFRFS_GOLDEN");
-  REQUIRE_MESSAGE(golden != nullptr, "FFRFS_GOLDEN must name the folder of golden files");
-  const std::filesystem::path folder = std::filesystem::path(golden) / "tf";
+  const std::filesystem::path folder = golden_folder() / "tf";
   for (const auto& [name, count] :
        {std::pair{"examples.tfrecord", 50U}, {"sequences.tfrecord", 10U}, {"raw.tfrecord", 4U}}) {
     const ShardSet shards = open_shards(folder / name);

@@ -1,7 +1,6 @@
 // native/tree/mapped_tree.h: what it shows is what the index says, and nothing in an index
 // can make it show what no folder has, or go astray.
 
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -300,15 +299,16 @@ TEST_CASE("each relation is checked where it is followed") {
   };
   // Slots and inodes: ino = slot + 1.
   check_fault(inode(5, [](auto& it) { it.parent = 5; }), ask_inode(6), "slot 5");
-  check_fault(inode(5, [](auto& it) { it.parent = 7; }), ask_inode(6), "before its folder");
-  check_fault(inode(5, [](auto& it) { it.parent = 2; }), ask_inode(6), "another folder");
-  check_fault(inode(5, [](auto& it) { it.parent = 2; }), ask_list(2), "another folder");
-  check_fault(inode(5, [](auto& it) { it.parent = 3; }), ask_inode(6), "what is no folder");
+  check_fault(inode(5, [](auto& it) { it.parent = 7; }), ask_inode(6), "before its directory");
+  check_fault(inode(5, [](auto& it) { it.parent = 2; }), ask_inode(6), "another directory");
+  check_fault(inode(5, [](auto& it) { it.parent = 2; }), ask_list(2), "another directory");
+  check_fault(inode(5, [](auto& it) { it.parent = 3; }), ask_inode(6),
+              "its parent is not a directory");
   check_fault(inode(5, [](auto& it) { it.mode = S_IFIFO | 0644; }), ask_inode(6), "neither file");
   check_fault(inode(5, [](auto& it) { it.mode = 0; }), ask_inode(6), "neither file");
   check_fault(inode(6, [](auto& it) { it.value = 4; }), ask_inode(7), "no place");
   check_fault(inode(6, [](auto& it) { it.value = UINT64_MAX; }), ask_inode(7), "no place");
-  check_fault(inode(6, [](auto& it) { it.value = 0; }), ask_inode(7), "another folder's");
+  check_fault(inode(6, [](auto& it) { it.value = 0; }), ask_inode(7), "another directory's");
   check_fault(inode(6, [](auto& it) { it.mode = S_IFREG; }), ask_subdirectories(2), "another");
   check_fault(inode(1, [](auto& it) { it.name_size = 0; }), ask_list(1), "an empty name");
   check_fault(inode(5, [](auto& it) { it.name_size = 256; }), ask_list(2), "255");
@@ -317,19 +317,19 @@ TEST_CASE("each relation is checked where it is followed") {
   check_fault(inode(6, [](auto& it) { it.name_offset = 4; }), ask_list(2), "not behind");
   check_fault(inode(3, [](auto& it) { it.value = 3; }), ask_inode(4), "section targets");
   check_fault(inode(3, [](auto& it) { it.value = UINT64_MAX - 3; }), ask_inode(4), "targets");
-  check_fault(directory(1, [](auto& it) { it.slot = 2; }), ask_inode(2), "another folder's");
+  check_fault(directory(1, [](auto& it) { it.slot = 2; }), ask_inode(2), "another directory's");
   check_fault(directory(1, [](auto& it) { it.slot = 0xffffffff; }), ask_list(2), "another");
   check_fault(directory(1, [](auto& it) { it.first_child = 0; }), ask_list(2), "entries are not");
   check_fault(directory(1, [](auto& it) { it.first_child = 1; }), ask_list(2), "entries are not");
   check_fault(directory(1, [](auto& it) { it.first_child = 9; }), ask_list(2), "entries are not");
   check_fault(directory(1, [](auto& it) { it.entry_count = 4; }), ask_list(2), "entries are not");
-  check_fault(directory(1, [](auto& it) { it.entry_count = 3; }), ask_list(2), "another folder");
-  check_fault(directory(2, [](auto& it) { it.first_child = 6; }), ask_list(3), "another folder");
-  check_fault(directory(1, [](auto& it) { it.first_subdirectory = 1; }), ask_inode(2), "subf");
-  check_fault(directory(1, [](auto& it) { it.first_subdirectory = 4; }), ask_inode(2), "subf");
-  check_fault(directory(1, [](auto& it) { it.subdirectory_count = 9; }), ask_inode(2), "subf");
+  check_fault(directory(1, [](auto& it) { it.entry_count = 3; }), ask_list(2), "another directory");
+  check_fault(directory(2, [](auto& it) { it.first_child = 6; }), ask_list(3), "another directory");
+  check_fault(directory(1, [](auto& it) { it.first_subdirectory = 1; }), ask_inode(2), "subdir");
+  check_fault(directory(1, [](auto& it) { it.first_subdirectory = 4; }), ask_inode(2), "subdir");
+  check_fault(directory(1, [](auto& it) { it.subdirectory_count = 9; }), ask_inode(2), "subdir");
   check_fault(directory(1, [](auto& it) { it.first_subdirectory = 2; }),
-              ask_subdirectories(2), "another folder");
+              ask_subdirectories(2), "another directory");
   check_fault(directory(3, [](auto& it) { it.slot = 5; }), ask_subdirectories(2), "another");
 }
 

@@ -1,17 +1,20 @@
 // native/tree without any index: tables, computed trees, names.
 
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <random>
 #include <set>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "io/error.h"
 #include "pickles.h"
 #include "tree/name.h"
-#include "tree/record_tree.h"
+#include "tree/flat_tree.h"
 #include "tree/tree_builder.h"
 
 using namespace ffrfs;
@@ -62,7 +65,7 @@ std::vector<Model> random_models(Random& random, size_t count, uint64_t record_l
   return models;
 }
 
-std::unique_ptr<FolderTree> build(const std::vector<Model>& models, Random& random,
+std::unique_ptr<PickleTree> build(const std::vector<Model>& models, Random& random,
                                   uint64_t record_limit) {
   TreeBuilder builder("packed.ffr", record_limit);
   std::map<size_t, TreeBuilder::DirectoryId> ids;
@@ -229,7 +232,7 @@ TEST_CASE("a plain file's tree is computed") {
       models[i].path = std::string(9 - digits.size(), '0') + digits;
       models[0].entries[models[i].path] = i;
     }
-    const RecordTree tree(count);
+    const FlatTree tree(count);
     check_against(tree, models);
     check_no_inode(tree, 0);
     check_no_inode(tree, count + 2);
@@ -239,8 +242,74 @@ TEST_CASE("a plain file's tree is computed") {
   }
 }
 
+namespace {
+
+// Directories alone: each one's, by their numbers. Those of `damaged` cannot be listed.
+class Directories final : public Tree {
+ public:
+  std::map<Ino, std::vector<Ino>> inside;
+  std::set<Ino> damaged;
+  mutable uint64_t listed_count = 0;
+
+  // Below `top`, each in the one before it; returns the last.
+  Ino add_chain(Ino top, size_t depth) {
+    for (; depth > 0; --depth) {
+      inside[top].push_back(++last_);
+      top = last_;
+    }
+    return top;
+  }
+
+  [[nodiscard]] std::vector<Dentry> subdirectories(Ino directory, uint64_t start,
+                                                   uint64_t limit) const override {
+    ++listed_count;
+    if (damaged.contains(directory)) throw ChecksumError("damaged");
+    const auto found = inside.find(directory);
+    std::vector<Dentry> entries;
+    if (found == inside.end()) return entries;
+    for (uint64_t i = start; i < found->second.size() && i < start + limit; ++i) {
+      entries.push_back({"name", found->second[i]});
+    }
+    return entries;
+  }
+  [[nodiscard]] std::optional<Inode> inode(Ino) const override { return std::nullopt; }
+  [[nodiscard]] Ino lookup(Ino, std::string_view) const override { return 0; }
+  [[nodiscard]] std::vector<Dentry> list(Ino, uint64_t, uint64_t) const override { return {}; }
+  [[nodiscard]] std::string name(Ino) const override { return {}; }
+  [[nodiscard]] Ino file_of(uint64_t) const override { return 0; }
+  [[nodiscard]] uint64_t file_count() const override { return 0; }
+  [[nodiscard]] uint64_t directory_count() const override { return last_; }
+  [[nodiscard]] uint64_t memory_bytes() const override { return 0; }
+
+ private:
+  Ino last_ = kRootIno;
+};
+
+}  // namespace
+
+TEST_CASE("directories that lie too deep are found, whatever else there is") {
+  Directories tree;
+  for (int i = 0; i < 600; ++i) static_cast<void>(tree.add_chain(kRootIno, 2));
+  const Ino deepest = tree.add_chain(kRootIno, 1024);
+  CHECK(tree.find_too_deep(kRootIno) == 0);
+  const Ino beyond = tree.add_chain(deepest, 1);
+  CHECK(tree.find_too_deep(kRootIno) == beyond);
+  CHECK(tree.find_too_deep(tree.inside[kRootIno].back()) == 0);
+  tree.damaged.insert(deepest);
+  CHECK(tree.find_too_deep(kRootIno) == 0);
+  tree.damaged = {tree.inside[kRootIno].front()};
+  CHECK(tree.find_too_deep(kRootIno) == beyond);
+}
+
+TEST_CASE("of a chain without an end no more is looked at than has to be") {
+  Directories tree;
+  static_cast<void>(tree.add_chain(kRootIno, 100'000));
+  CHECK(tree.find_too_deep(kRootIno) == kRootIno + 1025);
+  CHECK(tree.listed_count <= 1026);
+}
+
 TEST_CASE("a record's name has no second spelling") {
-  const RecordTree tree(1000);
+  const FlatTree tree(1000);
   CHECK(tree.lookup(kRootIno, "000000007") == 9);
   CHECK(tree.file_of(7) == 9);
   for (const char* other : {"7", "00000007", "0000000007", "+00000007", "-00000007", " 00000007",
@@ -251,13 +320,13 @@ TEST_CASE("a record's name has no second spelling") {
 }
 
 TEST_CASE("names grow where the last number needs more than nine digits") {
-  CHECK(RecordTree(1'000'000'000).name(2) == "000000000");
-  const RecordTree tree(1'000'000'001);
+  CHECK(FlatTree(1'000'000'000).name(2) == "000000000");
+  const FlatTree tree(1'000'000'001);
   CHECK(tree.name(2) == "0000000000");
   CHECK(tree.lookup(kRootIno, "1000000000") == 1'000'000'002);
   CHECK(tree.lookup(kRootIno, "000000000") == 0);
   CHECK(tree.list(kRootIno, 999'999'999, 5).size() == 2);
-  const RecordTree vast(UINT64_MAX - 2);
+  const FlatTree vast(UINT64_MAX - 2);
   CHECK(vast.name(UINT64_MAX - 1) == "18446744073709551612");
   CHECK(vast.lookup(kRootIno, "18446744073709551612") == UINT64_MAX - 1);
   CHECK(vast.lookup(kRootIno, "18446744073709551613") == 0);

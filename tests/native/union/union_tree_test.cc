@@ -1,7 +1,6 @@
 // native/tree/union_*.h: several packed folders as one tree, against a model; and that
 // parts which lie cannot make it show a name twice.
 
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -13,14 +12,14 @@
 #include "index_tree.h"
 #include "io/error.h"
 #include "tree/tree_builder.h"
-#include "tree/union_tree.h"
+#include "union/union_tree.h"
 
 using namespace ffrfs;
 using namespace ffrfs::test;
 
 namespace {
 
-// One pack of a union, with an index (MappedTree) or a pickle (FolderTree).
+// One pack of a union, with an index (MappedTree) or a pickle (PickleTree).
 struct Pack {
   Model model;
   uint64_t record_count = 0;
@@ -347,8 +346,8 @@ TEST_CASE("a conflict names the path and both packs") {
   packs[1].record_count = 1;
   packs[3].model.entries["a"].entries["b"].entries["c\n"] = Model();
   CHECK(fault_of(packs) ==
-        "1.ffr and 3.ffr: both have \"a/b/c\\x0a\", a file and a folder: mount them apart, or say "
-        "which of them counts: --on-conflict first or last");
+        "1.ffr and 3.ffr: both have \"a/b/c\\x0a\", a file and a directory: mount them apart, or "
+        "choose one with --on-conflict first or last");
   // Two of one set, which are not compared, and a stranger.
   packs[0] = packs[1];
   packs[3] = packs[1];

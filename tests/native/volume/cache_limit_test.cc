@@ -1,37 +1,31 @@
 // native/volume: a limit that is lowered and raised while readers read. What is held follows
 // it at once, nobody gets a wrong byte or none, and what can be read at all stays the same.
 
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
+#include <iterator>
 #include <memory>
 #include <random>
 #include <thread>
 #include <vector>
 
+#include "aio_events.h"
 #include "prefetch_rig.h"
-#include "volume/block_cache.h"
-#include "volume/prefetched_blocks.h"
 
 using namespace ffrfs;
 using namespace ffrfs::test;
 
 namespace {
 
-BlockPtr block_of(BufferPool& buffers, size_t size) {
-  auto block = std::make_shared<Block>();
-  block->buffer = buffers.acquire(size);
-  block->bytes = block->buffer.first(size);
-  return block;
-}
-
 // As Volume::limit_cache().
 void limit(Rig& rig, size_t limit_bytes) {
-  rig.prefetcher->set_limit(limit_bytes / 8);
   rig.reads.limit_cache(limit_bytes);
+  rig.prefetcher->follow_limit();
   release_free_memory();
 }
 
@@ -56,55 +50,6 @@ TEST_CASE("buffers that wait to be used again go beyond the new limit, and come 
   { const Buffer used = pool.acquire(8192); }
   memory = pool.acquire(8192).data();
   CHECK(pool.acquire(8192).data() == memory);
-}
-
-TEST_CASE("the block cache shrinks from the least recently used on, and grows again") {
-  BufferPool buffers(0);
-  Counter size_bytes{0};
-  BlockCache cache(10 * 4096, size_bytes);
-  const auto keep = [&](uint64_t first, uint64_t last, size_t size) {
-    for (uint64_t i = first; i < last; ++i) cache.keep({0, i, 0}, block_of(buffers, size));
-  };
-  keep(0, 10, 4096);
-  CHECK(cache.find({0, 0, 0}));
-  cache.set_limit(3 * 4096);
-  CHECK(size_bytes == 3 * 4096);
-  CHECK(cache.find({0, 0, 0}));
-  CHECK(cache.find({0, 9, 0}));
-  CHECK_FALSE(cache.find({0, 7, 0}));
-  keep(20, 30, 4096);
-  CHECK(size_bytes == 3 * 4096);
-  cache.set_limit(0);
-  CHECK(size_bytes == 0);
-  // The last to come is kept all the same, if it could be at first.
-  keep(30, 32, 10 * 4096);
-  CHECK(size_bytes == 10 * 4096);
-  CHECK(cache.find({0, 31, 0}));
-  keep(32, 33, 11 * 4096);
-  CHECK_FALSE(cache.find({0, 32, 0}));
-  CHECK(cache.block_limit_bytes() == 10 * 4096);
-  cache.set_limit(20 * 4096);
-  keep(40, 70, 4096);
-  CHECK(size_bytes == 20 * 4096);
-}
-
-TEST_CASE("what was read ahead goes from the oldest on; what went is told") {
-  BufferPool buffers(0);
-  Counter size_bytes{0};
-  PrefetchedBlocks blocks(size_bytes);
-  for (uint64_t i = 0; i < 10; ++i) {
-    blocks.put({{0, i, 0}, block_of(buffers, 4096), i, Clock::now()});
-  }
-  CHECK(blocks.shrink(10 * 4096).empty());
-  const auto dropped = blocks.shrink(4 * 4096 + 1);
-  REQUIRE(dropped.size() == 6);
-  CHECK(dropped.front().owner == 0);
-  CHECK(dropped.back().owner == 5);
-  CHECK(blocks.size_bytes() == 4 * 4096);
-  CHECK_FALSE(blocks.contains({0, 5, 0}));
-  CHECK(blocks.contains({0, 6, 0}));
-  CHECK(blocks.shrink(0).size() == 4);
-  CHECK(blocks.empty());
 }
 
 TEST_CASE("hints that are held shrink with the limit, and are read all the same") {
@@ -155,7 +100,7 @@ TEST_CASE("what can be read at all does not depend on the limit now") {
   for (const size_t now : {size_t{0}, 8 * kMib, 1000 * kMib}) {
     limit(rig, now);
     CHECK(rig.reads.record_limit_bytes() == before);
-    CHECK(rig.reads.blocks().kept_block_limit_bytes() == 16 * kMib);
+    CHECK(rig.reads.fetcher().budget().first_limit(Account::kKept) == 16 * kMib);
   }
 }
 
@@ -228,4 +173,55 @@ TEST_CASE("the limit goes up and down while readers read, and hints come") {
   CHECK(rig.counters.bytes_kept == 0);
   CHECK(rig.counters.bytes_in_flight == 0);
   CHECK(wait_until([&] { return rig.counters.bytes_prefetched == 0; }, 2s));
+}
+
+namespace {
+
+size_t thread_count() {
+  return static_cast<size_t>(
+      std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}));
+}
+
+}  // namespace
+
+// Demand reads, batches ahead of need and passes over large records, all through threads.
+TEST_CASE("without AIO all that reads has at most 36 threads in its pools") {
+  std::vector<Bytes> records = patterns(400, 10'000);
+  for (size_t i = 0; i < 8; ++i) records[i * 50] = pattern(4'500'000, static_cast<uint32_t>(i));
+  const AllAioEvents taken;
+  Rig rig(std::move(records), {.cache_bytes = 256 * kMib});
+  std::atomic<bool> is_over{false};
+  std::atomic<bool> may_begin{false};
+  std::atomic<size_t> most{0};
+  std::vector<std::jthread> readers;
+  for (uint32_t i = 0; i < 4; ++i) {
+    readers.emplace_back([&, i] {
+      while (!may_begin) std::this_thread::yield();
+      std::mt19937 random(i);
+      for (const auto end = Clock::now() + 1s; Clock::now() < end;) {
+        if (random() % 4 == 0) drop_cached_pages(rig.path);
+        (void)rig.read(random() % 400, 1 + random() % 300'000);
+      }
+    });
+  }
+  readers.emplace_back([&] {
+    while (!is_over) {
+      const auto list = rig.prefetcher->open_list();
+      std::vector<uint64_t> order;
+      for (uint64_t i = 0; i < 400; ++i) order.push_back((i * 7) % 400);
+      (void)rig.prefetcher->add(list, rig.hints(order));
+      std::this_thread::sleep_for(10ms);
+      rig.prefetcher->drop(list);
+    }
+  });
+  const size_t others = thread_count();
+  may_begin = true;
+  for (const auto end = Clock::now() + 1s; Clock::now() < end;) {
+    most = std::max<size_t>(most, thread_count());
+  }
+  is_over = true;
+  readers.clear();
+  CHECK(rig.wrong == 0);
+  CHECK(most > others);
+  CHECK(most <= others + 36);
 }

@@ -1,7 +1,6 @@
 // native/volume over TFRecord: the folders of records, made and made again, and the bytes
 // of their files; by one caller and by many, from memory, page cache and storage.
 
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -17,6 +16,7 @@
 #include "io/error.h"
 #include "page_cache.h"
 #include "volume/blocking_volume.h"
+#include "volume/made_file.h"
 #include "volume/volume.h"
 
 using namespace ffrfs;
@@ -102,6 +102,44 @@ void check_record(Volume& volume, const ExampleFile& file, size_t record, size_t
 }
 
 }  // namespace
+
+TEST_CASE("files that are made are made in parts, too, whatever the cache may hold") {
+  const ExampleFile file;
+  Volume volume({file.path}, {.cache_bytes = 32 * kMib});
+  BlockingVolume blocking(volume);
+  size_t made_count = 0;
+  for (size_t record = 0; record < file.records.size(); ++record) {
+    for (const auto& [path, content] : file.expected(record)) {
+      CAPTURE(path);
+      const Ino ino = blocking.resolve(folder_name(record) + "/" + path);
+      const TreePtr tree = blocking.tree_at(About::kInode, ino);
+      const auto made = MadeFile::open(volume, tree, ino, true);
+      REQUIRE((made != nullptr) == (path.ends_with(".npy") || path == "example.json"));
+      if (!made) continue;
+      ++made_count;
+      Bytes found(made->size(), '?');
+      const auto bytes = std::as_writable_bytes(std::span(found));
+      for (size_t at = 0; at < bytes.size(); at += 50) {
+        made->read(at, bytes.subspan(at, std::min<size_t>(bytes.size() - at, 50)));
+      }
+      CHECK((found == content));
+    }
+  }
+  CHECK(made_count == 5 * 3);
+  const Ino folder = ExampleTree::folder_ino(0);
+  CHECK(MadeFile::open(volume, blocking.tree_at(About::kInode, folder), folder, true) == nullptr);
+}
+
+TEST_CASE("what is made of a damaged record is not made") {
+  const ExampleFile file;
+  Volume volume({file.path}, {});
+  BlockingVolume blocking(volume);
+  const Ino ino = blocking.resolve("000000004/example.json");
+  const TreePtr tree = blocking.tree_at(About::kInode, ino);
+  file.damage(4, 1000);
+  CHECK_THROWS_AS(static_cast<void>(MadeFile::open(volume, tree, ino, true)), ChecksumError);
+  CHECK(MadeFile::open(volume, tree, ino, false) != nullptr);
+}
 
 TEST_CASE("every file of every record, cached and not, large cache and small") {
   const ExampleFile file;
@@ -238,7 +276,7 @@ TEST_CASE("what cannot be held is not looked into, or not made") {
   const Ino too_long = blocking.resolve("000000001/long.npy");
   REQUIRE(too_long != 0);
   CHECK_THROWS_WITH_AS((void)blocking.read(too_long, 0, 10), doctest::Contains("--cache-mb"),
-                       StorageError);
+                       TooLargeError);
   CHECK(blocking.read(blocking.resolve("000000001/short.npy"), 0, 1000).bytes.size() == 136);
 }
 

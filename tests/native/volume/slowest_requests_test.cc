@@ -1,7 +1,6 @@
 // native/volume/slowest_requests: which requests are remembered, for how long, and how they
 // are told; against a model, under threads, and named while the disk waits.
 
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -19,7 +18,7 @@
 #include <vector>
 
 #include "io/crc.h"
-#include "volume/counter_page.h"
+#include "stats/counter_page.h"
 #include "volume/slowest_requests.h"
 
 using namespace ffrfs;

@@ -1,7 +1,6 @@
 // native/volume: the read path. Every way to the bytes gives the right ones, and only
 // bytes that were checked.
 
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -10,13 +9,12 @@
 #include <random>
 #include <thread>
 
+#include "fetch/verifier.h"
 #include "io/error.h"
 #include "page_cache.h"
 #include "record/ffrecord_shard.h"
 #include "scratch.h"
-#include "volume/block_cache.h"
 #include "volume/blocking_volume.h"
-#include "volume/verifier.h"
 #include "volume/volume.h"
 
 using namespace ffrfs;
@@ -209,7 +207,7 @@ TEST_CASE("batches: in order, duplicates, cached, cold, mixed, one bad") {
   const PlainFile file;
   const ShardSet shards = open_ffrecord_shards({file.path});
   Counters counters;
-  BatchReader reader(shards, counters);
+  Fetcher reader(shards, counters);
   std::mt19937 random(3);
   for (const int round : {0, 1, 2}) {
     if (round == 1) drop_cached_pages(file.path);
@@ -252,7 +250,7 @@ TEST_CASE("a forked child reads batches and files with what it inherited") {
     Bytes target(file.records[8].size(), '\0');
     std::vector<BatchItem> items;
     items.push_back({volume.extent(ino_of(8)), std::as_writable_bytes(std::span(target)), nullptr});
-    volume.batches().read(items, true);
+    volume.fetcher().read(items, true);
     const bool good = target == file.records[8] &&
                       read(volume, ino_of(11), 42, 7) == file.records[11].substr(42, 7);
     _exit(good ? 0 : 1);
@@ -269,16 +267,16 @@ TEST_CASE("verification names every bad record, small and large") {
   file.damage(7, 131'072);
   const ShardSet shards = open_ffrecord_shards({file.path});
   Counters counters;
-  BatchReader batches(shards, counters);
-  const auto bad = verify_records(shards, batches, counters, 0, shards.count());
+  Fetcher fetcher(shards, counters);
+  const auto bad = verify_records(fetcher, 0, shards.count());
   REQUIRE(bad.size() == 3);
   CHECK(bad[0].first == 3);
   CHECK(bad[1].first == 7);
   CHECK(bad[2].first == 11);
-  CHECK(bad[2].second.find("checksum mismatch") != std::string::npos);
-  CHECK(verify_records(shards, batches, counters, 0, 3).empty());
-  CHECK_THROWS_AS((void)verify_records(shards, batches, counters, 1, shards.count()), RangeError);
-  CHECK_THROWS_AS((void)verify_records(shards, batches, counters, 1, UINT64_MAX), RangeError);
+  CHECK(bad[2].second.reason.find("checksum mismatch") != std::string::npos);
+  CHECK(verify_records(fetcher, 0, 3).empty());
+  CHECK_THROWS_AS((void)verify_records(fetcher, 1, shards.count()), RangeError);
+  CHECK_THROWS_AS((void)verify_records(fetcher, 1, UINT64_MAX), RangeError);
 }
 
 TEST_CASE("attributes and paths") {
@@ -304,41 +302,6 @@ TEST_CASE("attributes and paths") {
   CHECK(BlockingVolume(volume).resolve("..") == 0);
   CHECK_THROWS_AS(read(volume, kRootIno, 0, 1), RangeError);
   CHECK_THROWS_AS(read(volume, 12345, 0, 1), RangeError);
-}
-
-TEST_CASE("the block cache forgets the least recently used first") {
-  BufferPool buffers(0);
-  Counter size_bytes{0};
-  BlockCache cache(3 * 4096, size_bytes);
-  const auto block = [&] {
-    auto made = std::make_shared<Block>();
-    made->buffer = buffers.acquire(4096);
-    return made;
-  };
-  for (uint64_t record = 0; record < 3; ++record) cache.keep({0, record, 0}, block());
-  CHECK(cache.find({0, 0, 0}));  // now the most recent
-  cache.keep({0, 3, 0}, block());
-  CHECK_FALSE(cache.find({0, 1, 0}));
-  CHECK(cache.find({0, 0, 0}));
-  CHECK(size_bytes == 3 * 4096);
-  cache.drop({0, 0, 0});
-  CHECK_FALSE(cache.find({0, 0, 0}));
-}
-
-TEST_CASE("of the blocks that are spent the block cache keeps the last two") {
-  BufferPool buffers(0);
-  Counter size_bytes{0};
-  BlockCache cache(100 * 4096, size_bytes);
-  for (uint64_t record = 0; record < 5; ++record) {
-    auto made = std::make_shared<Block>();
-    made->buffer = buffers.acquire(4096);
-    cache.keep({0, record, 0}, made);
-  }
-  for (const uint64_t record : {0UL, 1UL, 1UL, 9UL, 2UL, 3UL}) cache.mark_spent({0, record, 0});
-  CHECK_FALSE(cache.find({0, 0, 0}));
-  CHECK_FALSE(cache.find({0, 1, 0}));
-  for (const uint64_t record : {2UL, 3UL, 4UL}) CHECK(cache.find({0, record, 0}));
-  CHECK(size_bytes == 3 * 4096);
 }
 
 TEST_CASE("a stump of an index is not taken for a small file") {

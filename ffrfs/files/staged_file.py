@@ -1,0 +1,181 @@
+"""What is on its way to its name: whole when it appears there, or never.
+
+As the native writer does for FFRecord files (native/record/staged_file.h), so does all that
+Python writes: the bytes lie in a file without a name (O_TMPFILE), which the kernel drops
+however we end. Where the file system has no such files they lie under another name beside
+the target, which only a SIGKILL leaves behind, as it does a directory.
+
+Concurrency: one thread for each.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Self
+
+from ffrfs.errors import PackError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_MODE = 0o666  # less the umask
+# Not to be read: a directory that may only be written to will do.
+_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+# So many bytes of the name go into the staging name that it stays below NAME_MAX.
+_NAME_PART_SIZE = 200
+
+
+class StagedFile:
+    """What is written to it, or to the path `place`, becomes the file `path` at publish().
+
+    If `path` is a symbolic link, the file that it leads to is meant; without `follow`, the
+    link itself. `folder`: a descriptor of the directory that `path` is in. `mode`: the
+    permissions, whatever the umask. Raises PackError if something is there that must not be
+    replaced, OSError if it cannot be made.
+    """
+
+    def __init__(
+        self, path: str, *, follow: bool = True, folder: int | None = None, mode: int | None = None
+    ) -> None:
+        self.path = path
+        if folder is None:
+            _refuse_irregular(path, follow)
+        above, self._name = os.path.split(os.path.realpath(path) if follow else path)
+        self._staging_name: str | None = None
+        with self.naming(), contextlib.ExitStack() as failed:
+            # By descriptor, so that a chdir() of the process does not move the target.
+            self._folder = os.open(above or ".", _FOLDER) if folder is None else os.dup(folder)
+            failed.callback(os.close, self._folder)
+            self.fd = self._open(_MODE if mode is None else mode)
+            failed.pop_all()
+        self.place = f"/proc/self/fd/{self.fd}"
+        if mode is not None:
+            os.fchmod(self.fd, mode)
+
+    def write(self, data: Buffer) -> None:
+        """All of it, behind what was written before."""
+        with self.naming(), memoryview(data).cast("B") as view:
+            done = 0
+            while done < len(view):
+                done += os.write(self.fd, view[done:])
+
+    def publish(self, *, replace: bool = True, sync: bool = True) -> None:
+        """Give the file its name; unless `replace`, raise FileExistsError if it is taken.
+
+        `sync`: only when the bytes are on disk; and the name is, at the end.
+        """
+        with self.naming():
+            if sync:
+                os.fsync(self.fd)
+            if replace:
+                self._replace()
+            else:
+                self._link()
+        if sync:
+            sync_folder(".", self._folder)
+
+    def _replace(self) -> None:
+        if self._staging_name is None:
+            # link() replaces nothing, so the way leads over a staging name here, too.
+            name = staging_name(self._name)
+            os.link(self.place, name, dst_dir_fd=self._folder)
+            self._staging_name = name
+        self._rename(self._staging_name)
+        self._staging_name = None
+
+    def _link(self) -> None:
+        folder = self._folder
+        if self._staging_name is None:
+            os.link(self.place, self._name, dst_dir_fd=folder)
+            return
+        try:
+            os.link(self._staging_name, self._name, src_dir_fd=folder, dst_dir_fd=folder)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without hard links
+            self._rename(self._staging_name)
+
+    def _rename(self, name: str) -> None:
+        os.rename(name, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+
+    @contextlib.contextmanager
+    def naming(self) -> Iterator[None]:
+        """Name the target in errors of calls that know it under another name."""
+        try:
+            yield
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, self.path) from None
+
+    def _open(self, mode: int) -> int:
+        flags = os.O_WRONLY | os.O_CLOEXEC
+        with contextlib.suppress(OSError):
+            return os.open(".", flags | os.O_TMPFILE, mode, dir_fd=self._folder)
+        name = staging_name(self._name)
+        fd = os.open(name, flags | os.O_CREAT | os.O_EXCL, mode, dir_fd=self._folder)
+        self._staging_name = name
+        return fd
+
+    def close(self) -> None:
+        """Drop the bytes, unless they are published."""
+        os.close(self.fd)
+        if self._staging_name is not None:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._staging_name, dir_fd=self._folder)
+        os.close(self._folder)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@contextlib.contextmanager
+def staged_folder(above: str, name: str, path: str) -> Iterator[str]:
+    """Make a directory in `above` for what is on its way to `path`: `above`, or `name` there.
+
+    At the end it goes, with what is still in it. Errors name `path` in its place.
+    """
+    place = os.path.join(above, staging_name(name))
+    try:
+        os.mkdir(place)
+        yield place
+    except OSError as error:
+        file = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
+        if place not in file:
+            raise
+        raise OSError(error.errno, error.strerror, file.replace(place, path)) from None
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def staging_name(name: str) -> str:
+    part = os.fsdecode(os.fsencode(name)[:_NAME_PART_SIZE])
+    return f".{part}.{secrets.token_hex(8)}.partial"
+
+
+def sync_folder(path: str, above: int | None = None) -> None:
+    """Bring the names in a directory to the disk, if its file system can."""
+    with contextlib.suppress(OSError):
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=above)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def _refuse_irregular(path: str, follow: bool) -> None:
+    """A rename would bury a folder, a device or a FIFO."""
+    try:
+        mode = os.stat(path, follow_symlinks=follow).st_mode
+    except OSError:  # nothing; or it is said when the directory is opened
+        return
+    if stat.S_ISDIR(mode):
+        raise PackError(f"{path}: cannot create: Is a directory")
+    if not stat.S_ISREG(mode) and not stat.S_ISLNK(mode):
+        raise PackError(f"{path}: cannot replace it: not a regular file")

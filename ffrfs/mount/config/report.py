@@ -1,0 +1,62 @@
+"""What came of `ffrfs mount`: an exit status of mount(8)'s, and what to tell the user.
+
+The daemon has no terminal, so it sends this through a pipe to the process that waits.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from ffrfs.errors import FfrfsError, MountError, cause, describe, from_texts, to_texts
+from ffrfs.mount.config.request import MountRequest
+
+
+class Status(enum.IntEnum):
+    """Exit statuses, as mount(8) lists them."""
+
+    MOUNTED = 0
+    BAD_INPUT = 1
+    SYSTEM_ERROR = 2
+    REFUSED = 32
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a daemon says once, when it is ready or has failed."""
+
+    notices: tuple[str, ...] = ()  # of a mount that came up
+    failure: Exception | None = None
+
+    def encode(self) -> bytes:
+        failure = self.failure
+        texts = ["mounted", *self.notices] if failure is None else ["failed", *to_texts(failure)]
+        return "\0".join(texts).encode(errors="surrogateescape")
+
+    @classmethod
+    def decode(cls, data: bytes) -> Report:
+        """Read encode()'s bytes; nothing at all means that the daemon died early."""
+        if not data:
+            return cls(failure=OSError("the daemon ended before the mount was ready"))
+        outcome, *texts = data.decode(errors="surrogateescape").split("\0")
+        return cls(failure=from_texts(texts)) if outcome == "failed" else cls(tuple(texts))
+
+    @property
+    def lines(self) -> list[str]:
+        if self.failure is not None:
+            return [describe(self.failure)]
+        return [" ".join(line.splitlines()) for line in self.notices]
+
+    def status(self, request: MountRequest) -> Status:
+        if self.failure is None:
+            return Status.MOUNTED
+        error = cause(self.failure)
+        if isinstance(error, MountError):
+            return Status.REFUSED
+        if isinstance(error, FfrfsError) or (
+            isinstance(error, OSError)
+            and error.filename is not None
+            and error.filename in (*request.packs, request.mountpoint, request.log_file)
+        ):
+            return Status.BAD_INPUT
+        return Status.SYSTEM_ERROR

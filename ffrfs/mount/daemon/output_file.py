@@ -1,0 +1,124 @@
+"""Files that a daemon writes for as long as it lives: which ones may be, and opening them.
+
+A regular file, or /dev/null. A pipe, a socket or a device would hold up whoever opens or
+writes it, for as long as nobody reads it, and one that is replaced (metrics) would be gone.
+A file system that hangs holds up whoever asks it anything: so a thread asks, for a while.
+
+Concurrency: no state; blocking, within a limit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from typing import Generic, TypeVar
+
+from ffrfs.errors import FileSystemHangsError, OptionError
+
+LIMIT_S = 5.0
+_NULL_DEVICE = os.makedev(1, 3)
+_KINDS = {
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFDIR: "a directory",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+Value = TypeVar("Value")
+
+
+def open_to_append(path: str, *, create: bool = True) -> int:
+    """A descriptor of that file, which is made if it is missing and `create` says so.
+
+    Raises OptionError if it is of another kind, and OSError. May wait for the file system.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        refuse_other_kinds(path, os.stat(path))  # to open some kinds has effects
+    flags = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    fd = os.open(path, flags | (os.O_CREAT if create else 0), 0o666)
+    try:
+        refuse_other_kinds(path, os.fstat(fd))
+    except OptionError:
+        os.close(fd)
+        raise
+    return fd
+
+
+def refuse_other_kinds(path: str, status: os.stat_result) -> None:
+    """Raise OptionError if that is not a file that a daemon may write to."""
+    if stat.S_ISREG(status.st_mode) or _is_null(status):
+        return
+    kind = _KINDS.get(stat.S_IFMT(status.st_mode), "of another kind")
+    raise OptionError(f"{path}: must be a regular file, but is {kind}; name another file")
+
+
+def refuse_to_replace(path: str) -> None:
+    """Raise OptionError if something is there that a file must not take the place of."""
+    with contextlib.suppress(FileNotFoundError):
+        status = os.lstat(path)
+        if stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
+            return  # of a link, it is the link that is replaced
+        if _is_null(status):
+            raise OptionError(f"{path}: is a device; a file must not replace it")
+        refuse_other_kinds(path, status)
+
+
+def _is_null(status: os.stat_result) -> bool:
+    return stat.S_ISCHR(status.st_mode) and status.st_rdev == _NULL_DEVICE
+
+
+def within_limit(
+    path: str,
+    act: Callable[[], Value],
+    *,
+    late: Callable[[Value], object] = lambda _: None,
+    limit_s: float = LIMIT_S,
+) -> Value:
+    """What `act`, which asks the file system of `path`, returns or raises.
+
+    Raises FileSystemHangsError if that takes too long; `late` is given what it returns after that.
+    """
+    call = _Call(act, late)
+    threading.Thread(target=call.run, name="ffrfs-file", daemon=True).start()
+    if not call.wait(limit_s):
+        raise FileSystemHangsError(
+            f"{path}: its file system has not answered for {limit_s:g} s; name a file of another"
+        )
+    return call.result()
+
+
+class _Call(Generic[Value]):
+    """One call in a thread, which may be left behind."""
+
+    def __init__(self, act: Callable[[], Value], late: Callable[[Value], object]) -> None:
+        self._act = act
+        self._late = late
+        self._outcome: Future[Value] = Future()
+        self._lock = threading.Lock()  # from looking whether it is over to saying so
+        self._is_abandoned = False
+
+    def run(self) -> None:
+        try:
+            value = self._act()
+        except Exception as error:
+            self._outcome.set_exception(error)
+            return
+        with self._lock:
+            if not self._is_abandoned:
+                self._outcome.set_result(value)
+                return
+        self._late(value)
+
+    def wait(self, limit_s: float) -> bool:
+        wait([self._outcome], limit_s)
+        with self._lock:
+            self._is_abandoned = not self._outcome.done()
+            return not self._is_abandoned
+
+    def result(self) -> Value:
+        return self._outcome.result()

@@ -1,0 +1,30 @@
+"""Which engine a mount gets. A further engine joins here, and in the mount tests' list."""
+
+from __future__ import annotations
+
+from ffrfs.mount.config.request import MountRequest
+from ffrfs.mount.engines.engine import Engine
+from ffrfs.mount.engines.sidecars import make_sidecars
+
+
+def open_engine(request: MountRequest) -> Engine:
+    """Open the packs; raises what is wrong with them before anything is mounted."""
+    notices = make_sidecars(request.packs)
+    engine = open_packs(request)
+    engine.notices[:0] = notices
+    return engine
+
+
+def open_packs(request: MountRequest) -> Engine:
+    """As open_engine(), and nothing is written beside a pack."""
+    # Imported here: the process that waits for the daemon needs none of them, and the
+    # daemon of a native mount neither pyfuse3 nor the native module.
+    from ffrfs.mount.engines.worker import worker_path
+
+    if request.engine == "native" or (request.engine == "auto" and worker_path()):
+        from ffrfs.mount.engines.native_engine import NativeEngine
+
+        return NativeEngine(request)
+    from ffrfs.mount.engines.pyfuse3_engine import Pyfuse3Engine
+
+    return Pyfuse3Engine(request)

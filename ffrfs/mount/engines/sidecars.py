@@ -1,0 +1,69 @@
+"""Sidecars for packs that are about to be mounted: their pickles are parsed once, not each time.
+
+A large pack without an index of its own gets one beside it (ffrfs.folder.sidecar), which
+later mounts open at once. Everything here is advice: a pack whose sidecar cannot be written
+is mounted all the same, and what is wrong with a pack is said by the engine.
+
+Concurrency: no state; another process that makes the same sidecar does no harm. Blocking.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import warnings
+from collections.abc import Sequence
+
+from ffrfs.errors import FfrfsError, describe
+from ffrfs.mount.engines.worker import worker_path
+
+# As ffrfs.folder.sidecar has it: below that a pickle is parsed in no time.
+WORTH_WHILE_COUNT = 100_000
+
+
+def make_sidecars(packs: Sequence[str]) -> list[str]:
+    """Write those that are missing or stale; return what the user should know, a line each."""
+    return [notice for pack in _unindexed(packs) for notice in _make_sidecar(pack)]
+
+
+def _unindexed(packs: Sequence[str]) -> Sequence[str]:
+    """The large packs without a sound sidecar, if the worker can tell: it starts in no time."""
+    path = worker_path()
+    if path is None:
+        return packs
+    command = [path, f"--unindexed={WORTH_WHILE_COUNT}", *(f"--pack={pack}" for pack in packs)]
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return packs  # more than a command line holds, or a worker of another version
+    return [os.fsdecode(pack) for pack in done.stdout.split(b"\0")[:-1]]
+
+
+def _make_sidecar(path: str) -> list[str]:
+    # Here, not above: most mounts have no need of the native module in this process, and it
+    # takes 90 ms to load.
+    from ffrfs.folder.sidecar import ensure_sidecar
+    from ffrfs.folder.tree import pack_files
+
+    notices = []
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        # What cannot be opened the engine will not open either, and says why.
+        with contextlib.suppress(FfrfsError, OSError):
+            for pack in pack_files(path):
+                try:
+                    ensure_sidecar(pack)
+                except FfrfsError:
+                    pass
+                except OSError as error:
+                    notices.append(
+                        f"{pack}: every mount will parse its index anew: {describe(error)}"
+                    )
+    return [*(str(warning.message) for warning in told), *notices]

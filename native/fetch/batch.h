@@ -1,0 +1,45 @@
+// One record of a batch: where it is, and the memory that it goes to.
+//
+// Plain data: whoever has it guards it.
+
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <span>
+
+#include "io/buffer.h"
+#include "shard/extent.h"
+#include "shard/shard_set.h"
+#include "stats/counters.h"
+
+namespace ffrfs {
+
+struct BatchItem {
+  Extent extent;
+  std::span<std::byte> target;  // extent.size bytes; Fetcher::load() also takes one without
+  std::exception_ptr error = nullptr;  // StorageError or ChecksumError
+  Buffer buffer{};  // set by load(): the memory of a target that it has made
+  std::array<std::byte, Extent::kTrailerSizeMax> trailer_memory{};
+
+  void make_target(BufferPool& buffers) {
+    buffer = buffers.acquire(static_cast<size_t>(extent.size));
+    target = buffer.first(static_cast<size_t>(extent.size));
+  }
+  void drop_target() {
+    buffer = {};
+    target = {};
+  }
+  [[nodiscard]] std::span<std::byte> trailer() {
+    return std::span(trailer_memory).first(extent.trailer_size());
+  }
+  // Throws ChecksumError unless the target holds the record.
+  void check(const ShardSet& shards, Counters& counters);
+};
+
+// Gets the place of each item as soon as that is finished, on any thread; must not throw.
+using ItemDone = std::function<void(size_t index)>;
+
+}  // namespace ffrfs

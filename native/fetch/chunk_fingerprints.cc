@@ -1,0 +1,154 @@
+#include "fetch/chunk_fingerprints.h"
+
+#include <cstring>
+#include <stdexcept>
+#include <utility>
+
+#include "fetch/record_stream.h"
+#include "io/crc.h"
+
+namespace ffrfs {
+namespace {
+
+// Several, because one may be waiting for a slow disk; few, because each keeps a core busy
+// while its bytes are cached.
+constexpr size_t kPassLimit = 4;
+
+// A piece of the stream is one chunk: each fingerprint is one call.
+static_assert(RecordStream::kPieceSize == kChunkSize);
+
+UnitKey key_of(const Extent& extent) {
+  return {extent.shard, extent.record, UnitKind::kFingerprints};
+}
+
+// Those in the pack's index; empty: none that can be used. Then the record is verified by its
+// own checksum.
+std::vector<uint32_t> written_fingerprints(const Shard& shard, const Extent& extent) {
+  try {
+    auto chunks = shard.chunk_checksums(extent.record);
+    if (chunks.size() == (extent.size + kChunkSize - 1) / kChunkSize) return chunks;
+  } catch (const std::runtime_error&) {  // the index is damaged there
+  }
+  return {};
+}
+
+// std::function wants something that can be copied.
+std::shared_ptr<Reservation> shared(Reservation memory) {
+  return std::make_shared<Reservation>(std::move(memory));
+}
+
+}  // namespace
+
+ChunkFingerprints::ChunkFingerprints(DemandReader& reader)
+    : reader_(reader), fetcher_(reader.fetcher()), threads_(kPassLimit) {}
+
+FingerprintsPtr ChunkFingerprints::find(const Extent& extent) {
+  if (const HeldPtr held = reader_.table().find(key_of(extent)).held) {
+    return std::static_pointer_cast<const Fingerprints>(held);
+  }
+  auto written = written_fingerprints(fetcher_.shards().shard(extent.shard), extent);
+  if (written.empty()) return nullptr;
+  return keep(extent, std::move(written));
+}
+
+FingerprintsPtr ChunkFingerprints::keep(const Extent& extent, std::vector<uint32_t> chunks) {
+  auto prints = std::make_shared<Fingerprints>(
+      fetcher_.budget().reserve(Account::kMetadata, chunks.size() * sizeof(uint32_t)));
+  prints->chunks = std::move(chunks);
+  reader_.table().keep(key_of(extent), prints);
+  return prints;
+}
+
+// Runs `pass` on a thread when there is room for its memory. `failed`, which is called in
+// poll(), gets what is in the way.
+void ChunkFingerprints::start_in_turn(size_t memory, Pass pass, Failed failed) {
+  fetcher_.budget().admit(
+      memory, [this, pass = std::move(pass), failed = std::move(failed)](Reservation admitted) {
+        try {
+          threads_.submit([pass, memory = shared(std::move(admitted))] { pass(std::move(*memory)); });
+        } catch (...) {
+          reader_.port().post([failed, error = std::current_exception()] { failed(error); });
+        }
+      });
+}
+
+void ChunkFingerprints::verify(const Extent& extent, Done done) {
+  const UnitKey key = key_of(extent);
+  UnitTable::Done waiter = [done = std::move(done)](const HeldPtr& held,
+                                                    const std::exception_ptr& error) {
+    done(std::static_pointer_cast<const Fingerprints>(held), error);
+  };
+  HeldPtr held;
+  switch (reader_.table().join(key, std::move(waiter), held)) {
+    case UnitTable::Join::kHeld:
+      reader_.port().post([waiter = std::move(waiter), held] { waiter(held, nullptr); });
+      break;
+    case UnitTable::Join::kWaits:
+      break;
+    case UnitTable::Join::kFirst:
+      start_in_turn(
+          RecordStream::memory_for(fetcher_),
+          [this, extent](Reservation memory) { fingerprint(extent, std::move(memory)); },
+          [this, key](const std::exception_ptr& error) {
+            for (const auto& waiting : reader_.table().finish(key)) waiting(nullptr, error);
+          });
+      break;
+  }
+}
+
+void ChunkFingerprints::fingerprint(const Extent& extent, Reservation memory) {
+  auto prints = std::make_shared<Fingerprints>();
+  std::exception_ptr error;
+  try {
+    prints->chunks.reserve(static_cast<size_t>(extent.size / kChunkSize + 1));
+    RecordStream stream(fetcher_, extent, std::move(memory));
+    for (auto piece = stream.next(); !piece.empty(); piece = stream.next()) {
+      prints->chunks.push_back(crc32c(piece));
+    }
+    prints->memory = fetcher_.budget().reserve(Account::kMetadata,
+                                               prints->chunks.size() * sizeof(uint32_t));
+  } catch (...) {
+    error = std::current_exception();
+    prints = nullptr;
+  }
+  for (auto& done : reader_.table().finish(key_of(extent), prints)) {
+    reader_.port().post([done = std::move(done), prints, error] { done(prints, error); });
+  }
+}
+
+void ChunkFingerprints::read(const Extent& extent, bool check, Use use,
+                        std::function<void(std::exception_ptr)> done) {
+  const auto size = static_cast<size_t>(extent.size);
+  start_in_turn(
+      BufferPool::capacity_for(size),
+      [this, extent, size, check, use = std::move(use), done](Reservation memory) {
+        std::exception_ptr error;
+        try {
+          Unit unit(std::move(memory));
+          unit.buffer = fetcher_.buffers().acquire(size);
+          unit.bytes = unit.buffer.first(size);
+          fill(extent, unit, check);
+          use(unit.bytes);
+        } catch (...) {
+          error = std::current_exception();
+        }
+        reader_.port().post([done, error] { done(error); });
+      },
+      done);
+}
+
+void ChunkFingerprints::fill(const Extent& extent, const Unit& unit, bool check) {
+  std::vector<uint32_t> prints;
+  RecordStream stream(fetcher_, extent);
+  for (auto rest = unit.buffer.first(unit.bytes.size()); !rest.empty();) {
+    const auto piece = stream.next();
+    std::memcpy(rest.data(), piece.data(), piece.size());
+    if (check) prints.push_back(crc32c(piece));
+    rest = rest.subspan(piece.size());
+  }
+  if (!check) return;
+  [[maybe_unused]] const auto end = stream.next();  // throws if the checksum does not match
+  (void)keep(extent, std::move(prints));
+}
+
+}  // namespace ffrfs

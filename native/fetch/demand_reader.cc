@@ -1,0 +1,88 @@
+#include "fetch/demand_reader.h"
+
+#include <memory>
+#include <vector>
+
+namespace ffrfs {
+
+DemandReader::DemandReader(Fetcher& fetcher)
+    : fetcher_(fetcher), table_(fetcher.budget(), fetcher.counters()), port_(fetcher.queue()) {
+  // Not at once: room is made under locks of those who hold units.
+  fetcher_.budget().set_on_room(
+      [this] { port_.post([this] { fetcher_.budget().admit_waiting(); }); });
+}
+
+DemandReader::~DemandReader() { fetcher_.budget().set_on_room(nullptr); }
+
+UnitPtr DemandReader::find(const UnitPlan& plan) {
+  if (UnitPtr unit = find_in_memory(plan)) return unit;
+  UnitPtr unit = fetcher_.find_cached(plan);
+  observe(plan, unit ? Found::kPageCache : Found::kMissing);
+  return unit;
+}
+
+UnitPtr DemandReader::find_in_memory(const UnitPlan& plan) {
+  const auto [held, was_ahead] = table_.find(plan.key());
+  if (!held) return nullptr;
+  fetcher_.counters().bytes_memory.fetch_add(plan.size, std::memory_order_relaxed);
+  observe(plan, was_ahead ? Found::kPrefetched : Found::kKept);
+  return std::static_pointer_cast<Unit>(held);
+}
+
+void DemandReader::fetch(const UnitPlan& plan, Done done) {
+  UnitTable::Done waiter = [done = std::move(done)](const HeldPtr& held,
+                                                    const std::exception_ptr& error) {
+    done(std::static_pointer_cast<Unit>(held), error);
+  };
+  HeldPtr held;
+  switch (table_.join(plan.key(), std::move(waiter), held)) {
+    case UnitTable::Join::kHeld:  // it has come since find()
+      port_.post([waiter = std::move(waiter), held] { waiter(held, nullptr); });
+      break;
+    case UnitTable::Join::kWaits:
+      break;
+    case UnitTable::Join::kFirst:
+      start_in_turn(plan);
+      break;
+  }
+}
+
+void DemandReader::start_in_turn(const UnitPlan& plan) {
+  fetcher_.budget().admit(fetcher_.memory_for(plan), [this, plan](Reservation memory) {
+    fetcher_.start(port_, plan, std::move(memory),
+                   [this, key = plan.key()](const UnitPtr& unit, const std::exception_ptr& error) {
+                     for (const auto& done : table_.finish(key)) done(unit, error);
+                   });
+  });
+}
+
+bool DemandReader::arrive(const UnitKey& key, const UnitPtr& unit, uint64_t owner,
+                          const std::exception_ptr& error) {
+  auto waiting = table_.arrive(key, unit, owner);
+  if (waiting.empty()) return false;
+  port_.post([this, key, waiting = std::move(waiting), unit, error] {
+    for (const auto& done : waiting) done(unit, error);
+    table_.pass(key);
+  });
+  return true;
+}
+
+void DemandReader::overtake() {
+  for (const UnitPlan& plan : table_.take_overdue()) start_in_turn(plan);
+}
+
+void DemandReader::served(const UnitKey& key, size_t size, const UnitPtr& unit, size_t count) {
+  const size_t total = unit->served_bytes.fetch_add(count, std::memory_order_relaxed) + count;
+  if (total < size) {
+    table_.keep(key, unit);
+  } else if (count < size) {
+    table_.drop(key);
+  }
+}
+
+void DemandReader::limit_cache(size_t limit_bytes) {
+  fetcher_.limit_cache(limit_bytes);
+  table_.shrink_kept();
+}
+
+}  // namespace ffrfs

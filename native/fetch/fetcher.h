@@ -1,0 +1,104 @@
+// Verified bytes of records: from the page cache, else from storage, then checked. All that
+// reads records stands on this one, on its queue, its buffers and its budget.
+//
+//   find_cached()   one unit, if the page cache holds it
+//   start()         one unit from storage; the result comes in the port's poll()
+//   read(), load()  many records in one call: what the page cache holds by several threads,
+//                   the rest in one pass of direct reads, sorted and merged by offset
+//   read_cached()   raw bytes, for those who check as they go (record_stream.h, cached_run.h)
+//
+// Any thread. Does not survive fork() (see io/process_local.h).
+// Not here: which units are held or under way (unit_table.h), waiting for one (demand_reader.h).
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "fetch/batch.h"
+#include "fetch/budget.h"
+#include "fetch/unit.h"
+#include "io/buffer.h"
+#include "io/read_queue.h"
+#include "io/thread_pool.h"
+#include "shard/shard_set.h"
+#include "stats/counters.h"
+
+namespace ffrfs {
+
+class Fetcher {
+ public:
+  // Without a mount's limit: 256 MiB in flight, 32 MiB of spare buffers.
+  static constexpr size_t kLimitDefault = size_t{512} << 20;
+
+  Fetcher(const ShardSet& shards, Counters& counters, size_t limit_bytes = kLimitDefault);
+  Fetcher(const Fetcher&) = delete;
+  Fetcher& operator=(const Fetcher&) = delete;
+
+  [[nodiscard]] const ShardSet& shards() const { return shards_; }
+  [[nodiscard]] Counters& counters() { return counters_; }
+  [[nodiscard]] Budget& budget() { return budget_; }
+  [[nodiscard]] const Budget& budget() const { return budget_; }
+  [[nodiscard]] BufferPool& buffers() { return buffers_; }
+  [[nodiscard]] ReadQueue& queue() { return queue_; }
+
+  // As Volume::limit_cache(): spare buffers beyond their share go at once. What is held is for
+  // its owners to drop.
+  void limit_cache(size_t limit_bytes);
+
+  // A unit of `size` bytes that the caller fills.
+  [[nodiscard]] UnitPtr make_unit(size_t size);
+
+  // Fills `target` from `offset` of the extent's file, and `trailer` behind it, if the page
+  // cache holds all of it; nothing is checked.
+  [[nodiscard]] bool read_cached(const Extent& extent, uint64_t offset,
+                                 std::span<std::byte> target, std::span<std::byte> trailer = {});
+
+  // nullptr: it takes storage. Throws ChecksumError.
+  [[nodiscard]] UnitPtr find_cached(const UnitPlan& plan);
+
+  // The memory that start() takes.
+  [[nodiscard]] size_t memory_for(const UnitPlan& plan) const;
+  // `memory` has that size. `done` is called in the port's poll().
+  using UnitDone = std::function<void(UnitPtr, std::exception_ptr)>;
+  void start(ReadPort& port, const UnitPlan& plan, Reservation memory, UnitDone done);
+
+  // Fills every target, in no particular order; an item that fails has its `error`
+  // set and the others are read all the same. `check`: verify checksums. Blocks.
+  void read(std::span<BatchItem> items, bool check);
+  // The same ahead of need: nothing waits for it, so demand reads come first. An item without
+  // a target gets one; what comes from storage in one piece is not copied then.
+  void load(std::span<BatchItem> items, bool check, const ItemDone& done);
+
+ private:
+  struct CachedPass;
+  using Urgency = ReadPort::Urgency;
+
+  static void check(const UnitPlan& plan, const ShardSet& shards, Counters& counters,
+                    std::span<const std::byte> bytes, std::span<const std::byte> trailer);
+  void call_helpers(const std::shared_ptr<CachedPass>& pass, size_t count);
+  [[nodiscard]] std::vector<size_t> read_cached_items(std::span<BatchItem> items, bool check,
+                                                      const ItemDone& done, bool is_shared);
+  void read_storage(std::span<BatchItem> items, std::vector<size_t> missing, bool check,
+                    const ItemDone& done, Urgency urgency);
+  [[nodiscard]] std::unique_ptr<ReadPort> take_port(Urgency urgency);
+  void return_port(std::unique_ptr<ReadPort> port, Urgency urgency);
+
+  const ShardSet& shards_;
+  Counters& counters_;
+  Budget budget_;
+  BufferPool buffers_;
+  ReadQueue queue_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<ReadPort>> idle_ports_;        // of read()
+  std::vector<std::unique_ptr<ReadPort>> idle_batch_ports_;  // of load()
+  ThreadPool helpers_;  // of read()
+};
+
+}  // namespace ffrfs

@@ -1,0 +1,251 @@
+#include "fetch/unit_table.h"
+
+#include <utility>
+
+namespace ffrfs {
+
+UnitTable::UnitTable(Budget& budget, Counters& counters) : budget_(budget), counters_(counters) {
+  // A page that outlives us may still tell of another process.
+  counters_.queue_depth = 0;
+}
+
+UnitTable::Lookup UnitTable::find(const UnitKey& key) {
+  const std::lock_guard lock(mutex_);
+  const auto entry = entries_.find(key);
+  if (entry == entries_.end() || !entry->second.held) return {};
+  const Account account = entry->second.account;
+  if (account == Account::kAhead) return {take(*entry), true};
+  order(account).splice(order(account).begin(), order(account), entry->second.place);
+  return {entry->second.held, false};
+}
+
+UnitTable::Join UnitTable::join(const UnitKey& key, Done&& done, HeldPtr& held) {
+  const std::lock_guard lock(mutex_);
+  auto [found, is_new] = entries_.try_emplace(key);
+  Entry& entry = found->second;
+  if (entry.held) {
+    held = entry.account == Account::kAhead ? take(*found) : entry.held;
+    return Join::kHeld;
+  }
+  entry.waiting.push_back(std::move(done));
+  if (is_new) {
+    counters_.queue_depth.fetch_add(1, std::memory_order_relaxed);
+    return Join::kFirst;
+  }
+  if (!entry.is_claimed || Clock::now() - entry.since <= kPatience) return Join::kWaits;
+  entry.is_claimed = false;
+  return Join::kFirst;
+}
+
+std::vector<UnitTable::Done> UnitTable::finish(const UnitKey& key, const HeldPtr& kept) {
+  const std::lock_guard lock(mutex_);
+  const auto entry = entries_.find(key);
+  // One that was claimed first, and overtaken, may have come before.
+  if (entry == entries_.end() || entry->second.held) return {};
+  std::vector<Done> waiting = end_fetch(*entry);
+  if (kept) keep_locked(key, kept);
+  return waiting;
+}
+
+// With the lock held, as all that is private.
+std::vector<UnitTable::Done> UnitTable::end_fetch(Node& node) {
+  counters_.queue_depth.fetch_sub(1, std::memory_order_relaxed);
+  std::vector<Done> waiting = std::move(node.second.waiting);
+  erase(node);
+  return waiting;
+}
+
+void UnitTable::keep(const UnitKey& key, const HeldPtr& held) {
+  const std::lock_guard lock(mutex_);
+  keep_locked(key, held);
+}
+
+void UnitTable::keep_locked(const UnitKey& key, const HeldPtr& held) {
+  const Account account = account_of(key);
+  const bool is_bounded = account == Account::kKept;
+  if (is_bounded && held->memory.size() > budget_.first_limit(account)) return;
+  const auto [entry, is_new] = entries_.try_emplace(key);
+  entry->second.is_passing = false;
+  if (!is_new) return;
+  hold(*entry, held, account);
+  shrink(account, 1);
+}
+
+void UnitTable::drop(const UnitKey& key) {
+  const std::lock_guard lock(mutex_);
+  const auto entry = entries_.find(key);
+  if (entry != entries_.end() && entry->second.held) take(*entry);
+}
+
+void UnitTable::pass(const UnitKey& key) {
+  const std::lock_guard lock(mutex_);
+  const auto entry = entries_.find(key);
+  if (entry != entries_.end() && entry->second.is_passing) take(*entry);
+}
+
+void UnitTable::demote(const UnitKey& key) {
+  const std::lock_guard lock(mutex_);
+  std::erase(demoted_, key);
+  demoted_.push_back(key);
+  if (demoted_.size() <= kDemotedMax) return;
+  const auto entry = entries_.find(demoted_.front());
+  if (entry != entries_.end() && entry->second.held && entry->second.account == Account::kKept) {
+    take(*entry);
+  }
+  demoted_.pop_front();
+}
+
+void UnitTable::shrink_kept() {
+  const std::lock_guard lock(mutex_);
+  shrink(Account::kKept, 0);
+  shrink(Account::kMetadata, 1);
+}
+
+bool UnitTable::claim(const UnitPlan& plan) {
+  const std::lock_guard lock(mutex_);
+  const auto [entry, is_new] = entries_.try_emplace(plan.key());
+  if (!is_new) return false;
+  entry->second.is_claimed = true;
+  entry->second.since = Clock::now();
+  entry->second.plan = plan;
+  counters_.queue_depth.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+std::vector<UnitTable::Done> UnitTable::arrive(const UnitKey& key, const UnitPtr& unit,
+                                               uint64_t owner) {
+  const std::lock_guard lock(mutex_);
+  const auto entry = entries_.find(key);
+  if (entry == entries_.end() || entry->second.held) return {};
+  if (!entry->second.is_claimed && !unit) return {};  // another fetch is under way
+  std::vector<Done> waiting = end_fetch(*entry);
+  if (!unit) return waiting;
+  const auto again = entries_.try_emplace(key).first;
+  if (waiting.empty()) {
+    again->second.owner = owner;
+    again->second.since = Clock::now();
+    hold(*again, unit, Account::kAhead);
+  } else {
+    // Others would find it nowhere.
+    again->second.is_passing = true;
+    hold(*again, unit, Account::kKept);
+  }
+  return waiting;
+}
+
+std::vector<UnitPlan> UnitTable::take_overdue() {
+  std::vector<UnitPlan> plans;
+  const std::lock_guard lock(mutex_);
+  for (auto& [key, entry] : entries_) {
+    const bool is_overdue = entry.is_claimed && !entry.held && !entry.waiting.empty() &&
+                            Clock::now() - entry.since > kPatience;
+    if (!is_overdue) continue;
+    entry.is_claimed = false;
+    plans.push_back(entry.plan);
+  }
+  return plans;
+}
+
+bool UnitTable::is_ahead(const UnitKey& key) const {
+  const std::lock_guard lock(mutex_);
+  const auto entry = entries_.find(key);
+  return entry != entries_.end() && entry->second.held &&
+         entry->second.account == Account::kAhead;
+}
+
+bool UnitTable::has_ahead() const {
+  const std::lock_guard lock(mutex_);
+  return !orders_[static_cast<size_t>(Account::kAhead)].empty();
+}
+
+UnitPtr UnitTable::take_ahead(const UnitKey& key) {
+  const std::lock_guard lock(mutex_);
+  const auto entry = entries_.find(key);
+  const bool is_ahead = entry != entries_.end() && entry->second.held &&
+                        entry->second.account == Account::kAhead;
+  return is_ahead ? take_ahead(*entry).unit : nullptr;
+}
+
+void UnitTable::age(const UnitKey& key, Clock::time_point since) {
+  const std::lock_guard lock(mutex_);
+  const auto entry = entries_.find(key);
+  if (entry == entries_.end() || entry->second.account != Account::kAhead) return;
+  entry->second.since = since;
+  Order& ahead = order(Account::kAhead);
+  ahead.splice(ahead.end(), ahead, entry->second.place);
+}
+
+std::vector<UnitTable::Ahead> UnitTable::expire(Clock::time_point begin) {
+  std::vector<Ahead> dropped;
+  const std::lock_guard lock(mutex_);
+  const Order& ahead = order(Account::kAhead);
+  while (!ahead.empty() && ahead.back()->second.since < begin) {
+    dropped.push_back(take_ahead(*ahead.back()));
+  }
+  return dropped;
+}
+
+std::vector<UnitTable::Ahead> UnitTable::drop_ahead(uint64_t owner) {
+  std::vector<Ahead> dropped;
+  const std::lock_guard lock(mutex_);
+  const Order& ahead = order(Account::kAhead);
+  for (auto place = ahead.begin(); place != ahead.end();) {
+    Node& node = **place++;
+    if (node.second.owner == owner) dropped.push_back(take_ahead(node));
+  }
+  return dropped;
+}
+
+std::vector<UnitTable::Ahead> UnitTable::drop_ahead(uint64_t owner, const UnitKey& key) {
+  const std::lock_guard lock(mutex_);
+  const auto entry = entries_.find(key);
+  const bool is_theirs = entry != entries_.end() && entry->second.held &&
+                         entry->second.account == Account::kAhead && entry->second.owner == owner;
+  if (!is_theirs) return {};
+  std::vector<Ahead> dropped;
+  dropped.push_back(take_ahead(*entry));
+  return dropped;
+}
+
+std::vector<UnitTable::Ahead> UnitTable::shrink_ahead() {
+  std::vector<Ahead> dropped;
+  const std::lock_guard lock(mutex_);
+  const Order& ahead = order(Account::kAhead);
+  while (!ahead.empty() && budget_.used(Account::kAhead) > budget_.limit(Account::kAhead)) {
+    dropped.push_back(take_ahead(*ahead.back()));
+  }
+  return dropped;
+}
+
+void UnitTable::hold(Node& node, const HeldPtr& held, Account account) {
+  held->memory.move_to(account);
+  node.second.held = held;
+  node.second.account = account;
+  node.second.place = order(account).insert(order(account).begin(), &node);
+}
+
+// Whatever has it may still be using it: until then it is in flight.
+HeldPtr UnitTable::take(Node& node) {
+  HeldPtr held = std::move(node.second.held);
+  held->memory.move_to(Account::kInFlight);
+  order(node.second.account).erase(node.second.place);
+  erase(node);
+  return held;
+}
+
+UnitTable::Ahead UnitTable::take_ahead(Node& node) {
+  const uint64_t owner = node.second.owner;
+  return {std::static_pointer_cast<Unit>(take(node)), owner};
+}
+
+// Not by its own key, which goes with it.
+void UnitTable::erase(const Node& node) { entries_.erase(UnitKey(node.first)); }
+
+void UnitTable::shrink(Account account, size_t left_min) {
+  const Order& held = order(account);
+  while (held.size() > left_min && budget_.used(account) > budget_.limit(account)) {
+    take(*held.back());
+  }
+}
+
+}  // namespace ffrfs

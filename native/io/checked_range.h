@@ -1,0 +1,112 @@
+// A range of a file whose bytes are checked before anybody sees them, in blocks of 64 KiB,
+// when they are first asked for.
+//
+//   file ──pread──► block of 64 KiB ── its checksum matches ──► a fingerprint of each 4 KiB
+//   file ──pread──► page of 4 KiB ── its fingerprint matches ──► KeptPages ──► the caller's copy
+//
+// Nothing is mapped: a page that cannot be read (the file was cut off, the disk has failed) is
+// an error, and no signal. What was checked is a copy, which nobody can change any more, so an
+// overwritten file gives errors for what has to be read, and never a wrong byte.
+//
+// Any thread. Memory: 12 bytes a block, 64 more once it was checked; and KeptPages.
+// Not here: where the checksums come from (record/).
+
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "io/kept_pages.h"
+#include "io/little_endian.h"
+#include "io/source_file.h"
+
+namespace ffrfs {
+
+class CheckedRange {
+ public:
+  static constexpr uint64_t kBlockSize = 65536;
+
+  // Bytes of the range that count as zeros in a checksum.
+  struct Blank {
+    uint64_t offset = 0;
+    uint64_t size = 0;
+  };
+
+  // [offset, offset + size) of `file`, which outlives this. `checksums`: the CRC-32C of each
+  // block. For messages: `name` is what all of it is, `advice` what to do about damage.
+  CheckedRange(const SourceFile& file, uint64_t offset, uint64_t size,
+               std::vector<uint32_t> checksums, std::string name, std::string advice,
+               std::vector<Blank> blanks = {});
+  CheckedRange(const CheckedRange&) = delete;
+  CheckedRange& operator=(const CheckedRange&) = delete;
+  ~CheckedRange();
+
+  [[nodiscard]] uint64_t size() const { return size_; }
+
+  // Fills `target` from `offset`; it must lie inside. `part`: what of the range this is.
+  // Throws ChecksumError, StorageError.
+  void copy(uint64_t offset, std::span<std::byte> target, const char* part) const {
+    while (!target.empty()) {
+      const uint64_t page = offset / kPageSize;
+      const auto within = static_cast<size_t>(offset % kPageSize);
+      const auto piece = target.first(std::min(target.size(), kPageSize - within));
+      if (!kept_.copy({number_, page}, within, piece)) read(page, within, piece, part);
+      offset += piece.size();
+      target = target.subspan(piece.size());
+    }
+  }
+
+  // A number or a struct as it stands in the file; as copy().
+  template <typename T>
+  [[nodiscard]] T load(uint64_t offset, const char* part) const {
+    static_assert(std::is_trivially_copyable_v<T>);
+    std::array<std::byte, sizeof(T)> bytes;
+    copy(offset, bytes, part);
+    return load_le<T>(bytes);
+  }
+
+  // Reads the blocks that have bytes in [offset, offset + size), whatever is kept of them.
+  // Throws as copy().
+  void verify(uint64_t offset, uint64_t size, const char* part) const;
+
+ private:
+  static constexpr size_t kPageSize = KeptPages::kPageSize;
+  static constexpr uint64_t kPageCount = kBlockSize / kPageSize;  // of a block
+  static constexpr int kTryCount = 4;
+  // Where blocks are checked one after the other, so many are read at once.
+  static constexpr uint64_t kAheadCount = 16;
+
+  using Fingerprints = std::array<std::atomic<uint32_t>, kPageCount>;  // CRC-32C
+
+  void read(uint64_t page, size_t offset, std::span<std::byte> target, const char* part) const;
+  [[nodiscard]] uint32_t fingerprint(uint64_t page, const char* part) const;
+  // Reads it; throws ChecksumError, or sets the fingerprints of its pages.
+  void check(uint64_t block, const char* part) const;
+  void set_fingerprints(uint64_t block, const std::array<uint32_t, kPageCount>& values) const;
+  void read_ahead(uint64_t block) const;
+  void read_file(uint64_t offset, std::span<std::byte> target, const char* part) const;
+  [[nodiscard]] bool is_checked(uint64_t block) const { return fingerprints_[block] != nullptr; }
+
+  const SourceFile& file_;
+  const uint64_t file_offset_;
+  const uint64_t size_;
+  const std::vector<uint32_t> checksums_;
+  const std::string name_;
+  const std::string advice_;
+  const std::vector<Blank> blanks_;
+  const uint64_t number_;  // in kept_
+  KeptPages& kept_;
+
+  // Of each block; nullptr: nobody has asked for it.
+  const std::unique_ptr<std::atomic<Fingerprints*>[]> fingerprints_;
+};
+
+}  // namespace ffrfs

@@ -1,0 +1,23 @@
+// Times of files in nanoseconds: 64 bits reach from 1677 to 2262, file systems far beyond.
+
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+namespace ffrfs {
+
+// Since 1970; the nearest that there is. The lowest number means an unknown time elsewhere.
+[[nodiscard]] inline int64_t nanoseconds(int64_t seconds, int64_t rest_ns) {
+  constexpr int64_t kSecond = 1'000'000'000;
+  constexpr int64_t kLowest = std::numeric_limits<int64_t>::min() + 1;
+  int64_t total_ns = 0;
+  if (__builtin_mul_overflow(seconds, kSecond, &total_ns) ||
+      __builtin_add_overflow(total_ns, rest_ns, &total_ns)) {
+    return seconds < 0 ? kLowest : std::numeric_limits<int64_t>::max();
+  }
+  return std::max(total_ns, kLowest);
+}
+
+}  // namespace ffrfs

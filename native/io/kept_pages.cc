@@ -1,0 +1,61 @@
+#include "io/kept_pages.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace ffrfs {
+
+class KeptPages::Turn {
+ public:
+  explicit Turn(Set& set)
+      : set_(set), has_it_(!set.is_busy.exchange(true, std::memory_order_acquire)) {}
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  ~Turn() {
+    if (has_it_) set_.is_busy.store(false, std::memory_order_release);
+  }
+
+  explicit operator bool() const { return has_it_; }
+
+ private:
+  Set& set_;
+  const bool has_it_;
+};
+
+KeptPages& KeptPages::of_process() {
+  static KeptPages& pages = *new KeptPages;
+  return pages;
+}
+
+KeptPages::Set& KeptPages::set_of(const Key& key) {
+  // Pages that follow each other are in sets that do; ranges begin anywhere.
+  return sets_[(key.page + key.range * 0x9e3779b97f4a7c15) % sets_.size()];
+}
+
+bool KeptPages::copy(const Key& key, size_t offset, std::span<std::byte> target) {
+  Set& set = set_of(key);
+  const Turn turn(set);
+  if (!turn) return false;
+  for (Slot& slot : set.slots) {
+    if (slot.key != key) continue;
+    slot.used = ++set.clock;
+    std::memcpy(target.data(), slot.page->data() + offset, target.size());
+    return true;
+  }
+  return false;
+}
+
+void KeptPages::keep(const Key& key, std::span<const std::byte> bytes) {
+  Set& set = set_of(key);
+  const Turn turn(set);
+  if (!turn) return;
+  // Another thread may have brought it meanwhile.
+  auto slot = std::ranges::find(set.slots, key, &Slot::key);
+  if (slot == set.slots.end()) slot = std::ranges::min_element(set.slots, {}, &Slot::used);
+  if (!slot->page) slot->page = std::make_unique<Page>();
+  slot->key = key;
+  slot->used = ++set.clock;
+  std::ranges::copy(bytes, slot->page->begin());
+}
+
+}  // namespace ffrfs

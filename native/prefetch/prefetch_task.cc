@@ -1,0 +1,53 @@
+#include "prefetch/prefetch_task.h"
+
+#include <memory>
+#include <utility>
+
+namespace ffrfs {
+
+bool PrefetchTask::make_plan(const Extent& extent, size_t alignment, bool check_data,
+                             size_t limit_bytes) {
+  plan = whole_plan(extent, check_data);
+  // As it comes from storage: with what is read beside it to be aligned.
+  memory_bytes = BufferPool::capacity_for(static_cast<size_t>(extent.size) +
+                                          extent.trailer_size() + 2 * alignment);
+  if (memory_bytes > limit_bytes) {
+    is_copied = true;
+    memory_bytes = BufferPool::capacity_for(plan.size);
+  }
+  return memory_bytes <= limit_bytes;
+}
+
+void read_tasks(std::vector<PrefetchTask>& tasks, Fetcher& fetcher, bool check_data,
+                const HandOver& hand_over) {
+  std::vector<BatchItem> items;
+  try {
+    items.reserve(tasks.size());
+    for (PrefetchTask& task : tasks) {
+      task.unit = std::make_shared<Unit>(std::move(task.memory));
+      task.unit->is_from_storage = true;
+      if (task.is_copied) {
+        task.unit->buffer = fetcher.buffers().acquire(task.plan.size);
+        task.unit->bytes = task.unit->buffer.first(task.plan.size);
+      }
+      items.push_back({.extent = task.plan.extent,
+                       .target = task.unit->buffer.first(task.is_copied ? task.plan.size : 0)});
+    }
+    fetcher.load(items, check_data, [&](size_t index) {
+      BatchItem& item = items[index];
+      PrefetchTask& task = tasks[index];
+      if (!item.error && !task.is_copied) {
+        task.unit->bytes = item.target;
+        task.unit->buffer = std::move(item.buffer);
+        task.unit->memory.resize(task.unit->buffer.capacity());
+      }
+      hand_over(task, item.error);
+    });
+  } catch (...) {  // no memory, no threads
+    for (PrefetchTask& task : tasks) {
+      if (!task.is_finished) hand_over(task, std::current_exception());
+    }
+  }
+}
+
+}  // namespace ffrfs

@@ -1,0 +1,343 @@
+#include "prefetch/prefetcher.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+namespace ffrfs {
+namespace {
+
+constexpr size_t kBatchRecords = 32;
+constexpr auto kLeftOutInterval = std::chrono::milliseconds(500);
+constexpr auto kWatchIntervalMin = std::chrono::milliseconds(10);
+constexpr auto kWatchIntervalMax = std::chrono::milliseconds(100);
+
+}  // namespace
+
+Prefetcher::Prefetcher(const Tree& tree, bool has_files, DemandReader& reader,
+                       const PrefetchOptions& options, bool check_data, Push push)
+    : reader_(reader),
+      fetcher_(reader.fetcher()),
+      table_(reader.table()),
+      shards_(fetcher_.shards()),
+      counters_(fetcher_.counters()),
+      options_(options),
+      check_data_(check_data),
+      push_(std::move(push)),
+      lists_(
+          options.window_records, options.window_bytes, kBatchRecords,
+          [this](uint64_t record) {
+            // Nothing is to be read of one whose index is damaged; its reader is told.
+            const auto extent = find_extent(record);
+            return extent ? extent->size : 0;
+          },
+          counters_),
+      readahead_(tree, shards_.count(), has_files, options.window_records) {
+  try {
+    threads_.emplace_back([this] { watch(); });
+    for (size_t i = 0; i < kThreads; ++i) threads_.emplace_back([this] { run(); });
+  } catch (...) {
+    join();
+    throw;
+  }
+}
+
+Prefetcher::~Prefetcher() { join(); }
+
+void Prefetcher::join() {
+  stop();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void Prefetcher::stop() {
+  const std::lock_guard lock(mutex_);
+  stopping_ = true;
+  work_.notify_all();
+  watch_.notify_all();
+}
+
+void Prefetcher::follow_limit() {
+  const std::lock_guard lock(mutex_);
+  count_waste(table_.shrink_ahead());
+  work_.notify_all();
+}
+
+// Lists of hints.
+
+Prefetcher::ListId Prefetcher::open_list() {
+  const std::lock_guard lock(mutex_);
+  if (lists_.make_room()) note_freed();
+  return lists_.open();
+}
+
+size_t Prefetcher::add(ListId list, std::span<const Hint> hints) {
+  const std::lock_guard lock(mutex_);
+  const size_t room = lists_.add(list, hints);
+  if (lists_.contains(list)) work_.notify_all();
+  return room;
+}
+
+size_t Prefetcher::room(ListId list) const {
+  const std::lock_guard lock(mutex_);
+  return lists_.room(list);
+}
+
+void Prefetcher::finish(ListId list) {
+  const std::lock_guard lock(mutex_);
+  if (lists_.finish(list)) work_.notify_all();
+}
+
+void Prefetcher::drop(ListId list) {
+  const std::lock_guard lock(mutex_);
+  if (lists_.drop(list)) note_freed();
+  count_waste(table_.drop_ahead(list));
+}
+
+void Prefetcher::on_room(std::function<void()> callback) {
+  const std::lock_guard lock(mutex_);
+  on_room_ = std::move(callback);
+}
+
+void Prefetcher::note_freed() {
+  has_freed_ = true;
+  watch_.notify_one();
+}
+
+// What readers do.
+
+void Prefetcher::note_read(const Extent& extent, Found found) {
+  if (found == Found::kKept || (found == Found::kPageCache && !lists_.any())) return;
+  const uint64_t record = shards_.start(extent.shard) + extent.record;
+  std::function<void()> has_room;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto [is_hinted, is_roomy] = lists_.note_read(record, found == Found::kPrefetched);
+    if (is_roomy) has_room = on_room_;
+    drop_forgotten();
+    if (is_hinted && found == Found::kPageCache) {
+      // It may have come since it was looked for in memory, and then nobody takes it.
+      const UnitKey key = whole_plan(extent, check_data_).key();
+      for (const ListId id : lists_.ids()) count_waste(table_.drop_ahead(id, key));
+    }
+    if (!is_hinted && found != Found::kPageCache) {
+      if (found == Found::kPrefetched) counters_.readahead_hit.fetch_add(1, std::memory_order_relaxed);
+      readahead_.note_read(record);
+    }
+    if (has_work()) work_.notify_one();
+  }
+  if (has_room) has_room();
+}
+
+// The threads.
+
+void Prefetcher::run() {
+  while (true) {
+    std::vector<Task> batch;
+    {
+      std::unique_lock lock(mutex_);
+      while (!stopping_ && (batch = take_batch()).empty()) work_.wait(lock);
+      if (stopping_) return;
+      watch_.notify_one();
+    }
+    // Each becomes known to the readers, who may be waiting, as soon as it is there.
+    read_tasks(batch, fetcher_, check_data_,
+               [this](Task& task, const std::exception_ptr& error) { hand_over(task, error); });
+    push(batch);
+  }
+}
+
+void Prefetcher::watch() {
+  const auto interval = std::clamp<Clock::duration>(options_.ttl, kWatchIntervalMin,
+                                                    kWatchIntervalMax);
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    const bool is_idle = in_flight_ == 0 && lists_.empty() && !table_.has_ahead();
+    if (is_idle && !has_freed_) {
+      watch_.wait(lock);
+    } else {
+      watch_.wait_for(lock, interval);
+    }
+    expire(Clock::now());
+    // Hints are many small pieces of memory, which the C library would keep.
+    const bool is_to_give_back = lists_.empty() && std::exchange(has_freed_, false);
+    lock.unlock();
+    if (is_to_give_back) release_free_memory();
+    // A read that was joined may be held up by its neighbours in a merged one.
+    reader_.overtake();
+    lock.lock();
+    if (has_work()) work_.notify_one();
+  }
+}
+
+// With the lock held, as all that begin with "take".
+bool Prefetcher::has_work() const {
+  return in_flight_ < kDepth && (readahead_.wants(kBatchRecords) || lists_.wants());
+}
+
+std::vector<Prefetcher::Task> Prefetcher::take_batch() {
+  std::vector<Task> batch;
+  if (in_flight_ >= kDepth) return batch;
+  const size_t limit = std::min(kBatchRecords, kDepth - in_flight_);
+  // Of those who want something each gets its share, beginning after the one served last.
+  const size_t wanting = 1 + lists_.wanting_count();
+  const size_t share = std::max<size_t>(limit / wanting, 1);
+  lists_.serve([&](ListId id, HintList& hints) {
+    const size_t end = wanting > 2 ? std::min(limit, batch.size() + share) : limit;
+    take_hinted(id, hints, batch, end);
+    return batch.size() < limit;
+  });
+  take_in_order(batch, limit);
+  in_flight_ += batch.size();
+  if (in_flight_ > counters_.prefetch_depth_max.load(std::memory_order_relaxed)) {
+    counters_.prefetch_depth_max.store(in_flight_, std::memory_order_relaxed);
+  }
+  return batch;
+}
+
+void Prefetcher::take_hinted(ListId id, HintList& hints, std::vector<Task>& batch, size_t end) {
+  while (batch.size() < end) {
+    const auto next = hints.take();
+    if (!next) return;
+    Task task{.hint = next->hint, .owner = id, .index = next->index,
+              .is_marker = next->is_marker};
+    switch (claim(task)) {
+      case Claim::kTaken:
+        batch.push_back(std::move(task));
+        break;
+      case Claim::kBusy:
+        hints.set_state(next->index, HintList::State::kHeld);
+        break;
+      case Claim::kFull:
+        hints.put_back(next->index);
+        return;
+    }
+  }
+}
+
+void Prefetcher::take_in_order(std::vector<Task>& batch, size_t end) {
+  while (batch.size() < end) {
+    const auto next = readahead_.take(kBatchRecords);
+    if (!next) return;
+    Task task{.hint = {.record = next->record, .ino = next->ino}, .owner = kRunOwner | next->run,
+              .is_marker = next->is_marker};
+    switch (claim(task)) {
+      case Claim::kTaken:
+        batch.push_back(std::move(task));
+        break;
+      case Claim::kBusy:
+        break;
+      case Claim::kFull:
+        readahead_.put_back(next->run);
+        return;
+    }
+  }
+}
+
+// nullopt: the index is damaged there, which is for those to hear who read the record.
+std::optional<Extent> Prefetcher::find_extent(uint64_t record) const {
+  try {
+    return shards_.extent(record);
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
+Prefetcher::Claim Prefetcher::claim(Task& task) {
+  const auto extent = find_extent(task.hint.record);
+  if (!extent || extent->size == 0) return Claim::kBusy;  // readers manage
+  Budget& budget = fetcher_.budget();
+  const size_t alignment = shards_.file_of(*extent).alignment();
+  if (!task.make_plan(*extent, alignment, check_data_, budget.limit(Account::kAhead))) {
+    if (!task.is_run()) counters_.prefetch_too_large.fetch_add(1, std::memory_order_relaxed);
+    return Claim::kBusy;
+  }
+  auto memory = budget.try_reserve(Account::kAhead, task.memory_bytes);
+  if (!memory) {
+    is_short_ = true;
+    return Claim::kFull;
+  }
+  if (budget.has_waiting()) return Claim::kFull;  // readers are first
+  if (!table_.claim(task.plan)) return Claim::kBusy;
+  task.memory = std::move(*memory);
+  return Claim::kTaken;
+}
+
+void Prefetcher::push(std::vector<Task>& batch) {
+  for (Task& task : batch) {
+    // One that a reader has got meanwhile needs no pushing.
+    const UnitKey key = task.plan.key();
+    if (task.is_to_push && table_.is_ahead(key) && push_(task.hint, task.unit)) {
+      [[maybe_unused]] const UnitPtr taken = table_.take_ahead(key);
+      auto& pushed = task.is_run() ? counters_.readahead_pushed : counters_.prefetch_pushed;
+      pushed.fetch_add(1, std::memory_order_relaxed);
+      const std::lock_guard lock(mutex_);
+      lists_.set_state(task.owner, task.index, HintList::State::kPushed);
+    }
+    task.unit = nullptr;
+  }
+}
+
+// On any thread.
+void Prefetcher::hand_over(Task& task, const std::exception_ptr& error) {
+  const UnitKey key = task.plan.key();
+  task.is_finished = true;
+  if (error) {
+    task.memory = {};
+    task.unit = nullptr;
+  } else {
+    auto& fetched = task.is_run() ? counters_.readahead_fetched : counters_.prefetch_fetched;
+    fetched.fetch_add(1, std::memory_order_relaxed);
+  }
+  const bool is_awaited = reader_.arrive(key, task.unit, task.owner, error);
+  const std::lock_guard lock(mutex_);
+  --in_flight_;
+  if (!task.is_run() && !lists_.contains(task.owner)) {  // its client has died meanwhile
+    count_waste(table_.drop_ahead(task.owner));
+    return;
+  }
+  const bool is_wanted =
+      task.is_run() || lists_.state(task.owner, task.index) == HintList::State::kFetching;
+  // Somebody has asked for it meanwhile: and is about to take it, or had it from elsewhere.
+  if (!is_wanted && !is_awaited) {
+    table_.age(key, Clock::now() - options_.ttl + kWatchIntervalMax);
+  }
+  lists_.set_state(task.owner, task.index,
+                   error || is_awaited ? HintList::State::kDone : HintList::State::kHeld);
+  task.is_to_push = !error && !is_awaited && is_wanted && !task.is_marker;
+}
+
+// Who is behind slows down nobody but those before him: what he will want is held, so they
+// wait for storage until he has come. But some hints nobody will come for.
+void Prefetcher::forget_left_out(Clock::time_point now) {
+  if (!is_short_ || now - forgotten_at_ < kLeftOutInterval) return;
+  is_short_ = false;
+  forgotten_at_ = now;
+  lists_.forget_left_out();
+  drop_forgotten();
+}
+
+void Prefetcher::expire(Clock::time_point now) {
+  forget_left_out(now);
+  count_waste(table_.expire(now - options_.ttl));
+  if (lists_.expire(now, options_.ttl)) note_freed();
+}
+
+void Prefetcher::count_waste(const std::vector<UnitTable::Ahead>& dropped) {
+  for (const UnitTable::Ahead& entry : dropped) {
+    const bool is_run = is_run_owner(entry.owner);
+    auto& wasted = is_run ? counters_.readahead_wasted_bytes : counters_.prefetch_wasted_bytes;
+    wasted.fetch_add(entry.unit->bytes.size(), std::memory_order_relaxed);
+    if (is_run) readahead_.note_waste(entry.owner & ~kRunOwner);
+  }
+}
+
+// What is held for those who will not come for it goes.
+void Prefetcher::drop_forgotten() {
+  for (const auto& [list, record] : lists_.take_forgotten()) {
+    if (const auto extent = find_extent(record)) {
+      count_waste(table_.drop_ahead(list, whole_plan(*extent, check_data_).key()));
+    }
+  }
+}
+
+}  // namespace ffrfs

@@ -1,0 +1,104 @@
+// A Volume for Python: what PackedFolder, the commands and the pyfuse3 engine ask of it.
+//
+// Everything here needs the GIL, and lets go of it where a volume may wait. Errors of the
+// core are thrown as they are.
+
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "volume/made_file.h"
+#include "volume/volume.h"
+
+namespace ffrfs::python {
+
+namespace py = pybind11;
+
+// What has finished and nobody has collected yet. Callbacks of the core fill it, on
+// whichever thread polls; no GIL there.
+class FinishedQueue {
+ public:
+  struct Finished {
+    uint64_t token;
+    std::variant<Slice, TreePtr> result;
+    std::exception_ptr error;
+  };
+
+  void add(Finished finished) {
+    const std::lock_guard lock(mutex_);
+    finished_.push_back(std::move(finished));
+  }
+
+  [[nodiscard]] std::vector<Finished> take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(finished_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Finished> finished_;
+};
+
+class PyVolume {
+ public:
+  PyVolume(const std::vector<std::string>& paths, const VolumeOptions& options);
+  ~PyVolume() { close(); }
+  PyVolume(const PyVolume&) = delete;
+  PyVolume& operator=(const PyVolume&) = delete;
+
+  // Raises ValueError once it is closed.
+  [[nodiscard]] std::shared_ptr<Volume> open() const;
+  void close() { end_prefetch(std::exchange(volume_, nullptr)); }
+
+  // Reading ahead. `self` is this.
+
+  static void start_prefetch(const py::object& self, py::function push);
+  void stop_prefetch() const { end_prefetch(open()); }
+  void take_hints(int fd) const;
+  void limit_cache(size_t limit_bytes) const;
+
+  // For an engine: at once, or later through poll().
+
+  [[nodiscard]] py::object tree_at(About about, Ino ino, uint64_t token);
+  [[nodiscard]] py::object read(Ino ino, uint64_t offset, size_t size, uint64_t token);
+  [[nodiscard]] py::list poll();
+  [[nodiscard]] bool failure_is_due(Ino ino) const { return open()->failure_is_due(ino); }
+
+  // For callers that wait.
+
+  [[nodiscard]] Ino resolve(const std::string& path) const;
+  [[nodiscard]] py::object attributes(Ino ino) const;
+  [[nodiscard]] py::list list(Ino ino, uint64_t start, uint64_t limit) const;
+  [[nodiscard]] py::object record(Ino ino) const;
+  [[nodiscard]] py::bytes target(Ino ino) const;
+  // The permissions and the time that were packed; None: they are not known.
+  [[nodiscard]] py::object stored(Ino ino) const;
+  [[nodiscard]] py::bytes path(Ino ino) const { return {open()->path(ino)}; }
+  [[nodiscard]] Slice read_wait(Ino ino, uint64_t offset, size_t size);
+  [[nodiscard]] py::list read_files(const py::sequence& inos);
+  // nullptr: it is not made of its record, but a part of it.
+  [[nodiscard]] std::unique_ptr<const MadeFile> made_file(Ino ino) const;
+  // 0: none; see Tree.
+  [[nodiscard]] Ino find_too_deep(Ino ino) const;
+  [[nodiscard]] py::list verify(uint64_t first, uint64_t count);
+  [[nodiscard]] py::bytes counter_page() const;
+
+ private:
+  static void end_prefetch(std::shared_ptr<Volume> volume);
+  [[nodiscard]] py::list read_parts(Volume& volume, const py::sequence& inos) const;
+
+  const VolumeOptions options_;
+  std::shared_ptr<Volume> volume_;
+  std::shared_ptr<FinishedQueue> finished_ = std::make_shared<FinishedQueue>();
+};
+
+}  // namespace ffrfs::python

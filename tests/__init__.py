@@ -1,0 +1,1 @@
+"""The tests: a package for each room, the same names as the rooms have."""

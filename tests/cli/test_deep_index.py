@@ -1,0 +1,81 @@
+"""An index whose folders lie deeper than any writer puts them: nothing goes through it."""
+
+from __future__ import annotations
+
+import stat
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ffrfs import PackedFolder
+from ffrfs.errors import FormatError
+from tests.cli.command_run import Run
+from tests.index_file import Directory, Index, Inode, indexed_pack
+
+DEPTH = 100_000
+NAME = "n" * 255
+
+
+def chain(index: Index) -> None:
+    """Folders in each other, with the longest names."""
+    index.names = NAME.encode()
+    index.inodes += [
+        Inode(0, slot, 0, slot - 1, stat.S_IFDIR | 0o755, 255) for slot in range(1, DEPTH + 1)
+    ]
+    index.directories = [
+        *(Directory(slot, slot + 1, 1, slot + 1, 1) for slot in range(DEPTH)),
+        Directory(DEPTH, DEPTH + 1),
+    ]
+
+
+@pytest.fixture(scope="module")
+def deep(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    pack = tmp_path_factory.mktemp("deep") / "deep.ffr"
+    pack.write_bytes(indexed_pack({}, chain))
+    yield pack
+    # Where a test fails, it may leave what pytest, which calls itself for each folder, cannot
+    # take away.
+    subprocess.run(["rm", "-rf", "--", pack.parent], check=True)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("ls", "-R", "deep.ffr"),
+        ("ls", "-R", "--json", "deep.ffr"),
+        ("extract", "deep.ffr", "out"),
+        ("extract", "deep.ffr", "out", NAME),
+        ("convert", "deep.ffr", "x.tfrecord"),
+    ],
+    ids=lambda arguments: " ".join(arguments).replace(NAME, "PATH"),
+)
+def test_it_is_refused_before_anything_else(
+    ffrfs: Run, deep: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(deep.parent)
+    done = ffrfs(*arguments)
+    assert (done.status, done.out) == (1, b"")
+    assert "is deeper than 1024 directories" in done.err
+    assert done.err.count("\n") == 1
+    assert len(done.err) < 300
+    assert [path.name for path in deep.parent.iterdir()] == [deep.name]
+
+
+def test_a_recursive_listing_is_refused_at_once(deep: Path) -> None:
+    with PackedFolder(deep) as folder:
+        begin_s = time.process_time()
+        with pytest.raises(FormatError, match="is deeper than 1024 directories"):
+            folder.list(recursive=True)
+        assert time.process_time() - begin_s < 1
+        assert folder.list() == [NAME]
+
+
+def test_what_does_not_go_through_it_works(ffrfs: Run, deep: Path) -> None:
+    assert ffrfs("ls", deep).lines == [NAME]
+    assert f"folders          {DEPTH:,}" in ffrfs("info", deep).lines
+    done = ffrfs("verify", "-q", deep)
+    assert (done.status, done.err.count("\n")) == (1, 1)
+    assert len(done.err) < 1000

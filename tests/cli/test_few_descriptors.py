@@ -1,0 +1,126 @@
+"""A process that may open few files: what was to be opened, the limit, and what to do."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ffrfs.errors import MountError, describe
+from tests.ffrecord_file import write_folder
+
+SHARD_COUNT = 24
+# Fewer than the shards, and more than Python itself opens.
+LIMIT = 16
+
+
+def run(*arguments: str | Path, limit: int = LIMIT) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [
+            *("prlimit", f"--nofile={limit}:{limit}"),
+            *(sys.executable, "-m", "ffrfs", *map(str, arguments)),
+        ],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.fixture
+def shards(tmp_path: Path) -> Path:
+    folder = tmp_path / "shards"
+    folder.mkdir()
+    for number in range(SHARD_COUNT):
+        write_folder(folder / f"{number:02d}.ffr", {f"d{number}": {"a": b"content"}})
+    return folder
+
+
+def advice(limit: int = LIMIT) -> str:
+    return f"Too many open files; a process may have {limit} here: raise that limit (ulimit -n"
+
+
+@pytest.mark.parametrize("command", ["ls -R", "info", "verify", "extract", "cat", "mount --check"])
+def test_more_shards_than_may_be_open(shards: Path, tmp_path: Path, command: str) -> None:
+    more = {
+        "extract": [tmp_path / "out"],
+        "cat": ["d1/a"],
+        "mount --check": [tmp_path / "mountpoint"],
+    }
+    done = run(*command.split(), shards, *more.get(command, []))
+    assert done.returncode in (1, 2), done.stderr
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()  # and not one for each shard
+    assert line.startswith((f"ffrfs: {shards}/", "ffrfs: eventfd: "))
+    assert "no good" not in line
+    assert advice() in line
+
+
+def test_shards_are_not_left_out_for_want_of_descriptors(shards: Path, tmp_path: Path) -> None:
+    done = run("mount", "--check", "--allow-missing", shards, tmp_path / "mountpoint")
+    assert done.returncode != 0
+    (line,) = done.stderr.splitlines()
+    assert advice() in line
+
+
+def test_soft_limit_is_none(shards: Path) -> None:
+    done = subprocess.run(
+        [
+            *("prlimit", f"--nofile={LIMIT}:256"),
+            *(sys.executable, "-m", "ffrfs", "verify", "-q", str(shards)),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("limit", range(6, 16, 3))
+def test_every_failure_names_something(tmp_path: Path, limit: int) -> None:
+    folder = tmp_path / "source"
+    folder.mkdir()
+    (folder / "a").write_bytes(b"content")
+    for arguments in (
+        ("pack", "--shards", "2", folder, tmp_path / "shards"),
+        ("convert", folder, tmp_path / "x.tfrecord"),
+        ("mount", "--check", write_folder(tmp_path / "x.ffr", {"a": b""}), tmp_path / "place"),
+    ):
+        done = run(*arguments, limit=limit)
+        if done.returncode == 0 or "Too many open files" not in done.stderr:
+            continue
+        (line,) = done.stderr.splitlines()
+        assert "Errno" not in line
+        assert advice(limit) in line
+        assert not line.startswith("ffrfs: Too many")
+
+
+def test_description_of_a_group_is_that_of_its_first() -> None:
+    group = ExceptionGroup("Exceptions from Trio nursery", [MountError("/m: refused")])
+    assert describe(group) == "/m: refused"
+    assert describe(BaseExceptionGroup("outer", [group])) == "/m: refused"
+
+
+def test_description_says_what_to_do() -> None:
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    many = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    assert describe(many).startswith(
+        f"a pipe, a socket or a process: Too many open files; a process may have {limit:,} here"
+    )
+    many = OSError(errno.EMFILE, "cannot open: Too many open files", b"/a")
+    assert describe(many).startswith("/a: cannot open: Too many open files; a process may have ")
+    full = OSError(errno.ENFILE, os.strerror(errno.ENFILE), "/a")
+    assert describe(full) == (
+        "/a: Too many open files in system; all processes together have as many as the system "
+        "allows: raise fs.file-max"
+    )
+    assert describe(PermissionError(errno.EPERM, "Operation not permitted")) == (
+        "Operation not permitted"
+    )

@@ -1,0 +1,67 @@
+"""A file that is cut off at random places and restored, again and again, by a thread.
+
+    with cutting(path) as cut:
+        cut.wait(300)     # until that has been done 300 times
+
+At the end the file is as it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+# So that readers see the file in each state.
+_PAUSE_S = 0.003
+
+
+class Cutting:
+    """Of one file; `count` is how often it has been cut off and restored."""
+
+    def __init__(self, path: Path) -> None:
+        self._fd = os.open(path, os.O_RDWR)
+        self._content = path.read_bytes()
+        self._chance = random.Random(0)
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.count = 0
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._is_over.set()
+        self._thread.join()
+        os.close(self._fd)
+
+    def wait(self, count: int, timeout_s: float = 60) -> None:
+        end = time.monotonic() + timeout_s
+        while self.count < count:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+
+    def _run(self) -> None:
+        while not self._is_over.is_set():
+            os.ftruncate(self._fd, self._chance.randrange(len(self._content)))
+            time.sleep(_PAUSE_S)
+            # Zeros first, where the bytes were.
+            os.ftruncate(self._fd, len(self._content))
+            os.pwrite(self._fd, self._content, 0)
+            time.sleep(_PAUSE_S)
+            self.count += 1
+
+
+@contextlib.contextmanager
+def cutting(path: Path) -> Iterator[Cutting]:
+    """While the block runs."""
+    made = Cutting(path)
+    made.start()
+    try:
+        yield made
+    finally:
+        made.stop()

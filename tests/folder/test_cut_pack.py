@@ -1,0 +1,34 @@
+"""A packed folder that is cut off and restored while a program looks into it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ffrfs import pack_folder
+
+FOLDER_COUNT, FILE_COUNT = 100, 60
+
+
+@pytest.mark.promise("S40")
+def test_a_program_with_a_fault_handler_of_its_own_survives(tmp_path: Path) -> None:
+    for i in range(FOLDER_COUNT):
+        folder = tmp_path / "source" / f"{i}"
+        folder.mkdir(parents=True)
+        for k in range(FILE_COUNT):
+            (folder / f"file_{k:04d}").write_bytes(b"x" * 10)
+    pack = tmp_path / "p.ffr"
+    pack_folder(tmp_path / "source", pack)
+    program = Path(__file__).with_name("cut_pack_reader.py")
+    sizes = [str(FOLDER_COUNT), str(FILE_COUNT)]
+    done = subprocess.run(
+        [sys.executable, program, pack, *sizes, "300"],
+        capture_output=True,
+        timeout=120,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0 wrong\n", "")

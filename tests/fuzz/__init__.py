@@ -1,0 +1,1 @@
+"""Fuzz targets (C++), and what runs them."""

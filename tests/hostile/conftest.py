@@ -1,0 +1,79 @@
+"""Fixtures of the trials that mount: places, mounts over every engine, a seed.
+
+What they share with the mount tests (children, the command) is imported from there.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ffrfs.mount.kernel import state
+from ffrfs.mount.kernel.mount_table import read_mount_table
+from tests.mount.command import ENGINES, Mount
+
+
+@pytest.fixture
+def seed() -> int:
+    """Of all that a trial draws; FFRFS_SOAK_SEED gives the same again."""
+    drawn = int(os.environ.get("FFRFS_SOAK_SEED") or random.SystemRandom().randrange(1 << 32))
+    print(f"FFRFS_SOAK_SEED={drawn}")
+    return drawn
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest, fuse: None) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def places() -> Iterator[Path]:
+    """A folder for mount points; nothing is removed in it while something is mounted there."""
+    path = Path(tempfile.mkdtemp(prefix="ffrfs-hostile-"))
+    yield path
+    left = [e.mountpoint for e in read_mount_table() if e.mountpoint.startswith(f"{path}/")]
+    assert not left
+    shutil.rmtree(path)
+
+
+MakeMount = Callable[..., Mount]
+
+
+@pytest.fixture
+def mount_as(fuse: None, places: Path, tmp_path: Path) -> Iterator[MakeMount]:
+    """Mounts packs by an engine: mount_as("native", pack, ..., "--cache-mb", "8").
+
+    The mounts are ended after the test, and their logs checked.
+    """
+    mounts: list[Mount] = []
+
+    def make(engine: str, *packs_and_arguments: Path | str) -> Mount:
+        packs = [given for given in packs_and_arguments if isinstance(given, Path)]
+        arguments = [given for given in packs_and_arguments if isinstance(given, str)]
+        name = f"mount{len(mounts)}"
+        mount = Mount(engine, packs, places / name, tmp_path / f"{name}.log")
+        mounts.append(mount)
+        done = mount.mount(*arguments)
+        assert (done.status, done.out) == (0, ""), done
+        return mount
+
+    yield make
+    for mount in mounts:
+        mount.close()
+    for mount in mounts:
+        mount.check_log()
+
+
+def check_nothing_left(mount: Mount) -> None:
+    """After it was unmounted."""
+    mount.wait_for_daemon()
+    assert not mount.is_mounted
+    assert not mount.path.exists()
+    assert state.find(str(mount.path)) is None
+    assert mount.processes() == []

@@ -1,0 +1,72 @@
+"""Packs that are overwritten, cut and replaced under their mounts, while several programs
+read them in seven ways: each byte that comes is the one that was packed, or there is an error.
+
+Seconds in every test run; minutes with FFRFS_SOAK. FFRFS_SOAK_SEED gives the same acts again.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.hostile.conftest import MakeMount, check_nothing_left
+from tests.hostile.doubter import differences, doubt
+from tests.hostile.random_tree import KINDS, make_trial
+from tests.hostile.vandal import Vandal, Victim
+from tests.mount.child import Child, ask, child
+from tests.mount.command import ffrfs
+from tests.soak.scale import IS_LONG, TEST_TIMEOUT_S
+
+READERS = 6 if IS_LONG else 2
+RAGE_S = 60.0 if IS_LONG else 1.0
+ANSWER_TIMEOUT_S = 60.0
+LONGEST_S = 20.0  # a record of 4 MiB that is verified anew for each reader, on two busy cores
+CACHE_MB = "16"  # little is kept of what was read
+
+
+def results_of(readers: list[Child]) -> list[dict[str, Any]]:
+    for reader in readers:
+        reader.signal_end()
+    return [reader.answer(ANSWER_TIMEOUT_S) for reader in readers]
+
+
+@pytest.mark.timeout(TEST_TIMEOUT_S)
+@pytest.mark.promise("S3", "S10", "S12", "S13")
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_wrong_byte_while_the_pack_changes(
+    mount_as: MakeMount, engine: str, kind: str, tmp_path: Path, seed: int
+) -> None:
+    trial = make_trial(kind, tmp_path / "trial", seed)
+    mounted = trial.files[0].parent if kind == "shards" else trial.files[0]
+    victims = [Victim(file, others) for file, others in zip(trial.files, trial.others, strict=True)]
+    tree = mount_as(engine, mounted, "--cache-mb", CACHE_MB)
+    tree.expect_log("cannot ")
+    if kind == "tfrecord":  # what nobody has read yet may be another sound record (S27)
+        assert ask(differences, str(tree.path), str(trial.model), timeout_s=ANSWER_TIMEOUT_S) == []
+    vandal = Vandal(victims, seed)
+    with ExitStack() as stack:
+        readers = [
+            stack.enter_context(child(doubt, str(tree.path), str(trial.model), seed + number))
+            for number in range(READERS)
+        ]
+        for reader in readers:
+            assert reader.next() == "ready"
+            reader.ask_next()
+        vandal.rage(RAGE_S)
+        results = results_of(readers)
+    print(f"acts: {dict(vandal.acts)}")
+    for result in results:
+        print(result)
+    assert [fault for result in results for fault in result["faults"]] == []
+    assert max(result["longest_s"] for result in results) < LONGEST_S
+    assert tree.is_served
+    assert tree.worker is None or tree.worker.is_alive()
+    vandal.wipe_all()
+    assert ask(differences, str(tree.path), str(trial.model), timeout_s=ANSWER_TIMEOUT_S) != []
+    vandal.make_all_whole()
+    assert ask(differences, str(tree.path), str(trial.model), timeout_s=ANSWER_TIMEOUT_S) == []
+    assert ffrfs("umount", tree.path).status == 0
+    check_nothing_left(tree)

@@ -1,0 +1,1 @@
+"""The house: order of rooms, style, documents, builds, programs."""

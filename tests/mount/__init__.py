@@ -1,0 +1,1 @@
+"""Mounts: the rooms of ffrfs/mount, and what their tests share."""

@@ -1,0 +1,1 @@
+"""Those who speak to a mount."""

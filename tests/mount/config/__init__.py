@@ -1,0 +1,1 @@
+"""What a mount is asked to do."""

@@ -1,0 +1,1 @@
+"""The daemon: signals, sockets, limits, services."""

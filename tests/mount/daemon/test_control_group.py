@@ -1,0 +1,164 @@
+"""A mount in a control group, as in a container or a batch job, stays within its memory."""
+
+from __future__ import annotations
+
+import random
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from ffrfs.mount.daemon.control_group import memory_limit_files, smallest_limit_bytes, unified_group
+from tests.ffrecord_file import write_folder
+from tests.mount import memory_loads
+from tests.mount.child import child
+from tests.mount.command import Mount, wait_until
+from tests.mount.control_groups import MIB, joining, memory_group
+from tests.mount.makers import MakeMount, PackTree
+from tests.page_cache import forget_pages
+
+CACHE_MB_DEFAULT = 256
+LOAD_S = 2.0
+
+
+def limit_mb(tree: Mount) -> float:
+    limit_bytes: int = tree.statistics()["cache_limit_bytes"]
+    return limit_bytes / MIB
+
+
+@pytest.mark.promise("S52")
+def test_mount_lives_within_its_group(
+    new_mount: MakeMount, root_user: None, tmp_path: Path
+) -> None:
+    chance = random.Random(1)
+    pack = write_folder(
+        tmp_path / "large.ffr",
+        {
+            "blocks": {str(i): chance.randbytes(3_900_000 - 1000 * i) for i in range(8)},
+            "large": {str(i): chance.randbytes(12_000_000 + i) for i in range(3)},
+            "small": {f"{i:04d}": b"%d" % i * 500 for i in range(1000)},
+        },
+    )
+    tree = new_mount(pack)
+    tree.expect_log("hinted files of more than [0-9,]+ bytes are not read ahead")
+    with memory_group() as group, ExitStack() as stack:
+        stack.callback(tree.close)
+        group.limit(112)
+        done = tree.mount(prefix=joining(group.folder))
+        assert (done.status, done.err) == (0, "")
+        assert 8 <= limit_mb(tree) < 112 * 7 / 8
+        clients = stack.enter_context(child(memory_loads.flood, str(tree.path), 40, 1000))
+        readers = [
+            stack.enter_context(child(memory_loads.read_at_random, tree / folder, 16, 1, LOAD_S))
+            for folder in ("blocks", "large", "blocks", "large")
+        ]
+        for one in (clients, *readers):
+            one.ask_next()
+        while not all(one.has_answered() for one in readers):
+            forget_pages(pack)
+            time.sleep(0.01)
+        assert min(reader.answer() for reader in readers) > 5 * MIB
+        assert group.kills() == 0
+        assert tree.is_served
+
+
+@pytest.mark.promise("S52")
+def test_limit_of_the_group_counts_also_when_it_changes(
+    new_mount: MakeMount, root_user: None, pack_tree: PackTree
+) -> None:
+    tree = new_mount(pack_tree({"a": b"content"}))
+    tree.expect_log("--max-memory 512M has no effect: the control group may have 160M of memory")
+    with memory_group() as group, ExitStack() as stack:
+        stack.callback(tree.close)
+        group.limit(160)
+        done = tree.mount("--max-memory", "512M", prefix=joining(group.folder))
+        assert done.status == 0
+        assert done.err == (
+            "ffrfs: --max-memory 512M has no effect: the control group may have 160M of memory\n"
+        )
+        small_mb = limit_mb(tree)
+        assert 8 <= small_mb < 160 * 7 / 8
+        group.limit(1024)
+        wait_until(lambda: limit_mb(tree) == CACHE_MB_DEFAULT, "it grows")
+        group.limit(160)
+        wait_until(lambda: limit_mb(tree) <= small_mb, "it shrinks")
+
+
+@pytest.mark.promise("S52")
+def test_group_that_is_too_small_is_no_reason_not_to_mount(
+    new_mount: MakeMount, root_user: None, pack_tree: PackTree
+) -> None:
+    tree = new_mount(pack_tree({"a": b"content"}))
+    tree.expect_log("the control group may have 60M of memory, and this mount may need")
+    with memory_group() as group, ExitStack() as stack:
+        stack.callback(tree.close)
+        group.limit(60)
+        done = tree.mount(prefix=joining(group.folder))
+        assert done.status == 0
+        assert len(done.err.splitlines()) == 1
+        assert limit_mb(tree) == 8
+
+
+def told(proc: Path, cgroup: str, mountinfo: str) -> str:
+    """What the kernel would tell of a process there."""
+    proc.mkdir()
+    (proc / "cgroup").write_text(cgroup)
+    (proc / "mountinfo").write_text(mountinfo)
+    return str(proc)
+
+
+def write_limit(folder: Path, name: str, text: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(text)
+
+
+def limit_bytes(proc: str) -> int | None:
+    return smallest_limit_bytes(memory_limit_files(proc))
+
+
+def test_smallest_limit_of_the_groups_above_counts(tmp_path: Path) -> None:
+    top = tmp_path / "cg"
+    mounts = f"30 23 0:26 / {top} rw,nosuid shared:4 - cgroup2 cgroup2 rw\n"
+    proc = told(tmp_path / "self", "0::/pods/pod1/box\n", mounts)
+    top.mkdir()
+    assert limit_bytes(proc) is None
+    write_limit(top / "pods/pod1/box", "memory.max", "max\n")
+    assert limit_bytes(proc) is None
+    write_limit(top / "pods/pod1", "memory.max", "104857600\n")
+    write_limit(top / "pods", "memory.max", "209715200\n")
+    assert limit_bytes(proc) == 100 * MIB
+    write_limit(top / "pods/pod1/box", "memory.max", "?")
+    assert limit_bytes(proc) == 100 * MIB
+
+
+def test_container_that_sees_its_own_group_as_the_topmost(tmp_path: Path) -> None:
+    top = tmp_path / "cg"
+    write_limit(top, "memory.max", "104857600\n")
+    # A cgroup namespace; and none, but a mount of that group alone.
+    for serial, (root, path) in enumerate((("/", "/"), ("/docker/1", "/docker/1"))):
+        mounts = f"30 23 0:26 {root} {top} ro - cgroup2 cgroup rw\n"
+        proc = told(tmp_path / str(serial), f"0::{path}\n", mounts)
+        assert limit_bytes(proc) == 100 * MIB
+        group = unified_group(proc)
+        assert group is not None
+        assert group.folder == str(top)
+    proc = told(tmp_path / "outside", "0::/../other\n", f"30 23 0:26 / {top} ro - cgroup2 c rw\n")
+    assert limit_bytes(proc) is None
+
+
+def test_tree_for_memory_alone(tmp_path: Path) -> None:
+    top = tmp_path / "memory"
+    groups = "9:name=systemd:/\n5:cpu,memory:/job\n0::/\n"
+    mounts = f"40 23 0:30 / {top} rw - cgroup cgroup rw,cpu,memory\n"
+    proc = told(tmp_path / "self", groups, mounts)
+    write_limit(top, "memory.limit_in_bytes", "9223372036854771712\n")
+    assert limit_bytes(proc) is None
+    write_limit(top / "job", "memory.limit_in_bytes", "104857600\n")
+    assert limit_bytes(proc) == 100 * MIB
+
+
+def test_no_control_groups(tmp_path: Path) -> None:
+    assert memory_limit_files(str(tmp_path)) == []
+    assert smallest_limit_bytes([str(tmp_path / "gone")]) is None
+    assert all(Path(path).exists() for path in memory_limit_files())

@@ -1,0 +1,285 @@
+"""Where a daemon may log: a regular file that answers. Nothing else is waited for, ever."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import select
+import signal
+import socket
+import stat
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ffrfs.errors import FileSystemHangsError, OptionError
+from ffrfs.mount.daemon.log_writer import LINES_MAX, LogWriter
+from ffrfs.mount.daemon.output_file import open_to_append, refuse_to_replace, within_limit
+from tests.mount import probes
+from tests.mount.command import (
+    Mount,
+    check_nothing_left,
+    ffrfs,
+    kill_group,
+    mount_command_fails,
+    start_ffrfs,
+    wait_until,
+)
+from tests.mount.daemon.test_reload import Configured, configured
+from tests.mount.makers import MakeMount, PackTree
+
+TREE = {"a": b"alpha" * 1000}
+NOT_FILES = {"pipe": "a pipe", "socket": "a socket", "folder": "a directory", "device": "a device"}
+
+__all__ = ["configured"]  # a fixture
+
+
+@pytest.fixture(params=NOT_FILES)
+def not_a_file(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / request.param
+    match request.param:
+        case "pipe":
+            os.mkfifo(path)
+        case "socket":
+            with socket.socket(socket.AF_UNIX) as made:
+                made.bind(str(path))
+        case "folder":
+            path.mkdir()
+        case "device":
+            if os.geteuid() != 0:
+                pytest.skip("only root can make a device")
+            os.mknod(path, 0o600 | stat.S_IFCHR, os.makedev(1, 5))  # as /dev/zero
+    kind = stat.S_IFMT(path.lstat().st_mode)
+    yield path
+    assert stat.S_IFMT(path.lstat().st_mode) == kind
+
+
+def check_refused(tree: Mount, *arguments: str | Path, words: tuple[str, ...]) -> None:
+    done = ffrfs("mount", "--engine", tree.engine, *arguments, tree.pack, tree.path, timeout_s=40)
+    mount_command_fails(done, 1, *words)
+    assert not tree.is_mounted
+    assert not tree.path.exists()
+
+
+@pytest.mark.promise("S16")
+@pytest.mark.parametrize("option", ["--log-file", "--metrics-file"])
+@pytest.mark.parametrize("only_check", [False, True])
+def test_what_is_no_file_is_refused(
+    new_mount: MakeMount, pack_tree: PackTree, not_a_file: Path, option: str, only_check: bool
+) -> None:
+    tree = new_mount(pack_tree(TREE))
+    words = (str(not_a_file), "must be a regular file", NOT_FILES[not_a_file.name])
+    arguments = ["--check"] if only_check else []
+    check_refused(tree, *arguments, option, not_a_file, words=words)
+
+
+def test_pipe_that_is_read_is_refused_too(
+    new_mount: MakeMount, pack_tree: PackTree, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    reading = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        tree = new_mount(pack_tree(TREE))
+        check_refused(tree, "--log-file", tmp_path / "pipe", words=("is a pipe",))
+    finally:
+        os.close(reading)
+
+
+@pytest.mark.promise("S16")
+@pytest.mark.parametrize("option", [[], ["--check"]], ids=["mount", "check"])
+def test_log_on_a_file_system_that_hangs_is_refused(
+    mount: MakeMount, new_mount: MakeMount, pack_tree: PackTree, option: list[str]
+) -> None:
+    hanging = mount(pack_tree(TREE))
+    tree = new_mount(hanging.pack)
+    log_file = hanging / "log"
+    with hanging.stopped():
+        words = (log_file, "its file system has not answered for 5 s")
+        check_refused(tree, *option, "--log-file", log_file, words=words)
+
+
+def test_null_device_may_be_the_log(new_mount: MakeMount, pack_tree: PackTree) -> None:
+    tree = new_mount(pack_tree(TREE))
+    done = ffrfs("mount", "--engine", tree.engine, "--log-file", "/dev/null", tree.pack, tree.path)
+    assert (done.status, done.err) == (0, "")
+    tree.find_daemon()
+    assert tree.ask(probes.read, "a") == TREE["a"]
+    assert ffrfs("umount", tree.path).status == 0
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+@contextmanager
+def full_pipe() -> Iterator[int]:
+    """What nobody reads, and is full."""
+    reading, writing = os.pipe()
+    flags = fcntl.fcntl(writing, fcntl.F_GETFL)
+    fcntl.fcntl(writing, fcntl.F_SETFL, flags | os.O_NONBLOCK)
+    with pytest.raises(BlockingIOError):
+        while True:
+            os.write(writing, b"\n" * 4096)
+    fcntl.fcntl(writing, fcntl.F_SETFL, flags)
+    try:
+        yield writing
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+def test_stderr_that_nobody_reads_holds_up_nothing(
+    new_mount: MakeMount, pack_tree: PackTree
+) -> None:
+    tree = new_mount(pack_tree(TREE))
+    with full_pipe() as pipe:
+        process = start_ffrfs(
+            *("mount", "-f", "--engine", tree.engine, tree.pack, tree.path), stderr=pipe
+        )
+        try:
+            wait_until(lambda: tree.is_mounted, "mounted")
+            tree.find_daemon()
+            assert tree.ask(probes.read, "a") == TREE["a"]
+            assert tree.statistics()["requests"]["read"]["count"] > 0
+            done = ffrfs("umount", tree.path)
+            assert (done.status, done.err) == (0, "")
+            assert process.wait(20) == 0
+        finally:
+            kill_group(process)
+    assert not tree.path.exists()
+
+
+def test_log_whose_place_a_pipe_takes_holds_up_nothing(
+    mount: MakeMount, pack_tree: PackTree
+) -> None:
+    tree = mount(pack_tree(TREE))
+    moved = tree.log_file.with_suffix(".moved")
+    tree.log_file.rename(moved)
+    os.mkfifo(tree.log_file)
+    tree.signal(signal.SIGTERM)  # which is logged
+    check_nothing_left(tree)
+    tree.log_file.unlink()
+    assert "mounted at" in moved.read_text()
+
+
+@pytest.mark.promise("S49")
+@pytest.mark.parametrize("setting", ["log_file", "metrics_file"])
+def test_reload_refuses_what_is_no_file(
+    configured: Configured, tmp_path: Path, setting: str
+) -> None:
+    tree = configured.tree
+    configured.write()
+    configured.mount()
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    tree.expect_log(f"where (it is|they are): {pipe}: must be a regular file, but is a pipe")
+    configured.write(**{setting: str(pipe)})
+    configured.reload()
+    assert tree.ask(probes.read, "a") == TREE["a"]
+    assert ffrfs("umount", tree.path).status == 0
+    check_nothing_left(tree)
+    assert stat.S_ISFIFO(pipe.lstat().st_mode)
+
+
+@pytest.mark.promise("S49")
+def test_reload_gives_up_a_log_on_a_file_system_that_hangs(
+    configured: Configured, mount: MakeMount
+) -> None:
+    tree = configured.tree
+    hanging = mount(tree.pack)
+    configured.write()
+    configured.mount()
+    tree.expect_log("the log stays where it is: .*: its file system has not answered for 5 s")
+    configured.write(log_file=hanging / "log")
+    with hanging.stopped():
+        tree.signal(signal.SIGHUP)
+        wait_until(lambda: "reading the configuration again" in tree.log(), "begun")
+        assert tree.ask(probes.read, "a") == TREE["a"]  # meanwhile
+        assert tree.statistics()["requests"]["read"]["count"] > 0
+        wait_until(lambda: "reloaded" in tree.log(), "reloaded")
+
+
+class Pipe:
+    """A target of lines, as slow as who reads it."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self.is_closed = threading.Event()
+
+    def write(self, line: str) -> None:
+        os.write(self._fd, line.encode() + b"\n")
+
+    def close(self) -> None:
+        self.is_closed.set()
+
+
+def line(text: str) -> logging.LogRecord:
+    return logging.makeLogRecord({"msg": text, "levelno": logging.INFO, "levelname": "INFO"})
+
+
+def test_lines_are_written_before_who_logs_goes_on() -> None:
+    reading, writing = os.pipe()
+    target = Pipe(writing)
+    writer = LogWriter(target, logging.Formatter())
+    try:
+        writer.handle(line("first"))
+        assert select.select([reading], [], [], 20)[0]
+        assert os.read(reading, 100) == b"first\n"
+        writer.close()
+        assert target.is_closed.is_set()
+        writer.close()  # as the logging module does at the end
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+def test_lines_beyond_a_number_are_lost_and_counted() -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(writing, True)
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
+    target = Pipe(writing)
+    writer = LogWriter(target, logging.Formatter())
+    began_s = time.monotonic()
+    for _ in range(LINES_MAX + 1000):
+        writer.handle(line("x" * 100))
+    assert time.monotonic() - began_s < 10  # each by itself would wait for ever
+    text = ""
+    with open(reading, encoding="ascii") as pipe:
+        while "lines of the log were lost" not in text:
+            text += pipe.readline()
+            writer.handle(line("more"))
+        closing = threading.Thread(target=writer.close)
+        closing.start()
+        while not target.is_closed.is_set():
+            if select.select([reading], [], [], 0.01)[0]:
+                os.read(reading, 65536)
+        closing.join()
+    os.close(writing)
+
+
+def test_target_that_hangs_does_not_hold_up_the_end() -> None:
+    with full_pipe() as pipe:
+        writer = LogWriter(Pipe(pipe), logging.Formatter())
+        writer.handle(line("never written"))
+        began_s = time.monotonic()
+        writer.close()
+        assert time.monotonic() - began_s < 15
+
+
+def test_what_answers_too_late_is_let_go() -> None:
+    go, closed = threading.Event(), threading.Event()
+    with pytest.raises(FileSystemHangsError, match="place: its file system has not answered"):
+        within_limit("place", go.wait, late=lambda _: closed.set(), limit_s=0.05)
+    go.set()
+    assert closed.wait(20)
+    assert within_limit("place", lambda: 5) == 5
+    with pytest.raises(ValueError, match="invalid literal"):
+        within_limit("place", lambda: int("x"))
+
+
+def test_null_device_is_never_replaced() -> None:
+    with pytest.raises(OptionError, match="/dev/null: is a device"):
+        refuse_to_replace("/dev/null")
+    os.close(open_to_append("/dev/null"))

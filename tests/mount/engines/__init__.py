@@ -1,0 +1,1 @@
+"""What programs see in a mount, over every engine."""

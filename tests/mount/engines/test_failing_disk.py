@@ -1,0 +1,126 @@
+"""Packs on a disk that fails, comes short or dies: errors for what it does not give, no wrong
+byte, and all is well again when the disk is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import time
+
+import pytest
+
+from tests.mount import probes
+from tests.mount.child import child
+from tests.mount.command import Mount, check_nothing_left, ffrfs, wait_until
+from tests.mount.disk import Disk
+from tests.mount.disk_files import ALL_NAMES, FILE_SIZE, content
+from tests.mount.makers import MakeMount
+from tests.mount.trouble_reader import read_through_trouble
+
+READERS = 3
+TROUBLE_S = 1.5
+UMOUNT_MAX_S = 15.0  # an interpreter's start on a busy machine; nothing waits for the disk
+# What the disk says is what readers hear.
+TROUBLES = {errno.EIO, errno.ESTALE}
+
+
+def check_trouble(tree: Mount, disk: Disk, *, everywhere: bool) -> None:
+    with contextlib.ExitStack() as stack:
+        readers = [
+            stack.enter_context(child(read_through_trouble, tree / "", TROUBLE_S, seed))
+            for seed in range(READERS)
+        ]
+        for reader in readers:
+            assert reader.next() == "ready"
+        disk.make_trouble(everywhere=everywhere)
+        for reader in readers:
+            reader.ask_next()
+        answers = [reader.answer() for reader in readers]
+    print(answers)
+    disk.go()
+    for right, errors, wrong, longest_s in answers:
+        assert wrong == []
+        assert errors <= TROUBLES
+        assert right > 0
+        assert longest_s < 20
+    assert set.union(*(errors for _, errors, _, _ in answers))  # there was trouble
+    assert tree.is_served
+    assert tree.ask(probes.read_all_in, "", ALL_NAMES) == [content(name) for name in ALL_NAMES]
+    assert ffrfs("umount", tree.path).status == 0
+    check_nothing_left(tree)
+
+
+@pytest.mark.promise("S12", "S14")
+def test_records_that_fail_at_random(stalling: Mount, disk: Disk) -> None:
+    stalling.expect_log("cannot read .*(Input/output error|Stale file handle)")
+    check_trouble(stalling, disk, everywhere=False)
+
+
+@pytest.mark.promise("S12", "S40")
+def test_index_and_records_that_fail_at_random(stalling: Mount, disk: Disk) -> None:
+    stalling.expect_log("Input/output error|Stale file handle|cannot read")
+    check_trouble(stalling, disk, everywhere=True)
+
+
+def test_reads_that_come_short_are_gone_on_with(stalling: Mount, disk: Disk) -> None:
+    disk.come_short()
+    contents = [content(name) for name in ALL_NAMES]
+    assert stalling.ask(probes.read_all_in, "", ALL_NAMES) == contents
+
+
+@pytest.mark.promise("S12", "S14", "S18")
+def test_disk_that_dies(stalling: Mount, disk: Disk) -> None:
+    assert sorted(stalling.ask(probes.listdir, "")) == ALL_NAMES
+    disk.die()
+    stalling.expect_log("cannot read cold: ")
+    assert stalling.ask(probes.errno_of, "cold", "read") in (errno.ENOTCONN, errno.EIO)
+    # It is the disk that is dead, and not the mount.
+    assert stalling.ask(probes.statvfs, "").f_files > 0
+    (told,) = [line for line in ffrfs("ps").out.splitlines() if str(stalling.path) in line]
+    assert told.startswith("live ")
+    began_s = time.monotonic()
+    assert ffrfs("umount", stalling.path).status == 0
+    assert time.monotonic() - began_s < UMOUNT_MAX_S
+    check_nothing_left(stalling)
+
+
+@pytest.mark.promise("S18")
+def test_umount_while_the_disk_stalls_is_done_in_time(stalling: Mount, disk: Disk) -> None:
+    disk.stall_all()
+    with contextlib.ExitStack() as stack:
+        readers = [
+            stack.enter_context(child(probes.read_ranges, stalling / name, [(0, FILE_SIZE)]))
+            for name in ("cold", "stalled", "colder")
+        ]
+        for reader in readers:
+            reader.ask_next()
+        disk.wait_for("stalled")
+        began_s = time.monotonic()
+        done = ffrfs("umount", stalling.path)
+        assert (done.status, time.monotonic() - began_s < UMOUNT_MAX_S) == (0, True), done
+        assert not stalling.is_mounted
+        disk.go()
+        names = ("cold", "stalled", "colder")
+        for name, reader in zip(names, readers, strict=True):
+            assert reader.answer() == [content(name)]
+    stalling.wait_for_daemon()
+
+
+@pytest.mark.promise("S16")
+def test_disk_that_fails_while_a_pack_is_opened(new_mount: MakeMount, disk: Disk) -> None:
+    """It is mounted, or refused with a line that names the pack; never half of it."""
+    disk.make_trouble(everywhere=True)
+    tree = new_mount(disk.pack)
+    for _ in range(2):
+        done = tree.mount()
+        if done.status != 0:
+            assert str(disk.pack) in done.err
+            assert len(done.err.splitlines()) == 1, done.err
+            assert not tree.path.exists()
+            wait_until(lambda: not tree.processes(), "the daemon has ended")
+        else:  # it may be, after all
+            assert ffrfs("umount", tree.path).status == 0
+    disk.go()
+    assert tree.mount().status == 0
+    assert tree.ask(probes.read_all_in, "", ALL_NAMES) == [content(name) for name in ALL_NAMES]

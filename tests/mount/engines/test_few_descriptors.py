@@ -1,0 +1,80 @@
+"""A daemon that may open few files: it is mounted and serves, or nothing is left of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ffrfs.mount.kernel import state
+from tests.mount import probes
+from tests.mount.command import Mount, ffrfs, mount_command_fails
+from tests.mount.makers import MakeMount, PackTree
+
+TREE = {"a": b"alpha" * 1000}
+
+
+def mount_with(tree: Mount, limit: int) -> int:
+    done = tree.mount(prefix=["prlimit", f"--nofile={limit}:{limit}"])
+    if done.status != 0:
+        mount_command_fails(done, done.status, "Too many open files; a process may have ")
+        assert f"may have {limit} here: raise that limit (ulimit -n" in done.err
+        assert "Group" not in done.err
+        assert "Errno" not in done.err
+    return done.status
+
+
+@pytest.mark.promise("S16")
+def test_any_limit_is_enough_or_leaves_nothing(new_mount: MakeMount, pack_tree: PackTree) -> None:
+    tree = new_mount(pack_tree(TREE))
+    statuses = []
+    for limit in range(8, 64, 2):
+        statuses.append(mount_with(tree, limit))
+        if statuses[-1] == 0:
+            assert tree.ask(probes.read, "a") == TREE["a"]
+            assert ffrfs("umount", tree.path).status == 0
+            tree.wait_for_daemon()
+            if statuses[-3:] == [0, 0, 0]:
+                break
+        assert not tree.is_mounted, limit
+        assert not tree.path.exists(), limit
+        assert state.find(str(tree.path)) is None, limit
+    assert statuses[0] != 0
+    assert statuses[-1] == 0
+    if tree.log_file.exists():
+        tree.log_file.unlink()  # it has said what was wanting
+
+
+def test_daemon_at_its_limit_unmounts(mount: MakeMount, pack_tree: PackTree) -> None:
+    """Whatever else has taken its descriptors, there are some for that."""
+    tree = mount(pack_tree(TREE))
+    assert tree.process is not None
+    pid = tree.process.pid
+    opened = len(os.listdir(f"/proc/{pid}/fd"))
+    limit = f"--nofile={opened}:{opened}"
+    subprocess.run(["prlimit", "--pid", str(pid), limit], check=True, timeout=20)
+    assert ffrfs("umount", tree.path).status == 0
+    tree.wait_for_daemon()
+    assert not tree.path.exists()
+
+
+@pytest.mark.promise("S38")
+def test_packs_are_not_left_out_for_want_of_descriptors(
+    new_mount: MakeMount, pack_tree: PackTree, tmp_path: Path
+) -> None:
+    pack = pack_tree(TREE).read_bytes()
+    packs = [tmp_path / f"{number:02d}.ffr" for number in range(64)]
+    for path in packs:
+        path.write_bytes(pack)
+    tree = new_mount(*packs)
+    done = tree.mount(
+        "--allow-missing",
+        "--on-conflict=first",
+        prefix=["prlimit", "--nofile=48:48"],
+    )
+    mount_command_fails(done, done.status, "Too many open files; a process may have 48 here")
+    assert done.status != 0
+    assert not tree.is_mounted
+    assert not tree.path.exists()

@@ -1,0 +1,89 @@
+"""Hints for files that take all, or more than all, that may be held of what is read ahead."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+import ffrfs as library
+from tests.ffrecord_file import write_folder
+from tests.mount import probes
+from tests.mount.command import Mount, ffrfs, wait_until
+from tests.mount.hinted_files import figures, settled
+from tests.mount.makers import MakeMount
+from tests.page_cache import forget_pages
+
+MIB = 1 << 20
+COUNT = 10
+CACHE_MB = 32  # an eighth of it is one file of 4 MiB
+
+pytestmark = pytest.mark.promise("S33")
+
+
+def mount_files(mount: MakeMount, tmp_path: Path, size: int) -> tuple[Mount, dict[str, bytes]]:
+    files = {f"f{i:02d}": random.Random(i).randbytes(size) for i in range(COUNT)}
+    pack = write_folder(tmp_path / "large.ffr", dict(files))
+    tree: Mount = mount(pack, "--cache-mb", str(CACHE_MB))
+    forget_pages(pack)
+    return tree, files
+
+
+def is_fetched(tree: Mount, count: int) -> bool:
+    """Whether so many are, soon; one that its reader overtook never is."""
+    end_s = time.monotonic() + 5
+    while (fetched := figures(tree)["prefetch.fetched"]) < count and time.monotonic() < end_s:
+        time.sleep(0.02)
+    return fetched >= count
+
+
+@pytest.mark.parametrize("known", ["known", "unknown"])
+def test_file_that_takes_all_that_may_be_held(mount: MakeMount, tmp_path: Path, known: str) -> None:
+    """One at a time, with the kernel or held, so that all but the first are there."""
+    tree, files = mount_files(mount, tmp_path, 4 * MIB)
+    if known == "known":
+        done = ffrfs("prefetch", tree.path, *files)
+    else:
+        done = ffrfs("prefetch", tree.path, *map(str, range(COUNT)))  # nobody looks these up
+    assert (done.status, done.out, done.err) == (0, "", "")
+    assert settled(tree)["cache_bytes"] <= CACHE_MB * MIB // 8
+    expected = 0
+    for name, content in files.items():
+        expected += is_fetched(tree, expected + 1)
+        assert tree.ask(probes.read, name) == content
+    found = settled(tree)
+    assert found["prefetch.fetched"] >= COUNT - 2
+    assert found["prefetch.late"] <= 2
+    assert found["prefetch.too_large"] == 0
+
+
+def test_who_hints_what_is_too_large_is_told(mount: MakeMount, tmp_path: Path) -> None:
+    tree, files = mount_files(mount, tmp_path, 5 * MIB)
+    told = "hinted files of more than 4,194,304 bytes are not read ahead: .* raise --cache-mb"
+    tree.expect_log(told)
+    done = ffrfs("prefetch", tree.path, *files)
+    assert (done.status, done.out) == (0, "")
+    (line,) = done.err.splitlines()
+    assert f"{COUNT} of the hinted files are larger than 4,194,304 bytes" in line
+    assert "an eighth of the mount's --cache-mb" in line
+    wait_until(lambda: "are not read ahead" in tree.log(), "the log says so")
+    assert ffrfs("prefetch", tree.path, "f00").err.count("1 of the hinted files is larger") == 1
+    wait_until(lambda: figures(tree)["prefetch.too_large"] == COUNT + 1, "all are counted")
+    assert figures(tree)["prefetch.fetched"] == 0
+    for name, content in files.items():
+        assert tree.ask(probes.read, name) == content
+    assert tree.log().count("are not read ahead") == 1
+
+
+def test_program_that_hints_what_is_too_large_is_told(
+    mount: MakeMount, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tree, files = mount_files(mount, tmp_path, 5 * MIB)
+    tree.expect_log("are not read ahead")
+    with caplog.at_level(logging.WARNING, "ffrfs"):
+        library.prefetch(list(files), tree.path)  # forgotten: it is sent to its end
+        wait_until(lambda: "of the hinted files are larger" in caplog.text, "it is told")
+    wait_until(lambda: "are not read ahead" in tree.log(), "the log says so")

@@ -1,0 +1,1 @@
+"""Mounting, mount points, state."""

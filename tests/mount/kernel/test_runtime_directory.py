@@ -1,0 +1,219 @@
+"""The runtime directory is full, read-only, taken, or removed: errors that say so, or a mount.
+
+In a mount namespace of its own, since root's is /run/ffrfs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.mount.command import ENGINES, Done, wait_until
+from tests.mount.machine import Machine
+from tests.mount.makers import ORDINARY_USER_ID, PackTree
+
+CONTENT = "content"
+DIRECTORY = "/run/ffrfs"
+
+
+class Place:
+    """A pack and a mount point of a user's, on a machine whose /run holds 256 KiB."""
+
+    def __init__(self, machine: Machine, folder: Path, pack: Path, user_id: int) -> None:
+        self.machine = machine
+        self.user_id = user_id
+        self.home = folder / "home"
+        self.home.mkdir()
+        os.chown(self.home, user_id, user_id)
+        self.pack = folder / "pack.ffr"
+        shutil.copyfile(pack, self.pack)
+        self.mountpoint = self.home / "mount"
+        # Where a user's own rights are asked for; and root's, where /run/ffrfs cannot be used.
+        self.environment = ["PATH=/usr/bin:/bin", f"XDG_RUNTIME_DIR={self.home}"]
+        machine.admin("mount -t tmpfs -o mode=755,size=256k tmpfs /run")
+        if user_id != 0:
+            machine.open_to_all()
+
+    def ffrfs(
+        self, *arguments: str | Path, environment: Sequence[str] = (), user_id: int | None = None
+    ) -> Done:
+        return self.machine.ffrfs(
+            *arguments,
+            user_id=self.user_id if user_id is None else user_id,
+            environment=environment or self.environment,
+        )
+
+    def mount(self, *arguments: str, **more: Any) -> Done:
+        return self.ffrfs("mount", *arguments, self.pack, self.mountpoint, **more)
+
+    def read(self) -> str:
+        path = self.mountpoint / "a"
+        return self.machine.run("cat", path, user_id=self.user_id).out
+
+    def listed(self, **more: Any) -> dict[str, Any]:
+        """The only mount that `ffrfs ps` tells of."""
+        done = self.ffrfs("ps", "--json", **more)
+        assert (done.status, done.err) == (0, "")
+        (mount,) = json.loads(done.out)
+        return dict(mount)
+
+    def runtime_files(self) -> list[str]:
+        done = self.machine.run("find", DIRECTORY, str(self.home), "-mindepth", "1")
+        return done.out.split()
+
+    def fill(self) -> None:
+        """Leave no room below /run."""
+        assert self.machine.run("dd", "if=/dev/zero", "of=/run/filling", "bs=4k").status == 1
+
+
+@pytest.fixture
+def as_root(machine: Machine, places: Path, pack_tree: PackTree) -> Place:
+    return Place(machine, places, pack_tree({"a": CONTENT.encode()}), 0)
+
+
+@pytest.fixture
+def as_user(machine: Machine, places: Path, pack_tree: PackTree) -> Place:
+    return Place(machine, places, pack_tree({"a": CONTENT.encode()}), ORDINARY_USER_ID)
+
+
+def fails(done: Done, status: int, *words: str) -> None:
+    assert done.status == status, done
+    (line,) = done.err.splitlines()
+    assert line.startswith("ffrfs: ")
+    for word in words:
+        assert word in line
+
+
+@pytest.mark.promise("S16")
+def test_full(as_root: Place) -> None:
+    as_root.fill()
+    for arguments in ([], ["--foreground"], ["--check"]):
+        done = as_root.mount(*arguments)
+        fails(done, 2, f"{DIRECTORY}: No space left on device", "make room there")
+        assert not as_root.mountpoint.exists()
+    assert as_root.runtime_files() == []
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_full_while_mounted(as_root: Place, engine: str) -> None:
+    assert as_root.mount("--engine", engine).status == 0
+    as_root.fill()
+    assert as_root.listed()["state"] == "live"
+    assert as_root.ffrfs("stats", as_root.mountpoint).status == 0
+    assert as_root.read() == CONTENT
+    done = as_root.ffrfs("umount", as_root.mountpoint)
+    assert (done.status, done.err) == (0, "")
+    assert as_root.runtime_files() == []
+
+
+def test_read_only(as_root: Place) -> None:
+    as_root.machine.admin(
+        f"mkdir -m 700 {DIRECTORY} && mount --bind {DIRECTORY} {DIRECTORY} && "
+        f"mount -o remount,bind,ro {DIRECTORY}"
+    )
+    assert as_root.mount("--check").status == 0
+    assert as_root.mount().status == 0
+    assert as_root.listed()["state"] == "live"
+    assert as_root.ffrfs("stats", as_root.mountpoint).status == 0
+    assert as_root.ffrfs("umount", as_root.mountpoint).status == 0
+    assert as_root.runtime_files() == [str(as_root.home / "ffrfs")]
+
+
+def test_something_else_in_its_place(as_root: Place) -> None:
+    for make, reason in {
+        f"touch {DIRECTORY}": "must be a directory of user 0; remove it",
+        f"ln -s {as_root.home} {DIRECTORY}": "must be a directory of user 0; remove it",
+        f"mkdir -m 755 {DIRECTORY}": "must be closed to other users; run: chmod 700",
+    }.items():
+        as_root.machine.admin(make)
+        fails(as_root.mount(), 32, f"{DIRECTORY}: {reason}")
+        assert as_root.ffrfs("ps").status == 0
+        as_root.machine.admin(f"rm -r {DIRECTORY}")
+    assert as_root.runtime_files() == []
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.promise("S18")
+def test_removed_under_a_mount(as_user: Place, engine: str) -> None:
+    for end in ("umount", "SIGTERM"):
+        assert as_user.mount("--engine", engine).status == 0
+        pid = as_user.listed()["pid"]
+        shutil.rmtree(as_user.home / "ffrfs")
+        assert as_user.read() == CONTENT
+        assert as_user.listed()["state"] == "unknown"
+        fails(as_user.ffrfs("stats", as_user.mountpoint), 1, "runtime directory was removed")
+        if end == "umount":
+            done = as_user.ffrfs("umount", as_user.mountpoint)
+            assert (done.status, done.err) == (0, "")
+        else:
+            os.kill(pid, signal.SIGTERM)
+        wait_until(lambda: as_user.machine.processes() == [], "the daemon has ended")
+        assert as_user.machine.find(as_user.mountpoint) is None
+        assert not as_user.mountpoint.exists()
+
+
+def test_daemon_is_found_from_outside_of_the_session(as_user: Place) -> None:
+    session = f"/run/user/{ORDINARY_USER_ID}"
+    as_user.machine.admin(f"install -d -m 700 -o {ORDINARY_USER_ID} {session}")
+    as_user.environment[1] = f"XDG_RUNTIME_DIR={session}"
+    assert as_user.mount().status == 0
+    outside = as_user.environment[:1]
+    assert as_user.listed(environment=outside)["state"] == "live"
+    assert as_user.ffrfs("umount", as_user.mountpoint, environment=outside).status == 0
+    assert not as_user.mountpoint.exists()
+
+
+def test_check_over_a_dead_mount(as_user: Place) -> None:
+    assert as_user.mount().status == 0
+    os.kill(as_user.listed()["pid"], signal.SIGKILL)
+    wait_until(lambda: as_user.listed()["state"] == "dead", "it is dead")
+    wait_until(lambda: as_user.machine.processes() == [], "its worker has ended")
+    done = as_user.mount("--check")
+    assert (done.status, done.err) == (0, "")
+    assert as_user.mount().status == 0
+    assert as_user.read() == CONTENT
+    assert as_user.ffrfs("umount", as_user.mountpoint).status == 0
+
+
+IN_A_NAMESPACE = """
+set -e
+ffrfs() { python -P -m ffrfs "$@"; }
+ffrfs mount --check "$pack" "$place"
+ffrfs mount --engine "$engine" "$pack" "$place"
+cat "$place/a"
+ffrfs ps
+ffrfs stats "$place" > "$home/stats"
+ffrfs prefetch "$place" a
+ffrfs umount "$place"
+"""
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_root_of_a_user_namespace(as_user: Place, engine: str) -> None:
+    """The real root's directory is there, and belongs to somebody else."""
+    as_user.machine.admin(f"mkdir -m 700 {DIRECTORY}")
+    script = as_user.home / "script"
+    script.write_text(IN_A_NAMESPACE)
+    python = os.path.dirname(sys.executable)
+    done = as_user.machine.run(
+        *("unshare", "--user", "--map-root-user", "--mount", "sh", script),
+        user_id=ORDINARY_USER_ID,
+        environment=[
+            *(f"PATH={python}:/usr/bin:/bin", f"XDG_RUNTIME_DIR={as_user.home}"),
+            *(f"pack={as_user.pack}", f"place={as_user.mountpoint}", f"home={as_user.home}"),
+            f"engine={engine}",
+        ],
+    )
+    if "unshare failed" in done.err:
+        pytest.skip("user namespaces are not permitted here")
+    assert (done.status, done.err) == (0, "")
+    assert CONTENT in done.out
+    assert "\nlive " in done.out

@@ -1,0 +1,29 @@
+"""What the fixtures of the mount tests give: the types, and what makes files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.ffrecord_file import Tree
+from tests.mount.command import Mount
+from tests.mount.disk import Disk
+from tests.mount.notify_socket import Service
+
+ORDINARY_USER_ID = 65534
+
+PackTree = Callable[[Tree], Path]
+AskAsUser = Callable[..., dict[str, Any]]
+MakeMount = Callable[..., Mount]
+StartService = Callable[..., Service]
+MakeDisk = Callable[[Path, dict[str, tuple[int, int]]], Disk]
+
+
+def write_files(folder: Path, tree: Tree) -> None:
+    folder.mkdir()
+    for name, entry in tree.items():
+        if isinstance(entry, dict):
+            write_files(folder / name, entry)
+        else:
+            (folder / name).write_bytes(entry)

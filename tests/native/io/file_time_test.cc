@@ -1,0 +1,30 @@
+// native/io/file_time.h: times out of reach.
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <limits>
+
+#include "io/file_time.h"
+
+using ffrfs::nanoseconds;
+
+namespace {
+
+constexpr int64_t kMin = std::numeric_limits<int64_t>::min();  // unknown, elsewhere
+constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+constexpr int64_t kSecond = 1'000'000'000;
+
+}  // namespace
+
+TEST_CASE("times beyond the reach of nanoseconds are the nearest there are") {
+  CHECK(nanoseconds(0, 0) == 0);
+  CHECK(nanoseconds(-1, 999'999'999) == -1);
+  CHECK(nanoseconds(9'223'372'036, 854'775'807) == kMax);
+  CHECK(nanoseconds(9'223'372'036, 854'775'808) == kMax);
+  CHECK(nanoseconds(99'999'999'999, 5) == kMax);
+  CHECK(nanoseconds(kMax, 999'999'999) == kMax);
+  CHECK(nanoseconds(-9'223'372'036, 0) == -9'223'372'036 * kSecond);
+  CHECK(nanoseconds(-10'000'000'000, 0) == kMin + 1);
+  CHECK(nanoseconds(kMin, 0) == kMin + 1);
+}

@@ -1,0 +1,42 @@
+// native/shard: of all who see a record first, one decides which checksum it has.
+
+#include <doctest/doctest.h>
+
+#include <thread>
+#include <vector>
+
+#include "shard/seen_checksums.h"
+
+using namespace ffrfs;
+
+TEST_CASE("of many who see a record first one has, and all agree on which") {
+  constexpr uint64_t kRecords = 2000;
+  SeenChecksums seen(kRecords);
+  std::vector<std::vector<char>> is_first(4, std::vector<char>(kRecords));
+  {
+    std::vector<std::jthread> threads;
+    for (uint32_t number = 0; number < 4; ++number) {
+      threads.emplace_back([&, number] {
+        for (uint64_t record = 0; record < kRecords; ++record) {
+          is_first[number][record] = seen.is_first(record, 100 + number) ? 1 : 0;
+        }
+      });
+    }
+  }
+  for (uint64_t record = 0; record < kRecords; ++record) {
+    CAPTURE(record);
+    int count = 0;
+    for (uint32_t number = 0; number < 4; ++number) {
+      count += is_first[number][record];
+      CHECK(seen.is_first(record, 100 + number) == (is_first[number][record] != 0));
+    }
+    CHECK(count == 1);
+  }
+}
+
+TEST_CASE("a checksum of zero is one as any other") {
+  SeenChecksums seen(1);
+  CHECK(seen.is_first(0, 0));
+  CHECK_FALSE(seen.is_first(0, 7));
+  CHECK(seen.is_first(0, 0));
+}

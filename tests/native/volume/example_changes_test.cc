@@ -1,0 +1,179 @@
+// native/volume over TFRecord: a file that is overwritten by another sound one, whose frames
+// are as large and whose records are laid out otherwise. What a record's folder has once
+// shown, names and positions, must not be filled with the bytes of the other.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "examples.h"
+#include "frames.h"
+#include "io/error.h"
+#include "page_cache.h"
+#include "volume/blocking_volume.h"
+#include "volume/volume.h"
+
+using namespace ffrfs;
+using namespace ffrfs::test;
+
+namespace {
+
+constexpr size_t kCount = 6;
+const std::vector<Bytes> kNames{"a", "b", "c", "example.json", "record.bin"};
+
+// Small, with room for several in the cache, and larger than kWholeRecordSize. Half of it and
+// all of it are lengths of as many bytes.
+const std::vector<size_t> kSizes{6'000, 400'000, 1'500'000};
+
+// The one layout: "a" is half as long as "b"; the other: twice as long. As many bytes.
+enum class Layout { kFirst, kOther };
+
+std::vector<Bytes> records_of(Layout layout, size_t size) {
+  const bool is_first = layout == Layout::kFirst;
+  std::vector<Bytes> records;
+  for (uint32_t i = 0; i < kCount; ++i) {
+    const Bytes a = pattern(is_first ? size : 2 * size, 2 * i + 100 * (is_first ? 1 : 2));
+    const Bytes b = pattern(is_first ? 2 * size : size, 2 * i + 100 * (is_first ? 1 : 2) + 1);
+    records.push_back(example(entry("a", bytes_list({a})) + entry("b", bytes_list({b})) +
+                              entry("c", int64_list({i, is_first ? 1 : 2}))));
+  }
+  return records;
+}
+
+struct ChangingFile {
+  explicit ChangingFile(size_t size) : first(records_of(Layout::kFirst, size)),
+                                       other(records_of(Layout::kOther, size)) {
+    path = folder.write("data.tfrecord", framed(first));
+    REQUIRE(framed(first).size() == framed(other).size());
+  }
+
+  // In place. `cold`: the page cache holds none of it then.
+  void overwrite(const std::vector<Bytes>& records, bool cold) const {
+    std::fstream(path, std::ios::in | std::ios::out | std::ios::binary) << framed(records);
+    if (cold) drop_cached_pages(path);
+  }
+
+  TemporaryFolder folder;
+  std::vector<Bytes> first;
+  std::vector<Bytes> other;
+  std::string path;
+};
+
+std::map<Bytes, Bytes> expected(const Bytes& record, size_t number) {
+  const auto made = ExampleFolder::make(view(record), number, "x", {.extensions = false});
+  std::map<Bytes, Bytes> files;
+  for (Ino ino = ExampleTree::folder_ino(number); made->inode(ino); ++ino) {
+    if (made->inode(ino)->is_directory()) continue;
+    const FileSource& source = made->source(ino);
+    files[made->path(ino).substr(2)] =
+        text(made->render(source, view(record.substr(source.begin, source.size))));
+  }
+  return files;
+}
+
+Bytes read_whole(Volume& volume, Ino ino) {
+  BlockingVolume blocking(volume);
+  Bytes content;
+  while (true) {
+    const Slice slice = blocking.read(ino, content.size(), size_t{1} << 20);
+    if (slice.bytes.empty()) return content;
+    content += text(slice.bytes);
+  }
+}
+
+void check_record(Volume& volume, const Bytes& record, size_t number) {
+  for (const auto& [name, content] : expected(record, number)) {
+    CAPTURE(name);
+    const Bytes path = "00000000" + std::to_string(number) + "/" + name;
+    const Ino ino = BlockingVolume(volume).resolve(path);
+    CHECK((read_whole(volume, ino) == content));
+  }
+}
+
+// What was kept in memory to be asked for again goes, but for the folder that was used last.
+void forget(Volume& volume) {
+  volume.limit_cache(0);
+  volume.limit_cache(size_t{64} << 20);
+}
+
+}  // namespace
+
+TEST_CASE("a record that was looked into, and is another now, fails until it is what it was") {
+  for (const size_t size : kSizes) {
+    for (const bool cold : {false, true}) {
+      for (const bool is_dropped : {false, true}) {
+        CAPTURE(size);
+        CAPTURE(cold);
+        CAPTURE(is_dropped);
+        const ChangingFile file(size);
+        Volume volume({file.path}, {.cache_bytes = size_t{64} << 20, .extensions = false});
+        BlockingVolume blocking(volume);
+        std::vector<Ino> inos;
+        for (const Bytes& name : kNames) inos.push_back(blocking.resolve("000000002/" + name));
+        CHECK(std::ranges::count(inos, Ino{0}) == 0);
+        if (is_dropped) (void)blocking.resolve("000000003/a");
+        forget(volume);
+        const Ino folder = ExampleTree::folder_ino(2);
+        CHECK((volume.tree_at(About::kEntries, folder) == nullptr) == is_dropped);
+
+        file.overwrite(file.other, cold);
+        for (int again = 0; again < 2; ++again) {
+          for (const Ino ino : inos) {
+            CHECK_THROWS_WITH_AS((void)blocking.read(ino, 0, 10),
+                                 doctest::Contains("overwritten"), ChecksumError);
+          }
+          if (is_dropped) {
+            CHECK_THROWS_AS((void)blocking.tree_at(About::kEntries, folder), ChecksumError);
+          }
+        }
+        // Of this one nobody knows what it was.
+        check_record(volume, file.other[4], 4);
+
+        file.overwrite(file.first, cold);
+        check_record(volume, file.first[2], 2);
+        forget(volume);
+        CHECK_THROWS_AS((void)read_whole(volume, blocking.resolve("000000004/b")), ChecksumError);
+      }
+    }
+  }
+}
+
+TEST_CASE("what is in memory of a record when it is overwritten is what it was") {
+  for (const size_t size : kSizes) {
+    CAPTURE(size);
+    const ChangingFile file(size);
+    Volume volume({file.path}, {.cache_bytes = size_t{64} << 20, .extensions = false});
+    const auto files = expected(file.first[1], 1);
+    std::map<Bytes, Ino> inos;
+    for (const Bytes& name : kNames) {
+      inos[name] = BlockingVolume(volume).resolve("000000001/" + name);
+      const Slice begin = BlockingVolume(volume).read(inos[name], 0, 7);
+      CHECK(text(begin.bytes) == files.at(name).substr(0, 7));
+    }
+    file.overwrite(file.other, false);
+    for (const auto& [name, ino] : inos) {
+      CAPTURE(name);
+      try {
+        const Bytes content = read_whole(volume, ino);
+        CHECK((content == files.at(name)));
+      } catch (const ChecksumError&) {  // it is no longer there
+      }
+    }
+  }
+}
+
+TEST_CASE("a record that was damaged when it was first looked into has not been seen") {
+  const ChangingFile file(400'000);
+  std::vector<Bytes> damaged = file.other;
+  damaged[2][damaged[2].size() / 2] ^= 1;
+  Bytes bytes = framed(file.other);
+  const size_t place = 2 * frame(file.other[0]).size() + 12 + damaged[2].size() / 2;
+  bytes[place] ^= 1;
+  std::fstream(file.path, std::ios::in | std::ios::out | std::ios::binary) << bytes;
+  Volume volume({file.path}, {.extensions = false});
+  CHECK_THROWS_WITH_AS((void)BlockingVolume(volume).resolve("000000002/a"),
+                       doctest::Contains("checksum mismatch"), ChecksumError);
+  file.overwrite(file.first, false);
+  check_record(volume, file.first[2], 2);
+}
