@@ -11,18 +11,18 @@
 namespace ffrfs {
 namespace {
 
-constexpr auto kChunkSize = static_cast<size_t>(kIndexChunkSize);
+constexpr auto kIndexChunk = static_cast<size_t>(kIndexChunkSize);
 
 }  // namespace
 
 void ChunkCheck::add(std::span<const std::byte> bytes) {
   if (is_empty()) return;
   while (!bytes.empty()) {
-    const auto part = bytes.first(std::min(bytes.size(), kChunkSize - chunk_bytes_));
+    const auto part = bytes.first(std::min(bytes.size(), kIndexChunk - chunk_bytes_));
     crc32c_ = crc32c(part, crc32c_);
     chunk_bytes_ += part.size();
     bytes = bytes.subspan(part.size());
-    if (chunk_bytes_ == kChunkSize) end_chunk();
+    if (chunk_bytes_ == kIndexChunk) end_chunk();
   }
 }
 
@@ -41,7 +41,7 @@ void ChunkCheck::finish(const ShardSet& shards, const Extent& extent) {
   if (!wrong_) return;
   throw checksum_error(shards, extent,
                        "the index has a wrong checksum of its bytes at " +
-                           std::to_string(*wrong_ * kChunkSize) +
+                           std::to_string(*wrong_ * kIndexChunk) +
                            ", though the record's own matches; make the index anew");
 }
 

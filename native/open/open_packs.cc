@@ -17,14 +17,14 @@ namespace ffrfs {
 namespace {
 
 // One FFRecord file and its tree.
-struct Pack {
+struct OpenPack {
   ShardSet shards;  // one
   OpenedTree opened;
   std::optional<IndexSet> set;
   std::string warning;
 };
 
-Pack open_pack(const std::string& path, Counters& counters) {
+OpenPack open_pack(const std::string& path, Counters& counters) {
   auto file = std::make_unique<FfrecordShard>(path, IndexUse::kIfSound);
   const IndexMap* const index = file->index();
   const std::string warning = file->warning();
@@ -39,7 +39,7 @@ Pack open_pack(const std::string& path, Counters& counters) {
 }
 
 // Neither is missing when the rest is shown.
-void refuse_other_kinds(const std::string& path, const Pack& pack) {
+void refuse_other_kinds(const std::string& path, const OpenPack& pack) {
   if (pack.opened.kind == TreeKind::kFolder) return;
   throw FormatError(path, "is a plain FFRecord file; only packs can be shown as one tree; "
                     "name it alone");
@@ -65,7 +65,7 @@ class Opening {
 
   void add(const std::string& path) {
     refuse_tfrecord(path);
-    std::optional<Pack> pack = try_open(path);
+    std::optional<OpenPack> pack = try_open(path);
     if (!pack) return;
     refuse_other_kinds(path, *pack);
     if (!pack->warning.empty()) warnings_.push_back(pack->warning);
@@ -96,7 +96,7 @@ class Opening {
 
  private:
   // nullopt: the rest is shown without it.
-  [[nodiscard]] std::optional<Pack> try_open(const std::string& path) {
+  [[nodiscard]] std::optional<OpenPack> try_open(const std::string& path) {
     try {
       return open_pack(path, counters_);
     } catch (const std::bad_alloc&) {
@@ -138,7 +138,7 @@ class Opening {
 };
 
 OpenedPacks open_one(const std::string& path, Counters& counters) {
-  Pack pack = open_pack(path, counters);
+  OpenPack pack = open_pack(path, counters);
   OpenedPacks packs{.shards = std::move(pack.shards), .opened = std::move(pack.opened), .warnings = {}};
   if (!pack.warning.empty()) packs.warnings.push_back(pack.warning);
   return packs;

@@ -18,9 +18,9 @@ namespace ffrfs {
 namespace {
 
 // The index record without its magic.
-class PickleBytes : public ByteSource {
+class IndexRecordBytes : public ByteSource {
  public:
-  explicit PickleBytes(RecordStream& stream) : stream_(stream) {}
+  explicit IndexRecordBytes(RecordStream& stream) : stream_(stream) {}
 
   [[nodiscard]] std::span<const std::byte> next() override {
     auto piece = stream_.next();
@@ -57,7 +57,7 @@ std::unique_ptr<const Tree> read_index(const ShardSet& shards, const Extent& ext
   try {
     Fetcher fetcher(shards, counters);
     RecordStream stream(fetcher, extent);
-    PickleBytes source(stream);
+    IndexRecordBytes source(stream);
     return read_pickle_index(source, shards.count(), shards.file_of(extent).path());
   } catch (const FormatError&) {
     // Nonsense in damaged bytes is damage: say that, if so it is.

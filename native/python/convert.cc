@@ -9,7 +9,7 @@ namespace ffrfs::python {
 namespace {
 
 // Where the daemon makes exceptions of what its worker reports, too.
-py::object to_python(const ErrorFields& fields) {
+py::object exception_of(const ErrorFields& fields) {
   return py::module_::import("ffrfs.errors")
       .attr("from_fields")(fields.kind, fs_text(fields.reason), fs_text(fields.path),
                            fields.record, fields.code);
@@ -22,7 +22,7 @@ py::str fs_text(const std::string& text) {
       PyUnicode_DecodeFSDefaultAndSize(text.data(), static_cast<Py_ssize_t>(text.size())));
 }
 
-py::object to_python(const std::exception_ptr& error) { return to_python(fields_of(error)); }
+py::object to_python(const std::exception_ptr& error) { return exception_of(fields_of(error)); }
 
 void raise(const std::exception_ptr& error) {
   const py::object exception = to_python(error);
@@ -62,7 +62,7 @@ py::list read_arrays(Fetcher& fetcher, const std::vector<Extent>& extents, bool 
 
 py::list to_list(const BadRecords& bad) {
   py::list list;
-  for (const auto& [record, error] : bad) list.append(py::make_tuple(record, to_python(error)));
+  for (const auto& [record, error] : bad) list.append(py::make_tuple(record, exception_of(error)));
   return list;
 }
 

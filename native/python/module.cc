@@ -14,12 +14,12 @@ namespace ffrfs::python {
 namespace {
 
 // Shorter than this, letting go of the GIL costs more than the checksum.
-constexpr size_t kWorthReleasing = 64 << 10;
+constexpr size_t kWorthReleasingToHash = 64 << 10;
 
 template <uint32_t (*Checksum)(std::span<const std::byte>, uint32_t)>
 uint32_t checksum(const py::object& data, uint32_t seed) {
   const BytesView view(data);
-  if (view.bytes().size() < kWorthReleasing) return Checksum(view.bytes(), seed);
+  if (view.bytes().size() < kWorthReleasingToHash) return Checksum(view.bytes(), seed);
   const py::gil_scoped_release unlocked;
   return Checksum(view.bytes(), seed);
 }

@@ -12,6 +12,7 @@
 #include "open/open_shards.h"
 #include "python/convert.h"
 #include "python/pack_index.h"
+#include "record/header_layout.h"
 #include "record/sidecar_path.h"
 
 namespace ffrfs::python {

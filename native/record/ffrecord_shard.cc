@@ -11,13 +11,11 @@
 #include "io/error.h"
 #include "io/hex.h"
 #include "io/little_endian.h"
+#include "record/header_layout.h"
 #include "record/sidecar_path.h"
 
 namespace ffrfs {
 namespace {
-
-constexpr uint64_t kFixedSize = 12;      // checksum and n
-constexpr uint64_t kPerRecordSize = 12;  // u32 checksum and i64 offset
 
 template <typename T>
 std::span<std::byte> bytes_of(std::vector<T>& values, size_t count) {
@@ -31,7 +29,7 @@ struct Fixed {
 
   // `file` has so many bytes.
   explicit Fixed(const SourceFile& file) {
-    std::array<std::byte, kFixedSize> bytes;
+    std::array<std::byte, kHeaderFixedSize> bytes;
     file.read_fully(0, bytes);
     crc = load_le<uint32_t>(bytes, 0);
     count = load_le<int64_t>(bytes, 4);
@@ -39,8 +37,7 @@ struct Fixed {
 
   [[nodiscard]] bool fits(const SourceFile& file) const {
     if (count < 0) return false;
-    const auto tables_size = checked_mul(static_cast<uint64_t>(count), kPerRecordSize);
-    const auto size = tables_size ? checked_add(*tables_size, kFixedSize) : std::nullopt;
+    const auto size = checked_header_size(static_cast<uint64_t>(count));
     return size && *size <= file.size();
   }
 };
@@ -61,9 +58,9 @@ std::unique_ptr<const IndexMap> open_sidecar(const std::string& path, size_t pla
   return IndexMap::sidecar(std::move(sidecar), pack);
 }
 
-uint64_t checksum_place(uint64_t record) { return kFixedSize + 4 * record; }
+uint64_t checksum_place(uint64_t record) { return kHeaderFixedSize + 4 * record; }
 uint64_t offset_place(uint64_t count, uint64_t record) {
-  return kFixedSize + 4 * count + 8 * record;
+  return kHeaderFixedSize + 4 * count + 8 * record;
 }
 
 }  // namespace
@@ -78,7 +75,7 @@ void FfrecordShard::read_fixed() {
   const std::string& path = file().path();
   const uint64_t file_size = file().size();
   if (file_size == 0) throw FormatError(path, "is empty: not an FFRecord file");
-  if (file_size < kFixedSize) {
+  if (file_size < kHeaderFixedSize) {
     throw FormatError(path, "truncated, or not an FFRecord file: it has " +
                       std::to_string(file_size) + " bytes, a header at least 12");
   }
@@ -269,7 +266,7 @@ std::optional<uint64_t> FfrecordShard::first_chunk(uint64_t record) const {
 }
 
 std::optional<uint64_t> claimed_record_count(const SourceFile& file) {
-  if (file.size() < kFixedSize) return std::nullopt;
+  if (file.size() < kHeaderFixedSize) return std::nullopt;
   const Fixed fixed(file);
   return fixed.fits(file) ? std::optional(static_cast<uint64_t>(fixed.count)) : std::nullopt;
 }

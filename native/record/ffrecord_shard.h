@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "io/checked_range.h"
+#include "record/header_layout.h"
 #include "record/index_map.h"
 #include "shard/shard.h"
 #include "shard/shard_set.h"

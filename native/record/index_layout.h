@@ -118,11 +118,6 @@ static_assert(sizeof(IndexTrailer) == 256 && offsetof(IndexTrailer, sections) ==
   return align_8(index_block_count(checked_size) * sizeof(uint32_t));
 }
 
-// The pack's header: what Section::kHeader covers.
-[[nodiscard]] constexpr uint64_t ffrecord_header_size(uint64_t record_count) {
-  return 12 + 12 * record_count;
-}
-
 // Of one entry of a section; 1: bytes.
 [[nodiscard]] constexpr uint64_t section_entry_size(Section section) {
   switch (section) {

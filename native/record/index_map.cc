@@ -5,6 +5,7 @@
 #include "io/crc.h"
 #include "io/error.h"
 #include "io/hex.h"
+#include "record/header_layout.h"
 
 namespace ffrfs {
 namespace {

@@ -11,19 +11,17 @@
 #include "io/error.h"
 #include "io/little_endian.h"
 #include "record/header_checksums.h"
+#include "record/header_layout.h"
 #include "record/index_layout.h"
 
 namespace ffrfs {
 namespace {
 
-constexpr uint64_t kFixedSize = 12;      // checksum and n
-constexpr uint64_t kPerRecordSize = 12;  // u32 checksum and i64 offset
 constexpr uint64_t kLargestOffset = std::numeric_limits<int64_t>::max();
 constexpr size_t kBufferSize = size_t{1} << 20;
 
-uint64_t checked_header_size(const std::string& path, uint64_t count) {
-  const auto tables_size = checked_mul(count, kPerRecordSize);
-  const auto size = tables_size ? checked_add(*tables_size, kFixedSize) : std::nullopt;
+uint64_t header_size(const std::string& path, uint64_t count) {
+  const auto size = checked_header_size(count);
   if (!size || *size > kLargestOffset) {
     throw RecordCountError(path, std::to_string(count) +
                            " records are more than a file can hold");
@@ -71,7 +69,7 @@ class Writer::Record {
 };
 
 Writer::Writer(const std::string& path, uint64_t count)
-    : path_(path), count_(count), end_(checked_header_size(path, count)) {
+    : path_(path), count_(count), end_(header_size(path, count)) {
   buffer_ = std::make_unique_for_overwrite<std::byte[]>(kBufferSize);
   file_ = std::make_unique<StagedFile>(path);
 }
@@ -177,15 +175,15 @@ void Writer::flush() {
 void Writer::write_header() {
   const auto checksums = std::as_bytes(std::span(checksums_));
   const auto offsets = std::as_bytes(std::span(offsets_));
-  std::array<std::byte, kFixedSize> fixed;
+  std::array<std::byte, kHeaderFixedSize> fixed;
   store_le<uint64_t>(fixed, 4, count_);
   uint32_t crc = crc32(std::span(fixed).subspan(4));
   crc = crc32(checksums, crc);
   crc = crc32(offsets, crc);
   store_le<uint32_t>(fixed, 0, crc);
   file_->write(0, fixed);
-  file_->write(kFixedSize, checksums);
-  file_->write(kFixedSize + checksums.size(), offsets);
+  file_->write(kHeaderFixedSize, checksums);
+  file_->write(kHeaderFixedSize + checksums.size(), offsets);
 }
 
 void Writer::finish() {

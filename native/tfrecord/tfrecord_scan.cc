@@ -22,8 +22,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Frames up to here are copied out of a window that was read at once.
-constexpr uint64_t kSmallFrameSize = 16 << 10;
-constexpr size_t kWindowSize = 256 << 10;
+constexpr uint64_t kSmallScannedSize = 16 << 10;
+constexpr size_t kScanWindowSize = 256 << 10;
 // This many small ones in a row: back to windows.
 constexpr int kSmallRun = 4;
 // Read by one call: so little that its memory is still in the cores' caches when malloc
@@ -232,9 +232,9 @@ void TfrecordScan::take_window() {
 }
 
 void TfrecordScan::fill_window() {
-  if (window_.capacity() == 0) window_ = BufferPool(0).acquire(kWindowSize);
+  if (window_.capacity() == 0) window_ = BufferPool(0).acquire(kScanWindowSize);
   const auto bytes = window_.first(
-      static_cast<size_t>(std::min<uint64_t>(file_.size() - place_.offset, kWindowSize)));
+      static_cast<size_t>(std::min<uint64_t>(file_.size() - place_.offset, kScanWindowSize)));
   if (is_cold_ || !file_.read_cached(place_.offset, bytes)) {
     if (!std::exchange(is_cold_, true)) advise();
     file_.read_fully(place_.offset, bytes);
@@ -249,7 +249,7 @@ std::span<const std::byte> TfrecordScan::frame_in_window() {
   if (left_.empty() || is_cut) return {};
   const uint64_t size =
       frame_size(file_, place_, left_.first(std::min(left_.size(), kFrameHeaderSize)), check_data_);
-  is_small_ = size <= kSmallFrameSize;
+  is_small_ = size <= kSmallScannedSize;
   if (!is_small_) left_ = {};
   return size <= left_.size() ? left_.first(static_cast<size_t>(size)) : std::span<const std::byte>();
 }
@@ -277,7 +277,7 @@ TfrecordScan::Group TfrecordScan::hop(FramePlace place) const {
     size += frame;
     if (count > 0 && size > (count == 1 ? kPairSize : kGroupSize)) break;
     group.records.push_back({frame - kFramingSize, nullptr});
-    small_run = frame <= kSmallFrameSize ? small_run + 1 : 0;
+    small_run = frame <= kSmallScannedSize ? small_run + 1 : 0;
     group.ends_small = small_run == kSmallRun;
     place = {place.record + 1, place.offset + frame};
   }

@@ -8,7 +8,7 @@
 namespace ffrfs {
 namespace {
 
-constexpr uint64_t kChunkSize = 1024;  // entries
+constexpr uint64_t kEntriesPerChunk = 1024;
 constexpr size_t kKeptMax = 32;        // chunks: 2 MB of short names, 10 MB of the longest
 constexpr size_t kCursorMax = 4;       // up to half a megabyte each
 
@@ -27,13 +27,13 @@ std::vector<Dentry> UnionListing::list(Ino directory, uint64_t start, uint64_t l
   std::vector<Dentry> entries;
   while (entries.size() < limit) {
     const uint64_t position = start + entries.size();
-    const Chunk found = chunk(directory, position / kChunkSize);
-    const uint64_t place = position % kChunkSize;
+    const Chunk found = chunk(directory, position / kEntriesPerChunk);
+    const uint64_t place = position % kEntriesPerChunk;
     if (found == nullptr || place >= found->size()) break;
     const auto begin = found->begin() + static_cast<ptrdiff_t>(place);
     const uint64_t wanted = std::min(limit - entries.size(), found->size() - place);
     entries.insert(entries.end(), begin, begin + static_cast<ptrdiff_t>(wanted));
-    if (found->size() < kChunkSize) break;
+    if (found->size() < kEntriesPerChunk) break;
   }
   return entries;
 }
@@ -41,13 +41,13 @@ std::vector<Dentry> UnionListing::list(Ino directory, uint64_t start, uint64_t l
 UnionListing::Chunk UnionListing::chunk(Ino directory, uint64_t number) {
   if (Chunk found = find(directory, number)) return found;
   // No position is so far away that going there takes longer than listing all.
-  if (number * kChunkSize >= entry_count(directory)) return nullptr;
+  if (number * kEntriesPerChunk >= entry_count(directory)) return nullptr;
   uint64_t next = number;
   std::unique_ptr<UnionCursor> cursor = take_cursor(directory, next);
   if (cursor == nullptr) cursor = cursor_near(directory, next);
   for (;; ++next) {
     const Chunk made = make(*cursor);
-    const bool is_full = made->size() == kChunkSize;
+    const bool is_full = made->size() == kEntriesPerChunk;
     const std::lock_guard lock(mutex_);
     if (is_full) {
       std::vector<Ino>& ends = ends_[directory];
@@ -105,7 +105,7 @@ std::unique_ptr<UnionCursor> UnionListing::cursor_near(Ino directory, uint64_t& 
 
 UnionListing::Chunk UnionListing::make(UnionCursor& cursor) const {
   std::vector<Dentry> entries;
-  while (entries.size() < kChunkSize && cursor.next()) {
+  while (entries.size() < kEntriesPerChunk && cursor.next()) {
     const Ino ino =
         parts_.on_conflict() == OnConflict::kLast ? cursor.inos().back() : cursor.inos().front();
     entries.push_back({cursor.name(), directories_.shown(ino)});

@@ -26,8 +26,8 @@ class _Statistics(ctypes.Structure):
     )
 
 
-def given_up_pages(path: str) -> int:
-    """How many pages of the file the kernel has had, and dropped."""
+def _statistics(path: str) -> _Statistics | None:
+    """None: this kernel tells nothing."""
     libc = ctypes.CDLL(None, use_errno=True)
     found = _Statistics()
     fd = os.open(path, os.O_RDONLY)
@@ -35,7 +35,23 @@ def given_up_pages(path: str) -> int:
         status = libc.syscall(_CACHESTAT, fd, ctypes.byref(_Range()), ctypes.byref(found), 0)
     finally:
         os.close(fd)
-    return int(found.evicted) if status == 0 else 0
+    return found if status == 0 else None
+
+
+def given_up_pages(path: str) -> int:
+    """How many pages of the file the kernel has had, and dropped."""
+    found = _statistics(path)
+    return 0 if found is None else int(found.evicted)
+
+
+def pages_had(folder: str, names: list[str]) -> dict[str, int]:
+    """How many pages of each file the kernel has, or has had and dropped."""
+    found = {name: _statistics(os.path.join(folder, name)) for name in names}
+    return {
+        name: int(page_counts.cached + page_counts.evicted)
+        for name, page_counts in found.items()
+        if page_counts is not None
+    }
 
 
 def misread_and_given_up(

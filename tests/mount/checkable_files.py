@@ -44,23 +44,24 @@ def read_through_deaths(folder: str, seed: int) -> Iterator[dict[str, int]]:
     while True:
         errors: Counter[str] = Counter()
         reads_after_death = 0
-        with contextlib.ExitStack() as held:
-            is_held = False
-            while reads_after_death < _READS_AFTER_DEATH:
-                path = os.path.join(folder, name := order.choice(names))
-                try:
-                    if not is_held:
-                        held.enter_context(open(path, "rb"))
-                        is_held = True
-                    data = read_past_cache(path)
-                except OSError as error:
-                    errors[errno.errorcode[error.errno or 0]] += 1
-                    reads_after_death = 0
-                    time.sleep(_PAUSE_S)
-                    continue
-                if not is_right(name, data):
-                    raise ValueError(f"wrong bytes in {name}")
-                reads_after_death += bool(errors)
+        held_fd = -1
+        while reads_after_death < _READS_AFTER_DEATH:
+            path = os.path.join(folder, name := order.choice(names))
+            try:
+                if held_fd < 0:
+                    held_fd = os.open(path, os.O_RDONLY)
+                data = read_past_cache(path)
+            except OSError as error:
+                errors[errno.errorcode[error.errno or 0]] += 1
+                reads_after_death = 0
+                time.sleep(_PAUSE_S)
+                continue
+            if not is_right(name, data):
+                raise ValueError(f"wrong bytes in {name}")
+            reads_after_death += bool(errors)
+        # close() asks a dead mount to flush, if its server died before it refused one.
+        with contextlib.suppress(OSError):
+            os.close(held_fd)
         yield dict(errors)
 
 

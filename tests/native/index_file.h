@@ -13,6 +13,7 @@
 #include <doctest/doctest.h>
 
 #include "record/ffrecord_shard.h"
+#include "record/header_layout.h"
 #include "record/index_layout.h"
 #include "scratch.h"
 
