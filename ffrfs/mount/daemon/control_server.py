@@ -61,6 +61,7 @@ class ControlServer:
 
     async def run(self) -> None:
         """Until cancelled."""
+        logging.getLogger("trio.serve_listeners").addFilter(_in_one_line)
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(self._listener))
         await trio.serve_listeners(self._serve, [listener])
 
@@ -122,6 +123,12 @@ class ControlServer:
         except Exception as error:
             log.exception("the command %s failed", command)
             return _error(describe(error))
+
+
+def _in_one_line(record: logging.LogRecord) -> bool:
+    # Of a daemon that may open no more files: the place in trio is of no use to anybody.
+    record.exc_info = None
+    return True
 
 
 async def _hand_over(stream: trio.SocketStream, to: HandOver, pending: bytearray) -> None:

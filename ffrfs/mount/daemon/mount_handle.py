@@ -19,8 +19,8 @@ from ffrfs.mount.kernel import control_socket, dead_mount, kernel_mount, mountpo
 from ffrfs.mount.kernel.mount_table import MountEntry, mount_at
 from ffrfs.mount.kernel.process import Process
 
-# To unmount takes a lock, the kernel's list of mounts, and, but for root, a helper's pipes. A
-# daemon that has come to its limit of descriptors has none left for these.
+# The end takes a file of the kernel's, a lock, the list of mounts, and, but for root, a
+# helper's pipes. A daemon that has come to its limit of descriptors has none left for these.
 _RESERVE_COUNT = 8
 
 
@@ -34,7 +34,7 @@ class MountHandle:
     connection: int
     control: socket.socket  # listening
     notice: str | None  # what a dead daemon had left there, and is gone
-    reserve: list[int]  # descriptors that make room for taking it away
+    reserve: list[int]  # descriptors that make room for its end
 
     def take_away(self) -> bool:
         """Unmount and clean up; True: it was busy. Harmless when it is gone already."""
@@ -55,6 +55,7 @@ class MountHandle:
 
     def abort(self) -> None:
         """End the connection by force; harmless when it has ended."""
+        _close_all(self.reserve)
         kernel_mount.abort(self.connection, self.entry)
 
 

@@ -15,6 +15,7 @@ import logging
 import os
 from collections import deque
 from collections.abc import Callable
+from typing import Self
 
 import trio
 
@@ -26,6 +27,7 @@ from ffrfs.mount.engines.worker import Worker
 _LAST_LINES = 5  # of the log of a worker that died, told to the user
 _LINE_SIZE_MAX = 4096
 _LIFE_INTERVAL_S = 1.0  # between looks at whether it lives
+_STATUS_SIZE_MAX = 4096  # of /proc/PID/status, which has some 1,500 bytes
 _LEVELS = {b"<3>": logging.ERROR, b"<4>": logging.WARNING, b"<6>": logging.INFO}
 
 log = logging.getLogger(__name__)
@@ -66,11 +68,14 @@ class NativeEngine:
     async def serve(self, connection: int, abort: Callable[[], None]) -> None:
         try:
             self._worker.connect(connection)
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._free_the_dead, abort)
-                await self._copy_log()
-                await self._wait_for_end()
-                nursery.cancel_scope.cancel()
+            # Opened now: when no descriptor is left, the mount goes on all the same.
+            with _WorkerLife(self._worker.pid) as life:
+                log_copy = trio.lowlevel.FdStream(os.dup(self._worker.log))
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(_abort_for_the_dying, life, abort)
+                    await self._copy_log(log_copy)
+                    await life.wait_for_end()
+                    nursery.cancel_scope.cancel()
             if self._worker.reap() != 0:
                 last = "; ".join(self._last_lines) or "it has logged nothing"
                 raise MountError(f"the worker {self._worker.outcome}: {last}")
@@ -83,26 +88,9 @@ class NativeEngine:
         self._worker.close()
         self._page.close()
 
-    async def _free_the_dead(self, abort: Callable[[], None]) -> None:
-        # A thread that stores bytes in the kernel waits there for a page that a read holds,
-        # and no signal ends that wait. If its process is killed, nobody answers that read:
-        # so the process never quite ends, nor do its log and the connection, which the
-        # thread has open.
-        while not _is_dying(self._worker.pid):
-            await trio.sleep(_LIFE_INTERVAL_S)
-        abort()
-
-    async def _wait_for_end(self) -> None:
-        # Not by waitpid: a worker that has closed its log may live on.
-        process = os.pidfd_open(self._worker.pid)
-        try:
-            await trio.lowlevel.wait_readable(process)
-        finally:
-            os.close(process)
-
-    async def _copy_log(self) -> None:
+    async def _copy_log(self, stream: trio.lowlevel.FdStream) -> None:
         pending = b""
-        async with trio.lowlevel.FdStream(os.dup(self._worker.log)) as stream:
+        async with stream:
             async for chunk in stream:
                 *lines, pending = (pending + chunk).split(b"\n")
                 for line in lines:
@@ -117,9 +105,40 @@ class NativeEngine:
         log.log(logging.ERROR if level is None else level, "%s", text)
 
 
-def _is_dying(pid: int) -> bool:
-    """Whether that child has been killed, though threads of it may be held."""
-    with open(f"/proc/{pid}/status", "rb") as file:
-        status = file.read()
-    # Its first thread has ended, or waits for the others to dump core.
-    return b"\nState:\tZ" in status or b"\nCoreDumping:\t1" in status
+class _WorkerLife:
+    """Whether the worker lives, by two descriptors that are opened once."""
+
+    def __init__(self, pid: int) -> None:
+        # Not by waitpid: a worker that has closed its log may live on.
+        self._process = os.pidfd_open(pid)
+        try:
+            self._status = os.open(f"/proc/{pid}/status", os.O_RDONLY | os.O_CLOEXEC)
+        except BaseException:
+            os.close(self._process)
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._status)
+        os.close(self._process)
+
+    async def wait_for_end(self) -> None:
+        await trio.lowlevel.wait_readable(self._process)
+
+    def is_dying(self) -> bool:
+        """It has been killed, though threads of it may be held."""
+        status = os.pread(self._status, _STATUS_SIZE_MAX, 0)
+        # Its first thread has ended, or waits for the others to dump core.
+        return b"\nState:\tZ" in status or b"\nCoreDumping:\t1" in status
+
+
+async def _abort_for_the_dying(life: _WorkerLife, abort: Callable[[], None]) -> None:
+    # A thread that stores bytes in the kernel waits there for a page that a read holds,
+    # and no signal ends that wait. If its process is killed, nobody answers that read:
+    # so the process never quite ends, nor do its log and the connection, which the
+    # thread has open.
+    while not life.is_dying():
+        await trio.sleep(_LIFE_INTERVAL_S)
+    abort()

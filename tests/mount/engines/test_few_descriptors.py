@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import subprocess
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ffrfs.mount.kernel import state
 from tests.mount import probes
-from tests.mount.command import Mount, ffrfs, mount_command_fails
+from tests.mount.command import Mount, ffrfs, mount_command_fails, wait_until
 from tests.mount.makers import MakeMount, PackTree
 
 TREE = {"a": b"alpha" * 1000}
@@ -47,16 +51,43 @@ def test_any_limit_is_enough_or_leaves_nothing(new_mount: MakeMount, pack_tree: 
         tree.log_file.unlink()  # it has said what was wanting
 
 
-def test_daemon_at_its_limit_unmounts(mount: MakeMount, pack_tree: PackTree) -> None:
-    """Whatever else has taken its descriptors, there are some for that."""
-    tree = mount(pack_tree(TREE))
+@contextlib.contextmanager
+def no_descriptor_left(tree: Mount) -> Iterator[None]:
+    """The daemon may have no more than it has, and idle clients take what is free below that."""
     assert tree.process is not None
     pid = tree.process.pid
-    opened = len(os.listdir(f"/proc/{pid}/fd"))
-    limit = f"--nofile={opened}:{opened}"
-    subprocess.run(["prlimit", "--pid", str(pid), limit], check=True, timeout=20)
-    assert ffrfs("umount", tree.path).status == 0
-    tree.wait_for_daemon()
+    opened = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
+    limit = max(opened) + 1
+    subprocess.run(
+        ["prlimit", "--pid", str(pid), f"--nofile={limit}:{limit}"], check=True, timeout=20
+    )
+    found = state.find(str(tree.path))
+    assert found is not None
+    directory, known = found
+    with contextlib.ExitStack() as clients:
+        for _ in range(limit - len(opened)):
+            client = clients.enter_context(socket.socket(socket.AF_UNIX))
+            client.connect(state.socket_path(directory, known.mountpoint))
+        wait_until(lambda: len(os.listdir(f"/proc/{pid}/fd")) == limit, "all are taken")
+        tree.expect_log(r"accept returned EMFILE \(Too many open files\)")
+        yield
+
+
+def test_daemon_without_descriptors_serves(mount: MakeMount, pack_tree: PackTree) -> None:
+    """What it does every second needs none."""
+    tree = mount(pack_tree(TREE))
+    with no_descriptor_left(tree):
+        time.sleep(2.5)
+        assert tree.ask(probes.read, "a") == TREE["a"]
+    assert tree.is_mounted
+
+
+def test_daemon_without_descriptors_unmounts(mount: MakeMount, pack_tree: PackTree) -> None:
+    """Whatever else has taken its descriptors, there are some for that."""
+    tree = mount(pack_tree(TREE))
+    with no_descriptor_left(tree):
+        assert ffrfs("umount", tree.path).status == 0
+        tree.wait_for_daemon()
     assert not tree.path.exists()
 
 

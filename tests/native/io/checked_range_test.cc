@@ -266,6 +266,8 @@ TEST_CASE("threads that keep and copy the same pages see whole ones") {
   CHECK(found > 0);
 }
 
+// Not under ASan: a fork may find its allocator's locks held, and then they are so for ever.
+#ifndef __SANITIZE_ADDRESS__
 TEST_CASE("a child that was forked while others read goes on reading") {
   const Blocks blocks(4 * kBlock);
   const CheckedRange range = blocks.fresh();
@@ -293,3 +295,4 @@ TEST_CASE("a child that was forked while others read goes on reading") {
   threads.clear();
   CHECK(failed == 0);
 }
+#endif
