@@ -18,6 +18,7 @@
 
 #include "io/crc.h"
 #include "io/little_endian.h"
+#include "record/header_layout.h"
 #include "record/index_layout.h"
 
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);

@@ -1,9 +1,9 @@
 """Child processes that touch a mount, so that the test process never hangs with it.
 
 What they do is a function of probes.py, or of another module beside it. One that returns
-is asked once (ask); one that yields is a conversation: each next() runs it to its next
-yield. Every wait has a limit, and a child that overruns it is killed, and not waited for,
-as the kernel may hold it.
+is asked once (ask), or by a Caller, whose process goes on to the next; one that yields is a
+conversation: each next() runs it to its next yield. Every wait has a limit, and a child that
+overruns it is killed, and not waited for, as the kernel may hold it.
 
 Run as a program, this file is the child's side.
 """
@@ -60,6 +60,11 @@ class Child:
     def ask_next(self) -> None:
         self._send(None)
 
+    def ask_other(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """From now on it runs another function."""
+        self.name = function.__name__
+        self._send((function.__module__, self.name, arguments, None))
+
     def answer(self, timeout_s: float = TIMEOUT_S) -> Any:
         deadline_s = time.monotonic() + timeout_s
         (size,) = _LENGTH.unpack(self._receive(_LENGTH.size, deadline_s))
@@ -105,6 +110,33 @@ class Child:
                 raise EOFError(f"the child has died in {self.name}")
             data += chunk
         return bytes(data)
+
+
+class Caller:
+    """A process that calls one function after another; to start one for each takes longer."""
+
+    def __init__(self) -> None:
+        self._child: Child | None = None
+
+    def ask(
+        self, function: Callable[..., Any], *arguments: Any, timeout_s: float = TIMEOUT_S
+    ) -> Any:
+        """As ask() below. A process that does not answer, or dies, is not asked again."""
+        if self._child is None:
+            self._child = Child(function, *arguments)
+            self._child.ask_next()
+        else:
+            self._child.ask_other(function, *arguments)
+        try:
+            return self._child.answer(timeout_s)
+        except (ChildTimeoutError, EOFError):
+            self.close()
+            raise
+
+    def close(self) -> None:
+        if self._child is not None:
+            self._child.kill()
+            self._child = None
 
 
 @contextlib.contextmanager
@@ -153,7 +185,9 @@ def _answers(
 def main() -> None:
     answers = _answers(*_receive_message())
     while True:
-        _receive_message()
+        other = _receive_message()
+        if other is not None:
+            answers = _answers(*other)
         try:
             answer = (True, next(answers))
         except StopIteration:

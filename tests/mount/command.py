@@ -24,7 +24,7 @@ from ffrfs.mount.kernel import kernel_mount, state
 from ffrfs.mount.kernel.mount_table import mount_at
 from ffrfs.mount.kernel.mountpoint import canonical
 from ffrfs.mount.kernel.process import Process
-from tests.mount.child import ask
+from tests.mount.child import Caller, ask
 
 TIMEOUT_S = 60.0
 
@@ -93,6 +93,7 @@ class Mount:
         self.process: Process | None = None  # the daemon
         self.worker: Process | None = None  # its child, if the engine has one
         self._expected: list[str] = []
+        self._caller = Caller()
 
     @property
     def pack(self) -> Path:
@@ -124,7 +125,8 @@ class Mount:
 
     def ask(self, function: Callable[..., Any], path: str, *arguments: Any, **more: Any) -> Any:
         """Let a child call a function of probes.py on `path` of this mount."""
-        return ask(function, self / path, *arguments, **more)
+        asked = ask if "user_id" in more else self._caller.ask
+        return asked(function, self / path, *arguments, **more)
 
     @property
     def is_mounted(self) -> bool:
@@ -192,6 +194,11 @@ class Mount:
     def log(self) -> str:
         return self.log_file.read_text() if self.log_file.exists() else ""
 
+    def count_logged(self, text: str) -> int:
+        """How often that is in the log, where a worker's lines come a moment later."""
+        wait_until(lambda: text in self.log(), f"{text} is logged")
+        return self.log().count(text)
+
     def expect_log(self, pattern: str) -> None:
         """This warning or error belongs to the test; it must be there at the end."""
         self._expected.append(pattern)
@@ -207,9 +214,11 @@ class Mount:
 
     def close(self) -> None:
         """Leave nothing behind, whatever state it is in."""
-        if self.is_mounted:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                ffrfs("umount", self.path, timeout_s=20)
+        self._caller.close()
+        if self.process is not None and self.process.is_alive():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.process.pid, signal.SIGTERM)  # it unmounts
+            self.process.wait(20)
         while self.is_mounted:
             kernel_mount.detach(str(self.path))
         for process in self.processes():

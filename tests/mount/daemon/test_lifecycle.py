@@ -17,7 +17,7 @@ from ffrfs.errors import MountError
 from ffrfs.mount.daemon import daemon
 from ffrfs.mount.kernel import state
 from tests.mount import probes
-from tests.mount.child import child
+from tests.mount.child import ask, child
 from tests.mount.command import (
     Mount,
     check_nothing_left,
@@ -317,7 +317,7 @@ def test_many_cycles_leave_nothing(new_mount: MakeMount, pack_tree: PackTree) ->
     tree = new_mount(pack_tree(TREE))
     for _ in range(10):
         assert tree.mount().status == 0
-        assert tree.ask(probes.read, "d/b") == b"beta"
+        assert ask(probes.read, tree / "d/b") == b"beta"
         assert ffrfs("umount", tree.path).status == 0
         check_nothing_left(tree)
     assert len(set(os.listdir("/proc/self/fd")) - before) <= 1

@@ -207,6 +207,7 @@ def test_damage_is_an_answer(
     service.tree.expect_log("cannot read b: ")
     service.wait_until_ready()
     wait_until_fed(manager, 5)
+    wait_until(lambda: service.tree.log().count("cannot read") >= 2, "both are logged")
     assert service.tree.log().count("cannot read") == 2
 
 

@@ -126,9 +126,12 @@ def test_log_line_of_an_odd_name_is_one_line(mount: MakeMount, tmp_path: Path) -
     tree.expect_log(r"cannot read two\\nlines \\x1b\[31m\\xff: ")
     assert tree.ask(probes.errno_of, name, "read") == errno.EIO
     assert tree.ask(probes.read, "good") == b"good"
-    # A worker under a sanitizer says so in a line of its own.
-    lines = [line for line in tree.log().splitlines() if "sanitizer" not in line]
-    assert len(lines) == 2
+
+    def lines() -> list[str]:  # a worker under a sanitizer says so in a line of its own
+        return [line for line in tree.log().splitlines() if "sanitizer" not in line]
+
+    wait_until(lambda: len(lines()) > 1, "the error is logged")
+    assert len(lines()) == 2
 
 
 @pytest.mark.promise("S11")

@@ -65,7 +65,7 @@ def test_damaged_record_is_an_error_inside_its_folder_only(mount: MakeMount, pac
     assert len(tree.ask(probes.listdir, "")) == 20
     for number in (2, 4):
         check_record(tree, number, features(number))
-    assert tree.log().count("cannot read") == 1
+    assert tree.count_logged("cannot read") == 1
 
 
 @pytest.mark.promise("S12", "S29")
@@ -80,7 +80,7 @@ def test_record_damaged_after_it_was_looked_into(mount: MakeMount, pack: Path) -
     assert sorted(tree.ask(probes.listdir, "000000005")) == names  # the kernel's own
     for path in ("record.bin", "image/encoded.jpg", "label.npy"):
         assert tree.ask(probes.errno_of, f"000000005/{path}", "read") == errno.EIO
-    assert tree.log().count("cannot read") == 1
+    assert tree.count_logged("cannot read") == 1
 
 
 @pytest.mark.promise("S15", "S28")
