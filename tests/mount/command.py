@@ -1,7 +1,7 @@
 """The ffrfs command, and the mounts that a test makes with it.
 
-Whatever a test does, close() leaves neither mount nor daemon nor worker: it asks politely,
-then detaches the mount lazily and kills what is left by its process number.
+Whatever a test does, close() leaves neither mount nor daemon nor worker: it unmounts,
+lazily if need be, and kills what does not end by itself by its process number.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class Mount:
         before = None
         while (found := self.requests_now()) != before:
             before = found
-            time.sleep(0.05)
+            time.sleep(0.2)
         return found
 
     def requests_now(self) -> dict[str, int]:
@@ -215,10 +215,6 @@ class Mount:
     def close(self) -> None:
         """Leave nothing behind, whatever state it is in."""
         self._caller.close()
-        if self.process is not None and self.process.is_alive():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.process.pid, signal.SIGTERM)  # it unmounts
-            self.process.wait(20)
         while self.is_mounted:
             kernel_mount.detach(str(self.path))
         for process in self.processes():

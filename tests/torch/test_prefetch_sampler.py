@@ -341,7 +341,7 @@ def test_files_of_a_real_mount(fuse: None, tmp_path: Path, method: str) -> None:
             Files(paths),
             sampler=sampler,
             batch_size=None,
-            num_workers=4,
+            num_workers=2,
             multiprocessing_context=method,
             timeout=TIMEOUT_S,
         )

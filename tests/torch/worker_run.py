@@ -1,4 +1,4 @@
-"""A training loop's reading, as a program: four workers, two epochs, the first one resumed.
+"""A training loop's reading, as a program: two workers, two epochs, the first one resumed.
 
     python worker_run.py fork|spawn|forkserver RECORDS.ffr FOLDER.ffr STEP
 
@@ -18,7 +18,7 @@ from torch.utils.data import get_worker_info
 
 from ffrfs.torch import DataLoader, Dataset, PackedFolderDataset
 
-WORKERS = 4
+WORKERS = 2
 BATCH_SIZE = 4
 SEED = 5
 TIMEOUT_S = 60

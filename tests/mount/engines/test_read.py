@@ -13,6 +13,7 @@ import pytest
 from tests.ffrecord_file import Header, flip_byte, record_extents, write_folder, write_records
 from tests.mount import probes
 from tests.mount.child import child
+from tests.mount.command import wait_until
 from tests.mount.makers import MakeMount, PackTree
 
 SIZES = [0, 1, 4095, 4096, 4097, 131071, 131072, 131073, (4 << 20) + 1]
