@@ -5,7 +5,7 @@ wrong and, where something can be done, what. The native core raises the same cl
 (native/python translates). Errors of plain system calls (a missing file, no permission)
 stay the built-in OSErrors that Python users expect.
 
-What a person is told of any error, in one line, is made here too (describe()), and in one
+The line that a person reads of any error is made here too (describe()), and in one
 place for all: also of what hides in a group, or comes without the name of a file.
 
 Not here: errno values for the kernel; the engines choose those.
@@ -143,7 +143,7 @@ def from_fields(kind: str, reason: str, file: str, record: int | None, code: int
     known = globals().get(kind)
     if isinstance(known, type) and issubclass(known, FfrfsError):
         return known.at(file, reason, record) if file else known(reason)
-    # Of another name describe() says that name, and nobody asks for more.
+    # Of another name describe() says that name.
     other: type[Exception] = _BUILTINS.get(kind) or type(kind, (Exception,), {})
     return other(reason)
 

@@ -1,7 +1,7 @@
 """The entry point: picks the command, and says in one line what went wrong.
 
 Exit status: 0 well; 1 the data is bad or the operation failed; 2 wrong usage; 130 ended
-by Ctrl-C; 141 whoever read our output has gone. `mount` has mount(8)'s own.
+by Ctrl-C; 141 the reader of our output has gone. `mount` has mount(8)'s own.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Its errors are one line, whatever stands in the arguments that they name."""
+    """Its errors are one line, whatever is in the arguments that they name."""
 
     def error(self, message: str) -> NoReturn:
         super().error(printable(message))

@@ -86,7 +86,7 @@ def path(name: str | bytes | int) -> str:
 
 
 def flush() -> None:
-    """Write out what stdout still holds, or drop it if nobody takes it."""
+    """Write out what stdout still holds, or drop it if its reader has gone."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -80,7 +80,7 @@ class Screen:
             os.read(self._wake, 4096)
             return None
         if self._keys in ready:
-            return os.read(self._keys, 1).decode("ascii", "replace") or "q"  # nobody is there
+            return os.read(self._keys, 1).decode("ascii", "replace") or "q"  # the terminal has gone
         return None
 
     def _enter(self) -> None:

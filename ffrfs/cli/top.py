@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     if args.batch or args.count is not None or not is_usable():
         _print(looks, args.count)
         return 0
-    first = next(looks)  # a mistake is told without a screen
+    first = next(looks)  # a mistake is reported without a screen
     with contextlib.suppress(KeyboardInterrupt), Screen() as screen:
         _watch(screen, itertools.chain([first], looks))
     return 0

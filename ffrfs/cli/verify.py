@@ -100,7 +100,7 @@ def _print(report: VerifyReport, quiet: bool) -> None:
 
 def _print_bad(pack: PackReport) -> None:
     for bad in pack.bad:
-        if bad.reason != pack.index_error:  # else it is told below
+        if bad.reason != pack.index_error:  # else it is reported below
             output.error(f"{pack.file}: {repr(bad.path) + ': ' if bad.path else ''}{bad.reason}")
     if pack.index_error is not None:
         output.error(

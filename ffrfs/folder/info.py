@@ -28,7 +28,7 @@ class FileSizes(NamedTuple):
 class IndexInfo(NamedTuple):
     """The mapped index that serves a pack."""
 
-    file: str  # that it stands in: the pack, or its sidecar
+    file: str  # that holds it: the pack, or its sidecar
     is_sidecar: bool
     size: int  # in bytes
 

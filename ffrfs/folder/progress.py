@@ -1,4 +1,4 @@
-"""A progress bar of bytes and files, for whoever wants one.
+"""A progress bar of bytes and files.
 
 Only bars are here, and only tqdm draws them; whether there is a terminal is the caller's
 question.
@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Self, TypeAlias
 
 # Called with files done, files in all, bytes done, bytes in all, ten times a second or more
-# often. What there is in all is 0 where nobody knows it.
+# often. What there is in all is 0 where it is unknown.
 Progress: TypeAlias = Callable[[int, int, int, int], object]
 
 _TICK_S = 0.1

@@ -1,6 +1,6 @@
 """Sidecars of packs: the mapped index of a pack that carries none, in a file of its own.
 
-A sidecar lies beside its pack (PACK.idx) or, where nobody may write, in the user's cache
+A sidecar lies beside its pack (PACK.idx) or, where that is read-only, in the user's cache
 directory. It is made once, of the pickle, by the native core's own parser, and is believed
 only for the very pack that it was made of.
 

@@ -37,7 +37,7 @@ PathType = str | os.PathLike[str]
 OnConflict: TypeAlias = Literal["error", "first", "last"]
 DamagedFolder: TypeAlias = Callable[[ChecksumError], object]
 
-_DEPTH_LIMIT = 1024  # folders in each other: what writers keep to, and nobody else has to
+_DEPTH_LIMIT = 1024  # folders in each other: what our writers keep to; others need not
 _SHOWN_SIZE = 100  # characters of a path that is too long to be shown
 _LIST_COUNT = 4096  # entries asked of the core at a time
 _PIECE_SIZE = 4 << 20  # bytes of a large file read at a time
@@ -233,7 +233,7 @@ class PackTree:
     def stored(self, ino: int) -> tuple[int, int] | None:
         """Return the permissions and the time (ns since 1970) that were packed, if they are known.
 
-        A mount shows less: nobody may write there.
+        A mount shows less: it cannot be written to.
         """
         return self.volume.stored(ino)
 

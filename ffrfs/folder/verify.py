@@ -1,8 +1,8 @@
-"""verify: every record of FFRecord files, read and held against its checksum.
+"""verify: reads every record of FFRecord files and compares its checksum.
 
 A packed folder's damaged files are named by path. If the pickle is damaged, the records are
 checked all the same. A mapped index, in the pack or beside it, is read to its last byte and
-held against the pickle. One pack that is no good does not hide the others.
+compared with the pickle. One pack that is no good does not hide the others.
 
 Not here: the checking (native core), what to print (ffrfs.cli).
 """
@@ -196,7 +196,7 @@ def _open_tree(file: str, records: Records) -> tuple[PackTree | None, str | None
         return None, None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # they are told
+            warnings.simplefilter("ignore")  # they are reported
             return PackTree(file), None
     except (FormatError, ChecksumError) as error:
         return None, text_within(error, file)

@@ -24,7 +24,7 @@ class Kind(enum.Enum):
 
 
 class Member(NamedTuple):
-    name: str  # as it stands in the archive; a byte that is not UTF-8 as a lone surrogate
+    name: str  # as it is in the archive; a byte that is not UTF-8 as a lone surrogate
     kind: Kind
     size: int = 0  # in bytes, as announced
     mode: int = 0

@@ -1,4 +1,4 @@
-"""What can be packed: entries, and whoever knows where their bytes are.
+"""What can be packed: entries, and what knows where their bytes are.
 
 Source (source.py) is one for a folder, ArchiveSource (archive.py) one for an archive.
 """

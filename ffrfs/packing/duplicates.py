@@ -1,7 +1,7 @@
 """Files that are equal byte for byte become one record.
 
 Only files of a size that another has, too, are read for it; equal is what has the same
-SHA-256. The one that stands first in the order of the records keeps its record.
+SHA-256. The first in the order of the records keeps its record.
 
 Concurrency: one thread calls; the contents read in threads of their own.
 """

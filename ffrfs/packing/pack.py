@@ -164,7 +164,7 @@ def pack_archive(  # noqa: PLR0913 - as pack_folder
     that are not UTF-8, unless `skip_special` leaves those out.
     """
 
-    # Decompressors and the like, which nobody else needs.
+    # Decompressors and the like, which nothing else needs.
     from ffrfs.packing.archive import ArchiveSource
 
     def open_archive(_: FolderIdentity, existing: ExistingSet | None) -> Contents:

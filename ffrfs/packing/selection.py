@@ -3,7 +3,7 @@
 A pattern is that of a shell (`*`, `?`, `[abc]`). Without a slash it is matched against the
 name of a file or folder, anywhere; with one, against its path below the packed folder,
 where `*` also matches slashes. A slash at the end is ignored, one at the beginning
-stands for the packed folder.
+means the packed folder.
 
 Pure functions of names; nothing here touches the disk.
 """

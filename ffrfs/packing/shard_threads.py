@@ -63,7 +63,7 @@ def write_side_by_side(packs: Sequence[Write], jobs: int, tick: Tick) -> None:
 
 
 class _StoppedError(Exception):
-    """Ends a thread whose pack is not wanted any more; nobody sees it."""
+    """Ends a thread whose pack is not wanted any more; it goes no further."""
 
 
 def _taken(waiting: deque[Write]) -> Iterator[Write]:

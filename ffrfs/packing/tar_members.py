@@ -57,7 +57,7 @@ class TarMembers:
                 f"{self._tar.offset}, nor is it marked as the end"
             )
         while self._stream.read(PIECE_SIZE):
-            pass  # at the end of what is compressed stands its checksum
+            pass  # the checksum is at the end of what is compressed
 
     def _check_size(self, info: tarfile.TarInfo) -> None:
         """tarfile takes a size that is no number for 0, and then reads the file as members."""

@@ -1,7 +1,7 @@
 """A file of ours in a folder of the machine's: written whole, and known again later.
 
 Its last line is a comment with the digest of all before it. So a file that others have put
-there, or that somebody has changed since, is told from one that may be replaced or removed.
+there, or that somebody has changed since, is known from one that may be replaced or removed.
 
 Concurrency: one thread.
 """
@@ -53,7 +53,7 @@ class OwnedFile:
         return text + f"{comment} {_SEAL} {hashlib.sha256(text).hexdigest()}\n".encode()
 
     def standing(self, root: str) -> Standing:
-        """What stands there now, below the folder `root`."""
+        """What is there now, below the folder `root`."""
         path = self.place(root)
         try:
             status = os.lstat(path)

@@ -1,6 +1,6 @@
 """Compressed TFRecord files: one gzip or zlib stream around all records.
 
-What a file is compressed with is told from its first bytes; reading and writing hold one
+The first bytes of a file show what it is compressed with; reading and writing hold one
 piece in memory at a time, however much a stream expands to. Not here: records
 (stream_scan.py, writer.py). Concurrency: one thread at a time.
 """

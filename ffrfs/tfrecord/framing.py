@@ -1,4 +1,4 @@
-"""How a record stands in a TFRecord file: length, checksum, data, checksum.
+"""The frame of a record in a TFRecord file: length, checksum, data, checksum.
 
 | size   | field                                   |
 |--------|-----------------------------------------|

@@ -45,7 +45,7 @@ def tf_record_iterator(
     had), TruncatedError or FormatError (nothing more can); "stop" ends the iteration
     quietly; "skip" steps over a record whose data do not match, and over one that the end
     of the file cuts off, which is the last then, and counts them. Behind a corrupt length
-    nobody knows where the next record begins, and behind corrupt compressed data neither:
+    where the next record begins is unknown, and behind corrupt compressed data neither:
     "skip" raises there too. OSError is always raised.
     """
     if on_error not in get_args(OnError):

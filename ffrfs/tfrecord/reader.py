@@ -1,7 +1,7 @@
 """TFRecordReader: records of TFRecord files by number, in verified batches.
 
 Not here: the reading itself (the native core), sidecars (sidecar.py), which files a path
-stands for (shards.py), reading from front to end, compressed or not (iterator.py).
+means (shards.py), reading from front to end, compressed or not (iterator.py).
 Concurrency: a reader may be used from several threads, and goes on working in the child
 of a fork(). Pickling sends the file names; the other process opens the files itself.
 """

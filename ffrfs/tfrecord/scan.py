@@ -17,7 +17,7 @@ class Scan(Protocol):
         """Return the next records, verified, at least one; [] at the end of the file.
 
         Raises ChecksumError for a record whose data does not match while its length was
-        verified: the scan then stands behind it, and read() may be called again. Raises
+        verified: the scan is then behind it, and read() may be called again. Raises
         TruncatedError or FormatError (impossible or corrupt length) where it cannot go
         on; every later read() raises the same again. Records before a bad one are handed
         out first.

@@ -66,7 +66,7 @@ class Schema(NamedTuple):
 
 
 def infer_schema(records: Iterable[bytes], name: str) -> Schema:
-    """Look into every record of `name`, which stands in errors.
+    """Look into every record of `name`, which errors name.
 
     Raises FormatError if there are over FEATURE_LIMIT features.
     A SequenceExample without feature lists cannot be told from an Example, and counts as

@@ -1,4 +1,4 @@
-"""Which files a path stands for: one TFRecord file, a list of them, or a folder of shards.
+"""Which files a path means: one TFRecord file, a list of them, or a folder of shards.
 
 Concurrency: functions without state.
 """

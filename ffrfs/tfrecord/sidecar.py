@@ -42,7 +42,7 @@ def keep_sidecars(records: TFRecords, paths: Sequence[str]) -> None:
     """Write the sidecars that were missing, or not sound, when `records` opened `paths`.
 
     Where that cannot be, nothing is said: it is for the next opening only. A folder that
-    nobody may write to is left as it is, also by root, whom the kernel would let.
+    is read-only is left as it is, also by root, whom the kernel would let.
     """
     for shard, used in enumerate(records.used_sidecars):
         if not used:

@@ -30,7 +30,7 @@ RECORD_LIMIT = 2 << 30
 class StreamScan:
     """A Scan (scan.py) of what `stream` gives; it owns the stream.
 
-    `name` stands in the errors. `begin` are bytes of the stream that were read already.
+    Errors name `name`. `begin` are bytes of the stream that were read already.
     `check_data=False` compares no checksum. `is_compressed`: say in the errors that
     offsets are those of the uncompressed data.
 

@@ -1,4 +1,4 @@
-"""verify: every record of TFRecord files, read and held against its checksum.
+"""verify: reads every record of TFRecord files and compares its checksum.
 
 Reads as tf_record_iterator() does, so compressed files too. Not here: which files (shards.py),
 what to print (ffrfs.cli).
@@ -18,7 +18,7 @@ class BadRecord(NamedTuple):
     file: str
     record: int  # in this file
     reason: str  # with the offset
-    is_last: bool  # nobody knows where the next one begins; the rest was not checked
+    is_last: bool  # where the next one begins is unknown; the rest was not checked
 
 
 class VerifyReport(NamedTuple):

@@ -25,11 +25,11 @@ BUFFER_SIZE = 256 << 10
 
 
 class TFRecordWriter:
-    """Write records to the file `path`, replacing what stands there.
+    """Write records to the file `path`, replacing what is there.
 
     `options`: TFRecordOptions, a TFRecordCompressionType, or "", "GZIP", "ZLIB".
 
-    The file is a stream, as TensorFlow's is: it stands under its name from the beginning
+    The file is a stream, as TensorFlow's is: it has its name from the beginning
     and grows. What was written when flush() returns can be read by others; of what was
     not flushed, a reader sees a part at most, and says that the file is cut off. An
     exception that ends the `with` block closes the file as it is, with all records that

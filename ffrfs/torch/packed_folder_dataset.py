@@ -33,7 +33,7 @@ class PackedFolderDataset(Dataset[Any]):
     folder; `data` its bytes, a 1-D uint8 array that owns its memory. With classes it is the
     pair of that and the number of its class.
 
-    The order is the pack's: that of the names, a folder's files where its name stands.
+    The order is the pack's: that of the names, a folder's files in the place of its name.
     `extensions` (".png", or several; upper and lower case are one) leaves out all other files.
 
     If every file so taken lies in a folder, the folders of the top level are the classes:

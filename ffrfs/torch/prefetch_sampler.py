@@ -59,7 +59,7 @@ class PrefetchSampler(Sampler[Any]):
     def __iter__(self) -> Iterator[Any]:
         self._drop()
         items = iter(self._wrapped)
-        if is_skipping():  # nobody reads these
+        if is_skipping():  # these are not read
             for item in items:
                 yield item
                 if not is_skipping():

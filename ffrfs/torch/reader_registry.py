@@ -24,7 +24,7 @@ class ReaderRegistry:
         """Return the FileReaders that this object holds, each once, in order of attributes.
 
         They are found in attributes, in lists, tuples, sets and the values of dicts, and in
-        the attributes of whatever stands there: another registry, a data set of torch's own
+        the attributes of what is there: another registry, a data set of torch's own
         that wraps one of ours, any object that has a `__dict__`.
         """
         found: list[FileReader] = []

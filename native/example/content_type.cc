@@ -66,7 +66,7 @@ std::string_view iso_media(std::string_view content) {
   return ".mp4";
 }
 
-// EBML: the document type stands in the header, a few dozen bytes.
+// EBML: the document type is in the header, a few dozen bytes.
 std::string_view matroska(std::string_view content) {
   constexpr size_t kHeaderSizeMax = 64;
   if (!has(content, 0, "\x1A\x45\xDF\xA3")) return {};

@@ -8,7 +8,7 @@
 // kernel knows its inodes. That the bytes are the same: ShardSet::keep_checksums().
 //
 // Made by ExampleLayout (example_layout.h). Not here: the root, and where a record's
-// folder stands in it (example_tree.h); reading, and checking what was read (volume).
+// folder is in it (example_tree.h); reading, and checking what was read (volume).
 
 #pragma once
 

@@ -44,7 +44,7 @@ class ExampleLayout {
     bool is_directory = false;
   };
 
-  // Where a name stands.
+  // The place of a name.
   struct Place {
     DirectoryId parent = 0;
     NameRef name = 0;
@@ -85,7 +85,7 @@ class ExampleLayout {
   // Of sorted entries. Whether any name had to be changed.
   [[nodiscard]] bool tell_apart();
   // Every name that is taken, with the number that its next twin tries first: so that many
-  // twins do not each begin at 1. A balanced tree, whose keys nobody can make collide.
+  // twins do not each begin at 1. A balanced tree, whose keys cannot be made to collide.
   using Taken = std::map<Place, uint32_t, PlaceOrder>;
   void rename(Entry& entry, Taken& taken);
   void append_entries(uint32_t number, const std::vector<uint32_t>& begins,

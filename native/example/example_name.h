@@ -1,9 +1,9 @@
-// How the name of a feature, which may be any text, stands as a path.
+// How the name of a feature, which may be any text, is written as a path.
 //
 // '/' makes folders. What no folder can hold is spelt with percent signs, as in a URL: a
 // '/' that would leave a part empty, or go deeper than 16 (%2F), NUL (%00), the parts "."
 // and ".." (%2E, %2E%2E); the empty name is "%". Parts are cut at 240 bytes, between
-// characters. So two features may have one path: whoever lays them out tells them apart
+// characters. So two features may have one path: the layout tells them apart
 // (example_layout.h), for which the other bytes of a name are left.
 
 #pragma once

@@ -3,7 +3,7 @@
 //
 //   ino = (record + 1) << 24    of the folder; what is in it follows: + 1, + 2 …
 //
-// What is in a record's folder is told by its ExampleFolder (example_folder.h), which
+// Its ExampleFolder (example_folder.h) says what is in a record's folder, which
 // needs the record's bytes; here such a folder has no entries.
 
 #pragma once

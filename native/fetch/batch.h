@@ -1,6 +1,6 @@
 // One record of a batch: where it is, and the memory that it goes to.
 //
-// Plain data: whoever has it guards it.
+// Plain data: its owner guards it.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// What an index says of a large record, held against the record's bytes as they come by.
+// Compares what an index says of a large record with the record's bytes as they come by.
 //
 // One thread.
 

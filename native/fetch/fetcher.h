@@ -1,5 +1,5 @@
 // Verified bytes of records: from the page cache, else from storage, then checked. All that
-// reads records stands on this one, on its queue, its buffers and its budget.
+// reads records uses this one, on its queue, its buffers and its budget.
 //
 //   find_cached()   one unit, if the page cache holds it
 //   start()         one unit from storage; the result comes in the port's poll()

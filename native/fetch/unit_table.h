@@ -1,6 +1,6 @@
 // The one table of what the read path has, or is about to have. A unit is
 //
-//   fetching   whoever else asks waits for it: one fetch, however many want it. One that was
+//   fetching   all others that ask wait for it: one fetch, however many want it. One that was
 //              claimed is being read ahead of need, for an owner
 //   held       kept: a reader has taken a part of it, or it was made and may be used again;
 //              the least recently used goes first

@@ -1,4 +1,4 @@
-// Every record read and held against its checksum, in bounded memory.
+// Reads every record and compares its checksum, in bounded memory.
 //
 //   records   [ 7 ][ 8 ][ 9 ............... ][ 10 ][ 11 ]   as they lie in their file
 //   runs      [ one ................................. ]     4 MiB or more, taken by a thread

@@ -1,4 +1,5 @@
-// What the kernel is told of an inode: its attributes, alone or with a name, or in a listing.
+// What an answer to the kernel says of an inode: its attributes, alone, with a name, or in a
+// listing.
 //
 // The kernel may keep all of it: the tree cannot change.
 

@@ -2,7 +2,7 @@
 //
 // A line begins with its priority as sd-daemon(3) has it ("<3>" is an error), so it can
 // stand in a journal, too. One write(2) a line: lines of several threads do not mix. If
-// nobody reads, lines are lost rather than readers held up.
+// the daemon does not read, lines are lost rather than readers held up.
 
 #pragma once
 

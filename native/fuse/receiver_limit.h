@@ -3,7 +3,7 @@
 // The kernel wakes those who wait for its requests in turn, so with many of them each
 // request wakes the one that has slept longest, on a core that sleeps deepest: twice the
 // time of a small file on four cores. With two, one is on its way back while the other
-// waits. All the others sleep here, until nobody waits any more.
+// waits. All the others sleep here, until no answer is waited for.
 //
 // Any thread.
 
@@ -31,7 +31,7 @@ class ReceiverLimit {
     if (--waiting_ == 0) room_.notify_one();
   }
 
-  // Lets nobody in any more.
+  // Lets no thread in any more.
   void close() {
     const std::lock_guard lock(mutex_);
     closed_ = true;

@@ -4,7 +4,7 @@
 //   completion thread  the volume's eventfd ─► verified bytes ─► answer
 //   the volume's own   read ahead ─► push() into the kernel's page cache
 //
-// The kernel is told to keep all it learns (names, attributes, listings, bytes) for a
+// The kernel may keep all it learns (names, attributes, listings, bytes) for a
 // year: the tree cannot change. Where it can do without OPEN and OPENDIR they are refused
 // once (ENOSYS) and never sent again, so a file that is in its cache costs no request.
 // Nothing that the kernel relies on is kept here: an inode number is computed from the

@@ -113,7 +113,7 @@ class Program {
     }
   }
 
-  // By the lower half of one argument, in which all that we test stands.
+  // By the lower half of one argument, which holds all that we test.
   void by_argument(int number, size_t argument, uint16_t test, uint32_t operand,
                    uint32_t if_true, uint32_t if_false) {
     static_assert(std::endian::native == std::endian::little);

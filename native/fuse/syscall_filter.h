@@ -10,7 +10,7 @@
 //                                          a C library of another year has a second way
 //
 // The second kind must not end a mount that people read: it is a library's habit far more
-// often than an attack, and the attacker is told no as well. The list is ours, and no
+// often than an attack, and an attacker gets the same refusal. The list is ours, and no
 // library's: it is a page of numbers, and its compiler would be one more thing to install.
 //
 // Not here: capabilities, and when to call this (lockdown.h).

@@ -190,7 +190,7 @@ bool is_unindexed(const std::string& pack, uint64_t indexed_count) {
     return claimed_record_count(SourceFile(pack)).value_or(0) > indexed_count &&
            FfrecordShard(pack, IndexUse::kIfSound).index() == nullptr;
   } catch (const std::exception&) {
-    return false;  // whoever opens it says what is wrong
+    return false;  // opening it says what is wrong
   }
 }
 
@@ -239,6 +239,6 @@ int main(int argc, char** argv) {
   // A full pipe, for example as the daemon is stopped, must not hold up readers.
   fcntl(STDERR_FILENO, F_SETFL, fcntl(STDERR_FILENO, F_GETFL) | O_NONBLOCK);
   ffrfs::take_over_libfuse_log();
-  // Nobody waits for what is still being read, perhaps from a disk that has stalled.
+  // Reads that are still under way are not waited for: their disk may have stalled.
   std::_Exit(ffrfs::run(options));
 }

@@ -1,4 +1,4 @@
-// Writes the index that is mapped (its layout stands in record/index_layout.h and on the
+// Writes the index that is mapped (its layout is in record/index_layout.h and on the
 // format page), from front to end.
 //
 // Memory: 4 bytes a record and as many for each 64 KiB of the index, besides the source,

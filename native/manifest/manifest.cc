@@ -20,7 +20,7 @@ void check_name(std::string_view name) {
   NameDecoder decoder;
   const char* fault = name_fault(name);
   if (fault == nullptr) fault = decoder.utf8(name);
-  // A lone surrogate is taken for the byte that it stands for.
+  // A lone surrogate means the byte that it encodes.
   if (fault == nullptr && decoder.name() != name) fault = "a name that is not UTF-8";
   if (fault != nullptr) throw std::invalid_argument(quoted(name) + ": " + fault);
 }
@@ -173,7 +173,7 @@ void Manifest::sort() {
 // A counting sort by folder: sizes, then ends; filling from the back turns ends into begins.
 void Manifest::group() {
   children_begin_.assign(size_t{folder_count()} + 1, 0);
-  children_.resize(node_count() - 1);  // the root is nobody's child
+  children_.resize(node_count() - 1);  // the root has no parent
   for (Node node = 1; node < node_count(); ++node) ++children_begin_[entry(node).parent];
   uint32_t end = 0;
   for (uint32_t& begin : children_begin_) begin = end += begin;

@@ -9,7 +9,7 @@
 //   records                 the file of each record: made by number_…(), 4 bytes each
 //
 // What is added after sort() or number_…() undoes them.
-// Any number of threads may read; whoever changes it must be alone.
+// Any number of threads may read; a thread that changes it must be alone.
 // Not here: walking and reading folders (ffrfs/folder, record/file_packer.h), which records
 // go to which pack (folder_runs.h), what of the list one pack shows (manifest_slice.h).
 
@@ -61,7 +61,7 @@ class Manifest {
   // The last one, with nothing in it.
   void drop_folder(uint32_t folder);
   void describe_folder(uint32_t folder, uint32_t mode, int64_t mtime_ns);
-  // `file` shows the record of `original`, which shares nobody's.
+  // `file` shows the record of `original`, which has a record of its own.
   void share(uint32_t file, uint32_t original);
   // What is shown from now on: this time, and permissions 0755 or 0644.
   void normalize(int64_t mtime_ns) { shown_mtime_ns_ = mtime_ns; }

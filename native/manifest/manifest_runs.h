@@ -17,7 +17,7 @@ using ManifestRuns = std::vector<std::pair<uint32_t, uint32_t>>;
 [[nodiscard]] ManifestRuns split_by_count(const Manifest& list, uint32_t count);
 
 // As few as there may be of packs of no more than `max_bytes`, as far as can be told before;
-// a record that is larger stands alone.
+// a larger record has a run of its own.
 [[nodiscard]] ManifestRuns split_by_size(const Manifest& list, uint64_t max_bytes);
 
 }  // namespace ffrfs

@@ -70,7 +70,7 @@ class Opening {
     refuse_other_kinds(path, *pack);
     if (!pack->warning.empty()) warnings_.push_back(pack->warning);
     if (pack->set) sets_.add(path, *pack->set);
-    // Without its index nobody knows which shard it is.
+    // Without its index it is unknown which shard it is.
     if (!pack->warning.empty()) ++unknown_count_;
     parts_.push_back({.tree = std::move(pack->opened.tree),
                       .first_record = record_count_,

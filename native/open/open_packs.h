@@ -1,4 +1,4 @@
-// What a volume stands on: the files of records behind some paths, and the one tree that
+// What a volume is made of: the files of records behind some paths, and the one tree that
 // they show. Several packed folders become one; a set of shards must be complete.
 
 #pragma once
@@ -20,12 +20,12 @@ struct PackPolicy {
 
 struct OpenedPacks {
   ShardSet shards;
-  OpenedTree opened;  // stands on the indexes of `shards`
+  OpenedTree opened;  // refers to the indexes of `shards`
   std::vector<std::string> warnings;  // what was left aside, a line each
 };
 
 // Opens `paths` (find_record_files()). Throws StorageError, FormatError (also for a path
-// that stands in two packs, and for a set that lacks shards), TruncatedError,
+// that is in two packs, and for a set that lacks shards), TruncatedError,
 // UnsafeIndexError, ChecksumError.
 [[nodiscard]] OpenedPacks open_packs(const std::vector<std::string>& paths,
                                      const PackPolicy& policy, Counters& counters);

@@ -1,6 +1,6 @@
 // Which sets packs are shards of, and whether all shards of each are there.
 //
-// Plain data: whoever has it guards it.
+// Plain data: its owner guards it.
 
 #pragma once
 

@@ -60,7 +60,7 @@ class PickleStack {
 
   // Memoizes the top. A pickler does so under the next number: the memo is a list.
   void put(uint64_t index);
-  // Pushes what is memoized; never a dict, which stands in one place only.
+  // Pushes what is memoized; never a dict, which is in one place only.
   void get(uint64_t index);
 
  private:

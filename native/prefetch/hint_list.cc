@@ -145,12 +145,12 @@ void HintList::move_to(uint64_t position) {
   forget_front();
 }
 
-// Those two windows behind the position: nobody comes for them any more.
+// Those two windows behind the position: no reader comes for them any more.
 void HintList::forget_front() {
   while (base_ + kWindowsBehind * window_records_ < position_) {
     const Entry& front = entries_.front();
     if (front.state == State::kPushed) {
-      // The kernel does not tell who reads what it has: nobody had to ask for it.
+      // What the kernel has is read without a request.
       ++tally_.hit_count;
     } else if (front.state != State::kDone) {
       ++tally_.dropped_count;

@@ -8,7 +8,7 @@
 // need not keep to the order strictly (several share it), nor begin at its beginning: two
 // reads far ahead, near each other, move the window there.
 //
-// Plain data: whoever has it guards it.
+// Plain data: its owner guards it.
 
 #pragma once
 
@@ -75,7 +75,7 @@ class HintList {
   // Nothing is left to be taken, nor to be asked for: also by readers who are behind others.
   [[nodiscard]] bool is_over() const;
 
-  // The records of those that are held though nobody will come for them: they are given up.
+  // The records of those that are held though no reader will come for them: they are given up.
   [[nodiscard]] std::vector<uint64_t> take_forgotten() { return std::exchange(forgotten_, {}); }
   // Those that readers have left out, and had passed when this was called the last time.
   void forget_left_out();

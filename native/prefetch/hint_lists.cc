@@ -133,7 +133,7 @@ bool HintLists::expire(Clock::time_point now, Clock::duration ttl) {
   return lists_.size() < before;
 }
 
-// What has become of a list's hints is counted, and what nobody will come for is to go.
+// What has become of a list's hints is counted, and what no reader will come for is to go.
 void HintLists::settle(ListId id, HintList& hints) {
   count(hints.take_tally());
   for (const uint64_t record : hints.take_forgotten()) forgotten_.push_back({id, record});

@@ -3,7 +3,7 @@
 // Many clients share what there is: no list may starve another of hints (room()), nor of
 // reads (serve()).
 //
-// Plain data: whoever has it guards it. But any() may be asked by any thread.
+// Plain data: its owner guards it. But any() may be asked by any thread.
 // Not here: what is read, and where it goes (prefetcher.h).
 
 #pragma once
@@ -83,14 +83,14 @@ class HintLists {
   // See HintList::forget_left_out().
   void forget_left_out();
   // Erases those from which nothing is to be expected any more: all was read, or no more
-  // hints will come and nobody has used them for `ttl`. False: there are none.
+  // hints will come and none was used for `ttl`. False: there are none.
   bool expire(Clock::time_point now, Clock::duration ttl);
 
   struct Forgotten {
     ListId list;
     uint64_t record;
   };
-  // What is held for a list though nobody will come for it.
+  // What is held for a list though no reader will come for it.
   [[nodiscard]] std::vector<Forgotten> take_forgotten() { return std::exchange(forgotten_, {}); }
 
   [[nodiscard]] bool empty() const { return lists_.empty(); }

@@ -27,7 +27,7 @@ Prefetcher::Prefetcher(const Tree& tree, bool has_files, DemandReader& reader,
       lists_(
           options.window_records, options.window_bytes, kBatchRecords,
           [this](uint64_t record) {
-            // Nothing is to be read of one whose index is damaged; its reader is told.
+            // Nothing is to be read of one whose index is damaged; its reader gets the error.
             const auto extent = find_extent(record);
             return extent ? extent->size : 0;
           },
@@ -115,7 +115,7 @@ void Prefetcher::note_read(const Extent& extent, Found found) {
     if (is_roomy) has_room = on_room_;
     drop_forgotten();
     if (is_hinted && found == Found::kPageCache) {
-      // It may have come since it was looked for in memory, and then nobody takes it.
+      // It may have come since it was looked for in memory, and then no reader takes it.
       const UnitKey key = whole_plan(extent, check_data_).key();
       for (const ListId id : lists_.ids()) count_waste(table_.drop_ahead(id, key));
     }
@@ -306,8 +306,8 @@ void Prefetcher::hand_over(Task& task, const std::exception_ptr& error) {
   task.is_to_push = !error && !is_awaited && is_wanted && !task.is_marker;
 }
 
-// Who is behind slows down nobody but those before him: what he will want is held, so they
-// wait for storage until he has come. But some hints nobody will come for.
+// A reader that is behind slows down only those before it: what it will want is held, so they
+// wait for storage until it has come. But for some hints no reader will come.
 void Prefetcher::forget_left_out(Clock::time_point now) {
   if (!is_short_ || now - forgotten_at_ < kLeftOutInterval) return;
   is_short_ = false;

@@ -6,7 +6,7 @@
 //                                        push: into the kernel's page cache, if it knows
 //                                              the inode; else held (UnitTable)
 //
-// Who reads what was pushed asks nobody, so once in a quarter of a window a record is held
+// What was pushed is read without a request, so once in a quarter of a window a record is held
 // and not pushed: its READ shows how far the reader has come.
 //
 // Three threads of its own, so that two read, a half of kDepth records each, while one
@@ -83,7 +83,7 @@ class Prefetcher {
   // Begins nothing new; what is being read is not waited for.
   void stop();
 
-  // A reader asks for the record. Any thread; cheap while nobody hints.
+  // A reader asks for the record. Any thread; cheap while there are no hints.
   void note_read(const Extent& extent, Found found);
 
  private:

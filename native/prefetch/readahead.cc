@@ -6,7 +6,7 @@
 namespace ffrfs {
 namespace {
 
-// Where the index is damaged nothing is read ahead: who reads there is told.
+// Where the index is damaged nothing is read ahead: a reader there gets the error.
 Ino find_file(const Tree& tree, uint64_t record) {
   try {
     return tree.file_of(record);

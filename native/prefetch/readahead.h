@@ -9,7 +9,7 @@
 // each have one, or share one. The window grows while what was read ahead is asked for, and
 // shrinks when it is not. Where a run comes upon what another reads ahead, it goes on behind.
 //
-// Plain data: whoever has it guards it.
+// Plain data: its owner guards it.
 
 #pragma once
 

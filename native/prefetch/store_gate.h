@@ -39,7 +39,7 @@ class StoreGate {
     return is_taken;
   }
 
-  // Nobody comes in any more. Waits until nobody is inside, at most `limit`; false: somebody
+  // No thread comes in any more. Waits until none is inside, at most `limit`; false: somebody
   // still is.
   bool close(std::chrono::milliseconds limit) {
     std::unique_lock lock(mutex_);

@@ -131,7 +131,7 @@ py::array pad(const FeatureSpec& spec, const Column& column, const Shape& shape)
   return array;
 }
 
-// As TensorFlow's SparseTensor has it: where each value stands, the values, the shape.
+// As TensorFlow's SparseTensor has it: the place of each value, the values, the shape.
 // `rows`: whether an index names its row too.
 template <typename T>
 py::tuple to_sparse(const Column& column, bool rows) {

@@ -14,7 +14,7 @@ namespace {
 py::bytes read(const MadeFile& file, uint64_t offset, uint64_t size) {
   const uint64_t left = offset < file.size() ? file.size() - offset : 0;
   const auto count = static_cast<py::ssize_t>(std::min(size, left));
-  // Nobody else has it yet: it may be written to.
+  // No other code has it yet: it may be written to.
   const auto bytes = py::reinterpret_steal<py::bytes>(PyBytes_FromStringAndSize(nullptr, count));
   if (!bytes) throw py::error_already_set();
   auto* const memory = reinterpret_cast<std::byte*>(PyBytes_AS_STRING(bytes.ptr()));

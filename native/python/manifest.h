@@ -1,4 +1,4 @@
-// A Manifest for Python: one thread changes it at a time, and nobody else uses it then.
+// A Manifest for Python: one thread changes it at a time, and no other uses it then.
 
 #pragma once
 

@@ -22,7 +22,7 @@ class PackIndex {
   [[nodiscard]] uint64_t record_count() const { return shard_->count(); }
   // "pack": it carries the index; "sidecar"; "": there is none.
   [[nodiscard]] std::string kind() const;
-  // None, or of the file that the index stands in.
+  // None, or of the file that holds the index.
   [[nodiscard]] py::object path() const;
   [[nodiscard]] uint64_t size_bytes() const;
   // None, or what it says of the set of shards: (16 bytes, number, count).

@@ -46,7 +46,7 @@ class PyPush {
           delete last;
         }) {}
 
-  // What it raises is reported, and goes no further: nobody depends on a push.
+  // What it raises is reported, and goes no further: nothing depends on a push.
   bool operator()(Ino ino, uint64_t offset, std::span<const std::byte> bytes) const {
     const py::gil_scoped_acquire locked;
     try {

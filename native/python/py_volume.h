@@ -23,7 +23,7 @@ namespace ffrfs::python {
 
 namespace py = pybind11;
 
-// What has finished and nobody has collected yet. Callbacks of the core fill it, on
+// What has finished and was not collected yet. Callbacks of the core fill it, on
 // whichever thread polls; no GIL there.
 class FinishedQueue {
  public:

@@ -80,7 +80,7 @@ class PyTfrecordScan {
   }
 
  private:
-  // One thread at a time: the second one is told, as a generator tells it. Needs the GIL.
+  // One thread at a time: the second one gets an error, as from a generator. Needs the GIL.
   class InUse {
    public:
     explicit InUse(PyTfrecordScan& scan) : scan_(scan) {

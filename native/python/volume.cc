@@ -106,7 +106,7 @@ void bind_properties(VolumeClass& volume) {
       .def_property_readonly("eventfd", get([](Volume& v) { return v.event_fd(); }));
 }
 
-// What an engine needs, and nobody else.
+// What only an engine needs.
 void bind_serving(VolumeClass& volume) {
   volume
       .def("tree_about",

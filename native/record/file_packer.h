@@ -49,7 +49,7 @@ class FilePacker {
 
   // Copies all files with `jobs` threads and returns the CRC-32 of each. `tick` is called
   // from this thread, about ten times a second and at the end.
-  // Throws what happened to the file that stands first in the list: PackError (it is not, or
+  // Throws what happened to the first such file in the list: PackError (it is not, or
   // no longer, what it was when it was listed), or
   // StorageError, which names that file or the target.
   [[nodiscard]] std::vector<uint32_t> run(size_t jobs, const Tick& tick);
@@ -76,7 +76,7 @@ class FilePacker {
 
   std::mutex mutex_;
   std::condition_variable idle_;
-  size_t next_ = 0;           // the first file that nobody has taken
+  size_t next_ = 0;           // the first file that was not taken
   uint64_t next_offset_;      // where it goes
   size_t working_ = 0;        // threads
   std::exception_ptr error_;  // of file number stop_

@@ -1,4 +1,4 @@
-// The mapped index as it stands in a file (docs/format.md), shared by who reads and writes it.
+// The mapped index as it is in a file (docs/format.md), for its reader and its writer.
 //
 //   [ section 0 | section 1 | ... | section 8 ]   each from a multiple of 8; the checked bytes
 //   [ CRC-32C of each 64 KiB of those ]           padded to a multiple of 8
@@ -93,7 +93,7 @@ struct IndexTrailer {
   uint64_t record_count;
   uint64_t pack_size;
   int64_t pack_mtime_ns;     // in a pack: 0
-  uint32_t pack_header_crc;  // as it stands in the pack; in a pack: 0
+  uint32_t pack_header_crc;  // as it is in the pack; in a pack: 0
   uint32_t checksums_crc;    // CRC-32C of the block checksums
   std::array<SectionPlace, kSectionCount> sections;
   uint64_t link_count;  // symbolic links among the inodes

@@ -43,7 +43,7 @@ class IndexMap {
   [[nodiscard]] static std::unique_ptr<const IndexMap> sidecar(
       std::unique_ptr<const SourceFile> file, const IndexedPack& pack);
 
-  // Of the file that the index stands in: the pack or the sidecar.
+  // Of the file that holds the index: the pack or the sidecar.
   [[nodiscard]] const std::string& path() const { return file_.path(); }
   [[nodiscard]] bool is_sidecar() const { return owned_file_ != nullptr; }
 

@@ -20,7 +20,7 @@ namespace {
 constexpr mode_t kMode = 0666;  // less the umask
 // So much of the name goes into the staging name that it stays below NAME_MAX.
 constexpr size_t kNamePartSize = 200;
-// The disk is told to begin after every so many bytes.
+// Writing back to disk begins after every so many bytes.
 constexpr uint64_t kWriteBackSize = uint64_t{8} << 20;
 
 std::string folder_of(const std::string& path) {

@@ -22,7 +22,7 @@
 namespace ffrfs {
 
 // What a symbolic link of the target's name means: the file that it leads to, or, for a name
-// that nobody has chosen, perhaps a trap.
+// that the user has not chosen, perhaps a trap.
 enum class Links { kFollow, kRefuse };
 
 class StagedFile {

@@ -1,4 +1,4 @@
-// Writes one FFRecord file (its layout stands in shard.h).
+// Writes one FFRecord file (its layout: docs/format.md).
 //
 //   [ header room: 12 + 12n ][ record 0 ][ record 1 ] ... [ record n - 1 ]
 //     written last, by finish()          ^ appended in order

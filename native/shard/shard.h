@@ -41,8 +41,8 @@ class Shard {
     return sizes;
   }
 
-  // CRC-32C of each 1 MiB of `record`, the last may be shorter; empty: nobody has written
-  // them down. Throws as extent().
+  // CRC-32C of each 1 MiB of `record`, the last may be shorter; empty: none are
+  // known. Throws as extent().
   [[nodiscard]] virtual std::vector<uint32_t> chunk_checksums(uint64_t) const { return {}; }
 
   // Of all records together.

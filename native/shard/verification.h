@@ -1,4 +1,4 @@
-// The one place where bytes are held against a checksum, and where a mismatch gets
+// The one place that compares bytes with a checksum, and where a mismatch gets
 // its words.
 
 #pragma once

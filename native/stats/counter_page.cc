@@ -68,7 +68,7 @@ std::span<Counter> CounterPage::row(std::string_view name, size_t count) {
   auto* row = reinterpret_cast<RowHeader*>(memory_ + end);
   std::memcpy(row->name, name.data(), name.size());
   row->count = count;
-  // Last: whoever reads sees whole rows only.
+  // Last, so that a reader sees whole rows only.
   used().store(end + sizeof(RowHeader) + count * sizeof(Counter), std::memory_order_release);
   return {reinterpret_cast<Counter*>(memory_ + end + sizeof(RowHeader)), count};
 }

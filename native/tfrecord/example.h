@@ -10,7 +10,7 @@
 //   Feature          oneof kind: bytes_list=1, float_list=2, int64_list=3
 //   BytesList, FloatList, Int64List   value=1: repeated bytes, float, int64
 //
-// They mean what they mean to protobuf: fields that nobody knows are skipped, of the
+// They mean what they mean to protobuf: unknown fields are skipped, of the
 // kinds of a feature the last one counts, repeated occurrences of a message are one,
 // lists may be packed or not. One thing is refused that protobuf merges, and that no
 // writer makes: an entry of a map with several values.
@@ -128,7 +128,7 @@ namespace wire {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// visit(span) returns a fault: each message that stands in field `number`.
+// visit(span) returns a fault: each message in field `number`.
 template <typename Visit>
 [[nodiscard]] WireFault for_each_message(std::span<const std::byte> message, uint32_t number,
                                          const Visit& visit) {
@@ -156,7 +156,7 @@ struct Entry {
 }
 [[nodiscard]] WireFault check_name(std::string_view name);  // is UTF-8
 
-// Each entry of the map that stands in field 1: visit(name, span).
+// Each entry of the map in field 1: visit(name, span).
 template <typename Visit>
 [[nodiscard]] WireFault for_each_entry(std::span<const std::byte> message, const Visit& visit) {
   return for_each_message(message, 1, [&](std::span<const std::byte> bytes) {

@@ -124,7 +124,7 @@ struct TfrecordScan::Pass {
 };
 
 // The second thread. It comes when it is called, and stays while one pass follows the
-// other at once: then nobody is woken.
+// other at once: then no thread is woken.
 class TfrecordScan::Helper {
  public:
   ~Helper() { state_ = State::kAway; }

@@ -5,7 +5,7 @@
 //   others           [header]..hop..[header]..hop..           next() tells their sizes,
 //                    [data][checksum] [data][checksum]        read() fills: two threads
 //
-// Once something is not in the page cache, the kernel is told what comes next, so that it
+// Once something is not in the page cache, the scan tells the kernel what comes next, so that it
 // reads the rest of the file ahead of us, in order.
 // Blocks. One thread at a time; goes on working in the child of a fork().
 // Not here: random access (Fetcher over a TfrecordShard), compressed files.

@@ -8,7 +8,7 @@
 
 namespace ffrfs {
 
-// The bytes are valid during the call. What it throws comes out of whoever writes.
+// The bytes are valid during the call. What it throws comes out of the writer.
 using ByteSink = std::function<void(std::span<const std::byte>)>;
 
 }  // namespace ffrfs

@@ -19,7 +19,7 @@ struct IndexEntry {
   std::string_view name = {};    // of the root: ""
   std::string_view target = {};  // links only
   uint32_t record = 0;      // files only
-  uint32_t parent = 0;      // slot of the directory that it stands in; of the root: 0
+  uint32_t parent = 0;      // slot of its directory; of the root: 0
   // nullopt: unknown. Both are or neither.
   std::optional<uint16_t> mode = std::nullopt;  // permissions
   std::optional<int64_t> mtime_ns = std::nullopt;

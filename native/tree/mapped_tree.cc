@@ -202,7 +202,7 @@ void MappedTree::check_inside(Slot slot, const IndexInode& inode, const IndexDir
 }
 
 void MappedTree::check_parent(Slot slot, const IndexInode& inode) const {
-  // The parent before the child: whoever goes up comes to the root.
+  // The parent before the child, so that the way up ends at the root.
   if (inode.parent >= slot) refuse(slot, "it comes before its directory");
   const IndexInode parent = entry(inode.parent);
   if (!S_ISDIR(parent.mode)) refuse(slot, "its parent is not a directory");

@@ -8,7 +8,7 @@
 // FormatError that names the file and the slot, each time that it is met; the rest is there.
 // Only a lookup may miss an entry whose neighbours are out of order.
 //
-// The sections are told in record/index_layout.h; they are written by index_writer.h.
+// record/index_layout.h describes the sections; index_writer.h writes them.
 
 #pragma once
 
@@ -75,7 +75,7 @@ class MappedTree final : public Tree {
   // itself and are there.
   [[nodiscard]] IndexDirectory directory(Slot slot, const IndexInode& inode) const;
   [[nodiscard]] std::optional<IndexDirectory> directory(Ino ino) const;  // nullopt: is none
-  // The inode and the directory say of each other that it stands in there.
+  // The inode and the directory agree that it is in there.
   void check_inside(Slot slot, const IndexInode& inode, const IndexDirectory& in) const;
   void check_parent(Slot slot, const IndexInode& inode) const;  // not of the root
   [[nodiscard]] RawName raw_name(const IndexInode& inode) const;

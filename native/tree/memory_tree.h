@@ -47,7 +47,7 @@ class MemoryTree : public Tree {
     uint32_t subdirectory_count = 0;
   };
 
-  // `top`: the inode of slot 0, which stands in `top_parent`.
+  // `top`: the inode of slot 0, whose parent is `top_parent`.
   MemoryTree(Ino top, Ino top_parent) : top_(top), top_parent_(top_parent) {}
 
   // Fills in what a file's inode says.

@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kTooLong = "a name of more than 255 bytes";
 constexpr const char* kNotUtf8 = "a name that is not UTF-8";
-constexpr const char* kSurrogate = "a name with a surrogate that stands for no byte";
+constexpr const char* kSurrogate = "a name with a surrogate that encodes no byte";
 constexpr const char* kBadEscape = "a name with a bad escape";
 
 bool is_ascii(std::string_view text) {

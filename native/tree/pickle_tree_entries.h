@@ -1,5 +1,5 @@
 // A PickleTree, parsed from a pickle, as it goes into an index of its own: without modes and
-// times, which nobody knows.
+// times, which are not known.
 
 #pragma once
 

@@ -80,7 +80,7 @@ class Tree {
   // Where a symbolic link leads: 1 to 4095 bytes, no NUL. "" of anything else.
   [[nodiscard]] virtual std::string target(Ino) const { return {}; }
 
-  // The name under which `ino` stands in its parent; "" for the root.
+  // The name of `ino` in its parent; "" for the root.
   [[nodiscard]] virtual std::string name(Ino ino) const = 0;
 
   // The inode of record `record`, or 0: for messages that name a path.
@@ -94,7 +94,7 @@ class Tree {
   [[nodiscard]] std::string path(Ino ino) const;
 
   // A directory that lies more than 1,024 directories below `top`, or 0: what no writer makes,
-  // and nobody should go through. Where the index is damaged, it is not looked into. Takes some
+  // and not to be gone through. Where the index is damaged, it is not looked into. Takes some
   // of the time of going through all directories.
   [[nodiscard]] Ino find_too_deep(Ino top) const;
 };

@@ -1,8 +1,7 @@
 // From a list of entries in any order to a PickleTree.
 //
-// Whoever reads an index (pickle_index.h) tells the builder what it finds; what is
-// wrong with a name or a record number is told by finish(), which alone knows the
-// whole path.
+// The reader of an index (pickle_index.h) adds what it finds; finish(), which alone knows
+// whole paths, says what is wrong with a name or a record number.
 //
 // Every limit of the tables is kept here; memory is a small multiple of what was added.
 

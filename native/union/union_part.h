@@ -1,5 +1,5 @@
 // The parts of a union (union_tree.h): packed folders, each with a tree of its own, and how
-// their inodes are told apart.
+// their inodes differ.
 //
 // A union's ino is the number of the part << 40 | the part's own ino, below 2^32. Here
 // inodes are a part's own: that several of them may be shown as one directory is known to

@@ -43,7 +43,7 @@ class BlockingVolume {
  private:
   struct Together;
 
-  // What comes through a callback. It may come when nobody waits any more.
+  // What comes through a callback. It may come after the caller has gone.
   template <typename Value>
   struct Result {
     std::atomic<bool> ready{false};

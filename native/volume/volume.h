@@ -68,7 +68,7 @@ struct Attributes {
 // What is asked about an inode: what it is, or (a directory's) what it holds.
 enum class About { kInode, kEntries };
 
-// Whoever holds a part of the tree may use it, for as long as the volume lives.
+// A part of the tree may be used, for as long as the volume lives.
 using TreePtr = std::shared_ptr<const Tree>;
 using TreeDone = std::function<void(TreePtr, std::exception_ptr)>;
 

@@ -1,9 +1,9 @@
 """One client's hints on their way to the process that serves a mount.
 
 The daemon is asked over its control socket ({"command": "prefetch"}); when it has agreed,
-the connection leads to whoever reads the pack, and carries hints alone (hint_paths.py), a
+the connection leads to the process that reads the pack, and carries hints alone (hint_paths.py), a
 zero byte after each. The answer says how large a file may be to be read ahead; nothing else
-comes back: while nobody there needs more, it is not read,
+comes back: while no more is needed there, it is not read,
 and sending waits. An empty hint says that these were all, and that they hold after this
 client has gone. Without it, the end of the connection says that the client has died, and
 its hints are dropped.
@@ -65,7 +65,7 @@ class HintStream:
         )
 
     def send(self, hints: Sequence[bytes]) -> None:
-        """Wait until they are on their way. MountError: nobody takes hints any more."""
+        """Wait until they are on their way. MountError: the mount takes no hints any more."""
         self._lookups.put(hints)
         with self._told_of_its_end():
             self._client.sendall(b"".join([hint + b"\0" for hint in hints]))
@@ -81,7 +81,7 @@ class HintStream:
         self._lookups.finish()
 
     def stop(self) -> None:
-        """Let whoever waits in send() or finish() fail, and all hints be dropped."""
+        """Let what waits in send() or finish() fail, and all hints be dropped."""
         with contextlib.suppress(OSError):  # closed, or its other end is
             self._client.shutdown(socket.SHUT_RDWR)
 

@@ -1,7 +1,7 @@
 """ffrfs.prefetch(): a program says in which order it will read files of a mount.
 
 Hints are advice. They are sent by a thread, so neither a mount that has enough for now
-nor one that has gone ever holds up whoever gives them.
+nor one that has gone ever holds up the program that gives them.
 
 Not here: what a hint is (hint_paths.py), how it travels (hint_stream.py).
 Concurrency: a Hints may be used by any thread. A forked child has no part in it.

@@ -1,7 +1,7 @@
 """What this user has mounted, and how each mount fares, as `ffrfs ps` shows it.
 
 Out of state files, the kernel's list, and what the daemons say of themselves. No mount is
-touched: one that hangs would hold up whoever asks.
+touched: one that hangs would hold up what asks.
 
 Concurrency: the daemons are asked side by side, by a thread each. Blocking, no state.
 """
@@ -29,7 +29,7 @@ Condition = Literal["live", "dead", "detached", "not answering", "unknown"]
 
 @dataclass(frozen=True, kw_only=True)
 class MountStatus:
-    """One mount; None where nobody tells."""
+    """One mount; None: unknown."""
 
     mountpoint: str
     pid: int | None  # of the daemon, also of one that has ended

@@ -35,7 +35,7 @@ class MountRequest:
     log_file: str | None = None  # None: a small one beside the state file
     max_memory_bytes: int | None = None  # of daemon and worker together; None: as it comes
     metrics_file: str | None = None  # written every few seconds, for node_exporter; None: none
-    config_file: str | None = None  # read again when the daemon is told to reload; None: none
+    config_file: str | None = None  # read again when the daemon reloads; None: none
     while_open: int | None = None  # a descriptor; unmount when its other end closes
     asked: Config | None = None  # what the command line alone said, for reread()
 
@@ -56,7 +56,7 @@ class MountRequest:
 
     @property
     def source(self) -> str:
-        """What stands first in /proc/mounts."""
+        """The first word in /proc/mounts."""
         return self.options.fsname or self.spec or self.packs[0]
 
     @property

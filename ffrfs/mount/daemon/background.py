@@ -43,7 +43,7 @@ def start(request: MountRequest) -> Report:
 
 def _become_daemon(request: MountRequest, report_to: int, notifier: Notifier) -> NoReturn:
     try:
-        if os.fork() == 0:  # so that it is no child of whoever waits
+        if os.fork() == 0:  # so that it is no child of the process that waits
             keep = [report_to] if request.while_open is None else [report_to, request.while_open]
             _leave_everything(keep)
             _serve(request, report_to, notifier)

@@ -1,4 +1,4 @@
-"""The control group that this process is in: what memory it may have, and where that is told.
+"""The control group that this process is in: what memory it may have, and which files say so.
 
 There are two versions. In the second all controllers have one tree; the first has a tree
 for memory alone; a machine may have both. A container may see only its own part of a tree,
@@ -52,7 +52,7 @@ def unified_group(proc: str = SELF) -> ControlGroup | None:
 
 
 def memory_limit_files(proc: str = SELF) -> list[str]:
-    """Where it is told what all processes of our group, and of those above, may have."""
+    """The files that say what all processes of our group, and of those above, may have."""
     trees = (
         (unified_group(proc), "memory.max"),
         (_find(proc, _MEMORY, _MEMORY_MOUNT), "memory.limit_in_bytes"),

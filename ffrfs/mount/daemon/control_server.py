@@ -132,7 +132,7 @@ def _in_one_line(record: logging.LogRecord) -> bool:
 
 
 async def _hand_over(stream: trio.SocketStream, to: HandOver, pending: bytearray) -> None:
-    if pending:  # and lost for whoever takes the connection
+    if pending:  # and lost for what takes the connection
         await _send(stream, _error("bytes behind a request that takes the connection over"))
         return
     await _send(stream, {"result": to.result})

@@ -62,7 +62,7 @@ def serve(
     """Mount, and serve until the mount is gone.
 
     Calls `ready` with the engine's notices once the tree answers; an OSError from there
-    means that nobody waits for it any more, and unmounts. A service manager is told first,
+    means that the caller waits no more, and unmounts. A service manager is told first,
     through `notifier`, or as the environment says. Raises what kept the mount from coming
     up, or from going on; nothing is left mounted then.
     """
@@ -203,7 +203,7 @@ class _Server:
         return f"{self._request.title} at {place}, engine {self._engine.name}, {count:,} entries"
 
     def _raise_readahead(self) -> None:
-        # Only now: what the kernel is told in answer to its first request lowers it again.
+        # Only now: the answer to the kernel's first request lowers it again.
         try:
             kernel_mount.raise_readahead(self._mount.entry.device)
         except OSError as error:

@@ -49,7 +49,7 @@ class Log:
     def reopen(self, path: str, *, is_own: bool = False) -> None:
         """Go on in that file; in a new one of its name, if the old one was moved away.
 
-        `is_own`: nobody else moves it, and its size is bounded. Raises OptionError and
+        `is_own`: no other program moves it, and its size is bounded. Raises OptionError and
         OSError, and goes on where it was. May take some seconds.
         """
         self.handler.change(_open(path, is_own=is_own))

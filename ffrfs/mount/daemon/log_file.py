@@ -65,7 +65,7 @@ class LogFile:
 
 
 class OwnLogFile(LogFile):
-    """One that nobody else moves: bounded, since there is one older file at most."""
+    """One that no other program moves: bounded, since there is one older file at most."""
 
     def __init__(self, path: str, size_max: int) -> None:
         super().__init__(path)

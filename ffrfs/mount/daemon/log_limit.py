@@ -1,6 +1,6 @@
 """So many lines of one cause, then their number: one bad disk must not fill a log.
 
-A cause is a level and the template of a message, never what stands in it: names in a
+A cause is a level and the template of a message, never what is in it: names in a
 pack are its author's choice. A line that comes whole ("%s": the worker's, or an error's
 own) counts by its first two words.
 
@@ -94,7 +94,7 @@ class LimitedHandler(logging.Handler):
                 self._target.emit(_summary(window, now_s))
 
     def _tell_later(self, now_s: float) -> None:
-        """See to it that the oldest window ends when its time is over, if nobody logs."""
+        """See to it that the oldest window ends when its time is over, if nothing is logged."""
         if self._timer is None and self._windows:
             oldest = next(iter(self._windows.values()))
             wait_s = max(oldest.began_s + self._window_s - now_s, 0)

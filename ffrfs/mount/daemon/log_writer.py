@@ -1,10 +1,10 @@
-"""Lines of the log on their way to where it goes: a thread writes them, nobody waits long.
+"""Lines of the log on their way to where it goes: a thread writes them, so no caller waits long.
 
-A file system that hangs, or a pipe as stderr that nobody reads, holds up that thread alone.
-Whoever logs waits for the line to be written for a tenth of a second, so that what a
+A file system that hangs, or a pipe as stderr that is not read, holds up that thread alone.
+A caller waits for its line to be written for a tenth of a second, so that what a
 daemon has done is in its log, also if it is killed the next moment; but not any more once
 that was too short, until all is written that waits. Of lines that wait there is a most;
-those beyond are lost, and their number is told.
+those beyond are lost, and their number is logged.
 
 Concurrency: any thread may log; the target is used by the writer's thread alone.
 """

@@ -14,7 +14,7 @@ is a bound, and no reason not to mount: an administrator can change it, and we f
 
 Concurrency: run() is a task of the daemon's trio loop; change() is called from that loop.
 
-Not here: how the engine shrinks (native/volume/volume.h), where pressure is told
+Not here: how the engine shrinks (native/volume/volume.h), where pressure is read
 (pressure.py).
 """
 
@@ -36,7 +36,7 @@ INTERVAL_S = 2.0  # as often as the kernel makes new averages
 # Percent of time in which some task stood still for want of memory: much, and none.
 PRESSURE_HIGH = 10.0
 PRESSURE_LOW = 1.0
-# Less than that serves nobody: a block is up to 4 MiB, and a half of it may be in flight.
+# Less than that serves no reader: a block is up to 4 MiB, and a half of it may be in flight.
 CACHE_BYTES_MIN = 8 << 20
 _GROWTH_STEPS = 8
 # Measured under the worst loads, and rounded up: large records that are verified as a whole,

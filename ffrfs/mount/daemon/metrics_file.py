@@ -2,7 +2,7 @@
 
 node_exporter's textfile collector reads it whenever it likes: so it is always whole, and
 readable by everybody. It is removed when the mount ends; what a daemon that was killed has
-left there is told by its age (node_textfile_mtime_seconds).
+left there is known by its age (node_textfile_mtime_seconds).
 
 Concurrency: a task of the daemon's trio loop. Files are written in a thread, since their
 disk may stall; it is waited for so long, and a file that a thread still writes gets no other.

@@ -4,7 +4,7 @@ A message is one datagram of `NAME=value` lines to the socket that NOTIFY_SOCKET
 path or, after "@", an abstract name. Under a manager that wants a watchdog, WATCHDOG_USEC
 says how often it must be fed, and WATCHDOG_PID by whom.
 
-Whoever runs `ffrfs mount` in the background is not the process that serves: it makes the
+The process that runs `ffrfs mount` in the background does not serve: it makes the
 Notifier, and the daemon that it forks uses it, and tells the manager its own number.
 
 Concurrency: called from the daemon's loop. A message may wait up to SEND_TIMEOUT_S for
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 class Notifier:
-    """Speaks to a service manager, or to nobody."""
+    """Speaks to a service manager, if there is one."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Notifier:
         watchdog_interval_s: float | None = None,
         is_main: bool = True,
     ) -> None:
-        """`address`: as in NOTIFY_SOCKET; None: nobody listens.
+        """`address`: as in NOTIFY_SOCKET; None: there is none.
 
         `is_main`: the manager takes the process that makes this for the service's own.
         """
@@ -94,7 +94,7 @@ class Notifier:
         self._send("RELOADING=1", f"MONOTONIC_USEC={monotonic_usec}")
 
     def stopping(self) -> None:
-        """The mount is going away; the last that is told."""
+        """The mount is going away; the last message."""
         self._send("STOPPING=1")
         self._is_stopping = True
 

@@ -1,8 +1,8 @@
 """Files that a daemon writes for as long as it lives: which ones may be, and opening them.
 
-A regular file, or /dev/null. A pipe, a socket or a device would hold up whoever opens or
-writes it, for as long as nobody reads it, and one that is replaced (metrics) would be gone.
-A file system that hangs holds up whoever asks it anything: so a thread asks, for a while.
+A regular file, or /dev/null. A pipe, a socket or a device would hold up what opens or
+writes it, for as long as it is not read, and one that is replaced (metrics) would be gone.
+A file system that hangs holds up each question: so a thread asks, for a while.
 
 Concurrency: no state; blocking, within a limit.
 """

@@ -40,7 +40,7 @@ class Pressure:
             break
 
     def percent(self) -> float | None:
-        """Of the last ten seconds, in which some task stood still; None: nobody knows."""
+        """Of the last ten seconds, in which some task stood still; None: unknown."""
         if self._fd is None:
             return None
         try:
@@ -51,7 +51,7 @@ class Pressure:
         return float(found[1]) if found else None
 
     def close(self) -> None:
-        """Nobody knows any more. Harmless when closed."""
+        """From now on it is unknown. Harmless when closed."""
         if self._fd is not None:
             os.close(self._fd)
         self._fd = None

@@ -7,7 +7,7 @@ changes nothing.
 Concurrency: tasks of the daemon's loop, one reload at a time; files are read and opened in
 a thread, since their disks may stall.
 
-Not here: who is told of it (daemon.py).
+Not here: what announces it (daemon.py).
 """
 
 from __future__ import annotations

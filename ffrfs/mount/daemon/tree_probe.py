@@ -10,9 +10,9 @@ Where there is no file of a size for that, or none that may be opened, statfs is
 which the kernel does not remember either. That the bytes are damaged is an answer, too.
 
 A process of its own and not a thread: it may wait for ever, in a way that no signal ends,
-and nobody may wait for it (watchdog.py). It holds nothing of the mount between reads.
+and must not be waited for (watchdog.py). It holds nothing of the mount between reads.
 
-Stands alone: knows the standard library only, so as to start in 15 ms.
+Imports the standard library only, so as to start in 15 ms.
 """
 
 from __future__ import annotations

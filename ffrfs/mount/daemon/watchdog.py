@@ -6,7 +6,7 @@ for, and nothing is fed meanwhile; so there is one at a time.
 
 Never a thread of the daemon's: a process that is killed keeps its connections for as long
 as one of its threads waits for a read. So a manager that ends a mount whose reads hang
-would wait for the very daemon that nobody answers any more.
+would wait for the very daemon that does not answer any more.
 
 Where the mount has been detached, and serves what is still open, no path leads to it: then
 it is fed for the loop's own sake.
@@ -60,7 +60,7 @@ class Watchdog:
             self._is_idle.set()
 
     async def stop(self) -> None:
-        """Leave the mount alone, before it is taken away: whoever reads makes it busy."""
+        """Leave the mount alone, before it is taken away: a reader makes it busy."""
         self._scope.cancel()
         await self._is_idle.wait()
 

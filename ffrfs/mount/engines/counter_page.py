@@ -46,7 +46,7 @@ def parse(page: bytes) -> Counters:
     if len(page) < _HEADER.size:
         return counters
     magic, end = _HEADER.unpack_from(page)
-    if magic != _MAGIC:  # nobody has counted yet
+    if magic != _MAGIC:  # nothing was counted yet
         return counters
     end = min(end, len(page))
     position = _HEADER.size

@@ -35,7 +35,7 @@ class Engine(Protocol):
         Takes the descriptor over. Cancelling it ends the connection: readers get
         ENOTCONN. Raises MountError if it cannot go on. `abort` ends the connection by
         force, if it has not ended: a thread that gives the kernel bytes (prefetch) waits
-        there for pages that reads hold, which nobody answers any more.
+        there for pages that reads hold, which get no answer any more.
         """
         ...
 
@@ -49,7 +49,7 @@ class Engine(Protocol):
     def limit_cache(self, size_bytes: int) -> None:
         """Hold at most that from now on, less or more than before.
 
-        What is beyond goes: first what nobody has asked for. Never waits for a disk.
+        What is beyond goes: first what was not asked for. Never waits for a disk.
         """
         ...
 

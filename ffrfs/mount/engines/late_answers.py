@@ -21,7 +21,7 @@ R = TypeVar("R")
 
 
 class LateAnswers:
-    """Of one volume, whose poll() nobody else calls."""
+    """Of one volume, whose poll() no other code calls."""
 
     def __init__(self, volume: Volume) -> None:
         self._volume = volume

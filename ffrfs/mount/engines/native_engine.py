@@ -136,7 +136,7 @@ class _WorkerLife:
 
 async def _abort_for_the_dying(life: _WorkerLife, abort: Callable[[], None]) -> None:
     # A thread that stores bytes in the kernel waits there for a page that a read holds,
-    # and no signal ends that wait. If its process is killed, nobody answers that read:
+    # and no signal ends that wait. If its process is killed, that read gets no answer:
     # so the process never quite ends, nor do its log and the connection, which the
     # thread has open.
     while not life.is_dying():

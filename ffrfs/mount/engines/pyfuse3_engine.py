@@ -3,7 +3,7 @@
 Each handler asks the volume, which never waits for the disk, and answers at once. What
 needs bytes that are not at hand has to wait: a read, or the folder of a record that was
 not looked into yet. Its task is then parked (late_answers.py), so that a stalled disk
-holds up nobody else. The kernel is told to keep all it has learnt (names, attributes,
+holds up nobody else. The kernel may keep all it has learnt (names, attributes,
 bytes) for a year: the tree cannot change.
 
 Concurrency: one trio loop, one thread; a handler that need not wait runs to its end
@@ -327,7 +327,7 @@ class TreeOperations(pyfuse3.Operations):
         number = error.errno if isinstance(error, OSError) else None
         return FUSEError(number or errno.EIO)
 
-    # Extended attributes: without -o xattr the kernel is told never to ask again.
+    # Extended attributes: without -o xattr the answer to the kernel is never to ask again.
 
     @_guarded
     async def listxattr(self, ino: int, _: RequestContext) -> list[bytes]:

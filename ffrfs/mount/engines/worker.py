@@ -119,7 +119,7 @@ class Worker:
 
     def limit_cache(self, size_bytes: int) -> None:
         """Tell it what its cache may hold from now on."""
-        # One that is stopped, and has many of these before it, is told the next time.
+        # One that is stopped, and has many of these before it, gets it the next time.
         with contextlib.suppress(ConnectionError, BlockingIOError):
             self._socket.send(b"l" + _SIZE.pack(size_bytes), socket.MSG_DONTWAIT)
 

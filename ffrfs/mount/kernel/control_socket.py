@@ -34,9 +34,9 @@ def listen(path: str) -> socket.socket:
 
 
 def connect(path: str, timeout_s: float) -> socket.socket:
-    """Connected to whoever listens there; each wait, also later ones, has that limit.
+    """Connected to the daemon that listens there; each wait, also later ones, has that limit.
 
-    TimeoutError: too many others wait there, too; other OSErrors: nobody listens.
+    TimeoutError: too many others wait there, too; other OSErrors: no daemon listens.
     """
     client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:

@@ -1,7 +1,7 @@
 """What a daemon that died has left at a mount point: finding out, and taking it away.
 
 A mount is dead when the kernel says ENOTCONN for it. Only statfs is asked of the daemon
-each time, and never answered out of a cache; and only to whoever mounted does the kernel
+each time, and never answered out of a cache; and only the user that mounted does the kernel
 tell the truth in any case. A mount that is not dead may hold up who asks, for ever if it
 hangs; so a process of its own asks, is given some time, and is left behind if it is held.
 
@@ -64,7 +64,7 @@ def detach_dead(mountpoint: str, wait_s: float = 0.0) -> list[MountEntry]:
 
 
 def is_dead(mount: MountEntry, wait_s: float = 0.0) -> bool:
-    """Whether it is a mount of ffrfs, the topmost of its place, whom nobody serves."""
+    """Whether it is a mount of ffrfs, the topmost of its place, that is not served."""
     if not mount.is_ours:
         return False
     deadline_s = time.monotonic() + wait_s
@@ -81,7 +81,7 @@ def _is_ours(mountpoint: str) -> bool:
 
 
 def _says_dead(mount: MountEntry) -> bool:
-    """Whether statfs there says so; not, if it is held, or if nobody can be sent to ask."""
+    """Whether statfs there says so; not, if it is held, or if no process can be sent to ask."""
     try:
         # No request: the kernel knows the root of a mount.
         place = os.open(mount.mountpoint, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -89,7 +89,7 @@ def _says_dead(mount: MountEntry) -> bool:
         return False
     try:
         process: subprocess.Popen[bytes] = subprocess.Popen(
-            # Through the descriptor: whoever mounted needs no way through the folders above.
+            # Through the descriptor: the user that mounted needs no way through the folders above.
             ["stat", "--file-system", "--format=", f"/proc/self/fd/{place}"],
             env={"PATH": kernel_mount.SEARCH_PATH, "LC_ALL": "C"},
             pass_fds=[place],

@@ -2,7 +2,7 @@
 
 Root uses the system calls; anybody else needs fusermount3, which is set-uid root. Either
 way attach() returns the connection: a descriptor of /dev/fuse from which an engine reads
-requests. Whoever holds the last copy of it holds the mount: when it closes, the kernel
+requests. The process that has the last copy of it holds the mount: when it closes, the kernel
 answers everything with ENOTCONN.
 
 Concurrency: blocking, no state; detach() may be called from any thread.
@@ -46,7 +46,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def attach(mountpoint: str, source: str, options: MountOptions) -> int:
     """Mount there; the connection's descriptor, which the caller owns.
 
-    `source` is what stands first in /proc/mounts.
+    `source` is the first word in /proc/mounts.
     """
     if os.geteuid() == 0:
         return _attach_as_root(mountpoint, source, options)
@@ -106,7 +106,7 @@ def detach(mountpoint: str, *, is_dead: bool = False) -> bool:
     """Unmount; True: it was in use, and is now detached lazily.
 
     Lazily: gone for new users at once, for good when its last open file closes. `is_dead`:
-    nobody serves it any more, so requests that still wait are to fail (root alone can do that).
+    it is not served any more, so requests that still wait are to fail (root alone can do that).
     """
     # Not asked is what is mounted there now: it may be another one, below this.
     if (
@@ -133,7 +133,7 @@ def abort(connection: int, mount: MountEntry) -> None:
     path = os.path.join(CONNECTIONS, mount.device.partition(":")[2], "abort")
     try:
         with open(path, "wb", buffering=0) as file:
-            # Asked only now: as long as it lives, the device's number is nobody else's.
+            # Asked only now: as long as it lives, the device's number is not given out again.
             if _is_connected(connection):
                 file.write(b"1")
     except OSError:

@@ -35,7 +35,7 @@ def prepare(mountpoint: str, *, nonempty: bool) -> bool:
     """Check that a tree may be mounted there; True: the directory was missing and made.
 
     What a dead daemon has left is gone by then (dead_mount.py). Raises MountError where an
-    ffrfs mount stands, and plain OSErrors for a directory that cannot be used.
+    ffrfs mount is there, and plain OSErrors for a directory that cannot be used.
     """
     there = mount_at(mountpoint)
     if there is not None and there.is_ours:

@@ -4,7 +4,7 @@ mount(8) and fstab hand over a good many options that are meant for others (nofa
 _netdev, x-systemd.*): those are accepted and dropped. Only what MountOptions holds goes
 on to the kernel and the engine; anything unknown is an error that names it.
 
-Not here: what the kernel is told (kernel_mount.py). No state: safe from any thread.
+Not here: what the kernel gets (kernel_mount.py). No state: safe from any thread.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class MountOptions:
     uid: int = field(default_factory=os.getuid)
     gid: int = field(default_factory=os.getgid)
     umask: int = 0
-    fsname: str | None = None  # what stands first in /proc/mounts; None: the first pack's path
+    fsname: str | None = None  # the first word in /proc/mounts; None: the first pack's path
     allow_other: bool = False
     allow_root: bool = False
     suid: bool = False

@@ -1,11 +1,11 @@
 """What a daemon leaves on disk for other processes: one small JSON file per mount.
 
-It stands in the runtime directory, which belongs to one user: /run/ffrfs for root,
+It is in the runtime directory, which belongs to one user: /run/ffrfs for root,
 $XDG_RUNTIME_DIR/ffrfs for others, else /tmp/ffrfs-UID: the first that can be used.
 `ffrfs umount` learns from it who serves a mount and what to clean up after a daemon that
 died, `ffrfs ps` what there is. A mount whose runtime directory was removed serves on.
 
-Concurrency: whoever makes or takes away a mount holds the lock of its runtime directory
+Concurrency: what makes or removes a mount holds the lock of its runtime directory
 (locked()) from looking to acting. Files are replaced whole, so readers need no lock.
 """
 

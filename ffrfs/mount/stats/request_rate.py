@@ -2,7 +2,7 @@
 
 A sample every few seconds, so that a machine that does nothing is hardly woken.
 
-Concurrency: a task of the daemon's trio loop, and whoever asks there.
+Concurrency: a task of the daemon's trio loop, and what asks there.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import trio
 from ffrfs.mount.engines.counter_page import Counters
 from ffrfs.mount.stats.request_times import KINDS
 
-# Two samples are kept: what is told is of the last 2.5 to 5 seconds.
+# Two samples are kept: the rate is of the last 2.5 to 5 seconds.
 _INTERVAL_S = 2.5
 _AGE_MIN_S = 0.1  # of a mount: a rate of less says nothing
 

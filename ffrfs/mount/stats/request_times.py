@@ -31,7 +31,7 @@ def percentile_us(buckets: Buckets, percent: int) -> float | None:
     """The time within which so many of a hundred were answered; None: there were none.
 
     It is the end of a bucket, so it is too long by a quarter or 0.256 µs at most; what
-    took longer than the last bucket's begin, 60 s, is told as its end, 69 s.
+    took longer than the last bucket's begin, 60 s, is shown as its end, 69 s.
     """
     left = -(-sum(count for _, count in buckets) * percent // 100)
     for end_us, count in buckets:

@@ -214,7 +214,7 @@ TEST_CASE("names that cannot be mounted are refused by path") {
       {"long line", folder() + "(V" + Bytes(70'000, 'x') + "\n", "a line that is longer"});
   check_refused(
       {"not UTF-8", nested("\xff"), "a name that is not UTF-8 (opcode BINUNICODE at byte"});
-  check_refused({"high surrogate", nested("\xed\xa0\x80"), "surrogate that stands for no byte"});
+  check_refused({"high surrogate", nested("\xed\xa0\x80"), "surrogate that encodes no byte"});
   check_refused({"escape", folder() + "VA\\n\nK\x01s.", "a name with a bad escape"});
   check_refused({"short escape", folder() + "V\\u00\nK\x01s.", "a name with a bad escape"});
   check_refused({"escape of no hex", folder() + "V\\u00zz\nK\x01s.", "a name with a bad escape"});
