@@ -220,7 +220,7 @@ TEST_CASE("names that cannot be mounted are refused by path") {
   check_refused({"escape of no hex", folder() + "V\\u00zz\nK\x01s.", "a name with a bad escape"});
   check_refused({"signed escape", folder() + "V\\u-001\nK\x01s.", "a name with a bad escape"});
   check_refused({"beyond Unicode", folder() + "V\\U00110000\nK\x01s.", "not UTF-8"});
-  check_refused({"escaped pair", folder() + "V\\ud83d\\ude00\nK\x01s.", "stands for no byte"});
+  check_refused({"escaped pair", folder() + "V\\ud83d\\ude00\nK\x01s.", "encodes no byte"});
 }
 
 TEST_CASE("the longest names pass in every spelling") {

@@ -163,7 +163,9 @@ TEST_CASE("many readers of one cold record are one fetch") {
     volume.wait(10'000);
     volume.poll();
   }
-  if (at_once == 0) CHECK(volume.counters().bytes_storage == file.records[record].size());
+  // Its bytes came once, wherever from: pages that were dropped may be there again.
+  const Counters& counters = volume.counters();
+  CHECK(counters.bytes_storage + counters.bytes_page_cache == file.records[record].size());
 }
 
 TEST_CASE("threads share a volume") {
