@@ -13,17 +13,7 @@ from ffrfs.errors import OptionError
 from ffrfs.mount.config.config import OPTION_KEYS, Config, make_config
 from ffrfs.mount.config.report import Report
 from ffrfs.mount.config.request import MountRequest, make_request
-from ffrfs.mount.config.settings import (
-    CACHE_MB_DEFAULT,
-    ENGINES,
-    PREFETCH_BYTES_DEFAULT,
-    PREFETCH_RECORDS_DEFAULT,
-    PREFETCH_TTL_S_DEFAULT,
-    SETTINGS,
-    THREADS_MAX,
-    Fields,
-    parse_setting,
-)
+from ffrfs.mount.config.settings import SETTINGS, Fields, parse_setting
 from ffrfs.mount.kernel.options import ON_CONFLICT
 
 if TYPE_CHECKING:
@@ -99,8 +89,7 @@ def add_parser(subparsers: Subparsers) -> None:
         help="show the other packs if some cannot be opened, or if shards of a pack set are "
         "missing",
     )
-    _add_settings(parser)
-    _add_files(parser, may_be_left_out=(packs, mountpoint))
+    _add_settings(parser, may_be_left_out=(packs, mountpoint))
     parser.add_argument(
         "--check",
         action="store_true",
@@ -116,73 +105,16 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.set_defaults(func=run)
 
 
-def _add_settings(parser: argparse.ArgumentParser) -> None:
-    """How the tree is served."""
-    parser.add_argument(
-        "--engine",
-        choices=ENGINES,
-        help="engine that serves the mount: native (C++), pyfuse3 (Python), or auto, which is "
-        f"native if it was built (default: {ENGINES[0]})",
-    )
-    parser.add_argument(
-        "--threads",
-        metavar="N",
-        help=f"threads of the native engine, 1 to {THREADS_MAX} (default: one per core)",
-    )
-    parser.add_argument(
-        "--cache-mb",
-        metavar="N",
-        help=f"memory for all buffers together, in MiB (default: {CACHE_MB_DEFAULT})",
-    )
-    parser.add_argument(
-        "--max-memory",
-        metavar="SIZE",
-        help="memory limit of all processes of the mount together, as in 512M or 2G; the limit "
-        "of their control group applies, too",
-    )
-    parser.add_argument(
-        "--prefetch-window",
-        metavar="RECORDS[,SIZE]",
-        help="how far to read ahead of a reader, in records and bytes (64M, 1G); 0 disables it "
-        f"(default: {PREFETCH_RECORDS_DEFAULT},{PREFETCH_BYTES_DEFAULT >> 20}M)",
-    )
-    parser.add_argument(
-        "--prefetch-ttl",
-        metavar="SECONDS",
-        help="drop data read ahead if no reader asks for it within SECONDS "
-        f"(default: {PREFETCH_TTL_S_DEFAULT:g})",
-    )
-    parser.add_argument(
-        "--no-extensions",
-        action="store_true",
-        help="show features of TFRecord files without extensions (.jpg, .npy and the like)",
-    )
-
-
-def _add_files(
+def _add_settings(
     parser: argparse.ArgumentParser, *, may_be_left_out: Sequence[argparse.Action]
 ) -> None:
-    """Files beside the packs: what is written there, what is read from there."""
-    parser.add_argument(
-        "--log-file",
-        metavar="FILE",
-        help="log file of the daemon (default: a small file in its runtime directory, "
-        "or standard error with -f)",
-    )
-    parser.add_argument(
-        "--metrics-file",
-        metavar="FILE",
-        help="write metrics to FILE every 15 seconds, for the textfile collector of Prometheus's "
-        "node_exporter",
-    )
-    parser.add_argument(
-        "--config",
-        metavar="FILE",
-        action=_Config,
-        may_be_left_out=may_be_left_out,
-        help="read settings that are not on the command line from FILE, see below; PACK and "
-        "MOUNTPOINT may be omitted if FILE has them; a single argument is MOUNTPOINT",
-    )
+    for name, setting in SETTINGS.items():
+        how: dict[str, Any] = {"action": "store_true"}
+        if not setting.is_flag:
+            how = {"metavar": setting.metavar, "choices": setting.choices}
+        if name == "config":
+            how |= {"action": _Config, "may_be_left_out": may_be_left_out}
+        parser.add_argument(f"--{name.replace('_', '-')}", help=setting.help, **how)
 
 
 class _Config(argparse.Action):

@@ -24,10 +24,13 @@ struct Reservation::Ledger {
     used[static_cast<size_t>(account)] += size;
     show(account);
   }
-  void subtract(Account account, size_t size) {
-    used[static_cast<size_t>(account)] -= size;
-    show(account);
-    if (account == Account::kInFlight) tell_of_room();
+  // Shown afterwards: a sum that counts the same bytes twice is never seen.
+  void move(Account from, size_t from_size, Account to, size_t to_size) {
+    used[static_cast<size_t>(to)] += to_size;
+    used[static_cast<size_t>(from)] -= from_size;
+    show(to);
+    show(from);
+    if (from == Account::kInFlight) tell_of_room();
   }
   void tell_of_room() const {
     if (!waiting.empty() && on_room) on_room();
@@ -64,13 +67,12 @@ void Reservation::swap(Reservation& other) noexcept {
 void Reservation::change(size_t size, Account account) {
   if (!ledger_ || (size == size_ && account == account_)) return;
   const std::lock_guard lock(ledger_->mutex);
-  // Before subtract(), which asks whether another may come.
+  // Before move(), which asks whether another may come.
   if (is_admitted_ && (size == 0 || account != Account::kInFlight)) {
     is_admitted_ = false;
     --ledger_->admitted;
   }
-  ledger_->add(account, size);
-  ledger_->subtract(account_, size_);
+  ledger_->move(account_, size_, account, size);
   size_ = size;
   account_ = account;
 }

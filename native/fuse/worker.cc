@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
@@ -23,6 +24,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -63,71 +65,42 @@ void parse(std::string_view text, Number& value) {
   if (error != std::errc{} || end != text.data() + text.size()) reject_usage(text);
 }
 
-void parse(std::string_view text, OnConflict& value) {
-  if (text == "error") {
-    value = OnConflict::kError;
-  } else if (text == "first") {
-    value = OnConflict::kFirst;
-  } else if (text == "last") {
-    value = OnConflict::kLast;
-  } else {
-    reject_usage(text);
+void set_option(VolumeOptions& options, std::string_view text) {
+  const size_t equals = std::min(text.find('='), text.size());
+  try {
+    options.set(text.substr(0, equals), text.substr(std::min(equals + 1, text.size())));
+  } catch (const std::invalid_argument& error) {
+    reject_usage(error.what());
   }
 }
 
-void parse(std::string_view text, std::chrono::milliseconds& value) {
-  std::chrono::milliseconds::rep count = 0;
-  parse(text, count);
-  value = std::chrono::milliseconds(count);
-}
-
 WorkerOptions parse_arguments(int argc, char** argv) {
-  enum { kPack = 1, kSocket, kCounters, kUid, kGid, kUmask, kCache, kThreads, kXattr,
-         kAllowRoot, kSendOpens, kNoExtensions, kOnConflict, kAllowMissing, kPrefetchRecords,
-         kPrefetchBytes, kPrefetchTtl, kUnindexed };
+  enum { kPack = 1, kSocket, kCounters, kThreads, kXattr, kAllowRoot, kSendOpens, kOption,
+         kUnindexed };
   const option known[] = {
       {"pack", required_argument, nullptr, kPack},  // any number, at least one
       {"daemon-socket", required_argument, nullptr, kSocket},
       {"counters", required_argument, nullptr, kCounters},
-      {"uid", required_argument, nullptr, kUid},
-      {"gid", required_argument, nullptr, kGid},
-      {"umask", required_argument, nullptr, kUmask},  // decimal
-      {"cache-bytes", required_argument, nullptr, kCache},
       {"threads", required_argument, nullptr, kThreads},
       {"xattr", no_argument, nullptr, kXattr},
       {"allow-root", no_argument, nullptr, kAllowRoot},
       {"send-opens", no_argument, nullptr, kSendOpens},
-      {"no-extensions", no_argument, nullptr, kNoExtensions},
-      {"on-conflict", required_argument, nullptr, kOnConflict},
-      {"allow-missing", no_argument, nullptr, kAllowMissing},
-      {"prefetch-records", required_argument, nullptr, kPrefetchRecords},
-      {"prefetch-bytes", required_argument, nullptr, kPrefetchBytes},
-      {"prefetch-ttl-ms", required_argument, nullptr, kPrefetchTtl},
+      {"option", required_argument, nullptr, kOption},  // NAME=VALUE, of VolumeOptions
       {"unindexed", required_argument, nullptr, kUnindexed},
       {nullptr, 0, nullptr, 0},
   };
   WorkerOptions options;
-  PrefetchOptions& prefetch = options.volume.prefetch;
   opterr = 0;
   for (int which = 0; (which = getopt_long(argc, argv, "", known, nullptr)) != -1;) {
     switch (which) {
       case kPack: options.packs.emplace_back(optarg); break;
       case kSocket: parse(optarg, options.daemon_socket); break;
       case kCounters: parse(optarg, options.volume.counters_fd); break;
-      case kUid: parse(optarg, options.volume.uid); break;
-      case kGid: parse(optarg, options.volume.gid); break;
-      case kUmask: parse(optarg, options.volume.umask); break;
-      case kCache: parse(optarg, options.volume.cache_bytes); break;
       case kThreads: parse(optarg, options.session.thread_count); break;
       case kXattr: options.session.xattr = true; break;
       case kAllowRoot: options.session.allow_root = true; break;
       case kSendOpens: options.session.send_opens = true; break;
-      case kNoExtensions: options.volume.extensions = false; break;
-      case kOnConflict: parse(optarg, options.volume.packs.on_conflict); break;
-      case kAllowMissing: options.volume.packs.allow_missing = true; break;
-      case kPrefetchRecords: parse(optarg, prefetch.window_records); break;
-      case kPrefetchBytes: parse(optarg, prefetch.window_bytes); break;
-      case kPrefetchTtl: parse(optarg, prefetch.ttl); break;
+      case kOption: set_option(options.volume, optarg); break;
       case kUnindexed: parse(optarg, options.unindexed.emplace()); break;
       default: reject_usage(argv[optind - 1]);
     }

@@ -16,13 +16,6 @@ namespace {
 
 using VolumeClass = py::class_<PyVolume>;
 
-OnConflict to_on_conflict(const std::string& name) {
-  if (name == "error") return OnConflict::kError;
-  if (name == "first") return OnConflict::kFirst;
-  if (name == "last") return OnConflict::kLast;
-  throw py::value_error("on_conflict must be 'error', 'first' or 'last', not '" + name + "'");
-}
-
 py::list to_bytes_list(const std::vector<std::string>& texts) {
   py::list list;
   for (const std::string& text : texts) list.append(py::bytes(text));
@@ -43,31 +36,19 @@ void bind_slice(py::module_& module) {
 }
 
 void bind_opening(VolumeClass& volume) {
-  const auto make = [](const std::vector<py::bytes>& paths, uint32_t uid, uint32_t gid,
-                       uint32_t umask, size_t cache_bytes, bool check_data, bool extensions,
-                       const std::string& on_conflict, bool allow_missing,
-                       size_t prefetch_records, uint64_t prefetch_bytes,
-                       std::chrono::milliseconds::rep prefetch_ttl_ms) {
-    return std::make_unique<PyVolume>(
-        std::vector<std::string>(paths.begin(), paths.end()),
-        VolumeOptions{.uid = uid,
-                      .gid = gid,
-                      .umask = umask,
-                      .cache_bytes = cache_bytes,
-                      .check_data = check_data,
-                      .extensions = extensions,
-                      .packs = {to_on_conflict(on_conflict), allow_missing},
-                      .prefetch = {prefetch_records, prefetch_bytes,
-                                   std::chrono::milliseconds(prefetch_ttl_ms)}});
+  // Keywords are the options' names (volume_options.cc); True and False are their 1 and 0.
+  const auto make = [](const std::vector<py::bytes>& paths, const py::kwargs& keywords) {
+    VolumeOptions options;
+    for (const auto& [name, value] : keywords) {
+      const bool is_flag = py::isinstance<py::bool_>(value);
+      const std::string text =
+          is_flag ? (py::cast<bool>(value) ? "1" : "0") : py::cast<std::string>(py::str(value));
+      options.set(py::cast<std::string>(name), text);
+    }
+    return std::make_unique<PyVolume>(std::vector<std::string>(paths.begin(), paths.end()),
+                                      options);
   };
-  volume
-      .def(py::init(make), py::arg("paths"), py::kw_only(), py::arg("uid"), py::arg("gid"),
-           py::arg("umask") = 0, py::arg("cache_bytes") = VolumeOptions{}.cache_bytes,
-           py::arg("check_data") = true, py::arg("extensions") = true,
-           py::arg("on_conflict") = "error", py::arg("allow_missing") = false,
-           py::arg("prefetch_records") = PrefetchOptions{}.window_records,
-           py::arg("prefetch_bytes") = PrefetchOptions{}.window_bytes,
-           py::arg("prefetch_ttl_ms") = PrefetchOptions{}.ttl.count())
+  volume.def(py::init(make), py::arg("paths"))
       .def("close", &PyVolume::close);
 }
 

@@ -40,20 +40,9 @@
 #include "volume/failure_log.h"
 #include "volume/file_reads.h"
 #include "volume/slowest_requests.h"
+#include "volume/volume_options.h"
 
 namespace ffrfs {
-
-struct VolumeOptions {
-  uint32_t uid = 0;
-  uint32_t gid = 0;
-  uint32_t umask = 0;  // taken from the permissions, but for those of links
-  size_t cache_bytes = size_t{256} << 20;  // that the read path holds at a time; see limit_cache()
-  bool check_data = true;
-  bool extensions = true;  // of the files in a record's folder: .jpg, .npy
-  PackPolicy packs{};
-  int counters_fd = -1;    // see CounterPage
-  PrefetchOptions prefetch{};
-};
 
 struct Attributes {
   Ino ino = 0;

@@ -403,6 +403,10 @@ class DirectoryStream:
     def rewind(self) -> None:
         self._libc.rewinddir(self._directory)
 
+    def __del__(self) -> None:
+        if directory := getattr(self, "_directory", None):
+            self._libc.closedir(directory)
+
 
 def seek_in_listing(path: str, counts: list[int]) -> list[tuple[list[str], list[str]]]:
     """For each count: what follows after that many entries, read on and after seekdir."""

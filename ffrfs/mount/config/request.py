@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from ffrfs.errors import OptionError
 from ffrfs.mount.config.config import Config, read_config
@@ -39,9 +40,20 @@ class MountRequest:
     while_open: int | None = None  # a descriptor; unmount when its other end closes
     asked: Config | None = None  # what the command line alone said, for reread()
 
-    @property
-    def prefetch_ttl_ms(self) -> int:
-        return max(round(self.prefetch_ttl_s * 1000), 1)
+    def volume_options(self) -> dict[str, Any]:
+        """What both engines open the tree with: the keywords of _native.Volume."""
+        return {
+            "uid": self.options.uid,
+            "gid": self.options.gid,
+            "umask": self.options.umask,
+            "cache_bytes": self.opening_cache_bytes,
+            "extensions": self.extensions,
+            "on_conflict": self.options.on_conflict,
+            "allow_missing": self.options.allow_missing,
+            "prefetch_records": self.prefetch_records,
+            "prefetch_bytes": self.prefetch_bytes,
+            "prefetch_ttl_ms": max(round(self.prefetch_ttl_s * 1000), 1),
+        }
 
     @property
     def opening_cache_bytes(self) -> int:

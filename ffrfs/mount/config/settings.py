@@ -1,8 +1,9 @@
 """The settings of a mount that are not about its tree: their names, and what they may be.
 
-They have one meaning wherever they stand: as a long option (--cache-mb 512), as a word of
+They mean the same everywhere: as a long option (--cache-mb 512), as a word of
 `-o` and fstab (cache_mb=512), as a key of a configuration file (cache_mb = 512). Each gives
-fields of MountRequest. What a tree looks like, and to whom, is in options.py.
+fields of MountRequest. The argument parser, help and manual pages are made of this table.
+What a tree looks like, and to whom, is in options.py.
 
 No state: safe from any thread.
 """
@@ -37,14 +38,18 @@ def default_threads() -> int:
     return min(len(os.sched_getaffinity(0)), THREADS_MAX)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Setting:
     """One of them."""
 
     # Of its text, and the folder in which relative names begin ("": the working directory);
     # what is wrong with it is an OptionError that leaves it to the caller to name it.
-    fields: Callable[[str, str], Fields]
+    parse: Callable[[str, str], Fields]
+    fields: tuple[str, ...]  # of MountRequest, that parse() may give
     types: tuple[type, ...]  # of its value in a configuration file; bool: it has no text
+    metavar: str | None = None
+    choices: tuple[str, ...] | None = None
+    help: str
 
     @property
     def is_flag(self) -> bool:
@@ -110,19 +115,86 @@ def _size_bytes(text: str, example: str) -> int:
 
 
 SETTINGS: dict[str, Setting] = {
-    "engine": Setting(_engine, (str,)),
-    "threads": Setting(_threads, (int,)),
-    "cache_mb": Setting(_cache_mb, (int,)),
-    "max_memory": Setting(_max_memory, (str, int)),
-    "prefetch_window": Setting(_prefetch_window, (str, int)),
-    "prefetch_ttl": Setting(_prefetch_ttl, (int, float)),
-    "no_extensions": Setting(lambda *_: {"extensions": False}, (bool,)),
-    "log_file": Setting(_file("log_file"), (str,)),
-    "metrics_file": Setting(_file("metrics_file"), (str,)),
-    "config": Setting(_file("config_file"), (str,)),  # on the command line and in -o alone
+    "engine": Setting(
+        parse=_engine,
+        fields=("engine",),
+        types=(str,),
+        choices=ENGINES,
+        help="engine that serves the mount: native (C++), pyfuse3 (Python), or auto, which is "
+        f"native if it was built (default: {ENGINES[0]})",
+    ),
+    "threads": Setting(
+        parse=_threads,
+        fields=("threads",),
+        types=(int,),
+        metavar="N",
+        help=f"threads of the native engine, 1 to {THREADS_MAX} (default: one per core)",
+    ),
+    "cache_mb": Setting(
+        parse=_cache_mb,
+        fields=("cache_bytes",),
+        types=(int,),
+        metavar="N",
+        help=f"memory for all buffers together, in MiB (default: {CACHE_MB_DEFAULT})",
+    ),
+    "max_memory": Setting(
+        parse=_max_memory,
+        fields=("max_memory_bytes",),
+        types=(str, int),
+        metavar="SIZE",
+        help="memory limit of all processes of the mount together, as in 512M or 2G; the limit "
+        "of their control group applies, too",
+    ),
+    "prefetch_window": Setting(
+        parse=_prefetch_window,
+        fields=("prefetch_records", "prefetch_bytes"),
+        types=(str, int),
+        metavar="RECORDS[,SIZE]",
+        help="how far to read ahead of a reader, in records and bytes (64M, 1G); 0 disables it "
+        f"(default: {PREFETCH_RECORDS_DEFAULT},{PREFETCH_BYTES_DEFAULT >> 20}M)",
+    ),
+    "prefetch_ttl": Setting(
+        parse=_prefetch_ttl,
+        fields=("prefetch_ttl_s",),
+        types=(int, float),
+        metavar="SECONDS",
+        help="drop data read ahead if no reader asks for it within SECONDS "
+        f"(default: {PREFETCH_TTL_S_DEFAULT:g})",
+    ),
+    "no_extensions": Setting(
+        parse=lambda *_: {"extensions": False},
+        fields=("extensions",),
+        types=(bool,),
+        help="show features of TFRecord files without extensions (.jpg, .npy and the like)",
+    ),
+    "log_file": Setting(
+        parse=_file("log_file"),
+        fields=("log_file",),
+        types=(str,),
+        metavar="FILE",
+        help="log file of the daemon (default: a small file in its runtime directory, "
+        "or standard error with -f)",
+    ),
+    "metrics_file": Setting(
+        parse=_file("metrics_file"),
+        fields=("metrics_file",),
+        types=(str,),
+        metavar="FILE",
+        help="write metrics to FILE every 15 seconds, for the textfile collector of Prometheus's "
+        "node_exporter",
+    ),
+    # On the command line and in -o alone.
+    "config": Setting(
+        parse=_file("config_file"),
+        fields=("config_file",),
+        types=(str,),
+        metavar="FILE",
+        help="read settings that are not on the command line from FILE, see below; PACK and "
+        "MOUNTPOINT may be omitted if FILE has them; a single argument is MOUNTPOINT",
+    ),
 }
 
 
 def parse_setting(name: str, text: str, *, folder: str = "") -> Fields:
     """The fields of MountRequest that a setting gives; a flag's text is empty."""
-    return SETTINGS[name].fields(text, folder)
+    return SETTINGS[name].parse(text, folder)

@@ -20,20 +20,16 @@ import trio
 
 from ffrfs.errors import FfrfsError, OptionError, describe
 from ffrfs.mount.config.request import MountRequest, reread
+from ffrfs.mount.config.settings import SETTINGS
 from ffrfs.mount.daemon.log import Log
 from ffrfs.mount.daemon.metrics_file import check_metrics_file
 
 # Fields of MountRequest; the last two are no settings.
 _CHANGEABLE = {"log_file", "cache_bytes", "max_memory_bytes", "metrics_file"}
 _IGNORED = _CHANGEABLE | {"asked", "while_open"}
-# Their names in a configuration file, where they differ.
-_NAMES = {
-    "spec": "packs",
-    "prefetch_records": "prefetch_window",
-    "prefetch_bytes": "prefetch_window",
-    "prefetch_ttl_s": "prefetch_ttl",
-    "extensions": "no_extensions",
-}
+# The names of the others in a configuration file.
+_NAMES = {field: name for name, setting in SETTINGS.items() for field in setting.fields}
+_NAMES["spec"] = "packs"
 
 log = logging.getLogger(__name__)
 

@@ -72,17 +72,7 @@ class Pyfuse3Engine:
         options = request.options
         _allow_many_packs()
         self._volume = Volume(
-            [os.fsencode(pack) for pack in request.packs],
-            uid=options.uid,
-            gid=options.gid,
-            umask=options.umask,
-            cache_bytes=request.opening_cache_bytes,
-            extensions=request.extensions,
-            on_conflict=options.on_conflict,
-            allow_missing=options.allow_missing,
-            prefetch_records=request.prefetch_records,
-            prefetch_bytes=request.prefetch_bytes,
-            prefetch_ttl_ms=request.prefetch_ttl_ms,
+            [os.fsencode(pack) for pack in request.packs], **request.volume_options()
         )
         self._operations = TreeOperations(self._volume, xattr=options.xattr)
         # libfuse turns away everybody but root and us: the kernel knows no such option.

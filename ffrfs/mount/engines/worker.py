@@ -154,22 +154,18 @@ class Worker:
 
 def _arguments(request: MountRequest, daemon_socket: int, counters: int) -> list[str]:
     options = request.options
+    volume_options = request.volume_options().items()
     arguments = [
         *(f"--pack={pack}" for pack in request.packs),
         f"--daemon-socket={daemon_socket}",
         f"--counters={counters}",
-        f"--uid={options.uid}",
-        f"--gid={options.gid}",
-        f"--umask={options.umask}",
-        f"--on-conflict={options.on_conflict}",
-        f"--cache-bytes={request.opening_cache_bytes}",
         f"--threads={request.threads}",
-        f"--prefetch-records={request.prefetch_records}",
-        f"--prefetch-bytes={request.prefetch_bytes}",
-        f"--prefetch-ttl-ms={request.prefetch_ttl_ms}",
+        *(f"--option={name}={_option_text(value)}" for name, value in volume_options),
     ]
-    arguments += ["--allow-missing"] if options.allow_missing else []
     arguments += ["--xattr"] if options.xattr else []
     arguments += ["--allow-root"] if options.allow_root else []
-    arguments += [] if request.extensions else ["--no-extensions"]
     return arguments
+
+
+def _option_text(value: object) -> str:
+    return str(int(value) if isinstance(value, bool) else value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +10,6 @@ from ffrfs.cli import mount
 from ffrfs.cli.main import main
 from ffrfs.mount.config.report import Report
 from ffrfs.mount.config.request import MountRequest
-from ffrfs.mount.engines.worker import _arguments
 from ffrfs.mount.kernel.options import MountOptions
 
 
@@ -92,16 +91,15 @@ def test_wrong_times(
     assert requests == []
 
 
-def worker_arguments(**fields: object) -> set[str]:
-    request = MountRequest(
-        packs=("x",), mountpoint=str(Path("/mnt/x")), options=MountOptions(), **fields
-    )
-    return set(_arguments(request, 3, 4))
-
-
-def test_worker_is_told() -> None:
-    told = {"--prefetch-records=512", "--prefetch-bytes=67108864", "--prefetch-ttl-ms=60000"}
-    assert told <= worker_arguments()
-    told = {"--prefetch-records=0", "--prefetch-bytes=1", "--prefetch-ttl-ms=1"}
-    fields = {"prefetch_records": 0, "prefetch_bytes": 1, "prefetch_ttl_s": 0.0001}
-    assert told <= worker_arguments(**fields)
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, (512, 64 << 20, 60_000)),
+        ({"prefetch_records": 0, "prefetch_bytes": 1, "prefetch_ttl_s": 0.0001}, (0, 1, 1)),
+    ],
+)
+def test_engines_get_them(fields: dict[str, Any], expected: tuple[int, ...]) -> None:
+    request = MountRequest(packs=("x",), mountpoint="/mnt/x", options=MountOptions(), **fields)
+    options = request.volume_options()
+    found = [options[f"prefetch_{name}"] for name in ("records", "bytes", "ttl_ms")]
+    assert tuple(found) == expected

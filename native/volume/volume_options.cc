@@ -1,0 +1,79 @@
+#include "volume/volume_options.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <concepts>
+#include <stdexcept>
+#include <string>
+
+namespace ffrfs {
+namespace {
+
+template <std::integral Number>
+bool parse(std::string_view text, Number& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc{} && end == text.data() + text.size();
+}
+
+bool parse(std::string_view text, bool& value) {
+  value = text == "1";
+  return value || text == "0";
+}
+
+bool parse(std::string_view text, std::chrono::milliseconds& value) {
+  std::chrono::milliseconds::rep count = 0;
+  if (!parse(text, count)) return false;
+  value = std::chrono::milliseconds(count);
+  return true;
+}
+
+bool parse(std::string_view text, OnConflict& value) {
+  if (text == "first") {
+    value = OnConflict::kFirst;
+  } else if (text == "last") {
+    value = OnConflict::kLast;
+  } else {
+    value = OnConflict::kError;
+    return text == "error";
+  }
+  return true;
+}
+
+using Setter = bool (*)(VolumeOptions& options, std::string_view text);
+
+struct Row {
+  std::string_view name;
+  Setter set;
+};
+
+constexpr Row kRows[] = {
+    {"uid", [](VolumeOptions& o, std::string_view t) { return parse(t, o.uid); }},
+    {"gid", [](VolumeOptions& o, std::string_view t) { return parse(t, o.gid); }},
+    {"umask", [](VolumeOptions& o, std::string_view t) { return parse(t, o.umask); }},
+    {"cache_bytes", [](VolumeOptions& o, std::string_view t) { return parse(t, o.cache_bytes); }},
+    {"check_data", [](VolumeOptions& o, std::string_view t) { return parse(t, o.check_data); }},
+    {"extensions", [](VolumeOptions& o, std::string_view t) { return parse(t, o.extensions); }},
+    {"on_conflict",
+     [](VolumeOptions& o, std::string_view t) { return parse(t, o.packs.on_conflict); }},
+    {"allow_missing",
+     [](VolumeOptions& o, std::string_view t) { return parse(t, o.packs.allow_missing); }},
+    {"prefetch_records",
+     [](VolumeOptions& o, std::string_view t) { return parse(t, o.prefetch.window_records); }},
+    {"prefetch_bytes",
+     [](VolumeOptions& o, std::string_view t) { return parse(t, o.prefetch.window_bytes); }},
+    {"prefetch_ttl_ms",
+     [](VolumeOptions& o, std::string_view t) { return parse(t, o.prefetch.ttl); }},
+};
+
+}  // namespace
+
+void VolumeOptions::set(std::string_view name, std::string_view value) {
+  const auto row = std::ranges::find(kRows, name, &Row::name);
+  if (row == std::end(kRows)) throw std::invalid_argument("no option " + std::string(name));
+  if (!row->set(*this, value)) {
+    throw std::invalid_argument(std::string(name) + " cannot be '" + std::string(value) + "'");
+  }
+}
+
+}  // namespace ffrfs

@@ -1,0 +1,33 @@
+// What a volume is opened with, and the one table of the options' names: the worker's command
+// line (fuse/worker.cc) and the keywords of Python's Volume are texts of the same names.
+//
+// A new option: a member and a row in volume_options.cc; a line of volume_options() in
+// ffrfs/mount/config/request.py.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "open/open_packs.h"
+#include "prefetch/prefetcher.h"
+
+namespace ffrfs {
+
+struct VolumeOptions {
+  uint32_t uid = 0;
+  uint32_t gid = 0;
+  uint32_t umask = 0;  // taken from the permissions, but for those of links
+  size_t cache_bytes = size_t{256} << 20;  // that the read path holds at a time; see limit_cache()
+  bool check_data = true;
+  bool extensions = true;  // of the files in a record's folder: .jpg, .npy
+  PackPolicy packs{};
+  int counters_fd = -1;  // see CounterPage
+  PrefetchOptions prefetch{};
+
+  // Numbers are decimal, flags 0 or 1. Throws std::invalid_argument, which names the option.
+  void set(std::string_view name, std::string_view value);
+};
+
+}  // namespace ffrfs
