@@ -171,7 +171,7 @@ class Mount:
         before = None
         while (found := self.requests_now()) != before:
             before = found
-            time.sleep(0.2)
+            time.sleep(0.05)
         return found
 
     def requests_now(self) -> dict[str, int]:

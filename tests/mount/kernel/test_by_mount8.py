@@ -105,14 +105,14 @@ def test_every_setting_is_a_word(machine: Machine, pack: Path, places: Path, pla
     asked = machine.worker_arguments()
     assert {
         "--threads=3",
-        f"--cache-bytes={33 << 20}",
-        "--prefetch-records=7",
-        f"--prefetch-bytes={2 << 20}",
-        "--prefetch-ttl-ms=2500",
-        "--no-extensions",
-        f"--on-conflict={ON_CONFLICT[-1]}",
-        "--allow-missing",
-        "--umask=18",
+        f"--option=cache_bytes={33 << 20}",
+        "--option=prefetch_records=7",
+        f"--option=prefetch_bytes={2 << 20}",
+        "--option=prefetch_ttl_ms=2500",
+        "--option=extensions=0",
+        f"--option=on_conflict={ON_CONFLICT[-1]}",
+        "--option=allow_missing=1",
+        "--option=umask=18",
     } <= set(asked)
     assert "mounted at" in (places / "a, log").read_text()
     succeeds(machine.umount(place))
@@ -134,7 +134,7 @@ def test_sloppy_passes_over_what_is_unknown(machine: Machine, pack: Path, place:
     fails(machine.mount("-t", "ffrfs", pack, place, "-o", words), 1, "'bogus=7'")
     fails(machine.mount("-s", "-t", "ffrfs", pack, place, "-o", "cache_mb=0"), 1, "'cache_mb=0'")
     succeeds(machine.mount("-s", "-n", "-t", "ffrfs", pack, place, "-o", words))
-    assert "--no-extensions" in machine.worker_arguments()
+    assert "--option=extensions=0" in machine.worker_arguments()
     succeeds(machine.umount(place))
 
 

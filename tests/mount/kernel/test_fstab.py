@@ -105,7 +105,7 @@ def test_line_for_users(machine: Machine, pack: Path, folders: list[Path]) -> No
         found["options"].split(",")
     )
     assert machine.read(theirs / "a", user_id=ORDINARY_USER_ID) == b"alpha"
-    assert f"--cache-bytes={17 << 20}" in machine.worker_arguments()
+    assert f"--option=cache_bytes={17 << 20}" in machine.worker_arguments()
     done = machine.umount(theirs, user_id=ORDINARY_USER_ID)
     assert (done.status, done.out, done.err) == (0, "", "")
     machine.check_nothing_left()
