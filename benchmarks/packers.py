@@ -6,6 +6,7 @@ starting; `ffrfs pack` ends with its file on the disk, and the others are given 
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -14,7 +15,12 @@ from pathlib import Path
 from benchmarks import measure
 
 TIMEOUT_S = 900
-FFRFS = [sys.executable, "-m", "ffrfs"]
+PROGRAM_VARIABLE = "FFRFS_BENCHMARKS_PROGRAM"  # names the `ffrfs` of another checkout
+FFRFS = (
+    [os.environ[PROGRAM_VARIABLE]]
+    if PROGRAM_VARIABLE in os.environ
+    else [sys.executable, "-m", "ffrfs"]
+)
 FFR, EROFS, SQUASHFS, TAR = "ffrfs pack", "mkfs.erofs", "mksquashfs", "tar cf"
 PROGRAMS = {EROFS: "mkfs.erofs", SQUASHFS: "mksquashfs", TAR: "tar"}
 
