@@ -35,38 +35,34 @@ class Records:
     def offsets(self, shard: int) -> NDArray[np.int64]:
         """count + 1 absolute byte offsets: where records begin, and the file ends."""
     def checksums(self, shard: int) -> NDArray[np.uint32]: ...
-    def verify(
-        self, first: int, count: int, jobs: int = 0, index: PackIndex | None = None
-    ) -> list[tuple[int, Exception]]:
+    def verify(self, first: int, count: int) -> list[tuple[int, Exception]]:
         """Read `count` records from `first`; (record, what is wrong) of the bad ones.
 
-        Checks whatever `check_data` says. Any size of record in bounded memory. `jobs`:
-        threads; 0: as many as there are cores. `index`, of the only file: what it says of
-        large records is checked as well.
+        Checks whatever `check_data` says. Any size of record in bounded memory.
         """
     def close(self) -> None: ...
 
-class PackIndex:
-    """An FFRecord file, opened with the mapped index that serves it, if a sound one does."""
+class Pack:
+    """An FFRecord file, opened once, with the mapped index that serves it, if it is sound."""
 
-    def __init__(self, pack: bytes) -> None: ...
+    def __init__(self, path: bytes) -> None: ...
     @property
     def is_folder(self) -> bool:
         """True: a packed folder."""
     @property
     def record_count(self) -> int: ...
     @property
-    def kind(self) -> Literal["pack", "sidecar", ""]:
-        """Where the index stands; "": there is none."""
+    def index_kind(self) -> Literal["pack", "sidecar", ""]:
+        """Where the index is; "": there is none."""
     @property
-    def path(self) -> bytes | None:
-        """Of the file that it stands in."""
+    def index_path(self) -> bytes | None:
+        """Of the file that has the index."""
     @property
-    def size_bytes(self) -> int:
-        """Of the index; 0: there is none."""
+    def index_size_bytes(self) -> int:
+        """0: there is none."""
     @property
     def shard(self) -> tuple[bytes, int, int] | None:
-        """What it says of the set of shards: (id of 16 bytes, number of this one, count)."""
+        """What the index says of the pack set: (id of 16 bytes, number of this pack, count)."""
     @property
     def warning(self) -> str:
         """A line on an index that was left aside; mostly ""."""
@@ -74,10 +70,28 @@ class PackIndex:
     def warning_within(self) -> str:
         """The same, for a text that names the pack already."""
     @property
-    def is_stale(self) -> bool:
+    def is_index_stale(self) -> bool:
         """It was a sidecar of what the pack was before."""
+    # These read the header and check it as a whole, at first use. FormatError.
+    @property
+    def header_verified(self) -> bool:
+        """False: it carries no checksum (an old writer's)."""
+    def offsets(self) -> NDArray[np.int64]:
+        """count + 1 absolute byte offsets: where records begin, and the file ends."""
     def find_fault(self) -> str:
-        """Read all of the index, and hold it against the pickle; what is wrong, or ""."""
+        """Read all of the index and compare it with the pickle; what is wrong, or ""."""
+    def verify(self, first: int, count: int, jobs: int = 0) -> list[tuple[int, Exception]]:
+        """As Records.verify(); what the index says of large records is checked as well.
+
+        `jobs`: threads; 0: as many as there are cores.
+        """
+    def open_tree(self) -> None:
+        """For path_of(). FormatError, ChecksumError, UnsafeIndexError."""
+    def path_of(self, record: int) -> bytes | None:
+        """The path that shows it, if one does. FormatError, ChecksumError."""
+
+def cached_index_path(file: bytes) -> bytes:
+    """Where the index of that file may lie in the cache; b"": there is no cache."""
 
 def sidecar_paths(pack: bytes) -> list[bytes]:
     """Where a sidecar of that pack may lie: beside it; then, if there is one, in the cache."""
@@ -213,6 +227,9 @@ class Volume:
     def paths(self) -> builtins.list[bytes]:
         """The files that serve, in the order of the records."""
     @property
+    def packs(self) -> builtins.list[Pack]:
+        """The same files, which must be FFRecord files. They keep the volume open."""
+    @property
     def warnings(self) -> builtins.list[str]:
         """What was left aside, a line each: a stale index, a missing shard."""
     @property
@@ -243,9 +260,9 @@ class Volume:
     # For an engine. None waits for the disk: the result comes at once; else None, and
     # poll() returns `token`. No byte leaves without a checksum that covers it (unless
     # check_data=False).
-    def tree_about(self, ino: int, token: int) -> TreePart | None:
+    def load_tree(self, ino: int, token: int) -> TreePart | None:
         """The part of the tree that knows `ino`."""
-    def tree_in(self, ino: int, token: int) -> TreePart | None:
+    def load_directory(self, ino: int, token: int) -> TreePart | None:
         """The part that knows the entries of folder `ino`."""
     def read(self, ino: int, offset: int, size: int, token: int) -> Slice | None:
         """Shorter than `size` only at the end of the file."""

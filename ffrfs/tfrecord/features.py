@@ -17,13 +17,23 @@ Kind: TypeAlias = Literal["int64", "float32", "bytes"]
 DType: TypeAlias = Any
 
 
+class AnyFeature(tuple[Any, ...]):
+    """What the three kinds of feature have in common.
+
+    Without it a type checker infers tuples for a dictionary of several kinds, and refuses
+    them where parse_example() takes features.
+    """
+
+    __slots__ = ()
+
+
 class _FixedLen(NamedTuple):
     shape: tuple[int, ...]
     dtype: DType
     default_value: Any = None
 
 
-class FixedLenFeature(_FixedLen):
+class FixedLenFeature(_FixedLen, AnyFeature):
     """A feature with the same number of values in every example.
 
     `shape`: of one example's values, () for one value. `default_value`: what an example
@@ -36,10 +46,14 @@ class FixedLenFeature(_FixedLen):
         return super().__new__(cls, tuple(shape), dtype, default_value)
 
 
-class VarLenFeature(NamedTuple):
+class _VarLen(NamedTuple):
+    dtype: DType
+
+
+class VarLenFeature(_VarLen, AnyFeature):
     """A feature with any number of values, none among them; read as a SparseValue."""
 
-    dtype: DType
+    __slots__ = ()
 
 
 class _FixedLenSequence(NamedTuple):
@@ -49,7 +63,7 @@ class _FixedLenSequence(NamedTuple):
     default_value: Any = None
 
 
-class FixedLenSequenceFeature(_FixedLenSequence):
+class FixedLenSequenceFeature(_FixedLenSequence, AnyFeature):
     """A feature with any number of steps, all of the same `shape`.
 
     In an Example: any multiple of the values of `shape`; in a batch, rows are padded with

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from ffrfs._native import ExampleParser
 from ffrfs.tfrecord.features import (
+    AnyFeature,
     FixedLenFeature,
     FixedLenSequenceFeature,
     Kind,
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
     from ffrfs._native import FeatureConfig, ParsedColumn
 
-AnyFeature: TypeAlias = FixedLenFeature | VarLenFeature | FixedLenSequenceFeature
 Record: TypeAlias = "Buffer | NDArray[np.uint8]"
 FeatureMap: TypeAlias = Mapping[str, AnyFeature]
 Parsed: TypeAlias = dict[str, NDArray[Any] | SparseValue]

@@ -27,8 +27,8 @@ class TFRecordReader:
 
     `path`: a file, a list of files, or a folder of shards (shards.py). Opening hops from
     record to record, without reading their data, unless `sidecar` and there is a sound
-    FILE.idx or FILE.tfindex; if there is none, FILE.idx is written for the next time,
-    where that is allowed. `check_data=False` does not check the data.
+    FILE.idx or FILE.tfindex; if there is none, one is written into the user's cache for the
+    next time (`ffrfs index` writes FILE.idx). `check_data=False` does not check the data.
 
     Raises FormatError for a file that is not one of uncompressed records, TruncatedError
     for one that ends inside a record, OSError for one that cannot be opened.

@@ -1,4 +1,7 @@
-"""Sidecars: the index of a TFRecord file as FILE.idx beside it, for the next opening.
+"""Sidecars: the index of a TFRecord file, for the next opening.
+
+`ffrfs index` writes FILE.idx beside the file. A reader that finds none writes one into the
+user's cache: a program that lists FILE* should find nothing but data.
 
 A line per record, "offset size", the size with the 16 bytes of framing: the format of
 DALI's and the PyPI package's tfrecord2idx, which read ours and whose we read. A sidecar
@@ -15,13 +18,13 @@ import contextlib
 import os
 from collections.abc import Sequence
 
-from ffrfs._native import TFRecords
+from ffrfs._native import TFRecords, cached_index_path
 from ffrfs.files.staged_file import StagedFile
 
 # Lines made at a time: at most 11 MB of text.
 _STEP = 1 << 18
 
-_WRITE_BITS = 0o222  # of the owner, the group and all others
+_PRIVATE = 0o700
 
 
 def write_sidecar(path: str | os.PathLike[str]) -> str:
@@ -33,26 +36,25 @@ def write_sidecar(path: str | os.PathLike[str]) -> str:
     name = os.fspath(path)
     records = TFRecords([os.fsencode(name)], sidecar=False)
     try:
-        return _write(records, 0, name)
+        return _write(records, 0, f"{name}.idx")
     finally:
         records.close()
 
 
 def keep_sidecars(records: TFRecords, paths: Sequence[str]) -> None:
-    """Write the sidecars that were missing, or not sound, when `records` opened `paths`.
+    """Write, into the cache, those that were missing, or not sound, when `records` opened `paths`.
 
-    Where that cannot be, nothing is said: it is for the next opening only. A folder that
-    is read-only is left as it is, also by root, whom the kernel would let.
+    Where that cannot be, nothing is said: it is for the next opening only.
     """
     for shard, used in enumerate(records.used_sidecars):
-        if not used:
+        cached = b"" if used else cached_index_path(os.fsencode(paths[shard]))
+        if cached:
             with contextlib.suppress(OSError):
-                if os.stat(os.path.dirname(paths[shard]) or ".").st_mode & _WRITE_BITS:
-                    _write(records, shard, paths[shard])
+                os.makedirs(os.path.dirname(cached), mode=_PRIVATE, exist_ok=True)
+                _write(records, shard, os.fsdecode(cached))
 
 
-def _write(records: TFRecords, shard: int, path: str) -> str:
-    sidecar = f"{path}.idx"
+def _write(records: TFRecords, shard: int, sidecar: str) -> str:
     mtime_ns = records.mtimes_ns[shard]
     with StagedFile(sidecar, follow=False) as staged:
         first = 0

@@ -34,7 +34,7 @@ uint64_t write_npy(const Feature& feature, std::string_view dtype, uint64_t coun
 }
 
 template <typename T>
-uint64_t value_count(const FileSource& npy) {
+uint64_t value_count(const Recipe& npy) {
   return (npy.file_size - kNpyHeaderSize) / sizeof(T);
 }
 
@@ -80,44 +80,44 @@ std::string ExampleFolder::name(Ino ino) const {
 Ino ExampleFolder::file_of(uint64_t record) const { return record == number_ ? ino_of(0) : 0; }
 
 uint64_t ExampleFolder::memory_bytes() const {
-  return sizeof *this + table_bytes() + name_.capacity() + files_.capacity() * sizeof(FileSource);
+  return sizeof *this + table_bytes() + name_.capacity() + files_.capacity() * sizeof(Recipe);
 }
 
-const FileSource& ExampleFolder::source(Ino ino) const {
+const Recipe* ExampleFolder::recipe(Ino ino) const {
   const Node* found = node(ino);
-  if (found == nullptr || found->is_directory) {
-    throw RangeError("inode " + std::to_string(ino) + " is no file");
-  }
-  return files_[found->target];
+  return found == nullptr || found->is_directory ? nullptr : &files_[found->target];
 }
 
-std::vector<std::byte> ExampleFolder::render(const FileSource& source,
-                                             std::span<const std::byte> part) const {
-  std::vector<std::byte> file(source.file_size);
-  render(source, part, 0, file);
-  return file;
+std::optional<Contents> ExampleFolder::contents(Ino ino) const {
+  const Recipe* const found = recipe(ino);
+  if (found == nullptr) return std::nullopt;
+  Contents contents{.record = number_, .begin = found->begin, .size = found->size};
+  if (found->form != Recipe::Form::kSlice) contents.rendered_size = found->file_size;
+  return contents;
 }
 
-void ExampleFolder::render(const FileSource& source, std::span<const std::byte> part,
-                           uint64_t offset, std::span<std::byte> to) const {
-  if (part.size() == source.size && write(source, part, {offset, to}) == source.file_size) return;
+void ExampleFolder::render(Ino ino, std::span<const std::byte> part, uint64_t offset,
+                           std::span<std::byte> to) const {
+  const Recipe* const found = recipe(ino);
+  if (found == nullptr) return Tree::render(ino, part, offset, to);
+  if (part.size() == found->size && write(*found, part, {offset, to}) == found->file_size) return;
   throw FormatError("record " + std::to_string(number_) +
                     ": its bytes are not those that its folder was made of; the file has "
                     "changed: mount it again");
 }
 
 // Returns the size of all of the file.
-uint64_t ExampleFolder::write(const FileSource& source, std::span<const std::byte> part,
+uint64_t ExampleFolder::write(const Recipe& recipe, std::span<const std::byte> part,
                               FilePart to) {
-  switch (source.form) {
-    case FileSource::Form::kSlice:
+  switch (recipe.form) {
+    case Recipe::Form::kSlice:
       to.put(part);
       return part.size();
-    case FileSource::Form::kInts:
-      return write_npy<int64_t>(Feature{part}, "<i8", value_count<int64_t>(source), to);
-    case FileSource::Form::kFloats:
-      return write_npy<float>(Feature{part}, "<f4", value_count<float>(source), to);
-    case FileSource::Form::kJson: {
+    case Recipe::Form::kInts:
+      return write_npy<int64_t>(Feature{part}, "<i8", value_count<int64_t>(recipe), to);
+    case Recipe::Form::kFloats:
+      return write_npy<float>(Feature{part}, "<f4", value_count<float>(recipe), to);
+    case Recipe::Form::kJson: {
       const auto content = ExampleContent::read(part, kNodeLimit);
       return content ? write_example_json(*content, to) : 0;
     }

@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "tree/file_part.h"
@@ -23,7 +24,7 @@ namespace ffrfs {
 
 // How a file comes out of its record. One that is rendered may be a few times as large as
 // its part: up to 8 times for .npy, about 6 for example.json.
-struct FileSource {
+struct Recipe {
   enum class Form : uint8_t {
     kSlice,   // the part as it is
     kInts,    // .npy of the int64 values of a feature
@@ -35,7 +36,6 @@ struct FileSource {
   uint64_t size = 0;       // of that part
   uint64_t file_size = 0;  // what the file has; that of a slice is the part's
 
-  bool operator==(const FileSource&) const = default;
 };
 
 struct ExampleOptions {
@@ -65,17 +65,9 @@ class ExampleFolder final : public MemoryTree {
   [[nodiscard]] uint64_t file_count() const override { return files_.size(); }
   [[nodiscard]] uint64_t memory_bytes() const override;
 
-  // Throws RangeError unless `ino` is a file.
-  [[nodiscard]] const FileSource& source(Ino ino) const;
-
-  // The whole file out of its part of the record. Throws FormatError if that is not what
-  // it was when the folder was made.
-  [[nodiscard]] std::vector<std::byte> render(const FileSource& source,
-                                              std::span<const std::byte> part) const;
-  // Its bytes from `offset` on, as many as `to` holds; they must be there. Takes nearly as long
-  // as the whole.
-  void render(const FileSource& source, std::span<const std::byte> part, uint64_t offset,
-              std::span<std::byte> to) const;
+  [[nodiscard]] std::optional<Contents> contents(Ino ino) const override;
+  void render(Ino ino, std::span<const std::byte> part, uint64_t offset,
+              std::span<std::byte> to) const override;
 
  private:
   friend class ExampleLayout;
@@ -83,12 +75,13 @@ class ExampleFolder final : public MemoryTree {
   ExampleFolder(uint64_t number, std::string name);
 
   void describe_file(const Node& node, Inode& inode) const override;
-  [[nodiscard]] static uint64_t write(const FileSource& source, std::span<const std::byte> part,
+  [[nodiscard]] const Recipe* recipe(Ino ino) const;  // or nullptr
+  [[nodiscard]] static uint64_t write(const Recipe& recipe, std::span<const std::byte> part,
                                       FilePart to);
 
   const uint64_t number_;
   const std::string name_;  // of slot 0
-  std::vector<FileSource> files_;
+  std::vector<Recipe> files_;
 };
 
 }  // namespace ffrfs

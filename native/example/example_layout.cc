@@ -32,9 +32,9 @@ class Decimal {
 };
 
 template <typename T>
-constexpr FileSource::Form kFormOf = FileSource::Form::kInts;
+constexpr Recipe::Form kFormOf = Recipe::Form::kInts;
 template <>
-constexpr FileSource::Form kFormOf<float> = FileSource::Form::kFloats;
+constexpr Recipe::Form kFormOf<float> = Recipe::Form::kFloats;
 
 }  // namespace
 
@@ -48,8 +48,8 @@ ExampleLayout::ExampleLayout(std::span<const std::byte> record, const ExampleOpt
 
 bool ExampleLayout::add(const ExampleContent& content) {
   add_file({0, "example.json"}, {},
-           source(FileSource::Form::kJson, record_, example_json_size(content)));
-  add_file({0, "record.bin"}, {}, source(FileSource::Form::kSlice, record_, record_.size()));
+           recipe(Recipe::Form::kJson, record_, example_json_size(content)));
+  add_file({0, "record.bin"}, {}, recipe(Recipe::Form::kSlice, record_, record_.size()));
   for (const auto& [name, feature] : content.features) {
     if (feature.kind() != FeatureKind::kNone) add_feature(open_path(name), feature);
     if (is_full_) return false;
@@ -99,7 +99,7 @@ std::string_view ExampleLayout::name(NameRef ref) const {
 }
 
 void ExampleLayout::add_file(const Leaf& leaf, std::string_view extension,
-                             const FileSource& source) {
+                             const Recipe& recipe) {
   is_full_ = is_full_ || entries_.size() + 1 == ExampleFolder::kNodeLimit;
   if (is_full_) return;
   if (!options_.extensions) extension = {};
@@ -107,7 +107,7 @@ void ExampleLayout::add_file(const Leaf& leaf, std::string_view extension,
                       .name = add_name(leaf.stem, {}, extension),
                       .target = static_cast<uint32_t>(files_.size()),
                       .extension_size = static_cast<uint32_t>(extension.size())});
-  files_.push_back(source);
+  files_.push_back(recipe);
 }
 
 ExampleLayout::DirectoryId ExampleLayout::add_directory(DirectoryId parent, NameRef name) {
@@ -157,7 +157,7 @@ void ExampleLayout::add_feature(const Leaf& leaf, const Feature& feature) {
 template <typename T>
 void ExampleLayout::add_numbers(const Leaf& leaf, const Feature& feature) {
   const uint64_t file_size = kNpyHeaderSize + feature.value_count() * sizeof(T);
-  add_file(leaf, ".npy", source(kFormOf<T>, feature.message, file_size));
+  add_file(leaf, ".npy", recipe(kFormOf<T>, feature.message, file_size));
 }
 
 void ExampleLayout::add_bytes(const Leaf& leaf, const Feature& feature) {
@@ -174,7 +174,7 @@ void ExampleLayout::add_bytes(const Leaf& leaf, const Feature& feature) {
 
 void ExampleLayout::add_value(const Leaf& leaf, std::span<const std::byte> value) {
   add_file(leaf, options_.extensions ? extension_of(value) : std::string_view(),
-           source(FileSource::Form::kSlice, value, value.size()));
+           recipe(Recipe::Form::kSlice, value, value.size()));
 }
 
 void ExampleLayout::add_list(const Leaf& leaf, const FeatureList& list) {
@@ -185,7 +185,7 @@ void ExampleLayout::add_list(const Leaf& leaf, const FeatureList& list) {
   });
 }
 
-FileSource ExampleLayout::source(FileSource::Form form, std::span<const std::byte> part,
+Recipe ExampleLayout::recipe(Recipe::Form form, std::span<const std::byte> part,
                                  uint64_t file_size) const {
   const auto begin = static_cast<uint64_t>(part.data() - record_.data());
   return {.form = form, .begin = begin, .size = part.size(), .file_size = file_size};

@@ -64,7 +64,7 @@ class ExampleLayout {
     DirectoryId parent = 0;
     std::string_view stem;
   };
-  void add_file(const Leaf& leaf, std::string_view extension, const FileSource& source);
+  void add_file(const Leaf& leaf, std::string_view extension, const Recipe& recipe);
   [[nodiscard]] DirectoryId add_directory(DirectoryId parent, NameRef name);
   // The folder that a '/' in a feature's name makes, which others may share.
   [[nodiscard]] DirectoryId shared_directory(DirectoryId parent, std::string_view name);
@@ -76,7 +76,7 @@ class ExampleLayout {
   void add_bytes(const Leaf& leaf, const Feature& feature);
   void add_value(const Leaf& leaf, std::span<const std::byte> value);
   void add_list(const Leaf& leaf, const FeatureList& list);
-  [[nodiscard]] FileSource source(FileSource::Form form, std::span<const std::byte> part,
+  [[nodiscard]] Recipe recipe(Recipe::Form form, std::span<const std::byte> part,
                                   uint64_t file_size) const;
 
   // By the directories, then by the names; those that were added first are before their
@@ -95,7 +95,7 @@ class ExampleLayout {
   const ExampleOptions options_;
   std::string path_;  // of the feature that is being added
   std::vector<char> names_;
-  std::vector<FileSource> files_;
+  std::vector<Recipe> files_;
   std::vector<Entry> entries_;
   std::map<Place, DirectoryId, PlaceOrder> shared_;
   uint32_t directory_count_ = 1;  // 0 is the record's folder

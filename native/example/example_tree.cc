@@ -17,7 +17,8 @@ uint64_t checked(uint64_t record_count) {
 
 }  // namespace
 
-ExampleTree::ExampleTree(uint64_t record_count) : records_(checked(record_count)) {}
+ExampleTree::ExampleTree(uint64_t record_count, const ExampleOptions& options)
+    : records_(checked(record_count)), options_(options) {}
 
 std::optional<Inode> ExampleTree::inode(Ino ino) const {
   if (ino == kRootIno) {
@@ -40,13 +41,23 @@ std::vector<Dentry> ExampleTree::list(Ino directory, uint64_t start, uint64_t li
 }
 
 std::string ExampleTree::name(Ino ino) const {
-  return is_folder(ino) ? records_.name(records_.file_of(record_of(ino))) : std::string();
+  return is_folder(ino) ? records_.name(records_.file_of(*record_of(ino))) : std::string();
 }
 
 Ino ExampleTree::file_of(uint64_t record) const { return folder_of(records_.file_of(record)); }
 
 bool ExampleTree::is_folder(Ino ino) const {
-  return is_inside(ino) && record_of(ino) < record_count() && folder_ino(record_of(ino)) == ino;
+  const auto record = record_of(ino);
+  return record && folder_ino(*record) == ino;
+}
+
+std::unique_ptr<const Tree> ExampleTree::make(uint64_t record,
+                                              std::span<const std::byte> bytes) const {
+  return ExampleFolder::make(bytes, record, name(folder_ino(record)), options_);
+}
+
+std::unique_ptr<const Tree> ExampleTree::make_opaque(uint64_t record, uint64_t size) const {
+  return ExampleFolder::make_opaque(size, record, name(folder_ino(record)));
 }
 
 Ino ExampleTree::folder_of(Ino file) const {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "shard/verification.h"
+#include "shard/record_checksum.h"
 
 namespace ffrfs {
 namespace {

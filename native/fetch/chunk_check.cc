@@ -6,7 +6,7 @@
 #include "io/crc.h"
 #include "io/error.h"
 #include "record/index_layout.h"
-#include "shard/verification.h"
+#include "shard/record_checksum.h"
 
 namespace ffrfs {
 namespace {

@@ -14,17 +14,17 @@ DemandReader::DemandReader(Fetcher& fetcher)
 
 DemandReader::~DemandReader() { fetcher_.budget().set_on_room(nullptr); }
 
-UnitPtr DemandReader::find(const UnitPlan& plan) {
-  if (UnitPtr unit = find_in_memory(plan)) return unit;
+UnitPtr DemandReader::find(const UnitPlan& plan, size_t wanted) {
+  if (UnitPtr unit = find_in_memory(plan, wanted)) return unit;
   UnitPtr unit = fetcher_.find_cached(plan);
   observe(plan, unit ? Found::kPageCache : Found::kMissing);
   return unit;
 }
 
-UnitPtr DemandReader::find_in_memory(const UnitPlan& plan) {
+UnitPtr DemandReader::find_in_memory(const UnitPlan& plan, size_t wanted) {
   const auto [held, was_ahead] = table_.find(plan.key());
   if (!held) return nullptr;
-  fetcher_.counters().bytes_memory.fetch_add(plan.size, std::memory_order_relaxed);
+  fetcher_.counters().bytes_memory.fetch_add(wanted, std::memory_order_relaxed);
   observe(plan, was_ahead ? Found::kPrefetched : Found::kKept);
   return std::static_pointer_cast<Unit>(held);
 }

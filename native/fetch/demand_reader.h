@@ -30,10 +30,10 @@ class DemandReader {
   DemandReader(const DemandReader&) = delete;
   DemandReader& operator=(const DemandReader&) = delete;
 
-  // nullptr: it takes storage. Throws ChecksumError.
-  [[nodiscard]] UnitPtr find(const UnitPlan& plan);
+  // nullptr: it takes storage. `wanted` of its bytes were asked for. Throws ChecksumError.
+  [[nodiscard]] UnitPtr find(const UnitPlan& plan, size_t wanted);
   // The same of what is in memory.
-  [[nodiscard]] UnitPtr find_in_memory(const UnitPlan& plan);
+  [[nodiscard]] UnitPtr find_in_memory(const UnitPlan& plan, size_t wanted);
 
   void fetch(const UnitPlan& plan, Done done);
 

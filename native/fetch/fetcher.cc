@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "fetch/storage_pass.h"
-#include "shard/verification.h"
+#include "shard/record_checksum.h"
 
 namespace ffrfs {
 namespace {
@@ -69,7 +69,7 @@ UnitPtr Fetcher::find_cached(const UnitPlan& plan) {
 }
 
 size_t Fetcher::memory_for(const UnitPlan& plan) const {
-  const SourceFile& file = shards_.file_of(plan.extent);
+  const Source& file = shards_.file_of(plan.extent);
   const uint64_t begin = plan.file_offset();
   const uint64_t end = begin + plan.size + plan.trailer_size();
   return BufferPool::capacity_for(static_cast<size_t>(file.align_up(end) - file.align_down(begin)));

@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "shard/verification.h"
+#include "shard/record_checksum.h"
 
 namespace ffrfs {
 namespace {

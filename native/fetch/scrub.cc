@@ -1,4 +1,4 @@
-#include "fetch/verifier.h"
+#include "fetch/scrub.h"
 
 #include <algorithm>
 #include <atomic>
@@ -36,9 +36,9 @@ struct Item {
   Extent extent;
 };
 
-class Verifier {
+class Scrub {
  public:
-  Verifier(Fetcher& fetcher, const ExpectedChunks& chunks, uint64_t first, uint64_t end)
+  Scrub(Fetcher& fetcher, const ExpectedChunks& chunks, uint64_t first, uint64_t end)
       : fetcher_(fetcher),
         shards_(fetcher.shards()),
         chunks_(chunks),
@@ -198,7 +198,7 @@ size_t thread_count(size_t jobs) {
 
 }  // namespace
 
-BadRecords verify_records(Fetcher& fetcher, uint64_t first, uint64_t count, size_t jobs,
+BadRecords scrub_records(Fetcher& fetcher, uint64_t first, uint64_t count, size_t jobs,
                           const ExpectedChunks& chunks) {
   const uint64_t all = fetcher.shards().count();
   const auto end = checked_add(first, count);
@@ -206,7 +206,7 @@ BadRecords verify_records(Fetcher& fetcher, uint64_t first, uint64_t count, size
     throw RangeError("records up to " + std::to_string(end.value_or(UINT64_MAX)) +
                      " were asked for; there are " + std::to_string(all));
   }
-  return Verifier(fetcher, chunks, first, *end).run(thread_count(jobs));
+  return Scrub(fetcher, chunks, first, *end).run(thread_count(jobs));
 }
 
 }  // namespace ffrfs

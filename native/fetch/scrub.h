@@ -34,7 +34,7 @@ using BadRecords = std::vector<std::pair<uint64_t, ErrorFields>>;
 // Of `count` records from `first`, the bad ones.
 // `jobs`: threads at most; 0: as many as there are cores. `chunks`, if given, are checked as
 // well. Throws RangeError.
-[[nodiscard]] BadRecords verify_records(Fetcher& fetcher, uint64_t first, uint64_t count,
+[[nodiscard]] BadRecords scrub_records(Fetcher& fetcher, uint64_t first, uint64_t count,
                                         size_t jobs = 0, const ExpectedChunks& chunks = nullptr);
 
 }  // namespace ffrfs

@@ -59,7 +59,7 @@ void StoragePass::run(std::vector<size_t> missing) {
 bool StoragePass::reserve(Segment& segment) {
   // What becomes an item's own memory is counted where the item is.
   if (is_one_item(segment) && items_[parts_[segment.first_part].item].target.empty()) return true;
-  const SourceFile& file = fetcher_.shards().shard(segment.shard).file();
+  const Source& file = fetcher_.shards().shard(segment.shard).file();
   const size_t size = BufferPool::capacity_for(
       static_cast<size_t>(file.align_up(segment.end) - file.align_down(segment.offset)));
   Budget& budget = fetcher_.budget();

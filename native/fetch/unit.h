@@ -31,7 +31,7 @@ enum class UnitKind : uint8_t {
   kRecord,        // all bytes of a record, of any size
   kChunk,         // chunk `part` of a large record
   kMadeFile,      // a file that is made of the record; `part` is its inode
-  kFolder,        // the directory that is made of the record
+  kSubtree,       // the directory that is made of the record
   kFingerprints,  // the checksums of a large record's chunks
 };
 

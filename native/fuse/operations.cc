@@ -75,17 +75,17 @@ void Operations::finish(fuse_req_t request, RequestKind kind, int error_number) 
 }
 
 template <typename Body>
-void Operations::answer_from(fuse_req_t request, RequestKind kind, About about, Ino ino,
+void Operations::answer_from(fuse_req_t request, RequestKind kind, Need need, Ino ino,
                              std::string_view name, Body body) noexcept {
   const RequestTimer timer(volume_, kind, ino);
   const auto fail = [this, request, timer, ino](const std::exception_ptr& error) {
     answer(timer, request, [&] { fuse_reply_err(request, read_failed(ino, error)); });
   };
   try {
-    TreePtr part = volume_.tree_at(about, ino);
+    TreePtr part = volume_.find_tree(need, ino);
     if (!part) {
-      part = volume_.tree_at(about, ino, [timer, fail, name = std::string(name), body](
-                                             const TreePtr& late, std::exception_ptr error) {
+      part = volume_.load_tree(need, ino, [timer, fail, name = std::string(name), body](
+                                              const TreePtr& late, std::exception_ptr error) {
         try {
           if (error) std::rethrow_exception(error);
           body(*late, name);
@@ -104,7 +104,7 @@ void Operations::answer_from(fuse_req_t request, RequestKind kind, About about, 
 }
 
 void Operations::lookup(fuse_req_t request, Ino parent, std::string_view name) {
-  answer_from(request, RequestKind::kLookup, About::kEntries, parent, name,
+  answer_from(request, RequestKind::kLookup, Need::kEntries, parent, name,
               [this, request, parent](const Tree& part, std::string_view wanted) {
     const Ino ino = part.lookup(parent, wanted);
     if (ino != 0) {
@@ -121,7 +121,7 @@ void Operations::lookup(fuse_req_t request, Ino parent, std::string_view name) {
 }
 
 void Operations::getattr(fuse_req_t request, Ino ino) {
-  answer_from(request, RequestKind::kGetattr, About::kInode, ino, {},
+  answer_from(request, RequestKind::kGetattr, Need::kInode, ino, {},
               [this, request, ino](const Tree& part, std::string_view) {
     if (const auto attributes = volume_.attributes(part, ino)) {
       const struct stat info = to_stat(*attributes);
@@ -133,7 +133,7 @@ void Operations::getattr(fuse_req_t request, Ino ino) {
 }
 
 void Operations::readlink(fuse_req_t request, Ino ino) {
-  answer_from(request, RequestKind::kReadlink, About::kInode, ino, {},
+  answer_from(request, RequestKind::kReadlink, Need::kInode, ino, {},
               [request, ino](const Tree& part, std::string_view) {
     const std::string target = part.target(ino);
     if (target.empty()) {
@@ -212,7 +212,7 @@ int Operations::read_failed(Ino ino, const std::exception_ptr& error) {
 }
 
 void Operations::readdirplus(fuse_req_t request, Ino ino, size_t size, uint64_t begin) {
-  answer_from(request, RequestKind::kReaddir, About::kEntries, ino, {},
+  answer_from(request, RequestKind::kReaddir, Need::kEntries, ino, {},
               [this, request, ino, size, begin](const Tree& part, std::string_view) {
     const auto inode = part.inode(ino);
     if (!inode || !inode->is_directory()) {
@@ -243,32 +243,33 @@ void Operations::statfs(fuse_req_t request) {
 
 void Operations::getxattr(fuse_req_t request, Ino ino, std::string_view name, size_t size) {
   if (!xattr_) return finish(request, RequestKind::kGetxattr, ENOSYS);  // never asked again
-  answer_from(request, RequestKind::kGetxattr, About::kInode, ino, name,
+  answer_from(request, RequestKind::kGetxattr, Need::kInode, ino, name,
               [this, request, ino, size](const Tree& part, std::string_view wanted) {
-    const auto inode = part.inode(ino);
-    if (!inode || !inode->is_file()) {
-      fuse_reply_err(request, ENODATA);
-    } else if (wanted == kRecordName) {
-      reply_xattr(request, std::to_string(inode->record), size);
-    } else if (wanted == kCrc32Name && shows_crc32()) {
-      std::array<char, 9> text{};
-      std::snprintf(text.data(), text.size(), "%08x", volume_.extent(ino).crc32);
-      reply_xattr(request, text.data(), size);
-    } else {
-      fuse_reply_err(request, ENODATA);
+    const auto contents = part.contents(ino);
+    if (contents && wanted == kRecordName) {
+      return reply_xattr(request, std::to_string(contents->record), size);
     }
+    const auto crc32 =
+        contents && wanted == kCrc32Name ? volume_.stored_crc32(*contents) : std::nullopt;
+    if (!crc32) {
+      fuse_reply_err(request, ENODATA);
+      return;
+    }
+    std::array<char, 9> text{};
+    std::snprintf(text.data(), text.size(), "%08x", *crc32);
+    reply_xattr(request, text.data(), size);
   });
 }
 
 void Operations::listxattr(fuse_req_t request, Ino ino, size_t size) {
   if (!xattr_) return finish(request, RequestKind::kListxattr, ENOSYS);
-  answer_from(request, RequestKind::kListxattr, About::kInode, ino, {},
+  answer_from(request, RequestKind::kListxattr, Need::kInode, ino, {},
               [this, request, ino, size](const Tree& part, std::string_view) {
-    const auto inode = part.inode(ino);
+    const auto contents = part.contents(ino);
     std::string names;
-    if (inode && inode->is_file()) {
+    if (contents) {
       (names += kRecordName) += '\0';
-      if (shows_crc32()) (names += kCrc32Name) += '\0';
+      if (volume_.stored_crc32(*contents)) (names += kCrc32Name) += '\0';
     }
     reply_xattr(request, names, size);
   });

@@ -46,11 +46,10 @@ class Operations {
   // Answers with body(part, name), where `part` knows that about `ino`, now or in poll().
   // What `body` throws, before it has answered, is a failure to read `ino`.
   template <typename Body>
-  void answer_from(fuse_req_t request, RequestKind kind, About about, Ino ino,
+  void answer_from(fuse_req_t request, RequestKind kind, Need need, Ino ino,
                    std::string_view name, Body body) noexcept;
 
   // A file of FFRecord is a whole record, with a checksum that was told for it.
-  [[nodiscard]] bool shows_crc32() const { return volume_.kind() != TreeKind::kExamples; }
 
   // The errno with which a failure to read is answered; says so in the log.
   int read_failed(Ino ino, const std::exception_ptr& error);

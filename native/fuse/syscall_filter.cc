@@ -32,7 +32,7 @@ constexpr uint32_t kRefuse = SECCOMP_RET_ERRNO | EPERM;
 constexpr uint32_t kUnknown = SECCOMP_RET_ERRNO | ENOSYS;
 constexpr uint32_t kEnd = SECCOMP_RET_KILL_PROCESS;
 
-// Younger than the C library's headers may be (io/source_file.cc has this one's use).
+// Younger than the C library's headers may be (io/local_file.cc has this one's use).
 constexpr int kCachestat = 451;
 
 // Without a look at their arguments the kernel remembers the answer, and does not run the

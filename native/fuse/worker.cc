@@ -35,6 +35,7 @@
 #include "fuse/lockdown.h"
 #include "fuse/log.h"
 #include "fuse/session.h"
+#include "io/local_file.h"
 #include "open/open_shards.h"
 #include "record/ffrecord_shard.h"
 #include "volume/volume.h"
@@ -66,9 +67,10 @@ void parse(std::string_view text, Number& value) {
 }
 
 void set_option(VolumeOptions& options, std::string_view text) {
-  const size_t equals = std::min(text.find('='), text.size());
+  const size_t equals = text.find('=');
+  if (equals == text.npos) reject_usage(text);
   try {
-    options.set(text.substr(0, equals), text.substr(std::min(equals + 1, text.size())));
+    options.set(text.substr(0, equals), text.substr(equals + 1));
   } catch (const std::invalid_argument& error) {
     reject_usage(error.what());
   }
@@ -160,7 +162,7 @@ std::unique_ptr<Volume> open_volume(const WorkerOptions& options, DaemonLink& da
 
 bool is_unindexed(const std::string& pack, uint64_t indexed_count) {
   try {
-    return claimed_record_count(SourceFile(pack)).value_or(0) > indexed_count &&
+    return claimed_record_count(LocalFile(pack)).value_or(0) > indexed_count &&
            FfrecordShard(pack, IndexUse::kIfSound).index() == nullptr;
   } catch (const std::exception&) {
     return false;  // opening it says what is wrong

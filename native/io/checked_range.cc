@@ -9,7 +9,6 @@
 
 #include "io/crc.h"
 #include "io/error.h"
-#include "io/hex.h"
 
 namespace ffrfs {
 namespace {
@@ -18,7 +17,7 @@ std::atomic<uint64_t> range_count{0};
 
 }  // namespace
 
-CheckedRange::CheckedRange(const SourceFile& file, uint64_t offset, uint64_t size,
+CheckedRange::CheckedRange(const Source& file, uint64_t offset, uint64_t size,
                            std::vector<uint32_t> checksums, std::string name,
                            std::string advice, std::vector<Blank> blanks)
     : file_(file),
@@ -114,8 +113,7 @@ void CheckedRange::set_fingerprints(uint64_t block,
 void CheckedRange::read_ahead(uint64_t block) const {
   const bool is_run = block % kAheadCount == 0 && block > 0 && is_checked(block - 1);
   const uint64_t count = is_run ? 2 * kAheadCount : 1;
-  posix_fadvise(file_.fd(), static_cast<off_t>(file_offset_ + block * kBlockSize),
-                static_cast<off_t>(count * kBlockSize), POSIX_FADV_WILLNEED);
+  file_.will_need(file_offset_ + block * kBlockSize, count * kBlockSize);
 }
 
 void CheckedRange::read_file(uint64_t offset, std::span<std::byte> target,

@@ -26,7 +26,7 @@
 
 #include "io/kept_pages.h"
 #include "io/little_endian.h"
-#include "io/source_file.h"
+#include "io/source.h"
 
 namespace ffrfs {
 
@@ -42,7 +42,7 @@ class CheckedRange {
 
   // [offset, offset + size) of `file`, which outlives this. `checksums`: the CRC-32C of each
   // block. For messages: `name` is what all of it is, `advice` what to do about damage.
-  CheckedRange(const SourceFile& file, uint64_t offset, uint64_t size,
+  CheckedRange(const Source& file, uint64_t offset, uint64_t size,
                std::vector<uint32_t> checksums, std::string name, std::string advice,
                std::vector<Blank> blanks = {});
   CheckedRange(const CheckedRange&) = delete;
@@ -95,7 +95,7 @@ class CheckedRange {
   void read_file(uint64_t offset, std::span<std::byte> target, const char* part) const;
   [[nodiscard]] bool is_checked(uint64_t block) const { return fingerprints_[block] != nullptr; }
 
-  const SourceFile& file_;
+  const Source& file_;
   const uint64_t file_offset_;
   const uint64_t size_;
   const std::vector<uint32_t> checksums_;

@@ -6,7 +6,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <span>
+#include <string>
 
 namespace ffrfs {
 
@@ -20,6 +22,13 @@ namespace ffrfs {
 // (tensorflow/core/lib/hash/crc32c.h).
 [[nodiscard]] constexpr uint32_t mask_crc32c(uint32_t crc) {
   return ((crc >> 15) | (crc << 17)) + 0xa282ead8U;
+}
+
+// As messages show it.
+[[nodiscard]] inline std::string hex(uint32_t crc) {
+  char text[11];
+  std::snprintf(text, sizeof text, "0x%08x", crc);
+  return text;
 }
 
 }  // namespace ffrfs

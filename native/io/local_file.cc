@@ -1,4 +1,4 @@
-#include "io/source_file.h"
+#include "io/local_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -55,24 +55,32 @@ FileDescriptor reopen_direct(int fd) {
 
 }  // namespace
 
-SourceFile::SourceFile(const std::string& path)
-    // O_NONBLOCK: a FIFO of that name must not hold us; regular files ignore it.
-    : path_(path), buffered_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
-  if (!buffered_.valid()) throw StorageError(errno, path, "cannot open");
-  struct stat info {};
-  if (fstat(fd(), &info) != 0) throw StorageError(errno, path, "cannot stat");
-  if (S_ISDIR(info.st_mode)) throw StorageError(EISDIR, path, "cannot open");
-  if (!S_ISREG(info.st_mode)) throw StorageError(EINVAL, path, "not a regular file");
-  size_ = static_cast<uint64_t>(info.st_size);
-  mtime_ns_ = nanoseconds(info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
+LocalFile::Opened LocalFile::open(const std::string& path) {
+  // O_NONBLOCK: a FIFO of that name must not hold us; regular files ignore it.
+  Opened opened{.descriptor = FileDescriptor(
+                    ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK))};
+  if (!opened.descriptor.valid()) throw StorageError(errno, path, "cannot open");
+  if (fstat(opened.descriptor.get(), &opened.info) != 0) {
+    throw StorageError(errno, path, "cannot stat");
+  }
+  if (S_ISDIR(opened.info.st_mode)) throw StorageError(EISDIR, path, "cannot open");
+  if (!S_ISREG(opened.info.st_mode)) throw StorageError(EINVAL, path, "not a regular file");
+  return opened;
+}
 
+LocalFile::LocalFile(const std::string& path, Opened opened)
+    : Source(path, {.size = static_cast<uint64_t>(opened.info.st_size),
+                    .mtime_ns = nanoseconds(opened.info.st_mtim.tv_sec,
+                                            opened.info.st_mtim.tv_nsec),
+                    .owner = opened.info.st_uid}),
+      buffered_(std::move(opened.descriptor)) {
   if (const size_t alignment = direct_alignment(fd()); alignment != 0) {
-    alignment_ = alignment;
-    direct_ = reopen_direct(fd());
+    direct_descriptor_ = reopen_direct(fd());
+    direct_ = {.fd = direct_descriptor_.get(), .alignment = alignment};
   }
 }
 
-bool SourceFile::is_cached(uint64_t offset, size_t size) const {
+bool LocalFile::is_cached(uint64_t offset, size_t size) const {
   if (cachestat_works_.load(std::memory_order_relaxed)) {
     const CachestatRange range{offset, size};
     Cachestat found{};
@@ -89,11 +97,8 @@ bool SourceFile::is_cached(uint64_t offset, size_t size) const {
   return preadv2(fd(), &vector, 1, static_cast<off_t>(offset + size / 2), RWF_NOWAIT) == 1;
 }
 
-bool SourceFile::read_cached(uint64_t offset, std::span<std::byte> target,
-                             std::span<std::byte> trailer) const {
-  const size_t size = target.size() + trailer.size();
-  // Asked first, as a read that finds nothing makes the kernel fetch it, RWF_NOWAIT or not.
-  if (size > 0 && !is_cached(offset, size)) return false;
+bool LocalFile::read_now(uint64_t offset, std::span<std::byte> target,
+                         std::span<std::byte> trailer) const {
   while (target.size() + trailer.size() > 0) {
     const std::array<iovec, 2> parts{
         {{target.data(), target.size()}, {trailer.data(), trailer.size()}}};
@@ -115,35 +120,31 @@ bool SourceFile::read_cached(uint64_t offset, std::span<std::byte> target,
   return true;
 }
 
-std::span<const std::byte> SourceFile::read_direct(uint64_t offset, size_t size,
-                                                   const Buffer& buffer) const {
-  if (direct_fd() < 0) return {};
-  const uint64_t begin = align_down(offset);
-  const auto head = static_cast<size_t>(offset - begin);
-  const auto whole = static_cast<size_t>(align_up(offset + size) - begin);
-  const ssize_t count = pread(direct_fd(), buffer.data(), whole, static_cast<off_t>(begin));
-  // The over-read may end early at the end of the file; what was asked for may not.
-  if (count < 0 || static_cast<size_t>(count) < head + size) return {};
-  return {buffer.data() + head, size};
-}
-
-void SourceFile::read_fully(uint64_t offset, std::span<std::byte> target) const {
+void LocalFile::read_fully(uint64_t offset, std::span<std::byte> target) const {
   while (!target.empty()) {
     const ssize_t count =
         pread(fd(), target.data(), target.size(), static_cast<off_t>(offset));
     if (count < 0) {
       const int error_number = errno;  // before memory for the text is asked for
       if (error_number == EINTR) continue;
-      throw StorageError(error_number, path_,
+      throw StorageError(error_number, path(),
                          "cannot read at offset " + std::to_string(offset));
     }
     if (count == 0) {
-      throw StorageError(EIO, path_,
+      throw StorageError(EIO, path(),
                          "ends at offset " + std::to_string(offset) + ", earlier than when opened");
     }
     offset += static_cast<uint64_t>(count);
     target = target.subspan(static_cast<size_t>(count));
   }
+}
+
+void LocalFile::will_need(uint64_t offset, size_t size) const {
+  posix_fadvise(fd(), static_cast<off_t>(offset), static_cast<off_t>(size), POSIX_FADV_WILLNEED);
+}
+
+std::unique_ptr<const Source> open_local_file(const std::string& path) {
+  return std::make_unique<const LocalFile>(path);
 }
 
 }  // namespace ffrfs

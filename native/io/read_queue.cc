@@ -15,10 +15,11 @@ namespace ffrfs {
 
 struct ReadPort::Operation {
   iocb control{};  // the kernel's handle; `data` points back here
-  const SourceFile* file = nullptr;
+  const Source* file = nullptr;
+  const DirectFile* direct = nullptr;  // of `file`, if it has one
   uint64_t offset = 0;
   size_t size = 0;
-  // What O_DIRECT makes of it: from the alignment before to the one after.
+  // From the alignment before to the one after, for O_DIRECT.
   uint64_t aligned_offset = 0;
   size_t aligned_size = 0;
   Buffer buffer;
@@ -32,10 +33,19 @@ struct ReadPort::Operation {
   // the mount's; buffered where that is refused, which also finds the true error.
   void read_blocking() noexcept {
     try {
-      if (file->read_direct(offset, size, buffer).empty()) file->read_fully(offset, {buffer.data() + head(), size});
+      if (!read_direct()) file->read_fully(offset, {buffer.data() + head(), size});
     } catch (...) {
       error = std::current_exception();
     }
+  }
+
+  // False: that is refused, or comes short.
+  [[nodiscard]] bool read_direct() {
+    if (direct == nullptr) return false;
+    const ssize_t count = pread(direct->fd, buffer.data(), aligned_size,
+                                static_cast<off_t>(aligned_offset));
+    // Past the end of the file it may end early; what was asked for may not.
+    return count >= 0 && static_cast<size_t>(count) >= head() + size;
   }
 
   static void finish(std::unique_ptr<Operation> operation) {
@@ -56,7 +66,7 @@ ReadPort::~ReadPort() {
   {
     std::unique_lock lock(mutex_);
     is_closing_ = true;
-    none_blocking_.wait(lock, [this] { return blocking_ == 0; });
+    none_elsewhere_.wait(lock, [this] { return elsewhere_ == 0; });
   }
   if (context_ == nullptr) return;
   // The kernel may still write into our buffers: collect every operation first.
@@ -70,9 +80,10 @@ ReadPort::~ReadPort() {
   io_destroy(context_);
 }
 
-void ReadPort::submit(const SourceFile& file, uint64_t offset, size_t size, Done done) {
+void ReadPort::submit(const Source& file, uint64_t offset, size_t size, Done done) {
   auto operation = std::make_unique<Operation>();
   operation->file = &file;
+  operation->direct = file.direct();
   operation->offset = offset;
   operation->size = size;
   operation->aligned_offset = file.align_down(offset);
@@ -80,13 +91,44 @@ void ReadPort::submit(const SourceFile& file, uint64_t offset, size_t size, Done
       static_cast<size_t>(file.align_up(offset + size) - operation->aligned_offset);
   operation->buffer = queue_.buffers_.acquire(operation->aligned_size);
   operation->done = std::move(done);
-  launch(std::move(operation));
+  if (file.is_near(offset, size)) {
+    launch(std::move(operation));
+  } else {
+    prepare(std::move(operation));
+  }
+}
+
+// No thread waits while a source brings bytes from far away.
+void ReadPort::prepare(std::unique_ptr<Operation> operation) {
+  {
+    const std::lock_guard lock(mutex_);
+    ++elsewhere_;
+  }
+  const Source& file = *operation->file;
+  const uint64_t offset = operation->offset;
+  const size_t size = operation->size;
+  // std::function wants something that can be copied.
+  auto shared = std::make_shared<std::unique_ptr<Operation>>(std::move(operation));
+  const auto prepared = [this, shared](std::exception_ptr error) {
+    if (!error && is_wanted()) {
+      launch(std::move(*shared));
+      end_elsewhere();
+    } else {
+      (*shared)->error = std::move(error);
+      end_blocking(std::move(*shared));
+    }
+  };
+  try {
+    file.prepare(offset, size, prepared);
+  } catch (...) {
+    prepared(std::current_exception());
+  }
 }
 
 void ReadPort::launch(std::unique_ptr<Operation> operation) {
   {
     const std::lock_guard lock(mutex_);
-    if (aio_ != Aio::kNone && operation->file->direct_fd() >= 0) {
+    if (aio_ != Aio::kNone && operation->direct != nullptr) {
       if (in_flight_ >= kDepth) {
         backlog_.push_back(std::move(operation));
         return;
@@ -111,7 +153,7 @@ bool ReadPort::start_aio(Operation& operation) {
     }
   }
   iocb* control = &operation.control;
-  io_prep_pread(control, operation.file->direct_fd(), operation.buffer.data(),
+  io_prep_pread(control, operation.direct->fd, operation.buffer.data(),
                 operation.aligned_size, static_cast<long long>(operation.aligned_offset));
   io_set_eventfd(control, event_.get());
   control->aio_rw_flags = aio_ == Aio::kMayWait ? 0 : RWF_NOWAIT;
@@ -125,14 +167,14 @@ bool ReadPort::start_aio(Operation& operation) {
 void ReadPort::start_blocking(std::unique_ptr<Operation> operation) {
   {
     const std::lock_guard lock(mutex_);
-    ++blocking_;
+    ++elsewhere_;
   }
   // std::function wants something that can be copied.
   auto shared = std::make_shared<std::unique_ptr<Operation>>(std::move(operation));
   try {
     queue_.threads_.submit(
         [this, shared] {
-          if (begin_blocking()) (*shared)->read_blocking();
+          if (is_wanted()) (*shared)->read_blocking();
           end_blocking(std::move(*shared));
         },
         urgency_);
@@ -143,8 +185,8 @@ void ReadPort::start_blocking(std::unique_ptr<Operation> operation) {
   }
 }
 
-// False: nothing is waiting for it any more.
-bool ReadPort::begin_blocking() {
+// False: the port is closing.
+bool ReadPort::is_wanted() const {
   const std::lock_guard lock(mutex_);
   return !is_closing_;
 }
@@ -153,9 +195,14 @@ void ReadPort::end_blocking(std::unique_ptr<Operation> operation) {
   auto shared = std::make_shared<std::unique_ptr<Operation>>(std::move(operation));
   const std::lock_guard lock(mutex_);
   posted_.push_back([shared] { Operation::finish(std::move(*shared)); });
-  // Under the lock: once none is blocking, this may be gone.
   signal();
-  if (--blocking_ == 0) none_blocking_.notify_all();
+  // Under the lock: once none is elsewhere, this may be gone.
+  if (--elsewhere_ == 0) none_elsewhere_.notify_all();
+}
+
+void ReadPort::end_elsewhere() {
+  const std::lock_guard lock(mutex_);
+  if (--elsewhere_ == 0) none_elsewhere_.notify_all();
 }
 
 void ReadPort::post(std::function<void()> callback) {

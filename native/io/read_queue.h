@@ -4,6 +4,7 @@
 //   ReadPort ── submit() ──► AIO (O_DIRECT) ──┐
 //   (one user)     │   refused, short         ├──► its eventfd ──► its poll() runs callbacks
 //                  └──► threads (pread)  ─────┘
+//   Bytes that are far away are prepared first (io/source.h).
 //   ReadQueue: those threads, which all ports share. Some are left free for reads that
 //   someone waits for, whatever a batch has submitted.
 //
@@ -31,7 +32,7 @@
 
 #include "io/buffer.h"
 #include "io/file_descriptor.h"
-#include "io/source_file.h"
+#include "io/source.h"
 #include "io/thread_pool.h"
 
 namespace ffrfs {
@@ -74,7 +75,7 @@ class ReadPort {
   ReadPort& operator=(const ReadPort&) = delete;
 
   // Reads [offset, offset + size) of `file`, which must stay open until `done` ran.
-  void submit(const SourceFile& file, uint64_t offset, size_t size, Done done);
+  void submit(const Source& file, uint64_t offset, size_t size, Done done);
 
   // Runs `callback` in a poll() to come. Any thread.
   void post(std::function<void()> callback);
@@ -96,9 +97,11 @@ class ReadPort {
   static constexpr int kDepth = 64;
 
   [[nodiscard]] bool start_aio(Operation& operation);
+  void prepare(std::unique_ptr<Operation> operation);
   void start_blocking(std::unique_ptr<Operation> operation);
-  [[nodiscard]] bool begin_blocking();
+  [[nodiscard]] bool is_wanted() const;
   void end_blocking(std::unique_ptr<Operation> operation);
+  void end_elsewhere();
   void launch(std::unique_ptr<Operation> operation);
   void reap_aio(std::vector<std::unique_ptr<Operation>>& done);
   void signal();
@@ -109,8 +112,8 @@ class ReadPort {
   mutable std::mutex mutex_;  // guards all below
   Aio aio_;
   bool is_closing_ = false;
-  size_t blocking_ = 0;  // operations that the threads have
-  std::condition_variable none_blocking_;
+  size_t elsewhere_ = 0;  // operations that threads or sources have
+  std::condition_variable none_elsewhere_;
   io_context_t context_ = nullptr;
   int in_flight_ = 0;                                   // in the AIO context
   std::deque<std::unique_ptr<Operation>> backlog_;      // beyond kDepth

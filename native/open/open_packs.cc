@@ -8,6 +8,7 @@
 
 #include "io/error.h"
 #include "open/open_shards.h"
+#include "open/pack.h"
 #include "open/set_inventory.h"
 #include "record/ffrecord_shard.h"
 #include "record/index_map.h"
@@ -24,18 +25,16 @@ struct OpenPack {
   std::string warning;
 };
 
-OpenPack open_pack(const std::string& path, Counters& counters) {
-  auto file = std::make_unique<FfrecordShard>(path, IndexUse::kIfSound);
-  const IndexMap* const index = file->index();
-  const std::string warning = file->warning();
-  std::vector<std::unique_ptr<const Shard>> shards;
-  shards.push_back(std::move(file));
-  ShardSet set(std::move(shards));
-  OpenedTree opened = open_tree(set, index, counters);
-  return {.shards = std::move(set),
+OpenPack open_pack(const std::string& path, const OpenSource& open, Counters& counters) {
+  Pack pack(open(path));
+  const FfrecordShard& shard = pack.shard();
+  OpenedTree opened = pack.open_tree(counters);
+  const auto set = shard.index() != nullptr ? shard.index()->set() : std::nullopt;
+  std::string warning = shard.warning();
+  return {.shards = std::move(pack).take_shards(),
           .opened = std::move(opened),
-          .set = index != nullptr ? index->set() : std::nullopt,
-          .warning = warning};
+          .set = set,
+          .warning = std::move(warning)};
 }
 
 // Neither is missing when the rest is shown.
@@ -45,10 +44,10 @@ void refuse_other_kinds(const std::string& path, const OpenPack& pack) {
                     "name it alone");
 }
 
-void refuse_tfrecord(const std::string& path) {
+void refuse_tfrecord(const std::string& path, const OpenSource& open) {
   bool is_one = false;
   try {
-    is_one = is_tfrecord(path);
+    is_one = is_tfrecord(path, open);
   } catch (const StorageError&) {
     return;  // opening it tells why
   }
@@ -64,7 +63,7 @@ class Opening {
   Opening(const PackPolicy& policy, Counters& counters) : policy_(policy), counters_(counters) {}
 
   void add(const std::string& path) {
-    refuse_tfrecord(path);
+    refuse_tfrecord(path, policy_.open_source);
     std::optional<OpenPack> pack = try_open(path);
     if (!pack) return;
     refuse_other_kinds(path, *pack);
@@ -98,7 +97,7 @@ class Opening {
   // nullopt: the rest is shown without it.
   [[nodiscard]] std::optional<OpenPack> try_open(const std::string& path) {
     try {
-      return open_pack(path, counters_);
+      return open_pack(path, policy_.open_source, counters_);
     } catch (const std::bad_alloc&) {
       throw;
     } catch (const StorageError& error) {
@@ -137,8 +136,8 @@ class Opening {
   std::exception_ptr first_error_;
 };
 
-OpenedPacks open_one(const std::string& path, Counters& counters) {
-  OpenPack pack = open_pack(path, counters);
+OpenedPacks open_one(const std::string& path, const OpenSource& open, Counters& counters) {
+  OpenPack pack = open_pack(path, open, counters);
   OpenedPacks packs{.shards = std::move(pack.shards), .opened = std::move(pack.opened), .warnings = {}};
   if (!pack.warning.empty()) packs.warnings.push_back(pack.warning);
   return packs;
@@ -148,15 +147,17 @@ OpenedPacks open_one(const std::string& path, Counters& counters) {
 
 OpenedPacks open_packs(const std::vector<std::string>& paths, const PackPolicy& policy,
                        Counters& counters) {
-  const RecordFiles files = find_record_files(paths);
+  const RecordFiles files = find_record_files(paths, policy.open_source);
   if (files.is_tfrecord) {
-    ShardSet shards = open_tfrecord_shards(files.paths);
+    ShardSet shards = open_tfrecord_shards(files.paths, true, policy.open_source);
     shards.keep_checksums();  // names and positions come out of the records
-    OpenedTree opened = open_tree(shards, nullptr, counters);
+    OpenedTree opened = open_tree(shards, nullptr, counters, policy.examples);
     return {std::move(shards), std::move(opened), {}};
   }
   // Who names one file has chosen it, whatever it is a shard of.
-  if (files.paths.size() == 1 && !files.has_folder) return open_one(files.paths.front(), counters);
+  if (files.paths.size() == 1 && !files.has_folder) {
+    return open_one(files.paths.front(), policy.open_source, counters);
+  }
   Opening opening(policy, counters);
   for (const std::string& path : files.paths) opening.add(path);
   return opening.finish();

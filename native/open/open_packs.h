@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "example/example_folder.h"
+#include "io/local_file.h"
 #include "open/open_tree.h"
 #include "shard/shard_set.h"
 #include "stats/counters.h"
@@ -16,6 +18,8 @@ namespace ffrfs {
 struct PackPolicy {
   OnConflict on_conflict = OnConflict::kError;  // the same path in several packs
   bool allow_missing = false;  // packs that cannot be opened, shards that a set lacks
+  ExampleOptions examples{};
+  OpenSource open_source = open_local_file;  // where the files of records are
 };
 
 struct OpenedPacks {

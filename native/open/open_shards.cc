@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "io/error.h"
-#include "io/source_file.h"
+#include "io/source.h"
 #include "record/ffrecord_shard.h"
 #include "tfrecord/framing.h"
 #include "tfrecord/tfrecord_shard.h"
@@ -67,12 +67,12 @@ FolderFiles files_in(const std::string& folder) {
   return found;
 }
 
-RecordFiles find_record_files(const std::vector<std::string>& paths) {
+RecordFiles find_record_files(const std::vector<std::string>& paths, const OpenSource& open) {
   if (paths.empty()) throw FormatError("no file was named");
   if (paths.size() == 1) {
     const std::string& path = paths.front();
     if (is_folder(path)) return find_in_folder(path);
-    return {.paths = {path}, .is_tfrecord = is_tfrecord(path)};
+    return {.paths = {path}, .is_tfrecord = is_tfrecord(path, open)};
   }
   RecordFiles files;
   for (const std::string& path : paths) {
@@ -91,15 +91,15 @@ RecordFiles find_record_files(const std::vector<std::string>& paths) {
   return files;
 }
 
-bool is_tfrecord(const std::string& path) {
+bool is_tfrecord(const std::string& path, const OpenSource& open) {
   if (is_tfrecord_name(std::string_view(path).substr(path.rfind('/') + 1))) return true;
-  const SourceFile file(path);
+  const auto file = open(path);
   std::array<std::byte, kFrameHeaderSize> begin;
-  if (file.size() < begin.size()) return false;
-  file.read_fully(0, begin);
+  if (file->size() < begin.size()) return false;
+  file->read_fully(0, begin);
   // The checksum of an FFRecord file may look like the magic of a gzip stream; then it has a
   // plausible number of records, too.
-  return is_frame_header(begin) || (is_gzip(begin) && !claimed_record_count(file));
+  return is_frame_header(begin) || (is_gzip(begin) && !claimed_record_count(*file));
 }
 
 }  // namespace ffrfs

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "io/local_file.h"
+
 namespace ffrfs {
 
 // What lies behind some paths: the files, each folder's in byte order of their names.
@@ -20,10 +22,12 @@ struct RecordFiles {
 // FFRecord files. Throws StorageError (of one that cannot be opened, if it is the only one),
 // FormatError (for a folder of neither kind, or of both, and for TFRecord files among
 // several).
-[[nodiscard]] RecordFiles find_record_files(const std::vector<std::string>& paths);
+[[nodiscard]] RecordFiles find_record_files(const std::vector<std::string>& paths,
+                                            const OpenSource& open = open_local_file);
 
 // Whether it is a TFRecord file. Throws StorageError.
-[[nodiscard]] bool is_tfrecord(const std::string& path);
+[[nodiscard]] bool is_tfrecord(const std::string& path,
+                               const OpenSource& open = open_local_file);
 
 // The one rule for which files of a directory are packs (NAME.ffr) and which are TFRecord files
 // (.tfrecord in the name): neither hidden files nor directories are. In byte order of the names.

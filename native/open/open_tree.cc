@@ -10,9 +10,9 @@
 #include "io/error.h"
 #include "pickle/pickle_index.h"
 #include "record/index_layout.h"
-#include "shard/verification.h"
-#include "tree/mapped_tree.h"
+#include "shard/record_checksum.h"
 #include "tree/flat_tree.h"
+#include "tree/mapped_tree.h"
 
 namespace ffrfs {
 namespace {
@@ -68,14 +68,15 @@ std::unique_ptr<const Tree> read_index(const ShardSet& shards, const Extent& ext
 
 }  // namespace
 
-OpenedTree open_tree(const ShardSet& shards, const IndexMap* index, Counters& counters) {
+OpenedTree open_tree(const ShardSet& shards, const IndexMap* index, Counters& counters,
+                     const ExampleOptions& examples) {
   if (index != nullptr) return {std::make_unique<MappedTree>(*index), TreeKind::kFolder};
   if (shards.count() == 0) {
     throw FormatError(shards.shard(0).file().path(), "holds no records: nothing to show");
   }
   const Extent last = shards.extent(shards.count() - 1);
   if (last.checksum == Checksum::kMaskedCrc32c) {
-    return {std::make_unique<ExampleTree>(shards.count()), TreeKind::kExamples};
+    return {std::make_unique<ExampleTree>(shards.count(), examples), TreeKind::kExamples};
   }
   if (begins_with_magic(shards, last)) {
     return {read_index(shards, last, counters), TreeKind::kFolder};

@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "example/example_folder.h"
 #include "record/index_map.h"
 #include "shard/shard_set.h"
 #include "stats/counters.h"
@@ -15,7 +16,7 @@ namespace ffrfs {
 enum class TreeKind {
   kFolder,    // packed folders
   kRecords,   // a plain FFRecord file: one file per record
-  kExamples,  // TFRecord: one folder per record, the tree is an ExampleTree
+  kExamples,  // TFRecord: one directory per record
 };
 
 struct OpenedTree {
@@ -29,6 +30,6 @@ struct OpenedTree {
 // TFRecord nothing is read. `index` is nullptr, or outlives the tree.
 // Throws StorageError, FormatError, UnsafeIndexError, ChecksumError.
 [[nodiscard]] OpenedTree open_tree(const ShardSet& shards, const IndexMap* index,
-                                   Counters& counters);
+                                   Counters& counters, const ExampleOptions& examples = {});
 
 }  // namespace ffrfs

@@ -42,7 +42,7 @@ void write_sidecar(const std::string& pack, const std::string& target, bool chun
                    Counters& counters) {
   const ShardSet shards = open_ffrecord_shards({pack});
   const auto& shard = static_cast<const FfrecordShard&>(shards.shard(0));
-  const SourceFile& file = shard.file();
+  const Source& file = shard.file();
   const OpenedTree opened = open_tree(shards, nullptr, counters);
   const auto* tree = dynamic_cast<const PickleTree*>(opened.tree.get());
   if (tree == nullptr) {

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <system_error>
 
-#include "example/example_tree.h"
+#include "tree/subtrees.h"
 
 namespace ffrfs {
 namespace {
@@ -17,29 +17,28 @@ std::string_view take_name(std::string_view& path) {
   return name;
 }
 
-std::optional<Hint> of_record(const Tree& tree, TreeKind kind, uint64_t record_count,
-                              std::string_view digits) {
+std::optional<Hint> of_record(const Tree& tree, uint64_t record_count, std::string_view digits) {
   uint64_t record = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), record);
   if (error != std::errc{} || end != digits.data() + digits.size() || record >= record_count) {
     return std::nullopt;
   }
-  if (kind == TreeKind::kExamples) return Hint{.record = record};
+  if (tree.subtrees() != nullptr) return Hint{.record = record};
   const Ino ino = tree.file_of(record);
   if (ino == 0) return std::nullopt;  // the index of a packed folder
   return Hint{.record = record, .ino = ino};
 }
 
-std::optional<Hint> of_path(const Tree& tree, TreeKind kind, std::string_view path) {
+std::optional<Hint> of_path(const Tree& tree, std::string_view path) {
   Ino ino = kRootIno;
   for (std::string_view name = take_name(path); !name.empty(); name = take_name(path)) {
     if (name == ".") continue;
     ino = tree.lookup(ino, name);
     if (ino == 0) return std::nullopt;
-    if (kind == TreeKind::kExamples) {
+    if (const Subtrees* const parts = tree.subtrees(); parts != nullptr) {
       path.remove_prefix(std::min(path.find_first_not_of('/'), path.size()));
       const bool is_of_all = path == "record.bin" || path == "example.json";
-      return Hint{.record = ExampleTree::record_of(ino), .is_of_all = is_of_all};
+      return Hint{.record = parts->record_of(ino).value(), .is_of_all = is_of_all};
     }
   }
   const auto inode = tree.inode(ino);
@@ -49,10 +48,8 @@ std::optional<Hint> of_path(const Tree& tree, TreeKind kind, std::string_view pa
 
 }  // namespace
 
-std::optional<Hint> find_hint(const Tree& tree, TreeKind kind, uint64_t record_count,
-                              std::string_view text) {
-  return text.starts_with('/') ? of_path(tree, kind, text)
-                               : of_record(tree, kind, record_count, text);
+std::optional<Hint> find_hint(const Tree& tree, uint64_t record_count, std::string_view text) {
+  return text.starts_with('/') ? of_path(tree, text) : of_record(tree, record_count, text);
 }
 
 }  // namespace ffrfs

@@ -6,7 +6,6 @@
 #include <optional>
 #include <string_view>
 
-#include "open/open_tree.h"
 #include "tree/tree.h"
 
 namespace ffrfs {
@@ -19,7 +18,7 @@ struct Hint {
 
 // As a client says it: "/a/b.jpg", from the root of the tree, or a record's number.
 // nullopt: there is no such file. What is inside a record's folder is not looked up.
-[[nodiscard]] std::optional<Hint> find_hint(const Tree& tree, TreeKind kind,
-                                            uint64_t record_count, std::string_view text);
+[[nodiscard]] std::optional<Hint> find_hint(const Tree& tree, uint64_t record_count,
+                                            std::string_view text);
 
 }  // namespace ffrfs

@@ -188,9 +188,8 @@ std::vector<Prefetcher::Task> Prefetcher::take_batch() {
   });
   take_in_order(batch, limit);
   in_flight_ += batch.size();
-  if (in_flight_ > counters_.prefetch_depth_max.load(std::memory_order_relaxed)) {
-    counters_.prefetch_depth_max.store(in_flight_, std::memory_order_relaxed);
-  }
+  most_in_flight_ = std::max(most_in_flight_, in_flight_);
+  counters_.prefetch_depth_max.store(most_in_flight_, std::memory_order_relaxed);
   return batch;
 }
 

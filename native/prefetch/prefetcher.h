@@ -126,6 +126,7 @@ class Prefetcher {
   HintLists lists_;
   Readahead readahead_;
   size_t in_flight_ = 0;  // records
+  size_t most_in_flight_ = 0;
   bool stopping_ = false;
   bool has_freed_ = false;  // a list, since memory was given back to the system
   bool is_short_ = false;  // of memory, since what was left out was forgotten

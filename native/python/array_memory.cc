@@ -95,17 +95,22 @@ PyObject* make_handler() {
 
 PyObject* handler_capsule = nullptr;
 
-}  // namespace
-
-void import_numpy() {
-  if (_import_array() < 0) throw pybind11::error_already_set();
-  handler_capsule = make_handler();
-  if (handler_capsule == nullptr) throw pybind11::error_already_set();
+// With NumPy, which takes 40 ms to import, and which most commands never need.
+PyObject* handler() {
+  if (handler_capsule == nullptr) {
+    if (_import_array() < 0) throw pybind11::error_already_set();
+    // Another thread may have been here: an import lets go of the GIL.
+    if (handler_capsule == nullptr) handler_capsule = make_handler();
+    if (handler_capsule == nullptr) throw pybind11::error_already_set();
+  }
+  return handler_capsule;
 }
 
-ArrayMemoryScope::ArrayMemoryScope()
-    : previous_(pybind11::reinterpret_steal<pybind11::object>(
-          PyDataMem_SetHandler(handler_capsule))) {
+}  // namespace
+
+ArrayMemoryScope::ArrayMemoryScope() {
+  PyObject* ours = handler();
+  previous_ = pybind11::reinterpret_steal<pybind11::object>(PyDataMem_SetHandler(ours));
   if (!previous_) throw pybind11::error_already_set();
 }
 

@@ -23,8 +23,4 @@ class ArrayMemoryScope {
  private:
   pybind11::object previous_;
 };
-
-// Once, when the module is imported.
-void import_numpy();
-
 }  // namespace ffrfs::python

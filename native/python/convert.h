@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "fetch/fetcher.h"
-#include "fetch/verifier.h"
+#include "fetch/scrub.h"
 
 namespace ffrfs::python {
 
@@ -25,7 +25,7 @@ namespace py = pybind11;
 void bind_examples(py::module_& module);
 void bind_manifest(py::module_& module);
 void bind_made_file(py::module_& module);
-void bind_pack_index(py::module_& module);
+void bind_pack(py::module_& module);
 void bind_records(py::module_& module);
 void bind_sidecar(py::module_& module);
 void bind_tfrecords(py::module_& module);

@@ -7,7 +7,6 @@
 #include <pybind11/pybind11.h>
 
 #include "io/crc.h"
-#include "python/array_memory.h"
 #include "python/convert.h"
 
 namespace ffrfs::python {
@@ -41,12 +40,11 @@ void translate(std::exception_ptr error) {
 }  // namespace
 
 PYBIND11_MODULE(_native, module) {
-  import_numpy();
   py::register_exception_translator(&translate);
   bind_examples(module);
   bind_manifest(module);
   bind_made_file(module);
-  bind_pack_index(module);
+  bind_pack(module);
   bind_records(module);
   bind_sidecar(module);
   bind_tfrecords(module);

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "fetch/fetcher.h"
-#include "fetch/verifier.h"
+#include "fetch/scrub.h"
 #include "io/error.h"
 #include "io/process_local.h"
 #include "python/convert.h"
@@ -44,8 +44,15 @@ class OpenRecords {
     return values;
   }
 
+  // See scrub_records().
   [[nodiscard]] py::list verify(uint64_t first, uint64_t count) const {
-    return verify_with(first, count, 0, nullptr);
+    const auto open_now = open();
+    BadRecords bad;
+    {
+      const py::gil_scoped_release unlocked;
+      bad = scrub_records(open_now->fetcher.get(), first, count);
+    }
+    return to_list(bad);
   }
 
   void close() { open_.reset(); }
@@ -76,18 +83,6 @@ class OpenRecords {
   [[nodiscard]] std::shared_ptr<Open> open() const {
     if (open_) return open_;
     throw py::value_error("the reader is closed");
-  }
-
-  // See verify_records().
-  [[nodiscard]] py::list verify_with(uint64_t first, uint64_t count, size_t jobs,
-                                     const ExpectedChunks& chunks) const {
-    const auto open_now = open();
-    BadRecords bad;
-    {
-      const py::gil_scoped_release unlocked;
-      bad = verify_records(open_now->fetcher.get(), first, count, jobs, chunks);
-    }
-    return to_list(bad);
   }
 
  private:

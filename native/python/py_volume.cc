@@ -6,7 +6,7 @@
 #include <optional>
 #include <span>
 
-#include "fetch/verifier.h"
+#include "fetch/scrub.h"
 #include "io/error.h"
 #include "io/file_descriptor.h"
 #include "python/array_memory.h"
@@ -31,11 +31,11 @@ class Waiting : public BlockingVolume {
         }) {}
 };
 
-TreePtr wait_for_tree(Volume& volume, About about, Ino ino) {
-  TreePtr part = volume.tree_at(about, ino);
+TreePtr wait_for_tree(Volume& volume, Need need, Ino ino) {
+  TreePtr part = volume.find_tree(need, ino);
   if (part) return part;
   const py::gil_scoped_release unlocked;
-  return Waiting(volume).tree_at(about, ino);
+  return Waiting(volume).load_tree(need, ino);
 }
 
 }  // namespace
@@ -85,12 +85,12 @@ void PyVolume::limit_cache(size_t limit_bytes) const {
   volume->limit_cache(limit_bytes);
 }
 
-py::object PyVolume::tree_at(About about, Ino ino, uint64_t token) {
+py::object PyVolume::load_tree(Need need, Ino ino, uint64_t token) {
   const auto volume = open();
-  TreePtr part = volume->tree_at(about, ino);
+  TreePtr part = volume->find_tree(need, ino);
   if (!part) {
     const py::gil_scoped_release unlocked;
-    part = volume->tree_at(about, ino,
+    part = volume->load_tree(need, ino,
                            [finished = finished_, token](TreePtr late, std::exception_ptr error) {
                              finished->add({token, std::move(late), error});
                            });
@@ -142,28 +142,28 @@ Ino PyVolume::resolve(const std::string& path) const {
 
 py::object PyVolume::attributes(Ino ino) const {
   const auto volume = open();
-  return attributes_in(*volume, *wait_for_tree(*volume, About::kInode, ino), ino);
+  return attributes_in(*volume, *wait_for_tree(*volume, Need::kInode, ino), ino);
 }
 
 py::list PyVolume::list(Ino ino, uint64_t start, uint64_t limit) const {
   const auto volume = open();
-  const TreePtr part = wait_for_tree(*volume, About::kEntries, ino);
+  const TreePtr part = wait_for_tree(*volume, Need::kEntries, ino);
   return entries_in(*volume, *part, ino, start, limit);
 }
 
 py::object PyVolume::record(Ino ino) const {
   const auto volume = open();
-  return record_in(*volume, *wait_for_tree(*volume, About::kInode, ino), ino);
+  return record_in(*volume, *wait_for_tree(*volume, Need::kInode, ino), ino);
 }
 
 py::bytes PyVolume::target(Ino ino) const {
   const auto volume = open();
-  return {wait_for_tree(*volume, About::kInode, ino)->target(ino)};
+  return {wait_for_tree(*volume, Need::kInode, ino)->target(ino)};
 }
 
 py::object PyVolume::stored(Ino ino) const {
   const auto volume = open();
-  const auto inode = wait_for_tree(*volume, About::kInode, ino)->inode(ino);
+  const auto inode = wait_for_tree(*volume, Need::kInode, ino)->inode(ino);
   if (!inode || !inode->mode || !inode->mtime_ns) return py::none();
   return py::make_tuple(*inode->mode, *inode->mtime_ns);
 }
@@ -176,7 +176,7 @@ Slice PyVolume::read_wait(Ino ino, uint64_t offset, size_t size) {
 
 py::list PyVolume::read_files(const py::sequence& inos) {
   const auto volume = open();
-  if (volume->kind() == TreeKind::kExamples) return read_parts(*volume, inos);
+  if (volume->has_subtrees()) return read_parts(*volume, inos);
   std::vector<Extent> extents;
   for (const py::handle ino : inos) extents.push_back(volume->extent(to_index(ino)));
   return read_arrays(volume->fetcher(), extents, options_.check_data);
@@ -188,7 +188,7 @@ py::list PyVolume::read_parts(Volume& volume, const py::sequence& inos) const {
   std::vector<std::pair<Ino, std::span<std::byte>>> files;
   for (const py::handle object : inos) {
     const Ino ino = to_index(object);
-    const TreePtr part = wait_for_tree(volume, About::kInode, ino);
+    const TreePtr part = wait_for_tree(volume, Need::kInode, ino);
     const auto attributes = volume.attributes(*part, ino);
     if (!attributes || S_ISDIR(attributes->mode)) {
       throw RangeError("inode " + std::to_string(ino) + " is no file");
@@ -209,7 +209,7 @@ py::list PyVolume::read_parts(Volume& volume, const py::sequence& inos) const {
 std::unique_ptr<const MadeFile> PyVolume::made_file(Ino ino) const {
   const auto volume = open();
   const py::gil_scoped_release unlocked;
-  const TreePtr tree = Waiting(*volume).tree_at(About::kInode, ino);
+  const TreePtr tree = Waiting(*volume).load_tree(Need::kInode, ino);
   return MadeFile::open(*volume, tree, ino, options_.check_data);
 }
 
@@ -224,7 +224,7 @@ py::list PyVolume::verify(uint64_t first, uint64_t count) {
   BadRecords bad;
   {
     const py::gil_scoped_release unlocked;
-    bad = verify_records(volume->fetcher(), first, count);
+    bad = scrub_records(volume->fetcher(), first, count);
   }
   return to_list(bad);
 }

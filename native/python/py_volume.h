@@ -68,7 +68,7 @@ class PyVolume {
 
   // For an engine: at once, or later through poll().
 
-  [[nodiscard]] py::object tree_at(About about, Ino ino, uint64_t token);
+  [[nodiscard]] py::object load_tree(Need need, Ino ino, uint64_t token);
   [[nodiscard]] py::object read(Ino ino, uint64_t offset, size_t size, uint64_t token);
   [[nodiscard]] py::list poll();
   [[nodiscard]] bool failure_is_due(Ino ino) const { return open()->failure_is_due(ino); }

@@ -3,7 +3,6 @@
 #include <pybind11/stl.h>
 
 #include "python/open_records.h"
-#include "python/pack_index.h"
 #include "record/ffrecord_shard.h"
 
 namespace ffrfs::python {
@@ -33,14 +32,6 @@ class Records : public OpenRecords<FfrecordShard> {
     return read_arrays(open_now->fetcher.get(), extents, check_data_);
   }
 
-  // `index`: of the only file; what it says of large records is checked as well.
-  [[nodiscard]] py::list verify(uint64_t first, uint64_t count, size_t jobs,
-                                const PackIndex* index) const {
-    if (index == nullptr) return verify_with(first, count, jobs, nullptr);
-    return verify_with(first, count, jobs,
-                       [index](uint64_t record) { return index->chunk_checksums(record); });
-  }
-
   [[nodiscard]] py::array_t<uint32_t> checksums(size_t shard) const {
     const auto open_now = open();
     const auto values = open_now->file(shard).checksums();
@@ -63,8 +54,7 @@ void bind_records(py::module_& module) {
       .def("read", &Records::read, py::arg("indices"))
       .def("offsets", &Records::offsets, py::arg("shard"))
       .def("checksums", &Records::checksums, py::arg("shard"))
-      .def("verify", &Records::verify, py::arg("first"), py::arg("count"), py::arg("jobs") = 0,
-           py::arg("index") = py::none())
+      .def("verify", &Records::verify, py::arg("first"), py::arg("count"))
       .def("close", &Records::close);
 }
 

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include "io/local_file.h"
 #include "python/open_records.h"
 #include "tfrecord/sidecar.h"
 #include "tfrecord/tfrecord_scan.h"
@@ -46,17 +47,17 @@ std::span<std::byte> memory_of(const py::bytes& object) {
 
 class PyTfrecordScan {
  public:
-  PyTfrecordScan(std::shared_ptr<const SourceFile> file, bool check_data)
+  PyTfrecordScan(std::shared_ptr<const Source> file, bool check_data)
       : scan_(std::make_unique<TfrecordScan>(std::move(file), check_data)) {
     keep_freed_memory_warm();
   }
 
   [[nodiscard]] static std::unique_ptr<PyTfrecordScan> open(const std::string& path,
                                                             bool check_data) {
-    std::shared_ptr<const SourceFile> file;
+    std::shared_ptr<const Source> file;
     {
       const py::gil_scoped_release unlocked;
-      file = std::make_shared<const SourceFile>(path);
+      file = open_local_file(path);
     }
     return std::make_unique<PyTfrecordScan>(std::move(file), check_data);
   }
@@ -156,9 +157,9 @@ class TFRecords : public OpenRecords<TfrecordShard> {
 
   [[nodiscard]] std::unique_ptr<PyTfrecordScan> scan(size_t shard) const {
     const auto open_now = open();
-    const SourceFile& file = open_now->file(shard).file();
+    const Source& file = open_now->file(shard).file();
     return std::make_unique<PyTfrecordScan>(
-        std::shared_ptr<const SourceFile>(open_now, &file), check_data_);
+        std::shared_ptr<const Source>(open_now, &file), check_data_);
   }
 
   [[nodiscard]] py::bytes index_text(size_t shard, uint64_t first, uint64_t count) const {

@@ -37,10 +37,9 @@ py::list entries_in(const Volume& volume, const Tree& part, Ino ino, uint64_t st
 }
 
 py::object record_in(const Volume& volume, const Tree& part, Ino ino) {
-  const auto inode = part.inode(ino);
-  if (!inode || !inode->is_file()) return py::none();
-  if (volume.kind() == TreeKind::kExamples) return py::make_tuple(inode->record, py::none());
-  return py::make_tuple(inode->record, volume.extent(ino).crc32);
+  const auto contents = part.contents(ino);
+  if (!contents) return py::none();
+  return py::make_tuple(contents->record, volume.stored_crc32(*contents));
 }
 
 void bind_tree_part(py::module_& module) {

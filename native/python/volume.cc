@@ -8,6 +8,7 @@
 #include <chrono>
 
 #include "python/convert.h"
+#include "python/pack.h"
 #include "python/py_volume.h"
 #include "python/tree_part.h"
 
@@ -74,6 +75,14 @@ void bind_properties(VolumeClass& volume) {
                                }
                                return to_bytes_list(paths);
                              }))
+      .def_property_readonly("packs", [](const PyVolume& self) {
+                               const auto volume = self.open();
+                               py::list packs;
+                               for (size_t i = 0; i < volume->shards().shard_count(); ++i) {
+                                 packs.append(std::make_unique<PyPack>(volume, i));
+                               }
+                               return packs;
+                             })
       .def_property_readonly("warnings", get([](Volume& v) {
                                py::list lines;
                                for (const std::string& line : v.warnings()) {
@@ -90,14 +99,14 @@ void bind_properties(VolumeClass& volume) {
 // What only an engine needs.
 void bind_serving(VolumeClass& volume) {
   volume
-      .def("tree_about",
+      .def("load_tree",
            [](PyVolume& self, Ino ino, uint64_t token) {
-             return self.tree_at(About::kInode, ino, token);
+             return self.load_tree(Need::kInode, ino, token);
            },
            py::arg("ino"), py::arg("token"))
-      .def("tree_in",
+      .def("load_directory",
            [](PyVolume& self, Ino ino, uint64_t token) {
-             return self.tree_at(About::kEntries, ino, token);
+             return self.load_tree(Need::kEntries, ino, token);
            },
            py::arg("ino"), py::arg("token"))
       .def("read", &PyVolume::read, py::arg("ino"), py::arg("offset"), py::arg("size"),

@@ -9,7 +9,6 @@
 #include "io/checked.h"
 #include "io/crc.h"
 #include "io/error.h"
-#include "io/hex.h"
 #include "io/little_endian.h"
 #include "record/header_layout.h"
 #include "record/sidecar_path.h"
@@ -28,14 +27,14 @@ struct Fixed {
   int64_t count;
 
   // `file` has so many bytes.
-  explicit Fixed(const SourceFile& file) {
+  explicit Fixed(const Source& file) {
     std::array<std::byte, kHeaderFixedSize> bytes;
     file.read_fully(0, bytes);
     crc = load_le<uint32_t>(bytes, 0);
     count = load_le<int64_t>(bytes, 4);
   }
 
-  [[nodiscard]] bool fits(const SourceFile& file) const {
+  [[nodiscard]] bool fits(const Source& file) const {
     if (count < 0) return false;
     const auto size = checked_header_size(static_cast<uint64_t>(count));
     return size && *size <= file.size();
@@ -45,9 +44,9 @@ struct Fixed {
 // nullptr: there is no such file.
 std::unique_ptr<const IndexMap> open_sidecar(const std::string& path, size_t place,
                                              const IndexedPack& pack) {
-  std::unique_ptr<const SourceFile> sidecar;
+  std::unique_ptr<const Source> sidecar;
   try {
-    sidecar = std::make_unique<const SourceFile>(path);
+    sidecar = open_local_file(path);
   } catch (const StorageError& error) {
     if (error.code() == ENOENT || error.code() == ENOTDIR) return nullptr;
     throw;
@@ -65,7 +64,8 @@ uint64_t offset_place(uint64_t count, uint64_t record) {
 
 }  // namespace
 
-FfrecordShard::FfrecordShard(const std::string& path, IndexUse use) : Shard(path) {
+FfrecordShard::FfrecordShard(std::shared_ptr<const Source> file, IndexUse use)
+    : Shard(std::move(file)) {
   read_fixed();
   if (use == IndexUse::kIfSound) find_index();
   if (!index_) read_tables();
@@ -265,17 +265,18 @@ std::optional<uint64_t> FfrecordShard::first_chunk(uint64_t record) const {
   return std::nullopt;
 }
 
-std::optional<uint64_t> claimed_record_count(const SourceFile& file) {
+std::optional<uint64_t> claimed_record_count(const Source& file) {
   if (file.size() < kHeaderFixedSize) return std::nullopt;
   const Fixed fixed(file);
   return fixed.fits(file) ? std::optional(static_cast<uint64_t>(fixed.count)) : std::nullopt;
 }
 
-ShardSet open_ffrecord_shards(const std::vector<std::string>& paths, IndexUse use) {
+ShardSet open_ffrecord_shards(const std::vector<std::string>& paths, IndexUse use,
+                              const OpenSource& open) {
   if (paths.empty()) throw FormatError("no FFRecord file was named");
   std::vector<std::unique_ptr<const Shard>> shards;
   for (const std::string& path : paths) {
-    shards.push_back(std::make_unique<FfrecordShard>(path, use));
+    shards.push_back(std::make_unique<FfrecordShard>(open(path), use));
   }
   return ShardSet(std::move(shards));
 }

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "io/checked_range.h"
+#include "io/local_file.h"
 #include "record/header_layout.h"
 #include "record/index_map.h"
 #include "shard/shard.h"
@@ -39,8 +40,11 @@ enum class IndexUse {
 
 class FfrecordShard final : public Shard {
  public:
-  // Throws StorageError (open, read) and FormatError (anything but a sound header).
-  explicit FfrecordShard(const std::string& path, IndexUse use = IndexUse::kNone);
+  // Throws StorageError and FormatError (anything but a sound header).
+  explicit FfrecordShard(std::shared_ptr<const Source> file, IndexUse use = IndexUse::kNone);
+  // Of a file of this machine.
+  explicit FfrecordShard(const std::string& path, IndexUse use = IndexUse::kNone)
+      : FfrecordShard(open_local_file(path), use) {}
 
   [[nodiscard]] uint64_t count() const override { return count_; }
   // Throws only with an index.
@@ -104,11 +108,12 @@ class FfrecordShard final : public Shard {
 
 // What the first bytes say, if the tables of so many records fit into the file; nothing else is
 // looked at. Throws StorageError.
-[[nodiscard]] std::optional<uint64_t> claimed_record_count(const SourceFile& file);
+[[nodiscard]] std::optional<uint64_t> claimed_record_count(const Source& file);
 
 // FFRecord files as one index space. Throws what FfrecordShard throws; FormatError if
 // `paths` is empty.
 [[nodiscard]] ShardSet open_ffrecord_shards(const std::vector<std::string>& paths,
-                                            IndexUse use = IndexUse::kNone);
+                                            IndexUse use = IndexUse::kNone,
+                                            const OpenSource& open = open_local_file);
 
 }  // namespace ffrfs

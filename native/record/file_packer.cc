@@ -29,9 +29,9 @@ std::string bytes_text(uint64_t size) {
 }
 
 // A file while it is read from its first byte to its last.
-class Source {
+class InputFile {
  public:
-  explicit Source(FileToPack file)
+  explicit InputFile(FileToPack file)
       // O_NONBLOCK: a FIFO that took the file's place must not hold us.
       : file_(std::move(file)),
         fd_(::open(file_.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
@@ -177,7 +177,7 @@ void FilePacker::copy_small(const Batch& batch, std::span<std::byte> buffer, siz
   size_t used = 0;
   for (; index < batch.end; ++index) {
     if (index >= stop_) return;
-    const Source source(files_.file(index));
+    const InputFile source(files_.file(index));
     const size_t size = files_.size(index);
     const auto place = buffer.subspan(used, size + 1);
     source.check_unchanged(source.read(place));
@@ -192,7 +192,7 @@ void FilePacker::copy_small(const Batch& batch, std::span<std::byte> buffer, siz
 
 void FilePacker::copy_large(const Batch& batch, std::span<std::byte> buffer) {
   const uint64_t file_size = files_.size(batch.first);
-  const Source source(files_.file(batch.first));
+  const InputFile source(files_.file(batch.first));
   uint32_t crc = 0;
   uint64_t done = 0;
   while (batch.first < stop_) {

@@ -4,7 +4,6 @@
 
 #include "io/crc.h"
 #include "io/error.h"
-#include "io/hex.h"
 #include "record/header_layout.h"
 
 namespace ffrfs {
@@ -42,9 +41,9 @@ std::unique_ptr<const IndexMap> IndexMap::in_pack(const IndexedPack& pack) {
   return index;
 }
 
-std::unique_ptr<const IndexMap> IndexMap::sidecar(std::unique_ptr<const SourceFile> file,
+std::unique_ptr<const IndexMap> IndexMap::sidecar(std::unique_ptr<const Source> file,
                                                   const IndexedPack& pack) {
-  const SourceFile& own = *file;
+  const Source& own = *file;
   std::unique_ptr<IndexMap> index(
       new IndexMap(std::move(file), own, "make it anew: ffrfs index " + pack.file.path()));
   if (own.size() < sizeof(IndexTrailer)) {

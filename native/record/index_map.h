@@ -19,14 +19,14 @@
 #include <vector>
 
 #include "io/checked_range.h"
-#include "io/source_file.h"
+#include "io/source.h"
 #include "record/index_layout.h"
 
 namespace ffrfs {
 
 // The pack that an index must belong to, as its header says.
 struct IndexedPack {
-  const SourceFile& file;
+  const Source& file;
   uint64_t record_count = 0;
   uint64_t last_offset = 0;  // where its last record begins; of no records: not used
   uint32_t header_crc = 0;   // its bytes 0x00 to 0x03
@@ -41,7 +41,7 @@ class IndexMap {
   // A file that is an index. Throws StaleIndexError (of another pack, or of what the pack was
   // before), FormatError, StorageError.
   [[nodiscard]] static std::unique_ptr<const IndexMap> sidecar(
-      std::unique_ptr<const SourceFile> file, const IndexedPack& pack);
+      std::unique_ptr<const Source> file, const IndexedPack& pack);
 
   // Of the file that holds the index: the pack or the sidecar.
   [[nodiscard]] const std::string& path() const { return file_.path(); }
@@ -75,7 +75,7 @@ class IndexMap {
   void verify() const;
 
  private:
-  IndexMap(std::unique_ptr<const SourceFile> owned, const SourceFile& file, std::string advice)
+  IndexMap(std::unique_ptr<const Source> owned, const Source& file, std::string advice)
       : owned_file_(std::move(owned)), file_(file), advice_(std::move(advice)) {}
 
   [[nodiscard]] const SectionPlace& place(Section section) const {
@@ -95,8 +95,8 @@ class IndexMap {
   [[noreturn]] void refuse(const std::string& reason) const;
   [[noreturn]] void refuse_outside(Section section, uint64_t offset, size_t size) const;
 
-  const std::unique_ptr<const SourceFile> owned_file_;  // of a sidecar
-  const SourceFile& file_;
+  const std::unique_ptr<const Source> owned_file_;  // of a sidecar
+  const Source& file_;
   const std::string advice_;  // what to do about damage
   IndexTrailer trailer_{};
   std::optional<CheckedRange> range_;

@@ -1,7 +1,6 @@
-#include "shard/verification.h"
+#include "shard/record_checksum.h"
 
 #include "io/crc.h"
-#include "io/hex.h"
 #include "io/little_endian.h"
 
 namespace ffrfs {
@@ -59,11 +58,16 @@ void check_chunk(const ShardSet& shards, const Extent& extent, uint64_t offset,
     return;
   }
   counters.checksums_failed.fetch_add(1, std::memory_order_relaxed);
+  const std::string place = "the bytes at " + std::to_string(offset);
+  if (!shards.shard(extent.shard).chunk_checksums(extent.record).empty()) {
+    throw checksum_error(shards, extent,
+                         place + " are damaged: " + mismatch("index", expected_crc32c, actual) +
+                             "; restore the file or pack it again");
+  }
   throw checksum_error(shards, extent,
-                       "the bytes at " + std::to_string(offset) +
-                           " are damaged, or changed since the record was verified (" +
+                       place + " changed since the record was verified (" +
                            hex(expected_crc32c) + ", now " + hex(actual) +
-                           "); was the file overwritten?");
+                           "); restore the file, or mount or open it anew");
 }
 
 }  // namespace ffrfs

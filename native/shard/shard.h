@@ -8,24 +8,25 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <span>
-#include <string>
+#include <utility>
 #include <vector>
 
-#include "io/source_file.h"
+#include "io/source.h"
 #include "shard/extent.h"
 
 namespace ffrfs {
 
 class Shard {
  public:
-  // Throws StorageError.
-  explicit Shard(const std::string& path) : file_(path) {}
+  explicit Shard(std::shared_ptr<const Source> file) : file_(std::move(file)) {}
   virtual ~Shard() = default;
   Shard(const Shard&) = delete;
   Shard& operator=(const Shard&) = delete;
 
-  [[nodiscard]] const SourceFile& file() const { return file_; }
+  [[nodiscard]] const Source& file() const { return *file_; }
+  [[nodiscard]] const std::shared_ptr<const Source>& shared_file() const { return file_; }
 
   [[nodiscard]] virtual uint64_t count() const = 0;
 
@@ -52,7 +53,7 @@ class Shard {
   [[nodiscard]] virtual bool metadata_verified() const { return true; }
 
  private:
-  SourceFile file_;
+  std::shared_ptr<const Source> file_;
 };
 
 }  // namespace ffrfs

@@ -37,12 +37,12 @@ class ShardSet {
   // The number of the first record of shard `index` among all.
   [[nodiscard]] uint64_t start(size_t index) const { return starts_[index]; }
 
-  [[nodiscard]] const SourceFile& file_of(const Extent& extent) const {
+  [[nodiscard]] const Source& file_of(const Extent& extent) const {
     return shards_[extent.shard]->file();
   }
 
   // From now on a record keeps the checksum that it is first found with; any other is an
-  // error (verification.h). For records whose checksum lies beside their bytes, where what
+  // error (record_checksum.h). For records whose checksum lies beside their bytes, where what
   // was made of those is used later. Before others use this.
   void keep_checksums() { seen_ = std::make_unique<SeenChecksums>(count()); }
   // Of a record whose bytes match `checksum`. False: they matched another before.

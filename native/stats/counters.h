@@ -20,7 +20,7 @@ class Counters {
 
   Counter& reads = page_.row("reads");                        // requests for bytes of a file
   Counter& bytes_served = page_.row("bytes_served");          // answered to them
-  Counter& bytes_memory = page_.row("bytes_memory");          // from blocks held in memory
+  Counter& bytes_memory = page_.row("bytes_memory");          // of it, from what was held
   Counter& bytes_page_cache = page_.row("bytes_page_cache");  // read without waiting
   Counter& bytes_storage = page_.row("bytes_storage");        // waited for
   Counter& checksums_verified = page_.row("checksums_verified");

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <string_view>
 
 #include "io/checked.h"
 #include "io/crc.h"
 #include "io/error.h"
-#include "io/hex.h"
 #include "io/little_endian.h"
-#include "shard/verification.h"
+#include "shard/record_checksum.h"
 
 namespace ffrfs {
 namespace {
@@ -24,14 +24,14 @@ constexpr uint64_t kPlausibleLength = uint64_t{2} << 30;
 
 // "train.tfrecord: record 12 (offset 4096): REASON", with the fields of it.
 template <typename Kind>
-Kind error_at(const SourceFile& file, FramePlace place, const std::string& reason) {
+Kind error_at(const Source& file, FramePlace place, const std::string& reason) {
   return {file.path(),
           "record " + std::to_string(place.record) + " (offset " + std::to_string(place.offset) +
               "): " + reason,
           place.record};
 }
 
-TruncatedError cut_off(const SourceFile& file, FramePlace place, const std::string& wanted) {
+TruncatedError cut_off(const Source& file, FramePlace place, const std::string& wanted) {
   return error_at<TruncatedError>(file, place,
                                   "the file ends after " +
                                       std::to_string(file.size() - place.offset) + " of " +
@@ -45,7 +45,7 @@ uint32_t length_crc(std::span<const std::byte> header) {
 // The headers of frames that follow each other.
 class HeaderReader {
  public:
-  explicit HeaderReader(const SourceFile& file) : file_(file) {}
+  explicit HeaderReader(const Source& file) : file_(file) {}
 
   // Of the frame at `offset`, which is inside the file and never before the last one.
   [[nodiscard]] std::span<const std::byte> read(uint64_t offset) {
@@ -67,12 +67,20 @@ class HeaderReader {
     window_end_ = offset + size;
   }
 
-  const SourceFile& file_;
+  const Source& file_;
   std::array<std::byte, kWindowSize> bytes_;
   uint64_t window_begin_ = 0;
   uint64_t window_end_ = 0;
   uint64_t last_offset_ = 0;
 };
+
+// As a sidecar begins (sidecar.h): "0 ", and more digits. A length like that in a frame would be
+// over 10^18.
+bool begins_like_index(std::span<const std::byte> begin) {
+  constexpr std::string_view kDigits = "0123456789 \n";
+  const std::string_view text(reinterpret_cast<const char*>(begin.data()), begin.size());
+  return text.starts_with("0 ") && text.find_first_not_of(kDigits) == std::string_view::npos;
+}
 
 }  // namespace
 
@@ -81,8 +89,12 @@ bool is_frame_header(std::span<const std::byte> begin) {
          load_le<uint32_t>(begin, kLengthSize) == length_crc(begin);
 }
 
-uint64_t frame_size(const SourceFile& file, FramePlace place, std::span<const std::byte> header,
+uint64_t frame_size(const Source& file, FramePlace place, std::span<const std::byte> header,
                     bool check) {
+  if (place.offset == 0 && begins_like_index(header)) {
+    throw FormatError(file.path(),
+                      "is the index of a TFRecord file, not a TFRecord file; name that file");
+  }
   if (header.size() < kFrameHeaderSize) {
     throw cut_off(file, place, std::to_string(kFrameHeaderSize) + " bytes of its header");
   }
@@ -104,7 +116,7 @@ uint64_t frame_size(const SourceFile& file, FramePlace place, std::span<const st
   throw cut_off(file, place, std::to_string(*size) + " bytes");
 }
 
-uint64_t read_frame_size(const SourceFile& file, FramePlace place, bool check) {
+uint64_t read_frame_size(const Source& file, FramePlace place, bool check) {
   std::array<std::byte, kFrameHeaderSize> memory;
   const auto header = std::span(memory).first(
       static_cast<size_t>(std::min<uint64_t>(file.size() - place.offset, memory.size())));
@@ -112,7 +124,7 @@ uint64_t read_frame_size(const SourceFile& file, FramePlace place, bool check) {
   return frame_size(file, place, header, check);
 }
 
-std::vector<uint64_t> frame_offsets(const SourceFile& file) {
+std::vector<uint64_t> frame_offsets(const Source& file) {
   HeaderReader headers(file);
   std::vector<uint64_t> offsets{0};
   while (offsets.back() < file.size()) {
@@ -123,7 +135,7 @@ std::vector<uint64_t> frame_offsets(const SourceFile& file) {
   return offsets;
 }
 
-void check_frame(const SourceFile& file, FramePlace place, std::span<const std::byte> data,
+void check_frame(const Source& file, FramePlace place, std::span<const std::byte> data,
                  std::span<const std::byte> trailer) {
   const auto written = load_le<uint32_t>(trailer);
   const uint32_t found = mask_crc32c(crc32c(data));

@@ -7,7 +7,7 @@
 //
 // (tensorflow/core/lib/io/record_writer.h; all little-endian.)
 // Functions without state: any thread. Not here: the check of a record with an extent
-// (shard/verification.h).
+// (shard/record_checksum.h).
 
 #pragma once
 
@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "io/source_file.h"
+#include "io/source.h"
 
 namespace ffrfs {
 
@@ -38,19 +38,19 @@ struct FramePlace {
 // `header`: its first kFrameHeaderSize bytes; fewer where the file ends before. Throws
 // TruncatedError where the file ends inside the frame, FormatError for a length that is
 // not the one that was written (unless `check` is false) or that no record has.
-[[nodiscard]] uint64_t frame_size(const SourceFile& file, FramePlace place,
+[[nodiscard]] uint64_t frame_size(const Source& file, FramePlace place,
                                   std::span<const std::byte> header, bool check = true);
 
 // The same, reading the header. Throws StorageError too.
-[[nodiscard]] uint64_t read_frame_size(const SourceFile& file, FramePlace place, bool check = true);
+[[nodiscard]] uint64_t read_frame_size(const Source& file, FramePlace place, bool check = true);
 
 // Throws ChecksumError unless the trailer of the frame at `place` fits its data.
-void check_frame(const SourceFile& file, FramePlace place, std::span<const std::byte> data,
+void check_frame(const Source& file, FramePlace place, std::span<const std::byte> data,
                  std::span<const std::byte> trailer);
 
 // Where each frame begins, and the end of the file: one hop per record, no data read.
 // At most one number per kFramingSize bytes of the file, whatever is in it. Throws what
 // read_frame_size() throws.
-[[nodiscard]] std::vector<uint64_t> frame_offsets(const SourceFile& file);
+[[nodiscard]] std::vector<uint64_t> frame_offsets(const Source& file);
 
 }  // namespace ffrfs

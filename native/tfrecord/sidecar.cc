@@ -7,6 +7,8 @@
 #include <string_view>
 
 #include "io/error.h"
+#include "io/local_file.h"
+#include "shard/cached_index.h"
 #include "tfrecord/framing.h"
 
 namespace ffrfs {
@@ -44,7 +46,7 @@ bool take_lines(std::string_view text, uint64_t file_size, std::vector<uint64_t>
   return true;
 }
 
-bool parse(const SourceFile& sidecar, uint64_t file_size, std::vector<uint64_t>& offsets) {
+bool parse(const Source& sidecar, uint64_t file_size, std::vector<uint64_t>& offsets) {
   std::array<std::byte, kPieceSize> memory;
   size_t kept = 0;  // of a line that the last piece has cut
   for (uint64_t position = 0; position < sidecar.size();) {
@@ -64,7 +66,7 @@ bool parse(const SourceFile& sidecar, uint64_t file_size, std::vector<uint64_t>&
   return kept == 0 && offsets.back() == file_size;
 }
 
-bool is_frame(const SourceFile& file, std::span<const uint64_t> offsets, uint64_t record) {
+bool is_frame(const Source& file, std::span<const uint64_t> offsets, uint64_t record) {
   try {
     return read_frame_size(file, {record, offsets[record]}) ==
            offsets[record + 1] - offsets[record];
@@ -73,7 +75,7 @@ bool is_frame(const SourceFile& file, std::span<const uint64_t> offsets, uint64_
   }
 }
 
-bool samples_are_frames(const SourceFile& file, std::span<const uint64_t> offsets) {
+bool samples_are_frames(const Source& file, std::span<const uint64_t> offsets) {
   const uint64_t count = offsets.size() - 1;
   const uint64_t samples = std::min(count, kSampleCount);
   for (uint64_t i = 0; i < samples; ++i) {
@@ -85,10 +87,11 @@ bool samples_are_frames(const SourceFile& file, std::span<const uint64_t> offset
 }
 
 // Empty: not sound, or not there.
-std::vector<uint64_t> read_one(const SourceFile& file, const std::string& path) {
+std::vector<uint64_t> read_one(const Source& file, const std::string& path, bool is_cached) {
   std::vector<uint64_t> offsets{0};
   try {
-    const SourceFile sidecar(path);
+    const LocalFile sidecar(path);
+    if (is_cached && !is_own(sidecar)) return {};
     const bool is_plausible = sidecar.mtime_ns() >= file.mtime_ns() &&
                               sidecar.size() <= file.size() / kFramingSize * kLineSizeMax;
     if (!is_plausible || !parse(sidecar, file.size(), offsets)) return {};
@@ -113,12 +116,13 @@ std::vector<std::string> sidecar_paths(const std::string& path) {
   return paths;
 }
 
-std::vector<uint64_t> read_sidecar(const SourceFile& file) {
+std::vector<uint64_t> read_sidecar(const Source& file) {
   for (const std::string& path : sidecar_paths(file.path())) {
-    auto offsets = read_one(file, path);
+    auto offsets = read_one(file, path, false);
     if (!offsets.empty()) return offsets;
   }
-  return {};
+  const std::string cached = cached_index_path(file.path());
+  return cached.empty() ? std::vector<uint64_t>() : read_one(file, cached, true);
 }
 
 std::string sidecar_text(std::span<const uint64_t> offsets) {

@@ -68,11 +68,10 @@ struct TfrecordScan::Pass {
   };
 
   explicit Pass(TfrecordScan& owner)
-      : scan(owner), file(owner.file_), flags(owner.is_cold_ ? 0 : RWF_NOWAIT) {}
+      : scan(owner), file(owner.file_) {}
 
   TfrecordScan& scan;
-  const SourceFile& file;
-  const int flags;
+  const Source& file;
   std::vector<Item> items;
   FramePlace end;  // of the items
   std::atomic<bool> has_waited{false};
@@ -108,13 +107,8 @@ struct TfrecordScan::Pass {
 
   void read_checked(const Item& item) {
     std::array<std::byte, kFrameTrailerSize> trailer;
-    const std::array<iovec, 2> parts{
-        {{item.target.data(), item.target.size()}, {trailer.data(), trailer.size()}}};
     const uint64_t offset = item.place.offset + kFrameHeaderSize;
-    const size_t size = item.target.size() + trailer.size();
-    const ssize_t count =
-        preadv2(file.fd(), parts.data(), parts.size(), static_cast<off_t>(offset), flags);
-    if (count < 0 || static_cast<size_t>(count) != size) {
+    if (!file.read_now(offset, item.target, trailer)) {
       has_waited = true;
       file.read_fully(offset, item.target);
       file.read_fully(offset + item.target.size(), trailer);
@@ -181,7 +175,7 @@ class TfrecordScan::Helper {
   ThreadPool thread_{1};
 };
 
-TfrecordScan::TfrecordScan(std::shared_ptr<const SourceFile> file, bool check_data)
+TfrecordScan::TfrecordScan(std::shared_ptr<const Source> file, bool check_data)
     : owner_(std::move(file)),
       file_(*owner_),
       check_data_(check_data),
@@ -200,7 +194,7 @@ std::span<const TfrecordScan::Record> TfrecordScan::next() {
 void TfrecordScan::advise() {
   const uint64_t end = std::min(file_.size(), place_.offset + kAheadSize);
   for (advised_ = std::max(advised_, place_.offset); advised_ < end; advised_ += kAdviceSize) {
-    posix_fadvise(file_.fd(), static_cast<off_t>(advised_), kAdviceSize, POSIX_FADV_WILLNEED);
+    file_.will_need(advised_, kAdviceSize);
   }
 }
 

@@ -21,7 +21,7 @@
 
 #include "io/buffer.h"
 #include "io/process_local.h"
-#include "io/source_file.h"
+#include "io/source.h"
 #include "tfrecord/framing.h"
 
 namespace ffrfs {
@@ -34,7 +34,7 @@ class TfrecordScan {
   };
 
   // `check_data`: hold lengths and data against their checksums.
-  TfrecordScan(std::shared_ptr<const SourceFile> file, bool check_data);
+  TfrecordScan(std::shared_ptr<const Source> file, bool check_data);
   ~TfrecordScan();
 
   // The records that come next, all of them with bytes or all without; valid until the
@@ -67,8 +67,8 @@ class TfrecordScan {
   void run(Pass& pass);
   void step(uint64_t frame) { place_ = {place_.record + 1, place_.offset + frame}; }
 
-  const std::shared_ptr<const SourceFile> owner_;
-  const SourceFile& file_;
+  const std::shared_ptr<const Source> owner_;
+  const Source& file_;
   const bool check_data_;
   FramePlace place_;      // of the next record
   bool is_cold_ = false;  // something was not in the page cache, so the rest is not, probably

@@ -28,7 +28,7 @@ bool is_zlib(std::span<const std::byte> begin) {
          (flags & 0x20) == 0;
 }
 
-void refuse_compressed(const SourceFile& file) {
+void refuse_compressed(const Source& file) {
   std::array<std::byte, kFrameHeaderSize> memory;
   const auto begin = std::span(memory).first(
       static_cast<size_t>(std::min<uint64_t>(file.size(), memory.size())));
@@ -42,7 +42,8 @@ void refuse_compressed(const SourceFile& file) {
 
 }  // namespace
 
-TfrecordShard::TfrecordShard(const std::string& path, bool use_sidecar) : Shard(path) {
+TfrecordShard::TfrecordShard(std::unique_ptr<const Source> source, bool use_sidecar)
+    : Shard(std::move(source)) {
   if (use_sidecar) offsets_ = read_sidecar(file());
   used_sidecar_ = !offsets_.empty();
   if (used_sidecar_) return;
@@ -68,7 +69,8 @@ bool is_gzip(std::span<const std::byte> begin) {
   return begin.size() >= kBegin.size() && std::ranges::equal(begin.first(kBegin.size()), kBegin);
 }
 
-ShardSet open_tfrecord_shards(const std::vector<std::string>& paths, bool use_sidecars) {
+ShardSet open_tfrecord_shards(const std::vector<std::string>& paths, bool use_sidecars,
+                              const OpenSource& open) {
   if (paths.empty()) throw FormatError("no TFRecord file was named");
   std::vector<std::unique_ptr<const Shard>> shards(paths.size());
   std::vector<std::exception_ptr> errors(paths.size());
@@ -76,7 +78,7 @@ ShardSet open_tfrecord_shards(const std::vector<std::string>& paths, bool use_si
   const auto open_some = [&]() noexcept {
     for (size_t i = next++; i < paths.size(); i = next++) {
       try {
-        shards[i] = std::make_unique<TfrecordShard>(paths[i], use_sidecars);
+        shards[i] = std::make_unique<TfrecordShard>(open(paths[i]), use_sidecars);
       } catch (...) {
         errors[i] = std::current_exception();
       }

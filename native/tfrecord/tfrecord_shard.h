@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "io/local_file.h"
 #include "shard/shard.h"
 #include "shard/shard_set.h"
 
@@ -24,7 +25,7 @@ class TfrecordShard final : public Shard {
   // Takes the offsets from a sound sidecar, if there is one and `use_sidecar`, else hops
   // over the file. Throws StorageError (open, read), TruncatedError, FormatError (not
   // frames; or compressed, which it says).
-  explicit TfrecordShard(const std::string& path, bool use_sidecar = true);
+  explicit TfrecordShard(std::unique_ptr<const Source> file, bool use_sidecar = true);
 
   [[nodiscard]] uint64_t count() const override { return offsets_.size() - 1; }
   [[nodiscard]] Extent extent(uint64_t record) const override;
@@ -46,6 +47,7 @@ class TfrecordShard final : public Shard {
 // disk. Throws what TfrecordShard throws, for the first bad file; FormatError if `paths`
 // is empty.
 [[nodiscard]] ShardSet open_tfrecord_shards(const std::vector<std::string>& paths,
-                                            bool use_sidecars = true);
+                                            bool use_sidecars = true,
+                                            const OpenSource& open = open_local_file);
 
 }  // namespace ffrfs

@@ -53,6 +53,16 @@ std::vector<Inode> Tree::inodes(std::span<const Ino> inos) const {
   return found;
 }
 
+std::optional<Contents> Tree::contents(Ino ino) const {
+  const std::optional<Inode> found = inode(ino);
+  if (!found || !found->is_file()) return std::nullopt;
+  return Contents{.record = found->record};
+}
+
+void Tree::render(Ino ino, std::span<const std::byte>, uint64_t, std::span<std::byte>) const {
+  throw RangeError("inode " + std::to_string(ino) + " is not rendered");
+}
+
 std::string Tree::path(Ino ino) const {
   std::vector<std::string> names;  // from the leaf up
   size_t size = 0;

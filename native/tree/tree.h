@@ -8,12 +8,13 @@
 // (mapped_tree.h): so every question may throw FormatError, ChecksumError or
 // StorageError, and the next one be answered.
 //
-// Not here: bytes, sizes and checksums of files (shard/shard.h knows them; a file's
-// inode says which record holds it, and its size only if that is not the record's),
-// owners, and what a mount shows where modes and times are not known (volume), FUSE.
+// Not here: bytes, sizes and checksums of records (shard/shard.h; contents() says which record
+// holds a file, and an inode has a size only if that is not the record's), owners, and what a
+// mount shows where modes and times are not known (volume), FUSE.
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -47,6 +48,18 @@ struct Inode {
   [[nodiscard]] bool is_directory() const { return kind == InodeKind::kDirectory; }
 };
 
+// What a file's bytes are: a record, or a part of one, as it is or rendered (Tree::render()).
+struct Contents {
+  uint64_t record = 0;  // in the global index space
+  uint64_t begin = 0;   // of the part
+  std::optional<uint64_t> size = std::nullopt;           // of the part; nullopt: all of the record
+  std::optional<uint64_t> rendered_size = std::nullopt;  // of the file, if it is rendered
+
+  bool operator==(const Contents&) const = default;
+};
+
+class Subtrees;
+
 struct Dentry {
   std::string name;  // bytes as the kernel wants them: no NUL, no '/', 1 to 255
   Ino ino = 0;
@@ -64,6 +77,21 @@ class Tree {
 
   // The same of each, in less time. One that does not exist throws std::bad_optional_access.
   [[nodiscard]] virtual std::vector<Inode> inodes(std::span<const Ino> inos) const;
+
+  // nullopt: `ino` is no file.
+  [[nodiscard]] virtual std::optional<Contents> contents(Ino ino) const;
+
+  // Bytes of a file that is rendered, from `offset` on, as many as `to` holds; they must be
+  // there. `part` is its part of the record. Takes nearly as long as the whole. Throws
+  // FormatError if the part is not what it was when the tree was made.
+  virtual void render(Ino ino, std::span<const std::byte> part, uint64_t offset,
+                      std::span<std::byte> to) const;
+
+  // The shard of which `ino` is, where several make one tree: it has that file's time.
+  [[nodiscard]] virtual size_t shard_of(Ino) const { return 0; }
+
+  // nullptr: this is all there is.
+  [[nodiscard]] virtual const Subtrees* subtrees() const { return nullptr; }
 
   // 0: no entry of that name, or `parent` is no directory.
   [[nodiscard]] virtual Ino lookup(Ino parent, std::string_view name) const = 0;

@@ -13,6 +13,7 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -43,6 +44,7 @@ class UnionTree final : public Tree {
   // Also those that a conflict hides.
   [[nodiscard]] std::vector<Dentry> subdirectories(Ino directory, uint64_t start,
                                                    uint64_t limit) const override;
+  [[nodiscard]] size_t shard_of(Ino ino) const override { return UnionParts::number_of(ino); }
   [[nodiscard]] std::string target(Ino ino) const override;
   [[nodiscard]] std::string name(Ino ino) const override;
   // It may be one that a conflict hides.

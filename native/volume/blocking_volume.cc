@@ -18,10 +18,10 @@ void BlockingVolume::wait_a_little() {
   idle_();
 }
 
-TreePtr BlockingVolume::tree_at(About about, Ino ino) {
-  if (TreePtr part = volume_.tree_at(about, ino)) return part;
+TreePtr BlockingVolume::load_tree(Need need, Ino ino) {
+  if (TreePtr part = volume_.find_tree(need, ino)) return part;
   auto result = std::make_shared<Result<TreePtr>>();
-  if (TreePtr part = volume_.tree_at(about, ino, deliver(result))) return part;
+  if (TreePtr part = volume_.load_tree(need, ino, deliver(result))) return part;
   while (!result->ready.load(std::memory_order_acquire)) wait_a_little();
   if (result->error) std::rethrow_exception(result->error);
   return result->value;
@@ -32,7 +32,7 @@ Ino BlockingVolume::resolve(std::string_view path) {
   while (!path.empty() && ino != 0) {
     const std::string_view part = path.substr(0, path.find('/'));
     path.remove_prefix(std::min(part.size() + 1, path.size()));
-    if (!part.empty() && part != ".") ino = tree_at(About::kEntries, ino)->lookup(ino, part);
+    if (!part.empty() && part != ".") ino = load_tree(Need::kEntries, ino)->lookup(ino, part);
   }
   return ino;
 }

@@ -27,7 +27,7 @@ class BlockingVolume {
       : volume_(volume), idle_(std::move(idle)) {}
 
   // Throws ChecksumError, StorageError, as do the others.
-  [[nodiscard]] TreePtr tree_at(About about, Ino ino);
+  [[nodiscard]] TreePtr load_tree(Need need, Ino ino);
 
   // The inode of "a/b/c", or 0. Empty and "." parts are skipped, ".." is a name that no
   // folder has.

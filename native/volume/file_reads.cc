@@ -29,6 +29,10 @@ struct FileReads::Request {
     const UnitPlan& plan = plans[index];
     return {std::max(offset, plan.begin), std::min(offset + size, plan.begin + plan.size)};
   }
+  [[nodiscard]] size_t wanted_size(size_t index) const {
+    const auto [begin, end] = wanted(index);
+    return static_cast<size_t>(end - begin);
+  }
 };
 
 FileReads::FileReads(const ShardSet& shards, Counters& counters, size_t limit_bytes,
@@ -99,7 +103,7 @@ std::vector<UnitPlan> FileReads::plan(const Extent& extent, uint64_t offset, siz
 // A large record that was read ahead is one unit.
 bool FileReads::find_whole(Request& request) {
   const UnitPlan plan = whole_plan(request.extent, check_data_);
-  UnitPtr unit = units_.find_in_memory(plan);
+  UnitPtr unit = units_.find_in_memory(plan, request.size);
   if (!unit) return false;
   request.plans = {plan};
   request.units = {std::move(unit)};
@@ -109,7 +113,7 @@ bool FileReads::find_whole(Request& request) {
 void FileReads::find_units(Request& request) {
   request.units.resize(request.plans.size());
   for (size_t i = 0; i < request.plans.size(); ++i) {
-    request.units[i] = units_.find(request.plans[i]);
+    request.units[i] = units_.find(request.plans[i], request.wanted_size(i));
     if (!request.units[i]) ++request.missing;
   }
 }
@@ -188,7 +192,7 @@ bool FileReads::use_record(const Extent& extent, Use use,
     return false;
   }
   const UnitPlan plan = whole_plan(extent, check_data_);
-  if (const UnitPtr unit = units_.find(plan)) {
+  if (const UnitPtr unit = units_.find(plan, plan.size)) {
     units_.table().keep(plan.key(), unit);
     use(unit->bytes);
     return true;

@@ -1,23 +1,25 @@
 #include "volume/made_file.h"
 
 #include <exception>
+#include <optional>
 #include <utility>
 
 namespace ffrfs {
 
-MadeFile::MadeFile(std::shared_ptr<const ExampleFolder> folder, Ino ino, const Extent& extent)
-    : folder_(std::move(folder)),
-      source_(folder_->source(ino)),
+MadeFile::MadeFile(TreePtr tree, Ino ino, const Contents& contents, const Extent& extent)
+    : tree_(std::move(tree)),
+      ino_(ino),
+      contents_(contents),
       // Of a pool that keeps nothing: the memory goes back at once.
       buffer_(BufferPool(0).acquire(static_cast<size_t>(extent.size))),
       record_(buffer_.first(static_cast<size_t>(extent.size))) {}
 
 std::unique_ptr<const MadeFile> MadeFile::open(Volume& volume, const TreePtr& tree, Ino ino,
                                                bool check) {
-  auto folder = std::dynamic_pointer_cast<const ExampleFolder>(tree);
-  if (!folder || folder->source(ino).form == FileSource::Form::kSlice) return nullptr;
-  const Extent extent = volume.shards().extent(ExampleTree::record_of(ino));
-  std::unique_ptr<MadeFile> file(new MadeFile(std::move(folder), ino, extent));
+  const std::optional<Contents> contents = tree->contents(ino);
+  if (!contents || !contents->rendered_size) return nullptr;
+  const Extent extent = volume.shards().extent(contents->record);
+  std::unique_ptr<MadeFile> file(new MadeFile(tree, ino, *contents, extent));
   BatchItem item{.extent = extent, .target = file->record_};
   volume.fetcher().read({&item, 1}, check);
   if (item.error) std::rethrow_exception(item.error);
@@ -26,8 +28,8 @@ std::unique_ptr<const MadeFile> MadeFile::open(Volume& volume, const TreePtr& tr
 
 void MadeFile::read(uint64_t offset, std::span<std::byte> to) const {
   const auto part = std::span<const std::byte>(record_).subspan(
-      static_cast<size_t>(source_.begin), static_cast<size_t>(source_.size));
-  folder_->render(source_, part, offset, to);
+      static_cast<size_t>(contents_.begin), static_cast<size_t>(contents_.size.value()));
+  tree_->render(ino_, part, offset, to);
 }
 
 }  // namespace ffrfs

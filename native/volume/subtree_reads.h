@@ -1,8 +1,8 @@
-// The files in the folders of a TFRecord file's records: (inode, offset, size) → verified
-// bytes, at once or later.
+// The files in the parts of a tree that its records hold (tree/subtrees.h): (inode, offset,
+// size) → verified bytes, at once or later.
 //
 //   a part of the record, as it is ──► FileReads: a span of the record's own unit
-//   .npy, example.json ──────────────► made of the record, kept until it was read
+//   rendered (.npy, example.json) ───► made of the record, kept until it was read
 //
 // Any thread. Callbacks run in poll() of the FileReads that this stands on.
 
@@ -15,23 +15,22 @@
 #include <memory>
 #include <optional>
 
-#include "example/example_folder.h"
-#include "example/example_tree.h"
 #include "prefetch/hint.h"
 #include "prefetch/store_gate.h"
 #include "shard/shard_set.h"
 #include "stats/counters.h"
+#include "tree/subtrees.h"
 #include "volume/file_reads.h"
-#include "volume/folder_cache.h"
+#include "volume/subtree_cache.h"
 
 namespace ffrfs {
 
-class ExampleReads {
+class SubtreeReads {
  public:
-  ExampleReads(const ShardSet& shards, const ExampleTree& tree, FileReads& reads,
-               Counters& counters, const ExampleOptions& options);
+  SubtreeReads(const ShardSet& shards, const Subtrees& subtrees, FileReads& reads,
+               Counters& counters);
 
-  [[nodiscard]] FolderCache& folders() { return folders_; }
+  [[nodiscard]] SubtreeCache& trees() { return trees_; }
 
   // As FileReads::read, clipped to the end of the file. Throws RangeError;
   // TooLargeError for a file that is made.
@@ -50,19 +49,21 @@ class ExampleReads {
     size_t size;
   };
 
-  [[nodiscard]] std::optional<Slice> read_in(const FolderPtr& folder, Ino ino, Range range,
+  [[nodiscard]] std::optional<Slice> read_in(const TreePtr& tree, Ino ino, Range range,
                                              FileReads::Done done);
-  [[nodiscard]] std::optional<Slice> read_made(const FolderPtr& folder, Ino ino, Range range,
+  [[nodiscard]] std::optional<Slice> read_made(const TreePtr& tree, Ino ino,
+                                               const Contents& contents, Range range,
                                                FileReads::Done done);
-  [[nodiscard]] bool render(const FolderPtr& folder, const FileSource& source,
-                            const Extent& extent, std::shared_ptr<UnitPtr> made,
+  [[nodiscard]] bool render(const TreePtr& tree, Ino ino, const Contents& contents,
+                            std::shared_ptr<UnitPtr> made,
                             std::function<void(std::exception_ptr)> done);
   [[nodiscard]] Slice take(const UnitKey& key, const UnitPtr& made, Range range);
 
   const ShardSet& shards_;
+  const Subtrees& subtrees_;
   FileReads& reads_;
   Counters& counters_;
-  FolderCache folders_;
+  SubtreeCache trees_;
 };
 
 }  // namespace ffrfs

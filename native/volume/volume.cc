@@ -6,7 +6,6 @@
 #include <exception>
 
 #include "io/error.h"
-#include "union/union_part.h"
 
 namespace ffrfs {
 
@@ -14,15 +13,14 @@ Volume::Volume(const std::vector<std::string>& paths, const VolumeOptions& optio
     : options_(options),
       counters_(options.counters_fd),
       packs_(open_packs(paths, options.packs, counters_)),
+      subtrees_(tree().subtrees()),
       request_times_(counters_.page()),
       reads_([this] {
         return std::make_unique<FileReads>(shards(), counters_, options_.cache_bytes,
                                            options_.check_data);
       }),
-      examples_([this] {
-        return std::make_unique<ExampleReads>(
-            shards(), static_cast<const ExampleTree&>(tree()), reads_.get(), counters_,
-            ExampleOptions{options_.extensions});
+      subtree_reads_([this] {
+        return std::make_unique<SubtreeReads>(shards(), *subtrees_, reads_.get(), counters_);
       }),
       slowest_requests_(counters_.page(), [this](Ino ino) { return path(ino); }) {}
 
@@ -41,19 +39,15 @@ std::vector<std::string> Volume::unverified_paths() const {
   return paths;
 }
 
-TreePtr Volume::find_folder(Ino ino) {
-  return examples_.get().folders().find(ExampleTree::record_of(ino));
-}
-
-TreePtr Volume::tree_at(About about, Ino ino, TreeDone done) {
-  if (TreePtr part = tree_at(about, ino)) return part;
-  return examples_.get().folders().get(ExampleTree::record_of(ino), std::move(done));
+TreePtr Volume::load_tree(Need need, Ino ino, TreeDone done) {
+  if (TreePtr part = find_tree(need, ino)) return part;
+  return subtree_reads_.get().trees().get(subtree_for(need, ino).value(), std::move(done));
 }
 
 // The file that an inode is of.
 size_t Volume::shard_of(Ino ino) const {
-  if (is_inside_record(ino)) return shards().extent(ExampleTree::record_of(ino)).shard;
-  return kind() == TreeKind::kFolder ? UnionParts::number_of(ino) : 0;
+  if (const auto record = subtree_of(ino)) return shards().extent(*record).shard;
+  return tree().shard_of(ino);
 }
 
 std::optional<Attributes> Volume::attributes(const Tree& part, Ino ino) const {
@@ -91,10 +85,10 @@ Attributes Volume::to_attributes(Ino ino, const Inode& inode, uint64_t size) con
       inode.mtime_ns ? *inode.mtime_ns : shards().shard(shard_of(ino)).file().mtime_ns();
   switch (inode.kind) {
     case InodeKind::kDirectory:
-      attributes.mode = S_IFDIR | permissions(inode, 0555);
+      attributes.mode = S_IFDIR | permissions(inode, 0755);
       // "." and the name in the parent, and ".." of each subdirectory. 1: find(1) and others
       // who count on that are told not to; in a record's folder it takes the record to know.
-      if (kind() != TreeKind::kExamples) {
+      if (!has_subtrees()) {
         attributes.nlink =
             static_cast<uint32_t>(std::min<uint64_t>(2 + inode.subdirectory_count, UINT32_MAX));
       }
@@ -104,47 +98,51 @@ Attributes Volume::to_attributes(Ino ino, const Inode& inode, uint64_t size) con
       attributes.size = inode.size.value_or(0);
       break;
     case InodeKind::kFile:
-      attributes.mode = S_IFREG | permissions(inode, 0444);
+      attributes.mode = S_IFREG | permissions(inode, 0644);
       attributes.size = inode.size.value_or(size);
       break;
   }
   return attributes;
 }
 
-// Nobody may write, whatever the folder's own permissions were.
+// Write permission too, though every write is EROFS: a copy of the tree should be deletable.
 uint32_t Volume::permissions(const Inode& inode, uint32_t unknown) const {
-  return (inode.mode ? *inode.mode & 0555U : unknown) & ~options_.umask;
+  return (inode.mode ? *inode.mode : unknown) & ~options_.umask;
 }
 
 std::string Volume::path(Ino ino) {
   try {
-    if (!is_inside_record(ino)) return tree().path(ino);
-    if (const TreePtr part = find_folder(ino)) return part->path(ino);
-    return tree().path(ExampleTree::folder_ino(ExampleTree::record_of(ino)));
+    const auto record = subtree_of(ino);
+    if (!record) return tree().path(ino);
+    if (const TreePtr part = subtree_reads_.get().trees().find(*record)) return part->path(ino);
+    return tree().path(subtrees_->top(*record));
   } catch (const std::exception&) {
     return "inode " + std::to_string(ino);
   }
 }
 
 bool Volume::failure_is_due(Ino ino) {
-  return failures_.due(is_inside_record(ino)
-                           ? ExampleTree::folder_ino(ExampleTree::record_of(ino))
-                           : ino);
+  const auto record = subtree_of(ino);
+  return failures_.due(record ? subtrees_->top(*record) : ino);
 }
 
 Extent Volume::extent(Ino ino) const {
-  const std::optional<Inode> inode = tree().inode(ino);
-  if (!inode || !inode->is_file()) {
+  const std::optional<Contents> contents = tree().contents(ino);
+  if (!contents) {
     throw RangeError(shards().shard(0).file().path() + ": inode " + std::to_string(ino) +
                      " is no file");
   }
-  return shards().extent(inode->record);
+  return shards().extent(contents->record);
+}
+
+std::optional<uint32_t> Volume::stored_crc32(const Contents& contents) const {
+  if (contents.size) return std::nullopt;  // of a part there is none
+  const Extent extent = shards().extent(contents.record);
+  return extent.checksum == Checksum::kCrc32 ? std::optional(extent.crc32) : std::nullopt;
 }
 
 std::optional<Slice> Volume::read(Ino ino, uint64_t offset, size_t size, FileReads::Done done) {
-  if (is_inside_record(ino)) {
-    return examples_.get().read(ino, offset, size, std::move(done));
-  }
+  if (subtree_of(ino)) return subtree_reads_.get().read(ino, offset, size, std::move(done));
   const Extent file = extent(ino);
   const uint64_t left = offset < file.size ? file.size - offset : 0;
   return reads_.get().read(file, offset, static_cast<size_t>(std::min<uint64_t>(size, left)),
@@ -161,7 +159,7 @@ void Volume::start_prefetch(Push push) {
   if (options_.prefetch.window_records == 0) return;
   FileReads& reads = reads_.get();
   prefetcher_ = std::make_unique<Prefetcher>(
-      tree(), kind() != TreeKind::kExamples, reads.units(), options_.prefetch,
+      tree(), !has_subtrees(), reads.units(), options_.prefetch,
       options_.check_data, [this, push = std::move(push)](const Hint& hint, const UnitPtr& unit) {
         return push_gate_.pass([&] { return this->push(push, hint, unit); });
       });
@@ -175,7 +173,7 @@ void Volume::start_prefetch(Push push) {
 
 std::optional<Hint> Volume::hint(std::string_view text) const {
   try {
-    return find_hint(tree(), kind(), shards().count(), text);
+    return find_hint(tree(), shards().count(), text);
   } catch (const std::exception&) {
     return std::nullopt;
   }
@@ -192,7 +190,7 @@ void Volume::take_hints(FileDescriptor client) {
 
 bool Volume::push(const Push& push, const Hint& hint, const UnitPtr& unit) {
   try {
-    if (kind() == TreeKind::kExamples) return examples_.get().push(hint, unit, push);
+    if (has_subtrees()) return subtree_reads_.get().push(hint, unit, push);
   } catch (...) {  // no memory: then it is held
     return false;
   }

@@ -1,9 +1,9 @@
 // A mounted tree: names, attributes and verified bytes. Both engines, PackedFolder and
 // the commands that read are its clients.
 //
-// The tree comes in parts where a record holds a folder of its own (TFRecord): what is
-// computed, tree(), and for each record the part that is made of its bytes, which may have
-// to be read (tree_at()). Everywhere else tree() is all of it.
+// The tree comes in parts where records hold directories of their own (tree/subtrees.h): what
+// is computed, tree(), and for each record the part that is made of its bytes, which may have
+// to be read (load_tree()). Everywhere else tree() is all of it.
 //
 // Any thread. Immutable after opening but for the read path, which guards itself and is
 // made anew in the child of a fork().
@@ -36,10 +36,10 @@
 #include "stats/counters.h"
 #include "stats/request_times.h"
 #include "tree/tree.h"
-#include "volume/example_reads.h"
 #include "volume/failure_log.h"
 #include "volume/file_reads.h"
 #include "volume/slowest_requests.h"
+#include "volume/subtree_reads.h"
 #include "volume/volume_options.h"
 
 namespace ffrfs {
@@ -54,11 +54,9 @@ struct Attributes {
   int64_t mtime_ns = 0;
 };
 
-// What is asked about an inode: what it is, or (a directory's) what it holds.
-enum class About { kInode, kEntries };
+// What a part of the tree must know: what an inode is, or what is in that directory.
+enum class Need { kInode, kEntries };
 
-// A part of the tree may be used, for as long as the volume lives.
-using TreePtr = std::shared_ptr<const Tree>;
 using TreeDone = std::function<void(TreePtr, std::exception_ptr)>;
 
 class Volume {
@@ -71,6 +69,7 @@ class Volume {
   [[nodiscard]] const Tree& tree() const { return *packs_.opened.tree; }
   [[nodiscard]] const ShardSet& shards() const { return packs_.shards; }
   [[nodiscard]] TreeKind kind() const { return packs_.opened.kind; }
+  [[nodiscard]] bool has_subtrees() const { return subtrees_ != nullptr; }
   // What was left aside at opening, a line each.
   [[nodiscard]] const std::vector<std::string>& warnings() const { return packs_.warnings; }
   [[nodiscard]] uint64_t byte_count() const;  // of all records
@@ -84,14 +83,15 @@ class Volume {
     if (ino != 0) slowest_requests_.note(kind, ino, elapsed_ns);
   }
 
-  // The part of the tree that can tell that about `ino`. nullptr: it is not at hand.
-  [[nodiscard]] TreePtr tree_at(About about, Ino ino) {
+  // The part of the tree that knows that of `ino`. nullptr: it is not at hand.
+  [[nodiscard]] TreePtr find_tree(Need need, Ino ino) {
+    const auto record = subtree_for(need, ino);
     // Not shared: it lives as long as the volume, and nothing is counted.
-    return needs_record(about, ino) ? find_folder(ino) : TreePtr(TreePtr(), &tree());
+    return record ? subtree_reads_.get().trees().find(*record) : TreePtr(TreePtr(), &tree());
   }
   // The same, made if it is not at hand. nullptr: it comes through `done`, in poll(). Never
   // waits for the disk. Throws ChecksumError.
-  [[nodiscard]] TreePtr tree_at(About about, Ino ino, TreeDone done);
+  [[nodiscard]] TreePtr load_tree(Need need, Ino ino, TreeDone done);
 
   // nullopt: no such inode. `part` is the one that knows `ino`; what tree() knows, any.
   // Throws as Tree and Shard::extent() do, of a damaged index; so do those that follow.
@@ -110,6 +110,8 @@ class Volume {
 
   // Of a file that is a whole record. Throws RangeError.
   [[nodiscard]] Extent extent(Ino ino) const;
+  // The CRC-32 of a whole file that the pack has, if it has one.
+  [[nodiscard]] std::optional<uint32_t> stored_crc32(const Contents& contents) const;
 
   // As FileReads::read, clipped to the end of the file. Throws RangeError.
   [[nodiscard]] std::optional<Slice> read(Ino ino, uint64_t offset, size_t size,
@@ -146,16 +148,16 @@ class Volume {
 
  private:
   [[nodiscard]] bool push(const Push& push, const Hint& hint, const UnitPtr& unit);
-  [[nodiscard]] bool is_inside_record(Ino ino) const {
-    return kind() == TreeKind::kExamples && ExampleTree::is_inside(ino) &&
-           ExampleTree::record_of(ino) < shards().count();
+  // The record whose directory `ino` is, or is in.
+  [[nodiscard]] std::optional<uint64_t> subtree_of(Ino ino) const {
+    return subtrees_ != nullptr ? subtrees_->record_of(ino) : std::nullopt;
   }
-  [[nodiscard]] bool needs_record(About about, Ino ino) const {
-    return is_inside_record(ino) &&
-           (about == About::kEntries ||
-            ino != ExampleTree::folder_ino(ExampleTree::record_of(ino)));
+  // nullopt: tree() knows that of `ino`.
+  [[nodiscard]] std::optional<uint64_t> subtree_for(Need need, Ino ino) const {
+    const auto record = subtree_of(ino);
+    return record && need == Need::kInode && ino == subtrees_->top(*record) ? std::nullopt
+                                                                           : record;
   }
-  [[nodiscard]] TreePtr find_folder(Ino ino);
   [[nodiscard]] size_t shard_of(Ino ino) const;
   // `size`: of its record, which matters only if it is a file that has none of its own.
   [[nodiscard]] Attributes to_attributes(Ino ino, const Inode& inode, uint64_t size) const;
@@ -167,10 +169,11 @@ class Volume {
   const VolumeOptions options_;
   Counters counters_;
   const OpenedPacks packs_;
+  const Subtrees* const subtrees_;  // of the tree; nullptr: it has none
   RequestTimes request_times_;  // kept for the engines, as are the failures
   FailureLog failures_;
   ProcessLocal<FileReads> reads_;
-  ProcessLocal<ExampleReads> examples_;  // stands on reads_; of TreeKind::kExamples only
+  ProcessLocal<SubtreeReads> subtree_reads_;  // over reads_; only if there are subtrees_
   StoreGate push_gate_;
   std::unique_ptr<Prefetcher> prefetcher_;
   std::unique_ptr<HintServer> hint_server_;  // they feed the prefetcher

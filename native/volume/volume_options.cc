@@ -53,7 +53,7 @@ constexpr Row kRows[] = {
     {"umask", [](VolumeOptions& o, std::string_view t) { return parse(t, o.umask); }},
     {"cache_bytes", [](VolumeOptions& o, std::string_view t) { return parse(t, o.cache_bytes); }},
     {"check_data", [](VolumeOptions& o, std::string_view t) { return parse(t, o.check_data); }},
-    {"extensions", [](VolumeOptions& o, std::string_view t) { return parse(t, o.extensions); }},
+    {"extensions", [](VolumeOptions& o, std::string_view t) { return parse(t, o.packs.examples.extensions); }},
     {"on_conflict",
      [](VolumeOptions& o, std::string_view t) { return parse(t, o.packs.on_conflict); }},
     {"allow_missing",

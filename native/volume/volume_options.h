@@ -21,7 +21,6 @@ struct VolumeOptions {
   uint32_t umask = 0;  // taken from the permissions, but for those of links
   size_t cache_bytes = size_t{256} << 20;  // that the read path holds at a time; see limit_cache()
   bool check_data = true;
-  bool extensions = true;  // of the files in a record's folder: .jpg, .npy
   PackPolicy packs{};
   int counters_fd = -1;  // see CounterPage
   PrefetchOptions prefetch{};

@@ -1,4 +1,4 @@
-// tf.train.Example and SequenceExample as folders (native/tree/example_folder, and the walk
+// tf.train.Example and SequenceExample as folders (native/example/example_folder, and the walk
 // of the messages below it): any bytes give a folder, whose files can be made of the bytes.
 
 #include <string>
@@ -23,11 +23,13 @@ void read_files(const ExampleFolder& folder, std::span<const std::byte> record, 
         folders.push_back(entry.ino);
         continue;
       }
-      const FileSource& source = folder.source(entry.ino);
-      require(source.begin <= record.size() && source.size <= record.size() - source.begin,
+      const Contents contents = folder.contents(entry.ino).value();
+      require(contents.begin <= record.size() && *contents.size <= record.size() - contents.begin,
               "a file is a part of its record");
-      const auto bytes = folder.render(source, record.subspan(source.begin, source.size));
-      require(bytes.size() == source.file_size, "a file has the size that it was said to have");
+      if (!contents.rendered_size) continue;
+      std::vector<std::byte> file(*contents.rendered_size);
+      // Throws unless the file has that size.
+      folder.render(entry.ino, record.subspan(contents.begin, *contents.size), 0, file);
     }
   }
 }

@@ -91,7 +91,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   files.sidecar.write(input.sidecar);
   for (const bool use_sidecar : {true, false}) {
     try {
-      const TfrecordShard shard(files.file.path(), use_sidecar);
+      const TfrecordShard shard(open_local_file(files.file.path()), use_sidecar);
       check_extents(shard, input.file.size());
     } catch (const FormatError& error) {
       require(std::string(error.what()).starts_with(files.file.path()), "an error names the file");

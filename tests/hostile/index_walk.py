@@ -146,7 +146,7 @@ class _Walk:
 
     def _content(self, attributes: Any) -> bytes:
         ino, size = attributes.ino, attributes.size
-        if attributes.mode & 0o7222 and not stat.S_ISLNK(attributes.mode):
+        if attributes.mode & 0o7000 and not stat.S_ISLNK(attributes.mode):
             self.faults.append(f"inode {ino}: mode {attributes.mode:o}")
         if stat.S_ISLNK(attributes.mode):
             target = self._ask(lambda: self.volume.target(ino)) or b""

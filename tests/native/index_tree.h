@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "index_file.h"
-#include "io/source_file.h"
+#include "io/local_file.h"
 #include "record/index_map.h"
 #include "scratch.h"
 #include "tree/mapped_tree.h"
@@ -162,7 +162,7 @@ struct IndexedFile {
   }
 
   std::string path;
-  SourceFile file;
+  LocalFile file;
   std::unique_ptr<const IndexMap> index;
 };
 

@@ -48,6 +48,7 @@ inline bool wait_until(const std::function<bool()>& is_true, std::chrono::millis
 struct Setting {
   PrefetchOptions options{};
   size_t cache_bytes = 64 * kMib;  // an eighth of it is for reading ahead
+  OpenSource open = open_local_file;
 };
 
 // A file of records, its readers and a prefetcher; what the kernel would be is `push`.
@@ -59,7 +60,7 @@ class Rig {
                Push push = [](uint64_t, std::span<const std::byte>) { return false; })
       : records(std::move(content)),
         path(folder_.write("plain.ffr", ffrecord(records))),
-        shards(open_ffrecord_shards({path})),
+        shards(open_ffrecord_shards({path}, IndexUse::kNone, setting.open)),
         tree_(shards.count()),
         reads(shards, counters, setting.cache_bytes, true) {
     drop_cached_pages(path);

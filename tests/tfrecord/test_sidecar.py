@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import stat
 import time
 from pathlib import Path
 
@@ -13,12 +14,13 @@ from hypothesis import strategies as st
 from tfrecord.reader import tfrecord_iterator
 from tfrecord.tools.tfrecord2idx import create_index
 
-from ffrfs._native import TFRecords
-from ffrfs.errors import PackError, TruncatedError
-from ffrfs.tfrecord import TFRecordReader
+from ffrfs._native import TFRecords, cached_index_path
+from ffrfs.errors import FormatError, PackError, TruncatedError
+from ffrfs.tfrecord import TFRecordReader, tf_record_iterator
 from ffrfs.tfrecord.sidecar import keep_sidecars, write_sidecar
 from tests.tfrecord_file import framed, tfrecord_extents, write_tfrecord
 
+NOBODY = 65534
 RECORDS = [random.Random(i).randbytes(i * i) for i in range(60)]
 
 
@@ -75,27 +77,65 @@ def test_golden_files(golden: Path, tmp_path: Path) -> None:
         assert used_sidecar(file)
 
 
-def test_a_reader_writes_what_was_missing(file: Path) -> None:
+def cached(file: Path) -> Path:
+    return Path(os.fsdecode(cached_index_path(os.fsencode(file))))
+
+
+def test_a_reader_writes_what_was_missing_into_the_cache(file: Path) -> None:
+    """Beside the data a program that lists it would take it for data."""
     TFRecordReader(file, sidecar=False)
-    assert os.listdir(file.parent) == [file.name]
+    sidecar = cached(file)
+    assert not sidecar.exists()
     TFRecordReader(file)
-    sidecar = Path(f"{file}.idx")
-    assert sorted(os.listdir(file.parent)) == [file.name, sidecar.name]
+    assert os.listdir(file.parent) == [file.name]
     assert sidecar.stat().st_mtime_ns == file.stat().st_mtime_ns
+    assert stat.S_IMODE(sidecar.parent.stat().st_mode) == 0o700
     assert used_sidecar(file)
     inode = sidecar.stat().st_ino
     assert TFRecordReader(file)[:] == RECORDS
     assert sidecar.stat().st_ino == inode
 
 
+def test_a_relative_name_is_the_same_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(file.parent)
+    TFRecordReader(file.name)
+    assert used_sidecar(file)
+
+
+def test_that_beside_the_file_comes_first(file: Path) -> None:
+    TFRecordReader(file)
+    os.truncate(cached(file), 0)
+    assert not used_sidecar(file)
+    write_sidecar(file)
+    assert used_sidecar(file)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a file away")
+def test_one_of_another_user_is_not_believed(file: Path) -> None:
+    TFRecordReader(file)
+    os.chown(cached(file), NOBODY, NOBODY)
+    assert not used_sidecar(file)
+
+
 def test_a_reader_replaces_what_is_stale(file: Path) -> None:
     TFRecordReader(file)
     records = [*RECORDS, b"one more"]
     write_tfrecord(file, records)
-    os.utime(file, ns=(0, os.stat(f"{file}.idx").st_mtime_ns + 1))
+    os.utime(file, ns=(0, cached(file).stat().st_mtime_ns + 1))
     assert not used_sidecar(file)
     assert TFRecordReader(file)[:] == records
     assert used_sidecar(file)
+
+
+@pytest.mark.parametrize("count", [1, len(RECORDS)])
+def test_an_index_that_is_opened_as_data_is_named(tmp_path: Path, count: int) -> None:
+    file = write_tfrecord(tmp_path / "x.tfrecord", RECORDS[:count])
+    sidecar = write_sidecar(file)
+    told = r"x\.tfrecord\.idx: is the index of a TFRecord file, not a TFRecord file"
+    with pytest.raises(FormatError, match=told):
+        TFRecordReader(sidecar)
+    with pytest.raises(FormatError, match=told):
+        list(tf_record_iterator(sidecar))
 
 
 def test_a_change_behind_the_readers_back_makes_its_sidecar_stale(file: Path) -> None:
@@ -105,7 +145,7 @@ def test_a_change_behind_the_readers_back_makes_its_sidecar_stale(file: Path) ->
     file.write_bytes(framed(others))
     os.utime(file, ns=(0, records.mtimes_ns[0] + 1_000_000))
     keep_sidecars(records, [str(file)])
-    assert os.path.exists(f"{file}.idx")
+    assert cached(file).exists()
     assert not used_sidecar(file)
     assert TFRecordReader(file)[:] == others
 
@@ -118,24 +158,12 @@ def test_a_stale_sidecar_of_another_name_is_left_alone(file: Path) -> None:
 
 
 def test_where_nothing_can_be_written_nothing_is_said(file: Path) -> None:
-    Path(f"{file}.idx").mkdir()  # stands in the way, for root too
+    cached(file).mkdir(parents=True)  # in the way, for root too
     assert TFRecordReader(file)[:] == RECORDS
-    assert sorted(os.listdir(file.parent)) == [file.name, f"{file.name}.idx"]
+    Path(f"{file}.idx").mkdir()
     with pytest.raises(PackError, match="Is a directory"):
         write_sidecar(file)
     assert sorted(os.listdir(file.parent)) == [file.name, f"{file.name}.idx"]
-
-
-def test_a_folder_that_nobody_may_write_to_is_left_alone(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Not even by root, whom the kernel would let."""
-    monkeypatch.chdir(file.parent)
-    for mode, is_written in {0o555: False, 0o500: False, 0o755: True}.items():
-        file.parent.chmod(mode)
-        for path in (file, file.name):
-            assert TFRecordReader(path)[:] == RECORDS
-            assert os.path.exists(f"{file}.idx") == is_written
 
 
 def test_a_file_that_is_not_sound_gets_none(file: Path) -> None:

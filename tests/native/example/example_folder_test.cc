@@ -75,7 +75,7 @@ TEST_CASE("records that are no Examples") {
   const FolderPtr folder = ExampleFolder::make_opaque(uint64_t{1} << 40, kNumber, "000000012");
   const Ino file = folder->lookup(ExampleTree::folder_ino(kNumber), "record.bin");
   CHECK(folder->inode(file)->size == uint64_t{1} << 40);
-  CHECK(folder->source(file).size == uint64_t{1} << 40);
+  CHECK(folder->contents(file)->size == uint64_t{1} << 40);
   CHECK(folder->path(file) == "000000012/record.bin");
 }
 
@@ -129,12 +129,12 @@ TEST_CASE("other bytes than those that the folder was made of are refused") {
   const FolderPtr folder = make(record);
   const auto render = [&](const Bytes& name, const Bytes& was, const Bytes& is) {
     const Ino ino = folder->lookup(ExampleTree::folder_ino(kNumber), name);
-    const FileSource& source = folder->source(ino);
-    Bytes part = record.substr(source.begin, source.size);
+    const Contents contents = folder->contents(ino).value();
+    Bytes part = record.substr(contents.begin, contents.size.value());
     const size_t at = part.find(was);
     REQUIRE(at != Bytes::npos);
     part.replace(at, was.size(), is);
-    return folder->render(source, view(part)).size();
+    return rendered(*folder, ino, part).size();
   };
   CHECK(render("a.npy", "\1\2", "\1\3") == 128 + 16);
   CHECK_THROWS_WITH_AS((void)render("a.npy", "\1\2", "\x81\2"), doctest::Contains("record 12:"),
@@ -222,7 +222,7 @@ TEST_CASE("inodes that are not there") {
     CHECK(folder->lookup(ino, "record.bin") == 0);
     CHECK(folder->list(ino, 0, 10).empty());
     CHECK(folder->name(ino).empty());
-    CHECK_THROWS_AS((void)folder->source(ino), RangeError);
+    CHECK_FALSE(folder->contents(ino));
   }
 }
 
@@ -249,9 +249,12 @@ TEST_CASE("the tree of all records") {
     CHECK_FALSE(tree.inode(ino));
     CHECK(tree.name(ino).empty());
   }
-  CHECK_FALSE(ExampleTree::is_inside(kRootIno));
-  CHECK(ExampleTree::is_inside(ExampleTree::folder_ino(0)));
-  CHECK(ExampleTree::record_of(ExampleTree::folder_ino(7) + 5) == 7);
+  CHECK_FALSE(ExampleTree(1).record_of(kRootIno));
+  CHECK(tree.record_of(ExampleTree::folder_ino(0)) == 0);
+  CHECK(tree.record_of(ExampleTree::folder_ino(7) + 5) == 7);
+  CHECK(tree.record_of(ExampleTree::folder_ino(999) + 5) == 999);
+  CHECK_FALSE(tree.record_of(ExampleTree::folder_ino(1000)));
+  CHECK(tree.top(7) == ExampleTree::folder_ino(7));
   const ExampleTree most((uint64_t{1} << 40) - 1);
   const Ino last = most.file_of((uint64_t{1} << 40) - 2);
   CHECK(last == (UINT64_MAX >> 24) << 24);

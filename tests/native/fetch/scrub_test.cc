@@ -1,7 +1,7 @@
 // Verification: every bad record is found, whoever holds it (page cache or storage), with any
 // number of threads; and what an index says of large records.
 
-#include "fetch/verifier.h"
+#include "fetch/scrub.h"
 
 #include <doctest/doctest.h>
 
@@ -55,7 +55,7 @@ struct Pack {
     const ShardSet shards = open_ffrecord_shards({path});
     Counters counters;
     Fetcher fetcher(shards, counters);
-    return verify_records(fetcher, 0, shards.count(), jobs, chunks);
+    return scrub_records(fetcher, 0, shards.count(), jobs, chunks);
   }
 };
 
@@ -111,7 +111,7 @@ TEST_CASE("a file that became shorter is bad where it ends, and good before") {
   Counters counters;
   Fetcher fetcher(shards, counters);
   std::filesystem::resize_file(pack.path, shards.extent(2000).offset);
-  const auto bad = verify_records(fetcher, 0, shards.count());
+  const auto bad = scrub_records(fetcher, 0, shards.count());
   REQUIRE_FALSE(bad.empty());
   std::vector<uint64_t> gone;
   for (uint64_t record = 2000; record < shards.count(); ++record) {
@@ -153,7 +153,7 @@ TEST_CASE("TFRecord: checksums behind the records, and gaps between them") {
   const ShardSet shards = open_tfrecord_shards({path});
   Counters counters;
   Fetcher fetcher(shards, counters);
-  CHECK(verify_records(fetcher, 0, shards.count()).empty());
+  CHECK(scrub_records(fetcher, 0, shards.count()).empty());
   std::fstream spoilt(path, std::ios::in | std::ios::out | std::ios::binary);
   spoilt.seekp(static_cast<std::streamoff>(shards.extent(2).offset));
   spoilt.put('\x7f').put('\x7f');
@@ -161,7 +161,7 @@ TEST_CASE("TFRecord: checksums behind the records, and gaps between them") {
   spoilt.seekp(static_cast<std::streamoff>(last.offset + last.size));
   spoilt.write("\0\0\0\0", 4);
   spoilt.close();
-  CHECK(numbers(verify_records(fetcher, 0, shards.count(), 3)) ==
+  CHECK(numbers(scrub_records(fetcher, 0, shards.count(), 3)) ==
         std::vector<uint64_t>{2, shards.count() - 1});
 }
 
@@ -171,10 +171,10 @@ TEST_CASE("a range only, and none beyond the end") {
   const ShardSet shards = open_ffrecord_shards({pack.path});
   Counters counters;
   Fetcher fetcher(shards, counters);
-  CHECK(verify_records(fetcher, 6, 100).empty());
+  CHECK(scrub_records(fetcher, 6, 100).empty());
   CHECK(counters.checksums_verified.load() == 100);
-  CHECK(verify_records(fetcher, 5, 1).size() == 1);
-  CHECK(verify_records(fetcher, 5, 0).empty());
-  CHECK_THROWS_AS((void)verify_records(fetcher, 1, shards.count()), RangeError);
-  CHECK_THROWS_AS((void)verify_records(fetcher, 1, UINT64_MAX), RangeError);
+  CHECK(scrub_records(fetcher, 5, 1).size() == 1);
+  CHECK(scrub_records(fetcher, 5, 0).empty());
+  CHECK_THROWS_AS((void)scrub_records(fetcher, 1, shards.count()), RangeError);
+  CHECK_THROWS_AS((void)scrub_records(fetcher, 1, UINT64_MAX), RangeError);
 }

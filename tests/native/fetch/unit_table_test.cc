@@ -103,7 +103,7 @@ TEST_CASE("what is kept goes from the least recently used on") {
 
 TEST_CASE("metadata has an account of its own, and its last one always stays") {
   Table all;
-  const auto folder = [](uint64_t record) { return UnitKey{0, record, UnitKind::kFolder}; };
+  const auto folder = [](uint64_t record) { return UnitKey{0, record, UnitKind::kSubtree}; };
   all.table.keep(folder(0), all.unit(3 * kPage));
   CHECK(all.table.find(folder(0)).held);
   for (uint64_t record = 0; record < 4; ++record) all.table.keep(key_of(record), all.unit());

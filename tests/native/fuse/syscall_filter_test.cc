@@ -25,7 +25,7 @@
 #include "io/buffer.h"
 #include "io/file_descriptor.h"
 #include "io/read_queue.h"
-#include "io/source_file.h"
+#include "io/local_file.h"
 #include "scratch.h"
 
 using namespace ffrfs;
@@ -73,7 +73,7 @@ int open_with(const std::string& path, int flags) {
   return refusal(FileDescriptor(::open(path.c_str(), flags, 0600)).valid());
 }
 
-int read_through_queue(const SourceFile& file, const Bytes& content, ReadPort::Aio aio) {
+int read_through_queue(const Source& file, const Bytes& content, ReadPort::Aio aio) {
   BufferPool buffers(1 << 20);
   ReadQueue queue(buffers);
   ReadPort port(queue, aio);
@@ -90,7 +90,7 @@ int read_through_queue(const SourceFile& file, const Bytes& content, ReadPort::A
 TEST_CASE("a file that is open can be read, a thread at a time or asynchronously") {
   const TemporaryFolder folder;
   const Bytes content = pattern(300'000, 1);
-  const SourceFile file(folder.write("f", content));
+  const LocalFile file(folder.write("f", content));
   using Aio = ReadPort::Aio;
   for (const Aio aio : {Aio::kNeverWaits, Aio::kMayWait, Aio::kNone}) {
     check_does(Stage::kServing, 0, [&] { return read_through_queue(file, content, aio); });

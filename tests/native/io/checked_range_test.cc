@@ -16,7 +16,7 @@
 #include "io/checked_range.h"
 #include "io/error.h"
 #include "io/kept_pages.h"
-#include "io/source_file.h"
+#include "io/local_file.h"
 #include "page_cache.h"
 #include "scratch.h"
 
@@ -63,7 +63,7 @@ struct Blocks {
   const TemporaryFolder folder;
   const Bytes content;
   const std::string path = folder.write("f", pattern(kOffset, 2) + content);
-  const SourceFile file{path};
+  const LocalFile file{path};
 };
 
 }  // namespace
@@ -156,7 +156,7 @@ TEST_CASE("no handler of signals is needed, and none is changed") {
 TEST_CASE("blanks count as zeros, at the edges of blocks too, and are shown as they are") {
   const TemporaryFolder folder;
   const Bytes content = pattern(2 * kBlock, 11);
-  const SourceFile file(folder.write("f", content));
+  const LocalFile file(folder.write("f", content));
   const std::vector<CheckedRange::Blank> blanks{{0, 4}, {kBlock - 2, 4}, {2 * kBlock - 4, 4}};
   Bytes blanked = content;
   for (const auto& blank : blanks) blanked.replace(blank.offset, blank.size, blank.size, '\0');

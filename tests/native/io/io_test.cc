@@ -17,7 +17,7 @@
 #include "io/error.h"
 #include "io/process_local.h"
 #include "io/read_queue.h"
-#include "io/source_file.h"
+#include "io/local_file.h"
 #include "io/thread_pool.h"
 #include "page_cache.h"
 #include "scratch.h"
@@ -40,17 +40,17 @@ TEST_CASE("a checksum in pieces is the checksum of the whole") {
   }
 }
 
-TEST_CASE("a source file says what cannot be opened") {
+TEST_CASE("a local file says what cannot be opened") {
   const TemporaryFolder folder;
-  CHECK_THROWS_WITH_AS(SourceFile(folder / "none"), doctest::Contains("No such file"),
+  CHECK_THROWS_WITH_AS(LocalFile(folder / "none"), doctest::Contains("No such file"),
                        StorageError);
-  CHECK_THROWS_WITH_AS(SourceFile(folder / ""), doctest::Contains("Is a directory"), StorageError);
+  CHECK_THROWS_WITH_AS(LocalFile(folder / ""), doctest::Contains("Is a directory"), StorageError);
 }
 
-TEST_CASE("reads come cached, uncached and direct with the same bytes") {
+TEST_CASE("reads come cached and uncached with the same bytes") {
   const TemporaryFolder folder;
   const Bytes content = pattern(300'001, 2);
-  const SourceFile file(folder.write("f", content));
+  const LocalFile file(folder.write("f", content));
   Bytes target(150'000, '\0');
   const auto span = std::as_writable_bytes(std::span(target));
   REQUIRE(file.read_cached(12'345, span));  // just written: cached
@@ -61,18 +61,13 @@ TEST_CASE("reads come cached, uncached and direct with the same bytes") {
   file.read_fully(12'345, span);
   CHECK(target == content.substr(12'345, target.size()));
 
-  if (file.direct_fd() >= 0) {
-    const Buffer buffer = BufferPool(0).acquire(5'000 + 2 * file.alignment());
-    CHECK(text(file.read_direct(295'001, 5'000, buffer)) == content.substr(295'001));
-    CHECK(file.read_direct(299'000, 5'000, buffer).empty());  // the end comes first
-  }
   CHECK_THROWS_WITH_AS(file.read_fully(250'000, span), doctest::Contains("ends at offset 300001"),
                        StorageError);
 }
 
 TEST_CASE("what is not cached is not waited for") {
   const TemporaryFolder folder;
-  const SourceFile file(folder.write("f", pattern(1 << 20, 3)));
+  const LocalFile file(folder.write("f", pattern(1 << 20, 3)));
   drop_cached_pages(file.path());
   if (is_cached(file.path())) return;  // a file system in memory (tmpfs) always holds its pages
   Bytes target(4096, '\0');
@@ -105,7 +100,7 @@ TEST_CASE("a pool hands out aligned buffers again, and keeps no more than its li
 namespace {
 
 // Reads random ranges through the queue and compares.
-void check_random_reads(ReadPort& port, const SourceFile& file, const Bytes& content) {
+void check_random_reads(ReadPort& port, const Source& file, const Bytes& content) {
   std::mt19937 random(7);
   size_t finished = 0;
   constexpr size_t kReads = 300;  // more than the AIO context takes at a time
@@ -129,7 +124,7 @@ void check_random_reads(ReadPort& port, const SourceFile& file, const Bytes& con
 TEST_CASE("the queue reads through AIO, and through threads where AIO is refused") {
   const TemporaryFolder folder;
   const Bytes content = pattern(3'000'001, 4);
-  const SourceFile file(folder.write("f", content));
+  const LocalFile file(folder.write("f", content));
   for (const auto aio :
        {ReadPort::Aio::kNeverWaits, ReadPort::Aio::kMayWait, ReadPort::Aio::kNone}) {
     CAPTURE(static_cast<int>(aio));
@@ -144,7 +139,7 @@ TEST_CASE("the queue reads through AIO, and through threads where AIO is refused
 TEST_CASE("a file that has shrunk is an error of that read alone") {
   const TemporaryFolder folder;
   const Bytes content = pattern(1 << 20, 5);
-  const SourceFile file(folder.write("f", content));
+  const LocalFile file(folder.write("f", content));
   REQUIRE(truncate(file.path().c_str(), 500'000) == 0);
   BufferPool buffers(0);
   ReadQueue queue(buffers);
@@ -165,7 +160,7 @@ TEST_CASE("a file that has shrunk is an error of that read alone") {
 
 TEST_CASE("a queue may go while its reads are under way") {
   const TemporaryFolder folder;
-  const SourceFile file(folder.write("f", pattern(4 << 20, 6)));
+  const LocalFile file(folder.write("f", pattern(4 << 20, 6)));
   drop_cached_pages(file.path());
   BufferPool buffers(0);
   for (int round = 0; round < 20; ++round) {
@@ -180,7 +175,7 @@ TEST_CASE("a queue may go while its reads are under way") {
 TEST_CASE("when the system's AIO events are used up, threads read") {
   const TemporaryFolder folder;
   const Bytes content = pattern(500'000, 8);
-  const SourceFile file(folder.write("f", content));
+  const LocalFile file(folder.write("f", content));
   drop_cached_pages(file.path());
   const AllAioEvents taken;
   BufferPool buffers(1 << 20);
@@ -234,7 +229,7 @@ TEST_CASE("a batch leaves threads to those who wait, and comes after them") {
 TEST_CASE("all ports together have as many threads as the queue") {
   const TemporaryFolder folder;
   const Bytes content = pattern(2'000'000, 9);
-  const SourceFile file(folder.write("f", content));
+  const LocalFile file(folder.write("f", content));
   BufferPool buffers(0);
   ReadQueue queue(buffers);
   const auto count_threads = [] {

@@ -77,7 +77,7 @@ TEST_CASE("several packs: one root, one index space, all bytes") {
     CHECK(listed[i].name == std::to_string(100'000 + i));
     const auto attributes = volume.attributes(volume.tree(), listed[i].ino);
     REQUIRE(attributes);
-    CHECK(attributes->mode == (S_IFREG | 0444U));
+    CHECK(attributes->mode == (S_IFREG | 0644U));
     CHECK(attributes->mtime_ns == 1'000'000'000 + static_cast<int64_t>(i < 40 ? i : i - 40));
     CHECK(read(volume, listed[i].name) == (i < 40 ? first.contents[i] : second.contents[i - 40]));
   }

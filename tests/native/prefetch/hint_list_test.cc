@@ -1,5 +1,5 @@
-// native/volume: a list of hints against a model without any bookkeeping; whatever readers
-// do, it goes on, keeps to its window and gives its memory back.
+// native/prefetch: a list of hints; whatever readers do, it goes on, keeps to its window and
+// gives its memory back.
 
 #include <doctest/doctest.h>
 
@@ -22,117 +22,17 @@ using State = HintList::State;
 constexpr size_t kBatch = 32;
 constexpr uint64_t kManyBytes = uint64_t{1} << 40;
 
-// What a list does, said plainly: everything is looked for from the beginning each time.
-struct Model {
-  struct Entry {
-    uint64_t record = 0;
-    uint64_t size_bytes = 0;
-    State state = State::kPending;
-  };
-
-  size_t window_records;
-  uint64_t window_bytes;
-  std::vector<Entry> entries{};
-  uint64_t base = 0;
-  uint64_t position = 0;
-  uint64_t fetched = 0;
-  std::optional<uint64_t> candidate{};
-  HintList::Tally tally{};
-
-  [[nodiscard]] uint64_t ahead_bytes() const {
-    uint64_t total = 0;
-    for (uint64_t index = position; index < fetched; ++index) total += entries[index].size_bytes;
-    return total;
-  }
-
-  std::optional<uint64_t> take() {
-    while (fetched < entries.size() && entries[fetched].state != State::kPending) ++fetched;
-    if (fetched >= entries.size()) return std::nullopt;
-    if (fetched > position && (fetched - position >= window_records ||
-                               ahead_bytes() + entries[fetched].size_bytes > window_bytes)) {
-      return std::nullopt;
-    }
-    entries[fetched].state = State::kFetching;
-    return fetched++;
-  }
-
-  bool note_read(uint64_t record, bool was_ready) {
-    std::optional<uint64_t> first;
-    std::optional<uint64_t> passed;
-    bool is_known = false;
-    bool is_done = false;
-    for (uint64_t index = base; index < entries.size(); ++index) {
-      if (entries[index].record != record) continue;
-      is_known = true;
-      if (entries[index].state == State::kDone) {
-        is_done = is_done || !(first || passed);  // before any other
-      } else if (entries[index].state == State::kPushed && index < position) {
-        if (!passed) passed = index;
-      } else if (!first) {
-        first = index;
-      }
-    }
-    const auto found = first ? first : passed;
-    if (!found) return is_known;
-    const bool is_near = *found < std::max(fetched, position) + window_records;
-    if (!is_near && is_done) return true;
-    ++(was_ready ? tally.hit_count : tally.late_count);
-    entries[*found].state = State::kDone;
-    if (is_near) {
-      candidate.reset();
-      move_to(*found + 1);
-    } else if (!candidate || *candidate < base ||
-               std::max(*candidate, *found) - std::min(*candidate, *found) >= window_records) {
-      candidate = found;
-    } else {
-      const uint64_t begin = std::min(*candidate, *found);
-      candidate.reset();
-      move_to(*found + 1);
-      fetched = std::max(begin, base);
-    }
-    return true;
-  }
-
-  void move_to(uint64_t to) {
-    position = std::max(position, to);
-    for (; base + 2 * window_records < position; ++base) {
-      switch (entries[base].state) {
-        case State::kDone:
-          break;
-        case State::kPushed:
-          ++tally.hit_count;
-          break;
-        default:
-          ++tally.dropped_count;
-      }
-    }
-    fetched = std::max(fetched, base);
-  }
-};
-
-struct Total {
-  uint64_t hit = 0;
-  uint64_t late = 0;
-  uint64_t dropped = 0;
-
-  void add(const HintList::Tally& tally) {
-    hit += tally.hit_count;
-    late += tally.late_count;
-    dropped += tally.dropped_count;
-  }
-  [[nodiscard]] uint64_t all() const { return hit + late + dropped; }
-};
-
 Hint hint(uint64_t record) { return {.record = record, .ino = record + 2}; }
 
-// One list, and what is done to it, at random.
+// One list, what is done to it at random, and what must hold whatever its policy is.
 class Trial {
  public:
   Trial(uint64_t seed, size_t window_records, uint64_t window_bytes, uint64_t record_count)
       : random_(seed),
+        window_records_(window_records),
+        window_bytes_(window_bytes),
         record_count_(record_count),
-        list_(window_records, window_bytes),
-        model_{.window_records = window_records, .window_bytes = window_bytes} {}
+        list_(window_records, window_bytes) {}
 
   void run(size_t steps) {
     for (size_t i = 0; i < steps; ++i) {
@@ -143,6 +43,11 @@ class Trial {
   }
 
  private:
+  struct Added {
+    uint64_t record = 0;
+    uint64_t size_bytes = 0;
+  };
+
   void step() {
     switch (random_() % 12) {
       case 0:
@@ -177,24 +82,29 @@ class Trial {
       const uint64_t record = random_() % record_count_;
       const uint64_t size_bytes = random_() % 20 == 0 ? 5000 : random_() % 50;
       list_.add(hint(record), size_bytes);
-      // Of an empty one nothing is to be read, and nobody comes for it.
-      const State state = size_bytes > 0 ? State::kPending : State::kDone;
-      empty_count_ += size_bytes > 0 ? 0 : 1;
-      model_.entries.push_back({record, size_bytes, state});
+      added_.push_back({record, size_bytes});
     }
   }
 
+  // What is taken waited for it; and ahead of all readers no more than a window is taken until
+  // one of them has come.
   bool take() {
-    const bool was_wanted = list_.wants(kBatch);
+    std::vector<State> before;
+    for (uint64_t i = 0; i < added_.size(); ++i) before.push_back(list_.state(i));
     const auto next = list_.take();
-    const auto expected = model_.take();
-    REQUIRE(next.has_value() == expected.has_value());
-    // Nothing in the window, and something to be taken: always.
-    if (next && *expected <= model_.position) CHECK(was_wanted);
     if (!next) return false;
-    CHECK(next->index == *expected);
-    CHECK(next->hint.record == model_.entries[*expected].record);
+    REQUIRE(next->index < added_.size());
+    REQUIRE(before[next->index] == State::kPending);
+    REQUIRE(list_.state(next->index) == State::kFetching);
+    REQUIRE(next->hint.record == added_[next->index].record);
+    const uint64_t size_bytes = added_[next->index].size_bytes;
+    REQUIRE(size_bytes > 0);
     taken_.push_back(next->index);
+    if (next->index < farthest_end_) return true;
+    ahead_.push_back(size_bytes);
+    REQUIRE(ahead_.size() <= window_records_);
+    const uint64_t total = std::accumulate(ahead_.begin(), ahead_.end(), uint64_t{0});
+    if (ahead_.size() > 1) REQUIRE(total <= window_bytes_);
     return true;
   }
 
@@ -202,89 +112,96 @@ class Trial {
     const uint64_t index = taken_.back();
     taken_.pop_back();
     list_.put_back(index);
-    model_.entries[index].state = State::kPending;
-    model_.fetched = index;
+    REQUIRE(list_.state(index) == State::kPending);
+    if (index >= farthest_end_) ahead_.pop_back();
   }
 
   void set_state() {
     if (taken_.empty()) return;
     const uint64_t index = taken_[random_() % taken_.size()];
     const State to = std::vector{State::kHeld, State::kPushed, State::kDone}[random_() % 3];
+    const State was = list_.state(index);
     list_.set_state(index, to);
-    if (index < model_.base || model_.entries[index].state == State::kDone) return;
-    model_.entries[index].state = to;
-    if (to == State::kDone) ++model_.tally.dropped_count;
+    REQUIRE(list_.state(index) == (was == State::kDone ? was : to));
   }
 
   // As several readers do who keep to the order, more or less.
   uint64_t next_record() {
-    if (model_.entries.empty()) return 0;
-    const uint64_t spread = 1 + random_() % (random_() % 10 == 0 ? 4 * model_.window_records : 4);
-    const uint64_t index = model_.position + random_() % spread;
-    return model_.entries[std::min<uint64_t>(index, model_.entries.size() - 1)].record;
+    if (added_.empty()) return 0;
+    const uint64_t spread = 1 + random_() % (random_() % 10 == 0 ? 4 * window_records_ : 4);
+    const uint64_t index = next_ + random_() % spread;
+    next_ = std::max(next_, std::min<uint64_t>(index + 1, added_.size()));
+    return added_[std::min<uint64_t>(index, added_.size() - 1)].record;
   }
 
+  // A hint that is known is found; one read asks for one of them at most.
   void read(uint64_t record) {
-    const bool was_ready = random_() % 2 == 0;
-    CHECK(list_.note_read(record, was_ready) == model_.note_read(record, was_ready));
+    std::vector<uint64_t> left;  // hints for it that nobody has asked for
+    bool was_added = false;
+    for (uint64_t i = 0; i < added_.size(); ++i) {
+      if (added_[i].record != record) continue;
+      was_added = true;
+      if (list_.state(i) != State::kDone) left.push_back(i);
+    }
+    const bool is_known = list_.note_read(record, random_() % 2 == 0);
+    if (!was_added) REQUIRE_FALSE(is_known);
+    if (!left.empty()) REQUIRE(is_known);
+    for (const uint64_t index : left) {
+      if (list_.state(index) == State::kDone) farthest_end_ = std::max(farthest_end_, index + 1);
+    }
+    ahead_.clear();
   }
 
   void check() {
-    const HintList::Tally tally = list_.take_tally();
-    REQUIRE(tally.hit_count == model_.tally.hit_count);
-    REQUIRE(tally.late_count == model_.tally.late_count);
-    REQUIRE(tally.dropped_count == model_.tally.dropped_count);
-    model_.tally = {};
-    total_.add(tally);
-    REQUIRE(list_.room() == 8192 - std::min<size_t>(8192, model_.entries.size() - model_.base));
-    const auto is_left = [](const Model::Entry& entry) {
-      return entry.state != State::kDone && entry.state != State::kPushed;
-    };
-    REQUIRE(list_.is_over() ==
-            (list_.is_finished() && model_.position >= model_.entries.size() &&
-             std::none_of(model_.entries.begin() + static_cast<ptrdiff_t>(model_.base),
-                          model_.entries.end(), is_left)));
-    check_window();
-    if (random_() % 16 != 0) return;
-    for (uint64_t index = 0; index < model_.entries.size(); ++index) {
-      const State expected = index < model_.base ? State::kDone : model_.entries[index].state;
-      REQUIRE(list_.state(index) == expected);
+    total_.add(list_.take_tally());
+    REQUIRE(total_.all() <= added_.size());
+    REQUIRE(list_.size() <= added_.size());
+    REQUIRE(list_.room() + list_.size() >= 8192);
+    if (!list_.is_over()) return;
+    REQUIRE(list_.is_finished());
+    for (uint64_t i = 0; i < added_.size(); ++i) {
+      const State state = list_.state(i);
+      REQUIRE((state == State::kDone || state == State::kPushed));
     }
   }
 
-  // Of what is ahead of the readers and was not read: no more than the window, but for one
-  // record that is larger.
-  void check_window() const {
-    uint64_t count = 0;
-    uint64_t total = 0;
-    uint64_t largest = 0;
-    for (uint64_t index = model_.position; index < model_.fetched; ++index) {
-      const Model::Entry& entry = model_.entries[index];
-      if (entry.state == State::kDone) continue;
-      ++count;
-      total += entry.size_bytes;
-      largest = std::max(largest, entry.size_bytes);
-    }
-    REQUIRE(count <= model_.window_records);
-    REQUIRE(total - largest <= model_.window_bytes);
-  }
-
+  // Each hint is counted once. Of what the kernel has it is unknown whether it was read.
   void end() {
-    uint64_t unknown = 0;
-    for (uint64_t index = model_.base; index < model_.entries.size(); ++index) {
-      unknown += model_.entries[index].state == State::kPushed && index >= model_.position;
+    uint64_t empty = 0;
+    uint64_t pushed = 0;
+    for (uint64_t i = 0; i < added_.size(); ++i) {
+      empty += added_[i].size_bytes == 0;
+      pushed += list_.state(i) == State::kPushed;
     }
     total_.add(list_.close());
-    CHECK(total_.all() + unknown + empty_count_ == model_.entries.size());
+    CHECK(total_.all() + empty <= added_.size());
+    CHECK(total_.all() + empty + pushed >= added_.size());
   }
 
+  struct Total {
+    uint64_t hit = 0;
+    uint64_t late = 0;
+    uint64_t dropped = 0;
+
+    void add(const HintList::Tally& tally) {
+      hit += tally.hit_count;
+      late += tally.late_count;
+      dropped += tally.dropped_count;
+    }
+    [[nodiscard]] uint64_t all() const { return hit + late + dropped; }
+  };
+
   Random random_;
+  const size_t window_records_;
+  const uint64_t window_bytes_;
   const uint64_t record_count_;
   HintList list_;
-  Model model_;
+  std::vector<Added> added_;
   std::vector<uint64_t> taken_;
+  uint64_t next_ = 0;  // where its readers are, about
+  uint64_t farthest_end_ = 0;    // behind the farthest hint that was asked for
+  std::vector<uint64_t> ahead_;  // sizes of what was taken beyond that since the last read
   Total total_;
-  uint64_t empty_count_ = 0;
 };
 
 size_t take_all(HintList& list) {
@@ -295,7 +212,7 @@ size_t take_all(HintList& list) {
 
 }  // namespace
 
-TEST_CASE("whatever is done to it, a list is as its model") {
+TEST_CASE("whatever is done to a list, it keeps to its window and counts each hint once") {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
     const size_t window_records = std::vector<size_t>{1, 2, 5, 16, 64}[seed % 5];

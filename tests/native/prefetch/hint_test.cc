@@ -43,7 +43,7 @@ std::unique_ptr<PickleTree> pickle_tree() {
 constexpr uint64_t kFolderRecords = 4;
 
 std::optional<Hint> of_folder(const Tree& tree, std::string_view text) {
-  return find_hint(tree, TreeKind::kFolder, kFolderRecords, text);
+  return find_hint(tree, kFolderRecords, text);
 }
 
 // What names no file, of whatever tree.
@@ -96,7 +96,7 @@ TEST_CASE("of a packed folder: what is none of its files") {
 TEST_CASE("of a plain file of records: names and numbers") {
   const FlatTree tree(1000);
   const auto find = [&](std::string_view text) {
-    return find_hint(tree, TreeKind::kRecords, 1000, text);
+    return find_hint(tree, 1000, text);
   };
   CHECK(find("/000000012")->record == 12);
   CHECK(find("/000000012")->ino == 14);
@@ -117,7 +117,7 @@ TEST_CASE("of a plain file of records: names and numbers") {
 TEST_CASE("of TFRecord: the record, and what is asked for in it") {
   const ExampleTree tree(1000);
   const auto find = [&](std::string_view text) {
-    return find_hint(tree, TreeKind::kExamples, 1000, text);
+    return find_hint(tree, 1000, text);
   };
   const auto expect = [&](std::string_view text, uint64_t record, bool is_of_all) {
     CAPTURE(text);
@@ -159,11 +159,11 @@ TEST_CASE("any bytes at all: nothing, or a file of the tree") {
       CHECK_FALSE(inode->is_directory());
       CHECK(inode->record == hint->record);
     }
-    if (const auto hint = find_hint(records, TreeKind::kRecords, 20, text)) {
+    if (const auto hint = find_hint(records, 20, text)) {
       CHECK(hint->record < 20);
       CHECK(hint->ino == hint->record + 2);
     }
-    if (const auto hint = find_hint(examples, TreeKind::kExamples, 20, text)) {
+    if (const auto hint = find_hint(examples, 20, text)) {
       CHECK(hint->record < 20);
       CHECK(hint->ino == 0);
     }

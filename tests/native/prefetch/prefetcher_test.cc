@@ -59,8 +59,10 @@ TEST_CASE("what is hinted is pushed, in the order of the list, but for a few") {
   const auto list = rig.prefetcher->open_list();
   CHECK(rig.prefetcher->add(list, rig.hints(order)) > 7000);
   REQUIRE(wait_until([&] { return rig.counters.prefetch_fetched == 200; }));
-  REQUIRE(wait_until([&] { return rig.counters.prefetch_pushed >= 199; }));
-  CHECK(rig.counters.prefetch_pushed.load() == 199);  // one is a marker: a quarter of the window
+  // All but the markers, a few in each window; what is pushed comes after it was fetched.
+  REQUIRE(rig.settles());
+  CHECK(rig.counters.prefetch_pushed.load() >= 190);
+  CHECK(rig.counters.prefetch_pushed.load() < 200);
   CHECK(rig.counters.prefetch_hinted.load() == 200);
   CHECK(rig.counters.prefetch_depth_max.load() > 1);
   CHECK(rig.counters.prefetch_depth_max.load() <= 64);
@@ -73,7 +75,7 @@ TEST_CASE("what is hinted is pushed, in the order of the list, but for a few") {
     CHECK(std::ranges::is_sorted(of_thread, {}, [&](uint64_t record) { return places[record]; }));
     total += of_thread.size();
   }
-  CHECK(total == 199);
+  CHECK(total == rig.counters.prefetch_pushed.load());
   CHECK(rig.counters.bytes_prefetched.load() == 12'288);
 }
 

@@ -347,7 +347,7 @@ TEST_CASE("bytes kept are those of units of which a part was served, until all w
   DemandReader reader(fetcher);
   const auto served = [&](size_t record, size_t count) {
     const UnitPlan plan = file.plan(record);
-    UnitPtr unit = reader.find(plan);
+    UnitPtr unit = reader.find(plan, plan.size);
     for (std::atomic<int> finished{0}; !unit;) {
       reader.fetch(plan, [&](const UnitPtr& fetched, const std::exception_ptr&) {
         unit = fetched;

@@ -39,7 +39,7 @@ Bytes sidecar_of(const std::vector<Bytes>& records) {
 
 // As the binding does it: memory for what next() announces, which read() fills.
 void scan_all(const std::string& path, const std::set<Bytes>& written, uint64_t file_size) {
-  TfrecordScan scan(std::make_shared<const SourceFile>(path), true);
+  TfrecordScan scan(open_local_file(path), true);
   while (true) {
     try {
       const auto found = scan.next();

@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "fetch/fetcher.h"
-#include "fetch/verifier.h"
+#include "fetch/scrub.h"
 #include "frames.h"
 #include "golden.h"
 #include "io/error.h"
@@ -30,6 +30,10 @@ using namespace ffrfs;
 using namespace ffrfs::test;
 
 namespace {
+
+TfrecordShard open_shard(const std::string& path, bool use_sidecar = true) {
+  return TfrecordShard(open_local_file(path), use_sidecar);
+}
 
 const std::vector<Bytes> kSmall = {"first", "", "third record", "z"};
 
@@ -100,11 +104,11 @@ std::vector<Bytes> read_all(const ShardSet& shards) {
 auto verify(const ShardSet& shards) {
   Counters counters;
   Fetcher fetcher(shards, counters);
-  return verify_records(fetcher, 0, shards.count());
+  return scrub_records(fetcher, 0, shards.count());
 }
 
-std::shared_ptr<const SourceFile> source(const std::string& path) {
-  return std::make_shared<const SourceFile>(path);
+std::shared_ptr<const Source> source(const std::string& path) {
+  return open_local_file(path);
 }
 
 // The next records of a scan, as the binding takes them.
@@ -156,7 +160,7 @@ Bytes sidecar_of(const std::vector<Bytes>& records) { return sidecar_text(offset
 TEST_CASE("the walk finds every frame, of any size") {
   const auto records = mixed_records();
   const TemporaryFolder folder;
-  const TfrecordShard shard(folder.write("a.tfrecord", framed(records)));
+  const TfrecordShard shard = open_shard(folder.write("a.tfrecord", framed(records)));
   CHECK(offsets_of(shard) == offsets_of(records));
   REQUIRE(shard.count() == records.size());
   CHECK_FALSE(shard.used_sidecar());
@@ -174,7 +178,7 @@ TEST_CASE("the walk finds every frame, of any size") {
 
 TEST_CASE("an empty file has no records") {
   const TemporaryFolder folder;
-  const TfrecordShard shard(folder.write("a.tfrecord", ""));
+  const TfrecordShard shard = open_shard(folder.write("a.tfrecord", ""));
   CHECK(shard.count() == 0);
   CHECK(shard.byte_count() == 0);
   CHECK(scan_all(folder / "a.tfrecord").empty());
@@ -190,7 +194,7 @@ TEST_CASE("cut off at every length: records, or the place and what is missing") 
     const auto after = std::upper_bound(offsets.begin(), offsets.end(), size);
     const auto record = static_cast<size_t>(after - offsets.begin()) - 1;
     if (offsets[record] == size) {
-      CHECK(TfrecordShard(path).count() == record);
+      CHECK(open_shard(path).count() == record);
       continue;
     }
     const size_t have = size - offsets[record];
@@ -200,7 +204,7 @@ TEST_CASE("cut off at every length: records, or the place and what is missing") 
                            (have < 12 ? Bytes("12 bytes of its header")
                                       : std::to_string(kSmall[record].size() + 16) + " bytes") +
                            "; it was cut off or is still being written";
-    CHECK_THROWS_WITH_AS(TfrecordShard{path}, expected.c_str(), TruncatedError);
+    CHECK_THROWS_WITH_AS(open_shard(path), expected.c_str(), TruncatedError);
     CHECK(scan_all(path).back() == "!" + expected);
     CHECK(scan_all(path).size() == record + 1);
   }
@@ -219,10 +223,10 @@ TEST_CASE("any flipped byte: the right bytes or an error, every way") {
     const auto record = static_cast<size_t>(after - offsets.begin()) - 1;
     const Bytes place = "record " + std::to_string(record) + " (offset ";
     if (at < offsets[record] + 12) {
-      CHECK_THROWS_WITH_AS(TfrecordShard{path}, doctest::Contains(place.c_str()), FormatError);
+      CHECK_THROWS_WITH_AS(open_shard(path), doctest::Contains(place.c_str()), FormatError);
     } else {
       std::vector<std::unique_ptr<const Shard>> one;
-      one.push_back(std::make_unique<TfrecordShard>(path));
+      one.push_back(std::make_unique<TfrecordShard>(open_local_file(path)));
       const ShardSet shards(std::move(one));
       for (const bool cached : {true, false}) {
         if (!cached) drop_cached_pages(path);
@@ -251,7 +255,7 @@ TEST_CASE("a length that lies allocates nothing") {
     CAPTURE(length);
     const std::string path =
         folder.write("lie.tfrecord", frame("first") + frame_header(length) + Bytes(20, 'x'));
-    CHECK_THROWS_WITH_AS(TfrecordShard{path}, doctest::Contains("record 1 (offset 21)"),
+    CHECK_THROWS_WITH_AS(open_shard(path), doctest::Contains("record 1 (offset 21)"),
                          FormatError);
     CHECK(scan_all(path)[0] == "first");
     CHECK(scan_all(path, false)[1].starts_with("!"));
@@ -314,10 +318,10 @@ TEST_CASE("sidecars: every name, and the walk where there is none") {
     const TemporaryFolder folder;
     const std::string path = folder.write("a.tfrecord", framed(records));
     (void)folder.write(name, sidecar_of(records));
-    const TfrecordShard shard(path);
+    const TfrecordShard shard = open_shard(path);
     CHECK(shard.used_sidecar());
     CHECK(offsets_of(shard) == offsets_of(records));
-    CHECK_FALSE(TfrecordShard(path, false).used_sidecar());
+    CHECK_FALSE(open_shard(path, false).used_sidecar());
   }
   CHECK(sidecar_paths("/d.x/.hidden").size() == 2);
   CHECK(sidecar_paths("a.b.tfrecord").back() == "a.b.tfindex");
@@ -363,7 +367,7 @@ TEST_CASE("a sidecar that is not sound is not used, and costs nothing") {
     const TemporaryFolder folder;
     const std::string path = folder.write("a.tfrecord", framed(kSmall));
     (void)folder.write("a.tfrecord.idx", content);
-    const TfrecordShard shard(path);
+    const TfrecordShard shard = open_shard(path);
     CHECK_FALSE(shard.used_sidecar());
     CHECK(offsets_of(shard) == offsets_of(kSmall));
   }
@@ -375,15 +379,15 @@ TEST_CASE("a sidecar larger than any index of the file is not read") {
   // Four terabytes, of which nothing is there.
   (void)folder.write("a.tfrecord.idx", "");
   REQUIRE(truncate((folder / "a.tfrecord.idx").c_str(), off_t{1} << 42) == 0);
-  CHECK_FALSE(TfrecordShard(path).used_sidecar());
+  CHECK_FALSE(open_shard(path).used_sidecar());
   // What is no file holds nobody up.
   std::filesystem::remove(folder / "a.tfrecord.idx");
   REQUIRE(mkfifo((folder / "a.tfrecord.idx").c_str(), 0600) == 0);
   std::filesystem::create_directory(folder / "a.tfrecord.tfindex");
-  CHECK_FALSE(TfrecordShard(path).used_sidecar());
+  CHECK_FALSE(open_shard(path).used_sidecar());
   // The next name's turn.
   (void)folder.write("a.idx", sidecar_of(kSmall));
-  CHECK(TfrecordShard(path).used_sidecar());
+  CHECK(open_shard(path).used_sidecar());
 }
 
 TEST_CASE("an older sidecar is stale, one of the same time is not") {
@@ -393,7 +397,7 @@ TEST_CASE("an older sidecar is stale, one of the same time is not") {
   set_mtime(path, 1'000'000);
   for (const int64_t seconds : {999'999, 1'000'000, 1'000'001}) {
     set_mtime(sidecar, seconds);
-    CHECK(TfrecordShard(path).used_sidecar() == (seconds >= 1'000'000));
+    CHECK(open_shard(path).used_sidecar() == (seconds >= 1'000'000));
   }
 }
 
@@ -407,7 +411,7 @@ TEST_CASE("a sidecar of another file of that size is found out") {
     sizes[shifted] = 40;
     sizes[shifted + 1] = 60;
     (void)folder.write("a.tfrecord.idx", sidecar_of(records_of(sizes)));
-    CHECK_FALSE(TfrecordShard(path).used_sidecar());
+    CHECK_FALSE(open_shard(path).used_sidecar());
   }
   // One that was made to pass: then the checksum of the data says it.
   auto sizes = std::vector<size_t>(1000, 50);

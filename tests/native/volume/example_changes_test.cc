@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <map>
 
-#include "examples.h"
+#include "example_folders.h"
 #include "frames.h"
 #include "io/error.h"
 #include "page_cache.h"
@@ -60,14 +60,15 @@ struct ChangingFile {
   std::string path;
 };
 
+const VolumeOptions kOptions{.cache_bytes = size_t{64} << 20,
+                             .packs = {.examples = {.extensions = false}}};
+
 std::map<Bytes, Bytes> expected(const Bytes& record, size_t number) {
   const auto made = ExampleFolder::make(view(record), number, "x", {.extensions = false});
   std::map<Bytes, Bytes> files;
   for (Ino ino = ExampleTree::folder_ino(number); made->inode(ino); ++ino) {
     if (made->inode(ino)->is_directory()) continue;
-    const FileSource& source = made->source(ino);
-    files[made->path(ino).substr(2)] =
-        text(made->render(source, view(record.substr(source.begin, source.size))));
+    files[made->path(ino).substr(2)] = content(*made, record, ino);
   }
   return files;
 }
@@ -107,7 +108,7 @@ TEST_CASE("a record that was looked into, and is another now, fails until it is 
         CAPTURE(cold);
         CAPTURE(is_dropped);
         const ChangingFile file(size);
-        Volume volume({file.path}, {.cache_bytes = size_t{64} << 20, .extensions = false});
+        Volume volume({file.path}, kOptions);
         BlockingVolume blocking(volume);
         std::vector<Ino> inos;
         for (const Bytes& name : kNames) inos.push_back(blocking.resolve("000000002/" + name));
@@ -115,7 +116,7 @@ TEST_CASE("a record that was looked into, and is another now, fails until it is 
         if (is_dropped) (void)blocking.resolve("000000003/a");
         forget(volume);
         const Ino folder = ExampleTree::folder_ino(2);
-        CHECK((volume.tree_at(About::kEntries, folder) == nullptr) == is_dropped);
+        CHECK((volume.find_tree(Need::kEntries, folder) == nullptr) == is_dropped);
 
         file.overwrite(file.other, cold);
         for (int again = 0; again < 2; ++again) {
@@ -124,7 +125,7 @@ TEST_CASE("a record that was looked into, and is another now, fails until it is 
                                  doctest::Contains("overwritten"), ChecksumError);
           }
           if (is_dropped) {
-            CHECK_THROWS_AS((void)blocking.tree_at(About::kEntries, folder), ChecksumError);
+            CHECK_THROWS_AS((void)blocking.load_tree(Need::kEntries, folder), ChecksumError);
           }
         }
         // Of this one nobody knows what it was.
@@ -143,7 +144,7 @@ TEST_CASE("what is in memory of a record when it is overwritten is what it was")
   for (const size_t size : kSizes) {
     CAPTURE(size);
     const ChangingFile file(size);
-    Volume volume({file.path}, {.cache_bytes = size_t{64} << 20, .extensions = false});
+    Volume volume({file.path}, kOptions);
     const auto files = expected(file.first[1], 1);
     std::map<Bytes, Ino> inos;
     for (const Bytes& name : kNames) {
@@ -171,7 +172,7 @@ TEST_CASE("a record that was damaged when it was first looked into has not been 
   const size_t place = 2 * frame(file.other[0]).size() + 12 + damaged[2].size() / 2;
   bytes[place] ^= 1;
   std::fstream(file.path, std::ios::in | std::ios::out | std::ios::binary) << bytes;
-  Volume volume({file.path}, {.extensions = false});
+  Volume volume({file.path}, kOptions);
   CHECK_THROWS_WITH_AS((void)BlockingVolume(volume).resolve("000000002/a"),
                        doctest::Contains("checksum mismatch"), ChecksumError);
   file.overwrite(file.first, false);

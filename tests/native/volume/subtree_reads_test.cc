@@ -11,7 +11,7 @@
 #include <random>
 #include <thread>
 
-#include "examples.h"
+#include "example_folders.h"
 #include "frames.h"
 #include "io/error.h"
 #include "page_cache.h"
@@ -62,9 +62,7 @@ struct ExampleFile {
     std::map<Bytes, Bytes> files;
     for (Ino ino = ExampleTree::folder_ino(record); made->inode(ino); ++ino) {
       if (made->inode(ino)->is_directory()) continue;
-      const FileSource& source = made->source(ino);
-      files[made->path(ino).substr(2)] =
-          text(made->render(source, view(records[record].substr(source.begin, source.size))));
+      files[made->path(ino).substr(2)] = content(*made, records[record], ino);
     }
     return files;
   }
@@ -94,7 +92,7 @@ void check_record(Volume& volume, const ExampleFile& file, size_t record, size_t
     const Ino ino = blocking.resolve(folder_name(record) + "/" + path);
     REQUIRE(ino != 0);
     const auto attributes =
-        volume.attributes(*blocking.tree_at(About::kInode, ino), ino);
+        volume.attributes(*blocking.load_tree(Need::kInode, ino), ino);
     REQUIRE(attributes);
     CHECK(attributes->size == content.size());
     CHECK((read_whole(volume, ino, step) == content));
@@ -112,7 +110,7 @@ TEST_CASE("files that are made are made in parts, too, whatever the cache may ho
     for (const auto& [path, content] : file.expected(record)) {
       CAPTURE(path);
       const Ino ino = blocking.resolve(folder_name(record) + "/" + path);
-      const TreePtr tree = blocking.tree_at(About::kInode, ino);
+      const TreePtr tree = blocking.load_tree(Need::kInode, ino);
       const auto made = MadeFile::open(volume, tree, ino, true);
       REQUIRE((made != nullptr) == (path.ends_with(".npy") || path == "example.json"));
       if (!made) continue;
@@ -127,7 +125,7 @@ TEST_CASE("files that are made are made in parts, too, whatever the cache may ho
   }
   CHECK(made_count == 5 * 3);
   const Ino folder = ExampleTree::folder_ino(0);
-  CHECK(MadeFile::open(volume, blocking.tree_at(About::kInode, folder), folder, true) == nullptr);
+  CHECK(MadeFile::open(volume, blocking.load_tree(Need::kInode, folder), folder, true) == nullptr);
 }
 
 TEST_CASE("what is made of a damaged record is not made") {
@@ -135,7 +133,7 @@ TEST_CASE("what is made of a damaged record is not made") {
   Volume volume({file.path}, {});
   BlockingVolume blocking(volume);
   const Ino ino = blocking.resolve("000000004/example.json");
-  const TreePtr tree = blocking.tree_at(About::kInode, ino);
+  const TreePtr tree = blocking.load_tree(Need::kInode, ino);
   file.damage(4, 1000);
   CHECK_THROWS_AS(static_cast<void>(MadeFile::open(volume, tree, ino, true)), ChecksumError);
   CHECK(MadeFile::open(volume, tree, ino, false) != nullptr);
@@ -174,7 +172,7 @@ TEST_CASE("what is looked into is read and verified once, and read from memory t
   // It is a part of the block itself.
   CHECK(slice->bytes.data() > slice->owner->bytes.data());
   CHECK(slice->bytes.data() < slice->owner->bytes.data() + slice->owner->bytes.size());
-  CHECK(counters.bytes_memory == file.records[1].size());
+  CHECK(counters.bytes_memory == 110'003);
   CHECK(counters.checksums_verified == 1);
   CHECK(counters.reads == 1);
   CHECK(counters.bytes_served == 110'003);
@@ -200,22 +198,22 @@ TEST_CASE("attributes, listings and paths") {
   const Ino folder = ExampleTree::folder_ino(1);
   CHECK(blocking.resolve("000000001") == folder);
   CHECK(volume.counters().bytes_page_cache + volume.counters().bytes_storage == 0);
-  CHECK(volume.tree_at(About::kInode, folder).get() == &volume.tree());
-  CHECK(volume.tree_at(About::kEntries, kRootIno).get() == &volume.tree());
-  CHECK_FALSE(volume.tree_at(About::kEntries, folder));
+  CHECK(volume.find_tree(Need::kInode, folder).get() == &volume.tree());
+  CHECK(volume.find_tree(Need::kEntries, kRootIno).get() == &volume.tree());
+  CHECK_FALSE(volume.find_tree(Need::kEntries, folder));
   CHECK(volume.path(folder + 3) == "000000001");  // it is not known yet
 
-  const TreePtr part = blocking.tree_at(About::kEntries, folder);
-  CHECK(volume.tree_at(About::kEntries, folder) == part);
+  const TreePtr part = blocking.load_tree(Need::kEntries, folder);
+  CHECK(volume.find_tree(Need::kEntries, folder) == part);
   for (const Ino directory : {kRootIno, folder, blocking.resolve("000000001/image")}) {
     const auto attributes = volume.attributes(*part, directory);
     REQUIRE(attributes);
-    CHECK(attributes->mode == (S_IFDIR | 0550U));
+    CHECK(attributes->mode == (S_IFDIR | 0750U));
     CHECK(attributes->nlink == 1);
     CHECK(attributes->uid == 7);
   }
   const Ino image = blocking.resolve("./000000001//image/encoded.jpg");
-  CHECK(volume.attributes(*part, image)->mode == (S_IFREG | 0440U));
+  CHECK(volume.attributes(*part, image)->mode == (S_IFREG | 0640U));
   CHECK(volume.attributes(*part, image)->size == 110'003);
   CHECK(volume.path(image) == "000000001/image/encoded.jpg");
   CHECK(blocking.resolve("000000001/image/absent") == 0);
@@ -225,8 +223,8 @@ TEST_CASE("attributes, listings and paths") {
   const Ino beyond = ExampleTree::folder_ino(file.records.size());
   for (const Ino nothing : {Ino{0}, Ino{2}, folder + 4000, beyond, beyond + 1, UINT64_MAX}) {
     CAPTURE(nothing);
-    CHECK_FALSE(volume.attributes(*blocking.tree_at(About::kInode, nothing), nothing));
-    CHECK(blocking.tree_at(About::kEntries, nothing)->list(nothing, 0, 10).empty());
+    CHECK_FALSE(volume.attributes(*blocking.load_tree(Need::kInode, nothing), nothing));
+    CHECK(blocking.load_tree(Need::kEntries, nothing)->list(nothing, 0, 10).empty());
     CHECK_THROWS_AS((void)blocking.read(nothing, 0, 1), RangeError);
   }
   for (const Ino directory : {kRootIno, folder, folder + 3}) {
@@ -248,8 +246,8 @@ TEST_CASE("a damaged record fails, whatever is asked of it; the others do not") 
       BlockingVolume blocking(volume);
       const Ino folder = ExampleTree::folder_ino(bad);
       for (int again = 0; again < 2; ++again) {
-        CHECK_THROWS_AS((void)blocking.tree_at(About::kEntries, folder), ChecksumError);
-        CHECK_THROWS_AS((void)blocking.tree_at(About::kInode, folder + 1), ChecksumError);
+        CHECK_THROWS_AS((void)blocking.load_tree(Need::kEntries, folder), ChecksumError);
+        CHECK_THROWS_AS((void)blocking.load_tree(Need::kInode, folder + 1), ChecksumError);
         CHECK_THROWS_AS((void)blocking.read(folder + 1, 0, 1), ChecksumError);
       }
       CHECK(volume.attributes(volume.tree(), folder));
@@ -271,7 +269,7 @@ TEST_CASE("what cannot be held is not looked into, or not made") {
   Volume volume({file.path}, {.cache_bytes = 16 * kMib});
   BlockingVolume blocking(volume);
   const Ino folder = ExampleTree::folder_ino(0);
-  CHECK(blocking.tree_at(About::kEntries, folder)->list(folder, 0, 10).size() == 1);
+  CHECK(blocking.load_tree(Need::kEntries, folder)->list(folder, 0, 10).size() == 1);
   CHECK((read_whole(volume, blocking.resolve("000000000/record.bin"), kMib) == file.records[0]));
   const Ino too_long = blocking.resolve("000000001/long.npy");
   REQUIRE(too_long != 0);
@@ -298,18 +296,18 @@ TEST_CASE("folders that were dropped live on while they are used, and are made a
   Volume volume({file.path}, {.cache_bytes = 32'768});  // 2 KiB of folders: two or three
   BlockingVolume blocking(volume);
   const Ino folder = ExampleTree::folder_ino(0);
-  const TreePtr first = blocking.tree_at(About::kEntries, folder);
+  const TreePtr first = blocking.load_tree(Need::kEntries, folder);
   for (size_t record = 1; record < 50; ++record) {
-    (void)blocking.tree_at(About::kEntries, ExampleTree::folder_ino(record));
+    (void)blocking.load_tree(Need::kEntries, ExampleTree::folder_ino(record));
   }
-  CHECK_FALSE(volume.tree_at(About::kEntries, folder));
-  const TreePtr again = blocking.tree_at(About::kEntries, folder);
+  CHECK_FALSE(volume.find_tree(Need::kEntries, folder));
+  const TreePtr again = blocking.load_tree(Need::kEntries, folder);
   CHECK(again != first);
   for (Ino ino = folder; first->inode(ino); ++ino) CHECK(first->path(ino) == again->path(ino));
   // A file that was looked up before is read without its folder being looked up again.
   const Ino image = blocking.resolve("000000007/image/encoded.jpg");
   for (size_t record = 20; record < 50; ++record) {
-    (void)blocking.tree_at(About::kEntries, ExampleTree::folder_ino(record));
+    (void)blocking.load_tree(Need::kEntries, ExampleTree::folder_ino(record));
   }
   CHECK((read_whole(volume, image, 500) == file.expected(7).at("image/encoded.jpg")));
 }
@@ -327,7 +325,7 @@ TEST_CASE("many who look into one cold record are one fetch") {
         CHECK_FALSE(error);
         ++told;
       };
-      if (volume.tree_at(About::kEntries, folder, tell)) ++told;
+      if (volume.load_tree(Need::kEntries, folder, tell)) ++told;
     }
     while (told < 20) {
       volume.wait(10'000);

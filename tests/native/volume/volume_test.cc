@@ -9,7 +9,7 @@
 #include <random>
 #include <thread>
 
-#include "fetch/verifier.h"
+#include "fetch/scrub.h"
 #include "io/error.h"
 #include "page_cache.h"
 #include "record/ffrecord_shard.h"
@@ -118,6 +118,19 @@ TEST_CASE("one damaged record fails, every way; the others do not") {
     Volume trusting({copy.path}, {.check_data = false});
     CHECK(read(trusting, ino_of(bad), 0, 1).size() == 1);
   }
+}
+
+TEST_CASE("bytes from memory are those that readers got, not the units that hold them") {
+  const PlainFile file;
+  const size_t large = 11;
+  Volume volume({file.path}, {});
+  REQUIRE(read(volume, ino_of(large), 0, 10) == file.records[large].substr(0, 10));
+  for (size_t i = 1; i <= 10; ++i) {
+    REQUIRE(read(volume, ino_of(large), i * 4096, 4096) ==
+            file.records[large].substr(i * 4096, 4096));
+  }
+  CHECK(volume.counters().bytes_memory == 10 * 4096);
+  CHECK(volume.counters().bytes_served == 10 + 10 * 4096);
 }
 
 TEST_CASE("a large record that changes after it was verified is caught") {
@@ -270,15 +283,15 @@ TEST_CASE("verification names every bad record, small and large") {
   const ShardSet shards = open_ffrecord_shards({file.path});
   Counters counters;
   Fetcher fetcher(shards, counters);
-  const auto bad = verify_records(fetcher, 0, shards.count());
+  const auto bad = scrub_records(fetcher, 0, shards.count());
   REQUIRE(bad.size() == 3);
   CHECK(bad[0].first == 3);
   CHECK(bad[1].first == 7);
   CHECK(bad[2].first == 11);
   CHECK(bad[2].second.reason.find("checksum mismatch") != std::string::npos);
-  CHECK(verify_records(fetcher, 0, 3).empty());
-  CHECK_THROWS_AS((void)verify_records(fetcher, 1, shards.count()), RangeError);
-  CHECK_THROWS_AS((void)verify_records(fetcher, 1, UINT64_MAX), RangeError);
+  CHECK(scrub_records(fetcher, 0, 3).empty());
+  CHECK_THROWS_AS((void)scrub_records(fetcher, 1, shards.count()), RangeError);
+  CHECK_THROWS_AS((void)scrub_records(fetcher, 1, UINT64_MAX), RangeError);
 }
 
 TEST_CASE("attributes and paths") {
@@ -286,11 +299,11 @@ TEST_CASE("attributes and paths") {
   Volume volume({file.path}, {.uid = 7, .gid = 8, .umask = 0027});
   const auto root = volume.attributes(volume.tree(), kRootIno);
   REQUIRE(root);
-  CHECK(root->mode == (S_IFDIR | 0550U));
+  CHECK(root->mode == (S_IFDIR | 0750U));
   CHECK(root->nlink == 2);
   const auto attributes = volume.attributes(volume.tree(), ino_of(4));
   REQUIRE(attributes);
-  CHECK(attributes->mode == (S_IFREG | 0440U));
+  CHECK(attributes->mode == (S_IFREG | 0640U));
   CHECK(attributes->size == 4097);
   CHECK(attributes->uid == 7);
   CHECK(attributes->gid == 8);

@@ -1,0 +1,54 @@
+// A regular file of this machine: a buffered descriptor for what the page cache holds, and
+// one with O_DIRECT, where the file system takes it, for what it does not.
+
+#pragma once
+
+#include <sys/stat.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "io/file_descriptor.h"
+#include "io/source.h"
+
+namespace ffrfs {
+
+class LocalFile final : public Source {
+ public:
+  // Throws StorageError.
+  explicit LocalFile(const std::string& path) : LocalFile(path, open(path)) {}
+
+  // By cachestat(2); false where the file system cannot tell.
+  [[nodiscard]] bool is_cached(uint64_t offset, size_t size) const override;
+  [[nodiscard]] bool read_now(uint64_t offset, std::span<std::byte> target,
+                              std::span<std::byte> trailer) const override;
+  void read_fully(uint64_t offset, std::span<std::byte> target) const override;
+  void will_need(uint64_t offset, size_t size) const override;
+  // nullptr where O_DIRECT is refused: then reads go through the page cache.
+  [[nodiscard]] const DirectFile* direct() const override {
+    return direct_descriptor_.valid() ? &direct_ : nullptr;
+  }
+
+ private:
+  struct Opened {
+    FileDescriptor descriptor;
+    struct stat info {};
+  };
+
+  LocalFile(const std::string& path, Opened opened);
+  [[nodiscard]] static Opened open(const std::string& path);
+  [[nodiscard]] int fd() const { return buffered_.get(); }
+
+  mutable std::atomic<bool> cachestat_works_{true};
+  FileDescriptor buffered_;
+  FileDescriptor direct_descriptor_;
+  DirectFile direct_;
+};
+
+[[nodiscard]] std::unique_ptr<const Source> open_local_file(const std::string& path);
+
+}  // namespace ffrfs

@@ -1,0 +1,108 @@
+// Where a file of records gets its bytes from: a file of this machine (local_file.h), or what
+// is filled from far away while it is read.
+//
+//   read_cached() ── all of it is in memory?     never waits
+//   prepare() ────── brings it near, says when   never waits, for the read queue
+//   read_fully() ─── waits, whatever it takes
+//
+// No byte of it is trusted: checksums are for those who read (shard/record_checksum.h).
+// A source is immutable after opening but for what it keeps near, which it guards itself: any
+// number of threads read.
+
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+namespace ffrfs {
+
+// A descriptor that bypasses the page cache, which the kernel can read from by itself. Offsets
+// and lengths of its reads are multiples of `alignment`, a power of two.
+struct DirectFile {
+  int fd = -1;
+  size_t alignment = 1;
+};
+
+class Source {
+ public:
+  // As they were when it was opened.
+  struct Facts {
+    uint64_t size = 0;
+    int64_t mtime_ns = 0;
+    uid_t owner = 0;  // who may change it
+  };
+  // Without an error: the range can be read now.
+  using Prepared = std::function<void(std::exception_ptr error)>;
+
+  virtual ~Source() = default;
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
+
+  // For messages, and the names of files beside it.
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] uint64_t size() const { return facts_.size; }
+  [[nodiscard]] int64_t mtime_ns() const { return facts_.mtime_ns; }
+  [[nodiscard]] uid_t owner() const { return facts_.owner; }
+
+  // Whether a read of that range is likely to find all of it in memory.
+  [[nodiscard]] virtual bool is_cached(uint64_t offset, size_t size) const = 0;
+
+  // Fills `target` from `offset`, and `trailer` from where that ends, if that can be done
+  // without waiting; false if not. Unless is_cached() it may start to fetch the range.
+  [[nodiscard]] virtual bool read_now(uint64_t offset, std::span<std::byte> target,
+                                      std::span<std::byte> trailer) const = 0;
+
+  // Fills `target` from `offset`, waiting as long as it takes. Throws StorageError, also when
+  // the source ends before.
+  virtual void read_fully(uint64_t offset, std::span<std::byte> target) const = 0;
+
+  // Whether read_fully() waits for a disk at most.
+  [[nodiscard]] virtual bool is_near(uint64_t /*offset*/, size_t /*size*/) const { return true; }
+  // Starts to bring a range near that is not. `prepared` runs once, at any time, on any
+  // thread, and does not wait. Throws only if it will not run.
+  virtual void prepare(uint64_t /*offset*/, size_t /*size*/, Prepared prepared) const {
+    prepared(nullptr);
+  }
+
+  // Advice: the range is read soon.
+  virtual void will_need(uint64_t /*offset*/, size_t /*size*/) const {}
+
+  // To read what is near; nullptr: there is none.
+  [[nodiscard]] virtual const DirectFile* direct() const { return nullptr; }
+
+  // As read_now(), and nothing is fetched.
+  [[nodiscard]] bool read_cached(uint64_t offset, std::span<std::byte> target,
+                                 std::span<std::byte> trailer = {}) const {
+    const size_t size = target.size() + trailer.size();
+    return size == 0 || (is_cached(offset, size) && read_now(offset, target, trailer));
+  }
+
+  [[nodiscard]] size_t alignment() const {
+    const DirectFile* const file = direct();
+    return file != nullptr ? file->alignment : 1;
+  }
+  [[nodiscard]] uint64_t align_down(uint64_t offset) const { return offset & ~(alignment() - 1); }
+  [[nodiscard]] uint64_t align_up(uint64_t offset) const {
+    return align_down(offset + alignment() - 1);
+  }
+
+ protected:
+  Source(std::string path, Facts facts) : path_(std::move(path)), facts_(facts) {}
+
+ private:
+  const std::string path_;
+  const Facts facts_;
+};
+
+// Opens what a path names. Throws StorageError.
+using OpenSource = std::function<std::unique_ptr<const Source>(const std::string& path)>;
+
+}  // namespace ffrfs

@@ -1,0 +1,222 @@
+// Pack: one FFRecord file, for info, verify and those who make sidecars; where sidecars are; and
+// what is at a path, before it is opened.
+
+#include <pybind11/stl.h>
+
+#include <array>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+
+#include "fetch/scrub.h"
+#include "io/error.h"
+#include "io/local_file.h"
+#include "open/index_check.h"
+#include "open/open_shards.h"
+#include "python/convert.h"
+#include "python/pack.h"
+#include "record/header_layout.h"
+#include "record/sidecar_path.h"
+#include "shard/cached_index.h"
+
+namespace ffrfs::python {
+namespace {
+
+bool ends_with_folder(const FfrecordShard& shard) {
+  if (shard.count() == 0) return false;
+  const Extent last = shard.extent(shard.count() - 1);
+  std::array<char, kFolderMagic.size()> begin{};
+  if (last.size < begin.size()) return false;
+  shard.file().read_fully(last.offset, std::as_writable_bytes(std::span(begin)));
+  return std::string_view(begin.data(), begin.size()) == kFolderMagic;
+}
+
+py::list to_list(const std::vector<std::string>& paths) {
+  py::list list;
+  for (const std::string& path : paths) list.append(py::bytes(path));
+  return list;
+}
+
+}  // namespace
+
+PyPack::PyPack(const std::string& path)
+    : own_([&] {
+        const py::gil_scoped_release unlocked;
+        return std::make_shared<const Pack>(open_local_file(path));
+      }()),
+      shard_(own_, &own_->shard()) {}
+
+PyPack::PyPack(const std::shared_ptr<Volume>& volume, size_t number)
+    : shard_(volume, &dynamic_cast<const FfrecordShard&>(volume->shards().shard(number))) {}
+
+bool PyPack::is_folder() const {
+  const py::gil_scoped_release unlocked;
+  return shard_->index() != nullptr || ends_with_folder(*shard_);
+}
+
+std::string PyPack::index_kind() const {
+  if (shard_->index() == nullptr) return "";
+  return shard_->index()->is_sidecar() ? "sidecar" : "pack";
+}
+
+py::object PyPack::index_path() const {
+  if (shard_->index() == nullptr) return py::none();
+  return py::bytes(shard_->index()->path());
+}
+
+uint64_t PyPack::index_size_bytes() const {
+  return shard_->index() == nullptr ? 0 : shard_->index()->index_size();
+}
+
+py::object PyPack::set() const {
+  if (shard_->index() == nullptr) return py::none();
+  const auto set = shard_->index()->set();
+  if (!set) return py::none();
+  const auto* id = reinterpret_cast<const char*>(set->id.data());
+  return py::make_tuple(py::bytes(id, set->id.size()), set->number, set->count);
+}
+
+const ShardSet& PyPack::header() {
+  const py::gil_scoped_release unlocked;
+  const std::lock_guard lock(mutex_);
+  if (!header_) header_.emplace(open_header(*shard_));
+  return *header_;
+}
+
+const FfrecordShard& PyPack::header_shard() {
+  return static_cast<const FfrecordShard&>(header().shard(0));
+}
+
+py::array_t<int64_t> PyPack::offsets() {
+  const auto values = header_shard().offsets();
+  return py::array_t<int64_t>(static_cast<py::ssize_t>(values.size()),
+                              reinterpret_cast<const int64_t*>(values.data()));
+}
+
+py::str PyPack::find_fault() {
+  if (shard_->index() == nullptr) return "";
+  const ShardSet& plain = header();
+  std::string fault;
+  {
+    const py::gil_scoped_release unlocked;
+    fault = find_index_fault(*shard_, plain, counters_);
+  }
+  return fs_text(fault);
+}
+
+Fetcher& PyPack::fetcher() {
+  const ShardSet& plain = header();
+  const py::gil_scoped_release unlocked;
+  const std::lock_guard lock(mutex_);
+  if (!fetcher_) fetcher_ = std::make_unique<Fetcher>(plain, counters_);
+  return *fetcher_;
+}
+
+py::list PyPack::verify(uint64_t first, uint64_t count, size_t jobs) {
+  Fetcher& records = fetcher();
+  BadRecords bad;
+  {
+    const py::gil_scoped_release unlocked;
+    bad = scrub_records(records, first, count, jobs,
+                        [this](uint64_t record) -> std::vector<uint32_t> {
+                          try {
+                            return shard_->chunk_checksums(record);
+                          } catch (const std::exception&) {
+                            return {};  // find_fault() tells it
+                          }
+                        });
+  }
+  return to_list(bad);
+}
+
+void PyPack::open_tree() {
+  if (!own_) throw py::value_error("the tree is the volume's");
+  const py::gil_scoped_release unlocked;
+  const std::lock_guard lock(mutex_);
+  if (!tree_) tree_ = own_->open_tree(counters_).tree;
+}
+
+const Tree& PyPack::tree() {
+  const py::gil_scoped_release unlocked;
+  const std::lock_guard lock(mutex_);
+  if (!tree_) throw std::invalid_argument("the tree is not open");
+  return *tree_;
+}
+
+py::object PyPack::path_of(uint64_t record) {
+  const Tree& paths = tree();
+  std::string path;
+  {
+    const py::gil_scoped_release unlocked;
+    const Ino ino = paths.file_of(record);
+    if (ino != 0) path = paths.path(ino);
+  }
+  return path.empty() ? py::none() : py::object(py::bytes(path));
+}
+
+void bind_pack(py::module_& module) {
+  py::class_<PyPack>(module, "Pack")
+      .def(py::init<const std::string&>(), py::arg("path"))
+      .def_property_readonly("is_folder", &PyPack::is_folder)
+      .def_property_readonly("record_count", &PyPack::record_count)
+      .def_property_readonly("index_kind", &PyPack::index_kind)
+      .def_property_readonly("index_path", &PyPack::index_path)
+      .def_property_readonly("index_size_bytes", &PyPack::index_size_bytes)
+      .def_property_readonly("shard", &PyPack::set)
+      .def_property_readonly("warning", &PyPack::warning)
+      .def_property_readonly("warning_within", &PyPack::warning_within)
+      .def_property_readonly("is_index_stale", &PyPack::is_index_stale)
+      .def_property_readonly("header_verified", &PyPack::header_verified)
+      .def("offsets", &PyPack::offsets)
+      .def("find_fault", &PyPack::find_fault)
+      .def("verify", &PyPack::verify, py::arg("first"), py::arg("count"), py::arg("jobs") = 0)
+      .def("open_tree", &PyPack::open_tree)
+      .def("path_of", &PyPack::path_of, py::arg("record"));
+
+  module.def(
+      "cached_index_path",
+      [](const std::string& file) { return py::bytes(cached_index_path(file)); },
+      py::arg("file"));
+  module.def(
+      "sidecar_paths",
+      [](const std::string& pack) {
+        return to_list(index_sidecar_paths(pack));
+      },
+      py::arg("pack"));
+
+  module.def(
+      "record_files",
+      [](const std::vector<std::string>& paths) {
+        RecordFiles found;
+        {
+          const py::gil_scoped_release unlocked;
+          found = find_record_files(paths);
+        }
+        return to_list(found.paths);
+      },
+      py::arg("paths"));
+  module.def(
+      "folder_files",
+      [](const std::string& folder) {
+        FolderFiles found;
+        {
+          const py::gil_scoped_release unlocked;
+          found = files_in(folder);
+        }
+        return py::make_tuple(to_list(found.packs), to_list(found.tfrecords));
+      },
+      py::arg("folder"));
+  module.def(
+      "is_tfrecord", [](const std::string& path) { return is_tfrecord(path); }, py::arg("path"),
+      py::call_guard<py::gil_scoped_release>());
+  module.def(
+      "claimed_records",
+      [](const std::string& path) {
+        const LocalFile file(path);
+        const uint64_t count = claimed_record_count(file).value_or(0);
+        return std::pair(count, count == 0 ? 0 : file.size() - ffrecord_header_size(count));
+      },
+      py::arg("path"), py::call_guard<py::gil_scoped_release>());
+}
+
+}  // namespace ffrfs::python

@@ -1,0 +1,56 @@
+#include "shard/cached_index.h"
+
+#include <openssl/evp.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+namespace ffrfs {
+namespace {
+
+constexpr size_t kDigitCount = 32;
+
+// The first digits of the SHA-256 of `text`; "" if the library cannot.
+std::string digest(std::string_view text) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> hash;
+  if (EVP_Digest(text.data(), text.size(), hash.data(), nullptr, EVP_sha256(), nullptr) != 1) {
+    return "";
+  }
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string digits;
+  for (size_t i = 0; i < kDigitCount / 2; ++i) {
+    digits += kDigits[hash[i] >> 4];
+    digits += kDigits[hash[i] & 15];
+  }
+  return digits;
+}
+
+// "" if there is none. A relative path is none, as the XDG base directories have it.
+std::string cache_folder() {
+  for (const auto& [variable, below] :
+       {std::pair("XDG_CACHE_HOME", ""), std::pair("HOME", "/.cache")}) {
+    const char* const value = std::getenv(variable);
+    if (value != nullptr && value[0] == '/') return std::string(value) + below;
+  }
+  return geteuid() == 0 ? "/var/cache" : "";
+}
+
+}  // namespace
+
+std::string cached_index_path(const std::string& file) {
+  const std::string folder = cache_folder();
+  std::error_code unknown;  // then it has no name in the cache
+  const std::string real_path = std::filesystem::canonical(file, unknown).string();
+  if (folder.empty() || unknown) return "";
+  const std::string digits = digest(real_path);
+  return digits.empty() ? "" : folder + "/ffrfs/index/" + digits + ".idx";
+}
+
+bool is_own(const Source& index) { return index.owner() == geteuid(); }
+
+}  // namespace ffrfs

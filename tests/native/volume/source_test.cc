@@ -1,0 +1,214 @@
+// native/io/source.h: another kind of source needs nothing of the read path. Bytes that are
+// late, far away, missing or wrong give the right bytes or an error, and hold up no other.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <random>
+#include <thread>
+
+#include "examples.h"
+#include "frames.h"
+#include "io/read_queue.h"
+#include "prefetch_rig.h"
+#include "trial_source.h"
+#include "volume/blocking_volume.h"
+
+using namespace ffrfs;
+using namespace ffrfs::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr Ino ino_of(size_t record) { return record + 2; }
+
+// A pack of plain records that is nowhere on this machine.
+struct FarPack {
+  explicit FarPack(std::vector<Bytes> content)
+      : records(std::move(content)),
+        trial(std::make_shared<Trial>(ffrecord(records))),
+        volume({"far://bucket/plain.ffr"}, {.packs = {.open_source = open_trial(trial)}}) {}
+
+  // All that is in the file from this record on.
+  void put_far(size_t record) { trial->put_far(volume.extent(ino_of(record)).offset); }
+
+  [[nodiscard]] Bytes read(size_t record) {
+    return text(BlockingVolume(volume).read(ino_of(record), 0, SIZE_MAX / 2).bytes);
+  }
+
+  // What comes later is compared, and counted. False: it was there at once.
+  bool start(size_t record) {
+    const auto now = volume.read(ino_of(record), 0, records[record].size(),
+                                 [this, record](Slice slice, std::exception_ptr error) {
+                                   if (error) {
+                                     ++failed;
+                                   } else if (text(slice.bytes) == records[record]) {
+                                     ++right;
+                                   } else {
+                                     ++wrong;
+                                   }
+                                 });
+    return !now;
+  }
+  [[nodiscard]] bool finish(int count) {
+    return wait_until([&] {
+      volume.wait(5);
+      volume.poll();
+      return right + wrong + failed >= count;
+    });
+  }
+
+  const std::vector<Bytes> records;
+  const std::shared_ptr<Trial> trial;
+  Volume volume;
+  int right = 0;
+  int wrong = 0;
+  int failed = 0;
+};
+
+size_t thread_count() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return static_cast<size_t>(std::distance(begin(tasks), end(tasks)));
+}
+
+}  // namespace
+
+TEST_CASE("a volume over another kind of source reads what a file would give") {
+  const std::vector<size_t> sizes = {0, 1, 4095, 4097, 131'073, 1 << 20, (4 << 20) + 1, 9'000'000};
+  std::vector<Bytes> records;
+  for (const size_t size : sizes) records.push_back(pattern(size, static_cast<uint32_t>(size)));
+  FarPack pack(records);
+  std::mt19937 random(3);
+  for (int i = 0; i < 100; ++i) {
+    const size_t record = random() % records.size();
+    const size_t offset = random() % (records[record].size() + 1);
+    const size_t size = 1 + random() % 200'000;
+    const Slice slice = BlockingVolume(pack.volume).read(ino_of(record), offset, size);
+    CHECK(text(slice.bytes) == records[record].substr(offset, size));
+  }
+}
+
+TEST_CASE("a TFRecord file of another kind of source has the folders of its records") {
+  const Bytes record = example(entry("a.jpg", bytes_list({pattern(200'000, 1)})) +
+                               entry("b", int64_list({1, 2, 3})));
+  const auto trial = std::make_shared<Trial>(framed({record, record, record}));
+  Volume volume({"far://bucket/x.tfrecord"}, {.packs = {.open_source = open_trial(trial)}});
+  BlockingVolume tree(volume);
+  trial->put_far(0);
+  std::atomic<bool> is_read = false;
+  std::jthread server([&] {
+    while (!is_read) {
+      trial->arrive();
+      std::this_thread::sleep_for(1ms);
+    }
+  });
+  CHECK(text(tree.read(tree.resolve("000000001/a.jpg"), 0, 200'000).bytes) ==
+        pattern(200'000, 1));
+  is_read = true;
+  CHECK(trial->asked_in_all() > 0);
+}
+
+TEST_CASE("reads that are far away take no thread, and no other waits for them") {
+  FarPack pack(patterns(200, 4'000));
+  CHECK(pack.read(0) == pack.records[0]);  // the threads that reads of any kind take
+  pack.put_far(100);
+  const size_t threads_before = thread_count();
+  for (size_t record = 100; record < 200; ++record) CHECK(pack.start(record));
+  CHECK(pack.trial->asked_count() == 100);
+  CHECK(pack.right + pack.failed == 0);
+  CHECK(thread_count() <= threads_before + 1);
+
+  for (size_t record = 0; record < 100; ++record) CHECK(pack.read(record) == pack.records[record]);
+  CHECK(pack.right + pack.failed == 0);
+
+  pack.trial->arrive();
+  REQUIRE(pack.finish(100));
+  CHECK(pack.right == 100);
+}
+
+TEST_CASE("many readers of one far record ask for it once") {
+  FarPack pack(patterns(3, 100'000));
+  pack.put_far(1);
+  for (int reader = 0; reader < 20; ++reader) CHECK(pack.start(1));
+  CHECK(pack.trial->asked_in_all() == 1);
+  pack.trial->arrive();
+  REQUIRE(pack.finish(20));
+  CHECK(pack.right == 20);
+}
+
+TEST_CASE("what a source fails with reaches each reader, and the next read tries again") {
+  FarPack pack(patterns(3, 100'000));
+  pack.put_far(1);
+  CHECK(pack.start(1));
+  CHECK(pack.start(1));
+  pack.trial->arrive(std::make_exception_ptr(
+      StorageError(ETIMEDOUT, "far://bucket/plain.ffr", "the server does not answer")));
+  REQUIRE(pack.finish(2));
+  CHECK(pack.failed == 2);
+  pack.put_far(2);
+  CHECK(pack.read(1) == pack.records[1]);
+
+  pack.trial->fail(1);
+  CHECK_THROWS_WITH_AS((void)pack.read(0), doctest::Contains("far://bucket/plain.ffr: cannot read at"),
+                       StorageError);
+  CHECK(pack.read(0) == pack.records[0]);
+}
+
+TEST_CASE("a source that is shorter than it was, or has other bytes, gives errors") {
+  FarPack pack(patterns(3, 100'000));
+  const uint64_t last = pack.volume.extent(ino_of(2)).offset;
+  pack.trial->change([&](Bytes& content) { content[last - 1] ^= 1; });
+  pack.trial->cut(last + 50);
+  CHECK(pack.read(0) == pack.records[0]);
+  CHECK_THROWS_AS((void)pack.read(1), ChecksumError);
+  CHECK_THROWS_WITH_AS((void)pack.read(2), doctest::Contains("ends at offset"), StorageError);
+}
+
+TEST_CASE("a volume that ends waits for what a source was asked for, and runs no callback") {
+  auto pack = std::make_unique<FarPack>(patterns(10, 4'000));
+  const auto trial = pack->trial;
+  pack->put_far(0);
+  for (size_t record = 0; record < 10; ++record) CHECK(pack->start(record));
+  std::jthread server([trial] {
+    std::this_thread::sleep_for(20ms);
+    trial->arrive();
+  });
+  pack.reset();
+  CHECK(trial->asked_count() == 0);
+}
+
+TEST_CASE("a batch of hints that is far away delays no reader; what arrives is held for them") {
+  const std::vector<Bytes> records = patterns(100, 10'000);
+  const auto trial = std::make_shared<Trial>(ffrecord(records));
+  Rig rig(records, {.open = open_trial(trial)});
+  trial->put_far(rig.shards.extent(50).offset);
+  std::vector<uint64_t> order;
+  for (uint64_t record = 50; record < 100; ++record) order.push_back(record);
+  const auto list = rig.prefetcher->open_list();
+  CHECK(rig.prefetcher->add(list, rig.hints(order)) > 0);
+  REQUIRE(wait_until([&] { return trial->asked_count() > 0; }));
+
+  for (uint64_t record = 0; record < 50; ++record) rig.read(record);
+  CHECK(rig.counters.prefetch_fetched == 0);
+
+  REQUIRE(wait_until([&] {
+    trial->arrive();
+    return rig.counters.prefetch_fetched == 50;
+  }));
+  for (const uint64_t record : order) CHECK(rig.read(record));
+  CHECK(rig.wrong == 0);
+}
+
+TEST_CASE("slow reads: the slowest of many at once is about as late as one") {
+  FarPack pack(patterns(20, 4'000));
+  pack.trial->delay(50ms);
+  const auto begin = Clock::now();
+  for (size_t record = 0; record < 20; ++record) CHECK(pack.start(record));
+  REQUIRE(pack.finish(20));
+  CHECK(pack.right == 20);
+  CHECK(Clock::now() - begin < 20 * 50ms / 2);
+}

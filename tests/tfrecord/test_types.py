@@ -1,0 +1,49 @@
+"""What a type checker says of programs that use the room."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.checkout import CHECKOUT
+
+# A program that has the features in a variable first, as TensorFlow's have; strict mypy also
+# refuses an "ignore" on a line that is right.
+PROGRAM = """\
+import numpy as np
+from ffrfs.tfrecord import FixedLenFeature, FixedLenSequenceFeature, VarLenFeature
+from ffrfs.tfrecord import parse_example, parse_single_example, parse_single_sequence_example
+
+a, b = FixedLenFeature([], np.int64), VarLenFeature(np.float32)
+c = FixedLenSequenceFeature([], bytes, allow_missing=True)
+alike = {"b": b}
+two = {"a": FixedLenFeature([], np.int64), "b": VarLenFeature(np.float32)}
+three = {**two, "c": c}
+for features in (two, three):
+    parse_example([b""], features)
+parse_example([b""], alike)
+parse_single_example(b"", {name: a for name in "xy"})
+steps = {"b": b, "c": c}
+parse_single_sequence_example(b"", two, steps)
+shape: tuple[int, ...] = a.shape
+
+words = {"a": "int"}
+parse_example([b""], words)  # type: ignore[arg-type]
+parse_example([b""], {"a": ([], np.int64)})  # type: ignore[dict-item]
+"""
+
+
+def test_features_in_a_variable(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    # From the checkout: its settings, and its cache, so that NumPy is not looked into again.
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", program],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
