@@ -17,7 +17,6 @@ import gzip
 import hashlib
 import lzma
 import os
-import shutil
 import stat
 import struct
 import sys
@@ -26,13 +25,15 @@ import tempfile
 import zipfile
 import zlib
 from array import array
-from collections.abc import Iterator, Sequence
-from typing import BinaryIO, cast
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import BinaryIO, TypeAlias, cast
 
 from ffrfs._native import Writer
 from ffrfs.errors import FfrfsError, PackError, is_bad_offset
 from ffrfs.packing.archive_list import ArchiveList
 from ffrfs.packing.archive_member import PIECE_SIZE, Members
+from ffrfs.packing.archive_progress import ArchiveProgress, WatchedFile
 from ffrfs.packing.archive_tree import ArchiveTree
 from ffrfs.packing.contents import Symlinks, Tick
 from ffrfs.packing.existing_set import ExistingSet
@@ -47,10 +48,13 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _BZIP2_MAGIC = b"BZh"
 _XZ_MAGIC = b"\xfd7zXZ\0"
 _ZSTANDARD_MAGIC = b"\x28\xb5\x2f\xfd"
+_COMPRESSION_MAGICS = (_GZIP_MAGIC, _BZIP2_MAGIC, _XZ_MAGIC, _ZSTANDARD_MAGIC)
 _MAGIC_SIZE = 6
 
 # Files whose numbers are in memory at a time.
 _BATCH_COUNT = 4096
+
+Pieces: TypeAlias = Iterator[bytes]
 
 _DIGEST_SIZE = hashlib.sha256().digest_size
 
@@ -66,7 +70,7 @@ class ArchiveSource:
     """What is to be packed of one archive. A Contents.
 
     `archive` is a path, or "-". `digests`: what digests() needs is kept. `target`: where the
-    pack will be. Raises PackError, OSError.
+    pack will be. `progress` is told of what comes before append(). Raises PackError, OSError.
     """
 
     is_stream = True
@@ -76,8 +80,9 @@ class ArchiveSource:
         archive: str,
         *,
         target: str,
+        progress: ArchiveProgress,
         selection: Selection,
-        symlinks: Symlinks = "follow",
+        symlinks: Symlinks = "inside",
         skip_special: bool = False,
         digests: bool = False,
         existing: ExistingSet | None = None,
@@ -87,19 +92,23 @@ class ArchiveSource:
         self._damage_errors: tuple[type[Exception], ...] = _DAMAGE_ERRORS
         self._ordinals = array("Q")  # of each file of the tree: which member it is
         self._digests = bytearray() if digests else None
+        self._progress = progress
         self._files: Iterator[tuple[int, Iterator[bytes]]] | None = None
         self._open_files = contextlib.ExitStack()
         try:
             self._file = self._open_files.enter_context(self._open(archive))
             self._state = _state(self._file)
             with self._naming_damage():
+                self._magic = self._file.read(_MAGIC_SIZE)
                 tree = self._read_names(ArchiveTree(self.name, selection, symlinks, skip_special))
+            selection.check_matched(self.name)
             self._listing = ArchiveList(tree, existing)
         except BaseException:
             self.close()
             raise
         self.entries = self._listing.entries
         self.skipped = tree.skipped
+        self.links = self._listing.links
 
     def number(self) -> None:
         self._listing.number()
@@ -112,7 +121,8 @@ class ArchiveSource:
         sizes = self.entries.sizes()
         size = 0
         for done, file in enumerate(self._numbers(first, count), 1):
-            size += self._append(writer, file, int(sizes[file]))
+            # A large file takes its time, too.
+            size += self._append(writer, file, int(sizes[file]), partial(_tick, tick, done, size))
             tick(done, size)
         if first + count == self.entries.record_count and _state(self._file) != self._state:
             raise PackError(f"{self.name}: changed while it was packed; pack again")
@@ -138,21 +148,22 @@ class ArchiveSource:
     def _copy(self, stream: BinaryIO) -> BinaryIO:
         with contextlib.ExitStack() as cleanup:
             file = cleanup.enter_context(tempfile.TemporaryFile(dir=self._place))
-            shutil.copyfileobj(stream, file, PIECE_SIZE)
+            while piece := stream.read(PIECE_SIZE):
+                file.write(piece)
+                self._progress.copied(file.tell())
+            file.seek(0)
             cleanup.pop_all()
             return cast(BinaryIO, file)
 
-    def _members(self) -> Members:
-        """Begin a pass."""
-        self._file.seek(0)
-        magic = self._file.read(_MAGIC_SIZE)
-        self._file.seek(0)
-        if magic.startswith(_ZIP_MAGICS):
-            return ZipMembers(self.name, self._file)
-        return TarMembers(self.name, self._decompressed(magic))
+    def _members(self, file: BinaryIO) -> Members:
+        """Begin a pass over `file`, which is the archive."""
+        file.seek(0)
+        if self._magic.startswith(_ZIP_MAGICS):
+            return ZipMembers(self.name, file)
+        return TarMembers(self.name, self._decompressed(file))
 
-    def _decompressed(self, magic: bytes) -> BinaryIO:
-        file = self._file
+    def _decompressed(self, file: BinaryIO) -> BinaryIO:
+        magic = self._magic
         if magic.startswith(_GZIP_MAGIC):
             return cast(BinaryIO, gzip.GzipFile(fileobj=file, mode="rb"))
         if magic.startswith(_BZIP2_MAGIC):
@@ -160,10 +171,10 @@ class ArchiveSource:
         if magic.startswith(_XZ_MAGIC):
             return cast(BinaryIO, lzma.LZMAFile(file))
         if magic.startswith(_ZSTANDARD_MAGIC):
-            return self._zstandard()
+            return self._zstandard(file)
         return file
 
-    def _zstandard(self) -> BinaryIO:
+    def _zstandard(self, file: BinaryIO) -> BinaryIO:
         try:
             import zstandard
         except ImportError:
@@ -175,25 +186,30 @@ class ArchiveSource:
         return cast(
             BinaryIO,
             zstandard.ZstdDecompressor().stream_reader(
-                self._file, read_across_frames=True, closefd=False
+                file, read_across_frames=True, closefd=False
             ),
         )
 
     def _read_names(self, tree: ArchiveTree) -> ArchiveTree:
-        members = self._members()
+        reads_all = self._digests is not None or self._magic.startswith(_COMPRESSION_MAGICS)
+        self._progress.begin(self._state[0], reads_all)
+        watched = WatchedFile(self._file, self._progress.read)
+        members = self._members(cast(BinaryIO, watched))
         for ordinal, member in enumerate(members):
             if tree.add(member):
                 self._ordinals.append(ordinal)
+                self._progress.listed(len(self._ordinals))
                 if self._digests is not None:
                     digest = hashlib.sha256()
                     for piece in members.pieces():
                         digest.update(piece)
                     self._digests += digest.digest()
+        self._progress.end_listing()
         return tree
 
     def _read_files(self) -> Iterator[tuple[int, Iterator[bytes]]]:
         """Yield the place of each member in the archive, and its bytes."""
-        members = self._members()
+        members = self._members(self._file)
         for ordinal, _ in enumerate(members):
             yield ordinal, members.pieces()
 
@@ -202,7 +218,9 @@ class ArchiveSource:
         for start in range(first, first + count, _BATCH_COUNT):
             yield from self.entries.files(start, min(_BATCH_COUNT, first + count - start))
 
-    def _append(self, writer: Writer, file: int, size: int) -> int:
+    def _append(
+        self, writer: Writer, file: int, size: int, watched: Callable[[Pieces], Pieces]
+    ) -> int:
         assert self._files is not None
         wanted = self._ordinals[self._listing.origins[file]]
         with self._naming_damage():
@@ -214,7 +232,7 @@ class ArchiveSource:
                 written_size = len(content)
                 writer.append(content)
             else:
-                written_size = writer.append_pieces(pieces)
+                written_size = writer.append_pieces(watched(pieces))
         if written_size != size:
             path = os.fsdecode(self.entries.paths([file])[0])
             raise PackError(
@@ -254,6 +272,14 @@ class ArchiveSource:
                 raise OSError(error.errno, error.strerror, self.name) from None
             # gzip's and bz2's own, of what they read.
             raise PackError(f"{self.name}: is damaged ({error})") from None
+
+
+def _tick(tick: Tick, done: int, size: int, pieces: Pieces) -> Pieces:
+    """Tell, of file number `done`, each of the pieces; there were `size` bytes before it."""
+    for piece in pieces:
+        yield piece
+        size += len(piece)
+        tick(done - 1, size)
 
 
 def _state(file: BinaryIO) -> tuple[int, int]:

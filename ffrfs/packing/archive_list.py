@@ -1,4 +1,4 @@
-"""The tree of an archive as a list to pack, its symbolic links kept or followed.
+"""The tree of an archive as a list to pack, its symbolic links followed, kept or left out.
 
 A link is followed within the archive, as if that had been unpacked somewhere: to a file,
 whose record it then shows, or to a folder, which is shown in its place, too.
@@ -15,11 +15,12 @@ from typing import NamedTuple
 from ffrfs._native import Manifest
 from ffrfs.errors import PackError
 from ffrfs.packing.archive_tree import ArchiveTree, Folder, Link, Node
+from ffrfs.packing.contents import LinkCounts
 from ffrfs.packing.existing_set import ExistingSet
 
 _LINKS_LIMIT = 40  # on one way, as for Linux
 # Links to folders with links to folders multiply; no data set needs so many.
-_SHOWN_THROUGH_LINKS_LIMIT = 1_000_000
+SHOWN_THROUGH_LINKS_LIMIT = 1_000_000
 
 _Trail = tuple[Folder, ...]  # from the root to a folder, without links
 
@@ -55,6 +56,7 @@ class ArchiveList:
         self._tree = tree
         self._existing = existing
         self._shown_through_links = 0
+        self.links = LinkCounts()
         self._walk()
 
     def number(self) -> None:
@@ -102,9 +104,13 @@ class ArchiveList:
             node: Node = child
             trail = place.trail
             is_behind_link = place.is_behind_link
-            if isinstance(node, Link) and not self._tree.keeps_links:
+            if isinstance(node, Link) and self._tree.symlinks == "skip":
+                self.links.left_out += 1
+                continue
+            if isinstance(node, Link) and self._tree.symlinks != "keep":
                 node, trail = self._follow(place, name, node)
                 is_behind_link = True
+                self.links.followed += 1
             elif isinstance(node, Folder):
                 trail = (*trail, node)
             if is_behind_link:
@@ -162,15 +168,15 @@ class ArchiveList:
             raise self._refusal(
                 place.path + name,
                 f"is a symbolic link to {link.target.decode('utf-8', 'surrogateescape')!r}, which "
-                "is not among the packed files; exclude it, or keep links",
+                "is not among the packed files; exclude it, or keep or skip links by --symlinks",
             )
         return node, tuple(trail)
 
     def _count(self, path: bytes) -> None:
         self._shown_through_links += 1
-        if self._shown_through_links > _SHOWN_THROUGH_LINKS_LIMIT:
+        if self._shown_through_links > SHOWN_THROUGH_LINKS_LIMIT:
             raise self._refusal(
-                path, f"is one of over {_SHOWN_THROUGH_LINKS_LIMIT:,} behind links; keep the links"
+                path, f"is one of over {SHOWN_THROUGH_LINKS_LIMIT:,} behind links; keep the links"
             )
 
     def _text(self, path: bytes) -> str:

@@ -63,7 +63,7 @@ class ArchiveTree:
         self.sizes = array("Q")
         self.modes = array("H")
         self.times_ns = array("q")
-        self.keeps_links = symlinks == "keep"
+        self.symlinks = symlinks
         self._selection = selection
         self._skip_special = skip_special
 

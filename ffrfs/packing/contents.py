@@ -11,7 +11,9 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 from ffrfs._native import Manifest, Writer
 
-Symlinks: TypeAlias = Literal["follow", "keep"]
+# What becomes of symbolic links: "inside" follows those that stay inside what is packed, and
+# refuses the others; "follow" follows all; "keep" packs the links; "skip" leaves them out.
+Symlinks: TypeAlias = Literal["inside", "follow", "keep", "skip"]
 
 # Called with the files and the bytes done so far, about ten times a second.
 Tick: TypeAlias = Callable[[int, int], object]
@@ -29,11 +31,20 @@ UNKNOWN_TIME_NS: Final = -(2**63)
 _TIME_MIN_NS, _TIME_MAX_NS = UNKNOWN_TIME_NS + 1, 2**63 - 1
 
 
+class LinkCounts:
+    """Symbolic links that are no links in the pack, at each place where they were found."""
+
+    def __init__(self) -> None:
+        self.followed = 0
+        self.left_out = 0
+
+
 class Contents(Protocol):
     name: str  # of the folder or archive
     is_stream: bool  # append() is called in this process, for one run after the other
     entries: Manifest
     skipped: list[str]  # paths of what was left out for skip_special
+    links: LinkCounts
 
     def number(self) -> None:
         """Give the files records in the contents' own order."""

@@ -22,7 +22,7 @@ class ExistingSet:
         self._packs = packs
         self._tree = PackTree(packs)
         self.root = self._tree.folder_ino("")
-        part = self._tree.volume.tree_in(self.root, 0)
+        part = self._tree.volume.load_directory(self.root, 0)
         assert part is not None  # of FFRecord the whole tree is at hand
         self._part = part
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from ffrfs._native import Manifest
 from ffrfs.errors import PackError
@@ -21,6 +21,7 @@ from ffrfs.packing.existing_set import ExistingSet
 from ffrfs.packing.order import Order, number
 from ffrfs.packing.pack_file import Run, write_pack
 from ffrfs.packing.pack_set_writer import PackSetWriter
+from ffrfs.packing.replaced_file import refuse_other_than_pack
 from ffrfs.packing.selection import Selection
 from ffrfs.packing.source import FolderIdentity, Source
 
@@ -46,6 +47,8 @@ class PackSummary(NamedTuple):
     shared_count: int = 0  # files that show the bytes of another
     stored_byte_count: int = 0  # of the files, each stored once
     shard_count: int = 0  # packs that were written as shards; 0: one pack
+    followed_link_count: int = 0
+    left_out_link_count: int = 0
 
 
 class _Target(NamedTuple):
@@ -55,6 +58,7 @@ class _Target(NamedTuple):
     shards: int | None
     shard_size: int | None
     append: bool
+    force: bool  # replace a file that is not a pack
 
     @property
     def is_set(self) -> bool:
@@ -87,19 +91,23 @@ def pack_folder(  # noqa: PLR0913 - the reference's three, and what ours adds
     jobs: int | None = None,
     progress: Progress | None = None,
     skip_special: bool = False,
-    symlinks: Symlinks = "follow",
+    symlinks: Symlinks = "inside",
     dedup: bool = False,
     order: Order | None = None,
     reproducible: bool = False,
     shards: int | None = None,
     shard_size: int | None = None,
     append: bool = False,
+    force: bool = False,
 ) -> PackSummary:
     """Pack all files below `folder` into `out_file`, which then holds them or is not made.
 
     `include` and `exclude` are shell patterns, for a name or, with a slash, for a path below
-    `folder`; an excluded folder is not entered, an included one is taken whole. `symlinks`
-    are followed, or kept as links. `jobs` threads read. `verbose` shows a progress bar.
+    `folder`; an excluded folder is not entered, an included one is taken whole, and each
+    pattern to include must match something. `jobs` threads read. `verbose` shows a progress bar.
+
+    `symlinks`: "inside" follows links that stay inside `folder`, and links that lead out of it
+    are an error; "follow" follows all; "keep" packs the links; "skip" leaves them out.
 
     `dedup` stores files that are equal byte for byte once. `order` of the records: "path"
     (None, the reference's), "size" (the smallest first), or a file that names one path a
@@ -111,7 +119,9 @@ def pack_folder(  # noqa: PLR0913 - the reference's three, and what ours adds
     of which can be read alone. With `append` it is such a folder, and packs are added to it
     (one, unless the others say how many), none of whose paths may be there already.
 
-    Raises PackError, naming the file: one that changes meanwhile, a link that leads
+    `out_file` may be a pack or an empty file, which is replaced; with `force` any regular file.
+
+    Raises PackError, naming the file: one that changes meanwhile, a link that leads out,
     nowhere or in a loop; sockets, FIFOs, devices and names that are not UTF-8, unless
     `skip_special` leaves those out. Raises OSError for what cannot be read or written.
     """
@@ -126,13 +136,10 @@ def pack_folder(  # noqa: PLR0913 - the reference's three, and what ours adds
             existing=existing,
         )
 
-    return _pack(
-        open_folder,
-        _target(out_file, shards, shard_size, append),
-        _Way(_job_count(jobs), order, dedup, _time_ns(reproducible)),
-        verbose,
-        progress,
-    )
+    target = _target(out_file, shards, shard_size, append, force)
+    way = _Way(_job_count(jobs), order, dedup, _time_ns(reproducible))
+    with ProgressBar(target.path, shown=verbose) as bar:
+        return _pack(open_folder, target, way, [bar, *_given(progress)])
 
 
 def pack_archive(  # noqa: PLR0913 - as pack_folder
@@ -145,19 +152,21 @@ def pack_archive(  # noqa: PLR0913 - as pack_folder
     jobs: int | None = None,
     progress: Progress | None = None,
     skip_special: bool = False,
-    symlinks: Symlinks = "follow",
+    symlinks: Symlinks = "inside",
     dedup: bool = False,
     reproducible: bool = False,
     shards: int | None = None,
     shard_size: int | None = None,
     append: bool = False,
+    force: bool = False,
 ) -> PackSummary:
     """Pack all files of a tar or zip archive, as pack_folder() does; nothing is unpacked to disk.
 
     `archive`: a tar file, also one compressed by gzip, bzip2, xz or (with the package
     zstandard) Zstandard, a zip file, or "-", standard input. Its content shows which. What
     cannot be read twice is first copied to a file without a name beside `out_file`. Records
-    stand in the order of the archive. Links are resolved within it, or kept.
+    stand in the order of the archive. Links are followed within it ("inside" and "follow" mean
+    the same), kept or left out.
 
     Raises PackError, naming the member: names that cannot stand below a folder, or stand
     twice, links that lead out of it, encrypted and damaged members; devices, FIFOs and names
@@ -166,52 +175,55 @@ def pack_archive(  # noqa: PLR0913 - as pack_folder
 
     # Decompressors and the like, which nothing else needs.
     from ffrfs.packing.archive import ArchiveSource
+    from ffrfs.packing.archive_progress import ArchiveProgress
 
-    def open_archive(_: FolderIdentity, existing: ExistingSet | None) -> Contents:
-        return ArchiveSource(
-            os.fspath(archive),
-            selection=Selection(include, exclude),
-            symlinks=_checked(symlinks),
-            skip_special=skip_special,
-            digests=dedup,
-            existing=existing,
-            target=os.fspath(out_file),
-        )
+    target = _target(out_file, shards, shard_size, append, force)
+    way = _Way(_job_count(jobs), None, dedup, _time_ns(reproducible))
+    with ProgressBar(target.path, shown=verbose) as bar:
+        whole = ArchiveProgress(bar)
 
-    return _pack(
-        open_archive,
-        _target(out_file, shards, shard_size, append),
-        _Way(_job_count(jobs), None, dedup, _time_ns(reproducible)),
-        verbose,
-        progress,
-    )
+        def open_archive(_: FolderIdentity, existing: ExistingSet | None) -> Contents:
+            return ArchiveSource(
+                os.fspath(archive),
+                selection=Selection(include, exclude),
+                symlinks=_checked(symlinks),
+                skip_special=skip_special,
+                digests=dedup,
+                existing=existing,
+                target=target.path,
+                progress=whole,
+            )
+
+        return _pack(open_archive, target, way, [whole, *_given(progress)])
 
 
 # Opens what is packed, given the folder that is written to, and what that holds already.
 _Opener = Callable[[FolderIdentity, ExistingSet | None], Contents]
 
 
-def _pack(
-    opener: _Opener, target: _Target, way: _Way, verbose: bool, progress: Progress | None
-) -> PackSummary:
-    with ProgressBar(target.path, shown=verbose) as bar:
-        watchers: list[Progress] = [bar, *([progress] if progress else [])]
-        if target.is_set:
-            with (
-                PackSetWriter(target.path, append=target.append) as shard_set,
-                closing(opener(shard_set.identity, shard_set.existing)) as contents,
-            ):
-                state = _prepare(contents, way, watchers)
-                runs = target.runs(contents.entries)
-                is_fixed = way.time_ns is not None
-                shard_set.write(contents, runs, way.jobs, state.tick, reproducible=is_fixed)
-                return state.summary(len(runs))
-        place = os.path.dirname(os.path.realpath(target.path))
-        with closing(opener(FolderIdentity.of(os.stat(place)), None)) as contents:
+def _pack(opener: _Opener, target: _Target, way: _Way, watchers: list[Progress]) -> PackSummary:
+    if target.is_set:
+        with (
+            PackSetWriter(target.path, append=target.append) as shard_set,
+            closing(opener(shard_set.identity, shard_set.existing)) as contents,
+        ):
             state = _prepare(contents, way, watchers)
-            run = Run(0, contents.entries.record_count)
-            write_pack(contents, target.path, run, way.jobs, state.tick)
-            return state.summary(0)
+            runs = target.runs(contents.entries)
+            is_fixed = way.time_ns is not None
+            shard_set.write(contents, runs, way.jobs, state.tick, reproducible=is_fixed)
+            return state.summary(len(runs))
+    if not target.force:
+        refuse_other_than_pack(target.path)
+    place = os.path.dirname(os.path.realpath(target.path))
+    with closing(opener(FolderIdentity.of(os.stat(place)), None)) as contents:
+        state = _prepare(contents, way, watchers)
+        run = Run(0, contents.entries.record_count)
+        write_pack(contents, target.path, run, way.jobs, state.tick)
+        return state.summary(0)
+
+
+def _given(progress: Progress | None) -> list[Progress]:
+    return [progress] if progress else []
 
 
 class _State:
@@ -237,6 +249,8 @@ class _State:
             listed.file_count - listed.record_count,
             self._stored_byte_count,
             shard_count,
+            self._contents.links.followed,
+            self._contents.links.left_out,
         )
 
 
@@ -265,7 +279,11 @@ def _stored_byte_count(listed: Manifest) -> int:
 
 
 def _target(
-    path: str | os.PathLike[str], shards: int | None, shard_size: int | None, append: bool
+    path: str | os.PathLike[str],
+    shards: int | None,
+    shard_size: int | None,
+    append: bool,
+    force: bool,
 ) -> _Target:
     if shards is not None and shard_size is not None:
         raise ValueError("shards and shard_size: one of them")
@@ -273,12 +291,13 @@ def _target(
         raise ValueError(f"cannot pack into {shards} shards")
     if shard_size is not None and shard_size < 1:
         raise ValueError(f"cannot pack into shards of {shard_size} bytes")
-    return _Target(os.fspath(path), shards, shard_size, append)
+    return _Target(os.fspath(path), shards, shard_size, append, force)
 
 
 def _checked(symlinks: Symlinks) -> Symlinks:
-    if symlinks not in ("follow", "keep"):
-        raise ValueError(f"symlinks must be 'follow' or 'keep', not {symlinks!r}")
+    known = get_args(Symlinks)
+    if symlinks not in known:
+        raise ValueError(f"symlinks must be one of {', '.join(known)}, not {symlinks!r}")
     return symlinks
 
 

@@ -21,7 +21,7 @@ import secrets
 from functools import partial
 from typing import Self
 
-from ffrfs._native import PackIndex, folder_files
+from ffrfs._native import Pack, folder_files
 from ffrfs.errors import PackError
 from ffrfs.files.staged_file import staged_folder, sync_folder
 from ffrfs.packing.contents import Contents, Tick
@@ -159,7 +159,7 @@ def _identity_of(packs: list[str]) -> tuple[bytes, int]:
     numbers = []
     ids = set()
     for pack in packs:
-        shard = PackIndex(os.fsencode(pack)).shard
+        shard = Pack(os.fsencode(pack)).shard
         if shard is None:
             raise PackError(
                 f"{pack}: is not a shard of a pack set; --append adds to pack sets only"

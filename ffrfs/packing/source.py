@@ -1,6 +1,7 @@
 """The folder to pack: walked once, into a list of names, sizes, permissions and times.
 
-Symbolic links are followed, or kept as links. What cannot be packed is named: refused, or
+Symbolic links are followed, if they stay inside or wherever they lead, kept as links, or left
+out. What cannot be packed is named: refused, or
 left out where the caller wants special files skipped.
 
 Not here: the order of the records, and their bytes (native core, which finds out if a
@@ -18,7 +19,7 @@ from typing import NamedTuple, NoReturn
 
 from ffrfs._native import Manifest, Writer
 from ffrfs.errors import PackError
-from ffrfs.packing.contents import SPECIAL_KINDS, Symlinks, Tick, storable_time_ns
+from ffrfs.packing.contents import SPECIAL_KINDS, LinkCounts, Symlinks, Tick, storable_time_ns
 from ffrfs.packing.existing_set import ExistingSet
 from ffrfs.packing.file_digest import file_digest
 from ffrfs.packing.selection import Selection
@@ -27,6 +28,11 @@ DEPTH_LIMIT = 1024  # folders in each other, as the reader of the index allows
 
 # Files given to the list, or to the threads, at a time: each is a few Python objects.
 _BATCH_COUNT = 4096
+
+# Links that lead out of the folder: a line names the first of them, in the order of their
+# names. Memory has an end, too.
+_OUTSIDE_NAMED_MAX = 5
+_OUTSIDE_KEPT_MAX = 10_000
 
 
 class FolderIdentity(NamedTuple):
@@ -74,7 +80,7 @@ class Source:
         folder: str,
         *,
         selection: Selection,
-        symlinks: Symlinks = "follow",
+        symlinks: Symlinks = "inside",
         skip_special: bool = False,
         forbidden: FolderIdentity | None = None,
         existing: ExistingSet | None = None,
@@ -82,8 +88,12 @@ class Source:
         self.name = folder
         self.entries = Manifest()
         self.skipped: list[str] = []  # paths
+        self.links = LinkCounts()
         self._selection = selection
-        self._follows = symlinks == "follow"
+        self._symlinks = symlinks
+        self._real_root = os.path.join(os.path.realpath(folder), "")
+        self._outside: list[str] = []  # paths of links that lead out
+        self._outside_count = 0
         self._skip_special = skip_special
         self._forbidden = forbidden  # the folder that the pack is written to
         self._existing = existing
@@ -118,6 +128,9 @@ class Source:
                 self._enter(stack, *stack[-1].folders.pop())
             else:
                 self._leave(stack)
+        if self._outside:
+            raise self._outside_refusal()
+        self._selection.check_matched(self.name)
 
     def _enter(self, stack: list[_OpenFolder], place: _Place, info: os.stat_result) -> None:
         parent = stack[-1]
@@ -151,8 +164,9 @@ class Source:
                 "it elsewhere"
             )
         files: list[tuple[bytes, int, int, int]] = []
-        follows = self._follows
-        takes_all = place.included and self._selection.excludes_nothing
+        follows = self._symlinks in ("inside", "follow")
+        selection = self._selection
+        takes_all = place.included and selection.excludes_nothing and not selection.is_searching
         # By descriptor: the kernel then looks up names alone, not their paths.
         with _opened(place.path) as fd, os.scandir(fd) as found:
             for entry in found:
@@ -165,6 +179,11 @@ class Source:
                     if included:
                         _refuse_unknown(os.path.join(place.path, entry.name), error)
                     continue
+                if follows and entry.is_symlink():
+                    # Behind a link to a folder may be what is asked for.
+                    asked_for = included or stat.S_ISDIR(info.st_mode)
+                    if not asked_for or not self._follow(os.path.join(place.path, entry.name)):
+                        continue
                 if not stat.S_ISREG(info.st_mode):
                     self._take_other(folder, entry.name, info, included)
                 elif included and (name := self._encoded(place, entry.name)) is not None:
@@ -174,17 +193,46 @@ class Source:
         self._add(folder, files)
         folder.folders.sort(reverse=True)
 
+    def _follow(self, link: str) -> bool:
+        """Tell whether a link that leads somewhere is followed."""
+        if self._symlinks == "inside":
+            real = os.path.realpath(link)
+            if not os.path.join(real, "").startswith(self._real_root):
+                self._outside_count += 1
+                if len(self._outside) < _OUTSIDE_KEPT_MAX:
+                    self._outside.append(link)
+                return False
+        self.links.followed += 1
+        return True
+
+    def _outside_refusal(self) -> PackError:
+        named = sorted(self._outside)[:_OUTSIDE_NAMED_MAX]
+        texts = [f"{os.path.relpath(link, self.name)} (to {os.readlink(link)})" for link in named]
+        more = self._outside_count - len(named)
+        texts += [f"and {more:,} more"] if more else []
+        links = "a symbolic link leads" if self._outside_count == 1 else "symbolic links lead"
+        return PackError(
+            f"{self.name}: {links} out of it: {', '.join(texts)}; follow, keep or skip links by "
+            "--symlinks, or exclude them"
+        )
+
     def _takes(self, folder: _OpenFolder, name: str) -> bool | None:
         """Tell whether it is asked for with all that it holds; None: it is excluded."""
         below_root = _below(folder.place, name)
-        if self._selection.excludes(name, below_root):
+        selection = self._selection
+        if selection.excludes(name, below_root):
             return None
-        return folder.place.included or self._selection.includes(name, below_root)
+        if folder.place.included and not selection.is_searching:
+            return True
+        return selection.includes(name, below_root) or folder.place.included
 
     def _take_other(
         self, folder: _OpenFolder, name: str, info: os.stat_result, included: bool
     ) -> None:
         if not included and not stat.S_ISDIR(info.st_mode):
+            return
+        if stat.S_ISLNK(info.st_mode) and self._symlinks == "skip":
+            self.links.left_out += 1
             return
         encoded = self._encoded(folder.place, name)
         if encoded is None:

@@ -22,6 +22,7 @@ from tests.ffrecord_file import Tree
 from tests.folder.folder_model import (
     assert_packed,
     make_folder,
+    packed,
     read_as_reference,
     read_records,
     shown_tree,
@@ -35,6 +36,7 @@ TREE: Tree = {
     "c": {},
     "nothing": b"",
 }
+OLD_TREE: Tree = {"old": b"what was there before"}
 TIMEOUT_S = 60
 
 
@@ -47,12 +49,12 @@ def folder(tmp_path: Path) -> Path:
 def old_file(tmp_path: Path) -> Path:
     (tmp_path / "out").mkdir()
     path = tmp_path / "out" / "x.ffr"
-    path.write_bytes(b"what was there before")
+    path.write_bytes(packed(OLD_TREE))
     return path
 
 
 def assert_untouched(old_file: Path) -> None:
-    assert old_file.read_bytes() == b"what was there before"
+    assert old_file.read_bytes() == packed(OLD_TREE)
     assert os.listdir(old_file.parent) == [old_file.name]
 
 

@@ -73,9 +73,12 @@ def test_links_that_lead_nowhere(
 ) -> None:
     message = refusal(tmp_path, out, members)
     assert message.startswith(f"{name!r}: is a symbolic link to ")
-    assert "which is not among the packed files; exclude it, or keep links" in message
+    assert "which is not among the packed files; exclude it, or keep or skip links" in message
     pack_members(tmp_path, out, [*members, file("y")], exclude=["a", "b"])
     pack_members(tmp_path, out, members, symlinks="keep")
+    summary = pack_members(tmp_path, out, members, symlinks="skip")
+    count = sum(isinstance(one, tarfile.TarInfo) and one.issym() for one in members)
+    assert (summary.link_count, summary.left_out_link_count) == (0, count)
 
 
 def test_links_that_make_a_loop(tmp_path: Path, out: Path) -> None:
@@ -86,7 +89,7 @@ def test_links_that_make_a_loop(tmp_path: Path, out: Path) -> None:
 
 def test_links_that_multiply(tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten levels of ten links each would show ten thousand million files."""
-    monkeypatch.setattr(archive_list, "_SHOWN_THROUGH_LINKS_LIMIT", 5000)
+    monkeypatch.setattr(archive_list, "SHOWN_THROUGH_LINKS_LIMIT", 5000)
     members = [file("0/file")]
     for level in range(1, 11):
         members += [link(f"{level}/{i}", f"../{level - 1}") for i in range(10)]

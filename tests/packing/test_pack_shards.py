@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ffrfs import pack_folder
-from ffrfs._native import PackIndex
+from ffrfs._native import Pack
 from ffrfs.errors import PackError
 from ffrfs.packing import pack
 from ffrfs.packing.source import Source
@@ -55,7 +55,7 @@ def out(tmp_path: Path) -> Path:
 
 
 def shard_of(path: Path) -> tuple[bytes, int, int]:
-    shard = PackIndex(os.fsencode(path)).shard
+    shard = Pack(os.fsencode(path)).shard
     assert shard is not None
     return shard
 
@@ -453,5 +453,5 @@ def test_links_and_empty_folders_of_what_is_added(folder: Path, tmp_path: Path, 
 
 def test_a_single_pack_is_no_set(folder: Path, tmp_path: Path) -> None:
     pack_folder(folder, tmp_path / "x.ffr")
-    assert PackIndex(os.fsencode(tmp_path / "x.ffr")).shard is None
+    assert Pack(os.fsencode(tmp_path / "x.ffr")).shard is None
     assert_packed(tmp_path / "x.ffr", TREE)

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from ffrfs.errors import PackError
-from ffrfs.packing import source as source_module
 from ffrfs.packing.contents import Symlinks
 from ffrfs.packing.selection import Selection
 from ffrfs.packing.source import DEPTH_LIMIT, FolderIdentity, Source
@@ -83,7 +82,8 @@ def test_names_and_sizes_in_order(folder: Path) -> None:
         (["a"], None, {"a/deep/z.png": 0, "a/x.png": 2, "a/y.txt": 3}, 2),
         (["a/x.*", "empty"], None, {"a/x.png": 2}, 2),
         (["z.png"], None, {"a/deep/z.png": 0}, 2),
-        (["nothing"], None, {}, 0),
+        (["./a"], None, {"a/deep/z.png": 0, "a/x.png": 2, "a/y.txt": 3}, 2),
+        (["a", "a/x.png", "z.png"], None, {"a/deep/z.png": 0, "a/x.png": 2, "a/y.txt": 3}, 2),
         ([], None, {}, 0),
         (None, ["*.png"], {"a/y.txt": 3, "text/only.txt": 1}, 4),
         (None, ["a", "empty", "text"], {"B.png": 1, "a.png": 4}, 0),
@@ -103,17 +103,42 @@ def test_include_and_exclude(
     assert found.entries.folder_count == folder_count
 
 
-def test_more_files_than_are_listed_at_a_time(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("include", "exclude", "pattern"),
+    [
+        (["nothing"], None, "nothing"),
+        (["*.txt", "./x.png", "no/*"], None, "./x.png"),
+        (["a", "a/deep", "deep/z.png"], None, "deep/z.png"),
+        (["x.png"], ["a/x.*"], "x.png"),
+    ],
+)
+def test_a_pattern_that_matches_nothing(
+    folder: Path, include: list[str], exclude: list[str] | None, pattern: str
 ) -> None:
-    expected = sizes(source(folder))
-    monkeypatch.setattr(source_module, "_BATCH_COUNT", 2)
-    found = source(folder)
-    assert sizes(found) == expected
+    with pytest.raises(PackError) as caught:
+        source(folder, include, exclude)
+    what = "nothing that is not excluded" if exclude else "nothing"
+    assert str(caught.value) == (
+        f"{folder}: {what} in it matches --include {pattern!r}; a pattern without a slash is a "
+        f"name, one with a slash is a path below {folder}"
+    )
+
+
+def test_to_exclude_nothing_is_no_error(folder: Path) -> None:
+    assert source(folder, exclude=["nothing", "./nothing"]).entries.file_count == 6
+    assert source(folder, exclude=["./a"]).entries.file_count == 3
+
+
+def test_more_files_than_are_listed_at_a_time(tmp_path: Path) -> None:
+    count = 4096 + 10
+    for i in range(count):
+        (tmp_path / f"{i:04d}").write_bytes(b"%d" % i)
+    found = source(tmp_path)
+    assert sizes(found) == {f"{i:04d}": len(str(i)) for i in range(count)}
     digests = list(found.digests(range(found.entries.file_count), 3))
     paths = found.entries.paths(range(found.entries.file_count))
     assert digests == [
-        hashlib.sha256((folder / os.fsdecode(path)).read_bytes()).digest() for path in paths
+        hashlib.sha256((tmp_path / os.fsdecode(path)).read_bytes()).digest() for path in paths
     ]
 
 
@@ -140,6 +165,66 @@ def test_links_are_kept(folder: Path) -> None:
     assert "text/file.png" not in sizes(found)
     found = source(folder, ["*.png"], symlinks="keep")
     assert (found.entries.link_count, found.entries.folder_count) == (1, 3)
+
+
+def test_links_that_stay_inside_are_followed(folder: Path, tmp_path: Path) -> None:
+    (folder / "text" / "file").symlink_to("only.txt")
+    (folder / "empty" / "folder").symlink_to("../a/deep")
+    (folder / "absolute").symlink_to(folder / "B.png")
+    # Over a link that is outside, and the directory itself under another name.
+    (tmp_path / "elsewhere").symlink_to(folder / "text")
+    (folder / "back").symlink_to(tmp_path / "elsewhere" / "only.txt")
+    (tmp_path / "name").symlink_to(folder)
+    for root in (folder, tmp_path / "name"):
+        found = source(root, symlinks="inside")
+        assert sizes(found)["empty/folder/z.png"] == 0
+        assert {path: sizes(found)[path] for path in ("text/file", "absolute", "back")} == {
+            "text/file": 1,
+            "absolute": 1,
+            "back": 1,
+        }
+        assert (found.links.followed, found.links.left_out) == (4, 0)
+
+
+def test_links_that_lead_out_are_listed(folder: Path, tmp_path: Path) -> None:
+    make_folder(tmp_path / "folder2", {"secret.png": b"secret"})
+    (folder / "a" / "host").symlink_to("/etc/hostname")
+    assert outside(folder) == (
+        f"{folder}: a symbolic link leads out of it: a/host (to /etc/hostname); follow, keep or "
+        "skip links by --symlinks, or exclude them"
+    )
+    # A directory whose name begins like the packed one's; and a link to a link.
+    (folder / "beside").symlink_to("../folder2")
+    (folder / "text" / "chain").symlink_to("../a/host")
+    for number in range(5):
+        (folder / f"many{number}").symlink_to("../folder2/secret.png")
+    assert outside(folder) == (
+        f"{folder}: symbolic links lead out of it: a/host (to /etc/hostname), beside (to "
+        "../folder2), many0 (to ../folder2/secret.png), many1 (to ../folder2/secret.png), many2 "
+        "(to ../folder2/secret.png), and 3 more; follow, keep or skip links by --symlinks, or "
+        "exclude them"
+    )
+    everything = ["many?", "beside", "host", "chain"]
+    assert source(folder, exclude=everything, symlinks="inside").entries.file_count == 6
+    # What is not asked for does no harm; but "beside" may hold what is asked for.
+    assert "beside (to ../folder2); " in outside(folder, ["*.png"])
+    assert source(folder, ["*.txt"], ["beside"], symlinks="inside").entries.file_count == 2
+
+
+def outside(folder: Path, include: list[str] | None = None) -> str:
+    with pytest.raises(PackError) as caught:
+        source(folder, include, symlinks="inside")
+    return str(caught.value)
+
+
+def test_links_are_left_out(folder: Path) -> None:
+    (folder / "a" / "host").symlink_to("/etc/hostname")
+    (folder / "a" / "nowhere").symlink_to("/no/such/file")
+    (folder / "a" / "up.txt").symlink_to("..")
+    found = source(folder, symlinks="skip")
+    assert (found.entries.file_count, found.entries.link_count) == (6, 0)
+    assert (found.links.followed, found.links.left_out) == (0, 3)
+    assert source(folder, ["*.txt"], symlinks="skip").links.left_out == 1
 
 
 @pytest.mark.parametrize("target", [".", "..", "../../a/deep"])

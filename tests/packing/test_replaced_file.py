@@ -1,0 +1,92 @@
+"""What a new pack may replace."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ffrfs import FileWriter, pack_folder
+from ffrfs.errors import PackError
+from ffrfs.packing.pack import pack_archive
+from tests.ffrecord_file import Tree
+from tests.folder.archives import file, tar_bytes
+from tests.folder.folder_model import assert_packed, make_folder, packed
+
+TREE: Tree = {"a": b"new"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return make_folder(tmp_path / "folder", TREE)
+
+
+def write_notes(path: Path) -> None:
+    path.write_text("All that I know, in one file.\n")
+
+
+def write_records(path: Path) -> None:
+    with FileWriter(str(path), 1) as writer:
+        writer.write_one(b"the only copy")
+
+
+def write_zeros(path: Path) -> None:
+    path.write_bytes(bytes(4096))
+
+
+@pytest.mark.parametrize("write", [write_notes, write_records, write_zeros])
+def test_only_force_replaces_what_is_not_a_pack(
+    folder: Path, tmp_path: Path, write: Callable[[Path], None]
+) -> None:
+    out = tmp_path / "out"
+    write(out)
+    before = out.read_bytes()
+    (tmp_path / "x.tar").write_bytes(tar_bytes([file("a", b"new")]))
+    for source, pack in ((folder, pack_folder), (tmp_path / "x.tar", pack_archive)):
+        with pytest.raises(PackError) as caught:
+            pack(source, out)
+        assert str(caught.value) == (
+            f"{out}: exists and is not a pack, or is a damaged one; write to another file, or "
+            "replace it with --force"
+        )
+        assert out.read_bytes() == before
+    pack_folder(folder, out, force=True)
+    assert_packed(out, TREE)
+
+
+def test_packs_and_empty_files_are_replaced(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").write_bytes(packed({"old": b"old"}))
+    (tmp_path / "empty").touch()
+    (tmp_path / "none").write_bytes(packed({}))
+    (tmp_path / "link").symlink_to("other")
+    (tmp_path / "dangling").symlink_to("nothing")
+    for name in ("other", "empty", "none", "link", "dangling"):
+        for _ in range(2):  # also a pack of ours
+            pack_folder(folder, tmp_path / name)
+        assert_packed(tmp_path / name, TREE)
+    assert (tmp_path / "link").is_symlink()
+
+
+def test_a_file_behind_a_link_counts(folder: Path, tmp_path: Path) -> None:
+    write_notes(tmp_path / "notes")
+    (tmp_path / "link").symlink_to("notes")
+    with pytest.raises(PackError, match=f"^{tmp_path}/link: exists and is not a pack"):
+        pack_folder(folder, tmp_path / "link")
+
+
+def test_force_replaces_no_directory_and_no_pipe(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "directory").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    for force in (False, True):
+        with pytest.raises(OSError, match="Is a directory"):
+            pack_folder(folder, tmp_path / "directory", force=force)
+        with pytest.raises(OSError, match="not a regular file"):
+            pack_folder(folder, tmp_path / "pipe", force=force)
+
+
+def test_the_file_of_a_pack_set_is_refused(folder: Path, tmp_path: Path) -> None:
+    write_notes(tmp_path / "notes")
+    with pytest.raises(NotADirectoryError):
+        pack_folder(folder, tmp_path / "notes", shards=2, force=True)
