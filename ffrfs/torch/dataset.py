@@ -19,7 +19,8 @@ from torch.utils.data import Dataset
 
 from ffrfs.errors import FormatError
 from ffrfs.tfrecord.example import Example, FeatureValue, to_dict
-from ffrfs.tfrecord.parse import AnyFeature, FeatureMap, parse_single_example
+from ffrfs.tfrecord.features import AnyFeature
+from ffrfs.tfrecord.parse import FeatureMap, parse_single_example
 from ffrfs.tfrecord.reader import TFRecordReader
 
 PathType: TypeAlias = str | os.PathLike[str]

@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from torch.utils.data import Dataset
 
-from ffrfs.errors import PathNotFoundError
+from ffrfs.errors import FormatError, PathNotFoundError
 from ffrfs.folder.packed import PackedFolder
 from ffrfs.folder.tree import PathType
 
 if TYPE_CHECKING:
     from ffrfs._native import RecordBytes
+
+# A directory of such a name holds a part of a data set; the name is no class.
+_SPLITS = ("train", "val", "valid", "validation", "test")
 
 
 def file_bytes(path: str, data: RecordBytes) -> bytes:
@@ -29,6 +33,9 @@ def file_bytes(path: str, data: RecordBytes) -> bytes:
 class PackedFolderDataset(Dataset[Any]):
     """One item per file of the packed folder `pack`, as torchvision's ImageFolder has them.
 
+    `root`: the directory of the pack whose files are the items, such as "train"; "" is the
+    top of the pack.
+
     An item is `transform(loader(path, data))`: `path` is the file's, relative to the packed
     folder; `data` its bytes, a 1-D uint8 array that owns its memory. With classes it is the
     pair of that and the number of its class.
@@ -36,41 +43,50 @@ class PackedFolderDataset(Dataset[Any]):
     The order is the pack's: that of the names, a folder's files in the place of its name.
     `extensions` (".png", or several; upper and lower case are one) leaves out all other files.
 
-    If every file so taken lies in a folder, the folders of the top level are the classes:
+    If every file so taken lies in a folder of `root`, the folders of `root` are the classes:
 
     - `classes`: their names, in order; one without files is among them
     - `class_to_idx`: the number of each
     - `targets`: the class number of each item
     - `samples`: (path, class number) of each item
 
-    Else these are empty. `paths` are the items' paths in any case.
+    Else these are empty. `paths` are the items' paths in any case: `root` is part of them, so
+    PackedFolder.read() takes them.
 
     Errors, also in a worker: ChecksumError, which names the file; IndexError; what the loader
-    raises. Raises PathNotFoundError if no file has such an extension, FormatError if `pack`
-    is no packed folder.
+    raises. Raises PathNotFoundError if there is no such `root`, or no file with such an
+    extension; NotAFolderError if `root` is a file; FormatError if `pack` is no packed folder,
+    or if no `root` is given and the classes would be splits (train, val, …).
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is a choice of its own
         self,
         pack: PathType,
         transform: Callable[[Any], Any] | None = None,
         loader: Callable[[str, RecordBytes], Any] = file_bytes,
         extensions: str | Iterable[str] | None = None,
         check_data: bool = True,
+        *,
+        root: PathType | None = None,
     ) -> None:
         self.transform = transform
         self.loader = loader
         self._folder = PackedFolder(pack, check_data)
-        self.paths = self._folder.list(list_dir=False, recursive=True)
+        self.root = "/".join(PurePosixPath(root or "").parts)
+        paths = self._folder.list(root, list_dir=False, recursive=True)
         if extensions is not None:
-            self.paths = _ending(self.paths, extensions, self._folder.fname)
+            paths = _ending(paths, extensions, self._location())
         self.classes: list[str] = []
-        if all("/" in path for path in self.paths):
-            self.classes = self._folder.list(list_file=False)
+        if all("/" in path for path in paths):
+            self.classes = self._folder.list(root, list_file=False)
         self.class_to_idx = {name: number for number, name in enumerate(self.classes)}
         self.targets: list[int] = []
         if self.classes:
-            self.targets = [self.class_to_idx[path.partition("/")[0]] for path in self.paths]
+            labels = [path.partition("/")[0] for path in paths]
+            if root is None:
+                _refuse_splits(labels, self._folder.fname)
+            self.targets = [self.class_to_idx[label] for label in labels]
+        self.paths = [f"{self.root}/{path}" for path in paths] if self.root else paths
 
     @property
     def samples(self) -> list[tuple[str, int]]:
@@ -93,6 +109,16 @@ class PackedFolderDataset(Dataset[Any]):
         """Close the pack. Reading afterwards raises ValueError."""
         self._folder.close()
 
+    def __repr__(self) -> str:
+        return (
+            f"Dataset {type(self).__name__}\n"
+            f"    Number of datapoints: {len(self)}\n"
+            f"    Root location: {self._location()}"
+        )
+
+    def _location(self) -> str:
+        return f"{self._folder.fname}/{self.root}" if self.root else self._folder.fname
+
     def _number(self, index: SupportsIndex) -> int:
         number = operator.index(index)
         count = len(self)
@@ -107,9 +133,22 @@ class PackedFolderDataset(Dataset[Any]):
         return (item, self.targets[number]) if self.classes else item
 
 
-def _ending(paths: Sequence[str], extensions: str | Iterable[str], pack: str) -> list[str]:
+def _ending(paths: Sequence[str], extensions: str | Iterable[str], place: str) -> list[str]:
     endings = (extensions,) if isinstance(extensions, str) else tuple(extensions)
     found = [path for path in paths if path.lower().endswith(tuple(map(str.lower, endings)))]
     if not found:
-        raise PathNotFoundError(f"{pack}: holds no file that ends in {' or '.join(endings)}")
+        raise PathNotFoundError(f"{place}: holds no file that ends in {' or '.join(endings)}")
     return found
+
+
+def _refuse_splits(labels: Iterable[str], pack: str) -> None:
+    """Raise FormatError if all files lie in splits: no image shows which one it is in."""
+    used = set(labels)
+    if not used or any(name.lower() not in _SPLITS for name in used):
+        return
+    splits = sorted(used, key=lambda name: _SPLITS.index(name.lower()))
+    raise FormatError.at(
+        pack,
+        f"its top directories are splits, not classes ({', '.join(splits)}): "
+        f'pass root="{splits[0]}"; with root="" they are the classes',
+    )

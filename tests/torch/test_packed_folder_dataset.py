@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import cv2
 import numpy as np
 import pytest
 
-from ffrfs import pack_folder
-from ffrfs.errors import ChecksumError, FormatError, PathNotFoundError
+from ffrfs import PackedFolder, pack_folder
+from ffrfs.errors import ChecksumError, FormatError, NotAFolderError, PathNotFoundError
 from tests.ffrecord_file import flip_byte, record_extents, write_folder, write_records
 
 if not os.environ.get("CI"):
@@ -68,6 +68,74 @@ def test_extensions(pack: Path, extensions: Any) -> None:
 def test_no_file_with_such_an_extension(pack: Path) -> None:
     with pytest.raises(PathNotFoundError, match=r"animals\.ffr: holds no file .* \.jpg or \.gif"):
         PackedFolderDataset(pack, extensions=(".jpg", ".gif"))
+
+
+@pytest.fixture
+def splits(tmp_path: Path) -> Path:
+    ants = {"ant": {"1.png": b"ant 1"}}
+    tree = {"train": ANIMALS, "val": ants, "deep": {"er": ants}, "labels.csv": b"?"}
+    return write_folder(tmp_path / "splits.ffr", tree)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("root", ["train", "train/", "./train", PurePosixPath("train")])
+def test_root_is_where_classes_are(pack: Path, splits: Path, root: Any) -> None:
+    whole, train = PackedFolderDataset(pack), PackedFolderDataset(splits, root=root)
+    assert (train.classes, train.targets) == (whole.classes, whole.targets)
+    assert train.class_to_idx == whole.class_to_idx
+    assert train.paths == [f"train/{path}" for path in whole.paths]
+    assert [path for path, _ in train.samples] == train.paths
+    assert [*train] == [*whole]
+    with PackedFolder(splits) as folder:
+        assert folder.read_one(train.paths[0]).tobytes() == b"note"
+    assert pickle.loads(pickle.dumps(train)).paths == train.paths
+
+
+def test_root_is_deep_and_extensions_are_of_it(splits: Path) -> None:
+    dataset = PackedFolderDataset(splits, root="deep/er", extensions=".png")
+    assert (dataset.classes, dataset.paths) == (["ant"], ["deep/er/ant/1.png"])
+    assert PackedFolderDataset(splits, root="val/ant").samples == []
+    with pytest.raises(PathNotFoundError, match=r"splits\.ffr/val: holds no file .* \.txt"):
+        PackedFolderDataset(splits, root="val", extensions=".txt")
+
+
+def test_root_is_no_directory(splits: Path) -> None:
+    with pytest.raises(PathNotFoundError, match=r"^\S+splits\.ffr: has no 'tarin'$"):
+        PackedFolderDataset(splits, root="tarin")
+    with pytest.raises(NotAFolderError, match=r"^\S+splits\.ffr: 'labels\.csv' is a file, not a"):
+        PackedFolderDataset(splits, root="labels.csv")
+    with pytest.raises(PathNotFoundError, match="has no '/train'"):
+        PackedFolderDataset(splits, root="/train")
+
+
+SPLITS = {"val": {"a": {"1.png": b"1"}}, "Train": {"a": {"0.png": b"0"}}}
+
+
+# Neither an empty directory nor a file that is no item makes classes of the others.
+@pytest.mark.parametrize("more", [{}, {"meta": {}, "x.txt": b"?"}, {"meta": {"x.txt": b"?"}}])
+def test_splits_are_not_taken_for_classes(tmp_path: Path, more: Any) -> None:
+    pack = write_folder(tmp_path / "x.ffr", {**SPLITS, **more})
+    expected = (
+        r'x\.ffr: its top directories are splits, not classes \(Train, val\): pass root="Train"'
+    )
+    with pytest.raises(FormatError, match=expected):
+        PackedFolderDataset(pack, extensions=".png")
+    assert PackedFolderDataset(pack, extensions=".png", root="Train").classes == ["a"]
+
+
+def test_splits_are_classes_if_that_is_said(tmp_path: Path) -> None:
+    dataset = PackedFolderDataset(write_folder(tmp_path / "x.ffr", SPLITS), root="")  # type: ignore[arg-type]
+    assert (dataset.classes, dataset.targets) == (["Train", "val"], [0, 1])
+
+
+def test_a_class_may_have_a_split_s_name(tmp_path: Path) -> None:
+    tree: Any = {**SPLITS, "dog": {"2.png": b"2"}}
+    assert PackedFolderDataset(write_folder(tmp_path / "x.ffr", tree)).targets == [0, 1, 2]
+
+
+def test_repr_is_torchvision_s(pack: Path, splits: Path) -> None:
+    head = "Dataset PackedFolderDataset\n    Number of datapoints: 5\n    Root location: "
+    assert repr(PackedFolderDataset(pack)) == f"{head}{pack}"
+    assert repr(PackedFolderDataset(splits, root="train/")) == f"{head}{splits}/train"
 
 
 @pytest.mark.parametrize("tree", [{}, {"a": {}, "b": {}}])
