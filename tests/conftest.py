@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -25,9 +26,14 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
     filter(None, [str(CHECKOUT), os.environ.get("PYTHONPATH")])
 )
 
+# Indexes that readers write are not this user's, nor of an earlier run.
+_CACHE = tempfile.TemporaryDirectory(prefix="ffrfs-test-cache-")
+os.environ["XDG_CACHE_HOME"] = _CACHE.name
+
 # What a shell starts in the background begins with SIGINT ignored, and so do its children;
-# some tests press Ctrl-C.
+# some tests press Ctrl-C. What nohup(1) starts begins with SIGHUP ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from ffrfs._native import PackIndex, Records
+from ffrfs._native import Pack
 from ffrfs.folder.tree import PackTree, PathType
 
 if TYPE_CHECKING:
@@ -72,14 +72,13 @@ def info(pack: PathType | Sequence[PathType]) -> PackInfo:
     """
     with PackTree(pack, allow_missing=True) as tree:
         volume = tree.volume
-        files = [os.fsdecode(file) for file in volume.paths]
-        sizes = _sizes(files, volume.is_folder)
-        indexes = [PackIndex(os.fsencode(file)) for file in files]
-        shards = [ShardInfo(*index.shard) for index in indexes if index.shard is not None]
+        packs = volume.packs
+        sizes = _sizes(packs, volume.is_folder)
+        shards = [ShardInfo(*pack.shard) for pack in packs if pack.shard is not None]
         missing, missing_count = _missing(shards)
         return PackInfo(
             is_folder=volume.is_folder,
-            pack_count=len(files),
+            pack_count=len(packs),
             record_count=volume.record_count,
             file_count=volume.file_count,
             folder_count=volume.directory_count - 1,
@@ -87,9 +86,9 @@ def info(pack: PathType | Sequence[PathType]) -> PackInfo:
             header_verified=not volume.unverified_paths,
             sizes=_summary(sizes),
             indexes=[
-                IndexInfo(os.fsdecode(index.path), index.kind == "sidecar", index.size_bytes)
-                for index in indexes
-                if index.path is not None
+                IndexInfo(os.fsdecode(path), pack.index_kind == "sidecar", pack.index_size_bytes)
+                for pack in packs
+                if (path := pack.index_path) is not None
             ],
             shards=shards,
             missing_shards=missing,
@@ -115,13 +114,13 @@ def _missing(shards: Sequence[ShardInfo]) -> tuple[list[int], int]:
     return missing, missing_count
 
 
-def _sizes(files: Sequence[str], are_folders: bool) -> NDArray[np.int64]:
+def _sizes(packs: Sequence[Pack], are_folders: bool) -> NDArray[np.int64]:
     """Sizes of all records, without a packed folder's index."""
     import numpy as np
 
     sizes = []
-    for file in files:
-        offsets = Records([os.fsencode(file)]).offsets(0)
+    for pack in packs:
+        offsets = pack.offsets()
         of_file = offsets[1:] - offsets[:-1]
         sizes.append(of_file[:-1] if are_folders else of_file)
     return np.concatenate(sizes)

@@ -15,20 +15,17 @@ import os
 import warnings
 
 from ffrfs import _native
-from ffrfs._native import PackIndex, sidecar_paths
+from ffrfs._native import Pack, sidecar_paths
 from ffrfs.errors import PackWarning
 
 PathType = str | os.PathLike[str]
-
-# A pickle of fewer names is parsed in less time than anybody notices.
-_WORTH_WHILE_COUNT = 100_000
 
 _PRIVATE = 0o700
 
 
 def carries_index(pack: PathType) -> bool:
     """Tell whether `pack` has a sound index inside. Raises FormatError, OSError for no pack."""
-    return PackIndex(os.fsencode(pack)).kind == "pack"
+    return Pack(os.fsencode(pack)).index_kind == "pack"
 
 
 def write_sidecar(pack: PathType, chunks: bool = False) -> str:
@@ -53,14 +50,14 @@ def write_sidecar(pack: PathType, chunks: bool = False) -> str:
     return os.fsdecode(cached)
 
 
-def ensure_sidecar(pack: PathType) -> str | None:
+def ensure_sidecar(pack: PathType, indexed_count: int) -> str | None:
     """Write the sidecar of a pack that needs one; return its path, or None if it does not.
 
-    It does if it is a packed folder of over 100,000 records without a sound index of either
+    It does if it is a packed folder of over `indexed_count` records without a sound index of either
     kind. Warns (PackWarning) of an index that was stale or broken. Raises as write_sidecar().
     """
-    found = PackIndex(os.fsencode(pack))
-    if found.kind or not found.is_folder or found.record_count <= _WORTH_WHILE_COUNT:
+    found = Pack(os.fsencode(pack))
+    if found.index_kind or not found.is_folder or found.record_count <= indexed_count:
         return None
     if found.warning:
         warnings.warn(PackWarning(found.warning), stacklevel=2)

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from ffrfs._native import PackIndex, Records, claimed_records
+from ffrfs._native import Pack, claimed_records
 from ffrfs.errors import (
     ChecksumError,
     FormatError,
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# Bytes checked between two looks at Ctrl-C; a larger record is checked in one go.
-_STEP_SIZE = 256 << 20
+STEP_SIZE = 256 << 20
 _STEP_COUNT = 1 << 20
 
 
@@ -84,17 +83,22 @@ class VerifyReport(NamedTuple):
 
 
 def verify(
-    paths: Sequence[PathType], progress: Progress | None = None, jobs: int = 0
+    paths: Sequence[PathType],
+    progress: Progress | None = None,
+    jobs: int = 0,
+    step_size: int = STEP_SIZE,
 ) -> list[VerifyReport]:
     """Read all of `paths`, packs and folders of packs, each a report of its own.
 
-    `jobs`: threads; 0: as many as there are cores. Raises FormatError or OSError for a path
-    that cannot be opened; one in a folder is in the report. Warns (UnverifiedHeaderWarning,
-    PackWarning) of what is taken on trust or left aside.
+    `jobs`: threads; 0: as many as there are cores. `step_size`: bytes that are checked between
+    two calls of `progress`; a larger record is checked in one go.
+
+    Raises FormatError or OSError for a path that cannot be opened; one in a folder is in the
+    report. Warns (UnverifiedHeaderWarning, PackWarning) of what is taken on trust or left aside.
     """
     names = [os.fspath(path) for path in paths]
     files = [pack_files(name) for name in names]
-    verifier = _Verifier(list(chain.from_iterable(files)), progress, jobs)
+    verifier = _Verifier(list(chain.from_iterable(files)), progress, jobs, step_size)
     reports = []
     for name, packs in zip(names, files, strict=True):
         if os.path.isdir(name):
@@ -118,9 +122,12 @@ def _set_error(folder: str) -> str | None:
 
 
 class _Verifier:
-    def __init__(self, files: Sequence[str], progress: Progress | None, jobs: int) -> None:
+    def __init__(
+        self, files: Sequence[str], progress: Progress | None, jobs: int, step_size: int
+    ) -> None:
         self._progress = progress
         self._jobs = jobs
+        self._step_size = step_size
         totals = [_claims(file) for file in files] if progress is not None else []
         self._total_count = sum(count for count, _ in totals)
         self._total_size = sum(size for _, size in totals)
@@ -143,26 +150,26 @@ class _Verifier:
             )
 
     def run(self, file: str) -> PackReport:
-        records = Records([os.fsencode(file)])
-        if records.unverified_paths:
+        pack = Pack(os.fsencode(file))
+        offsets = pack.offsets()
+        if not pack.header_verified:
             warnings.warn(UnverifiedHeaderWarning.of(file), stacklevel=4)
-        index = PackIndex(os.fsencode(file))
-        index_error = _index_error(index)
-        tree, tree_error = _open_tree(file, records)
-        offsets = records.offsets(0)
+        index_error = _index_error(pack)
+        tree_error = _tree_error(pack, file)
         bad: list[BadRecord] = []
         byte_count = int(offsets[-1] - offsets[0])
-        for first, end in _steps(offsets):
-            for record, error in records.verify(first, end - first, self._jobs, index):
-                bad.append(BadRecord(record, _path(tree, record), text_within(error, file)))
+        for first, end in _steps(offsets, self._step_size):
+            for record, error in pack.verify(first, end - first, self._jobs):
+                path = None if tree_error else _path(pack, record)
+                bad.append(BadRecord(record, path, text_within(error, file)))
             self._tell(end, int(offsets[end] - offsets[0]))
-        self._done_count += records.count
+        self._done_count += pack.record_count
         self._done_size += byte_count
         return PackReport(
             file=file,
-            record_count=records.count,
+            record_count=pack.record_count,
             byte_count=byte_count,
-            header_verified=not records.unverified_paths,
+            header_verified=pack.header_verified,
             index_error=index_error or tree_error,
             bad=bad,
         )
@@ -181,44 +188,41 @@ def _claims(file: str) -> tuple[int, int]:
         return 0, 0
 
 
-def _index_error(index: PackIndex) -> str | None:
+def _index_error(pack: Pack) -> str | None:
     """Say what is wrong with a mapped index. A sidecar of what the pack once was is no damage."""
-    if index.is_stale:
-        warnings.warn(PackWarning(index.warning), stacklevel=5)
-    elif index.warning:
-        return index.warning_within
-    return index.find_fault() or None
+    if pack.is_index_stale:
+        warnings.warn(PackWarning(pack.warning), stacklevel=5)
+    elif pack.warning:
+        return pack.warning_within
+    return pack.find_fault() or None
 
 
-def _open_tree(file: str, records: Records) -> tuple[PackTree | None, str | None]:
-    """Open the tree, or say why its index is no good."""
-    if records.count == 0:
-        return None, None
+def _tree_error(pack: Pack, file: str) -> str | None:
+    """Open the tree of a pack, or say why its index is no good."""
+    if pack.record_count == 0:
+        return None
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # they are reported
-            return PackTree(file), None
+        pack.open_tree()
     except (FormatError, ChecksumError) as error:
-        return None, text_within(error, file)
+        return text_within(error, file)
+    return None
 
 
-def _steps(offsets: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Cut the records into ranges (first, end) of about _STEP_SIZE bytes."""
+def _steps(offsets: NDArray[np.int64], step_size: int) -> Iterator[tuple[int, int]]:
+    """Cut the records into ranges (first, end) of about `step_size` bytes."""
     first, count = 0, len(offsets) - 1
     while first < count:
-        limit = offsets[first] + _STEP_SIZE
+        limit = offsets[first] + step_size
         end = max(first + 1, int(offsets.searchsorted(limit, side="right")) - 1)
         end = min(end, first + _STEP_COUNT, count)
         yield first, end
         first = end
 
 
-def _path(tree: PackTree | None, record: int) -> str | None:
+def _path(pack: Pack, record: int) -> str | None:
     """The path that shows `record`; None also if the index that knows it is damaged."""
-    if tree is None:
-        return None
     try:
-        ino = tree.volume.file_of(record)
-        return tree.path(ino) if ino else None
+        path = pack.path_of(record)
     except (FormatError, ChecksumError, OSError):
         return None
+    return None if path is None else os.fsdecode(path)

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given, settings
 
 from ffrfs.errors import PathNotFoundError
-from ffrfs.folder import extract as extract_module
 from ffrfs.folder.destination import Destination
 from ffrfs.folder.extract import extract
 from ffrfs.folder.tree import PackTree, PathType
-from tests.ffrecord_file import Tree, flip_byte, record_extents, write_records
+from tests.ffrecord_file import Tree, flip_byte, record_extents, write_folder, write_records
 from tests.folder.folder_model import make_folder, packed, read_folder, trees
 
 LARGE = os.urandom(5 << 20) + b"end"
@@ -55,11 +54,14 @@ def test_everything(file: Path, tmp_path: Path) -> None:
     assert seen[-1] == (5, 5, size, size)
 
 
-def test_batches_of_any_size(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extract_module, "_BATCH_COUNT", 2)
-    monkeypatch.setattr(extract_module, "_SMALL_SIZE", 1)
-    assert run(file, tmp_path / "out") == []
-    assert read_folder(tmp_path / "out") == TREE
+def test_more_files_than_are_read_at_a_time(tmp_path: Path) -> None:
+    """In number, and in bytes; large ones between them are written in pieces."""
+    tree: dict[str, bytes] = {f"{i:04d}": b"%d" % i * (i % 5) for i in range(3000)}
+    tree |= {f"{i:04d} large": bytes([i % 251]) * ((1 << 20) + i) for i in range(0, 3000, 300)}
+    tree |= {f"{i:04d} medium": bytes([i % 251]) * 900_000 for i in range(0, 3000, 50)}
+    pack = write_folder(tmp_path / "many.ffr", dict(tree))
+    assert run(pack, tmp_path / "out") == []
+    assert read_folder(tmp_path / "out") == tree
 
 
 @pytest.mark.parametrize(

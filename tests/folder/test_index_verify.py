@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ffrfs import PackedFolder, pack_folder
-from ffrfs._native import PackIndex
+from ffrfs._native import Pack
 from ffrfs.errors import PackWarning
 from ffrfs.folder.info import IndexInfo, info
 from ffrfs.folder.sidecar import write_sidecar
@@ -51,7 +51,7 @@ def test_all_is_well(file: Path, own: Path) -> None:
         report = verify_one(pack)
         assert report.is_good
         assert report.record_count == 5
-        assert PackIndex(os.fsencode(pack)).kind in ("pack", "sidecar")
+        assert Pack(os.fsencode(pack)).index_kind in ("pack", "sidecar")
 
 
 INODE_SIZE = 32

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 
 from ffrfs import PackedFolder, pack_folder
-from ffrfs._native import PackIndex
+from ffrfs._native import Pack
 from ffrfs.errors import FormatError, PackWarning
-from ffrfs.folder import sidecar as sidecar_module
 from ffrfs.folder.sidecar import carries_index, ensure_sidecar, write_sidecar
+from ffrfs.mount.engines.sidecars import WORTH_WHILE_COUNT
 from tests.ffrecord_file import Tree, write_records
 from tests.folder.folder_model import make_folder, packed, trees, walk
 
@@ -45,7 +45,7 @@ def test_the_same_is_shown_with_a_sidecar(
     file = tmp_path_factory.mktemp("any") / "x.ffr"
     file.write_bytes(packed(tree))
     assert write_sidecar(file, chunks=True) == f"{file}.idx"
-    assert PackIndex(os.fsencode(file)).kind == "sidecar"
+    assert Pack(os.fsencode(file)).index_kind == "sidecar"
     everything = dict(walk(tree))
     files = {path: data for path, data in everything.items() if data is not None}
     with PackedFolder(file) as pack:
@@ -65,7 +65,7 @@ def test_a_plain_file_gets_none(tmp_path: Path) -> None:
 def test_a_pack_of_ours_carries_its_own(tmp_path: Path) -> None:
     pack_folder(make_folder(tmp_path / "folder", TREE), tmp_path / "x.ffr")
     assert carries_index(tmp_path / "x.ffr")
-    assert ensure_sidecar(tmp_path / "x.ffr") is None
+    assert ensure_sidecar(tmp_path / "x.ffr", 0) is None
 
 
 @pytest.fixture
@@ -98,8 +98,8 @@ def test_where_nobody_may_write_it_goes_to_the_cache(read_only: Path) -> None:
     assert sidecar.parent == read_only.parent / "cache" / "mine" / "ffrfs" / "index"
     assert sidecar.parent.stat().st_mode & 0o777 == 0o700
     assert [entry.name for entry in read_only.iterdir()] == ["x.ffr"]
-    index = PackIndex(os.fsencode(file))
-    assert (index.kind, index.path) == ("sidecar", os.fsencode(sidecar))
+    index = Pack(os.fsencode(file))
+    assert (index.index_kind, index.index_path) == ("sidecar", os.fsencode(sidecar))
     assert listing(file) == ["a", "a/b", "a/é", "empty", "z"]
 
 
@@ -146,22 +146,19 @@ def test_one_that_is_no_good_is_left_aside_with_one_warning(file: Path, change: 
         assert listing(file) == before
 
 
-def test_only_a_large_pack_needs_one(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert ensure_sidecar(file) is None
-    monkeypatch.setattr(sidecar_module, "_WORTH_WHILE_COUNT", 4)
-    assert ensure_sidecar(file) is None  # 4 records
-    monkeypatch.setattr(sidecar_module, "_WORTH_WHILE_COUNT", 3)
-    assert ensure_sidecar(file) == f"{file}.idx"
-    assert ensure_sidecar(file) is None
+def test_only_a_large_pack_needs_one(file: Path) -> None:
+    assert ensure_sidecar(file, WORTH_WHILE_COUNT) is None
+    assert ensure_sidecar(file, 4) is None  # it has 4 records
+    assert ensure_sidecar(file, 3) == f"{file}.idx"
+    assert ensure_sidecar(file, 3) is None
     os.utime(file, (1, 1))
     with pytest.warns(PackWarning, match="stale"):
-        assert ensure_sidecar(file) == f"{file}.idx"
-    assert PackIndex(os.fsencode(file)).kind == "sidecar"
+        assert ensure_sidecar(file, 3) == f"{file}.idx"
+    assert Pack(os.fsencode(file)).index_kind == "sidecar"
 
 
-def test_a_plain_file_needs_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sidecar_module, "_WORTH_WHILE_COUNT", 1)
-    assert ensure_sidecar(write_records(tmp_path / "x.ffr", [b"a", b"b" * 20])) is None
+def test_a_plain_file_needs_none(tmp_path: Path) -> None:
+    assert ensure_sidecar(write_records(tmp_path / "x.ffr", [b"a", b"b" * 20]), 1) is None
 
 
 def test_many_that_make_it_at_once_end_well(file: Path) -> None:
@@ -169,4 +166,4 @@ def test_many_that_make_it_at_once_end_well(file: Path) -> None:
         made = list(threads.map(write_sidecar, [file] * 24))
     assert set(made) == {f"{file}.idx"}
     assert sorted(entry.name for entry in file.parent.iterdir()) == ["x.ffr", "x.ffr.idx"]
-    assert PackIndex(os.fsencode(file)).find_fault() == ""
+    assert Pack(os.fsencode(file)).find_fault() == ""

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from ffrfs.errors import FormatError, UnverifiedHeaderWarning
-from ffrfs.folder import verify as verify_module
 from ffrfs.folder.info import FileSizes, PackInfo, info
 from ffrfs.folder.progress import Progress
-from ffrfs.folder.verify import PackReport, verify
+from ffrfs.folder.verify import STEP_SIZE, PackReport, verify
 from tests.ffrecord_file import (
     Header,
     Tree,
@@ -27,8 +26,10 @@ from tests.folder.folder_model import packed
 TREE: Tree = {"a": {"x": b"x" * 10, "y": b"y" * (3 << 20)}, "b": b"", "c": b"c" * 7, "d": {}}
 
 
-def verify_one(file: Path, progress: Progress | None = None) -> PackReport:
-    (report,) = verify([file], progress)
+def verify_one(
+    file: Path, progress: Progress | None = None, step_size: int = STEP_SIZE
+) -> PackReport:
+    (report,) = verify([file], progress, step_size=step_size)
     (pack,) = report.packs
     assert report.is_good == pack.is_good
     return pack
@@ -42,10 +43,9 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("step", [1, 10, 64 << 20])
-def test_all_is_well(file: Path, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
-    monkeypatch.setattr(verify_module, "_STEP_SIZE", step)
+def test_all_is_well(file: Path, step: int) -> None:
     seen: list[tuple[int, int, int, int]] = []
-    report = verify_one(file, lambda *state: seen.append(state))
+    report = verify_one(file, lambda *state: seen.append(state), step)
     assert report.is_good
     assert report.record_count == 5
     assert report.byte_count == sum(size for _, size in record_extents(file))
@@ -54,12 +54,11 @@ def test_all_is_well(file: Path, monkeypatch: pytest.MonkeyPatch, step: int) -> 
 
 
 @pytest.mark.parametrize("step", [1, 64 << 20])
-def test_every_bad_file_is_named(file: Path, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
-    monkeypatch.setattr(verify_module, "_STEP_SIZE", step)
+def test_every_bad_file_is_named(file: Path, step: int) -> None:
     extents = record_extents(file)
     for record in (1, 3):
         flip_byte(file, extents[record][0])
-    report = verify_one(file)
+    report = verify_one(file, step_size=step)
     assert not report.is_good
     assert report.index_error is None
     assert [(bad.record, bad.path) for bad in report.bad] == [(1, "a/y"), (3, "c")]

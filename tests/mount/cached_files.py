@@ -44,6 +44,11 @@ def given_up_pages(path: str) -> int:
     return 0 if found is None else int(found.evicted)
 
 
+def given_up(folder: str, names: list[str]) -> list[str]:
+    """Those files and directories of which the kernel has dropped pages."""
+    return [name for name in names if given_up_pages(os.path.join(folder, name)) > 0]
+
+
 def pages_had(folder: str, names: list[str]) -> dict[str, int]:
     """How many pages of each file the kernel has, or has had and dropped."""
     found = {name: _statistics(os.path.join(folder, name)) for name in names}

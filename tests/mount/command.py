@@ -203,6 +203,15 @@ class Mount:
         """This warning or error belongs to the test; it must be there at the end."""
         self._expected.append(pattern)
 
+    def hint_too_large(self, name: str) -> None:
+        """Hint a file that no cache of this size holds, until the log has its warning.
+
+        Which is given once: a flood of random hints comes to such a file by chance.
+        """
+        self.expect_log("hinted files of more than [0-9,]+ bytes are not read ahead")
+        assert ffrfs("prefetch", self.path, name).status == 0
+        self.count_logged("are not read ahead")
+
     def check_log(self) -> None:
         """Fail on a WARNING or worse that was not expected, or an expected one missing."""
         lines = re.findall(r"^.* (?:WARNING|ERROR|CRITICAL) .*$", self.log(), re.MULTILINE)

@@ -57,12 +57,14 @@ def engine(request: pytest.FixtureRequest, fuse: None) -> str:
 @pytest.fixture
 def places() -> Iterator[Path]:
     """A folder for mount points that other users may enter, which pytest's own are not."""
-    path = Path(tempfile.mkdtemp(prefix="ffrfs-test-"))
+    # Which bears that a daemon removes the mount point that it has made, at the same time.
+    folder = tempfile.TemporaryDirectory(prefix="ffrfs-test-")
+    path = Path(folder.name)
     path.chmod(0o755)
     yield path
     left = [e.mountpoint for e in read_mount_table() if e.mountpoint.startswith(f"{path}/")]
     assert not left  # before anything is removed in there
-    shutil.rmtree(path)
+    folder.cleanup()
 
 
 @pytest.fixture
@@ -226,7 +228,7 @@ def stalling(new_mount: MakeMount, disk: Disk) -> Iterator[Mount]:
 def known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> state.MountState:
     """A mount as state.find() tells it, whose daemon is this process; nothing is mounted."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    monkeypatch.setattr(state, "_candidates", lambda: [str(tmp_path)])
+    monkeypatch.setattr(state, "runtime_directories", lambda: [str(tmp_path)])
     known = state.MountState(
         mountpoint=str(tmp_path / "mount"),
         pack="/data/x.ffr",

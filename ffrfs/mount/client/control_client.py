@@ -1,7 +1,7 @@
 """Asking the daemon of a mount, over its control socket (control_server.py).
 
 The mount itself is not touched, so it may stall or be dead. Blocking, no state; from any
-thread.
+thread. Asking many daemons at once: control_survey.py.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ffrfs.mount.kernel.mountpoint import canonical
 
 TIMEOUT_S = 5.0
 ANSWER_SIZE_MAX = 1 << 20
-_CHUNK_SIZE = 1 << 16
+CHUNK_SIZE = 1 << 16
 
 
 def ask(mountpoint: str, command: str, timeout_s: float = TIMEOUT_S) -> dict[str, object]:
@@ -43,6 +43,11 @@ def connect(
     client, result = _ask(canonical(mountpoint), command, timeout_s)
     client.settimeout(None)
     return client, result
+
+
+def request(command: str) -> bytes:
+    """What a daemon is sent; one line."""
+    return json.dumps({"command": command}).encode("ascii") + b"\n"
 
 
 def _ask(place: str, command: str, timeout_s: float) -> tuple[socket.socket, dict[str, object]]:
@@ -90,7 +95,7 @@ def _converse(client: socket.socket, command: str, deadline_s: float) -> object:
     """The one answer to one request; None: there was none, or not one of ours."""
     # It may have refused us already; its answer says why.
     with contextlib.suppress(BrokenPipeError):
-        client.sendall(json.dumps({"command": command}).encode("ascii") + b"\n")
+        client.sendall(request(command))
     answer = _receive_line(client, deadline_s)
     try:
         return json.loads(answer)
@@ -105,7 +110,7 @@ def _receive_line(client: socket.socket, deadline_s: float) -> bytes:
         if left_s <= 0:
             raise TimeoutError
         client.settimeout(left_s)
-        chunk = client.recv(_CHUNK_SIZE)
+        chunk = client.recv(CHUNK_SIZE)
         if not chunk:
             break
         line += chunk

@@ -3,24 +3,21 @@
 Out of state files, the kernel's list, and what the daemons say of themselves. No mount is
 touched: one that hangs would hold up what asks.
 
-Concurrency: the daemons are asked side by side, by a thread each. Blocking, no state.
+Concurrency: blocking, no state.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ffrfs.errors import MountError
-from ffrfs.mount.client import control_client
+from ffrfs.mount.client.control_survey import ask_all
 from ffrfs.mount.kernel import state
 from ffrfs.mount.kernel.mount_table import read_mount_table
 
-TIMEOUT_S = 1.0  # for a daemon's answer
-_ASKED_AT_ONCE_MAX = 256
+TIMEOUT_S = 1.5  # for the answers of all daemons
 
 # dead: its daemon has ended. detached: it serves on for who has files open, but the mount is
 # not in its place any more. unknown: no daemon of this user's is known to have made it.
@@ -44,15 +41,16 @@ def mount_statuses(timeout_s: float = TIMEOUT_S) -> list[MountStatus]:
     """All of this user's, by mount point. Takes little more than `timeout_s`."""
     # Before the state files: one is written before its mount is made.
     table = read_mount_table()
-    known = [known for _, known in state.load_all()]
-    answers = _ask_all(known, timeout_s) if known else []
+    known = state.load_all()
+    sockets = [state.socket_path(directory, one.mountpoint) for directory, one in known]
+    answers = ask_all(sockets, "status", timeout_s)
     # Once for all of them: of a thousand mounts it is long. The last of a place is topmost.
     after = read_mount_table()
     topmost = {entry.mountpoint: entry for entry in after}
     ours = {entry.mountpoint for entry in after if entry.is_ours}  # also covered ones
     found = [
         _known(one, told, is_mounted=one.mountpoint in ours)
-        for one, told in zip(known, answers, strict=True)
+        for (_, one), told in zip(known, answers, strict=True)
     ]
     places = {entry.mountpoint for entry in found}
     for entry in table:
@@ -61,24 +59,6 @@ def mount_statuses(timeout_s: float = TIMEOUT_S) -> list[MountStatus]:
             places.add(entry.mountpoint)
             found.append(_unknown(entry.mountpoint, entry.source))
     return sorted(found, key=lambda mount: mount.mountpoint)
-
-
-def _ask_all(known: list[state.MountState], timeout_s: float) -> list[dict[str, Any] | None]:
-    at_once = min(len(known), _ASKED_AT_ONCE_MAX)
-    # If none of them answers, the last are asked when all before have had their time.
-    each_s = timeout_s * at_once / len(known)
-    with ThreadPoolExecutor(at_once) as threads:
-        return list(threads.map(lambda one: _ask(one, each_s), known))
-
-
-def _ask(known: state.MountState, timeout_s: float) -> dict[str, Any] | None:
-    """What the daemon tells of itself; None: nothing."""
-    if not known.process.is_alive():
-        return None
-    try:
-        return control_client.ask(known.mountpoint, "stats", timeout_s)
-    except (MountError, OSError):
-        return None
 
 
 def _known(

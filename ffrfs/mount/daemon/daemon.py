@@ -133,9 +133,10 @@ class _Server:
         self._is_stopping = False
         self._failure: MountError | None = None
         self._began_s = time.monotonic()
-        self._rate = RequestRate(engine.counters)
+        self._rate: RequestRate
 
     async def run(self) -> None:
+        self._rate = RequestRate(self._engine.counters)
         if self._mount.notice is not None:
             log.warning("%s", self._mount.notice)
         async with trio.open_nursery() as self._nursery:
@@ -145,7 +146,11 @@ class _Server:
             self._nursery.start_soon(self._metrics.run)
             self._nursery.start_soon(self._memory.run)
             self._nursery.start_soon(self._tell_of_large_hints)
-            commands = {"stats": self._statistics, "prefetch": self._prefetch}
+            commands = {
+                "status": self._summary,
+                "stats": self._statistics,
+                "prefetch": self._prefetch,
+            }
             self._nursery.start_soon(ControlServer(self._mount.control, commands).run)
             if self._request.while_open is not None:
                 self._nursery.start_soon(self._watch_owner, self._request.while_open)
@@ -269,6 +274,14 @@ class _Server:
                 "%s: busy: detached; serving until its last open file is closed",
                 self._request.mountpoint,
             )
+
+    def _summary(self, _: object) -> dict[str, object]:
+        """What `ffrfs ps` shows, which may ask a thousand daemons at once."""
+        return {
+            "worker_pid": self._engine.worker_pid,
+            "age_s": round(time.monotonic() - self._began_s, 3),
+            "requests_per_s": round(self._rate.per_s(), 1),
+        }
 
     def _statistics(self, _: object) -> dict[str, object]:
         age_s = time.monotonic() - self._began_s

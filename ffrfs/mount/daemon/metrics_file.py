@@ -29,7 +29,6 @@ from ffrfs.mount.stats.metrics import prometheus
 
 INTERVAL_S = 15.0
 WARNING_INTERVAL_S = 600.0
-_WRITE_LIMIT_S = 10.0
 _REMOVAL_LIMIT_S = 1.0
 _MODE = 0o644
 
@@ -46,10 +45,29 @@ def check_metrics_file(path: str | None) -> None:
             within_limit(path, lambda: refuse_to_replace(path))
 
 
-class MetricsFile:
-    """Writes what `statistics` tells to `path`; None: nowhere, until change()."""
+def replace_file(path: str, text: str) -> None:
+    """Put the text in the place of what was there, at once and whole."""
+    refuse_to_replace(path)
+    with StagedFile(path, follow=False, mode=_MODE) as staged:
+        staged.write(text.encode())
+        staged.publish(sync=False)
 
-    def __init__(self, path: str | None, statistics: Callable[[], Mapping[str, Any]]) -> None:
+
+class MetricsFile:
+    """Writes what `statistics` tells to `path`; None: nowhere, until change().
+
+    `replace` writes it, in a thread, which is waited for so long.
+    """
+
+    def __init__(
+        self,
+        path: str | None,
+        statistics: Callable[[], Mapping[str, Any]],
+        replace: Callable[[str, str], None] = replace_file,
+        replace_limit_s: float = 10.0,
+    ) -> None:
+        self._replace = replace
+        self._replace_limit_s = replace_limit_s
         self._file = None if path is None else _File(path)
         self._statistics = statistics
         self._changed = trio.Event()
@@ -85,8 +103,10 @@ class MetricsFile:
     async def _write(self, file: _File) -> None:
         try:
             text = prometheus(self._statistics())
-            with trio.fail_after(_WRITE_LIMIT_S):
-                await trio.to_thread.run_sync(file.write, text, abandon_on_cancel=True)
+            with trio.fail_after(self._replace_limit_s):
+                await trio.to_thread.run_sync(
+                    file.write, self._replace, text, abandon_on_cancel=True
+                )
         except trio.TooSlowError:
             self._warn(f"no figures are written to {file.path}: its file system does not answer")
         except Exception as error:  # whatever it is, the mount serves on
@@ -113,22 +133,16 @@ class _File:
         self.is_over = False  # what is written by now, late, is to go again
         self._writing = threading.Lock()
 
-    def write(self, text: str) -> None:
-        """Put it in the place of what was there, at once and whole; not while another does."""
+    def write(self, replace: Callable[[str, str], None], text: str) -> None:
+        """Not while another thread does."""
         if not self._writing.acquire(blocking=False):
             raise TimeoutError("its file system has not answered yet")
         try:
-            self._write(text)
+            replace(self.path, text)
+            if self.is_over:
+                self.remove()
         finally:
             self._writing.release()
-
-    def _write(self, text: str) -> None:
-        refuse_to_replace(self.path)
-        with StagedFile(self.path, follow=False, mode=_MODE) as staged:
-            staged.write(text.encode())
-            staged.publish(sync=False)
-        if self.is_over:
-            self.remove()
 
     def remove(self) -> None:
         with contextlib.suppress(OSError, OptionError):

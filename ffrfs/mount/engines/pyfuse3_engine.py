@@ -225,7 +225,7 @@ class TreeOperations(pyfuse3.Operations):
 
     @_guarded
     async def lookup(self, parent: int, name: bytes, _: RequestContext) -> EntryAttributes:
-        part = await self._late.asked(parent, self._volume.tree_in)
+        part = await self._late.asked(parent, self._volume.load_directory)
         ino = part.lookup(parent, name)
         if ino:
             return _entry(part, ino)
@@ -237,11 +237,11 @@ class TreeOperations(pyfuse3.Operations):
 
     @_guarded
     async def getattr(self, ino: int, _: RequestContext) -> EntryAttributes:
-        return _entry(await self._late.asked(ino, self._volume.tree_about), ino)
+        return _entry(await self._late.asked(ino, self._volume.load_tree), ino)
 
     @_guarded
     async def readlink(self, ino: int, _: RequestContext) -> bytes:
-        target = (await self._late.asked(ino, self._volume.tree_about)).target(ino)
+        target = (await self._late.asked(ino, self._volume.load_tree)).target(ino)
         if not target:
             raise FUSEError(errno.EINVAL)  # no link
         return target
@@ -266,7 +266,7 @@ class TreeOperations(pyfuse3.Operations):
 
     @_guarded
     async def readdir(self, ino: int, position: int, token: ReaddirToken) -> None:
-        part = await self._late.asked(ino, self._volume.tree_in)
+        part = await self._late.asked(ino, self._volume.load_directory)
         if position < 1 and not readdir_reply(token, b".", _entry(part, ino), 1):
             return
         if position < 2 and not readdir_reply(token, b"..", _entry(part, part.parent(ino)), 2):
@@ -333,7 +333,7 @@ class TreeOperations(pyfuse3.Operations):
     async def _xattrs(self, ino: int) -> dict[bytes, bytes]:
         if not self._xattr:
             raise FUSEError(errno.ENOSYS)
-        found = (await self._late.asked(ino, self._volume.tree_about)).record(ino)
+        found = (await self._late.asked(ino, self._volume.load_tree)).record(ino)
         if found is None:  # a directory, or a link
             return {}
         record, crc32 = found

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from ffrfs.errors import FfrfsError, describe
 from ffrfs.mount.engines.worker import worker_path
 
-# As ffrfs.folder.sidecar has it: below that a pickle is parsed in no time.
+# A pickle of fewer names is parsed in no time.
 WORTH_WHILE_COUNT = 100_000
 
 
@@ -59,7 +59,7 @@ def _make_sidecar(path: str) -> list[str]:
         with contextlib.suppress(FfrfsError, OSError):
             for pack in pack_files(path):
                 try:
-                    ensure_sidecar(pack)
+                    ensure_sidecar(pack, WORTH_WHILE_COUNT)
                 except FfrfsError:
                     pass
                 except OSError as error:

@@ -56,6 +56,19 @@ def connect(path: str, timeout_s: float) -> socket.socket:
     return client
 
 
+def connect_now(path: str) -> socket.socket:
+    """The same without waiting, and non-blocking. BlockingIOError: too many others wait."""
+    client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        client.setblocking(False)
+        with _address(path) as address:
+            client.connect(address)
+    except BaseException:
+        client.close()
+        raise
+    return client
+
+
 @contextlib.contextmanager
 def _address(path: str) -> Iterator[str]:
     """Another name of it that fits into the 108 bytes of an address, however long it is."""

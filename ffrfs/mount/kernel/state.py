@@ -55,7 +55,7 @@ def runtime_directory(*, make: bool = True) -> str:
     passed over; one where somebody else has put something, or may, is refused.
     """
     failure: OSError | None = None
-    for path in _candidates():
+    for path in runtime_directories():
         try:
             _claim(path, make)
         except MountError:
@@ -196,7 +196,8 @@ def _check_can_make(path: str) -> None:
             pass  # it has said why
 
 
-def _candidates() -> list[str]:
+def runtime_directories() -> list[str]:
+    """Where runtime_directory() looks, in this order."""
     user_id = os.geteuid()
     # In a user namespace of our own it is the real root's.
     is_root = user_id == 0 and _owner(_ROOT_DIRECTORY) in (0, None)
@@ -227,7 +228,7 @@ def _owner(path: str) -> int | None:
 def _own_directories() -> list[str]:
     """Those that are there, and not somebody else's, under our name."""
     found = []
-    for directory in _candidates():
+    for directory in runtime_directories():
         with contextlib.suppress(OSError):
             status = os.lstat(directory)
             if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid():

@@ -7,7 +7,6 @@ Concurrency: a task of the daemon's trio loop, and what asks there.
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable
 
@@ -16,13 +15,12 @@ import trio
 from ffrfs.mount.engines.counter_page import Counters
 from ffrfs.mount.stats.request_times import KINDS
 
-# Two samples are kept: the rate is of the last 2.5 to 5 seconds.
 _INTERVAL_S = 2.5
 _AGE_MIN_S = 0.1  # of a mount: a rate of less says nothing
 
 
 class RequestRate:
-    """Of an engine, by its counters."""
+    """Of an engine, by its counters. Two samples are kept: it is of the last 2.5 to 5 seconds."""
 
     def __init__(self, counters: Callable[[], Counters]) -> None:
         self._counters = counters
@@ -43,4 +41,4 @@ class RequestRate:
     def _sample(self) -> tuple[int, float]:
         counters = self._counters()
         count = sum(sum(counters.get(f"request.{kind}", [])) for kind in KINDS)
-        return count, time.monotonic()
+        return count, trio.current_time()

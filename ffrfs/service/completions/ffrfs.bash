@@ -6,7 +6,7 @@ _ffrfs() {
     local i word flag='' last='' glue='' ended='' place=0
     COMPREPLY=()
     case $command in
-        pack) flags=(-h --help --include --exclude --jobs --skip-special --symlinks --dedup --order --reproducible --shards --shard-size --append -q --quiet) taking=' --include --exclude --jobs --symlinks --order --shards --shard-size ' ;;
+        pack) flags=(-h --help --include --exclude --skip-special --symlinks --jobs --dedup --order --reproducible --shards --shard-size --append --force -q --quiet) taking=' --include --exclude --symlinks --jobs --order --shards --shard-size ' ;;
         convert) flags=(-h --help --to --compression --level --features --records --on-error -q --quiet) taking=' --to --compression --level --on-error ' ;;
         index) flags=(-h --help --chunks -q --quiet) ;;
         mount) flags=(-h --help -f --foreground -o --on-conflict --allow-missing --engine --threads --cache-mb --max-memory --prefetch-window --prefetch-ttl --no-extensions --log-file --metrics-file --config --check --while-open) taking=' -o --on-conflict --engine --threads --cache-mb --max-memory --prefetch-window --prefetch-ttl --log-file --metrics-file --config --while-open ' ;;
@@ -23,7 +23,7 @@ _ffrfs() {
         install-units) flags=(-h --help --destdir --prefix --dry-run --force --uninstall) taking=' --destdir --prefix ' ;;
     esac
     if ((COMP_CWORD == 1)); then
-        _ffrfs_words pack convert index mount umount prefetch stats ps top ls cat extract info verify install-units -h --help --version
+        _ffrfs_words pack convert index mount umount prefetch stats ps top ls cat extract info verify install-units -h --help -V --version
         return
     fi
     # Which flag waits for its value, and how many places are taken? bash takes words apart at
@@ -65,7 +65,7 @@ _ffrfs() {
 # The value of a flag, or what stands at a place, counted from 0.
 _ffrfs_value() { # COMMAND FLAG|PLACE
     case $1:$2 in
-        pack:--symlinks) _ffrfs_words follow keep ;;
+        pack:--symlinks) _ffrfs_words inside follow keep skip ;;
         pack:--order) _ffrfs_files; _ffrfs_words path size ;;
         pack:0) _ffrfs_files ;;
         pack:1) _ffrfs_files ;;

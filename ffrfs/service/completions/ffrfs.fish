@@ -84,24 +84,25 @@ end
 complete -c ffrfs -f
 
 complete -c ffrfs -n '__ffrfs_without_command' -s h -l help -d 'show this help message and exit'
-complete -c ffrfs -n '__ffrfs_without_command' -l version -d 'show program\'s version number and exit'
+complete -c ffrfs -n '__ffrfs_without_command' -s V -l version -d 'show program\'s version number and exit'
 
 complete -c ffrfs -n '__ffrfs_without_command' -a pack -d 'pack a directory or an archive into one file'
 complete -c ffrfs -n '__ffrfs_in pack' -s h -l help -d 'show this help message and exit'
 complete -c ffrfs -n '__ffrfs_in pack' -l include -f -r -d 'pack only files that match'
 complete -c ffrfs -n '__ffrfs_in pack' -l exclude -f -r -d 'leave out files that match'
-complete -c ffrfs -n '__ffrfs_in pack' -l jobs -f -r -d 'number of reading threads'
 complete -c ffrfs -n '__ffrfs_in pack' -l skip-special -d 'leave out sockets, FIFOs, devices and names that are not UTF-8'
-complete -c ffrfs -n '__ffrfs_in pack' -l symlinks -f -a 'follow keep' -r -d 'pack the targets of symbolic links'
+complete -c ffrfs -n '__ffrfs_in pack' -l symlinks -f -a 'inside follow keep skip' -r -d 'pack the targets of symbolic links'
+complete -c ffrfs -n '__ffrfs_in pack' -l jobs -f -r -d 'reading threads'
 complete -c ffrfs -n '__ffrfs_in pack' -l dedup -d 'store files with equal contents once'
 complete -c ffrfs -n '__ffrfs_in pack' -l order -F -a 'path size' -r -d 'order of files in the pack'
 complete -c ffrfs -n '__ffrfs_in pack' -l reproducible -d 'make packing deterministic'
 complete -c ffrfs -n '__ffrfs_in pack' -l shards -f -r -d 'write N packs of about equal size'
 complete -c ffrfs -n '__ffrfs_in pack' -l shard-size -f -r -d 'write packs of at most SIZE, as in 10G'
 complete -c ffrfs -n '__ffrfs_in pack' -l append -d 'add packs to the pack set DST'
+complete -c ffrfs -n '__ffrfs_in pack' -l force -d 'replace DST.ffr also if it is a file that is not a pack'
 complete -c ffrfs -n '__ffrfs_in pack' -s q -l quiet -d 'print errors only'
-complete -c ffrfs -n '__ffrfs_at pack 0 0 --include --exclude --jobs --symlinks --order --shards --shard-size' -F
-complete -c ffrfs -n '__ffrfs_at pack 1 1 --include --exclude --jobs --symlinks --order --shards --shard-size' -F
+complete -c ffrfs -n '__ffrfs_at pack 0 0 --include --exclude --symlinks --jobs --order --shards --shard-size' -F
+complete -c ffrfs -n '__ffrfs_at pack 1 1 --include --exclude --symlinks --jobs --order --shards --shard-size' -F
 
 complete -c ffrfs -n '__ffrfs_without_command' -a convert -d 'convert between TFRecord, FFRecord and packs'
 complete -c ffrfs -n '__ffrfs_in convert' -s h -l help -d 'show this help message and exit'
@@ -197,7 +198,7 @@ complete -c ffrfs -n '__ffrfs_without_command' -a info -d 'show numbers about pa
 complete -c ffrfs -n '__ffrfs_in info' -s h -l help -d 'show this help message and exit'
 complete -c ffrfs -n '__ffrfs_in info' -l json -d 'print a JSON object'
 complete -c ffrfs -n '__ffrfs_in info' -l schema -d 'read TFRecord files and show their features'
-complete -c ffrfs -n '__ffrfs_in info' -l limit -f -r -d 'with --schema: read the first N records only'
+complete -c ffrfs -n '__ffrfs_in info' -l limit -f -r -d 'with --schema: read the first N records'
 complete -c ffrfs -n '__ffrfs_at info 0 999 --limit' -a '(__ffrfs_packs)'
 
 complete -c ffrfs -n '__ffrfs_without_command' -a verify -d 'read packs whole and name damaged files'

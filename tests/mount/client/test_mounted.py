@@ -67,7 +67,7 @@ def test_given_mount_point_and_options(pack_tree: PackTree, places: Path, chosen
     with mounted(pack_tree(TREE), place, **more) as root:
         assert root == place
         found = ask(probes.stat, str(root / "a"))
-        assert (found.st_uid, found.st_mode & 0o777) == (7, 0o400)
+        assert (found.st_uid, found.st_mode & 0o777) == (7, 0o600)
         assert ask(probes.getxattr, str(root / "a"), "user.ffrfs.record") == b"0"
         entry = mount_at(str(place))
         assert entry is not None

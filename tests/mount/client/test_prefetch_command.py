@@ -25,7 +25,7 @@ PROGRAM = """
 import sys
 from ffrfs.cli.main import main
 from ffrfs.mount.kernel import state
-state._candidates = lambda: [sys.argv[1]]
+state.runtime_directories = lambda: [sys.argv[1]]
 sys.exit(main(sys.argv[2:]))
 """
 

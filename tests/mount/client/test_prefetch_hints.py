@@ -238,7 +238,7 @@ def test_forked_child_has_no_part_in_them(place: Path, taker: HintTaker) -> None
 PROGRAM = """
 import os, signal, sys, ffrfs
 from ffrfs.mount.kernel import state
-state._candidates = lambda: [sys.argv[1]]
+state.runtime_directories = lambda: [sys.argv[1]]
 hints = ffrfs.prefetch(range(200_000), sys.argv[2])
 while not hints.sent:
     pass

@@ -59,11 +59,8 @@ def test_live_mount(tree: Mount, pack_tree: PackTree, new_mount: MakeMount) -> N
 
 
 @pytest.mark.promise("S51")
-def test_mounts_whose_daemons_do_not_answer_are_told_in_time(
-    tree: Mount, mount: MakeMount, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mounts_whose_daemons_do_not_answer_are_told_in_time(tree: Mount, mount: MakeMount) -> None:
     trees = [tree, *(mount(tree.pack) for _ in range(3))]
-    monkeypatch.setattr("ffrfs.mount.client.mount_statuses._ASKED_AT_ONCE_MAX", 2)  # more than that
     for one in trees:
         one.signal(signal.SIGSTOP)
     try:

@@ -22,7 +22,7 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> list[MountRequest]:
         found.append(request)
         return Report()
 
-    monkeypatch.setattr(mount, "_serve_here", note)
+    monkeypatch.setattr(mount, "serve_here", note)
     return found
 
 

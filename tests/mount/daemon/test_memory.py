@@ -87,12 +87,12 @@ def highest_under_load(tree: Mount, pack: Path, folders: tuple[str, ...], is_flo
 @pytest.mark.promise("S15")
 def test_max_memory_holds_in_the_worst_loads(mount: MakeMount, large_pack: Path) -> None:
     tree = mount(large_pack, "--max-memory", "96M", "--cache-mb", "64")
-    tree.expect_log("hinted files of more than [0-9,]+ bytes are not read ahead")
     idle_bytes = held_bytes(tree)
     found = tree.statistics()
     assert found["memory_limit_bytes"] == 96 * MIB
     assert 8 * MIB <= found["cache_limit_bytes"] < 48 * MIB
     assert idle_bytes + found["cache_limit_bytes"] < 96 * MIB
+    tree.hint_too_large("large/0")
     folders = ("blocks", "large", "blocks", "large")
     highest_bytes = highest_under_load(tree, large_pack, folders, is_flooded=True)
     assert highest_bytes > idle_bytes + 16 * MIB  # it was a load
@@ -152,6 +152,6 @@ def test_nothing_grows(mount: MakeMount, tmp_path: Path) -> None:
     assert after["threads"] <= before["threads"] + 4
     assert after["mappings"] <= before["mappings"] + 20
     assert held_bytes(tree) <= before_bytes + 4 * MIB
-    threads_most, descriptors_most = (200, 40) if tree.worker else (170, 30)
+    threads_most, descriptors_most = (200, 48) if tree.worker else (170, 36)
     assert after["threads"] <= threads_most
     assert after["descriptors"] <= descriptors_most

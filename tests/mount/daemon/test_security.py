@@ -211,7 +211,7 @@ def test_special_bits_and_devices_are_never_shown(
     mounted = new_mount(pack)
     assert mounted.mount("-o", "suid,dev").status == 0
     modes = {name: mounted.ask(probes.stat, f"d/{name}").st_mode for name in ("folder", "program")}
-    assert modes == {"folder": stat.S_IFDIR | 0o555, "program": stat.S_IFREG | 0o444}
+    assert modes == {"folder": stat.S_IFDIR | 0o755, "program": stat.S_IFREG | 0o644}
     mounted.expect_log("bad index: slot 2: neither file, directory nor symbolic link")
     assert mounted.ask(probes.errno_of, "d/device", "read") == errno.EIO
 

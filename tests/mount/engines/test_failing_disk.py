@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import time
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +20,7 @@ from tests.mount.disk_files import ALL_NAMES, FILE_SIZE, content
 from tests.mount.makers import MakeMount
 from tests.mount.trouble_reader import read_through_trouble
 
+NAMES = ("cold", "stalled", "colder")
 READERS = 3
 TROUBLE_S = 1.5
 UMOUNT_MAX_S = 15.0  # an interpreter's start on a busy machine; nothing waits for the disk
@@ -85,24 +88,34 @@ def test_disk_that_dies(stalling: Mount, disk: Disk) -> None:
     check_nothing_left(stalling)
 
 
+def has_open(pid: int, path: str) -> bool:
+    """The file system is not asked."""
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            if os.readlink(link) == path:
+                return True
+    return False
+
+
 @pytest.mark.promise("S18")
 def test_umount_while_the_disk_stalls_is_done_in_time(stalling: Mount, disk: Disk) -> None:
     disk.stall_all()
     with contextlib.ExitStack() as stack:
         readers = [
             stack.enter_context(child(probes.read_ranges, stalling / name, [(0, FILE_SIZE)]))
-            for name in ("cold", "stalled", "colder")
+            for name in NAMES
         ]
         for reader in readers:
             reader.ask_next()
+        for name, reader in zip(NAMES, readers, strict=True):
+            wait_until(lambda one=(reader.pid, stalling / name): has_open(*one), "it is open")
         disk.wait_for("stalled")
         began_s = time.monotonic()
         done = ffrfs("umount", stalling.path)
         assert (done.status, time.monotonic() - began_s < UMOUNT_MAX_S) == (0, True), done
         assert not stalling.is_mounted
         disk.go()
-        names = ("cold", "stalled", "colder")
-        for name, reader in zip(names, readers, strict=True):
+        for name, reader in zip(NAMES, readers, strict=True):
             assert reader.answer() == [content(name)]
     stalling.wait_for_daemon()
 

@@ -86,10 +86,10 @@ def test_modes_and_times_are_those_that_were_packed(mount: MakeMount, source: Pa
     tree = mount(pack(source))
     for name, mode in modes.items():
         found = tree.ask(probes.stat, name)
-        assert (stat.S_IMODE(found.st_mode), found.st_mtime_ns) == (mode & 0o555, times_ns[name])
+        assert (stat.S_IMODE(found.st_mode), found.st_mtime_ns) == (mode & 0o777, times_ns[name])
     found = tree.ask(probes.stat, "d")
-    assert (stat.S_IMODE(found.st_mode), found.st_mtime_ns) == (0o500, 42)
-    strict = mount(tree.pack, "-o", "umask=055")
+    assert (stat.S_IMODE(found.st_mode), found.st_mtime_ns) == (0o700, 42)
+    strict = mount(tree.pack, "-o", "umask=0277")
     assert stat.S_IMODE(strict.ask(probes.stat, "run").st_mode) == 0o500
 
 

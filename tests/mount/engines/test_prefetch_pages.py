@@ -37,8 +37,6 @@ pytestmark = pytest.mark.promise("S34")
 
 BATCH = 16
 ORDERS = {"in order": NAMES, "shuffled": shuffled(1)}
-# What lies between two hinted records may be read with them, to save an operation.
-GAPS = {"in order": 1.0, "shuffled": 1.35}
 
 
 @pytest.fixture
@@ -63,7 +61,8 @@ def test_nothing_is_asked_where_the_kernel_knows_the_inode(tree: Mount, order: s
         ahead = increase(start, settled(tree))
         assert ahead["prefetch.hinted"] == ahead["prefetch.fetched"] == COUNT
         assert ahead["prefetch.pushed"] >= 0.95 * COUNT
-        assert SIZE_BYTES <= ahead["bytes_storage"] <= GAPS[order] * SIZE_BYTES
+        assert ahead["bytes_storage"] >= SIZE_BYTES
+        assert ahead["checksums_verified"] == COUNT  # each once
         found = read_all(tree, names)
         given_up = found["given_up"]
         assert 0 < found["requests.read.count"] <= 0.05 * COUNT + given_up
@@ -85,7 +84,8 @@ def test_bytes_are_held_where_it_does_not(tree: Mount, order: str) -> None:
         ahead = increase(start, settled(tree))
         assert ahead["prefetch.hinted"] == ahead["prefetch.fetched"] == COUNT
         assert ahead["prefetch.pushed"] == 0
-        assert SIZE_BYTES <= ahead["bytes_storage"] <= GAPS[order] * SIZE_BYTES
+        assert ahead["bytes_storage"] >= SIZE_BYTES
+        assert ahead["checksums_verified"] == COUNT  # each once
         assert ahead["cache_bytes"] >= SIZE_BYTES
         found = read_all(tree, names)
         assert found["bytes_memory"] == SIZE_BYTES

@@ -115,10 +115,10 @@ class LateVolume:
     def read(self, ino: int, offset: int, size: int, token: int) -> None:
         self.asked.append(token)
 
-    def tree_in(self, ino: int, token: int) -> None:
+    def load_directory(self, ino: int, token: int) -> None:
         self.asked.append(token)
 
-    tree_about = tree_in
+    load_tree = load_directory
 
     def finish(self, token: int, result: object) -> None:
         self._finished.append((token, result))

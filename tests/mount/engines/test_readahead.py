@@ -30,6 +30,8 @@ SIZE_BYTES = sum(map(len, FILES.values()))
 READER_COUNT = 4
 BATCH = 32
 USELESS = 1.02
+# Several readers of one order come for records that are just being given to the kernel.
+TWICE = 1.15
 
 pytestmark = pytest.mark.promise("S35")
 
@@ -50,11 +52,11 @@ def write_in_order(folder: Path) -> Path:
 def read_by(tree: Mount, parts: list[list[str]], batch: int) -> dict[str, int]:
     """Let a reader each read one part, all at once, so many files at a time; what that took.
 
-    "given_up_bytes": at most so many were read again, as the kernel had given them up.
+    "given_up_pages": of files that were read before; each may be asked for once more.
     """
     before = settled(tree)
     read = cached_files.misread_and_given_up_in_batches
-    given_up_bytes = 0
+    given_up_pages = 0
     with ExitStack() as stack:
         readers = [
             stack.enter_context(child(read, tree / "d", DIGESTS, part, batch)) for part in parts
@@ -65,16 +67,16 @@ def read_by(tree: Mount, parts: list[list[str]], batch: int) -> dict[str, int]:
             for reader in readers:
                 misread, given_up = reader.answer()
                 assert misread == []
-                given_up_bytes += sum(len(FILES[name]) * count for name, count in given_up.items())
-    return {**increase(before, settled(tree)), "given_up_bytes": given_up_bytes}
+                given_up_pages += sum(given_up.values())
+    return {**increase(before, settled(tree)), "given_up_pages": given_up_pages}
 
 
 def check_read_ahead(
-    found: dict[str, int], listed: str, *, share: float = 0.75, bytes_share: float = USELESS
+    found: dict[str, int], listed: str, *, share: float = 0.75, useless: float = 1.0
 ) -> None:
+    """Most of the files were read ahead, and none was fetched twice, or (`useless`) few were."""
     assert found["readahead.fetched"] >= share * COUNT
-    from_storage = found["bytes_storage"] - found["given_up_bytes"]
-    assert from_storage <= bytes_share * SIZE_BYTES, found
+    assert COUNT <= found["checksums_verified"] <= useless * COUNT + found["given_up_pages"], found
     assert found["bytes_storage"] >= SIZE_BYTES
     if listed == "listed":  # they were given to the kernel
         assert found["requests.read.count"] <= (1.3 - share) * COUNT
@@ -100,7 +102,7 @@ def test_several_readers_that_have_a_range_each(
     tree = cold(mount, write_in_order(tmp_path), listed)
     size = COUNT // READER_COUNT
     parts = [NAMES[begin : begin + size] for begin in range(0, COUNT, size)]
-    check_read_ahead(read_by(tree, parts, 8), listed, share=0.6, bytes_share=1.3)
+    check_read_ahead(read_by(tree, parts, 8), listed, share=0.6, useless=TWICE)
 
 
 @LISTED
@@ -110,7 +112,7 @@ def test_several_readers_that_take_batches_in_turn(
     """As the workers of a loader do."""
     tree = cold(mount, write_in_order(tmp_path), listed)
     parts = parts_in_turn(NAMES, READER_COUNT, BATCH)
-    check_read_ahead(read_by(tree, parts, BATCH), listed, share=0.6, bytes_share=1.3)
+    check_read_ahead(read_by(tree, parts, BATCH), listed, share=0.6, useless=TWICE)
 
 
 @pytest.mark.parametrize("order", ["of the listing", "of the records"])
@@ -121,8 +123,7 @@ def test_both_orders_where_they_differ(mount: MakeMount, tmp_path: Path, order: 
     records = [*(FILES[name] for name in in_file), index]
     tree = cold(mount, write_records(tmp_path / "pack.ffr", records))
     names = NAMES if order == "of the listing" else in_file
-    # What lies between two records that are asked for at once may be read with them.
-    check_read_ahead(read_by(tree, [names], COUNT), "not listed", bytes_share=1.35)
+    check_read_ahead(read_by(tree, [names], COUNT), "not listed")
 
 
 @pytest.mark.parametrize("reader_count", [1, READER_COUNT])
@@ -147,5 +148,4 @@ def test_reading_at_random_reads_nothing_for_nothing(
         assert [reader.answer() for reader in readers] == [[]] * reader_count
     found = increase(before, settled(tree))
     assert found["bytes_page_cache"] == 0
-    asked_for = sum(map(len, files.values()))
-    assert found["bytes_storage"] <= USELESS * asked_for, found
+    assert found["checksums_verified"] <= USELESS * file_count, found

@@ -193,11 +193,11 @@ def test_inode_numbers_are_computed(golden: Path, mount: MakeMount) -> None:
 def test_attributes(tree: Mount, examples: list[dict[str, Any]]) -> None:
     image = bytes.fromhex(examples[1]["image/encoded"]["bytes_list"][0])
     found = tree.ask(probes.stat, "000000001/image/encoded.jpg")
-    assert (stat.S_IFMT(found.st_mode), stat.S_IMODE(found.st_mode)) == (stat.S_IFREG, 0o444)
+    assert (stat.S_IFMT(found.st_mode), stat.S_IMODE(found.st_mode)) == (stat.S_IFREG, 0o644)
     assert (found.st_size, found.st_nlink) == (len(image), 1)
     for path in ("", "000000001", "000000001/image"):
         found = tree.ask(probes.stat, path)
-        assert (stat.S_IFMT(found.st_mode), stat.S_IMODE(found.st_mode)) == (stat.S_IFDIR, 0o555)
+        assert (stat.S_IFMT(found.st_mode), stat.S_IMODE(found.st_mode)) == (stat.S_IFDIR, 0o755)
         assert found.st_nlink == 1  # unknown without reading all records: nobody may count on it
     found = tree.ask(probes.statvfs, "")
     assert found.f_files == 51

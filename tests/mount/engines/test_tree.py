@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -57,15 +58,14 @@ def test_attributes_of_files_and_folders(mount: MakeMount, pack_tree: PackTree) 
     for path, size in {"a.txt": 5, "d/b.bin": 1000, "empty": 0}.items():
         found = tree.ask(probes.stat, path)
         assert stat.S_ISREG(found.st_mode)
-        assert stat.S_IMODE(found.st_mode) & 0o222 == 0
-        assert stat.S_IMODE(found.st_mode) & 0o444 == 0o444
+        assert stat.S_IMODE(found.st_mode) == 0o644
         assert (found.st_size, found.st_nlink) == (size, 1)
         assert found.st_blocks == (size + 511) // 512
         assert (found.st_uid, found.st_gid) == (os.getuid(), os.getgid())
     for path, subfolders in {"": 1, "d": 1, "d/deeper": 0}.items():
         found = tree.ask(probes.stat, path)
         assert stat.S_ISDIR(found.st_mode)
-        assert stat.S_IMODE(found.st_mode) == 0o555
+        assert stat.S_IMODE(found.st_mode) == 0o755
         assert found.st_nlink == 2 + subfolders
         assert (found.st_uid, found.st_gid) == (os.getuid(), os.getgid())
 
@@ -89,10 +89,30 @@ def test_inode_numbers_are_the_same_at_every_mount(golden: Path, mount: MakeMoun
 @pytest.mark.promise("S4")
 def test_owner_and_umask_are_as_asked(mount: MakeMount, pack_tree: PackTree) -> None:
     tree = mount(pack_tree(TREE), "-o", "uid=1234,gid=567", "-o", "umask=027")
-    for path, mode in {"": 0o550, "d": 0o550, "a.txt": 0o440}.items():
+    for path, mode in {"": 0o750, "d": 0o750, "a.txt": 0o640}.items():
         found = tree.ask(probes.stat, path)
         assert (found.st_uid, found.st_gid) == (1234, 567)
         assert stat.S_IMODE(found.st_mode) == mode
+
+
+@pytest.mark.promise("S4")
+def test_copy_can_be_changed_and_deleted(
+    root_user: None, mount: MakeMount, pack_tree: PackTree, places: Path
+) -> None:
+    """By the ordinary user who made it, with cp and rm."""
+    options = ["-o", f"allow_other,uid={NOBODY},gid={NOBODY}"]
+    tree = mount(pack_tree(TREE), *options)
+    copy = places / "copies" / "copy"
+    copy.parent.mkdir()
+    os.chown(copy.parent, NOBODY, NOBODY)
+    for command in (
+        ["cp", "-r", tree.path, copy],
+        ["cp", copy / "a.txt", copy / "d" / "b.bin"],
+        ["rm", "-r", copy],
+    ):
+        user = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+        subprocess.run(command, check=True, timeout=20, **user)
+    assert tree.ask(probes.errno_of, "a.txt", "write", user_id=NOBODY) == errno.EROFS
 
 
 @pytest.mark.promise("S4")

@@ -207,6 +207,6 @@ def test_runtime_directory_of_somebody_else_is_refused(
     link = tmp_path / "link"
     link.symlink_to(target)
     for path in (open_to_all, link):
-        monkeypatch.setattr(state, "_candidates", lambda path=path: [str(path)])
+        monkeypatch.setattr(state, "runtime_directories", lambda path=path: [str(path)])
         with pytest.raises(OSError, match=str(path)):
             state.runtime_directory()

@@ -24,7 +24,7 @@ from tests.mount.command import kill_group
 @pytest.fixture
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     path = str(tmp_path / "runtime")
-    monkeypatch.setattr(state, "_candidates", lambda: [path])
+    monkeypatch.setattr(state, "runtime_directories", lambda: [path])
     return state.runtime_directory()
 
 
@@ -51,7 +51,7 @@ def test_relative_runtime_directory_of_a_session_is_ignored(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "session").mkdir()
     monkeypatch.setenv("XDG_RUNTIME_DIR", "session")
-    assert all(os.path.isabs(path) for path in state._candidates())
+    assert all(os.path.isabs(path) for path in state.runtime_directories())
     state.runtime_directory(make=False)
     assert not any((tmp_path / "session").iterdir())
 
@@ -119,7 +119,7 @@ def test_of_two_states_that_of_the_living_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directories = [str(tmp_path / name) for name in ("first", "second")]
-    monkeypatch.setattr(state, "_candidates", lambda: directories)
+    monkeypatch.setattr(state, "runtime_directories", lambda: directories)
     for directory in directories:
         os.mkdir(directory, 0o700)
     dead, alive = a_mount("/mnt/x", process=Process(1, 1)), a_mount("/mnt/x")

@@ -12,17 +12,18 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ffrfs.mount.daemon import metrics_file
-from ffrfs.mount.daemon.metrics_file import MetricsFile
+from ffrfs.mount.daemon.metrics_file import MetricsFile, replace_file
 from ffrfs.mount.daemon.statistics import counted
 from ffrfs.mount.engines.counter_page import Counters
-from ffrfs.mount.stats import request_rate
 from ffrfs.mount.stats.metrics import prometheus
 from ffrfs.mount.stats.request_rate import RequestRate
 from tests.checkout import CHECKOUT
+from tests.mount.command import wait_until
 from tests.mount.exposition import Figures
 
 LINES = "".join(f"figure {number}\n" for number in range(2000))
@@ -94,6 +95,22 @@ async def until(condition: Callable[[], object]) -> None:
         await trio.sleep(0.005)
 
 
+class Tries:
+    """How often figures were asked for: before each time that they are written."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def statistics(self) -> dict[str, Any]:
+        self._count += 1
+        return statistics()
+
+    async def go_on(self) -> None:
+        """One at least begins now, and comes to its end."""
+        count = self._count
+        await until(lambda: self._count >= count + 2)
+
+
 @pytest.mark.usefixtures("quick")
 @pytest.mark.promise("S56")
 def test_reader_never_sees_a_half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,14 +155,14 @@ def test_it_moves_when_told(tmp_path: Path) -> None:
     file = MetricsFile(None, statistics)
 
     async def body() -> None:
-        await trio.sleep(0.02)
+        await trio.testing.wait_all_tasks_blocked()  # it waits for change()
         assert list(tmp_path.iterdir()) == []
         for path in (first, second):
             file.change(str(path))
             await until(path.exists)
             assert list(tmp_path.iterdir()) == [path]
         file.change(str(second))
-        await trio.sleep(0.02)
+        await trio.testing.wait_all_tasks_blocked()
         assert second.exists()
         file.change(None)
         await until(lambda: not second.exists())
@@ -161,17 +178,18 @@ def test_folder_that_has_gone_is_told_once(
     folder = tmp_path / "folder"
     path = folder / "x.prom"
     caplog.set_level(logging.INFO)
+    tries = Tries()
 
     async def body() -> None:
         for _ in range(3):
             folder.mkdir()
             await until(path.exists)
             folder.rename(tmp_path / "away")
-            await trio.sleep(0.03)
+            await tries.go_on()
             (tmp_path / "away" / "x.prom").unlink()
             (tmp_path / "away").rmdir()
 
-    during(MetricsFile(str(path), statistics), body)
+    during(MetricsFile(str(path), tries.statistics), body)
     warnings = [record for record in caplog.records if record.levelno == logging.WARNING]
     assert [record.getMessage() for record in warnings] == [
         f"no figures are written to {path}: No such file or directory"
@@ -210,57 +228,58 @@ def test_link_that_lies_in_the_way_is_not_followed(tmp_path: Path) -> None:
 def test_disk_that_stalls_does_not_hold_up_the_end(tmp_path: Path) -> None:
     """What is written late, when the mount has ended, goes again."""
     path, may_go = tmp_path / "x.prom", threading.Event()
-    written = threading.Event()
-    file = MetricsFile(str(path), statistics)
-    inner = file._file
-    assert inner is not None
-    write = inner.write
+    begun, written = threading.Event(), threading.Event()
 
-    def write_late(text: str) -> None:
+    def replace_late(path: str, text: str) -> None:
+        begun.set()
         may_go.wait(20)
-        write(text)
+        replace_file(path, text)
         written.set()
 
-    inner.write = write_late  # type: ignore[method-assign]
-
     async def body() -> None:
-        await trio.sleep(0.05)
+        await until(begun.is_set)
 
-    during(file, body)
+    during(MetricsFile(str(path), statistics, replace_late, replace_limit_s=0.05), body)
     assert not path.exists()
     may_go.set()
     assert written.wait(20)
+    wait_until(lambda: not path.exists(), "it is removed")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.promise("S56")
 @pytest.mark.usefixtures("quick")
 def test_disk_that_hangs_is_told_and_left_behind(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """One thread at most waits for it, and the figures can go elsewhere meanwhile."""
-    monkeypatch.setattr(metrics_file, "_WRITE_LIMIT_S", 0.05)
+    caplog.set_level(logging.INFO, logger=metrics_file.__name__)
     path, other, may_go = tmp_path / "x.prom", tmp_path / "y.prom", threading.Event()
-    file = MetricsFile(str(path), statistics)
-    inner = file._file
-    assert inner is not None
     waiting: list[str] = []
 
-    def hang(text: str) -> None:
+    def replace(place: str, text: str) -> None:
+        if place == str(other):
+            return replace_file(place, text)
         waiting.append(text)
         may_go.wait(60)
 
-    monkeypatch.setattr(inner, "_write", hang)
+    tries = Tries()
+    file = MetricsFile(str(path), tries.statistics, replace, replace_limit_s=0.05)
 
     async def body() -> None:
         await until(lambda: caplog.messages)
-        await trio.sleep(0.3)  # further ones are tried
+        for _ in range(3):
+            await tries.go_on()
         file.change(str(other))
-        await until(other.exists)
+        await until(lambda: len(caplog.messages) > 1)
+        assert other.exists()
 
     during(file, body)
     assert len(waiting) == 1
-    assert caplog.messages == [f"no figures are written to {path}: its file system does not answer"]
+    assert caplog.messages == [
+        f"no figures are written to {path}: its file system does not answer",
+        f"figures are written to {other} again",
+    ]
     may_go.set()
 
 
@@ -280,21 +299,22 @@ def test_what_is_no_file_is_not_replaced(tmp_path: Path, caplog: pytest.LogCaptu
     assert path.is_fifo()
 
 
-def test_rate_is_that_of_the_last_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request_rate, "_INTERVAL_S", 0.2)
+def test_rate_is_that_of_the_last_seconds() -> None:
     counters: Counters = {"request.read": [0, 0], "request.open": [0], "reads": [10**9]}
-    rate = RequestRate(lambda: counters)
-    assert rate.per_s() == 0
 
     async def main() -> None:
-        with trio.fail_after(20):
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(rate.run)
-                await trio.sleep(0.15)
-                counters["request.read"] = [30, 20]
-                counters["request.open"] = [50]
-                assert 100 / 2 < rate.per_s() < 100 / 0.15
-                await until(lambda: rate.per_s() == 0)
-                nursery.cancel_scope.cancel()
+        rate = RequestRate(lambda: counters)
+        assert rate.per_s() == 0
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(rate.run)
+            await trio.sleep(2)
+            counters["request.read"] = [30, 20]
+            counters["request.open"] = [50]
+            assert rate.per_s() == 100 / 2
+            await trio.sleep(2)  # the sample of the beginning counts still
+            assert rate.per_s() == 100 / 4
+            await trio.sleep(2)  # that of the first interval's end is the older one now
+            assert rate.per_s() == 0
+            nursery.cancel_scope.cancel()
 
-    trio.run(main)
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
