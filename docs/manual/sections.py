@@ -36,7 +36,8 @@ PROGRAM = {
   SOURCE_DATE_EPOCH  Seconds since 1970. `ffrfs pack` gives this time to every file in the pack,
                      and packs deterministically.
   XDG_CACHE_HOME     If the directory of a pack is read-only, its index is in `ffrfs/index` below
-                     this directory (default: ~/.cache).
+                     this directory (default: ~/.cache), and so are those of TFRecord files that
+                     programs open in Python.
   XDG_RUNTIME_DIR    The state of this user's mounts is in `ffrfs` below this directory (default:
                      /run/user/UID). Not used for root.
 """,

@@ -9,6 +9,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from ffrfs.cli import output
+from ffrfs.cli.number import whole_number
 from ffrfs.errors import FormatError
 
 if TYPE_CHECKING:
@@ -43,16 +44,12 @@ def add_parser(subparsers: Subparsers) -> None:
         "have it, how many values it has, and their range (for bytes: of their sizes)",
     )
     parser.add_argument(
-        "--limit", metavar="N", type=_limit, help="with --schema: read the first N records only"
+        "--limit",
+        metavar="N",
+        type=whole_number(1),
+        help="with --schema: read the first N records",
     )
     parser.set_defaults(func=run)
-
-
-def _limit(text: str) -> int:
-    limit = int(text)
-    if limit < 1:
-        raise argparse.ArgumentTypeError(f"{limit}: must be at least 1")
-    return limit
 
 
 def run(args: argparse.Namespace) -> int:

@@ -29,6 +29,8 @@ COMMANDS = (
     *("ls", "cat", "extract", "info", "verify", "install-units"),
 )
 
+_ALIASES = {"unmount": "umount"}
+
 _WRONG_USAGE = 2  # argparse's
 _WRONG_USAGE_OF_MOUNT = 1  # mount(8)'s
 _INTERRUPTED = 130  # 128 + SIGINT
@@ -36,14 +38,18 @@ _PIPE_CLOSED = 141  # 128 + SIGPIPE
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    argv = sys.argv[1:] if argv is None else argv
+    argv = _command_line(sys.argv[1:] if argv is None else argv)
     with warnings.catch_warnings():
         for told in (UnverifiedHeaderWarning, PackWarning):
             warnings.simplefilter("always", told)
         warnings.showwarning = lambda message, *_, **__: output.error(str(message))
         _allow_many_files()
         try:
-            args = make_parser(_wanted(argv)).parse_args(argv)
+            parser = make_parser(_wanted(argv))
+            _refuse_unknown_command(parser, argv)
+            args, unknown = parser.parse_known_args(argv)
+            if unknown:
+                _Parser(prog=f"ffrfs {argv[0]}").error(f"unknown argument {unknown[0]}")
             status: int = args.func(args)
             sys.stdout.flush()
         except SystemExit as end:
@@ -71,7 +77,7 @@ class _Parser(argparse.ArgumentParser):
     """Its errors are one line, whatever is in the arguments that they name."""
 
     def error(self, message: str) -> NoReturn:
-        super().error(printable(message))
+        self.exit(_WRONG_USAGE, f"{self.prog}: {printable(message)}; see {self.prog} --help\n")
 
 
 def make_parser(commands: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
@@ -80,12 +86,34 @@ def make_parser(commands: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
         description="Pack a directory into one file (a pack); read the pack, or mount it. Every "
         "byte is verified.",
     )
-    parser.add_argument("--version", action="version", version=f"ffrfs {ffrfs.__version__}")
+    parser.add_argument("-V", "--version", action="version", version=f"ffrfs {ffrfs.__version__}")
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
     for name in commands:
         module = name.replace("-", "_")
         importlib.import_module(f"ffrfs.cli.{module}").add_parser(subparsers)
     return parser
+
+
+def _command_line(argv: Sequence[str]) -> Sequence[str]:
+    """The same in the words of the parser: `help`, and an alias that people expect."""
+    match argv:
+        case ["help"]:
+            return ["--help"]
+        case ["help", command, *_]:
+            return [_ALIASES.get(command, command), "--help"]
+        case [command, *rest]:
+            return [_ALIASES.get(command, command), *rest]
+    return argv
+
+
+def _refuse_unknown_command(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
+    """With the command that may have been meant, where argparse would list all of them."""
+    if argv and not argv[0].startswith("-") and argv[0] not in COMMANDS:
+        import difflib
+
+        similar = difflib.get_close_matches(argv[0], COMMANDS, n=1)
+        hint = f". Did you mean '{similar[0]}'?" if similar else ""
+        parser.error(f"unknown command '{argv[0]}'{hint}")
 
 
 def _wanted(argv: Sequence[str]) -> Sequence[str]:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from ffrfs.cli import output
+from ffrfs.cli.number import whole_number
 from ffrfs.errors import OptionError
 from ffrfs.mount.config.config import OPTION_KEYS, Config, make_config
 from ffrfs.mount.config.report import Report
@@ -98,7 +99,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--while-open",
         metavar="FD",
-        type=int,
+        type=whole_number(0),
         help="unmount when the other end of the inherited pipe FD is closed, for example "
         "because the program that holds it has ended",
     )
@@ -143,7 +144,7 @@ def run(args: argparse.Namespace) -> int:
     if args.check:
         report = _check(request)
     elif args.foreground:
-        report = _serve_here(request)
+        report = serve_here(request)
     else:
         from ffrfs.mount.daemon import background
 
@@ -187,7 +188,8 @@ def _check_pipe(fd: int) -> None:
         raise OptionError(f"--while-open {fd}: neither a pipe nor a socket")
 
 
-def _serve_here(request: MountRequest) -> Report:
+def serve_here(request: MountRequest) -> Report:
+    """Serve in the foreground, until the mount ends."""
     from ffrfs.mount.daemon import daemon
 
     try:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NoReturn
 
 from ffrfs.cli import output
+from ffrfs.cli.number import whole_number
 
 if TYPE_CHECKING:
     from ffrfs.packing.pack import PackSummary
@@ -21,8 +22,12 @@ SRC is a directory; a tar archive, plain or compressed by gzip, bzip2, xz or Zst
 archive; or "-" for an archive on standard input. No archive is unpacked to disk.
 
 PATTERN is a shell pattern (*, ?, [abc]). Without a slash it matches the name of a file or
-directory, with a slash the path below SRC. An excluded directory is skipped with all that is in
-it; an included directory is packed whole.
+directory, with a slash the path below SRC ("./train" and "/train" are the "train" of SRC itself).
+An excluded directory is skipped with all that is in it; an included directory is packed whole. A
+PATTERN of --include that matches nothing is an error.
+
+A pack at DST is replaced, and so is an empty file. Any other file there is an error,
+unless --force is given.
 
 With --shards or --shard-size, DST is a new directory: a pack set. Each of its packs can be read
 alone.
@@ -48,31 +53,8 @@ def add_parser(subparsers: Subparsers) -> None:
         "source", metavar="SRC", help="a directory, a tar or zip archive, or - for standard input"
     )
     parser.add_argument("target", metavar="DST.ffr", help="the pack to write")
-    parser.add_argument(
-        "--include",
-        metavar="PATTERN",
-        action="append",
-        help="pack only files that match; may be repeated",
-    )
-    parser.add_argument(
-        "--exclude",
-        metavar="PATTERN",
-        action="append",
-        help="leave out files that match; may be repeated",
-    )
-    parser.add_argument("--jobs", metavar="N", type=_count, help="number of reading threads")
-    parser.add_argument(
-        "--skip-special",
-        action="store_true",
-        help="leave out sockets, FIFOs, devices and names that are not UTF-8 "
-        "(by default they are an error)",
-    )
-    parser.add_argument(
-        "--symlinks",
-        choices=["follow", "keep"],
-        default="follow",
-        help="pack the targets of symbolic links (follow, the default), or the links (keep)",
-    )
+    _add_selection(parser)
+    parser.add_argument("--jobs", metavar="N", type=whole_number(1), help="reading threads")
     parser.add_argument("--dedup", action="store_true", help="store files with equal contents once")
     parser.add_argument(
         "--order",
@@ -88,7 +70,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parts = parser.add_mutually_exclusive_group()
     parts.add_argument(
-        "--shards", metavar="N", type=_count, help="write N packs of about equal size"
+        "--shards", metavar="N", type=whole_number(1), help="write N packs of about equal size"
     )
     parts.add_argument(
         "--shard-size", metavar="SIZE", type=_size, help="write packs of at most SIZE, as in 10G"
@@ -98,15 +80,43 @@ def add_parser(subparsers: Subparsers) -> None:
         action="store_true",
         help="add packs to the pack set DST: one, or as many as --shards or --shard-size ask for",
     )
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="replace DST.ffr also if it is a file that is not a pack (by default an error)",
+    )
     parser.add_argument("-q", "--quiet", action="store_true", help="print errors only")
     parser.set_defaults(func=run, usage_error=parser.error)
 
 
-def _count(text: str) -> int:
-    count = int(text)
-    if count < 1:
-        raise argparse.ArgumentTypeError(f"{count}: must be at least 1")
-    return count
+def _add_selection(parser: argparse.ArgumentParser) -> None:
+    """What of SRC is packed."""
+    parser.add_argument(
+        "--include",
+        metavar="PATTERN",
+        action="append",
+        help="pack only files that match; may be repeated",
+    )
+    parser.add_argument(
+        "--exclude",
+        metavar="PATTERN",
+        action="append",
+        help="leave out files that match; may be repeated",
+    )
+    parser.add_argument(
+        "--skip-special",
+        action="store_true",
+        help="leave out sockets, FIFOs, devices and names that are not UTF-8 "
+        "(by default they are an error)",
+    )
+    parser.add_argument(
+        "--symlinks",
+        choices=["inside", "follow", "keep", "skip"],
+        default="inside",
+        help="pack the targets of symbolic links, where a link that leads out of SRC is an error "
+        "(inside, the default) or is followed, too (follow); or pack the links (keep); or leave "
+        "them out (skip); no link leads out of an archive, so follow means inside there",
+    )
 
 
 def _size(text: str) -> int:
@@ -160,6 +170,7 @@ def _pack(args: argparse.Namespace) -> PackSummary:
         "shards": args.shards,
         "shard_size": args.shard_size,
         "append": args.append,
+        "force": args.force,
     }
     if args.source != "-" and not _is_file(args.source):
         return pack_folder(args.source, args.target, order=args.order, **options)
@@ -174,8 +185,12 @@ def _is_file(path: str) -> bool:
 
 def _text(summary: PackSummary) -> str:
     parts = [output.count(summary.file_count, "file"), output.count(summary.byte_count, "byte")]
-    if summary.link_count:
-        parts.append(output.count(summary.link_count, "link"))
+    for links, fate in (
+        (summary.followed_link_count, "followed"),
+        (summary.link_count, "kept"),
+        (summary.left_out_link_count, "left out"),
+    ):
+        parts += [f"{output.count(links, 'link')} {fate}"] if links else []
     if summary.shared_count:
         saved = summary.byte_count - summary.stored_byte_count
         parts.append(

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ffrfs.cli import output, stats
+from ffrfs.cli.number import whole_number
 from ffrfs.cli.screen import Screen, is_usable
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "-n",
         "--count",
         metavar="COUNT",
-        type=_count,
+        type=whole_number(1),
         help="print the figures COUNT times, as with --batch, and end",
     )
     parser.set_defaults(func=run)
@@ -63,13 +64,6 @@ def run(args: argparse.Namespace) -> int:
     with contextlib.suppress(KeyboardInterrupt), Screen() as screen:
         _watch(screen, itertools.chain([first], looks))
     return 0
-
-
-def _count(text: str) -> int:
-    count = int(text) if text.isdecimal() and len(text) < 10 else 0
-    if count < 1:
-        raise argparse.ArgumentTypeError("must be a number of at least 1")
-    return count
 
 
 def _print(looks: Iterator[list[str]], count: int | None) -> None:

@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from ffrfs.cli import output
+from ffrfs.cli.number import whole_number
 
 if TYPE_CHECKING:
     from ffrfs.folder.verify import PackReport, VerifyReport
@@ -33,7 +34,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--jobs",
         metavar="N",
-        type=_jobs,
+        type=whole_number(1, _JOB_LIMIT),
         default=0,
         help="number of verifying threads (default: one per core)",
     )
@@ -42,13 +43,6 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="print only damaged files")
     parser.set_defaults(func=run)
-
-
-def _jobs(text: str) -> int:
-    jobs = int(text)
-    if not 1 <= jobs <= _JOB_LIMIT:
-        raise argparse.ArgumentTypeError(f"{jobs}: must be 1 to {_JOB_LIMIT}")
-    return jobs
 
 
 def run(args: argparse.Namespace) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ffrfs._native import PackIndex
+from ffrfs._native import Pack
 from tests.cli.command_run import Run
 
 BIG = bytes(3000)
@@ -38,24 +38,73 @@ def test_a_folder(ffrfs: Run, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "x.ffr"
     done = ffrfs("pack", folder, out)
     assert (done.status, done.err) == (0, "")
-    assert done.lines == [f"{out}: 4 files, 6,002 bytes"]
+    assert done.lines == [f"{out}: 4 files, 6,002 bytes, 1 link followed"]
     assert ffrfs("ls", "-R", out).lines == ["a", "a/one", "a/two", "b", "link"]
     assert ffrfs("pack", "-q", folder, out).lines == []
+
+
+def test_another_file_is_replaced_by_force_alone(ffrfs: Run, folder: Path, tmp_path: Path) -> None:
+    notes = tmp_path / "notes.txt"
+    notes.write_text("All that I know, in one file.")
+    done = ffrfs("pack", folder, notes)
+    assert (done.status, done.lines, done.err) == (
+        1,
+        [],
+        f"ffrfs: {notes}: exists and is not a pack, or is a damaged one; write to another file, or "
+        "replace it with --force\n",
+    )
+    assert notes.read_text() == "All that I know, in one file."
+    assert ffrfs("pack", "--force", folder, notes).status == 0
+    assert ffrfs("ls", notes).lines == ["a", "b", "link"]
+
+
+def test_a_pattern_that_matches_nothing(ffrfs: Run, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "x.ffr"
+    for source in (folder, write_tar(tmp_path / "x.tar", "./a/one", "./b")):
+        done = ffrfs("pack", "--include", "./a", "--include", "./one", source, out)
+        assert (done.status, done.lines, done.err) == (
+            1,
+            [],
+            f"ffrfs: {source}: nothing in it matches --include './one'; a pattern without a slash "
+            f"is a name, one with a slash is a path below {source}\n",
+        )
+        assert not out.exists()
+        assert ffrfs("pack", "-q", "--include", "./a", source, out).status == 0
+        assert ffrfs("ls", out).lines == ["a"]
+        out.unlink()
 
 
 def test_links_and_equal_files(ffrfs: Run, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "x.ffr"
     done = ffrfs("pack", "--symlinks", "keep", "--dedup", folder, out)
     assert done.lines == [
-        f"{out}: 3 files, 6,001 bytes, 1 link, 1 file (3,000 bytes) stored with their like"
+        f"{out}: 3 files, 6,001 bytes, 1 link kept, 1 file (3,000 bytes) stored with their like"
     ]
     assert out.stat().st_size < 6000 + 4096
+
+
+def test_links_that_lead_out(ffrfs: Run, folder: Path, tmp_path: Path) -> None:
+    (folder / "host").symlink_to("/etc/hostname")
+    out = tmp_path / "x.ffr"
+    done = ffrfs("pack", folder, out)
+    assert (done.status, done.lines, done.err) == (
+        1,
+        [],
+        f"ffrfs: {folder}: a symbolic link leads out of it: host (to /etc/hostname); follow, keep "
+        "or skip links by --symlinks, or exclude them\n",
+    )
+    assert not out.exists()
+    done = ffrfs("pack", "--symlinks", "skip", folder, out)
+    assert done.lines == [f"{out}: 3 files, 6,001 bytes, 2 links left out"]
+    assert ffrfs("ls", out).lines == ["a", "b"]
+    assert ffrfs("pack", "-q", "--symlinks", "follow", folder, out).status == 0
+    assert ffrfs("cat", out, "host").out == Path("/etc/hostname").read_bytes()
 
 
 def test_shards(ffrfs: Run, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "set"
     done = ffrfs("pack", "--shards", "2", folder, out)
-    assert done.lines == [f"{out}: 4 files, 6,002 bytes, 2 shards"]
+    assert done.lines == [f"{out}: 4 files, 6,002 bytes, 1 link followed, 2 shards"]
     assert sorted(os.listdir(out)) == ["part_00000.ffr", "part_00001.ffr"]
     done = ffrfs("pack", "--shards", "2", folder, out)
     assert (done.status, done.err.count("\n")) == (1, 1)
@@ -101,7 +150,7 @@ def test_an_archive(ffrfs: Run, tmp_path: Path, name: str) -> None:
     out = tmp_path / "x.ffr"
     assert ffrfs("pack", archive, out).lines == [f"{out}: 2 files, 2 bytes"]
     assert ffrfs("ls", "-R", out).lines == ["a", "a/b", "c"]
-    assert PackIndex(os.fsencode(out)).kind == "pack"
+    assert Pack(os.fsencode(out)).index_kind == "pack"
 
 
 def test_an_archive_with_something_special(ffrfs: Run, tmp_path: Path) -> None:
@@ -122,7 +171,7 @@ def test_an_archive_with_something_special(ffrfs: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (["--shards", "0"], "argument --shards: 0: must be at least 1"),
+        (["--shards", "0"], "argument --shards: '0': must be a number of at least 1"),
         (["--shards", "2", "--shard-size", "1G"], "not allowed with argument --shards"),
         (
             ["--shard-size", "much"],

@@ -51,7 +51,7 @@ def test_ls_recursive(ffrfs: Run, pack: Path) -> None:
 def test_ls_long(ffrfs: Run, pack: Path) -> None:
     os.utime(pack, (1_700_000_000, 1_700_000_000))
     lines = ffrfs("ls", "-l", pack, "a").lines
-    pattern = r"(dr-xr-xr-x +0|-r--r--r-- +[\d,]+) 2023-11-1\d \d\d:\d\d (b|large|é)"
+    pattern = r"(drwxr-xr-x +0|-rw-r--r-- +[\d,]+) 2023-11-1\d \d\d:\d\d (b|large|é)"
     assert all(re.fullmatch(pattern, line) for line in lines)
     assert [line.split()[1] for line in lines] == ["0", "2,097,152", "1"]
 

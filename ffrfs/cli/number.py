@@ -1,0 +1,21 @@
+"""Whole numbers as arguments: within their limits, or an error that says these."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+_DIGITS_MAX = 18
+
+
+def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
+    """For argparse's `type`."""
+    limits = f"of at least {least}" if most is None else f"from {least} to {most:,}"
+
+    def parse(text: str) -> int:
+        is_number = text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX
+        if not is_number or int(text) < least or (most is not None and int(text) > most):
+            raise argparse.ArgumentTypeError(f"'{text}': must be a number {limits}")
+        return int(text)
+
+    return parse
