@@ -65,7 +65,7 @@ test-native: test-native-memory test-native-threads
 test-native-memory: SANITIZERS := address,undefined
 test-native-memory: SUITE := .
 test-native-threads: SANITIZERS := thread
-test-native-threads: SUITE := batch_parser_test|budget_test|cache_limit_test|checked_range_test|counters_test|example_reads_test|hint_server_test|index_map_test|io_test|mapped_tree_test|open_packs_test|prefetch|seen_checksums_test|slowest_requests_test|tfrecord_test|union_tree_test|unit_table_test|verifier_test|volume_test|^writer_test
+test-native-threads: SUITE := batch_parser_test|budget_test|cache_limit_test|checked_range_test|counters_test|subtree_reads_test|hint_server_test|index_map_test|io_test|mapped_tree_test|open_packs_test|prefetch|seen_checksums_test|slowest_requests_test|source_test|tfrecord_test|union_tree_test|unit_table_test|scrub_test|volume_test|^writer_test
 test-native-memory test-native-threads fuzz-native: build
 	@.ci/system-packages test
 	@echo '== native core under sanitizers: $(SANITIZERS)'

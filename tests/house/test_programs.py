@@ -39,6 +39,18 @@ def test_demo(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []  # neither data nor a mount is left behind
 
 
+@pytest.mark.usefixtures("fuse")
+def test_benchmarks_against_another_checkout(tmp_path: Path) -> None:
+    """Itself, here."""
+    options = ("--quick", "--rounds", "1", "--dir", tmp_path)
+    result = run("-m", "benchmarks.against", sources.CHECKOUT, *options)
+    assert (result.returncode, result.stderr) == (0, ""), result.stdout + result.stderr
+    header, *rows = result.stdout.splitlines()
+    assert header.split()[:3] == ["other", "this", "ratio"]
+    assert len(rows) == 20
+    assert list(tmp_path.iterdir()) == []
+
+
 def able_contenders() -> set[str]:
     """Whom this machine lets take part in the benchmarks, by what is there."""
     able = {"plain folder"}

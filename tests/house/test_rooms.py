@@ -292,11 +292,20 @@ def test_nothing_unpickles() -> None:
     assert found == []
 
 
+HEAVY = ["trio", "pyfuse3", "torch", "numpy", "fsspec", "cv2", "PIL", "argparse", "ffrfs.mount"]
+
+
 @pytest.mark.parametrize(
-    "statement", ["import ffrfs", "from ffrfs import FileReader, PackedFolder, pack_folder"]
+    ("statement", "heavy"),
+    [
+        ("import ffrfs", HEAVY),
+        ("from ffrfs import FileReader, PackedFolder", HEAVY),
+        ("from ffrfs import pack_folder", [name for name in HEAVY if name != "numpy"]),
+        ("import ffrfs.mount.daemon.daemon", ["pyfuse3", "torch", "numpy"]),
+        ("import ffrfs.mount.engines.pyfuse3_engine", ["torch", "numpy"]),
+    ],
 )
-def test_import_is_light(statement: str) -> None:
-    heavy = ["trio", "pyfuse3", "torch", "fsspec", "cv2", "PIL", "argparse", "ffrfs.mount"]
+def test_import_is_light(statement: str, heavy: list[str]) -> None:
     program = f"import sys; {statement}; print(*sorted(set({heavy!r}) & sys.modules.keys()))"
     result = subprocess.run(
         [sys.executable, "-c", program],
