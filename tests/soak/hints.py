@@ -11,8 +11,15 @@ from collections.abc import Iterator
 import ffrfs
 from tests.mount.child import Child, child
 from tests.mount.command import Mount
+from tests.soak.readers import LARGEST_PREFIX
 
 _HINTS_MAX = 400
+
+
+def hint_too_large(mount: Mount) -> None:
+    """The daemon warns of it once; hints at random may all be taken back before."""
+    names = ffrfs.PackedFolder(str(mount.packs[0])).list()
+    mount.hint_too_large(next(name for name in names if name.startswith(LARGEST_PREFIX)))
 
 
 @contextlib.contextmanager

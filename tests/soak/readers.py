@@ -13,6 +13,8 @@ from tests.mount.checkable_files import is_right, write_checkable_file
 
 # Below a page, of one request, of several, a whole record, and one that is verified by chunks.
 SIZES = [4500, 110_000, 110_000, 110_000, 700_000, 3 << 20, 7 << 20]
+# Of the name of a file of the last size.
+LARGEST_PREFIX = f"{sum(SIZES[:-1]):012d}-"
 _READ_SIZE = 1 << 20
 
 

@@ -16,7 +16,7 @@ import pytest
 from ffrfs.mount.engines.worker import PATH_VARIABLE
 from ffrfs.mount.kernel import state
 from tests.mount.command import Mount, ffrfs, wait_until
-from tests.soak.hints import hinting
+from tests.soak.hints import hint_too_large, hinting
 from tests.soak.load import Load, Result, check_bytes, load
 from tests.soak.scale import DURATION_S, PACK_MB, READERS, TEST_TIMEOUT_S
 
@@ -55,7 +55,7 @@ def check_nothing_left(tree: Mount) -> None:
 @pytest.mark.parametrize("hinter_count", [0, HINTERS])
 def test_every_byte_is_right_in_bounded_memory(tree: Mount, hinter_count: int) -> None:
     if hinter_count:
-        tree.expect_log("hinted files of more than 4,194,304 bytes are not read ahead")
+        hint_too_large(tree)
     with (
         hinting(tree, hinter_count, DURATION_S) as hinters,
         load(tree, READERS, DURATION_S, drop=0.8) as readers,
