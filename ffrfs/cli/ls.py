@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _EPILOG = """\
 Each line holds one name. On a terminal, unprintable characters are escaped (\\n, \\x1b, and
-\\udcff for a byte that is not UTF-8). In a file or a pipe, names are written byte for byte: a
+\\xff for a byte that is not UTF-8). In a file or a pipe, names are written byte for byte: a
 name with a line break looks like two names there, and a message on standard error says so. -0
 and --json separate names safely.
 

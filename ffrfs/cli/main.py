@@ -22,7 +22,7 @@ from ffrfs.errors import (
     UnverifiedHeaderWarning,
     describe,
 )
-from ffrfs.mount.stats.printable import printable
+from ffrfs.printable import printable
 
 COMMANDS = (
     *("pack", "convert", "index", "mount", "umount", "prefetch", "stats", "ps", "top"),

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 
-from ffrfs.mount.stats.printable import printable
+from ffrfs.printable import printable
 
 
 def line(text: str, end: bytes = b"\n") -> None:

@@ -19,7 +19,7 @@ import tty
 from collections.abc import Sequence
 from types import FrameType
 
-from ffrfs.mount.stats.printable import printable
+from ffrfs.printable import printable
 
 # The other screen, no cursor, no wrapping of long lines; and back.
 _ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l"

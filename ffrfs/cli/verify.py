@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ffrfs.cli import output
 from ffrfs.cli.number import whole_number
+from ffrfs.printable import quoted
 
 if TYPE_CHECKING:
     from ffrfs.folder.verify import PackReport, VerifyReport
@@ -95,7 +96,7 @@ def _print(report: VerifyReport, quiet: bool) -> None:
 def _print_bad(pack: PackReport) -> None:
     for bad in pack.bad:
         if bad.reason != pack.index_error:  # else it is reported below
-            output.error(f"{pack.file}: {repr(bad.path) + ': ' if bad.path else ''}{bad.reason}")
+            output.error(f"{pack.file}: {f'{quoted(bad.path)}: ' if bad.path else ''}{bad.reason}")
     if pack.index_error is not None:
         output.error(
             f"{pack.file}: its index is damaged (all records were checked): {pack.index_error}"

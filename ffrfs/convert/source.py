@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 from ffrfs._native import TFRecords
 from ffrfs.errors import ChecksumError, PackError
 from ffrfs.folder.tree import PackTree
+from ffrfs.printable import quoted
 from ffrfs.record.reader import FileReader
 from ffrfs.tfrecord.info import compression_of
 from ffrfs.tfrecord.iterator import tf_record_iterator
@@ -170,14 +171,14 @@ class PackedSource:
         for entry in self._tree.entries(self._tree.folder_ino(""), recursive=True):
             if entry.is_link:
                 raise PackError(
-                    f"{self.path}: {entry.path!r} is a symbolic link, which an Example cannot "
-                    "hold; pack again with --symlinks follow"
+                    f"{self.path}: {quoted(entry.path)} is a symbolic link, which an Example "
+                    "cannot hold; pack again with --symlinks follow"
                 )
             if not entry.is_folder:
                 if entry.attributes.size > _EXAMPLE_DATA_LIMIT:
                     raise PackError(
-                        f"{self.path}: {entry.path!r}: is too large for an Example, which holds "
-                        "less than 2 GiB; nothing was written"
+                        f"{self.path}: {quoted(entry.path)}: is too large for an Example, which "
+                        "holds less than 2 GiB; nothing was written"
                     )
                 yield SizedItem(entry.attributes.ino, entry.attributes.size)
 
@@ -186,8 +187,8 @@ class PackedSource:
         for number, entry in enumerate(entries):
             if entry.path != f"{number:0{max(len(entry.path), NUMBER_DIGITS_MIN)}}":
                 raise PackError(
-                    f"{self.path}: {entry.path!r} is where record {number} should be; --records "
-                    "keeps no names but numbers; leave it out to keep names"
+                    f"{self.path}: {quoted(entry.path)} is where record {number} should be; "
+                    "--records keeps no names but numbers; leave it out to keep names"
                 )
             ino = self._tree.file_ino(f"{entry.path}/record.bin" if entry.is_folder else entry.path)
             attributes = self._tree.volume.attributes(ino)
@@ -202,7 +203,7 @@ class PackedSource:
             above = f"{entry.path}/" if entry.is_folder else ""
         if above:
             raise PackError(
-                f"{self.path}: {above.removesuffix('/')!r} is an empty directory, which an "
+                f"{self.path}: {quoted(above.removesuffix('/'))} is an empty directory, which an "
                 "Example cannot hold; pack again without it"
             )
 

@@ -29,6 +29,7 @@ from ffrfs.errors import (
     text_within,
 )
 from ffrfs.folder.links import follow
+from ffrfs.printable import quoted
 
 if TYPE_CHECKING:
     from ffrfs._native import Attributes, RecordBytes, Slice
@@ -100,15 +101,14 @@ class PackTree:
     def find(self, path: PathType, follow_links: bool = False) -> int:
         """Return the inode of "a/b", or 0.
 
-        As in pathlib, "." and doubled or trailing slashes do not count, and "" is the root.
-        ".." and absolute paths are not there. `follow_links`: of where it leads, inside the
-        pack; else links are links, and nothing is below them.
+        A path begins at the root: "/a/b" and "./a/b" are the same, and "" and "/" are the root.
+        As in pathlib, "." and doubled or trailing slashes do not count; ".." is not there.
+        `follow_links`: of where it leads, inside the pack; else links are links, and nothing
+        is below them.
         """
         try:
-            name = os.fsencode(path)
+            name = os.fsencode(path).lstrip(b"/")
         except UnicodeEncodeError:
-            return 0
-        if name.startswith(b"/"):
             return 0
         return follow(self.volume, name) if follow_links else self.volume.resolve(name)
 
@@ -263,4 +263,4 @@ def pack_files(pack: PathType) -> list[str]:
 
 
 def _quoted(path: PathType) -> str:
-    return repr(os.fspath(path))
+    return quoted(os.fsdecode(path))

@@ -28,8 +28,8 @@ folder
 record tfrecord
 files
 """
-# For every room: the exceptions, and the core.
-PYTHON_GROUND = {"errors", "_native"}
+# For every room: the exceptions, names as text, and the core.
+PYTHON_GROUND = {"errors", "printable", "_native"}
 # Not rooms: the package's own front, which names what a user imports.
 PYTHON_FRONT = {"ffrfs", "ffrfs.__main__", "ffrfs.mount"}
 

@@ -18,7 +18,7 @@ from ffrfs.mount.daemon.log_file import LogFile, OwnLogFile, StandardError
 from ffrfs.mount.daemon.log_limit import LimitedHandler
 from ffrfs.mount.daemon.log_writer import LogWriter
 from ffrfs.mount.daemon.output_file import open_to_append, within_limit
-from ffrfs.mount.stats.printable import printable
+from ffrfs.printable import printable
 
 OWN_LOG_BYTES_MAX = 1 << 20  # twice: there is one older file
 

@@ -22,7 +22,7 @@ import socket
 import time
 from collections.abc import MutableMapping
 
-from ffrfs.mount.stats.printable import printable
+from ffrfs.printable import printable
 
 SEND_TIMEOUT_S = 1.0
 # Of STATUS; the manager takes messages of up to 4096 bytes.

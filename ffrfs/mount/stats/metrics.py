@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ffrfs.mount.stats.printable import printable
 from ffrfs.mount.stats.request_times import Buckets
+from ffrfs.printable import printable
 
 # 4 µs, 16 µs, … 17 s: powers of 4 of the unit in which times are counted, 256 ns.
 BOUNDS_US = tuple(256 * 4**power / 1000 for power in range(2, 14))

@@ -12,8 +12,8 @@ import struct
 import zlib
 
 from ffrfs.mount.engines.counter_page import Counters
-from ffrfs.mount.stats.printable import printable
 from ffrfs.mount.stats.request_times import KINDS
+from ffrfs.printable import printable
 
 COUNT = 16
 KEPT_S = 300.0
