@@ -67,13 +67,6 @@ class Unit:
         """The commands of ExecStart= and its like: the arguments of each."""
         return [list(self._words(line)) for line in self._settings.get(("Service", key), [])]
 
-    def may_fail(self, key: str) -> list[bool]:
-        """For each of these commands: whether systemd goes on when it fails."""
-        return [
-            "-" in line[: len(line) - len(line.lstrip(_PREFIXES))]
-            for line in self._settings.get(("Service", key), [])
-        ]
-
     def _words(self, line: str) -> Iterator[str]:
         for word in map(self._specify, shlex.split(line.lstrip(_PREFIXES))):
             if re.fullmatch(r"\$\w+", word):
@@ -89,19 +82,6 @@ class Unit:
         known = {"i": self.instance, "I": self.instance.replace("-", "/"), "%": "%", "t": "/run"}
         known["n"] = self.name.replace("@.", f"@{self.instance}.")
         return re.sub("%(.)", lambda match: known[match[1]], text)
-
-
-def read_environment_file(path: Path) -> dict[str, str]:
-    """NAME=VALUE lines, quotes taken off the values."""
-    assignments = (
-        line.partition("=")
-        for line in path.read_text().splitlines()
-        if line and line[0] not in "#;"
-    )
-    return {
-        name: "".join(shlex.split(value, comments=False)) if value[:1] in "\"'" else value
-        for name, _, value in assignments
-    }
 
 
 def _assignments(text: str) -> Iterator[tuple[str, str, str]]:

@@ -6,7 +6,7 @@ Bold are options, `words in grave accents`, and pages, as in mount(8).
 
 from __future__ import annotations
 
-DATE = "2026-11-22"  # when something here was last changed
+DATE = "2026-11-23"  # when something here was last changed
 
 PROGRAM_SUMMARY = "pack directories into files, and mount them, every byte verified"
 
@@ -47,7 +47,7 @@ PROGRAM = {
                     tfrecord2idx.
   /run/ffrfs        State, control socket and log of each of root's mounts, until it is
                     unmounted. For other users: $XDG_RUNTIME_DIR/ffrfs, or /tmp/ffrfs-UID.
-  /etc/ffrfs/*.conf  Mounts that systemd(1) runs; see ffrfs.conf(5).
+  /etc/ffrfs/*.toml  Mounts that systemd(1) runs; see ffrfs.conf(5).
 """,
     "examples": """\
 Pack a directory, mount it, read it, unmount it:
@@ -113,7 +113,7 @@ findmnt(8) shows the type fuse.ffrfs. umount(8) ends the daemon.
   JOURNAL_STREAM  If standard error is the journal, lines of the log begin with their priority.
 """,
     "files": """\
-  /etc/ffrfs/NAME.conf  The mount of `ffrfs@NAME.service`; see ffrfs.conf(5).
+  /etc/ffrfs/NAME.toml  The mount of `ffrfs@NAME.service`; see ffrfs.conf(5).
   /etc/fuse.conf        `user_allow_other`: without it, only root may give access to other users.
   /run/ffrfs            State, control sockets and logs of root's mounts. For other users:
                         $XDG_RUNTIME_DIR/ffrfs or /tmp/ffrfs-UID.
@@ -128,9 +128,11 @@ Mount at boot, under systemd(1):
     ffrfs install-units
     systemctl enable --now ffrfs@imagenet.service
 
-Check that a mount would succeed:
+Check that a mount would succeed; mount; unmount:
 
     ffrfs mount --check --config imagenet.toml
+    ffrfs mount --config imagenet.toml
+    ffrfs umount --config imagenet.toml
 """,
     "see also": "ffrfs(1), ffrfs.conf(5), fstab(5), findmnt(8), mount(8), systemd.mount(5)",
 }
@@ -155,13 +157,16 @@ CONFIG_KEYS = {
 NOT_IN_A_CONFIG = frozenset({"help", "config", "check", "foreground", "while_open"})
 
 CONFIG = {
-    "the file of a unit": """\
-`ffrfs@NAME.service` reads /etc/ffrfs/NAME.conf. This file is not TOML, but an EnvironmentFile of
-systemd.exec(5):
+    "the files of a unit": """\
+`ffrfs@NAME.service` reads /etc/ffrfs/NAME.toml. It also reads /etc/ffrfs/NAME.conf, if that exists.
+That file is not TOML, but an EnvironmentFile of systemd.exec(5). Its variables are the command line
+of the mount, so they override the keys of NAME.toml:
 
-  PACKS       One or more packs, separated by spaces; empty if the file of --config names them.
+  PACKS       One or more packs, separated by spaces.
   MOUNTPOINT  The directory to mount at.
-  OPTIONS     Options of `ffrfs mount`, as in -o allow_other --config /etc/ffrfs/NAME.toml.
+  OPTIONS     Options of `ffrfs mount`, as in -o allow_other --cache-mb 512.
+
+Either file may be missing. `systemctl reload` reads NAME.toml only.
 """,
     "reloading": """\
 On SIGHUP, or `systemctl reload`, the daemon reads FILE again and applies --log-file, --cache-mb,

@@ -6,9 +6,10 @@ import argparse
 import os
 import stat
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ffrfs.cli import output
+from ffrfs.cli.config_option import ConfigOption
 from ffrfs.cli.number import whole_number
 from ffrfs.errors import OptionError
 from ffrfs.mount.config.config import OPTION_KEYS, Config, make_config
@@ -114,27 +115,8 @@ def _add_settings(
         if not setting.is_flag:
             how = {"metavar": setting.metavar, "choices": setting.choices}
         if name == "config":
-            how |= {"action": _Config, "may_be_left_out": may_be_left_out}
+            how |= {"action": ConfigOption, "may_be_left_out": may_be_left_out}
         parser.add_argument(f"--{name.replace('_', '-')}", help=setting.help, **how)
-
-
-class _Config(argparse.Action):
-    """Stores the file, and lets arguments be left out that it may have."""
-
-    def __init__(self, *, may_be_left_out: Sequence[argparse.Action], **rest: object) -> None:
-        super().__init__(**cast("dict[str, Any]", rest))
-        self._may_be_left_out = may_be_left_out
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        value: object,
-        option_string: str | None = None,
-    ) -> None:
-        setattr(namespace, self.dest, value)
-        for action in self._may_be_left_out:
-            action.required = False
 
 
 def run(args: argparse.Namespace) -> int:

@@ -6,8 +6,12 @@ import argparse
 from typing import TYPE_CHECKING
 
 from ffrfs.cli import output
+from ffrfs.cli.config_option import ConfigOption
 from ffrfs.errors import describe
 from ffrfs.mount.client.unmount import Unmounted, unmount, unmount_all, unmount_dead
+from ffrfs.mount.config.config import make_config
+from ffrfs.mount.config.request import find_mountpoint
+from ffrfs.mount.config.settings import parse_setting
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -33,16 +37,26 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="MOUNTPOINT",
         help="unmount MOUNTPOINT only if its daemon has died; otherwise change nothing and succeed",
     )
-    parser.set_defaults(func=run)
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        action=ConfigOption,
+        may_be_left_out=[which],
+        help="unmount what `ffrfs mount --config FILE` mounts, if MOUNTPOINT is omitted",
+    )
+    parser.set_defaults(func=run, usage_error=parser.error)
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.config is not None and (args.all or args.dead is not None):
+        args.usage_error("--config: not allowed with --all or --dead")
     if args.dead is not None:
         if notice := unmount_dead(args.dead):
             output.error(notice)
         return 0
     if not args.all:
-        _tell(args.mountpoint, unmount(args.mountpoint))
+        mountpoint = _mountpoint(args)
+        _tell(mountpoint, unmount(mountpoint))
         return 0
     status = 0
     for mountpoint, outcome in unmount_all():
@@ -52,6 +66,13 @@ def run(args: argparse.Namespace) -> int:
         else:
             _tell(mountpoint, outcome)
     return status
+
+
+def _mountpoint(args: argparse.Namespace) -> str:
+    if args.config is None:
+        return str(args.mountpoint)
+    settings = parse_setting("config", args.config)
+    return find_mountpoint(make_config(mountpoint=args.mountpoint, settings=settings))
 
 
 def _tell(mountpoint: str, done: Unmounted) -> None:

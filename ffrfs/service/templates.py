@@ -17,7 +17,7 @@ from ffrfs.errors import InstallError
 
 PLACEHOLDER = "@PYTHON@"
 UNITS = ("ffrfs@.service", "ffrfs.target")
-EXAMPLES = ("example.conf", "mnt-data.mount", "mnt-data.automount")
+EXAMPLES = ("example.toml", "mnt-data.mount", "mnt-data.automount")
 HELPER = "mount.ffrfs"
 
 # Means the same to sh and to systemd, between double quotes.

@@ -98,13 +98,13 @@ class PidOne:
         return Path(f"/proc/{pid}/task/{pid}/children").read_text().strip()
 
     def write_settings(self, instance: str, **variables: str) -> None:
-        """Its /etc/ffrfs/INSTANCE.conf."""
+        """Its /etc/ffrfs/INSTANCE.conf, an environment file."""
         lines = (f'{name}="{value}"\n' for name, value in variables.items())
         (self._etc / f"{instance}.conf").write_text("".join(lines))
 
     def write_configuration(self, name: str, text: str) -> None:
-        """Its /etc/ffrfs/NAME."""
-        (self._etc / name).write_text(text)
+        """Its /etc/ffrfs/NAME.toml."""
+        (self._etc / f"{name}.toml").write_text(text)
 
     def add_drop_in(self, unit: str, text: str) -> None:
         folder = self._units / f"{unit}.d"

@@ -1,6 +1,6 @@
 """The service ffrfs@.service where there is no systemd: its own commands, and its socket.
 
-As systemd does, each start runs ExecStartPre, then ExecStart, and is done at READY=1. What
+As systemd does, each start runs ExecStart, and is done at READY=1. What
 systemd would do beside that, its limits and filters, is not done here.
 """
 
@@ -41,14 +41,7 @@ class RunningUnit:
         return self._main.pid
 
     def start(self) -> None:
-        """All commands of a start, to READY."""
-        allowed_to_fail = self._unit.may_fail("ExecStartPre")
-        commands = self._unit.commands("ExecStartPre")
-        for command, may_fail in zip(commands, allowed_to_fail, strict=True):
-            process = self._run(command)
-            status = process.wait(COMMAND_TIMEOUT_S)
-            if status != 0 and not may_fail:
-                raise RuntimeError(f"{command} has ended with {status}")
+        """To READY."""
         (command,) = self._unit.commands("ExecStart")
         self._main = self._run(command)
         self._wait_for_ready()

@@ -23,7 +23,7 @@ PAGE = "usr/local/share/man/man8/ffrfs-mount.8"
 EXPECTED = {
     UNIT,
     "usr/local/lib/systemd/system/ffrfs.target",
-    "usr/local/share/doc/ffrfs/example.conf",
+    "usr/local/share/doc/ffrfs/example.toml",
     "usr/local/share/doc/ffrfs/mnt-data.mount",
     "usr/local/share/doc/ffrfs/mnt-data.automount",
     HELPER,

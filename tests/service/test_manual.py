@@ -169,7 +169,7 @@ def test_variables_of_the_unit_are_told() -> None:
     )
     told = [
         block.term
-        for block in read_prose(sections.CONFIG["the file of a unit"])
+        for block in read_prose(sections.CONFIG["the files of a unit"])
         if isinstance(block, Item)
     ]
     assert sorted(told) == sorted(used)

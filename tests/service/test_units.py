@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from ffrfs.mount.kernel.options import parse_options
+from ffrfs.mount.config.config import read_config
+from ffrfs.mount.kernel.options import parse_options, parse_words
 from tests.checkout import CHECKOUT
-from tests.unit import Unit, read_environment_file
+from tests.unit import Unit
 
 SYSTEMD = CHECKOUT / "systemd"
+TOML = "--config=-/etc/ffrfs/data.toml"
 
 # systemd.exec(5): with any of these a service has a mount namespace of its own, and what it
 # mounts is seen by nobody else.
@@ -88,18 +90,33 @@ def test_commands(service: Unit) -> None:
     ffrfs = [sys.executable, "-P", "-m", "ffrfs"]
     assert service.commands("ExecStart") == [
         [
-            *(*ffrfs, "mount", "-f", "-o", "allow_other", "--cache-mb", "64"),
+            *(*ffrfs, "mount", "-f", TOML, "-o", "allow_other", "--cache-mb", "64"),
             *("--", "/srv/a b.ffr", "/srv/c.ffr", "/mnt/my data"),
         ]
     ]
-    assert service.commands("ExecStop") == [[*ffrfs, "umount", "/mnt/my data"]]
-    assert service.setting("EnvironmentFile") == "/etc/ffrfs/data.conf"
+    assert service.commands("ExecStop") == [[*ffrfs, "umount", TOML, "--", "/mnt/my data"]]
+    assert service.setting("EnvironmentFile") == "-/etc/ffrfs/data.conf"
 
 
-def test_example_of_an_environment_file(examples: Path, service: Unit) -> None:
-    service.environment = read_environment_file(examples / "example.conf")
-    (command,) = service.commands("ExecStart")
-    assert command[5:] == ["-f", "-o", "allow_other", "--", "/srv/data.ffr", "/mnt/data"]
+def test_variables_are_empty_without_their_file(service: Unit) -> None:
+    """As they are for systemd: a variable that is not set at all would be a warning of its."""
+    assignments = [word.partition("=") for word in service.setting("Environment").split()]
+    service.environment = {name: value for name, _, value in assignments}
+    assert service.environment == {"PACKS": "", "MOUNTPOINT": "", "OPTIONS": ""}
+    (start,), (stop,) = service.commands("ExecStart"), service.commands("ExecStop")
+    assert start[5:] == ["-f", TOML, "--", ""]
+    assert stop[5:] == [TOML, "--", ""]
+
+
+def test_example_of_a_configuration(examples: Path) -> None:
+    config = read_config(str(examples / "example.toml"))
+    assert (config.packs, config.mountpoint) == (("/srv/data.ffr",), "/mnt/data")
+    assert parse_words(config.words).allow_other
+    # What is commented out there can be commented in.
+    text = re.sub(r"^#(?=\w+ =)", "", (examples / "example.toml").read_text(), flags=re.MULTILINE)
+    (examples / "whole.toml").write_text(text)
+    whole = read_config(str(examples / "whole.toml"))
+    assert set(whole.settings) == {"cache_bytes", "metrics_file"}
 
 
 def test_example_of_a_mount_unit(examples: Path) -> None:

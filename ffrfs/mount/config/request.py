@@ -37,6 +37,7 @@ class MountRequest:
     max_memory_bytes: int | None = None  # of daemon and worker together; None: as it comes
     metrics_file: str | None = None  # written every few seconds, for node_exporter; None: none
     config_file: str | None = None  # read again when the daemon reloads; None: none
+    config_is_optional: bool = False  # a missing file says nothing
     while_open: int | None = None  # a descriptor; unmount when its other end closes
     asked: Config | None = None  # what the command line alone said, for reread()
 
@@ -83,24 +84,48 @@ def make_request(asked: Config, *, while_open: int | None = None) -> MountReques
 
     Raises OptionError, and OSError if the file cannot be read.
     """
-    config_file: str | None = asked.settings.get("config_file")
-    under = Config() if config_file is None else read_config(config_file)
+    under = _read_file_of(asked)
     named = asked if asked.packs else under
-    place = asked.mountpoint or under.mountpoint
-    where = "" if config_file is None else f"{config_file}: "
     if not named.packs:
-        raise OptionError(f"{where}no packs: name them there (packs = ...), or as PACK")
-    if place is None:
-        raise OptionError(f"{where}no mountpoint: name it there, or as MOUNTPOINT")
+        raise OptionError(f"{_file_of(asked)}no packs: name them there (packs = ...), or as PACK")
     return MountRequest(
         packs=named.packs,
-        mountpoint=place,
+        mountpoint=_mountpoint(asked, under),
         options=parse_words([*under.words, *asked.words]),
         spec=named.spec,
         while_open=while_open,
         asked=asked,
         **(under.settings | asked.settings),
     )
+
+
+def find_mountpoint(asked: Config) -> str:
+    """Where `asked` mounts. Raises as make_request() does."""
+    return asked.mountpoint or _mountpoint(asked, _read_file_of(asked))
+
+
+def _read_file_of(asked: Config) -> Config:
+    """What the configuration file of a command line says."""
+    path: str | None = asked.settings.get("config_file")
+    try:
+        return Config() if path is None else read_config(path)
+    except FileNotFoundError:
+        if asked.settings["config_is_optional"]:
+            return Config()
+        raise
+
+
+def _mountpoint(asked: Config, under: Config) -> str:
+    place = asked.mountpoint or under.mountpoint
+    if place is None:
+        raise OptionError(f"{_file_of(asked)}no mountpoint: name it there, or as MOUNTPOINT")
+    return place
+
+
+def _file_of(asked: Config) -> str:
+    """How an error begins that the configuration file could mend."""
+    path: str | None = asked.settings.get("config_file")
+    return "" if path is None else f"{path}: "
 
 
 def reread(request: MountRequest) -> MountRequest:

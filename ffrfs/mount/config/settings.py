@@ -106,6 +106,12 @@ def _file(field: str) -> Callable[[str, str], Fields]:
     return fields
 
 
+def _config_file(text: str, folder: str) -> Fields:
+    optional = text.startswith("-")  # as in EnvironmentFile= of systemd.exec(5)
+    fields = _file("config_file")(text.removeprefix("-"), folder)
+    return fields | {"config_is_optional": optional}
+
+
 def _size_bytes(text: str, example: str) -> int:
     match = _SIZE.fullmatch(text)
     size_bytes = int(match[1]) << 10 * " KMGT".index(match[2] or " ") if match else 0
@@ -185,12 +191,13 @@ SETTINGS: dict[str, Setting] = {
     ),
     # On the command line and in -o alone.
     "config": Setting(
-        parse=_file("config_file"),
-        fields=("config_file",),
+        parse=_config_file,
+        fields=("config_file", "config_is_optional"),
         types=(str,),
         metavar="FILE",
         help="read settings that are not on the command line from FILE, see below; PACK and "
-        "MOUNTPOINT may be omitted if FILE has them; a single argument is MOUNTPOINT",
+        "MOUNTPOINT may be omitted if FILE has them; a single argument is MOUNTPOINT; -FILE (write "
+        "--config=-FILE) may be missing",
     ),
 }
 

@@ -10,7 +10,7 @@ _ffrfs() {
         convert) flags=(-h --help --to --compression --level --features --records --on-error -q --quiet) taking=' --to --compression --level --on-error ' ;;
         index) flags=(-h --help --chunks -q --quiet) ;;
         mount) flags=(-h --help -f --foreground -o --on-conflict --allow-missing --engine --threads --cache-mb --max-memory --prefetch-window --prefetch-ttl --no-extensions --log-file --metrics-file --config --check --while-open) taking=' -o --on-conflict --engine --threads --cache-mb --max-memory --prefetch-window --prefetch-ttl --log-file --metrics-file --config --while-open ' ;;
-        umount) flags=(-h --help --all --dead) taking=' --dead ' ;;
+        umount) flags=(-h --help --all --dead --config) taking=' --dead --config ' ;;
         prefetch) flags=(-h --help --from -0 --null) taking=' --from ' ;;
         stats) flags=(-h --help --json --prometheus) ;;
         ps) flags=(-h --help --json) ;;
@@ -84,6 +84,7 @@ _ffrfs_value() { # COMMAND FLAG|PLACE
         mount:--config) _ffrfs_files ;;
         mount:[0-9]*) _ffrfs_packs ;;
         umount:--dead) _ffrfs_mounts ;;
+        umount:--config) _ffrfs_files ;;
         umount:0) _ffrfs_mounts ;;
         prefetch:--from) _ffrfs_files ;;
         prefetch:0) _ffrfs_mounts ;;

@@ -146,7 +146,8 @@ complete -c ffrfs -n '__ffrfs_without_command' -a umount -d 'unmount, even if th
 complete -c ffrfs -n '__ffrfs_in umount' -s h -l help -d 'show this help message and exit'
 complete -c ffrfs -n '__ffrfs_in umount' -l all -d 'unmount all mounts of this user, live and dead'
 complete -c ffrfs -n '__ffrfs_in umount' -l dead -f -a '(__ffrfs_mounts)' -r -d 'unmount MOUNTPOINT only if its daemon has died'
-complete -c ffrfs -n '__ffrfs_at umount 0 0 --dead' -a '(__ffrfs_mounts)'
+complete -c ffrfs -n '__ffrfs_in umount' -l config -F -r -d 'unmount what `ffrfs mount --config FILE` mounts'
+complete -c ffrfs -n '__ffrfs_at umount 0 0 --dead --config' -a '(__ffrfs_mounts)'
 
 complete -c ffrfs -n '__ffrfs_without_command' -a prefetch -d 'announce to a mount which files will be read, in order'
 complete -c ffrfs -n '__ffrfs_in prefetch' -s h -l help -d 'show this help message and exit'

@@ -203,6 +203,42 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     mount_command_fails(ffrfs("mount", "--config", path), 1, str(path), "No such file")
 
 
+@pytest.mark.promise("S45")
+def test_file_that_may_be_missing(config: Path) -> None:
+    arguments = [f"--config=-{config}", "--threads", "2", "--", "/p.ffr", "/m"]
+    missing = request_of(*arguments)
+    assert (missing.packs, missing.mountpoint, missing.threads) == (("/p.ffr",), "/m", 2)
+    config.write_text(ALL)
+    there = request_of(*arguments)
+    assert (there.packs, there.threads, there.cache_bytes) == (("/p.ffr",), 2, 64 << 20)
+    assert reread(missing) == there  # made since
+    config.unlink()
+    assert reread(there) == missing
+
+
+def test_empty_mount_point_is_none(config: Path) -> None:
+    """A unit cannot leave an argument out."""
+    config.write_text(ALL)
+    folder = os.path.realpath(config.parent)
+    assert request_of(f"--config=-{config}", "--", "").mountpoint == f"{folder}/mnt/here"
+    with_pack = request_of(f"--config={config}", "--", "/x.ffr", "")
+    assert (with_pack.packs, with_pack.mountpoint) == (("/x.ffr",), f"{folder}/mnt/here")
+
+
+@pytest.mark.parametrize("arguments", [["umount"], ["mount", "/p", ""]])
+def test_mount_point_of_a_file_that_is_missing(config: Path, arguments: list[str]) -> None:
+    done = ffrfs(*arguments, f"--config=-{config}")
+    mount_command_fails(done, 1, f"{config}: no mountpoint")
+
+
+def test_umount_takes_a_file_or_what_it_names(config: Path) -> None:
+    for more in (["--all"], ["--dead", "/m"]):
+        done = ffrfs("umount", "--config", config, *more)
+        assert (done.status, done.out) == (2, "")
+        assert done.err.startswith("ffrfs umount: --config: not allowed with")
+    mount_command_fails(ffrfs("umount", "--config", config), 1, str(config), "No such file")
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -233,8 +269,8 @@ def test_mount_by_a_file_alone(fuse: None, pack_tree: PackTree, config: Path) ->
         assert (done.status, done.err) == (0, "")
         assert ffrfs("stats", config.with_name("m")).status == 0
     finally:
-        done = ffrfs("umount", config.with_name("m"))
-    assert done.status == 0
+        done = ffrfs("umount", "--config", config.name, cwd=config.parent)
+    assert (done.status, done.err) == (0, "")
     assert "mounted at" in config.with_name("m.log").read_text()
 
 

@@ -137,14 +137,16 @@ def test_what_a_service_may_not_do(pid_one: PidOne) -> None:
     }
 
 
+@pytest.mark.promise("S46")
 def test_reload_applies_the_configuration_anew(pid_one: PidOne) -> None:
-    unit, file = "ffrfs@configured.service", "configured.toml"
+    """TOML says it all: there is no environment file."""
+    unit, text = "ffrfs@toml.service", f'packs = "/srv/data.ffr"\nmountpoint = "{PLACE}"\n'
     pid_one.forget_log()
-    pid_one.write_settings("configured", MOUNTPOINT=PLACE, OPTIONS=f"--config /etc/ffrfs/{file}")
-    pid_one.write_configuration(file, 'packs = "/srv/data.ffr"\ncache_mb = 64\n')
+    pid_one.write_configuration("toml", f"{text}cache_mb = 64\n")
     assert pid_one.systemctl("start", unit).status == 0
+    assert cache_limit_bytes(pid_one) == 64 << 20
     before = pid_one.show(unit, "MainPID")
-    pid_one.write_configuration(file, 'packs = "/srv/data.ffr"\ncache_mb = 32\n')
+    pid_one.write_configuration("toml", f"{text}cache_mb = 32\n")
     assert pid_one.systemctl("reload", unit).status == 0
     wait_until(lambda: cache_limit_bytes(pid_one) == 32 << 20, "applied")
     wait_until(lambda: pid_one.is_in_state(unit, "active", "running"), "reloaded")
@@ -153,6 +155,51 @@ def test_reload_applies_the_configuration_anew(pid_one: PidOne) -> None:
     assert pid_one.systemctl("stop", unit).status == 0
     check_nothing_left(pid_one)
     assert no_warning(pid_one)
+
+
+@pytest.mark.promise("S46")
+def test_environment_file_wins_over_toml(pid_one: PidOne) -> None:
+    """As the command line wins over --config; so a file of a unit from before goes on working."""
+    unit = "ffrfs@both.service"
+    pid_one.forget_log()
+    pid_one.write_configuration(
+        "both", 'packs = "/srv/absent.ffr"\nmountpoint = "/mnt/other"\ncache_mb = 64\nthreads = 1'
+    )
+    pid_one.write_settings(
+        "both",
+        PACKS="/srv/data.ffr",
+        MOUNTPOINT=PLACE,
+        OPTIONS="--cache-mb 32 --config /etc/ffrfs/both.toml",
+    )
+    assert pid_one.systemctl("start", unit).status == 0
+    check_served(pid_one)
+    assert cache_limit_bytes(pid_one) == 32 << 20
+    assert pid_one.systemctl("stop", unit).status == 0
+    check_nothing_left(pid_one)
+    assert no_warning(pid_one)
+
+
+def test_stop_takes_the_mount_of_a_daemon_that_hangs(pid_one: PidOne) -> None:
+    unit = "ffrfs@hanging.service"
+    pid_one.add_drop_in(unit, "[Service]\nTimeoutStopSec=1s\n")
+    pid_one.write_configuration("hanging", f'packs = "/srv/data.ffr"\nmountpoint = "{PLACE}"\n')
+    pid_one.systemctl("daemon-reload")
+    assert pid_one.systemctl("start", unit).status == 0
+    os.kill(pid_one.daemon_and_worker()[0], signal.SIGSTOP)
+    pid_one.systemctl("stop", unit)
+    wait_until(lambda: not pid_one.processes(), "daemon and worker have ended")
+    assert pid_one.mounts() == []
+    pid_one.systemctl("reset-failed")
+
+
+def test_neither_file_is_an_error_that_names_one(pid_one: PidOne) -> None:
+    unit = "ffrfs@nowhere.service"
+    pid_one.forget_log()
+    assert pid_one.systemctl("start", unit).status == 1
+    assert pid_one.show(unit, "ActiveState", "ExecMainStatus") == ["failed", "1"]
+    assert "/etc/ffrfs/nowhere.toml: no packs: name them there" in pid_one.log()
+    check_nothing_left(pid_one)
+    pid_one.systemctl("reset-failed")
 
 
 def cache_limit_bytes(pid_one: PidOne) -> int:
