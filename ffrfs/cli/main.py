@@ -12,26 +12,36 @@ import resource
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import NoReturn
 
 import ffrfs
 from ffrfs.cli import output
+from ffrfs.cli.parser import WRONG_USAGE, Parser, add_commands
 from ffrfs.errors import (
     FfrfsError,
     PackWarning,
     UnverifiedHeaderWarning,
     describe,
 )
-from ffrfs.printable import printable
 
-COMMANDS = (
-    *("pack", "convert", "index", "mount", "umount", "prefetch", "stats", "ps", "top"),
-    *("ls", "cat", "extract", "info", "verify", "install-units"),
-)
+GROUPS = {
+    "Make packs": ("pack", "convert", "index"),
+    "Use packs": ("mount", "umount", "prefetch", "ls", "cat", "extract"),
+    "Look at packs and mounts": ("info", "verify", "ps", "stats", "top"),
+    "Run as a service": ("install-units",),
+}
+COMMANDS = tuple(name for names in GROUPS.values() for name in names)
+
+_EPILOG = """\
+`ffrfs COMMAND --help` explains a command and shows examples.
+
+Examples:
+    ffrfs pack ~/imagenet imagenet.ffr
+    ffrfs mount imagenet.ffr /mnt/imagenet
+    ffrfs umount /mnt/imagenet
+"""
 
 _ALIASES = {"unmount": "umount"}
 
-_WRONG_USAGE = 2  # argparse's
 _WRONG_USAGE_OF_MOUNT = 1  # mount(8)'s
 _INTERRUPTED = 130  # 128 + SIGINT
 _PIPE_CLOSED = 141  # 128 + SIGPIPE
@@ -49,11 +59,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             _refuse_unknown_command(parser, argv)
             args, unknown = parser.parse_known_args(argv)
             if unknown:
-                _Parser(prog=f"ffrfs {argv[0]}").error(f"unknown argument {unknown[0]}")
+                Parser(prog=f"ffrfs {argv[0]}").error(f"unknown argument {unknown[0]}")
             status: int = args.func(args)
             sys.stdout.flush()
         except SystemExit as end:
-            if end.code == _WRONG_USAGE and argv[:1] == ["mount"]:
+            if end.code == WRONG_USAGE and argv[:1] == ["mount"]:
                 return _WRONG_USAGE_OF_MOUNT
             raise
         except KeyboardInterrupt:
@@ -73,21 +83,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
-class _Parser(argparse.ArgumentParser):
-    """Its errors are one line, whatever is in the arguments that they name."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(_WRONG_USAGE, f"{self.prog}: {printable(message)}; see {self.prog} --help\n")
-
-
 def make_parser(commands: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="ffrfs",
         description="Pack a directory into one file (a pack); read the pack, or mount it. Every "
         "byte is verified.",
+        epilog=_EPILOG,
     )
     parser.add_argument("-V", "--version", action="version", version=f"ffrfs {ffrfs.__version__}")
-    subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
+    subparsers = add_commands(parser, GROUPS)
     for name in commands:
         module = name.replace("-", "_")
         importlib.import_module(f"ffrfs.cli.{module}").add_parser(subparsers)

@@ -317,4 +317,4 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
         assert caught.value.code == 0
     out = capsys.readouterr().out
     assert f"ffrfs {package.__version__}\n" in out
-    assert all(re.search(rf"^    {command}\s", out, re.MULTILINE) for command in COMMANDS)
+    assert all(re.search(rf"^  {command}\s", out, re.MULTILINE) for command in COMMANDS)

@@ -12,18 +12,18 @@ _ffrfs() {
         mount) flags=(-h --help -f --foreground -o --on-conflict --allow-missing --engine --threads --cache-mb --max-memory --prefetch-window --prefetch-ttl --no-extensions --log-file --metrics-file --config --check --while-open) taking=' -o --on-conflict --engine --threads --cache-mb --max-memory --prefetch-window --prefetch-ttl --log-file --metrics-file --config --while-open ' ;;
         umount) flags=(-h --help --all --dead --config) taking=' --dead --config ' ;;
         prefetch) flags=(-h --help --from -0 --null) taking=' --from ' ;;
-        stats) flags=(-h --help --json --prometheus) ;;
-        ps) flags=(-h --help --json) ;;
-        top) flags=(-h --help --batch -n --count) taking=' -n --count ' ;;
         ls) flags=(-h --help --on-conflict --allow-missing -l --long -R --recursive --json -0 --null) taking=' --on-conflict ' ;;
         cat) flags=(-h --help --on-conflict --allow-missing) taking=' --on-conflict ' ;;
         extract) flags=(-h --help --on-conflict --allow-missing) taking=' --on-conflict ' ;;
         info) flags=(-h --help --json --schema --limit) taking=' --limit ' ;;
         verify) flags=(-h --help --jobs --json -q --quiet) taking=' --jobs ' ;;
+        ps) flags=(-h --help --json) ;;
+        stats) flags=(-h --help --json --prometheus) ;;
+        top) flags=(-h --help --batch -n --count) taking=' -n --count ' ;;
         install-units) flags=(-h --help --destdir --prefix --dry-run --force --uninstall) taking=' --destdir --prefix ' ;;
     esac
     if ((COMP_CWORD == 1)); then
-        _ffrfs_words pack convert index mount umount prefetch stats ps top ls cat extract info verify install-units -h --help -V --version
+        _ffrfs_words pack convert index mount umount prefetch ls cat extract info verify ps stats top install-units -h --help -V --version
         return
     fi
     # Which flag waits for its value, and how many places are taken? bash takes words apart at
@@ -89,8 +89,6 @@ _ffrfs_value() { # COMMAND FLAG|PLACE
         prefetch:--from) _ffrfs_files ;;
         prefetch:0) _ffrfs_mounts ;;
         prefetch:[0-9]*) _ffrfs_files ;;
-        stats:0) _ffrfs_mounts ;;
-        top:0) _ffrfs_mounts ;;
         ls:--on-conflict) _ffrfs_words error first last ;;
         ls:0) _ffrfs_packs ;;
         cat:--on-conflict) _ffrfs_words error first last ;;
@@ -100,6 +98,8 @@ _ffrfs_value() { # COMMAND FLAG|PLACE
         extract:1) _ffrfs_folders ;;
         info:[0-9]*) _ffrfs_packs ;;
         verify:[0-9]*) _ffrfs_packs ;;
+        stats:0) _ffrfs_mounts ;;
+        top:0) _ffrfs_mounts ;;
         install-units:--destdir) _ffrfs_folders ;;
         install-units:--prefix) _ffrfs_folders ;;
     esac

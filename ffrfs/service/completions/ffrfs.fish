@@ -156,22 +156,6 @@ complete -c ffrfs -n '__ffrfs_in prefetch' -s 0 -l null -d 'paths in FILE end wi
 complete -c ffrfs -n '__ffrfs_at prefetch 0 0 --from' -a '(__ffrfs_mounts)'
 complete -c ffrfs -n '__ffrfs_at prefetch 1 999 --from' -F
 
-complete -c ffrfs -n '__ffrfs_without_command' -a stats -d 'show the statistics of a mount'
-complete -c ffrfs -n '__ffrfs_in stats' -s h -l help -d 'show this help message and exit'
-complete -c ffrfs -n '__ffrfs_in stats' -l json -d 'print a JSON object'
-complete -c ffrfs -n '__ffrfs_in stats' -l prometheus -d 'print the text format of Prometheus, as mount --metrics-file writes it'
-complete -c ffrfs -n '__ffrfs_at stats 0 0' -a '(__ffrfs_mounts)'
-
-complete -c ffrfs -n '__ffrfs_without_command' -a ps -d 'list the mounts of this user, live and dead'
-complete -c ffrfs -n '__ffrfs_in ps' -s h -l help -d 'show this help message and exit'
-complete -c ffrfs -n '__ffrfs_in ps' -l json -d 'print a JSON array'
-
-complete -c ffrfs -n '__ffrfs_without_command' -a top -d 'watch a mount at work'
-complete -c ffrfs -n '__ffrfs_in top' -s h -l help -d 'show this help message and exit'
-complete -c ffrfs -n '__ffrfs_in top' -l batch -d 'print the figures as plain lines, one set after the other'
-complete -c ffrfs -n '__ffrfs_in top' -s n -l count -f -r -d 'print the figures COUNT times, as with --batch, and end'
-complete -c ffrfs -n '__ffrfs_at top 0 0 -n --count' -a '(__ffrfs_mounts)'
-
 complete -c ffrfs -n '__ffrfs_without_command' -a ls -d 'list the files of a pack'
 complete -c ffrfs -n '__ffrfs_in ls' -s h -l help -d 'show this help message and exit'
 complete -c ffrfs -n '__ffrfs_in ls' -l on-conflict -f -a 'error first last' -r -d 'show the first or the last pack\'s file if several contain its path'
@@ -208,6 +192,22 @@ complete -c ffrfs -n '__ffrfs_in verify' -l jobs -f -r -d 'number of verifying t
 complete -c ffrfs -n '__ffrfs_in verify' -l json -d 'print a JSON object'
 complete -c ffrfs -n '__ffrfs_in verify' -s q -l quiet -d 'print only damaged files'
 complete -c ffrfs -n '__ffrfs_at verify 0 999 --jobs' -a '(__ffrfs_packs)'
+
+complete -c ffrfs -n '__ffrfs_without_command' -a ps -d 'list the mounts of this user, live and dead'
+complete -c ffrfs -n '__ffrfs_in ps' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in ps' -l json -d 'print a JSON array'
+
+complete -c ffrfs -n '__ffrfs_without_command' -a stats -d 'show the statistics of a mount'
+complete -c ffrfs -n '__ffrfs_in stats' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in stats' -l json -d 'print a JSON object'
+complete -c ffrfs -n '__ffrfs_in stats' -l prometheus -d 'print the text format of Prometheus, as mount --metrics-file writes it'
+complete -c ffrfs -n '__ffrfs_at stats 0 0' -a '(__ffrfs_mounts)'
+
+complete -c ffrfs -n '__ffrfs_without_command' -a top -d 'watch a mount at work'
+complete -c ffrfs -n '__ffrfs_in top' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in top' -l batch -d 'print the figures as plain lines, one set after the other'
+complete -c ffrfs -n '__ffrfs_in top' -s n -l count -f -r -d 'print the figures COUNT times, as with --batch, and end'
+complete -c ffrfs -n '__ffrfs_at top 0 0 -n --count' -a '(__ffrfs_mounts)'
 
 complete -c ffrfs -n '__ffrfs_without_command' -a install-units -d 'install systemd units, helpers of mount(8), manual pages and completions'
 complete -c ffrfs -n '__ffrfs_in install-units' -s h -l help -d 'show this help message and exit'

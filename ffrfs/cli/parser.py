@@ -1,0 +1,61 @@
+"""Parser: what all commands' parsers have in common, the layout of their help and errors.
+
+A description or an epilog is plain text: paragraphs are filled, but one with indented lines
+(a list, examples) is kept as it is. An epilog ends with "Examples:".
+
+Not here: the commands (one module each), and which there are (main.py).
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+from ffrfs.printable import printable
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+WRONG_USAGE = 2  # argparse's
+
+
+class Parser(argparse.ArgumentParser):
+    """Its errors are one line, whatever is in the arguments that they name."""
+
+    def __init__(self, **options: object) -> None:
+        super().__init__(**cast("dict[str, Any]", options))
+        self.formatter_class = HelpFormatter
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(WRONG_USAGE, f"{self.prog}: {printable(message)}; see {self.prog} --help\n")
+
+
+class HelpFormatter(argparse.HelpFormatter):
+    """Paragraphs are filled, lists and examples kept."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        fill = super()._fill_text
+        return "\n\n".join(
+            paragraph if "\n " in paragraph else fill(paragraph, width, indent)
+            for paragraph in text.strip("\n").split("\n\n")
+        )
+
+
+def add_commands(parser: Parser, groups: Mapping[str, Sequence[str]]) -> Subparsers:
+    """Return where the commands' parsers go; help shows them below the titles of `groups`."""
+
+    class Formatter(HelpFormatter):
+        def _format_action(self, action: argparse.Action) -> str:
+            if not isinstance(action, argparse._SubParsersAction):
+                return super()._format_action(action)
+            lines = {each.dest: self._format_action(each) for each in action._choices_actions}
+            return "\n".join(
+                f"{title}:\n" + "".join(lines[name] for name in names if name in lines)
+                for title, names in groups.items()
+            )
+
+    parser.formatter_class = Formatter
+    return parser.add_subparsers(
+        title=argparse.SUPPRESS, metavar="COMMAND", required=True, parser_class=Parser
+    )
