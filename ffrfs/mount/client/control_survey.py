@@ -2,7 +2,8 @@
 
 Not here: asking one, with an error that says what is wrong (control_client.py).
 
-Concurrency: one thread, which waits for all daemons together. Blocking, no state.
+Concurrency: one thread, which waits for all daemons together. ask_all() blocks; a Survey
+can also be waited for together with something else (`ffrfs top` waits for keys, too).
 """
 
 from __future__ import annotations
@@ -36,40 +37,66 @@ def ask_all(
         # The rest have their share, even if none of these answers.
         share = len(batch) / (len(paths) - len(answers))
         now_s = time.monotonic()
-        with _Batch(batch, command) as asked:
-            answers += asked.answers(now_s + (deadline_s - now_s) * share)
+        with Survey(batch, command) as survey:
+            deadline_of_batch_s = now_s + (deadline_s - now_s) * share
+            while not survey.is_over and (left_s := deadline_of_batch_s - time.monotonic()) > 0:
+                survey.receive(left_s)
+            answers += survey.answers
     return answers
 
 
-class _Batch(contextlib.ExitStack):
-    """A connection to each of some daemons."""
+class Survey(contextlib.ExitStack):
+    """A connection to each of some daemons, which are sent the command at once.
 
-    def __init__(self, paths: Sequence[str], command: str) -> None:
+    `answers`: of each daemon; None: none yet, or there will be none. Use it with `with`.
+    """
+
+    def __init__(
+        self, paths: Sequence[str], command: str, user_ids: Sequence[int | None] | None = None
+    ) -> None:
+        """`user_ids`: whose daemon must be there; None: anybody's. Another's is not asked."""
         super().__init__()
+        self.answers: list[dict[str, object] | None] = [None] * len(paths)
         self._request = request(command)
-        self._selector = self.enter_context(selectors.DefaultSelector())
-        self._answers: list[dict[str, object] | None] = [None] * len(paths)
-        self._to_ask = list(enumerate(paths))
+        self._selector = self.enter_context(selectors.EpollSelector())
+        self._user_ids = user_ids or [None] * len(paths)
+        self._to_ask = [one for one in enumerate(paths) if not self._ask(*one)]
 
-    def answers(self, deadline_s: float) -> list[dict[str, object] | None]:
-        """As soon as all have answered, or at that time."""
-        while (left_s := deadline_s - time.monotonic()) > 0:
-            self._to_ask = [one for one in self._to_ask if not self._ask(*one)]
-            if not (self._to_ask or self._selector.get_map()):
-                break
-            timeout_s = min(left_s, _RETRY_S) if self._to_ask else left_s
-            for key, _ in self._selector.select(timeout_s):
-                self._receive(key)
-        return self._answers
+    @property
+    def is_over(self) -> bool:
+        """No daemon will answer any more that has not."""
+        return not (self._to_ask or self._selector.get_map())
+
+    @property
+    def waits_for(self) -> set[int]:
+        """The numbers of the daemons that may still answer."""
+        asked = (key.data[0] for key in self._selector.get_map().values())
+        return {*asked, *(number for number, _ in self._to_ask)}
+
+    def fileno(self) -> int:
+        """For select(): readable when receive() has something to do."""
+        return self._selector.fileno()
+
+    def receive(self, timeout_s: float) -> None:
+        """Take what arrives next, or give up after that time, which may be 0.
+
+        Returns sooner while a daemon's queue of clients is full: call it again.
+        """
+        self._to_ask = [one for one in self._to_ask if not self._ask(*one)]
+        if self._to_ask:
+            timeout_s = min(timeout_s, _RETRY_S)
+        for key, _ in self._selector.select(timeout_s):
+            self._receive(key)
 
     def _ask(self, number: int, path: str) -> bool:
         """False: try again."""
         try:
-            client = self.enter_context(control_socket.connect_now(path))
+            client = control_socket.connect_now(path, self._user_ids[number])
         except BlockingIOError:
             return False
         except OSError:  # no daemon is there
             return True
+        self.enter_context(client)
         with contextlib.suppress(OSError):  # refused already; the answer says why
             client.sendall(self._request)  # which a new connection has room for
         self._selector.register(client, selectors.EVENT_READ, (number, bytearray()))
@@ -93,4 +120,4 @@ class _Batch(contextlib.ExitStack):
         with contextlib.suppress(ValueError, RecursionError):
             match json.loads(answer):
                 case {"result": dict(result)}:
-                    self._answers[number] = result
+                    self.answers[number] = result

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 _BACKLOG = 16
 _TIMEVAL = struct.Struct("ll")  # struct timeval: seconds, microseconds
+_PEER = struct.Struct("iII")  # struct ucred: pid, uid, gid
 _FOREVER = _TIMEVAL.pack(0, 0)
 
 
@@ -56,17 +57,29 @@ def connect(path: str, timeout_s: float) -> socket.socket:
     return client
 
 
-def connect_now(path: str) -> socket.socket:
-    """The same without waiting, and non-blocking. BlockingIOError: too many others wait."""
+def connect_now(path: str, user_id: int | None = None) -> socket.socket:
+    """The same without waiting, and non-blocking. BlockingIOError: too many others wait.
+
+    PermissionError: who listens there is not that user (None: anybody).
+    """
     client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         client.setblocking(False)
         with _address(path) as address:
             client.connect(address)
+        if user_id not in (None, _listener_id(client)):
+            raise PermissionError(f"{path}: of another user")
     except BaseException:
         client.close()
         raise
     return client
+
+
+def _listener_id(client: socket.socket) -> int:
+    """The user who listens there: as it was at listen(), whatever is at the path now."""
+    peer = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+    user_id: int = _PEER.unpack(peer)[1]
+    return user_id
 
 
 @contextlib.contextmanager

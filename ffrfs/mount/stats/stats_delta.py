@@ -6,6 +6,7 @@ statistics.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -46,13 +47,32 @@ class StatsDelta:
         return self.growth(*names) / self.time_s if self.time_s else 0.0
 
     def times(self, kind: str) -> Times:
-        before = self._before["requests"][kind]["buckets"] if self._before else []
-        buckets = difference(before, self._after["requests"][kind]["buckets"])
+        buckets = self._buckets(kind)
         return Times(
             per_s=self.per_s("requests", kind, "count"),
             p50_us=percentile_us(buckets, 50),
             p99_us=percentile_us(buckets, 99),
         )
+
+    def all_times(self) -> Times:
+        """Of the requests of all kinds together."""
+        counts: Counter[float] = Counter()
+        for kind in self.active_kinds():
+            counts.update(dict(self._buckets(kind)))
+        buckets = sorted(counts.items())
+        return Times(
+            per_s=self.per_s("request_count"),
+            p50_us=percentile_us(buckets, 50),
+            p99_us=percentile_us(buckets, 99),
+        )
+
+    def active_kinds(self) -> list[str]:
+        """The kinds of which there were requests."""
+        return [k for k in self._after["requests"] if self.growth("requests", k, "count") > 0]
+
+    def _buckets(self, kind: str) -> list[tuple[float, int]]:
+        before = self._before["requests"][kind]["buckets"] if self._before else []
+        return difference(before, self._after["requests"][kind]["buckets"])
 
 
 def _at(statistics: Statistics, names: tuple[str, ...]) -> float:
