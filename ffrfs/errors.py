@@ -59,16 +59,16 @@ class ChecksumError(FfrfsError, ValueError):
         return cls(describe(bad[0][1]) + more)
 
 
-class PathNotFoundError(FfrfsError, FileNotFoundError):
-    """The packed folder has no such path."""
+class PathNotFoundError(FfrfsError, FileNotFoundError, KeyError):
+    """The packed folder has no such path. KeyError: PackedFolder is a mapping."""
 
 
 class NotAFolderError(FfrfsError, NotADirectoryError):
     """A folder was asked for and the path is a file."""
 
 
-class IsAFolderError(FfrfsError, IsADirectoryError):
-    """A file was asked for and the path is a folder."""
+class IsAFolderError(FfrfsError, IsADirectoryError, KeyError):
+    """A file was asked for and the path is a folder, which PackedFolder has no value for."""
 
 
 class PackError(FfrfsError, OSError):

@@ -1,9 +1,10 @@
-"""The packed folder: a folder tree inside an FFRecord file.
+"""The packed folder, read: a directory tree inside an FFRecord file.
 
-Writing: source.py finds what to pack (selection.py: and what not), or archive.py does;
-pack.py does the rest, pack_set_writer.py for several packs. Reading: tree.py is the tree of one
-pack or of several (links.py: where links lead); packed.py is the reference's API over it;
-extract.py and verify.py read all of it. sidecar.py: indexes of packs that carry none.
+tree.py is the tree of one pack or of several (links.py: where links lead). packed.py is the
+reference's API and a mapping over it, with contents_view.py, packed_file.py, path_pattern.py
+and walk.py. extract.py, verify.py and info.py read all of it. sidecar.py: indexes of packs
+that carry none.
 
-Not here: records (ffrfs.record), mounts (ffrfs.mount), printing (ffrfs.cli).
+Not here: writing (ffrfs.packing), records (ffrfs.record), mounts (ffrfs.mount), printing
+(ffrfs.cli).
 """

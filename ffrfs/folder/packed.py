@@ -1,6 +1,7 @@
-"""PackedFolder: the reference's way to read a packed folder, by path.
+"""PackedFolder: a packed folder by path: the reference's methods, a mapping, and open files.
 
-Not here: the tree (tree.py), verified batches (native core).
+Not here: the tree (tree.py), file objects (packed_file.py), patterns (path_pattern.py),
+verified batches (native core).
 Concurrency: may be used from several threads, and in the child of a fork(). Pickling
 sends the files' names; the other process opens the files itself.
 """
@@ -9,24 +10,32 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import IO, TYPE_CHECKING, Any, Literal, Self, overload
 
 from ffrfs.errors import FormatError
+from ffrfs.folder.contents_view import FileItems, FileValues, contents_of
 from ffrfs.folder.tree import Entry, OnConflict, PackTree, PathType
+from ffrfs.folder.walk import Walked, walk
 
 if TYPE_CHECKING:
-    from ffrfs._native import RecordBytes
+    import io
+
+    from ffrfs._native import Attributes, RecordBytes
 
 
-class PackedFolder:
+class PackedFolder(Mapping[str, bytes]):
     """A packed folder, opened. Paths are relative to the folder: "a/b.png", or a PathLike.
+
+    It is a mapping from the paths of all files, in the order of the tree, to their bytes:
+    `len(folder)`, `"a/b.png" in folder`, `for path in folder`, `folder["a/b.png"]`, `items()`.
+    Two of them are equal only if they are the same object.
 
     `ffr_file`: a pack, a folder of packs, or a list of either; several are one tree.
     `on_conflict`: what becomes of a path that two of them have: "error", or the "first" or
     "last" is there. `allow_missing`: packs that cannot be opened, and shards that a set
     lacks, are left out. Links are followed inside the tree; `list()` takes one for what it leads
-    to, and does not go into it.
+    to, and does not go into it; so do iterating, `walk()` and `**` of `glob()`.
 
     Raises FormatError if it is no packed folder, or a shard is missing; warns
     (UnverifiedHeaderWarning) if a header carries no checksum, and (PackWarning) of what was
@@ -44,6 +53,7 @@ class PackedFolder:
         self.on_conflict: OnConflict = on_conflict
         self.allow_missing = allow_missing
         self._tree = PackTree(ffr_file, check_data, on_conflict, allow_missing)
+        self._count: int | None = None  # of the files, links among them; None: not counted yet
         self.fname = self._tree.file
         if not self._tree.volume.is_folder:
             raise FormatError.at(
@@ -51,7 +61,52 @@ class PackedFolder:
             )
 
     def num_files(self) -> int:
+        """Return how many files are stored: without links, and with those that a conflict hides."""
         return self._tree.volume.file_count
+
+    def __len__(self) -> int:
+        """How many paths iterating gives. Of several packs, or with links, the first call walks."""
+        if self._count is None:
+            self._count = self._tree.plain_file_count()
+        if self._count is None:
+            self._count = sum(1 for _ in self._files())
+        return self._count
+
+    def __bool__(self) -> bool:
+        return next(iter(self), None) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        """All files, and links to files, as paths; nothing is held but where it has got to."""
+        return (file.path for file in self._files())
+
+    def __contains__(self, path: object) -> bool:
+        return isinstance(path, str | os.PathLike) and self.is_file(path)
+
+    def __getitem__(self, path: PathType) -> bytes:
+        """Return one file's bytes. Raises PathNotFoundError, IsAFolderError: both KeyErrors."""
+        return self.read_one(path).tobytes()
+
+    def items(self) -> FileItems:
+        """(path, bytes) of each file, read in batches. Raises ChecksumError, and ends there."""
+        return FileItems(self, lambda: contents_of(self._tree, self._files()))
+
+    def values(self) -> FileValues:
+        """The bytes of each file; as items()."""
+        return FileValues(self, lambda: contents_of(self._tree, self._files()))
+
+    # Not by content, as mappings are compared: that would read both.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    def _files(self) -> Iterator[Entry]:
+        for entry in self._tree.entries(self._tree.folder_ino(""), recursive=True):
+            if not entry.is_link:
+                if not entry.is_folder:
+                    yield entry
+                continue
+            target = self._tree.target_attributes(entry.path)
+            if target is not None and not stat.S_ISDIR(target.mode):
+                yield Entry(entry.path, target)
 
     def read(self, fnames: Iterable[PathType]) -> list[RecordBytes]:
         """Return the files' bytes, in that order, as 1-D uint8 arrays that own their memory.
@@ -98,13 +153,83 @@ class PackedFolder:
 
     def is_file(self, path: PathType) -> bool:
         """Tell whether `path` is there and a file."""
-        attributes = self._tree.volume.attributes(self._tree.find(path, follow_links=True))
+        attributes = self._tree.target_attributes(path)
         return attributes is not None and not stat.S_ISDIR(attributes.mode)
 
     def is_dir(self, path: PathType) -> bool:
         """Tell whether `path` is there and a folder."""
-        attributes = self._tree.volume.attributes(self._tree.find(path, follow_links=True))
+        attributes = self._tree.target_attributes(path)
         return attributes is not None and stat.S_ISDIR(attributes.mode)
+
+    def stat(self, path: PathType) -> os.stat_result:
+        """Return what os.stat() says of it in a mount. Raises PathNotFoundError."""
+        return _stat_result(self._tree.attributes(path, follow_links=True))
+
+    def walk(self, top: PathType = "") -> Iterator[Walked]:
+        """Go through `top` and all directories below it, as os.walk() does, from the top down.
+
+        Yields (path, names of directories, names of files), in order of the names. What is
+        taken out of the list of directories is not gone into. Raises PathNotFoundError,
+        NotAFolderError.
+        """
+        ino = self._tree.folder_ino(top)
+        self._tree.check_depth(ino)
+        return walk(self._tree, os.fspath(top), ino)
+
+    def glob(self, pattern: PathType) -> Iterator[str]:
+        """Yield the paths that match `pattern`, in the order of the tree, each once.
+
+        As pathlib.Path.glob(): "*", "?" and "[…]" match within a name, "**" any number of
+        directories; "train/*/*.jpg" looks at nothing outside "train". With a slash at its end
+        it matches directories only. Raises ValueError for an empty pattern.
+        """
+        from ffrfs.folder.path_pattern import matching
+
+        return matching(self._tree, pattern)
+
+    @overload
+    def open(
+        self, path: PathType, mode: Literal["rb", "br"] = "rb", buffering: Literal[-1] = -1
+    ) -> io.BufferedReader: ...
+    @overload
+    def open(
+        self,
+        path: PathType,
+        mode: Literal["r", "rt", "tr"],
+        buffering: int = -1,
+        encoding: str | None = None,
+        errors: str | None = None,
+        newline: str | None = None,
+    ) -> io.TextIOWrapper: ...
+    @overload
+    def open(
+        self,
+        path: PathType,
+        mode: str = "rb",
+        buffering: int = -1,
+        encoding: str | None = None,
+        errors: str | None = None,
+        newline: str | None = None,
+    ) -> IO[Any]: ...
+    def open(  # noqa: PLR0913, PLR0917 - the parameters of the built-in open()
+        self,
+        path: PathType,
+        mode: str = "rb",
+        buffering: int = -1,
+        encoding: str | None = None,
+        errors: str | None = None,
+        newline: str | None = None,
+    ) -> Any:
+        """Open a file for reading, as the built-in open() does, but as bytes by default.
+
+        A large file is read and verified where it is read, not as a whole. `mode`: "rb", or
+        "r" for text. A damaged part raises ChecksumError when it is read; reading after the
+        folder was closed raises ValueError. Raises PathNotFoundError, IsAFolderError, and
+        io.UnsupportedOperation for a mode that writes.
+        """
+        from ffrfs.folder.packed_file import open_packed
+
+        return open_packed(self._tree, path, mode, buffering, encoding, errors, newline)
 
     def close(self) -> None:
         """Close the file. Reading afterwards raises ValueError."""
@@ -126,3 +251,21 @@ class PackedFolder:
 
     def __repr__(self) -> str:
         return f"PackedFolder({self.fname!r})"
+
+
+def _stat_result(attributes: Attributes) -> os.stat_result:
+    seconds, time_ns = attributes.mtime_ns // 10**9, attributes.mtime_ns
+    numbers = (
+        attributes.mode,
+        attributes.ino,
+        0,  # the device
+        attributes.nlink,
+        attributes.uid,
+        attributes.gid,
+        attributes.size,
+        *(seconds,) * 3,
+    )
+    names = ("st_atime", "st_mtime", "st_ctime")
+    times: dict[str, float] = dict.fromkeys(names, time_ns / 10**9)
+    times |= {f"{name}_ns": time_ns for name in names}
+    return os.stat_result(numbers, times)

@@ -119,6 +119,10 @@ class PackTree:
             raise PathNotFoundError(f"{self.file}: has no {_quoted(path)}")
         return attributes
 
+    def target_attributes(self, path: PathType) -> Attributes | None:
+        """Return what `path` is, or leads to; None: there is nothing."""
+        return self.volume.attributes(self.find(path, follow_links=True))
+
     def file_ino(self, path: PathType) -> int:
         """Return the inode of a file, links followed. Raises PathNotFoundError, IsAFolderError."""
         attributes = self.attributes(path, follow_links=True)
@@ -157,6 +161,16 @@ class PackTree:
                     break
             else:
                 stack.pop()
+
+    def plain_file_count(self) -> int | None:
+        """Return how many paths of files there are; None: it takes a walk to tell."""
+        volume = self.volume
+        if len(volume.paths) > 1:  # some may hide others
+            return None
+        # Inodes have the numbers 1, 2, 3…: files and directories use all of them up, unless
+        # there are links.
+        beyond = volume.file_count + volume.directory_count + 1
+        return volume.file_count if volume.attributes(beyond) is None else None
 
     def check_depth(self, ino: int) -> None:
         """Raise FormatError if folders below this one lie deeper than any writer puts them.
@@ -208,15 +222,21 @@ class PackTree:
             for offset in range(0, made.size, _MADE_SIZE):
                 yield made.read(offset, _MADE_SIZE)
 
+    def read_at(self, ino: int, offset: int, size: int) -> Slice:
+        """Return verified bytes of a file, fewer than `size` at its end.
+
+        They count as held by the core until they are let go. Raises ChecksumError naming the
+        path, also of an empty file whose record has another checksum.
+        """
+        with self._naming(ino):
+            piece = self.volume.read_wait(ino, offset, size)
+            if offset == 0 and len(piece) == 0:
+                self.volume.read_files([ino])  # nothing to read, but a checksum to match
+            return piece
+
     def _slices(self, ino: int) -> Iterator[Slice]:
         offset = 0
-        while True:
-            with self._naming(ino):
-                piece = self.volume.read_wait(ino, offset, _PIECE_SIZE)
-                if offset == 0 and len(piece) == 0:
-                    self.volume.read_files([ino])  # nothing to read, but a checksum to match
-            if len(piece) == 0:
-                return
+        while piece := self.read_at(ino, offset, _PIECE_SIZE):
             yield piece
             offset += len(piece)
 

@@ -1,0 +1,66 @@
+"""Files of a pack with their bytes, one after the other: PackedFolder's items() and values().
+
+Small files are read in batches, so going through a whole pack is as fast as read(). Memory
+is bounded by a batch, or by one larger file.
+
+Not here: which files there are (packed.py). Concurrency: as PackedFolder's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, ItemsView, Iterator, Mapping, ValuesView
+from typing import TYPE_CHECKING
+
+from ffrfs.folder.tree import Entry
+
+if TYPE_CHECKING:
+    from ffrfs.folder.tree import PackTree
+
+_BATCH_SIZE = 16 << 20
+_BATCH_COUNT = 1024
+
+Contents = Callable[[], Iterator[tuple[str, bytes]]]
+
+
+class FileItems(ItemsView[str, bytes]):
+    """(path, bytes) of each file of `folder`, which `contents` gives."""
+
+    def __init__(self, folder: Mapping[str, bytes], contents: Contents) -> None:
+        super().__init__(folder)
+        self._contents = contents
+
+    def __iter__(self) -> Iterator[tuple[str, bytes]]:
+        return self._contents()
+
+
+class FileValues(ValuesView[bytes]):
+    """The bytes of each file."""
+
+    def __init__(self, folder: Mapping[str, bytes], contents: Contents) -> None:
+        super().__init__(folder)
+        self._contents = contents
+
+    def __iter__(self) -> Iterator[bytes]:
+        return (data for _, data in self._contents())
+
+
+def contents_of(tree: PackTree, files: Iterator[Entry]) -> Iterator[tuple[str, bytes]]:
+    """Yield each of `files` with its bytes. Raises ChecksumError naming the path."""
+    for batch in _batches(files):
+        arrays = tree.read_files([file.attributes.ino for file in batch])
+        arrays.reverse()
+        for file in batch:
+            yield file.path, arrays.pop().tobytes()
+
+
+def _batches(files: Iterator[Entry]) -> Iterator[list[Entry]]:
+    batch: list[Entry] = []
+    size = 0
+    for file in files:
+        if batch and (size + file.attributes.size > _BATCH_SIZE or len(batch) == _BATCH_COUNT):
+            yield batch
+            batch, size = [], 0
+        batch.append(file)
+        size += file.attributes.size
+    if batch:
+        yield batch

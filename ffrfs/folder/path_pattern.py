@@ -1,0 +1,147 @@
+"""Paths of a pack that match a pattern, as pathlib and glob match them.
+
+`*`, `?` and `[…]` match within a name, also one that begins with a dot; `**` matches any
+number of directories, and does not go through links. Parts without any of them are looked
+up, and nothing else is listed for them. Each path comes once, in the order of the tree.
+
+Not here: what a name matches (fnmatch). Concurrency: none of its own; any thread.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+import stat
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from ffrfs.printable import quoted
+
+if TYPE_CHECKING:
+    from ffrfs._native import Attributes
+    from ffrfs.folder.tree import PackTree, PathType
+
+_MAGIC = re.compile(r"[*?[]")
+_ANY_DEPTH = "**"
+
+# Which parts of the pattern may come next, by number; the number of parts: none has to.
+_Places = frozenset[int]
+
+
+class _Child(NamedTuple):
+    path: str
+    name: str
+    attributes: Attributes  # of what a link leads to
+    is_link: bool
+
+    @property
+    def is_folder(self) -> bool:
+        return stat.S_ISDIR(self.attributes.mode)
+
+
+class _Level(NamedTuple):
+    """A directory that is being looked through."""
+
+    children: Iterator[_Child]
+    places: _Places
+
+
+def matching(tree: PackTree, pattern: PathType) -> Iterator[str]:
+    """Yield what matches; links that lead nowhere are left out.
+
+    Raises ValueError for a pattern that is empty, at once, and FormatError as
+    PackTree.entries().
+    """
+    text = os.fspath(pattern)
+    parts = [part for part in text.split("/") if part not in ("", ".")]
+    if not parts:
+        raise ValueError(f"pattern {quoted(text)} names no file or directory")
+    if ".." in parts:
+        return iter(())
+    # Of several ** in a row one says the same.
+    parts = [part for i, part in enumerate(parts) if parts[i : i + 2] != [_ANY_DEPTH] * 2]
+    return _Search(tree, parts, folders_only=text.endswith("/")).run()
+
+
+class _Search:
+    def __init__(self, tree: PackTree, parts: list[str], folders_only: bool) -> None:
+        self._tree = tree
+        self._parts = parts
+        self._folders_only = folders_only
+        self._patterns = [
+            re.compile(fnmatch.translate(part)) if _MAGIC.search(part) else None for part in parts
+        ]
+
+    def run(self) -> Iterator[str]:
+        if _ANY_DEPTH in self._parts:
+            self._tree.check_depth(self._tree.find(""))
+        root = self._tree.attributes("")
+        levels = [self._level("", root, self._with_skipped({0}))]
+        while levels:
+            children, places = levels[-1]
+            child = next(children, None)
+            if child is None:
+                levels.pop()
+                continue
+            found = self._after(child.name, places)
+            if child.is_folder:  # of which ** may be itself
+                found |= self._with_skipped(found)
+            elif self._folders_only:
+                found = set()
+            if len(self._parts) in found:
+                yield child.path
+            if child.is_folder:
+                # Through a link only by its name, or a link to a directory above has no end.
+                into = self._after(child.name, places, any_depth=not child.is_link)
+                below = self._with_skipped(into) - {len(self._parts)}
+                if below:
+                    levels.append(self._level(f"{child.path}/", child.attributes, below))
+
+    def _with_skipped(self, places: set[int]) -> _Places:
+        """With those behind `**`, which may stand for no directory at all."""
+        found = set(places)
+        for place in places:
+            if place < len(self._parts) and self._parts[place] == _ANY_DEPTH:
+                found.add(place + 1)
+        return frozenset(found)
+
+    def _after(self, name: str, places: _Places, any_depth: bool = True) -> set[int]:
+        """What may come below the directory or file `name`."""
+        found = set()
+        for place in places:
+            if place == len(self._parts):
+                continue
+            if self._parts[place] == _ANY_DEPTH:
+                found |= {place} if any_depth else set()
+                found |= {place + 1} & {len(self._parts)}  # the name itself
+            elif self._matches(name, place):
+                found.add(place + 1)
+        return found
+
+    def _matches(self, name: str, place: int) -> bool:
+        pattern = self._patterns[place]
+        return name == self._parts[place] if pattern is None else bool(pattern.match(name))
+
+    def _level(self, prefix: str, folder: Attributes, places: _Places) -> _Level:
+        if all(self._patterns[place] is None for place in places):
+            names = sorted({self._parts[place] for place in places})
+            return _Level(self._looked_up(prefix, names), places)
+        return _Level(self._listed(prefix, folder), places)
+
+    def _looked_up(self, prefix: str, names: list[str]) -> Iterator[_Child]:
+        for name in names:
+            yield from self._child(prefix, name, is_link=False)
+
+    def _listed(self, prefix: str, folder: Attributes) -> Iterator[_Child]:
+        for entry in self._tree.entries(folder.ino):
+            if entry.is_link:
+                yield from self._child(prefix, entry.path, is_link=True)
+            else:
+                yield _Child(prefix + entry.path, entry.path, entry.attributes, is_link=False)
+
+    def _child(self, prefix: str, name: str, is_link: bool) -> Iterator[_Child]:
+        """What is there, if it is there."""
+        attributes = self._tree.target_attributes(prefix + name)
+        if attributes is not None:
+            yield _Child(prefix + name, name, attributes, is_link)

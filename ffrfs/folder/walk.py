@@ -1,0 +1,40 @@
+"""walk: the directories of a pack one after the other, as os.walk() gives them.
+
+Concurrency: none of its own; any thread.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, TypeAlias
+
+from ffrfs.folder.tree import Entry
+
+if TYPE_CHECKING:
+    from ffrfs.folder.tree import PackTree
+
+# Its path, and the names of the directories and of the files in it.
+Walked: TypeAlias = tuple[str, list[str], list[str]]
+
+
+def walk(tree: PackTree, top: str, ino: int) -> Iterator[Walked]:
+    """Go through `top`, whose inode is `ino`, and all below it; as PackedFolder.walk()."""
+    left = [(top, ino)]
+    while left:
+        path, ino = left.pop()
+        folders: list[str] = []
+        files: list[str] = []
+        inos: dict[str, int] = {}  # of the directories, but not of links to some
+        for entry in tree.entries(ino):
+            name, attributes = entry
+            if entry.is_link:
+                target = tree.target_attributes(os.path.join(path, name))
+                if target is None:
+                    continue
+                attributes = target
+            elif entry.is_folder:
+                inos[name] = attributes.ino
+            (folders if Entry(name, attributes).is_folder else files).append(name)
+        yield path, folders, files
+        left += [(os.path.join(path, name), inos[name]) for name in folders[::-1] if name in inos]
