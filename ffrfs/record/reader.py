@@ -7,10 +7,11 @@ of a fork(). Pickling sends the file names; the other process opens the files it
 
 from __future__ import annotations
 
+import operator
 import os
 import warnings
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Self, SupportsIndex
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Self, SupportsIndex, overload
 
 from ffrfs._native import Records, folder_files
 from ffrfs.errors import ChecksumError, FormatError, UnverifiedHeaderWarning
@@ -25,6 +26,10 @@ PathType = str | os.PathLike[str]
 
 # Records checked between two looks at Ctrl-C, in validate().
 VALIDATE_STEP = 65536
+
+# What iterating reads at once; a larger record by itself.
+_BATCH_SIZE = 16 << 20
+_BATCH_COUNT = 4096
 
 
 class FileReader:
@@ -54,11 +59,44 @@ class FileReader:
         `n`, ChecksumError for a damaged record, OSError if the disk fails; then nothing
         is returned.
         """
-        return self._records.read(indices)
+        try:
+            return self._records.read(indices)
+        except TypeError:
+            raise TypeError(
+                "read() takes a list of record numbers; for one record there is read_one(5) or "
+                "reader[5]"
+            ) from None
 
     def read_one(self, index: SupportsIndex) -> RecordBytes:
         """Return record `index` as a 1-D uint8 array that owns its memory."""
-        return self._records.read([index])[0]
+        return self._records.read([operator.index(index)])[0]
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> RecordBytes: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[RecordBytes]: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> RecordBytes | list[RecordBytes]:
+        """Return a record, counted from the end if the number is negative, or a list."""
+        if isinstance(index, slice):
+            return self._records.read(range(*index.indices(self.n)))
+        number = operator.index(index)
+        if number >= self.n or number < -self.n:
+            raise IndexError(f"record {number} does not exist: there are {self.n}")
+        return self._records.read([number % self.n])[0]
+
+    def __iter__(self) -> Iterator[RecordBytes]:
+        """All records in order, read in batches. Raises ChecksumError at a damaged one, and ends.
+
+        Memory: a batch, and 8 bytes for each record of a file.
+        """
+        first = 0
+        for shard in range(len(self.fnames)):
+            for begin, end in _batches(self._records.offsets(shard)):
+                records = self._records.read(range(first + begin, first + end))
+                records.reverse()
+                while records:
+                    yield records.pop()
+            first += self._records.counts[shard]
 
     def validate(self) -> None:
         """Read every record and check it, whatever `check_data` says.
@@ -107,6 +145,17 @@ def _file_names(fname: PathType | Sequence[PathType]) -> list[str]:
     if not packs:
         raise FormatError.at(path, "holds no *.ffr files")
     return [os.fsdecode(pack) for pack in packs]
+
+
+def _batches(offsets: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Cut the records of a file into ranges (begin, end)."""
+    begin, count = 0, len(offsets) - 1
+    while begin < count:
+        limit = offsets[begin] + _BATCH_SIZE
+        end = max(begin + 1, int(offsets.searchsorted(limit, side="right")) - 1)
+        end = min(end, begin + _BATCH_COUNT, count)
+        yield begin, end
+        begin = end
 
 
 def _shard(file_index: int) -> int:
