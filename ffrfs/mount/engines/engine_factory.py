@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ffrfs.errors import MountError
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.engines.engine import Engine
 from ffrfs.mount.engines.sidecars import make_sidecars
@@ -25,6 +26,11 @@ def open_packs(request: MountRequest) -> Engine:
         from ffrfs.mount.engines.native_engine import NativeEngine
 
         return NativeEngine(request)
-    from ffrfs.mount.engines.pyfuse3_engine import Pyfuse3Engine
+    try:
+        from ffrfs.mount.engines.pyfuse3_engine import Pyfuse3Engine
+    except ImportError as error:
+        raise MountError(
+            f"the pyfuse3 engine needs libfuse3: install the package fuse3 ({error})"
+        ) from None
 
     return Pyfuse3Engine(request)

@@ -28,6 +28,7 @@ _MESSAGE_SIZE_MAX = 65536
 _FD = struct.Struct("i")
 _SIZE = struct.Struct("<Q")
 END_TIMEOUT_S = 1.0
+_MISSING_LIBRARY = "error while loading shared libraries: libfuse3"
 
 
 def worker_path() -> str | None:
@@ -91,7 +92,7 @@ class Worker:
                     raise from_texts(texts)
                 case _:
                     self._kill()
-                    raise MountError(f"the worker {self.outcome} before the packs were open")
+                    raise self._early_end()
 
     def _receive(self) -> list[str]:
         """The texts of its next message; none: it has ended the talk."""
@@ -101,6 +102,18 @@ class Worker:
     def _kill(self) -> None:
         self._process.kill()
         self._process.wait()
+
+    def _early_end(self) -> MountError:
+        """Why it ended without a message: its last line may say so."""
+        os.set_blocking(self.log, False)  # a child of its own may have the other end
+        log = b""
+        with contextlib.suppress(BlockingIOError):
+            log = os.read(self.log, _MESSAGE_SIZE_MAX)
+        last = log.decode(errors="backslashreplace").strip().rpartition("\n")[2]
+        if _MISSING_LIBRARY in last:
+            return MountError(f"libfuse3 is needed to mount: install the package fuse3 ({last})")
+        text = f"the worker {self.outcome} before the packs were open"
+        return MountError(f"{text}: {last}" if last else text)
 
     def connect(self, connection: int) -> None:
         """Let it serve that connection, which stays ours, too."""
