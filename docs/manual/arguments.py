@@ -23,6 +23,7 @@ class Argument:
     optional: bool  # of what stands at a place: it may be left out
     repeatable: bool
     excludes: tuple[str, ...]  # flags of options that cannot stand beside this one
+    group: str  # the title of its group in help; empty: it has none of its own
 
     @property
     def is_help(self) -> bool:
@@ -110,7 +111,17 @@ def _argument(parser: argparse.ArgumentParser, action: argparse.Action) -> Argum
             if other is not action
             for flag in other.option_strings
         ),
+        group=_group(parser, action),
     )
+
+
+def _group(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
+    titles = (
+        group.title
+        for group in parser._action_groups
+        if action in group._group_actions and group not in (parser._positionals, parser._optionals)
+    )
+    return next(titles, None) or ""
 
 
 def _value(action: argparse.Action) -> str:

@@ -9,6 +9,7 @@ No state: safe from any thread.
 from __future__ import annotations
 
 import argparse
+import itertools
 import re
 from collections.abc import Collection, Iterator, Mapping
 
@@ -78,8 +79,11 @@ def _mount_page(mount: Command) -> Iterator[str]:
     yield from roff.paragraph(mount.description, names)
     yield from _prose(sections.MOUNT_DESCRIPTION, names)
     yield roff.section("options")
-    for argument in _told(mount):
-        yield from _argument(argument, names)
+    for title, arguments in itertools.groupby(_told(mount), lambda argument: argument.group):
+        if title:
+            yield roff.subsection(title.capitalize())
+        for argument in arguments:
+            yield from _argument(argument, names)
     for block in read_prose(mount.epilog):
         if block != Paragraph("Examples:") and not isinstance(block, Example):  # sections has more
             yield from _section_or_block(block, names)
@@ -152,8 +156,7 @@ def _synopsis(command: Command) -> str:
 
 def _told(command: Command) -> list[Argument]:
     """What a synopsis leaves open: --help is told once, of the program."""
-    places = [place for place in command.places if place.help]
-    return places + [option for option in command.options if not option.is_help]
+    return [*command.places, *(option for option in command.options if not option.is_help)]
 
 
 def _argument(argument: Argument, names: Collection[str]) -> list[str]:

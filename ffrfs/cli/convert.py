@@ -16,19 +16,23 @@ if TYPE_CHECKING:
 _EPILOG = """\
 The name and the first bytes of SRC show its format: a TFRecord file of any compression, a plain
 FFRecord file, a directory of such files (read as one, in the order of their names), or a pack.
+
 The name of DST, or --to, sets the format of DST:
   .tfrecord, .tfrecords  TFRecord; compressed if .gz follows
   .ffr                   a plain FFRecord file, record i for record i
   --to folder            a pack with one file per record, named by its number
   --features             a pack with the tree that a mount of SRC shows
+
 Each file of a pack becomes an Example with the features "path" and "data" (one bytes value
 each). With --records, a pack that --to folder or --features made becomes its records again: the
 files with numbers for names, or the record.bin of each directory.
+
 If the target format would lose data, nothing is written. A damaged record ends the conversion.
 
 Examples:
     ffrfs convert train.tfrecord.gz train.tfrecord
-    ffrfs convert --features train.tfrecord train.ffr
+    ffrfs convert train.ffr train.tfrecord.gz
+    ffrfs convert --features train.tfrecord features.ffr
 """
 
 _COMPRESSIONS = {"none": "", "gzip": "GZIP", "zlib": "ZLIB"}
@@ -40,7 +44,6 @@ def add_parser(subparsers: Subparsers) -> None:
         help="convert between TFRecord, FFRecord and packs",
         description="Convert SRC to the file DST. DST appears when it is complete.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "source", metavar="SRC", help="the file to convert, or a directory of such files"

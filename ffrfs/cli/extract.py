@@ -10,6 +10,12 @@ from ffrfs.cli import opened_tree, output
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
+_EPILOG = """\
+Examples:
+    ffrfs extract imagenet.ffr copy/
+    ffrfs extract imagenet.ffr copy/ labels.csv train/cat
+"""
+
 
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
@@ -19,11 +25,16 @@ def add_parser(subparsers: Subparsers) -> None:
         "DEST, with the modes and times that were packed. The command overwrites nothing, writes "
         "nothing outside DEST, and follows no symbolic link below DEST. It names damaged files "
         "and leaves them out.",
+        epilog=_EPILOG,
     )
     opened_tree.add_arguments(parser)
     parser.add_argument("destination", metavar="DEST", help="a directory; created if missing")
     parser.add_argument(
-        "paths", metavar="PATH", nargs="*", help="a file, directory or link in PACK"
+        "paths",
+        metavar="PATH",
+        nargs="*",
+        default=[],  # else argparse says that it is required
+        help="a file, directory or link in PACK (default: all)",
     )
     parser.set_defaults(func=run)
 

@@ -10,6 +10,13 @@ from ffrfs.cli import output
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
+_EPILOG = """\
+Examples:
+    ffrfs index old.ffr
+    ffrfs index --chunks videos/
+    ffrfs index train.tfrecord
+"""
+
 
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
@@ -20,6 +27,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "index opens at once and in little memory, however many files it holds. The sidecar of a "
         "TFRecord file lists where its records begin, in the format of tfrecord2idx; opening "
         "the file then reads nothing else.",
+        epilog=_EPILOG,
     )
     parser.add_argument(
         "files",

@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
+_EPILOG = """\
+Examples:
+    ffrfs info imagenet.ffr
+    ffrfs info --json imagenet.ffr imagenet21k/
+    ffrfs info --schema --limit 1000 train.tfrecord
+"""
+
 _MISSING_TOLD_MAX = 100  # numbers of shards in a line for people
 
 
@@ -27,6 +34,7 @@ def add_parser(subparsers: Subparsers) -> None:
         description="Show how many files, records and bytes each PACK holds, and which index and "
         "checksums it has. The command reads headers and indexes only, but compressed TFRecord "
         "files whole.",
+        epilog=_EPILOG,
     )
     parser.add_argument(
         "packs",

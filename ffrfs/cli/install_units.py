@@ -14,6 +14,14 @@ from ffrfs.service.templates import check_interpreter
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
+_EPILOG = """\
+Examples:
+    ffrfs install-units --dry-run
+    sudo ffrfs install-units
+    ffrfs install-units --destdir package --prefix /usr
+    sudo ffrfs install-units --uninstall
+"""
+
 
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
@@ -24,6 +32,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "fuse.ffrfs, examples, manual pages, and completions for bash, zsh and fish. Units and "
         "helpers run the ffrfs of the Python that runs this command. The command lists the files "
         "that it writes, and replaces only files that it wrote itself.",
+        epilog=_EPILOG,
     )
     parser.add_argument(
         "--destdir",

@@ -23,7 +23,8 @@ and --json separate names safely.
 
 Examples:
     ffrfs ls imagenet.ffr
-    ffrfs ls -lR imagenet.ffr train/cat
+    ffrfs ls -l imagenet.ffr train/cat
+    ffrfs ls -R0 imagenet.ffr | grep -z '\\.jpg$' > photos
 """
 
 
@@ -31,11 +32,10 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "ls",
         help="list the files of a pack",
-        description="List the directory or file PATH of PACK (default: the root). A plain\n"
-        "FFRecord file is listed as one file per record, TFRecord files as one directory per\n"
+        description="List the directory or file PATH of PACK (default: the root). A plain "
+        "FFRecord file is listed as one file per record, TFRecord files as one directory per "
         "record.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     opened_tree.add_arguments(parser)
     parser.add_argument(

@@ -48,6 +48,7 @@ _PIPE_CLOSED = 141  # 128 + SIGPIPE
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    output.open_streams()
     argv = _command_line(sys.argv[1:] if argv is None else argv)
     with warnings.catch_warnings():
         for told in (UnverifiedHeaderWarning, PackWarning):
@@ -55,17 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         warnings.showwarning = lambda message, *_, **__: output.error(str(message))
         _allow_many_files()
         try:
-            parser = make_parser(_wanted(argv))
-            _refuse_unknown_command(parser, argv)
-            args, unknown = parser.parse_known_args(argv)
-            if unknown:
-                Parser(prog=f"ffrfs {argv[0]}").error(f"unknown argument {unknown[0]}")
-            status: int = args.func(args)
-            sys.stdout.flush()
-        except SystemExit as end:
-            if end.code == WRONG_USAGE and argv[:1] == ["mount"]:
-                return _WRONG_USAGE_OF_MOUNT
-            raise
+            status = _run(argv)
+            output.flush()
         except KeyboardInterrupt:
             output.drop()
             output.error("interrupted")
@@ -77,10 +69,31 @@ def main(argv: Sequence[str] | None = None) -> int:
             output.error("out of memory")
             return 1
         except (FfrfsError, OSError) as error:
-            output.flush()
+            output.settle()
             output.error(describe(error))
             return 1
     return status
+
+
+def _run(argv: Sequence[str]) -> int:
+    try:
+        args = _parse(argv)
+    except SystemExit as end:
+        output.flush()  # of help
+        if end.code == WRONG_USAGE and argv[:1] == ["mount"]:
+            return _WRONG_USAGE_OF_MOUNT
+        raise
+    status: int = args.func(args)
+    return status
+
+
+def _parse(argv: Sequence[str]) -> argparse.Namespace:
+    parser = make_parser(_wanted(argv))
+    _refuse_unknown_command(parser, argv)
+    args, unknown = parser.parse_known_args(argv)
+    if unknown:
+        Parser(prog=f"ffrfs {argv[0]}").error(f"unknown argument {unknown[0]}")
+    return args
 
 
 def make_parser(commands: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:

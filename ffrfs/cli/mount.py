@@ -15,17 +15,13 @@ from ffrfs.errors import OptionError
 from ffrfs.mount.config.config import OPTION_KEYS, Config, make_config
 from ffrfs.mount.config.report import Report
 from ffrfs.mount.config.request import MountRequest, make_request
-from ffrfs.mount.config.settings import SETTINGS, Fields, parse_setting
+from ffrfs.mount.config.settings import GROUPS, RARE, SETTINGS, Fields, parse_setting
 from ffrfs.mount.kernel.options import ON_CONFLICT
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _EPILOG = """\
-Examples:
-    ffrfs mount imagenet.ffr /mnt/imagenet
-    ffrfs mount -o allow_other a.ffr b.ffr /mnt/both
-
 mount options (-o, comma separated; a backslash escapes a comma):
   allow_other, allow_root    give access to all users, or to root besides yourself
   uid=N, gid=N, umask=OCTAL  owner and permissions of the tree
@@ -37,6 +33,7 @@ mount options (-o, comma separated; a backslash escapes a comma):
                              the long options as words, for fstab; a long option on the
                              command line overrides its word
   sloppy                     ignore unknown words
+
 Other options of mount(8) (ro, nofail, _netdev, user, noatime, x-...) are accepted and have no
 effect.
 
@@ -45,6 +42,12 @@ mountpoint = "...", options = "..."; the command line overrides the file.
 
 exit status: 0 the tree can be read; 1 wrong usage, pack or mount point; 2 system error;
 32 the mount failed.
+
+Examples:
+    ffrfs mount imagenet.ffr /mnt/imagenet
+    ffrfs mount -o allow_other a.ffr b.ffr /mnt/both
+    ffrfs mount --cache-mb 1024 --check imagenet21k/ /mnt/imagenet21k
+    ffrfs mount --config imagenet.toml
 """
 
 
@@ -52,11 +55,10 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "mount",
         help="mount packs or TFRecord files as a read-only directory tree",
-        description="Mount PACK read-only at MOUNTPOINT, several packs as one tree. Every byte is\n"
-        "verified. The command returns when the tree can be read; a daemon serves the tree until\n"
+        description="Mount PACK read-only at MOUNTPOINT, several packs as one tree. Every byte is "
+        "verified. The command returns when the tree can be read; a daemon serves the tree until "
         "it is unmounted.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     packs = parser.add_argument(
         "packs",
@@ -70,7 +72,6 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="MOUNTPOINT",
         help="a directory; if missing, it is created, and removed when unmounted",
     )
-    parser.add_argument("-f", "--foreground", action="store_true", help="serve from this process")
     parser.add_argument(
         "-o",
         dest="options",
@@ -80,24 +81,29 @@ def add_parser(subparsers: Subparsers) -> None:
         help="mount options, separated by commas; see below",
     )
     parser.add_argument(
+        "--check",
+        action="store_true",
+        help="check that the mount would succeed, without mounting",
+    )
+    parser.add_argument("-f", "--foreground", action="store_true", help="serve from this process")
+    _add_settings(parser, None, may_be_left_out=(packs, mountpoint))
+    several = parser.add_argument_group("several packs")
+    several.add_argument(
         "--on-conflict",
         choices=ON_CONFLICT,
         help="show the first or the last pack's file if several contain its path; "
         "directories are merged (default: error)",
     )
-    parser.add_argument(
+    several.add_argument(
         "--allow-missing",
         action="store_true",
         help="show the other packs if some cannot be opened, or if shards of a pack set are "
         "missing",
     )
-    _add_settings(parser, may_be_left_out=(packs, mountpoint))
-    parser.add_argument(
-        "--check",
-        action="store_true",
-        help="check that the mount would succeed, without mounting",
-    )
-    parser.add_argument(
+    groups = {title: parser.add_argument_group(title) for title in GROUPS}
+    for title, group in groups.items():
+        _add_settings(group, title)
+    groups[RARE].add_argument(
         "--while-open",
         metavar="FD",
         type=whole_number(0),
@@ -108,15 +114,20 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def _add_settings(
-    parser: argparse.ArgumentParser, *, may_be_left_out: Sequence[argparse.Action]
+    group: argparse._ActionsContainer,
+    title: str | None,
+    *,
+    may_be_left_out: Sequence[argparse.Action] = (),
 ) -> None:
     for name, setting in SETTINGS.items():
+        if setting.group != title:
+            continue
         how: dict[str, Any] = {"action": "store_true"}
         if not setting.is_flag:
             how = {"metavar": setting.metavar, "choices": setting.choices}
         if name == "config":
             how |= {"action": ConfigOption, "may_be_left_out": may_be_left_out}
-        parser.add_argument(f"--{name.replace('_', '-')}", help=setting.help, **how)
+        group.add_argument(f"--{name.replace('_', '-')}", help=setting.help, **how)
 
 
 def run(args: argparse.Namespace) -> int:

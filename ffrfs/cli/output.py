@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from ffrfs.printable import printable
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 
 def line(text: str, end: bytes = b"\n") -> None:
     """Print a line to stdout; control characters of names do not reach a terminal."""
     if is_escaped():
         text = printable(text)
-    sys.stdout.buffer.write(os.fsencode(text) + end)
+    write(os.fsencode(text) + end)
+
+
+def write(data: Buffer) -> None:
+    """Print bytes to stdout as they are."""
+    with _naming_stdout():
+        sys.stdout.buffer.write(data)
+
+
+@contextlib.contextmanager
+def _naming_stdout() -> Iterator[None]:
+    """The system names no file in an error of a descriptor."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, "standard output") from None
 
 
 def is_escaped() -> bool:
@@ -85,10 +105,23 @@ def path(name: str | bytes | int) -> str:
     return str(name) if isinstance(name, int) else os.fsdecode(name)
 
 
+def open_streams() -> None:
+    """Let what is printed go nowhere if the caller has closed stdout or stderr."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - to the end
+
+
 def flush() -> None:
-    """Write out what stdout still holds, or drop it if its reader has gone."""
-    try:
+    """Write out what stdout still holds."""
+    with _naming_stdout():
         sys.stdout.flush()
+
+
+def settle() -> None:
+    """As flush(), but what cannot be written is dropped."""
+    try:
+        flush()
     except OSError:
         drop()
 

@@ -22,6 +22,11 @@ A PATH begins at the root of the mount, or includes the mount point. A decimal n
 number of a record; for a file with such a name, write ./123. The command ends when the mount has
 all hints, often long before it reads the files: it accepts hints only as far ahead of the readers
 as it can use them. Wrong hints do no harm.
+
+Examples:
+    ffrfs prefetch /mnt/imagenet train/cat/1.jpg train/cat/2.jpg
+    ffrfs prefetch /mnt/imagenet --from order.txt
+    find /mnt/imagenet/val -type f -print0 | ffrfs prefetch -0 --from - /mnt/imagenet
 """
 
 _STDIN = 0
@@ -40,7 +45,11 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("mountpoint", metavar="MOUNTPOINT", help="a mount of ffrfs")
     parser.add_argument(
-        "paths", metavar="PATH", nargs="*", help="a path, or the number of a record"
+        "paths",
+        metavar="PATH",
+        nargs="*",
+        default=[],  # else argparse says that it is required
+        help="a path, or the number of a record",
     )
     parser.add_argument(
         "--from",

@@ -16,6 +16,12 @@ from ffrfs.mount.config.settings import parse_setting
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
+_EPILOG = """\
+Examples:
+    ffrfs umount /mnt/imagenet
+    ffrfs umount --all
+"""
+
 
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
@@ -23,6 +29,7 @@ def add_parser(subparsers: Subparsers) -> None:
         help="unmount, even if the daemon has died",
         description="Unmount MOUNTPOINT. A busy mount disappears at once; its daemon ends when the "
         "last open file is closed. The command also removes a mount whose daemon has died.",
+        epilog=_EPILOG,
     )
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("mountpoint", metavar="MOUNTPOINT", nargs="?", help="a mount of ffrfs")

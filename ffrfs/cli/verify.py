@@ -15,6 +15,13 @@ if TYPE_CHECKING:
 
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
+_EPILOG = """\
+Examples:
+    ffrfs verify imagenet.ffr
+    ffrfs verify --quiet imagenet.ffr imagenet21k/
+    ffrfs verify --jobs 4 --json imagenet.ffr
+"""
+
 _JOB_LIMIT = 64
 
 
@@ -25,6 +32,7 @@ def add_parser(subparsers: Subparsers) -> None:
         description="Read every record of PACK and compare it with its checksum, and compare the "
         "index with the records. The command names every damaged file by path and record, and "
         "exits with status 1 if there is one.",
+        epilog=_EPILOG,
     )
     parser.add_argument(
         "packs",

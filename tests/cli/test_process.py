@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import shlex
 import shutil
 import signal
 import subprocess
@@ -33,6 +34,7 @@ def running(
         stdout=stdout,
         stderr=subprocess.PIPE,
         stdin=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONUNBUFFERED": ""},
     ) as process:
         try:
             yield process
@@ -78,12 +80,23 @@ def test_a_reader_that_leaves_is_no_news(pack: Path, arguments: list[str]) -> No
         assert process.stderr.read() == b""
 
 
-@pytest.mark.parametrize("command", ["ls", "info", "cat", "verify"])
+@pytest.mark.parametrize("command", ["ls", "info", "info --json", "cat", "verify", "help"])
 def test_a_full_disk_behind_stdout_is_an_error(pack: Path, command: str) -> None:
     paths = ["000000001"] if command == "cat" else []
-    with open("/dev/full", "wb") as full, running(command, pack, *paths, stdout=full) as process:
+    arguments = [*command.split(), pack, *paths] if command != "help" else ["help"]
+    with open("/dev/full", "wb") as full, running(*arguments, stdout=full) as process:
         _, err = process.communicate(timeout=TIMEOUT_S)
-        assert (process.returncode, err) == (1, b"ffrfs: No space left on device\n")
+        assert (process.returncode, err) == (
+            1,
+            b"ffrfs: standard output: No space left on device\n",
+        )
+
+
+def test_closed_stdout_and_stderr_are_no_error(pack: Path) -> None:
+    command = [sys.executable, "-m", "ffrfs", "ls", str(pack)]
+    script = f"{shlex.join(command)} >&-; echo $?; {shlex.join(command)}.none 2>&-; echo $?"
+    done = subprocess.run(["sh", "-c", script], capture_output=True, timeout=TIMEOUT_S, check=True)
+    assert (done.stdout, done.stderr) == (b"0\n1\n", b"")
 
 
 def test_names_do_not_command_the_terminal(tmp_path: Path) -> None:

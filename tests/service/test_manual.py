@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +20,7 @@ from ffrfs.cli.main import COMMANDS, make_parser
 from ffrfs.mount.config.config import KEYS, make_config, read_config
 from ffrfs.mount.kernel.options import parse_words
 from tests.checkout import CHECKOUT
+from tests.cli.examples import example_lines, ffrfs_arguments
 from tests.service.programs import needed
 
 ROOT = CHECKOUT
@@ -123,38 +123,25 @@ def test_parts_of_an_epilog_are_sections(pages: dict[str, str]) -> None:
     assert "32 the mount failed" in statuses
 
 
-def examples(text: str) -> list[str]:
-    return [
-        line for block in read_prose(text) if isinstance(block, Example) for line in block.lines
-    ]
-
-
 def test_example_of_a_configuration_is_one(tmp_path: Path) -> None:
     file = tmp_path / "x.toml"
-    file.write_text("\n".join(examples(sections.CONFIG["examples"])))
+    file.write_text("\n".join(example_lines(sections.CONFIG["examples"])))
     config = read_config(str(file))
     assert config.packs
     assert config.mountpoint
     assert config.settings
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        sections.PROGRAM["examples"],
-        sections.MOUNT["examples"],
-        *(command.epilog for command in PROGRAM.commands if "Examples:" in command.epilog),
-    ],
-)
+@pytest.mark.parametrize("text", [sections.PROGRAM["examples"], sections.MOUNT["examples"]])
 def test_examples_are_right_usage(text: str) -> None:
-    commands = [line for line in examples(text) if line.startswith("ffrfs ")]
+    commands = [found for line in example_lines(text) for found in ffrfs_arguments(line)]
     assert commands
-    for command in commands:
-        make_parser().parse_args(shlex.split(command)[1:])
+    for arguments in commands:
+        make_parser().parse_args(arguments)
 
 
 def test_lines_of_fstab_are_understood() -> None:
-    lines = [line.split() for line in examples(sections.MOUNT["mount(8) and fstab(5)"])]
+    lines = [line.split() for line in example_lines(sections.MOUNT["mount(8) and fstab(5)"])]
     assert [len(line) for line in lines] == [6, 6]
     for pack, place, kind, options, *_ in lines:
         config = make_config(packs=[pack], mountpoint=place, options=[options], settings={})

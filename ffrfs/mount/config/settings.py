@@ -25,6 +25,11 @@ PREFETCH_RECORDS_DEFAULT = 512
 PREFETCH_BYTES_DEFAULT = 64 << 20
 PREFETCH_TTL_S_DEFAULT = 60.0
 
+_MEMORY = "memory and reading ahead"
+_LOGS = "log and metrics"
+RARE = "rarely needed"
+GROUPS = (_MEMORY, _LOGS, RARE)  # of options in help
+
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _SIZE = re.compile(r"([0-9]{1,18})([KMGT]?)")
 _SIZE_LIMIT_BYTES = 1 << 63
@@ -49,6 +54,7 @@ class Setting:
     types: tuple[type, ...]  # of its value in a configuration file; bool: it has no text
     metavar: str | None = None
     choices: tuple[str, ...] | None = None
+    group: str | None = None  # of GROUPS; None: one of the usual options
     help: str
 
     @property
@@ -126,6 +132,7 @@ SETTINGS: dict[str, Setting] = {
         fields=("engine",),
         types=(str,),
         choices=ENGINES,
+        group=RARE,
         help="engine that serves the mount: native (C++), pyfuse3 (Python), or auto, which is "
         f"native if it was built (default: {ENGINES[0]})",
     ),
@@ -134,6 +141,7 @@ SETTINGS: dict[str, Setting] = {
         fields=("threads",),
         types=(int,),
         metavar="N",
+        group=RARE,
         help=f"threads of the native engine, 1 to {THREADS_MAX} (default: one per core)",
     ),
     "cache_mb": Setting(
@@ -141,6 +149,7 @@ SETTINGS: dict[str, Setting] = {
         fields=("cache_bytes",),
         types=(int,),
         metavar="N",
+        group=_MEMORY,
         help=f"memory for all buffers together, in MiB (default: {CACHE_MB_DEFAULT})",
     ),
     "max_memory": Setting(
@@ -148,6 +157,7 @@ SETTINGS: dict[str, Setting] = {
         fields=("max_memory_bytes",),
         types=(str, int),
         metavar="SIZE",
+        group=_MEMORY,
         help="memory limit of all processes of the mount together, as in 512M or 2G; the limit "
         "of their control group applies, too",
     ),
@@ -156,6 +166,7 @@ SETTINGS: dict[str, Setting] = {
         fields=("prefetch_records", "prefetch_bytes"),
         types=(str, int),
         metavar="RECORDS[,SIZE]",
+        group=_MEMORY,
         help="how far to read ahead of a reader, in records and bytes (64M, 1G); 0 disables it "
         f"(default: {PREFETCH_RECORDS_DEFAULT},{PREFETCH_BYTES_DEFAULT >> 20}M)",
     ),
@@ -164,6 +175,7 @@ SETTINGS: dict[str, Setting] = {
         fields=("prefetch_ttl_s",),
         types=(int, float),
         metavar="SECONDS",
+        group=_MEMORY,
         help="drop data read ahead if no reader asks for it within SECONDS "
         f"(default: {PREFETCH_TTL_S_DEFAULT:g})",
     ),
@@ -171,6 +183,7 @@ SETTINGS: dict[str, Setting] = {
         parse=lambda *_: {"extensions": False},
         fields=("extensions",),
         types=(bool,),
+        group=RARE,
         help="show features of TFRecord files without extensions (.jpg, .npy and the like)",
     ),
     "log_file": Setting(
@@ -178,6 +191,7 @@ SETTINGS: dict[str, Setting] = {
         fields=("log_file",),
         types=(str,),
         metavar="FILE",
+        group=_LOGS,
         help="log file of the daemon (default: a small file in its runtime directory, "
         "or standard error with -f)",
     ),
@@ -186,6 +200,7 @@ SETTINGS: dict[str, Setting] = {
         fields=("metrics_file",),
         types=(str,),
         metavar="FILE",
+        group=_LOGS,
         help="write metrics to FILE every 15 seconds, for the textfile collector of Prometheus's "
         "node_exporter",
     ),
