@@ -1,4 +1,7 @@
-"""`ffrfs top`: a mount at work, once a second."""
+"""`ffrfs top`: mounts at work, once a second.
+
+Here: the arguments, and the plain lines of --batch. The screen is ffrfs/top.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ffrfs.cli import output, stats
 from ffrfs.cli.number import whole_number
-from ffrfs.cli.screen import Screen, is_usable
+from ffrfs.errors import MountError
 
 if TYPE_CHECKING:
     from ffrfs.mount.stats.stats_delta import StatsDelta
@@ -20,25 +23,31 @@ if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 INTERVAL_S = 1.0
+_ANSWERS_S = 0.5  # for the answers of all daemons, for --batch
 
 _EPILOG = """\
-Press q or Ctrl-C to end. p50 and p99: 50 % and 99 % of the requests in the interval took at most
-this time. hit: for prefetch, the share of hinted reads that found their file ready; for
-readahead, the share of all reads that were read ahead without a hint. pushed: stored in the page
-cache of the kernel, so that reads of these files need no request.
+Press h for the keys, q or Ctrl-C to end. p50 and p99: 50 % and 99 % of the requests in the
+interval took at most this time. HIT, hit rate: the share of the bytes that readers got without
+waiting for the storage. With --batch, hit is, for prefetch, the share of hinted reads that found
+their file ready, and for readahead the share of all reads that were read ahead without a hint.
+pushed: stored in the page cache of the kernel, so that reads of these files need no request.
 """
 
 
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "top",
-        help="watch a mount at work",
-        description="Show once a second what the mount at MOUNTPOINT is doing: requests, bytes and "
-        "their sources, the time that requests take, and the slowest requests. The first figures "
-        "cover the whole time since mounting. The command asks the daemon, not the mount.",
+        help="watch mounts at work",
+        description="Show once a second what the mounts of this user (for root: of all users) are "
+        "doing. With MOUNTPOINT show one mount: bytes, requests, latency and hit rate of the last "
+        "minute, memory, requests by kind, and the slowest requests. Without a terminal the "
+        "figures are plain lines; the first ones of a MOUNTPOINT cover the whole time since "
+        "mounting. The command asks the daemons, not the mounts, so it works while mounts hang.",
         epilog=_EPILOG,
     )
-    parser.add_argument("mountpoint", metavar="MOUNTPOINT", help="a mount of ffrfs")
+    parser.add_argument(
+        "mountpoint", metavar="MOUNTPOINT", nargs="?", help="a mount of ffrfs; without it: all"
+    )
     parser.add_argument(
         "--batch",
         action="store_true",
@@ -56,14 +65,41 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    looks = _looks(args.mountpoint)
-    if args.batch or args.count is not None or not is_usable():
-        _print(looks, args.count)
+    from ffrfs.top.screen import is_usable
+
+    if args.batch or args.count is not None or not is_usable(sys.stdin, sys.stdout):
+        _print(_looks(args.mountpoint) if args.mountpoint else _tables(), args.count)
         return 0
-    first = next(looks)  # a mistake is reported without a screen
-    with contextlib.suppress(KeyboardInterrupt), Screen() as screen:
-        _watch(screen, itertools.chain([first], looks))
+    _watch(args.mountpoint)
     return 0
+
+
+def _watch(mountpoint: str | None) -> None:
+    """On the terminal, until the user ends it."""
+    try:
+        from ffrfs.top.watch import Watch
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "rich":
+            raise
+        raise MountError(
+            "top draws its screen with the package rich; to install it: pip install rich. Plain "
+            "lines need nothing: ffrfs top --batch"
+        ) from None
+    from ffrfs.mount.client.control_client import ask
+    from ffrfs.mount.kernel.mountpoint import canonical
+    from ffrfs.top.places import find_places
+    from ffrfs.top.screen import Screen
+    from ffrfs.top.watched import Watched
+
+    place = canonical(mountpoint) if mountpoint else None
+    if place and place not in {found.mountpoint for found in find_places()}:
+        ask(place, "status")  # it says in one line, and without a screen, what is wrong
+    with (
+        Watched(place) as watched,
+        contextlib.suppress(KeyboardInterrupt),
+        Screen(sys.stdin, sys.stdout) as screen,
+    ):
+        Watch(screen, sys.stdout, watched, is_alone=place is not None).run()
 
 
 def _print(looks: Iterator[list[str]], count: int | None) -> None:
@@ -76,14 +112,19 @@ def _print(looks: Iterator[list[str]], count: int | None) -> None:
         sys.stdout.flush()
 
 
-def _watch(screen: Screen, looks: Iterator[list[str]]) -> None:
-    """Until somebody presses q."""
-    for lines in looks:
-        next_s = time.monotonic() + INTERVAL_S
-        while (left_s := next_s - time.monotonic()) > 0:
-            screen.show(lines)
-            if screen.wait(left_s) in ("q", "Q"):
-                return
+def _tables() -> Iterator[list[str]]:
+    """All mounts, a line each, time after time."""
+    from ffrfs.top.rows import table
+    from ffrfs.top.watched import Watched
+
+    with Watched() as watched:
+        for number in itertools.count():
+            watched.ask()
+            watched.wait(_ANSWERS_S)
+            if number:
+                yield table(watched.looks())
+            else:  # there are no figures before the second answer
+                time.sleep(INTERVAL_S)
 
 
 def _looks(mountpoint: str) -> Iterator[list[str]]:

@@ -16,7 +16,7 @@ from tests.house import sources
 # From the top down: a room may call those in the lines below its own, and no other.
 PYTHON_ROOMS = """
 cli
-torch
+torch top
 service mount.daemon mount.client
 mount.stats
 mount.engines
@@ -58,6 +58,7 @@ OWNERS = {
     "trio": "ffrfs/mount/*/*",
     "pyfuse3": "ffrfs/mount/engines/pyfuse3_engine.py",
     "torch": "ffrfs/torch/*",
+    "rich": "ffrfs/top/*",
 }
 # errno belongs to the engines, which answer the kernel with it. These read the kernel's
 # answers to our own calls, and tell its reasons apart.
@@ -292,7 +293,18 @@ def test_nothing_unpickles() -> None:
     assert found == []
 
 
-HEAVY = ["trio", "pyfuse3", "torch", "numpy", "fsspec", "cv2", "PIL", "argparse", "ffrfs.mount"]
+HEAVY = [
+    "trio",
+    "pyfuse3",
+    "torch",
+    "numpy",
+    "rich",
+    "fsspec",
+    "cv2",
+    "PIL",
+    "argparse",
+    "ffrfs.mount",
+]
 
 
 @pytest.mark.parametrize(

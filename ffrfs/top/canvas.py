@@ -1,0 +1,85 @@
+"""What is drawn on: its size, its characters, sparklines, meters, and text of others.
+
+ASCII where the terminal's encoding is not UTF-8.
+
+No state; any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rich.cells import cell_len
+
+from ffrfs.printable import printable
+from ffrfs.top.sample import Sample
+
+_BARS, _ASCII_BARS = "▁▂▃▄▅▆▇█", "_.:-=+*#"
+
+
+class Canvas:
+    """A terminal's size, and what its encoding can show."""
+
+    def __init__(self, encoding: str, width: int, height: int) -> None:
+        self.width, self.height = width, height
+        self._encoding = encoding
+        is_utf8 = encoding.lower().replace("-", "").startswith("utf8")
+        self.bars = _BARS if is_utf8 else _ASCII_BARS
+        self.full, self.empty = ("█", "░") if is_utf8 else ("#", ".")
+        self.cut, self.mark, self.line = ("…", "▶", "─") if is_utf8 else ("~", ">", "-")
+        self.arrows = "↑↓" if is_utf8 else "up/down"
+
+    def text(self, text: str) -> str:
+        """Names are others': no control characters, and none that cannot be encoded."""
+        shown = printable(text).encode(self._encoding, "backslashreplace")
+        return shown.decode(self._encoding)
+
+    def end_of(self, text: str, width: int) -> str:
+        """As text(), without its begin if it is too long: the ends of paths tell more."""
+        shown = self.text(text)
+        if cell_len(shown) <= width:
+            return shown
+        while shown and cell_len(shown) >= width:
+            shown = shown[1:]
+        return self.cut + shown if width > 0 else ""
+
+    def sparkline(self, values: Sequence[float | None]) -> str:
+        """A character for each: a blank for None, the lowest bar for 0 alone."""
+        most = max((value for value in values if value is not None), default=0.0)
+        steps = len(self.bars) - 1
+
+        def bar(value: float | None) -> str:
+            if value is None:
+                return " "
+            if value <= 0 or most <= 0:
+                return self.bars[0]
+            return self.bars[max(round(value / most * steps), 1)]
+
+        return "".join(map(bar, values))
+
+    def meter(self, share: float, width: int) -> tuple[str, str]:
+        """Its full part and its empty part, `width` characters together."""
+        filled = round(min(max(share, 0), 1) * width)
+        return self.full * filled, self.empty * (width - filled)
+
+
+def by_second(
+    samples: Sequence[Sample],
+    value: Callable[[Sample], float | None],
+    now_s: float,
+    count: int,
+) -> list[float | None]:
+    """The value in each of the last `count` seconds; None: not known.
+
+    Seconds are those of the clock, so a value stays the same while it moves to the left.
+    """
+    found: list[float | None] = []
+    at = len(samples) - 1
+    # The second that has begun is left out until it is over: it has no sample yet.
+    for second in range(int(now_s), int(now_s) - count, -1):
+        middle_s = second - 0.5
+        while at >= 0 and samples[at].begin_s >= middle_s:
+            at -= 1
+        covers = at >= 0 and middle_s <= samples[at].end_s
+        found.append(value(samples[at]) if covers else None)
+    return found[::-1]

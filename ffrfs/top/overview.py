@@ -1,0 +1,82 @@
+"""All mounts, a row each, as rich draws them.
+
+No state; any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ffrfs.top import rows, units
+from ffrfs.top.canvas import Canvas
+from ffrfs.top.watched import Look
+
+_GAP = 2
+_MOUNT_WIDTH_MIN = 8
+COLOURS = {
+    **{"live": "green", "detached": "yellow", "no answer": "bold yellow"},
+    **{"dead": "bold red", "unknown": "yellow", "other version": "yellow", "gone": "yellow"},
+}
+
+
+def overview(
+    looks: Sequence[Look], chosen: str | None, column: rows.Column, canvas: Canvas
+) -> Iterator[RenderableType]:
+    """Its lines from the top. `chosen`: the mount point of the marked row."""
+    yield _totals(looks)
+    yield Text("")
+    columns = rows.fitting(canvas.width)
+    used = sum(each.width + _GAP for each in columns if each.width)
+    mount_width = max(canvas.width - used, _MOUNT_WIDTH_MIN)
+    table = Table(box=None, padding=(0, 0, 0, _GAP), pad_edge=False)
+    for each in columns:
+        table.add_column(
+            Text(
+                "  " * (each is rows.MOUNT) + each.title,
+                "bold underline" if each == column else "bold",
+            ),
+            justify="left" if each in rows.ON_THE_LEFT else "right",
+            width=each.width or mount_width,
+            no_wrap=True,
+            overflow="ellipsis" if canvas.cut == "…" else "crop",
+        )
+    for look in _around(looks, chosen, canvas.height - 3):
+        is_chosen = look.place.mountpoint == chosen
+        mount = canvas.end_of(look.place.mountpoint, mount_width - len(canvas.mark) - 1)
+        cells = [Text(f"{canvas.mark if is_chosen else ' '} {mount}")]
+        cells += [_cell(each, look, canvas) for each in columns if each is not rows.MOUNT]
+        table.add_row(*cells, style="bold" if is_chosen else "")
+    yield table
+    if not looks:
+        yield Text("")
+        yield Text("No mounts. To mount a pack: ffrfs mount PACK MOUNTPOINT", "dim")
+
+
+def _totals(looks: Sequence[Look]) -> Text:
+    troubled = sum(not look.is_well for look in looks)
+    last = [look.last for look in looks if look.last is not None]
+    text = Text(f"{len(looks)} mount{'' if len(looks) == 1 else 's'}")
+    if troubled:
+        text.append(", ").append(f"{troubled} not live", "bold red")
+    text.append(f"   {units.megabytes(sum(each.bytes_per_s for each in last))} MB/s")
+    text.append(f"   {units.number(sum(each.requests_per_s for each in last))} requests/s")
+    return text
+
+
+def _around(looks: Sequence[Look], chosen: str | None, count: int) -> Sequence[Look]:
+    """As many as there is room for, the chosen one among them."""
+    places = [look.place.mountpoint for look in looks]
+    at = places.index(chosen) if chosen in places else 0
+    begin = max(at - max(count, 1) + 1, 0)
+    return looks[begin : begin + max(count, 1)]
+
+
+def _cell(column: rows.Column, look: Look, canvas: Canvas) -> Text:
+    text = canvas.text(column.cell(look))
+    if column is rows.STATE:
+        return Text(text, COLOURS.get(look.condition, ""))
+    return Text(text, "dim" if text in (units.NONE, "0") else "")

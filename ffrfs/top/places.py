@@ -1,0 +1,102 @@
+"""Where the mounts are that `ffrfs top` watches, and where their daemons are asked.
+
+An ordinary user's are those of `ffrfs ps`. Root's are all: those of other users are in the
+kernel's list, and each user's daemons listen in a directory that belongs to that user.
+No mount is touched.
+
+Not here: the answers (watched.py). No state.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ffrfs.mount.kernel import state
+from ffrfs.mount.kernel.mount_table import MountEntry, read_mount_table
+from ffrfs.mount.kernel.process import Process
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A mount, and what is known of it without its daemon."""
+
+    mountpoint: str
+    packs: tuple[str, ...]
+    user_id: int
+    is_mounted: bool
+    socket: str | None  # None: nothing is known of a daemon
+    process: Process | None = None  # the daemon of this user's mount
+
+
+def find_places() -> list[Place]:
+    """By mount point, what this user mounted first."""
+    # The kernel's list is read last: a state file is written before its mount is made.
+    known = state.load_all()
+    table = read_mount_table()
+    ours = {entry.mountpoint: entry for entry in table if entry.is_ours}
+    found = [
+        _own(directory, one, one.mountpoint in ours)
+        for directory, one in known
+        # What a killed daemon has left when its mount is gone, too, is of no interest.
+        if one.mountpoint in ours or one.process.is_alive()
+    ]
+    own = {place.mountpoint for place in found}
+    found += [
+        place
+        for entry in ours.values()
+        if entry.mountpoint not in own and (place := _unrecorded(entry, table)) is not None
+    ]
+    return sorted(found, key=lambda place: (place.user_id != os.geteuid(), place.mountpoint))
+
+
+def _own(directory: str, known: state.MountState, is_mounted: bool) -> Place:
+    return Place(
+        mountpoint=known.mountpoint,
+        packs=known.packs or (known.pack,),
+        user_id=os.geteuid(),
+        is_mounted=is_mounted,
+        socket=state.socket_path(directory, known.mountpoint),
+        process=known.process,
+    )
+
+
+def _unrecorded(entry: MountEntry, table: Sequence[MountEntry]) -> Place | None:
+    """A mount without a state file of ours: another user's, if we are root."""
+    assert entry.user_id is not None
+    if os.geteuid() not in (0, entry.user_id):
+        return None
+    directories = _directories(entry.user_id, table) if entry.user_id != os.geteuid() else iter(())
+    paths = (state.socket_path(directory, entry.mountpoint) for directory in directories)
+    return Place(
+        mountpoint=entry.mountpoint,
+        packs=(entry.source,),
+        user_id=entry.user_id,
+        is_mounted=True,
+        socket=next(filter(_is_socket, paths), None),
+    )
+
+
+def _directories(user_id: int, table: Sequence[MountEntry]) -> Iterator[str]:
+    """Where daemons of that user listen, as state.runtime_directories() tells them.
+
+    Not one on which something is mounted: the user's own FUSE file system might hang.
+    """
+    mounted = {entry.mountpoint for entry in table}
+    for directory in (f"/run/user/{user_id}/ffrfs", f"/tmp/ffrfs-{user_id}"):
+        if directory not in mounted:
+            try:
+                found = os.lstat(directory)
+            except OSError:
+                continue
+            if stat.S_ISDIR(found.st_mode) and found.st_uid == user_id:
+                yield directory
+
+
+def _is_socket(path: str) -> bool:
+    try:
+        return stat.S_ISSOCK(os.lstat(path).st_mode)
+    except OSError:
+        return False

@@ -1,0 +1,148 @@
+"""What a mount has done between two answers of its daemon, and what it holds now.
+
+An answer may be another version's, or, for root, a hostile user's: what is not a number
+of a sensible size raises ValueError here, and is never drawn.
+
+No state; any thread.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ffrfs.mount.stats.stats_delta import StatsDelta, Times
+
+_NUMBER_MAX = 1e18
+_SOURCES = {"memory": "bytes_memory", "page cache": "bytes_page_cache", "storage": "bytes_storage"}
+_WAYS = ("prefetch", "readahead")
+# What a mount of another version, or another user's, may make of an answer.
+BAD_ANSWER = (KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlowRequest:
+    kind: str
+    path: str
+    time_us: float
+    age_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Holdings:
+    """What the mount is and holds at the time of one answer."""
+
+    engine: str
+    threads: int
+    age_s: float
+    cache_bytes: float
+    cache_limit_bytes: float
+    resident_bytes: float
+    memory_limit_bytes: float | None
+    memory_pressure: float | None  # percent
+    queue_depth: int
+    checksums_failed: int
+    unreadable_files: int
+    slowest: tuple[SlowRequest, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """What the mount did between two times of this machine's monotonic clock."""
+
+    begin_s: float
+    end_s: float
+    bytes_per_s: float
+    requests_per_s: float
+    p50_us: float | None  # of all requests; None: there were none
+    p99_us: float | None
+    hit: float | None  # share of the bytes that did not wait for storage; None: no bytes
+    sources: Mapping[str, float]  # bytes a second
+    ahead: Mapping[str, float]  # "prefetch fetched" → a second
+    kinds: Mapping[str, Times]  # of requests that there were
+
+
+def holdings(answer: Mapping[str, Any]) -> Holdings:
+    return Holdings(
+        engine=str(answer["engine"]),
+        threads=int(_number(answer["threads"])),
+        age_s=_number(answer["age_s"]),
+        cache_bytes=_number(answer["cache_bytes"]),
+        cache_limit_bytes=_number(answer["cache_limit_bytes"]),
+        resident_bytes=_number(answer["resident_bytes"]),
+        memory_limit_bytes=_number_or_none(answer["memory_limit_bytes"]),
+        memory_pressure=_number_or_none(answer["memory_pressure"]),
+        queue_depth=int(_number(answer["queue_depth"])),
+        checksums_failed=int(_number(answer["checksums_failed"])),
+        # Not in those of older versions.
+        unreadable_files=int(_number(answer.get("unreadable_files", 0))),
+        slowest=tuple(
+            SlowRequest(
+                kind=str(each["kind"]),
+                path=str(each["path"]),
+                time_us=_number(each["time_us"]),
+                age_s=_number(each["age_s"]),
+            )
+            for each in answer["slowest"]
+        ),
+    )
+
+
+def sample(delta: StatsDelta, begin_s: float, end_s: float) -> Sample:
+    times = delta.all_times()
+    kinds = {kind: delta.times(kind) for kind in delta.active_kinds()}
+    for each in (times, *kinds.values()):
+        for number in (each.per_s, each.p50_us, each.p99_us):
+            _number_or_none(number)
+    return Sample(
+        begin_s=begin_s,
+        end_s=end_s,
+        bytes_per_s=_rate(delta, "bytes_served"),
+        requests_per_s=_rate(delta, "request_count"),
+        p50_us=times.p50_us,
+        p99_us=times.p99_us,
+        hit=_hit(delta),
+        sources={title: _rate(delta, name) for title, name in _SOURCES.items()},
+        ahead={
+            f"{way} {event}": _rate(delta, way, event)
+            for way in _WAYS
+            for event in ("fetched", "pushed", "hit", *(("late",) if way == "prefetch" else ()))
+        },
+        kinds=kinds,
+    )
+
+
+def _hit(delta: StatsDelta) -> float | None:
+    """The share of the served bytes that readers got without waiting for storage.
+
+    What was not held in memory was read then, from the page cache or from storage. These
+    two are counted in whole records, so they only say in which proportion.
+    """
+    served, memory = (_growth(delta, name) for name in ("bytes_served", "bytes_memory"))
+    if served <= 0:
+        return None
+    at_once, waited = (_growth(delta, name) for name in ("bytes_page_cache", "bytes_storage"))
+    missed = max(served - memory, 0)
+    return 1 - missed / served * (waited / (at_once + waited) if waited else 0)
+
+
+def _growth(delta: StatsDelta, *names: str) -> float:
+    return max(_number(delta.growth(*names)), 0)
+
+
+def _rate(delta: StatsDelta, *names: str) -> float:
+    return max(_number(delta.per_s(*names)), 0)
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError("not a number")
+    if not math.isfinite(value) or abs(value) > _NUMBER_MAX:
+        raise ValueError("not a number of anything")
+    return float(value)
+
+
+def _number_or_none(value: object) -> float | None:
+    return None if value is None else _number(value)

@@ -1,0 +1,191 @@
+"""The screen of `ffrfs top`: keys, and what is drawn when.
+
+It is drawn once a second, when the daemons have answered or a moment later, and at every
+key. While it is paused, mounts are still asked, so that the last minute has no hole after it.
+
+Concurrency: one thread, which waits for keys, answers and the next second together.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TextIO
+
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from ffrfs.top import rows
+from ffrfs.top.canvas import Canvas
+from ffrfs.top.mount_view import mount_view
+from ffrfs.top.overview import overview
+from ffrfs.top.screen import CHANGED, Screen
+from ffrfs.top.watched import Look, Watched
+
+INTERVAL_S = 1.0
+_FIRST_INTERVAL_S = 0.5  # there are no figures before the second answer
+_LATE_S = 0.25  # then it is drawn without the answers that have not come
+
+_HELP = """\
+q        quit
+p        pause the screen; the mounts are still watched
+s, S     sort by the next, the previous column
+up, down (k, j)  choose a mount
+Enter    show one mount; Esc goes back
+space    ask the mounts now
+h, ?     this page
+
+MB/S     millions of bytes that readers got, per second
+REQ/S    requests of the kernel, per second; what the kernel has cached costs none
+P50, P99 50 % and 99 % of the requests took at most this time
+HIT      share of the bytes that did not wait for storage
+MEMORY   of the mount's processes
+"""
+
+
+class Watch:
+    """One run of the command on a screen."""
+
+    def __init__(self, screen: Screen, out: TextIO, watched: Watched, *, is_alone: bool) -> None:
+        """`is_alone`: one mount is watched, and there is no list to go back to."""
+        self._screen = screen
+        self._watched = watched
+        self._is_alone = is_alone
+        self._encoding = out.encoding
+        self._console = Console(
+            file=out, force_terminal=True, highlight=False, markup=False, emoji=False
+        )
+        self._looks: tuple[Look, ...] = ()
+        self._column = rows.MOUNT
+        self._chosen: str | None = None
+        self._is_open = is_alone
+        self._is_paused = self._is_help = False
+
+    def run(self) -> None:
+        """Until q is pressed."""
+        interval_s = _FIRST_INTERVAL_S
+        asked_s = self._ask()
+        is_drawn = False
+        while True:
+            self._watched.receive()
+            now_s = time.monotonic()
+            if not is_drawn and (not self._watched.is_waiting or now_s >= asked_s + _LATE_S):
+                self._take_look()
+                self._draw()
+                is_drawn = True
+            if now_s >= asked_s + interval_s:
+                asked_s, interval_s, is_drawn = self._ask(), INTERVAL_S, False
+                continue
+            next_s = asked_s + (interval_s if is_drawn else _LATE_S)
+            keys = self._screen.wait(max(next_s - now_s, 0), self._watched.surveys)
+            for key in keys:
+                if key in ("q", "Q"):
+                    return
+                if key == "space":
+                    interval_s = 0
+                self._press(key)
+            if keys:
+                self._draw()
+
+    def _ask(self) -> float:
+        self._watched.ask()
+        return time.monotonic()
+
+    def _take_look(self) -> None:
+        if not self._is_paused:
+            self._looks = self._watched.looks()
+
+    def _press(self, key: str) -> None:
+        if self._is_help and key != CHANGED:
+            self._is_help = False
+            return
+        match key:
+            case "p" | "P":
+                self._is_paused = not self._is_paused
+                self._take_look()
+            case "h" | "?":
+                self._is_help = True
+            case "s" | "S":
+                self._sort(1 if key == "s" else -1)
+            case "up" | "k":
+                self._choose(-1)
+            case "down" | "j":
+                self._choose(1)
+            case "enter" if (chosen := self._chosen_look()) is not None:
+                self._chosen = chosen.place.mountpoint
+                self._is_open = True
+            case "escape":
+                self._is_open = self._is_alone
+
+    def _sort(self, step: int) -> None:
+        columns = rows.fitting(self._screen.size()[0])
+        at = columns.index(self._column) if self._column in columns else 0
+        self._column = columns[(at + step) % len(columns)]
+
+    def _ordered(self) -> list[Look]:
+        return rows.ordered(self._looks, self._column)
+
+    def _choose(self, step: int) -> None:
+        places = [look.place.mountpoint for look in self._ordered()]
+        if places:
+            at = places.index(self._chosen) if self._chosen in places else 0
+            self._chosen = places[min(max(at + step, 0), len(places) - 1)]
+
+    def _chosen_look(self) -> Look | None:
+        """The first, until the user chooses another; None: the chosen one is not there."""
+        looks = self._ordered()
+        if self._chosen is None:
+            return looks[0] if looks else None
+        return next((look for look in looks if look.place.mountpoint == self._chosen), None)
+
+    def _draw(self) -> None:
+        width, height = self._screen.size()
+        self._console.size = (width, height)
+        canvas = Canvas(self._encoding, width, max(height - 2, 1))
+        body = self._lines(self._body(canvas))[: canvas.height]
+        body += [""] * (canvas.height - len(body))
+        lines = [*self._lines([self._title(width)]), *body, *self._lines([self._keys(canvas)])]
+        self._screen.show(lines[:height])
+
+    def _lines(self, parts: Iterator[RenderableType] | list[RenderableType]) -> list[str]:
+        """As they are sent to the terminal; each has the colours that it needs."""
+        with self._console.capture() as captured:
+            for part in parts:
+                self._console.print(part, no_wrap=True, overflow="crop", crop=True)
+        return captured.get().splitlines()
+
+    def _body(self, canvas: Canvas) -> Iterator[RenderableType]:
+        if self._is_help:
+            yield from map(Text, _HELP.splitlines())
+            return
+        chosen = self._chosen_look()
+        if not self._is_open:
+            place = chosen.place.mountpoint if chosen else None
+            yield from overview(self._ordered(), place, self._column, canvas)
+        elif chosen is not None:
+            yield from mount_view(chosen, canvas)
+        elif self._looks or not self._is_alone:
+            yield Text("It is not mounted any more.", "bold")
+
+    def _title(self, width: int) -> Text:
+        state = " paused " if self._is_paused else ""
+        clock = time.strftime("%H:%M:%S")
+        room = " " * max(width - len("ffrfs top") - len(state) - len(clock) - 2, 1)
+        return Text.assemble(
+            ("ffrfs top", "bold"), "  ", (state, "reverse bold yellow"), room, (clock, "dim")
+        )
+
+    def _keys(self, canvas: Canvas) -> Text:
+        keys = [("q", "quit"), ("p", "resume" if self._is_paused else "pause")]
+        if self._is_help:
+            keys = [("q", "quit"), ("any key", "back")]
+        elif not self._is_open:
+            keys += [("s", f"sort: {self._column.title}"), (canvas.arrows, "choose")]
+            keys += [("Enter", "open")]
+        elif not self._is_alone:
+            keys += [("Esc", "back")]
+        keys += [] if self._is_help else [("space", "now"), ("h", "help")]
+        text = Text()
+        for key, what in keys:
+            text.append(key, "bold reverse").append(f" {what}  ")
+        return text
