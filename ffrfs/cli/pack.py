@@ -1,19 +1,20 @@
-"""`ffrfs pack`: a folder or an archive into one file, or into a set of them."""
+"""`ffrfs pack`: a folder, an archive or packs into one file, or into a set of them."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import os
 import signal
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ffrfs.cli import output
 from ffrfs.cli.number import whole_number
 
 if TYPE_CHECKING:
-    from ffrfs.packing.pack import PackSummary
+    from ffrfs.packing.pack_job import PackSummary
 
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
@@ -21,13 +22,22 @@ _EPILOG = """\
 SRC is a directory; a tar archive, plain or compressed by gzip, bzip2, xz or Zstandard; a zip
 archive; or "-" for an archive on standard input. No archive is unpacked to disk.
 
+SRC is also a pack, or a pack set (a directory that holds packs of sets and nothing else), and
+then there may be several: they are read as one tree, verified, and packed again, for example to
+filter, to reorder or to merge them. Times, permissions, links and shared contents are kept.
+Any other directory is data, also if there are packs in it.
+
 PATTERN is a shell pattern (*, ?, [abc]). Without a slash it matches the name of a file or
 directory, with a slash the path below SRC ("./train" and "/train" are the "train" of SRC itself).
 An excluded directory is skipped with all that is in it; an included directory is packed whole. A
 PATTERN of --include that matches nothing is an error.
 
+--files-from packs only the paths that FILE names, relative to SRC, and in their order; a
+directory means all that is below it, a path that is named twice counts once, and one that is not
+in SRC is an error. --include and --exclude choose among them.
+
 A pack at DST is replaced, and so is an empty file. Any other file there is an error,
-unless --force is given.
+unless --force is given. DST may be the one pack that SRC is; several SRC replace nothing.
 
 With --shards or --shard-size, DST is a new directory: a pack set. Each of its packs can be read
 alone.
@@ -36,6 +46,9 @@ Examples:
     ffrfs pack ~/imagenet imagenet.ffr
     ffrfs pack --shards 64 --exclude '*.tmp' ~/imagenet21k imagenet21k/
     ssh host tar -c data | ffrfs pack - data.ffr
+    ffrfs pack --include '*.jpg' old.ffr new.ffr
+    ffrfs pack --dedup a.ffr b.ffr merged.ffr
+    find . -name '*.jpg' | shuf | ffrfs pack --files-from - . ../shuffled.ffr
 """
 
 _SIZE_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -44,13 +57,16 @@ _SIZE_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "pack",
-        help="pack a directory or an archive into one file",
+        help="pack a directory, an archive or other packs into one file",
         description="Pack all files of SRC into DST. DST appears when it is complete.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "source", metavar="SRC", help="a directory, a tar or zip archive, or - for standard input"
+        "sources",
+        metavar="SRC",
+        nargs="+",
+        help="a directory, a tar or zip archive, - for standard input; or packs, any number",
     )
     parser.add_argument("target", metavar="DST.ffr", help="the pack to write")
     _add_selection(parser)
@@ -60,7 +76,8 @@ def add_parser(subparsers: Subparsers) -> None:
         "--order",
         metavar="path|size|FILE",
         help="order of files in the pack: by path (default), by size with the smallest first, or "
-        "a file listing one path per line; unlisted files follow; an archive keeps its own order",
+        "a file listing one path per line; unlisted files follow; an archive keeps its own order, "
+        "and so do packs unless this is given",
     )
     parser.add_argument(
         "--reproducible",
@@ -85,6 +102,15 @@ def add_parser(subparsers: Subparsers) -> None:
         action="store_true",
         help="replace DST.ffr also if it is a file that is not a pack (by default an error)",
     )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print what would be packed, and write nothing"
+    )
+    parser.add_argument(
+        "--list",
+        action="store_true",
+        help="with --dry-run: print the paths of the files, in the order of the pack; those that "
+        "share the contents of another come last",
+    )
     parser.add_argument("-q", "--quiet", action="store_true", help="print errors only")
     parser.set_defaults(func=run, usage_error=parser.error)
 
@@ -104,6 +130,16 @@ def _add_selection(parser: argparse.ArgumentParser) -> None:
         help="leave out files that match; may be repeated",
     )
     parser.add_argument(
+        "--files-from",
+        metavar="FILE",
+        help="pack only the paths that FILE lists, one per line; - is standard input",
+    )
+    parser.add_argument(
+        *("-0", "--null"),
+        action="store_true",
+        help="paths in FILE, and paths that --list prints, end with a zero byte",
+    )
+    parser.add_argument(
         "--skip-special",
         action="store_true",
         help="leave out sockets, FIFOs, devices and names that are not UTF-8 "
@@ -112,10 +148,22 @@ def _add_selection(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--symlinks",
         choices=["inside", "follow", "keep", "skip"],
-        default="inside",
         help="pack the targets of symbolic links, where a link that leads out of SRC is an error "
-        "(inside, the default) or is followed, too (follow); or pack the links (keep); or leave "
-        "them out (skip); no link leads out of an archive, so follow means inside there",
+        "(inside, the default) or is followed, too (follow); or pack the links (keep, the default "
+        "for packs); or leave them out (skip); no link leads out of an archive or a pack, so "
+        "follow means inside there",
+    )
+    parser.add_argument(
+        "--on-conflict",
+        choices=["error", "first", "last"],
+        help="pack the first or the last pack's file if several packs contain its path; "
+        "directories are merged (default: error)",
+    )
+    parser.add_argument(
+        "--allow-missing",
+        action="store_true",
+        help="pack the other packs if some cannot be opened, or if shards of a pack set are "
+        "missing",
     )
 
 
@@ -128,13 +176,25 @@ def _size(text: str) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
+    _check_usage(args)
     with _cleaning_up():
         summary = _pack(args)
     if not args.quiet:
         for path in summary.skipped:
             output.error(f"{path}: skipped")
-        output.line(f"{args.target}: {_text(summary)}")
+        if not args.list:
+            fate = ", not written (dry run)" if args.dry_run else ""
+            output.line(f"{args.target}: {_text(summary)}{fate}")
     return 0
+
+
+def _check_usage(args: argparse.Namespace) -> None:
+    if args.list and not args.dry_run:
+        args.usage_error("argument --list: needs --dry-run")
+    if args.null and args.files_from is None and not args.list:
+        args.usage_error("argument -0/--null: needs --files-from or --list")
+    if args.files_from == "-" and "-" in args.sources:
+        args.usage_error("argument --files-from: standard input is SRC already")
 
 
 @contextlib.contextmanager
@@ -156,31 +216,72 @@ def _cleaning_up() -> Iterator[None]:
 
 
 def _pack(args: argparse.Namespace) -> PackSummary:
-    from ffrfs.packing.pack import pack_archive, pack_folder
+    from ffrfs.packing.pack import pack_archive, pack_folder, repack
+    from ffrfs.packing.path_list import PathList
 
-    options = {
-        "verbose": output.show_progress() and not args.quiet,
+    options: dict[str, Any] = {
+        "verbose": output.show_progress() and not args.quiet and not args.list,
         "include": args.include,
         "exclude": args.exclude,
+        "files": args.files_from and PathList.read(args.files_from, null=args.null),
         "jobs": args.jobs,
         "skip_special": args.skip_special,
         "symlinks": args.symlinks,
         "dedup": args.dedup,
+        "order": args.order,
         "reproducible": args.reproducible,
         "shards": args.shards,
         "shard_size": args.shard_size,
         "append": args.append,
         "force": args.force,
+        "dry_run": args.dry_run,
+        "listing": functools.partial(_list, args) if args.list else None,
     }
-    if args.source != "-" and not _is_file(args.source):
-        return pack_folder(args.source, args.target, order=args.order, **options)
+    # What was not asked for is up to the function.
+    options = {name: value for name, value in options.items() if value is not None}
+    if _are_packs(args):
+        conflict = {"on_conflict": args.on_conflict} if args.on_conflict else {}
+        return repack(
+            args.sources, args.target, allow_missing=args.allow_missing, **conflict, **options
+        )
+    (source,) = args.sources
+    if not _is_file(source):
+        return pack_folder(source, args.target, **options)
     if args.order is not None:
-        args.usage_error(f"argument --order: {args.source} is an archive, and keeps its own order")
-    return pack_archive(args.source, args.target, **options)
+        args.usage_error(f"argument --order: {source} is an archive, and keeps its own order")
+    return pack_archive(source, args.target, **options)
+
+
+def _are_packs(args: argparse.Namespace) -> bool:
+    """Tell whether SRC are packs. What goes for packs only is wrong usage otherwise."""
+    from ffrfs.packing.pack_kind import holds_packs
+
+    others = [source for source in args.sources if source == "-" or not holds_packs(source)]
+    if not others:
+        return True
+    if len(args.sources) > 1:
+        if others[0] != "-":
+            os.stat(others[0])  # or it is not there
+        args.usage_error(
+            f"argument SRC: {others[0]} is neither a pack nor a pack set; name it alone"
+        )
+    for name, value in (
+        ("--on-conflict", args.on_conflict),
+        ("--allow-missing", args.allow_missing),
+    ):
+        if value:
+            args.usage_error(f"argument {name}: {others[0]} is neither a pack nor a pack set")
+    return False
+
+
+def _list(args: argparse.Namespace, paths: Iterator[str]) -> None:
+    end = b"\0" if args.null else b"\n"
+    for path in paths:
+        output.line(path, end)
 
 
 def _is_file(path: str) -> bool:
-    return os.path.exists(path) and not os.path.isdir(path)
+    return path == "-" or (os.path.exists(path) and not os.path.isdir(path))
 
 
 def _text(summary: PackSummary) -> str:

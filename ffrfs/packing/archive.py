@@ -110,6 +110,9 @@ class ArchiveSource:
         self.skipped = tree.skipped
         self.links = self._listing.links
 
+    def share(self) -> None:
+        self._listing.share()
+
     def number(self) -> None:
         self._listing.number()
 

@@ -53,11 +53,17 @@ class ArchiveList:
         self.entries = Manifest()
         self.origins = array("Q")  # of each file of the list: the file of the tree
         self._numbers = array("q", [-1]) * len(tree.sizes)  # the other way: the first of them
+        self._others = array("Q")  # files of the list that show the file of another
         self._tree = tree
         self._existing = existing
         self._shown_through_links = 0
         self.links = LinkCounts()
         self._walk()
+
+    def share(self) -> None:
+        """Let all files of the list that are one file of the tree share its record."""
+        for other in self._others:
+            self.entries.share(other, self._numbers[self.origins[other]])
 
     def number(self) -> None:
         """Number the records in the order of the archive."""
@@ -140,7 +146,7 @@ class ArchiveList:
             if self._numbers[origin] < 0:
                 self._numbers[origin] = number
             else:
-                self.entries.share(number, self._numbers[origin])
+                self._others.append(number)
 
     def _follow(self, place: _Place, name: bytes, link: Link) -> tuple[Node, _Trail]:
         """Return what a link in `place` leads to and, if that is a folder, its trail."""

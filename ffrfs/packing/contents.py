@@ -1,6 +1,7 @@
 """What can be packed: entries, and what knows where their bytes are.
 
-Source (source.py) is one for a folder, ArchiveSource (archive.py) one for an archive.
+Source (source.py) is one for a folder, ArchiveSource (archive.py) one for an archive, PackSource
+(pack_source.py) one for packs.
 """
 
 from __future__ import annotations
@@ -40,11 +41,15 @@ class LinkCounts:
 
 
 class Contents(Protocol):
-    name: str  # of the folder or archive
+    name: str  # of the folder, archive or packs
     is_stream: bool  # append() is called in this process, for one run after the other
     entries: Manifest
     skipped: list[str]  # paths of what was left out for skip_special
     links: LinkCounts
+
+    def share(self) -> None:
+        """Let files that are one in the contents share a record: hard links, for example."""
+        ...
 
     def number(self) -> None:
         """Give the files records in the contents' own order."""

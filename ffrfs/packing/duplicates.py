@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 def share_duplicates(contents: Contents, jobs: int) -> None:
     """Let equal files of the list share a record; the list has to be numbered again.
 
+    In the place of Contents.share(): what is one file in the contents is equal, too.
+
     Raises PackError for a file that is not as it was listed, OSError.
     """
     files, sizes = _with_equals(contents)

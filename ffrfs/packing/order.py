@@ -1,4 +1,4 @@
-"""Which record each file becomes: by path, by size, or as a file says.
+"""Which record each file becomes: by path, by size, as a file says, or as a list of paths does.
 
 Not here: the orders themselves (native core).
 """
@@ -6,6 +6,10 @@ Not here: the orders themselves (native core).
 from __future__ import annotations
 
 import os
+from array import array
+from typing import BinaryIO
+
+import numpy as np
 
 from ffrfs._native import Manifest
 from ffrfs.errors import PackError
@@ -27,9 +31,17 @@ def number(listed: Manifest, order: Order) -> None:
         listed.number_by(_files_of(listed, os.fspath(order)))
 
 
+def number_by_lines(listed: Manifest, lines: array[int]) -> None:
+    """Number the files by `lines`, a number for each of them; those of one line by path."""
+    listed.number("path")
+    files = np.array(listed.files(0, listed.record_count), np.uint32)
+    order = np.argsort(np.array(lines, np.uint64)[files], kind="stable")
+    listed.number_by(files[order].tolist())
+
+
 def _files_of(listed: Manifest, order_file: str) -> list[int]:
     files: dict[int, None] = {}  # in the order of their lines
-    with open(order_file, "rb") as lines:
+    with _opened(order_file) as lines:
         for number, line in enumerate(lines, 1):
             path = line.rstrip(b"\r\n").removeprefix(b"./")
             if not path:
@@ -42,3 +54,13 @@ def _files_of(listed: Manifest, order_file: str) -> list[int]:
                 raise PackError(f"{where} is listed twice; remove one of the lines")
             files[file] = None
     return list(files)
+
+
+def _opened(order_file: str) -> BinaryIO:
+    try:
+        return open(order_file, "rb")
+    except FileNotFoundError:
+        raise PackError(
+            f"--order {order_file}: must be path, size, or a file with one path per line; there "
+            f"is no file {order_file}"
+        ) from None

@@ -100,7 +100,7 @@ class PackSetWriter:
 
     def _open(self) -> None:
         """Take over the set that is there, to add to it."""
-        self._lock = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._lock = self._opened_folder()
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -112,6 +112,20 @@ class PackSetWriter:
             raise PackError(f"{self.path}: holds no packs to add to; leave out --append")
         self._id, self._first_number = _identity_of(packs)
         self.existing = ExistingSet(packs)
+
+    def _opened_folder(self) -> int:
+        try:
+            return os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise PackError(
+                f"{self.path}: does not exist; make the set first: ffrfs pack --shards N SRC "
+                f"{self.path}"
+            ) from None
+        except NotADirectoryError:
+            raise PackError(
+                f"{self.path}: is a single file; --append adds to pack sets, which are directories "
+                "of packs"
+            ) from None
 
     def _refuse_content(self) -> None:
         with os.scandir(self._folder) as entries:

@@ -11,8 +11,10 @@ file changes after this walk); archives (archive.py).
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import stat
+from array import array
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, NoReturn
@@ -21,13 +23,16 @@ from ffrfs._native import Manifest, Writer
 from ffrfs.errors import PackError
 from ffrfs.packing.contents import SPECIAL_KINDS, LinkCounts, Symlinks, Tick, storable_time_ns
 from ffrfs.packing.existing_set import ExistingSet
-from ffrfs.packing.file_digest import file_digest
-from ffrfs.packing.selection import Selection
+from ffrfs.packing.order import number_by_lines
+from ffrfs.packing.selection import Selection, Wanted
 
 DEPTH_LIMIT = 1024  # folders in each other, as the reader of the index allows
 
 # Files given to the list, or to the threads, at a time: each is a few Python objects.
 _BATCH_COUNT = 4096
+
+# Of a file that is digested.
+_PIECE_SIZE = 1 << 20
 
 # Links that lead out of the folder: a line names the first of them, in the order of their
 # names. Memory has an end, too.
@@ -52,7 +57,7 @@ class _Place(NamedTuple):
     name: str
     path: str
     below_root: str  # path from the packed folder
-    included: bool  # it, or a folder above, is asked for with all that it holds
+    wanted: Wanted
 
 
 class _OpenFolder:
@@ -90,6 +95,7 @@ class Source:
         self.skipped: list[str] = []  # paths
         self.links = LinkCounts()
         self._selection = selection
+        self._lines = array("Q")  # of each file of the entries, that names it in the list
         self._symlinks = symlinks
         self._real_root = os.path.join(os.path.realpath(folder), "")
         self._outside: list[str] = []  # paths of links that lead out
@@ -99,8 +105,15 @@ class Source:
         self._existing = existing
         self._walk()
 
+    def share(self) -> None:
+        pass  # hard links are files like others
+
     def number(self) -> None:
-        self.entries.number("path")
+        """By path; if there is a list, in its order."""
+        if self._selection.has_list:
+            number_by_lines(self.entries, self._lines)
+        else:
+            self.entries.number("path")
 
     def append(self, writer: Writer, first: int, count: int, jobs: int, tick: Tick) -> None:
         writer.append_folder(self.entries, os.fsencode(self.name), first, count, jobs, tick)
@@ -112,7 +125,7 @@ class Source:
             for start in range(0, len(files), _BATCH_COUNT):
                 batch = files[start : start + _BATCH_COUNT]
                 paths = [root + path for path in self.entries.paths(batch)]
-                yield from pool.map(file_digest, paths, (int(sizes[file]) for file in batch))
+                yield from pool.map(_digest, paths, (int(sizes[file]) for file in batch))
 
     def close(self) -> None:
         pass  # a file is open only while it is read
@@ -120,7 +133,7 @@ class Source:
     def _walk(self) -> None:
         info = os.stat(self.name)
         self.entries.describe_folder(0, info.st_mode, _time_ns(info))
-        place = _Place("", self.name, "", self._selection.takes_all)
+        place = _Place("", self.name, "", self._selection.root)
         stack = [_OpenFolder(place, info, 0, self._existing.root if self._existing else 0)]
         self._list(stack[0])
         while stack:
@@ -150,7 +163,7 @@ class Source:
         folder = stack.pop()
         if not stack:
             return
-        if folder.is_empty and not folder.place.included:  # it holds nothing asked for
+        if folder.is_empty and not folder.place.wanted.is_asked_for:  # it holds nothing asked for
             self.entries.drop_folder(folder.number)
         else:
             stack[-1].is_empty = False
@@ -166,13 +179,16 @@ class Source:
         files: list[tuple[bytes, int, int, int]] = []
         follows = self._symlinks in ("inside", "follow")
         selection = self._selection
-        takes_all = place.included and selection.excludes_nothing and not selection.is_searching
+        takes_whole = selection.takes_whole(place.wanted)
         # By descriptor: the kernel then looks up names alone, not their paths.
         with _opened(place.path) as fd, os.scandir(fd) as found:
             for entry in found:
-                included = takes_all or self._takes(folder, entry.name)
-                if included is None:
+                wanted: Wanted | None = place.wanted
+                if not takes_whole:
+                    wanted = selection.step(place.wanted, entry.name, _below(place, entry.name))
+                if wanted is None:
                     continue
+                included = wanted.is_asked_for
                 try:
                     info = entry.stat(follow_symlinks=follows)
                 except OSError as error:
@@ -185,9 +201,11 @@ class Source:
                     if not asked_for or not self._follow(os.path.join(place.path, entry.name)):
                         continue
                 if not stat.S_ISREG(info.st_mode):
-                    self._take_other(folder, entry.name, info, included)
+                    self._take_other(folder, entry.name, info, wanted)
                 elif included and (name := self._encoded(place, entry.name)) is not None:
                     files.append((name, info.st_size, info.st_mode, _time_ns(info)))
+                    if selection.has_list:
+                        self._lines.append(wanted.line or 0)
                     if len(files) == _BATCH_COUNT:
                         self._add(folder, files)
         self._add(folder, files)
@@ -216,20 +234,10 @@ class Source:
             "--symlinks, or exclude them"
         )
 
-    def _takes(self, folder: _OpenFolder, name: str) -> bool | None:
-        """Tell whether it is asked for with all that it holds; None: it is excluded."""
-        below_root = _below(folder.place, name)
-        selection = self._selection
-        if selection.excludes(name, below_root):
-            return None
-        if folder.place.included and not selection.is_searching:
-            return True
-        return selection.includes(name, below_root) or folder.place.included
-
     def _take_other(
-        self, folder: _OpenFolder, name: str, info: os.stat_result, included: bool
+        self, folder: _OpenFolder, name: str, info: os.stat_result, wanted: Wanted
     ) -> None:
-        if not included and not stat.S_ISDIR(info.st_mode):
+        if not wanted.is_asked_for and not stat.S_ISDIR(info.st_mode):
             return
         if stat.S_ISLNK(info.st_mode) and self._symlinks == "skip":
             self.links.left_out += 1
@@ -240,7 +248,7 @@ class Source:
         path = os.path.join(folder.place.path, name)
         if stat.S_ISDIR(info.st_mode):
             below_root = _below(folder.place, name)
-            folder.folders.append((_Place(name, path, below_root, included), info))
+            folder.folders.append((_Place(name, path, below_root, wanted), info))
         elif stat.S_ISLNK(info.st_mode):
             target = os.readlink(os.fsencode(path))
             if self._existing and folder.existing:
@@ -314,3 +322,27 @@ def _check_loop(stack: list[_OpenFolder], path: str, info: os.stat_result) -> No
 
 def _time_ns(info: os.stat_result) -> int:
     return storable_time_ns(info.st_mtime_ns)
+
+
+def _digest(path: bytes, size: int) -> bytes:
+    """Return the SHA-256 of a file; PackError if it is not, or no longer, one of `size` bytes."""
+    # O_NONBLOCK: a FIFO that took the file's place must not hold us.
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        info = os.fstat(fd)
+        if not stat.S_ISREG(info.st_mode):
+            raise PackError(f"{os.fsdecode(path)}: is no longer a regular file")
+        digest = hashlib.sha256()
+        read_size = 0
+        while piece := os.read(fd, min(_PIECE_SIZE, size + 1 - read_size)):
+            digest.update(piece)
+            read_size += len(piece)
+            if read_size > size:
+                break
+    finally:
+        os.close(fd)
+    if read_size != size:
+        raise PackError(
+            f"{os.fsdecode(path)}: changed size while it was packed (was {size} bytes); pack again"
+        )
+    return digest.digest()

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from ffrfs import pack_folder
 from ffrfs.errors import PackError
-from ffrfs.packing.pack import PackSummary, pack_archive
+from ffrfs.packing.pack import pack_archive
+from ffrfs.packing.pack_job import PackSummary
 from tests.ffrecord_file import Tree
 from tests.folder.archives import (
     COMPRESSIONS,
@@ -209,6 +210,18 @@ def test_hard_links_show_the_record_of_what_they_name(tmp_path: Path, out: Path)
     assert (summary.file_count, summary.shared_count) == (3, 2)
     assert read_records(out)[:-1] == [b"content"]
     assert shown_tree(out) == {"a": {"one": b"content"}, "two": b"content", "three": b"content"}
+
+
+def test_hard_links_to_a_file_that_equals_another(tmp_path: Path, out: Path) -> None:
+    members = [
+        file("a", b"content"),
+        file("b", b"content"),
+        link("c", "b", tarfile.LNKTYPE),
+    ]
+    summary = pack_members(tmp_path, out, members, dedup=True)
+    assert (summary.file_count, summary.shared_count) == (3, 2)
+    assert read_records(out)[:-1] == [b"content"]
+    assert shown_tree(out) == {"a": b"content", "b": b"content", "c": b"content"}
 
 
 LINKS: list[Member] = [

@@ -15,7 +15,8 @@ import pytest
 
 from ffrfs.errors import PackError
 from ffrfs.packing import archive_list
-from ffrfs.packing.pack import PackSummary, pack_archive
+from ffrfs.packing.pack import pack_archive
+from ffrfs.packing.pack_job import PackSummary
 from tests.ffrecord_file import flip_byte
 from tests.folder.archives import (
     COMPRESSIONS,

@@ -226,7 +226,7 @@ def test_an_order_that_cannot_be(
 
 
 def test_no_order_file(folder: Path, out: Path) -> None:
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(PackError, match=r"^--order sizes: must be path, size, or a file with one "):
         pack_folder(folder, out, order="sizes")
 
 

@@ -403,7 +403,7 @@ def test_what_is_there_already_is_refused(
 
 
 def test_what_nothing_can_be_added_to(folder: Path, more: Path, out: Path) -> None:
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(PackError, match=f"^{out}: does not exist; make the set first: ffrfs pack"):
         pack_folder(more, out, append=True)
     out.mkdir()
     with pytest.raises(PackError, match=f"^{out}: holds no packs to add to"):
@@ -411,7 +411,7 @@ def test_what_nothing_can_be_added_to(folder: Path, more: Path, out: Path) -> No
     pack_folder(folder, out / "x.ffr")
     with pytest.raises(PackError, match=f"^{out}/x.ffr: is not a shard of a pack set"):
         pack_folder(more, out, append=True)
-    with pytest.raises(NotADirectoryError):
+    with pytest.raises(PackError, match=f"^{out}/x.ffr: is a single file; --append adds to pack "):
         pack_folder(more, out / "x.ffr", append=True)
     assert os.listdir(out) == ["x.ffr"]
 

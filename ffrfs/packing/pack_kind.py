@@ -1,0 +1,77 @@
+"""What is at a path, as far as packing asks: packs to read, or a file that must not be replaced.
+
+Not here: directories, devices and pipes at the target, which the native writer refuses.
+Concurrency: any thread. The look at the target comes before the packing, so it does not see what
+another process puts there meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from ffrfs._native import Pack
+from ffrfs.errors import ChecksumError, FormatError, PackError
+
+_SUFFIX = ".ffr"
+_SIDECAR_SUFFIX = ".ffr.idx"
+
+
+def refuse_other_than_pack(path: str) -> None:
+    """Raise PackError if `path` is a file that is neither a pack nor empty."""
+    try:
+        info = os.stat(path)
+    except OSError:  # nothing is there, or the writer says what is wrong
+        return
+    # mktemp makes empty files for those who write them afterwards.
+    if not stat.S_ISREG(info.st_mode) or info.st_size == 0 or _is_pack(path):
+        return
+    raise PackError(
+        f"{path}: exists and is not a pack, or is a damaged one; write to another file, or "
+        "replace it with --force"
+    )
+
+
+def holds_packs(path: str) -> bool:
+    """Tell whether `path` is a pack, or a pack set: a directory of nothing but packs of sets.
+
+    Any other directory is data, whatever is in it. Raises OSError if it cannot be read.
+    """
+    if os.path.isdir(path):
+        return _is_pack_set(path)
+    if not os.path.isfile(path):  # a pipe, say
+        return False
+    try:
+        return Pack(os.fsencode(path)).is_folder or path.endswith(_SUFFIX)
+    except (FormatError, ChecksumError):
+        return path.endswith(_SUFFIX)  # then it is a damaged one
+
+
+def _is_pack_set(folder: str) -> bool:
+    shard_count = 0
+    with os.scandir(folder) as found:
+        for entry in found:
+            if entry.name.startswith(".") or entry.name.endswith(_SIDECAR_SUFFIX):
+                continue
+            if not entry.name.endswith(_SUFFIX) or not entry.is_file():
+                return False
+            try:
+                if Pack(os.fsencode(entry.path)).shard is None:
+                    return False
+                shard_count += 1
+            except (FormatError, ChecksumError):
+                pass  # a damaged one, which is named when the set is opened
+    return shard_count > 0
+
+
+def _is_pack(path: str) -> bool:
+    """A plain FFRecord file is none: it may be the only copy of its records."""
+    try:
+        return Pack(os.fsencode(path)).is_folder
+    except (FormatError, ChecksumError):
+        return False
+    except OSError as error:
+        raise PackError(
+            f"{path}: exists and cannot be read ({error.strerror}), so it may not be a pack; "
+            "write to another file, or replace it with --force"
+        ) from None

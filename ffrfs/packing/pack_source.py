@@ -1,0 +1,382 @@
+"""Packs to pack again: one, several or a pack set, read as one tree and not mounted.
+
+Every byte is verified before it is written. Files come with the permissions and times that were
+packed, symbolic links as links unless they are to be followed, and names of one record stay names
+of one record. Small files are read in batches, the next one while the last is written; larger
+ones in pieces. About 24 bytes a file are in memory, besides the list of what is packed.
+
+Not here: reading and verifying (PackTree), where links lead (ffrfs.folder).
+Concurrency: append() in any number of threads; all else in one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from array import array
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
+
+from ffrfs._native import Manifest, Writer
+from ffrfs.errors import FormatError, PackError
+from ffrfs.folder.links import follow
+from ffrfs.folder.tree import OnConflict, PackTree
+from ffrfs.packing.contents import UNKNOWN_TIME_NS, LinkCounts, Symlinks, Tick
+from ffrfs.packing.existing_set import ExistingSet
+from ffrfs.packing.order import number_by_lines
+from ffrfs.packing.selection import Selection, Wanted
+from ffrfs.packing.source import FolderIdentity
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from ffrfs._native import Attributes, RecordBytes
+
+_LIST_COUNT = 4096  # entries asked of the core, and files asked of the list, at a time
+_BATCH_SIZE = 8 << 20  # files up to this are read whole
+_BATCH_COUNT = 1024
+
+# Links to directories with links to directories multiply; no data set needs so many.
+_BEHIND_LINKS_MAX = 1_000_000
+
+_Files: TypeAlias = list[tuple[bytes, int, int, int]]  # as Manifest.add_files() takes them
+
+
+class _Content(NamedTuple):
+    file: int  # of the entries
+    data: RecordBytes | None  # None: too large to be read whole
+
+
+class _Place(NamedTuple):
+    """Where something of the packs is shown."""
+
+    name: bytes
+    path: str  # from the root
+    ino: int
+    wanted: Wanted
+    is_behind_link: bool
+
+
+class _OpenFolder:
+    """A directory on the way from the root to where the walk is."""
+
+    def __init__(self, place: _Place, number: int, existing: int) -> None:
+        self.place = place
+        self.number = number  # in the entries
+        self.existing = existing  # the same directory where new shards are added; 0: none
+        self.folders: list[_Place] = []  # not yet walked, the last first
+        self.is_empty = True
+
+
+class PackSource:
+    """What is to be packed of `packs`: files, and directories of packs. A Contents.
+
+    `on_conflict`, `allow_missing`: as PackTree. `forbidden`: the directory that is written to.
+    Raises PackError for what cannot be packed, and what opening packs raises.
+    """
+
+    is_stream = False
+
+    def __init__(  # noqa: PLR0913 - each is a question of its own
+        self,
+        packs: Sequence[str],
+        *,
+        selection: Selection,
+        symlinks: Symlinks = "keep",
+        skip_special: bool = False,
+        on_conflict: OnConflict = "error",
+        allow_missing: bool = False,
+        forbidden: FolderIdentity | None = None,
+        existing: ExistingSet | None = None,
+    ) -> None:
+        self.entries = Manifest()
+        self.skipped: list[str] = []  # paths
+        self.links = LinkCounts()
+        self._selection = selection
+        self._symlinks = symlinks
+        self._skip_special = skip_special
+        self._existing = existing
+        # Of each file of the entries.
+        self._inos = array("Q")
+        self._records = array("Q")
+        self._lines = array("Q")  # that names it in the list
+        self._behind_links_count = 0
+        for pack in packs:
+            _refuse_own_set(pack, forbidden)
+        self._tree = PackTree(packs, on_conflict=on_conflict, allow_missing=allow_missing)
+        self.name = self._tree.file
+        try:
+            _refuse_other_records(self._tree)
+            self._walk()
+            self._sizes = self.entries.sizes()
+        except BaseException:
+            self.close()
+            raise
+
+    def share(self) -> None:
+        """Let all names of one record share it again."""
+        records = np.array(self._records, np.uint64)
+        order = np.argsort(records, kind="stable")  # the first name keeps the record
+        is_other = np.zeros(len(order), bool)
+        is_other[1:] = records[order[1:]] == records[order[:-1]]
+        firsts = np.maximum.accumulate(np.where(is_other, 0, np.arange(len(order))))
+        for other in np.flatnonzero(is_other).tolist():
+            self.entries.share(int(order[other]), int(order[firsts[other]]))
+
+    def number(self) -> None:
+        """In the order of the packs' records; if there is a list, in its order."""
+        if self._selection.has_list:
+            number_by_lines(self.entries, self._lines)
+        else:
+            order = np.argsort(np.array(self._records, np.uint64), kind="stable")
+            self.entries.number_by(order.tolist())
+
+    def append(self, writer: Writer, first: int, count: int, jobs: int, tick: Tick) -> None:
+        """In this thread, and one that reads ahead."""
+        size = 0
+        with closing(self._read(self._numbers(first, count))) as contents:
+            for done, (file, data) in enumerate(contents):
+                if data is not None:
+                    written_size = len(data)
+                    writer.append(data.data)
+                else:
+                    written_size = writer.append_pieces(self._pieces(file, done, size, tick))
+                if written_size != self._sizes[file]:
+                    raise self._size_error(file, written_size)
+                size += written_size
+                tick(done + 1, size)
+
+    def digests(self, files: Sequence[int], jobs: int) -> Iterator[bytes]:
+        records = np.array(self._records, np.uint64)[files]
+        _, firsts, groups, counts = np.unique(
+            records, return_index=True, return_inverse=True, return_counts=True
+        )
+        is_first = firsts[groups] == np.arange(len(files))
+        known: dict[int, bytes] = {}  # of records that have several names
+        with closing(self._read(np.array(files)[is_first].tolist())) as contents:
+            for number, group in enumerate(groups.tolist()):
+                if not is_first[number]:
+                    yield known[group]
+                    continue
+                digest = self._digest(*next(contents))
+                if counts[group] > 1:
+                    known[group] = digest
+                yield digest
+
+    def close(self) -> None:
+        self._tree.close()
+
+    def _numbers(self, first: int, count: int) -> Iterator[int]:
+        """Yield the files of records, as numbers of the entries."""
+        for start in range(first, first + count, _LIST_COUNT):
+            yield from self.entries.files(start, min(_LIST_COUNT, first + count - start))
+
+    def _read(self, files: Iterable[int]) -> Generator[_Content, None, None]:
+        """Yield each file and its bytes, verified."""
+        with ThreadPoolExecutor(1) as pool:
+            ahead: Future[list[_Content]] | None = None
+            for batch in self._batches(files):
+                reading = pool.submit(self._contents, batch)
+                if ahead is not None:
+                    yield from ahead.result()
+                ahead = reading
+            if ahead is not None:
+                yield from ahead.result()
+
+    def _batches(self, files: Iterable[int]) -> Iterator[list[int]]:
+        """Yield small files together, and each large one by itself."""
+        batch: list[int] = []
+        batch_size = 0
+        for file in files:
+            size = int(self._sizes[file])
+            if batch and (batch_size + size > _BATCH_SIZE or len(batch) == _BATCH_COUNT):
+                yield batch
+                batch, batch_size = [], 0
+            batch.append(file)
+            batch_size += size
+        if batch:
+            yield batch
+
+    def _contents(self, batch: list[int]) -> list[_Content]:
+        if self._sizes[batch[0]] > _BATCH_SIZE:
+            return [_Content(batch[0], None)]
+        data = self._tree.read_files([self._inos[file] for file in batch])
+        return list(map(_Content, batch, data))
+
+    def _pieces(self, file: int, done: int, size: int, tick: Tick) -> Iterator[Buffer]:
+        """Yield a large file; `done` files of `size` bytes were before it."""
+        for piece in self._tree.pieces(self._inos[file]):
+            yield piece
+            size += len(piece)
+            tick(done, size)
+
+    def _digest(self, file: int, data: RecordBytes | None) -> bytes:
+        if data is not None:
+            return hashlib.sha256(data.data).digest()
+        digest = hashlib.sha256()
+        for piece in self._tree.pieces(self._inos[file]):
+            digest.update(piece)
+        return digest.digest()
+
+    def _size_error(self, file: int, size: int) -> FormatError:
+        path = self._tree.path(self._inos[file])
+        return FormatError.at(
+            self.name, f"bad index: {path!r} has {size} bytes, not {self._sizes[file]}"
+        )
+
+    def _walk(self) -> None:
+        tree = self._tree
+        root = _Place(b"", "", tree.folder_ino(""), self._selection.root, False)
+        tree.check_depth(root.ino)
+        if (stored := tree.stored(root.ino)) is not None:
+            self.entries.describe_folder(0, *stored)
+        stack = [_OpenFolder(root, 0, self._existing.root if self._existing else 0)]
+        self._list(stack[0])
+        while stack:
+            if stack[-1].folders:
+                self._enter(stack, stack[-1].folders.pop())
+            else:
+                self._leave(stack)
+        self._selection.check_matched(self.name)
+
+    def _enter(self, stack: list[_OpenFolder], place: _Place) -> None:
+        parent = stack[-1]
+        if any(above.place.ino == place.ino for above in stack):
+            raise self._refusal(place.path, "is a symbolic link that makes a loop; exclude it")
+        number = self.entries.add_folder(parent.number, place.name, *self._stored(place.ino))
+        existing = 0
+        if self._existing and parent.existing:
+            existing = self._existing.enter(parent.existing, place.name, self._text(place.path))
+        folder = _OpenFolder(place, number, existing)
+        self._list(folder)
+        stack.append(folder)
+
+    def _leave(self, stack: list[_OpenFolder]) -> None:
+        folder = stack.pop()
+        if not stack:
+            return
+        if folder.is_empty and not folder.place.wanted.is_asked_for:  # it holds nothing asked for
+            self.entries.drop_folder(folder.number)
+        else:
+            stack[-1].is_empty = False
+
+    def _list(self, folder: _OpenFolder) -> None:
+        """Take in the names of a directory; the directories among them are for later."""
+        selection = self._selection
+        at = folder.place
+        takes_whole = selection.takes_whole(at.wanted)
+        above = f"{at.path}/" if at.path else ""
+        start = 0
+        while listed := self._tree.volume.list(at.ino, start, _LIST_COUNT):
+            start += len(listed)
+            files: _Files = []
+            for name, kind in listed:
+                text = os.fsdecode(name)
+                wanted: Wanted | None = at.wanted
+                if not takes_whole:
+                    wanted = selection.step(at.wanted, text, above + text)
+                if wanted is not None:
+                    place = _Place(name, above + text, kind.ino, wanted, at.is_behind_link)
+                    self._take(folder, place, kind, files)
+            if files:
+                self.entries.add_files(folder.number, files)
+        folder.folders.reverse()
+
+    def _take(self, folder: _OpenFolder, place: _Place, kind: Attributes, files: _Files) -> None:
+        if stat.S_ISLNK(kind.mode) and self._symlinks in ("inside", "follow"):
+            followed = self._follow(place)
+            if followed is None:
+                return
+            place, kind = followed
+        is_folder = stat.S_ISDIR(kind.mode)
+        if not place.wanted.is_asked_for and not is_folder:
+            return
+        if stat.S_ISLNK(kind.mode) and self._symlinks == "skip":
+            self.links.left_out += 1
+            return
+        if place.is_behind_link:
+            self._count_behind_links(place)
+        if not self._has_good_name(place):
+            return
+        if is_folder:
+            folder.folders.append(place)
+            return
+        if self._existing and folder.existing:
+            self._existing.refuse(folder.existing, place.name, self._text(place.path))
+        folder.is_empty = False
+        if stat.S_ISLNK(kind.mode):
+            target = self._tree.volume.target(place.ino)
+            self.entries.add_link(folder.number, place.name, target, self._stored(place.ino)[1])
+            return
+        record = self._tree.volume.record(place.ino)
+        assert record is not None
+        files.append((place.name, kind.size, *self._stored(place.ino)))
+        self._inos.append(place.ino)
+        self._records.append(record[0])
+        if self._selection.has_list:
+            self._lines.append(place.wanted.line or 0)
+
+    def _follow(self, link: _Place) -> tuple[_Place, Attributes] | None:
+        """Return what is shown in the place of a link; None: it is not asked for."""
+        ino = follow(self._tree.volume, os.fsencode(link.path))
+        kind = self._tree.volume.attributes(ino)
+        # Behind a link to a directory may be what is asked for.
+        if not link.wanted.is_asked_for and (kind is None or not stat.S_ISDIR(kind.mode)):
+            return None
+        if kind is None:
+            raise self._refusal(
+                link.path,
+                f"is a symbolic link to {self._tree.target(link.ino)!r}, which is not in the pack; "
+                "exclude it, or keep or skip links by --symlinks",
+            )
+        self.links.followed += 1
+        return link._replace(ino=ino, is_behind_link=True), kind
+
+    def _count_behind_links(self, place: _Place) -> None:
+        self._behind_links_count += 1
+        if self._behind_links_count > _BEHIND_LINKS_MAX:
+            raise self._refusal(
+                place.path, f"is one of over {_BEHIND_LINKS_MAX:,} behind links; keep the links"
+            )
+
+    def _stored(self, ino: int) -> tuple[int, int]:
+        """Return permissions and time as they were packed, or what says that none are known."""
+        return self._tree.stored(ino) or (0, UNKNOWN_TIME_NS)
+
+    def _has_good_name(self, place: _Place) -> bool:
+        try:
+            place.name.decode()
+        except UnicodeDecodeError:
+            if not self._skip_special:
+                raise self._refusal(
+                    place.path,
+                    "the name is not UTF-8; exclude it, or skip such files (--skip-special)",
+                ) from None
+            self.skipped.append(self._text(place.path))
+            return False
+        return True
+
+    def _text(self, path: str) -> str:
+        return f"{self.name}: {path!r}"
+
+    def _refusal(self, path: str, reason: str) -> PackError:
+        return PackError(f"{self._text(path)}: {reason}")
+
+
+def _refuse_own_set(pack: str, forbidden: FolderIdentity | None) -> None:
+    if os.path.isdir(pack) and FolderIdentity.of(os.stat(pack)) == forbidden:
+        raise PackError(f"{pack}: the new pack would be in this set; write it elsewhere")
+
+
+def _refuse_other_records(tree: PackTree) -> None:
+    if not tree.volume.is_folder:
+        kind = "TFRecord" if tree.volume.is_examples else "plain FFRecord"
+        raise PackError(
+            f"{tree.file}: is a {kind} file, not a pack (a packed directory); convert it first: "
+            "ffrfs convert"
+        )

@@ -1,0 +1,138 @@
+"""A list of paths to pack: what `--files-from` names, as a tree to go along with a walk.
+
+A path is relative to what is packed. A directory means all that is below it. A path that is
+named twice counts once, by its first line. About 150 bytes a line are in memory.
+
+Not here: patterns (selection.py). Concurrency: one thread; a list serves one packing, because it
+remembers which paths were found.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO, Self, TypeAlias
+
+from ffrfs.errors import PackError
+
+STANDARD_INPUT = "-"
+
+_PIECE_SIZE = 1 << 20
+_LINE_SIZE_MAX = 1 << 16
+
+
+class ListedFolder:
+    """A directory that the list names, or one that holds what the list names."""
+
+    __slots__ = ("children", "line")
+
+    def __init__(self, line: int = 0) -> None:
+        self.line = line  # that names it; 0: none does; negative: it was found
+        self.children: dict[str, ListedNode] = {}
+
+
+# Of what holds nothing that is listed, the line alone, which is negative once it was found.
+ListedNode: TypeAlias = int | ListedFolder
+
+
+class PathList:
+    """The paths `paths`; errors call the list `name` and each path "UNIT NUMBER".
+
+    Raises PackError for a path that is absolute or leads upwards.
+    """
+
+    def __init__(
+        self, paths: Iterable[str | os.PathLike[str]], name: str = "files", unit: str = "item"
+    ) -> None:
+        if isinstance(paths, str):
+            raise TypeError(f"files are a list of paths, not one string: {paths!r}")
+        self.root = ListedFolder()
+        self._name = name
+        self._unit = unit
+        for line, path in enumerate(paths, 1):
+            if text := os.fspath(path):
+                self._add(line, text)
+
+    @classmethod
+    def read(cls, file: str, *, null: bool = False) -> Self:
+        """Read a list with one path a line, or with a zero byte behind each; "-": standard input.
+
+        Raises PackError, OSError.
+        """
+        if file == STANDARD_INPUT:
+            return cls(_lines(sys.stdin.buffer, "standard input", null), "standard input", "line")
+        with open(file, "rb") as stream:
+            return cls(_lines(stream, file, null), file, "line")
+
+    def check_found(self, place: str) -> None:
+        """Raise PackError for the first path that was never asked for: it is not in `place`."""
+        missing = min(_unfound(self.root, ""), default=None)
+        if missing is not None:
+            line, path = missing
+            raise PackError(f"{self._where(line, path)} is not in {place}, or is excluded")
+
+    def _add(self, line: int, path: str) -> None:
+        if path.startswith("/"):
+            raise PackError(f"{self._where(line, path)} is absolute; name it below what is packed")
+        steps = [step for step in path.split("/") if step not in ("", ".")]
+        if ".." in steps:
+            raise PackError(f'{self._where(line, path)} leads upwards, by ".."')
+        if not steps:
+            self.root.line = self.root.line or line
+            return
+        folder = self.root
+        for step in steps[:-1]:
+            child = folder.children.get(step)
+            if not isinstance(child, ListedFolder):
+                child = folder.children[step] = ListedFolder(child or 0)
+            folder = child
+        last = folder.children.setdefault(steps[-1], line)
+        if isinstance(last, ListedFolder):
+            last.line = last.line or line
+
+    def _where(self, line: int, path: str) -> str:
+        return f"{self._name}: {self._unit} {line}: {path!r}"
+
+
+def find(folder: ListedFolder, name: str) -> tuple[int, ListedFolder | None]:
+    """Return the line that names `name` in `folder` (0: none), and what is listed below it.
+
+    From now on it is found.
+    """
+    child = folder.children.get(name, 0)
+    if isinstance(child, ListedFolder):
+        line = abs(child.line)
+        child.line = -line
+        return line, child
+    if child > 0:
+        folder.children[name] = -child
+    return abs(child), None
+
+
+def _unfound(root: ListedFolder, path: str) -> Iterator[tuple[int, str]]:
+    stack = [(path, root)]
+    while stack:
+        above, folder = stack.pop()
+        for name, child in folder.children.items():
+            line = child.line if isinstance(child, ListedFolder) else child
+            if line > 0:
+                yield line, above + name
+            if isinstance(child, ListedFolder):
+                stack.append((f"{above}{name}/", child))
+
+
+def _lines(stream: BinaryIO, name: str, null: bool) -> Iterator[str]:
+    """Yield each line, an empty one too, so that they can be counted."""
+    end = b"\0" if null else b"\n"
+    pending = b""
+    while piece := stream.read(_PIECE_SIZE):
+        *lines, pending = (pending + piece).split(end)
+        yield from (_text(line, null) for line in lines)
+        if len(pending) > _LINE_SIZE_MAX:
+            raise PackError(f"{name}: not a list of paths: one is longer than 64 KiB")
+    yield _text(pending, null)
+
+
+def _text(line: bytes, null: bool) -> str:
+    return os.fsdecode(line if null else line.removesuffix(b"\r"))
