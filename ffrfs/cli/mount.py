@@ -35,7 +35,7 @@ mount options (-o, comma separated; a backslash escapes a comma):
   sloppy                     ignore unknown words
 
 Other options of mount(8) (ro, nofail, _netdev, user, noatime, x-...) are accepted and have no
-effect.
+effect; rw has none either, and gives a warning.
 
 configuration file (--config, TOML): the long options with _ for -, packs = [...],
 mountpoint = "...", options = "..."; the command line overrides the file.
@@ -134,6 +134,8 @@ def run(args: argparse.Namespace) -> int:
     if args.while_open is not None:
         _check_pipe(args.while_open)
     request = make_request(asked(args), while_open=args.while_open)
+    if request.options.rw:
+        output.error("mount option 'rw' has no effect: packs are mounted read-only")
     if args.check:
         report = _check(request)
     elif args.foreground:

@@ -37,6 +37,7 @@ class MountOptions:
     exec: bool = True
     xattr: bool = False
     nonempty: bool = False
+    rw: bool = False  # asked for, in vain
     on_conflict: OnConflict = "error"  # of the same path in several packs
     allow_missing: bool = False  # show what there is of a set of packs
 
@@ -53,13 +54,15 @@ _FLAGS: dict[str, tuple[str, bool]] = {
     "xattr": ("xattr", True),
     "nonempty": ("nonempty", True),
     "allow_missing": ("allow_missing", True),
+    "ro": ("rw", False),
+    "rw": ("rw", True),
 }
 
-# No effect here: always so (ro, default_permissions), meaningless on a read-only tree
+# No effect here: always so (default_permissions), meaningless on a read-only tree
 # (access times, sync), or meant for mount(8) and systemd.
 _ACCEPTED = frozenset(
     """
-    ro rw default_permissions defaults auto noauto nofail _netdev user nouser users owner group
+    default_permissions defaults auto noauto nofail _netdev user nouser users owner group
     atime noatime diratime nodiratime relatime norelatime strictatime nostrictatime
     lazytime nolazytime sync async dirsync iversion noiversion mand nomand silent loud sloppy
     """.split()  # noqa: SIM905

@@ -21,8 +21,9 @@ def test_defaults() -> None:
 
 @pytest.mark.promise("S20")
 def test_what_mount_passes_on_is_accepted() -> None:
-    word = "ro,rw,nofail,_netdev,user,noexec,nosuid,nodev,noatime,x-systemd.automount,x-a=b,user=me"
+    word = "rw,ro,nofail,_netdev,user,noexec,nosuid,nodev,noatime,x-systemd.automount,x-a=b,user=me"
     assert parse_options([word]) == MountOptions(exec=False)
+    assert parse_options([word, "rw"]) == MountOptions(exec=False, rw=True)
 
 
 def test_values() -> None:
@@ -37,7 +38,7 @@ def test_later_options_win() -> None:
 
 
 def test_empty_words_mean_nothing() -> None:
-    assert parse_options(["", ",", "ro,,rw,"]) == MountOptions()
+    assert parse_options(["", ",", "rw,,ro,"]) == MountOptions()
 
 
 @pytest.mark.parametrize("value", ["plain", "a,b", "a\\b", "\\,\\", "a b=c", "ü,\\,,"])
@@ -83,8 +84,16 @@ def test_unknown_option_of_the_command(new_mount: MakeMount, pack_tree: PackTree
     assert not mount.path.exists()
 
 
+def test_rw_is_a_warning(new_mount: MakeMount, pack_tree: PackTree) -> None:
+    mount = new_mount(pack_tree({"a": b""}))
+    done = mount.mount("-o", "rw")
+    assert done.status == 0
+    assert done.err == "ffrfs: mount option 'rw' has no effect: packs are mounted read-only\n"
+    assert mount.is_mounted
+
+
 def test_all_accepted_options_together_mount(mount: MakeMount, pack_tree: PackTree) -> None:
-    words = "rw,nofail,_netdev,noexec,nosuid,nodev,noatime,x-systemd.requires=a,default_permissions"
+    words = "ro,nofail,_netdev,noexec,nosuid,nodev,noatime,x-systemd.requires=a,default_permissions"
     mount(pack_tree({"a": b""}), "-o", words)
 
 
