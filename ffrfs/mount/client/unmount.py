@@ -40,13 +40,13 @@ class Unmounted:
     notice: str | None = None  # what the user should know of its daemon
 
 
-def unmount(mountpoint: str, *, timeout_s: float = TIMEOUT_S) -> Unmounted:
+def unmount(mountpoint: str | os.PathLike[str], *, timeout_s: float = TIMEOUT_S) -> Unmounted:
     """Unmount an ffrfs mount, and wait up to `timeout_s` for its daemon to end.
 
-    That of a busy one is not waited for. Raises MountError if nothing of ffrfs is mounted
-    there, or the kernel refuses.
+    Also one whose daemon has died. That of a busy one is not waited for. Raises MountError if
+    nothing of ffrfs is mounted there, or the kernel refuses.
     """
-    place = canonical(mountpoint)
+    place = canonical(os.fspath(mountpoint))
     detached = _detach(place)
     if detached is None:
         raise MountError(f"{place}: not mounted")
