@@ -11,9 +11,29 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ffrfs import errors
+    from ffrfs.errors import (
+        ChecksumError,
+        FfrfsError,
+        FileSystemHangsError,
+        FormatError,
+        InstallError,
+        IsAFolderError,
+        MountError,
+        NotAFolderError,
+        OptionError,
+        PackError,
+        PackWarning,
+        PathNotFoundError,
+        RecordCountError,
+        TooLargeError,
+        TruncatedError,
+        UnsafeIndexError,
+        UnverifiedHeaderWarning,
+    )
     from ffrfs.folder.packed import PackedFolder
     from ffrfs.mount.client.hints import prefetch
-    from ffrfs.mount.client.mounted import mounted
+    from ffrfs.mount.client.mounted import mount, mounted
+    from ffrfs.mount.client.unmount import unmount
     from ffrfs.packing.pack import pack_archive, pack_folder
     from ffrfs.record.alignment import checkFsAlign
     from ffrfs.record.dump import dump
@@ -23,30 +43,77 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "ChecksumError",
+    "FfrfsError",
     "FileReader",
+    "FileSystemHangsError",
     "FileWriter",
+    "FormatError",
+    "InstallError",
+    "IsAFolderError",
+    "MountError",
+    "NotAFolderError",
+    "OptionError",
+    "PackError",
+    "PackWarning",
     "PackedFolder",
+    "PathNotFoundError",
+    "RecordCountError",
+    "TooLargeError",
+    "TruncatedError",
+    "UnsafeIndexError",
+    "UnverifiedHeaderWarning",
     "__version__",
     "checkFsAlign",
     "dump",
     "errors",
+    "mount",
     "mounted",
     "pack_archive",
     "pack_folder",
     "prefetch",
+    "unmount",
 ]
 
 _MODULE_OF = {
+    "ChecksumError": "ffrfs.errors",
+    "FfrfsError": "ffrfs.errors",
     "FileReader": "ffrfs.record.reader",
+    "FileSystemHangsError": "ffrfs.errors",
     "FileWriter": "ffrfs.record.writer",
+    "FormatError": "ffrfs.errors",
+    "InstallError": "ffrfs.errors",
+    "IsAFolderError": "ffrfs.errors",
+    "MountError": "ffrfs.errors",
+    "NotAFolderError": "ffrfs.errors",
+    "OptionError": "ffrfs.errors",
+    "PackError": "ffrfs.errors",
+    "PackWarning": "ffrfs.errors",
     "PackedFolder": "ffrfs.folder.packed",
+    "PathNotFoundError": "ffrfs.errors",
+    "RecordCountError": "ffrfs.errors",
+    "TooLargeError": "ffrfs.errors",
+    "TruncatedError": "ffrfs.errors",
+    "UnsafeIndexError": "ffrfs.errors",
+    "UnverifiedHeaderWarning": "ffrfs.errors",
     "checkFsAlign": "ffrfs.record.alignment",
     "dump": "ffrfs.record.dump",
+    "mount": "ffrfs.mount.client.mounted",
     "mounted": "ffrfs.mount.client.mounted",
     "pack_archive": "ffrfs.packing.pack",
     "pack_folder": "ffrfs.packing.pack",
     "prefetch": "ffrfs.mount.client.hints",
+    "unmount": "ffrfs.mount.client.unmount",
 }
+
+# Packages below this one that users import; others are not shown.
+_PACKAGES = {"tfrecord", "torch"}
+
+# Packages that have the name of a function. Importing one for the first time puts it into the
+# place of that name here, so that is done now: they are empty.
+for _name in ("convert", "mount"):
+    importlib.import_module(f"ffrfs.{_name}")
+    del globals()[_name]
 
 
 def __getattr__(name: str) -> object:
@@ -60,4 +127,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, *(_PACKAGES & globals().keys())})

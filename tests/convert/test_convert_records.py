@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ffrfs import FileReader, PackedFolder, pack_folder
+from ffrfs.convert import target as target_module
 from ffrfs.convert.convert import ConvertSummary, convert
 from ffrfs.convert.kind import Kind, kind_of
 from ffrfs.convert.source import OnError
@@ -283,7 +284,7 @@ def test_what_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(PackError, match="'a': is too large for an Example"):
         convert(tmp_path / "x.ffr", tmp_path / "x.tfrecord", "tfrecord")
     source = write_tfrecord(tmp_path / "source.tfrecord", [b"small", b"large"])
-    monkeypatch.setattr("ffrfs.convert.target.RECORD_LIMIT", 4)
+    monkeypatch.setattr(target_module, "RECORD_LIMIT", 4)
     with pytest.raises(PackError, match="record 0 is larger than 2 GiB"):
         convert(source, tmp_path / "x.tfrecord", "tfrecord", options=TFRecordOptions("GZIP"))
     assert sorted(os.listdir(tmp_path)) == ["source.tfrecord", "x.ffr"]

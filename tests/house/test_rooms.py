@@ -303,7 +303,8 @@ HEAVY = [
     "cv2",
     "PIL",
     "argparse",
-    "ffrfs.mount",
+    "ffrfs.mount.client",
+    "ffrfs.mount.kernel",
 ]
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
 import ffrfs as ffrecord
+from ffrfs import errors
 from ffrfs.errors import FfrfsError
 from tests.checkout import CHECKOUT
 
@@ -23,6 +27,72 @@ def test_names_of_the_reference() -> None:
     reference = {"FileReader", "FileWriter", "PackedFolder", "checkFsAlign", "dump", "pack_folder"}
     assert reference <= set(ffrecord.__all__)
     assert ffrecord.errors.FfrfsError is FfrfsError
+
+
+def test_every_exception_is_there() -> None:
+    kinds = {
+        name: value
+        for name, value in vars(errors).items()
+        if isinstance(value, type)
+        and issubclass(value, Exception)
+        and value.__module__ == errors.__name__
+    }
+    assert FfrfsError in kinds.values()
+    assert {name: getattr(ffrecord, name, None) for name in kinds} == kinds
+    assert kinds.keys() <= set(ffrecord.__all__)
+
+
+def test_only_what_is_public_is_shown() -> None:
+    program = "import ffrfs; print(*dir(ffrfs)); import ffrfs.tfrecord; print(*dir(ffrfs))"
+    before, after = run(program).splitlines()
+    assert before.split() == sorted(ffrecord.__all__)
+    assert after.split() == sorted([*ffrecord.__all__, "tfrecord"])
+
+
+def test_editors_see_every_name() -> None:
+    tree = ast.parse((CHECKOUT / "ffrfs" / "__init__.py").read_text())
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    seen = [
+        alias.name
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    ]
+    assert sorted([*seen, "__version__"]) == sorted(ffrecord.__all__) == ffrecord.__all__
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "ffrfs",
+        "ffrfs.mount",
+        "ffrfs.mount.client.hints",
+        "ffrfs.mount.daemon.daemon",
+        "ffrfs.convert",
+        "ffrfs.convert.convert",
+    ],
+)
+@pytest.mark.parametrize("name", ["mount"])
+def test_functions_with_the_name_of_a_package(first: str, name: str) -> None:
+    program = (
+        f"import {first}; import ffrfs; from ffrfs import {name}, prefetch\n"
+        f"import ffrfs.{name}, ffrfs.mount.kernel.state, ffrfs.convert.kind\n"
+        f"print(ffrfs.{name} is {name}, {name}.__module__)"
+    )
+    assert run(program).split()[0] == "True"
+    assert run(program).split()[1].startswith("ffrfs.")
+
+
+def run(program: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return done.stdout
 
 
 def test_other_names_are_not() -> None:

@@ -1,8 +1,11 @@
-"""A mount for the time of a `with` block, served by a process of its own.
+"""mount() and mounted(): mounts made by a program, served by a process of their own.
 
 Never by this process: a program that reads its own mount waits for itself, and one
-that forks (data loader workers) would copy the server. The daemon watches a pipe that
-this process holds, so that it unmounts even if this process is killed.
+that forks (data loader workers) would copy the server. Both run `ffrfs mount`. The daemon of
+mounted() also watches a pipe that this process holds, so that it unmounts even if this
+process is killed; a mount of mount() stays until it is unmounted.
+
+Not here: unmounting (unmount.py). Concurrency: no state; from any thread.
 """
 
 from __future__ import annotations
@@ -14,76 +17,168 @@ import secrets
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, Literal
 
-from ffrfs.errors import MountError, OptionError
+from ffrfs.errors import MountError
 from ffrfs.mount.client.unmount import unmount
 from ffrfs.mount.kernel.mount_table import mount_at
 from ffrfs.mount.kernel.mountpoint import canonical
-from ffrfs.mount.kernel.options import escape
+from ffrfs.mount.kernel.options import OnConflict, escape
 
-OptionValue = bool | int | str
 PathType = str | os.PathLike[str]
 
 log = logging.getLogger(__name__)
 
 
-@contextlib.contextmanager
-def mounted(  # noqa: PLR0913 - a pack, and how
+def mount(  # noqa: PLR0913 - a pack, and how
     pack: PathType | Sequence[PathType],
     mountpoint: PathType | None = None,
     *,
-    engine: str | None = None,
+    allow_other: bool = False,
+    allow_root: bool = False,
+    uid: int | None = None,
+    gid: int | None = None,
+    umask: int | str | None = None,
+    fsname: str | None = None,
+    xattr: bool = False,
+    nonempty: bool = False,
+    noexec: bool = False,
+    suid: bool = False,
+    dev: bool = False,
+    on_conflict: OnConflict | None = None,
+    allow_missing: bool = False,
+    engine: Literal["auto", "native", "pyfuse3"] | None = None,
+    threads: int | None = None,
     cache_mb: int | None = None,
-    log_file: PathType | None = None,
+    max_memory: int | str | None = None,
+    prefetch_window: int | str | None = None,
+    prefetch_ttl: float | None = None,
     extensions: bool = True,
-    **options: OptionValue,
+    log_file: PathType | None = None,
+    metrics_file: PathType | None = None,
+    config: PathType | None = None,
+    options: str | Sequence[str] = (),
+) -> Path:
+    """Mount `pack`, or several as one tree, and return the mount point.
+
+    The mount stays when this process ends, as that of the command `ffrfs mount`; end it with
+    `ffrfs.unmount()`. For the time of a block there is `ffrfs.mounted()`.
+
+    Without `mountpoint` a new directory in the temporary directory is used, and removed when
+    it is unmounted. The others are the options of `ffrfs mount` and the words of its `-o`;
+    left out, they are as there. `umask`: a number (0o022), or octal digits ("022").
+    `max_memory`: bytes, or a text as "2G". `prefetch_window`: records, or "512,64M".
+    `prefetch_ttl`: seconds. `extensions=False`: features of TFRecord files without extensions.
+    `config`: a TOML file for what is not said here. `options`: more words of `-o`, as in fstab.
+
+    Raises MountError with the reason if it cannot be mounted.
+    """
+    return _mount(pack, mountpoint, _words(locals()), options)
+
+
+@contextlib.contextmanager
+def mounted(  # noqa: PLR0913 - as mount()
+    pack: PathType | Sequence[PathType],
+    mountpoint: PathType | None = None,
+    *,
+    allow_other: bool = False,
+    allow_root: bool = False,
+    uid: int | None = None,
+    gid: int | None = None,
+    umask: int | str | None = None,
+    fsname: str | None = None,
+    xattr: bool = False,
+    nonempty: bool = False,
+    noexec: bool = False,
+    suid: bool = False,
+    dev: bool = False,
+    on_conflict: OnConflict | None = None,
+    allow_missing: bool = False,
+    engine: Literal["auto", "native", "pyfuse3"] | None = None,
+    threads: int | None = None,
+    cache_mb: int | None = None,
+    max_memory: int | str | None = None,
+    prefetch_window: int | str | None = None,
+    prefetch_ttl: float | None = None,
+    extensions: bool = True,
+    log_file: PathType | None = None,
+    metrics_file: PathType | None = None,
+    config: PathType | None = None,
+    options: str | Sequence[str] = (),
 ) -> Iterator[Path]:
     """Mount `pack`, or several as one tree, yield the mount point, and unmount at the end.
 
-    Without `mountpoint` a new directory in the temporary folder is used, and removed
-    afterwards. `engine` ("native" or "pyfuse3") and `cache_mb` are those of `ffrfs mount`,
-    `extensions=False` is its --no-extensions, `options` those of `-o`: allow_other=True,
-    uid=1000, umask="022", on_conflict="first".
-    Files still open at the end of the block can be read on. Raises MountError with the
-    reason if it cannot be mounted.
+    Also if this process is killed. The parameters are those of `ffrfs.mount()`. Files still
+    open at the end of the block can be read on. Raises MountError with the reason if it
+    cannot be mounted.
     """
-    if mountpoint is None:
-        # The daemon makes it: then it also removes it if this process is killed.
-        mountpoint = os.path.join(tempfile.gettempdir(), f"ffrfs-{secrets.token_hex(8)}")
-    place = canonical(os.fspath(mountpoint))
-    arguments = [] if extensions else ["--no-extensions"]
-    if options:
-        arguments += ["-o", ",".join(_word(name, value) for name, value in options.items())]
-    log_path = None if log_file is None else os.fspath(log_file)
-    flags = {"engine": engine, "cache-mb": cache_mb, "log-file": log_path}
-    for name, value in flags.items():
-        if value is not None:
-            arguments += [f"--{name}", str(value)]
-    given = [pack] if isinstance(pack, str | os.PathLike) else pack
-    packs = [os.fspath(path) for path in given]
+    words = _words(locals())
     theirs, ours = os.pipe()
     try:
         try:
-            _run_mount([*arguments, "--", *packs, place], owner=theirs)
+            place = _mount(pack, mountpoint, words, options, owner=theirs)
         finally:
             os.close(theirs)
         try:
-            yield Path(place)
+            yield place
         finally:
-            if mount_at(place) is not None:  # else somebody has unmounted it already
-                done = unmount(place)
+            if mount_at(str(place)) is not None:  # else somebody has unmounted it already
+                done = unmount(str(place))
                 if done.notice is not None:
                     log.warning("%s", done.notice)
     finally:
         os.close(ours)
 
 
-def _run_mount(arguments: list[str], owner: int) -> None:
+# Parameters of mount() that are no words of -o.
+_OTHERS = {"pack", "mountpoint", "options"}
+
+
+def _words(parameters: Mapping[str, Any]) -> list[str]:
+    """The words of -o that the parameters of mount() are."""
+    named = {name: value for name, value in parameters.items() if name not in _OTHERS}
+    named["no_extensions"] = not named.pop("extensions")
+    if isinstance(named["umask"], int):
+        named["umask"] = f"{named['umask']:o}"
+    return [
+        _word(name, value)
+        for name, value in named.items()
+        if value is not None and value is not False
+    ]
+
+
+def _word(name: str, value: bool | float | PathType) -> str:
+    if value is True:
+        return name
+    return f"{name}={escape(os.fspath(value) if isinstance(value, os.PathLike) else str(value))}"
+
+
+def _mount(
+    pack: PathType | Sequence[PathType],
+    mountpoint: PathType | None,
+    words: list[str],
+    options: str | Sequence[str],
+    owner: int | None = None,
+) -> Path:
+    """Run `ffrfs mount`. `owner`: a pipe that its daemon watches."""
+    if mountpoint is None:
+        # The daemon makes it: then it also removes it if this process is killed.
+        mountpoint = os.path.join(tempfile.gettempdir(), f"ffrfs-{secrets.token_hex(8)}")
+    place = canonical(os.fspath(mountpoint))
+    packs = [pack] if isinstance(pack, str | os.PathLike) else pack
+    more = [options] if isinstance(options, str) else options
+    arguments = [] if owner is None else ["--while-open", str(owner)]
+    for value in (*more, ",".join(words)):
+        arguments += ["-o", value] if value else []
     done = subprocess.run(
-        [sys.executable, "-m", "ffrfs", "mount", "--while-open", str(owner), *arguments],
-        pass_fds=[owner],
+        [
+            *(sys.executable, "-m", "ffrfs", "mount", *arguments, "--"),
+            *(os.fspath(path) for path in packs),
+            place,
+        ],
+        pass_fds=[] if owner is None else [owner],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -91,14 +186,9 @@ def _run_mount(arguments: list[str], owner: int) -> None:
         errors="replace",
         check=False,
     )
+    lines = [line.removeprefix("ffrfs: ") for line in done.stderr.strip().splitlines()]
     if done.returncode != 0:
-        lines = done.stderr.strip().splitlines() or [f"ffrfs mount exited with {done.returncode}"]
-        raise MountError(lines[-1].removeprefix("ffrfs: "))
-
-
-def _word(name: str, value: OptionValue) -> str:
-    if value is True:
-        return name
-    if value is False:
-        raise OptionError(f"mount option {name!r}: leave it out instead of giving False")
-    return f"{name}={escape(str(value))}"
+        raise MountError(lines[-1] if lines else f"ffrfs mount exited with {done.returncode}")
+    for line in lines:
+        log.warning("%s", line)
+    return Path(place)

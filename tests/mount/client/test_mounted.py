@@ -1,7 +1,9 @@
-"""ffrfs.mounted: a mount for the time of a with block."""
+"""ffrfs.mounted(): a mount for the time of a with block; mount() and unmount(): one that stays."""
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import os
 import signal
 import subprocess
@@ -11,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from ffrfs import mounted
-from ffrfs.errors import MountError, OptionError
-from ffrfs.mount.client.unmount import unmount
+from ffrfs import MountError, mount, mounted, unmount
+from ffrfs.mount.config.settings import SETTINGS
 from ffrfs.mount.engines.worker import PATH_VARIABLE
 from ffrfs.mount.kernel import state
 from ffrfs.mount.kernel.mount_table import mount_at
+from ffrfs.mount.kernel.options import MountOptions
 from ffrfs.mount.kernel.process import Process
 from tests.mount import probes
 from tests.mount.child import ask, child
@@ -45,6 +47,10 @@ def daemon_of(place: Path) -> Process:
     found = state.find(str(place))
     assert found is not None
     return found[1].process
+
+
+def mountinfo() -> list[str]:
+    return Path("/proc/self/mountinfo").read_text().splitlines()
 
 
 @pytest.mark.promise("S21")
@@ -99,7 +105,7 @@ def test_file_left_open_can_be_read_on(pack_tree: PackTree) -> None:
 
 def test_somebody_else_may_unmount_it(pack_tree: PackTree) -> None:
     with mounted(pack_tree(TREE)) as root:
-        unmount(str(root))
+        unmount(root)
     assert not root.exists()
 
 
@@ -110,9 +116,11 @@ def test_failure_is_raised_with_its_reason(tmp_path: Path, places: Path) -> None
         pytest.fail("mounted")
     with pytest.raises(MountError, match=r"absent\.ffr"), mounted(tmp_path / "absent.ffr"):
         pytest.fail("mounted")
-    with pytest.raises(MountError, match="bogus"), mounted(pack, bogus=1):
+    with pytest.raises(MountError, match="bogus"), mounted(pack, options="ro,bogus=1"):
         pytest.fail("mounted")
-    with pytest.raises(OptionError, match="xattr"), mounted(pack, xattr=False):
+    with pytest.raises(MountError, match="cache_mb=0"), mounted(pack, cache_mb=0):
+        pytest.fail("mounted")
+    with pytest.raises(TypeError, match="bogus"), mounted(pack, bogus=1):  # type: ignore[call-arg]
         pytest.fail("mounted")
     assert list(places.iterdir()) == []
 
@@ -149,3 +157,81 @@ def test_two_at_once(pack_tree: PackTree) -> None:
         assert first != second
         for root in (first, second):
             assert ask(probes.read, str(root / "a")) == b"alpha"
+
+
+def test_every_option_of_a_mount_has_a_parameter() -> None:
+    parameters = inspect.signature(mount).parameters
+    assert inspect.signature(mounted).parameters == parameters
+    options = {field.name for field in dataclasses.fields(MountOptions)} - {"exec", "rw"}
+    options |= {"noexec"}
+    settings = SETTINGS.keys() - {"no_extensions"} | {"extensions"}
+    assert parameters.keys() == options | settings | {"pack", "mountpoint", "options"}
+
+
+@pytest.mark.parametrize("umask", ["027", 0o27])
+def test_words_of_every_kind(pack_tree: PackTree, places: Path, umask: int | str) -> None:
+    config = places / "config.toml"
+    config.write_text("cache_mb = 8\nprefetch_ttl = 7\n")
+    with mounted(
+        pack_tree(TREE),
+        umask=umask,
+        gid=5,
+        noexec=True,
+        suid=False,
+        on_conflict="first",
+        threads=1,
+        max_memory="512M",
+        prefetch_window="16,1M",
+        prefetch_ttl=2.5,
+        extensions=False,
+        metrics_file=places / "m,x.prom",
+        config=config,
+        options=["nosuid,noatime", "uid=9,gid=9"],
+    ) as root:
+        found = ask(probes.stat, str(root / "a"))
+        assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (9, 5, 0o640)
+        (line,) = (line for line in mountinfo() if f" {root} " in line)
+        assert ",noexec," in line
+        wait_until((places / "m,x.prom").exists, "the metrics are there")
+
+
+def test_mount_stays_until_it_is_unmounted(pack_tree: PackTree, places: Path) -> None:
+    program = "import sys, ffrfs; print(ffrfs.mount(sys.argv[1], uid=7))"
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(pack_tree(TREE))],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=TIMEOUT_S,
+    )
+    root = Path(done.stdout.strip())
+    try:
+        assert root.parent == places
+        assert ask(probes.read, str(root / "d/b")) == b"beta"
+        assert ask(probes.stat, str(root)).st_uid == 7
+        daemon = daemon_of(root)
+    finally:
+        outcome = unmount(root)
+    assert not outcome.was_busy
+    assert not daemon.is_alive()
+    assert not root.exists()
+    with pytest.raises(MountError, match="not mounted"):
+        unmount(root)
+
+
+def test_mount_at_a_given_place_twice(pack_tree: PackTree, places: Path) -> None:
+    (places / "here").mkdir()
+    root = mount(pack_tree(TREE), places / "here")
+    try:
+        assert root == places / "here"
+        with pytest.raises(MountError, match="here"):
+            mount(pack_tree(TREE), places / "here")
+    finally:
+        unmount(str(root))
+    assert (places / "here").exists()
+
+
+def test_failure_of_mount_leaves_nothing(tmp_path: Path, places: Path) -> None:
+    with pytest.raises(MountError, match=r"absent\.ffr"):
+        mount(tmp_path / "absent.ffr")
+    assert list(places.iterdir()) == []
