@@ -97,8 +97,9 @@ def _fields(pack: str, found: PackInfo) -> dict[str, object]:
         "kind": _kind(found),
         "records": found.record_count,
         "files": found.file_count,
-        "folders": found.folder_count,
+        "directories": found.folder_count,
         "bytes": found.byte_count,
+        "stored_bytes": found.stored_byte_count,
         "header_checksum": _header_checksum(found),
         "sizes": found.sizes._asdict() if found.sizes else None,
     }
@@ -124,8 +125,9 @@ def _lines(pack: str, found: PackInfo) -> dict[str, str]:
         "kind": _kind(found),
         "records": f"{found.record_count:,}",
         "files": f"{found.file_count:,}",
-        "folders": f"{found.folder_count:,}",
+        "directories": f"{found.folder_count:,}",
         "bytes": f"{found.byte_count:,}",
+        "stored bytes": _stored(found),
         "header checksum": _header_checksum(found),
     }
     if found.sizes:
@@ -136,6 +138,12 @@ def _lines(pack: str, found: PackInfo) -> dict[str, str]:
     if found.pack_count > 1 or found.shards:
         lines["shards"] = _shards(found)
     return lines
+
+
+def _stored(found: PackInfo) -> str:
+    saved = found.byte_count - found.stored_byte_count
+    note = f"; equal files are stored once, which saves {output.size(saved)}" if saved else ""
+    return f"{found.stored_byte_count:,}{note}"
 
 
 def _index(found: PackInfo) -> str:
@@ -168,7 +176,7 @@ def _shards(found: PackInfo) -> str:
 
 
 def _kind(found: PackInfo) -> str:
-    return "packed folder" if found.is_folder else "plain FFRecord"
+    return "pack" if found.is_folder else "plain FFRecord"
 
 
 def _header_checksum(found: PackInfo) -> str:

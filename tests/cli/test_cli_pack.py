@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import tarfile
 from pathlib import Path
@@ -81,6 +82,12 @@ def test_links_and_equal_files(ffrfs: Run, folder: Path, tmp_path: Path) -> None
         f"{out}: 3 files, 6,001 bytes, 1 link kept, 1 file (3,000 bytes) stored with their like"
     ]
     assert out.stat().st_size < 6000 + 4096
+    assert {
+        "bytes            6,001",
+        "stored bytes     3,001; equal files are stored once, which saves 2.9 KiB",
+    } <= set(ffrfs("info", out).lines)
+    told = json.loads(ffrfs("info", "--json", out).out)
+    assert (told["files"], told["bytes"], told["stored_bytes"]) == (3, 6001, 3001)
 
 
 def test_links_that_lead_out(ffrfs: Run, folder: Path, tmp_path: Path) -> None:

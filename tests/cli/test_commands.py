@@ -142,22 +142,24 @@ def test_extract_some(ffrfs: Run, pack: Path, tmp_path: Path) -> None:
 def test_info(ffrfs: Run, pack: Path) -> None:
     assert ffrfs("info", pack).lines == [
         f"file             {pack}",
-        "kind             packed folder",
+        "kind             pack",
         "records          6",
         "files            5",
-        "folders          3",
+        "directories      3",
         f"bytes            {len(LARGE) + 11:,}",
+        f"stored bytes     {len(LARGE) + 11:,}",
         "header checksum  good",
         "file sizes       0 to 2,097,152, median 5",
         "index            none but the pickle (ffrfs index writes one)",
     ]
     assert json.loads(ffrfs("info", "--json", pack).out) == {
         "file": str(pack),
-        "kind": "packed folder",
+        "kind": "pack",
         "records": 6,
         "files": 5,
-        "folders": 3,
+        "directories": 3,
         "bytes": len(LARGE) + 11,
+        "stored_bytes": len(LARGE) + 11,
         "header_checksum": "good",
         "sizes": {"min": 0, "median": 5, "max": len(LARGE)},
         "index": {"packs": 1, "indexed": 0, "sidecars": [], "bytes": 0},
