@@ -1,0 +1,274 @@
+"""PackWriter: what is added is in the pack, or there is no pack."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import stat
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from ffrfs import pack_folder
+from ffrfs.errors import PackError
+from ffrfs.packing import pack_writer
+from ffrfs.packing.pack_writer import PackWriter
+from tests.ffrecord_file import Tree
+from tests.folder.archives import memory_below
+from tests.folder.folder_model import (
+    make_folder,
+    read_as_reference,
+    read_records,
+    shown,
+    shown_tree,
+    trees,
+    walk,
+)
+from tests.tiny_disk import run_on_tiny_disk
+
+LARGE = bytes(range(256)) * 20_000
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """Where the pack will be; nothing else is beside it."""
+    (tmp_path / "out").mkdir()
+    return tmp_path / "out" / "x.ffr"
+
+
+def test_bytes_files_and_paths(tmp_path: Path, out: Path) -> None:
+    (tmp_path / "file").write_bytes(b"on disk")
+    (tmp_path / "file").chmod(0o750)
+    os.utime(tmp_path / "file", ns=(0, 1_234_567_890_123_456_789))
+    before_ns = time.time_ns()
+    with PackWriter(out) as pack:
+        pack.add("z/bytes", b"1")
+        pack.add("a/file", io.BytesIO(LARGE), mode=0o4711, mtime=7)
+        pack.add(Path("z/path"), tmp_path / "file")
+        pack.add("./array", np.arange(3, dtype=np.uint16))
+        pack.add("nothing", bytearray())
+        pack.add("view", memoryview(b"view"), mtime=1.5)
+        with open(tmp_path / "file", "rb") as file:
+            pack.add("open", file)
+        assert not out.exists()
+    assert os.listdir(out.parent) == ["x.ffr"]
+    entries = shown(out)
+    assert {path: entry.content for path, entry in entries.items()} == {
+        "a": None,
+        "a/file": LARGE,
+        "array": b"\0\0\1\0\2\0",
+        "nothing": b"",
+        "open": b"on disk",
+        "view": b"view",
+        "z": None,
+        "z/bytes": b"1",
+        "z/path": b"on disk",
+    }
+    assert read_records(out)[:3] == [b"1", LARGE, b"on disk"]  # in the order of add()
+    assert stat.S_IMODE(entries["a/file"].mode) == 0o711
+    assert stat.S_IMODE(entries["z/bytes"].mode) == 0o644
+    assert stat.S_IMODE(entries["z/path"].mode) == 0o750
+    assert entries["z/path"].mtime_ns == 1_234_567_890_123_456_789
+    assert (entries["a/file"].mtime_ns, entries["view"].mtime_ns) == (7 * 10**9, 15 * 10**8)
+    assert before_ns <= entries["z/bytes"].mtime_ns <= time.time_ns()
+    assert before_ns <= entries["z"].mtime_ns <= time.time_ns()
+
+
+@settings(max_examples=30)
+@given(tree=trees)
+def test_any_tree(tmp_path_factory: pytest.TempPathFactory, tree: Tree) -> None:
+    place = tmp_path_factory.mktemp("any")
+    make_folder(place / "folder", tree)
+    files = {path: content for path, content in walk(tree) if content is not None}
+    with PackWriter(place / "x.ffr", reproducible=True) as pack:
+        for path, content in files.items():
+            pack.add(path, content)
+    # A directory exists by its files.
+    folder = place / "by files"
+    folder.mkdir()
+    for path, content in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(content)
+    pack_folder(folder, place / "packed.ffr", reproducible=True)
+    assert (place / "x.ffr").read_bytes() == (place / "packed.ffr").read_bytes()
+    assert read_as_reference(place / "x.ffr") == shown_tree(place / "packed.ffr")
+
+
+def test_no_files(out: Path) -> None:
+    with PackWriter(out):
+        pass
+    assert shown_tree(out) == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("", "has an empty name in it"),
+        (".", "names no file"),
+        ("a/", "names a directory, not a file"),
+        ("/a", "is an absolute path"),
+        ("a//b", "has an empty name in it"),
+        ("a/../b", 'leads upwards, by ".."'),
+        ("..", 'leads upwards, by ".."'),
+        ("a/./b", 'has a "." in it'),
+        ("a\0", "has a NUL in it"),
+        ("a\udcff", "the name is not UTF-8"),
+        ("é" * 128, "has a name of over 255 bytes in it"),
+        ("d/" * 1025 + "f", "is deeper than 1024 directories"),
+        ("there", "was added before"),
+        ("./there", "was added before"),
+        ("there/below", "needs the directory 'there', which is a file"),
+        ("folder", "is a directory, which has files in it"),
+    ],
+)
+def test_paths_that_are_refused(out: Path, path: str, reason: str) -> None:
+    with PackWriter(out) as pack:
+        pack.add("there", b"1")
+        pack.add("folder/file", b"2")
+        with pytest.raises(PackError) as caught:
+            pack.add(path, b"3")
+        assert str(caught.value) == f"{out}: {path!r}: {reason}"
+        pack.add("d/" * 1024 + "f", b"deep")
+    tree = shown_tree(out)
+    del tree["d"]
+    assert tree == {"there": b"1", "folder": {"file": b"2"}}
+
+
+class FailingFile:
+    """Gives some bytes, and then no more."""
+
+    def __init__(self) -> None:
+        self.left = 3
+
+    def read(self, size: int) -> bytes:
+        self.left -= 1
+        if not self.left:
+            raise ConnectionResetError("gone")
+        return bytes(size)
+
+
+def test_what_cannot_be_read_is_not_added(tmp_path: Path, out: Path) -> None:
+    with PackWriter(out) as pack:
+        pack.add("a", b"1")
+        with pytest.raises(ConnectionResetError):
+            pack.add("b", FailingFile())
+        with pytest.raises(FileNotFoundError):
+            pack.add("b", tmp_path / "none")
+        with pytest.raises(TypeError, match="encode the text"):
+            pack.add("b", "text")  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="binary mode"):
+            pack.add("b", io.StringIO("text"))  # type: ignore[arg-type]
+        with pytest.raises(TypeError):
+            pack.add("b", 5)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="paths are text, not bytes"):
+            pack.add(b"b", b"2")  # type: ignore[arg-type]
+        pack.add("b", b"2")
+    assert shown_tree(out) == {"a": b"1", "b": b"2"}
+
+
+def test_an_exception_leaves_what_was_there(out: Path) -> None:
+    for before in ({}, {"old": b"pack"}):
+        if before:
+            pack_folder(make_folder(out.parent.parent / "folder", before), out)
+        with pytest.raises(KeyboardInterrupt), PackWriter(out) as pack:
+            pack.add("a", LARGE)
+            raise KeyboardInterrupt
+        assert os.listdir(out.parent) == (["x.ffr"] if before else [])
+    assert shown_tree(out) == {"old": b"pack"}
+
+
+def test_closing(out: Path) -> None:
+    pack = PackWriter(out)
+    pack.add("a", b"1")
+    pack.close()
+    pack.close()
+    pack.abort()
+    assert shown_tree(out) == {"a": b"1"}
+    with pytest.raises(ValueError, match="is closed"):
+        pack.add("b", b"2")
+    other = PackWriter(out)
+    other.add("b", b"2")
+    other.abort()
+    other.close()
+    assert shown_tree(out) == {"a": b"1"}
+    assert os.listdir(out.parent) == ["x.ffr"]
+
+
+def test_what_is_replaced(out: Path) -> None:
+    notes = out.parent / "notes"
+    notes.write_text("mine")
+    with pytest.raises(PackError, match=f"^{notes}: exists and is not a pack"):
+        PackWriter(notes)
+    assert notes.read_text() == "mine"
+    for _ in range(2):
+        with PackWriter(notes, force=True) as pack:
+            pack.add("a", b"1")
+    with PackWriter(notes) as pack:
+        pack.add("b", b"2")
+    assert shown_tree(notes) == {"b": b"2"}
+    with pytest.raises(PackError, match=f"^{out.parent}: exists and is not a regular file"):
+        PackWriter(out.parent)
+    with pytest.raises(FileNotFoundError) as caught:
+        PackWriter(out / "none" / "x.ffr")
+    assert caught.value.filename == f"{out}/none"
+
+
+def test_the_directory_that_is_left_meanwhile(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(out.parent)
+    with PackWriter("x.ffr") as pack:
+        monkeypatch.chdir("/")
+        pack.add("a", b"1")
+    assert shown_tree(out) == {"a": b"1"}
+
+
+def test_the_copy_on_disk_is_not_believed(out: Path) -> None:
+    pack = PackWriter(out)
+    pack.add("a", b"1")
+    pack.add("b/c", LARGE)
+    assert pack._spool is not None
+    pack._spool.flush()
+    os.pwrite(pack._spool.fileno(), b"!", len(LARGE) // 2)
+    with pytest.raises(PackError, match=f"^{out}: 'b/c' is not read as it was written"):
+        pack.close()
+    assert os.listdir(out.parent) == []
+
+
+def test_memory(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pack_writer, "_PIECE_SIZE", 1 << 16)
+
+    class Zeros:
+        left = 64 << 20
+
+        def read(self, size: int) -> bytes:
+            taken = min(self.left, size)
+            self.left -= taken
+            return bytes(taken)
+
+    with memory_below(4 << 20), PackWriter(out) as pack:
+        pack.add("large", Zeros())
+    assert shown(out)["large"].content == bytes(64 << 20)
+
+
+FULL_DISK = """
+import json, os, sys
+from ffrfs.packing.pack_writer import PackWriter
+disk, = sys.argv[1:]
+try:
+    with PackWriter(disk + "/x.ffr") as pack:
+        for number in range(1000):
+            pack.add(f"{number}", bytes(100_000))
+except OSError as error:
+    print(json.dumps([error.strerror, error.filename]))
+print(json.dumps(os.listdir(disk)))
+"""
+
+
+def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    error, names = map(json.loads, run_on_tiny_disk(disk, FULL_DISK))
+    assert error == ["No space left on device", str(disk / "x.ffr")]
+    assert names == []
