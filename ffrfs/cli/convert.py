@@ -1,4 +1,4 @@
-"""`ffrfs convert`: between TFRecord, FFRecord and packed folders."""
+"""`ffrfs convert`: between TFRecord, FFRecord and packs."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ FFRecord file, a directory of such files (read as one, in the order of their nam
 The name of DST, or --to, sets the format of DST:
   .tfrecord, .tfrecords  TFRecord; compressed if .gz follows
   .ffr                   a plain FFRecord file, record i for record i
-  --to folder            a pack with one file per record, named by its number
+  --to pack              a pack with one file per record, named by its number
   --features             a pack with the tree that a mount of SRC shows
 
 Each file of a pack becomes an Example with the features "path" and "data" (one bytes value
-each). With --records, a pack that --to folder or --features made becomes its records again: the
+each). With --records, a pack made with --to pack or --features becomes its records again: the
 files with numbers for names, or the record.bin of each directory.
 
 If the target format would lose data, nothing is written. A damaged record ends the conversion.
@@ -50,7 +50,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("target", metavar="DST", help="the file to write")
     parser.add_argument(
-        "--to", choices=("tfrecord", "ffrecord", "folder"), help="the format of DST"
+        "--to", choices=("tfrecord", "ffrecord", "pack"), help="the format of DST"
     )
     parser.add_argument(
         "--compression",
@@ -112,7 +112,7 @@ def _target_kind(parser: argparse.ArgumentParser, args: argparse.Namespace) -> K
     from ffrfs.convert.kind import kind_of_name
 
     named = kind_of_name(args.target)
-    to: Kind | None = args.to or ("folder" if args.features else named)
+    to: Kind | None = args.to or ("pack" if args.features else named)
     if to is None:
         parser.error(
             f"cannot tell the format of {args.target} from its name; use .tfrecord or .ffr, or "
@@ -120,7 +120,7 @@ def _target_kind(parser: argparse.ArgumentParser, args: argparse.Namespace) -> K
         )
     if named is not None and (to == "tfrecord") != (named == "tfrecord"):
         parser.error(f"--to {to}: {args.target} has the extension of another format")
-    if args.features and to != "folder":
+    if args.features and to != "pack":
         parser.error(f"--features: writes a pack, and does not go with --to {to}")
     if args.features and args.records:
         parser.error("--features and --records: use one of them")

@@ -110,7 +110,7 @@ def _stored(tree: PackTree, entry: Entry) -> tuple[int, int] | None:
 
 
 def _fields(tree: PackTree, entry: Entry) -> dict[str, object]:
-    kind = "folder" if entry.is_folder else "link" if entry.is_link else "file"
+    kind = "directory" if entry.is_folder else "link" if entry.is_link else "file"
     fields: dict[str, object] = {"path": entry.path, "type": kind}
     stored = _stored(tree, entry)
     if stored is not None:

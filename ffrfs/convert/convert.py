@@ -56,7 +56,7 @@ def convert(  # noqa: PLR0913 - two files, and how
     them, or a packed folder. `to`: what `target` becomes.
 
     `options`: of a TFRecord file that is written. `features`: of a TFRecord source, make a
-    folder per record with a file per feature, and not a file per record; `to` is "folder".
+    folder per record with a file per feature, and not a file per record; `to` is "pack".
     `records`: the packed folder is one that came of that, and its records are meant; else
     each of its files becomes an Example with its path and its data.
     `on_error`: "skip" leaves damaged records out.
@@ -91,13 +91,13 @@ def _check_target(source: str, target: str) -> None:
 
 def _open_source(source: str, to: Kind, records: bool, on_error: OnError) -> RecordSource:
     found = kind_of(source)
-    if records and found != "folder":
+    if records and found != "pack":
         raise PackError(f"{source}: is not a pack; convert its records without --records")
     if found == "tfrecord":
         return TFRecordSource(source, on_error)
     if found == "ffrecord":
         return FFRecordSource(source, on_error)
-    if to == "folder":
+    if to == "pack":
         raise PackError(f"{source}: is a pack already")
     if to == "ffrecord" and not records:
         raise PackError(

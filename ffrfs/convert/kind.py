@@ -16,8 +16,8 @@ from ffrfs.errors import FormatError, UnverifiedHeaderWarning
 from ffrfs.folder.tree import PackTree, pack_files
 from ffrfs.record.reader import FileReader
 
-# "ffrecord": one without an index; "folder": a packed folder, which is an FFRecord file too.
-Kind = Literal["tfrecord", "ffrecord", "folder"]
+# "ffrecord": one without an index; a pack is an FFRecord file too.
+Kind = Literal["tfrecord", "ffrecord", "pack"]
 
 
 def kind_of_name(name: str) -> Kind | None:
@@ -41,7 +41,7 @@ def kind_of(path: str) -> Kind:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnverifiedHeaderWarning)  # who opens it to read says it
         if not os.path.isdir(path):
-            return "folder" if _is_packed_folder(path) else "ffrecord"
+            return "pack" if _is_packed_folder(path) else "ffrecord"
         packed = next(filter(_is_packed_folder, pack_files(path)), None)
     if packed is not None:
         raise FormatError(f"{packed}: is a pack, not a part of {path}; convert it alone")

@@ -53,7 +53,7 @@ def write_ffrecord(path: str, records: Iterable[Record], count: int) -> None:
         if last[: len(_INDEX_MAGIC)] == _INDEX_MAGIC:
             raise PackError(
                 f"{path}: the last record begins like the index of a pack, so programs would "
-                "take the file for a pack; convert --to folder"
+                "take the file for a pack; convert --to pack"
             )
 
 

@@ -59,7 +59,7 @@ def test_ls_long(ffrfs: Run, pack: Path) -> None:
 def test_ls_json(ffrfs: Run, pack: Path) -> None:
     entries = json.loads(ffrfs("ls", "-R", "--json", pack).out)
     assert [entry["path"] for entry in entries] == ffrfs("ls", "-R", pack).lines
-    assert entries[0] == {"path": "a", "type": "folder"}
+    assert entries[0] == {"path": "a", "type": "directory"}
     assert entries[3] == {
         "path": "a/large",
         "type": "file",

@@ -317,7 +317,7 @@ def test_compressed_files_are_to_be_converted(ffrfs: Run, tmp_path: Path, compre
         ("cat", file, "000000000/record.bin"),
         ("extract", file, tmp_path / "out"),
         ("index", file),
-        ("convert", "--to", "folder", "--features", file, tmp_path / "x.ffr"),
+        ("convert", "--to", "pack", "--features", file, tmp_path / "x.ffr"),
     ):
         done = ffrfs(*arguments)
         assert (done.status, done.out) == (1, b""), arguments

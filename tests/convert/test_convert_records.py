@@ -33,7 +33,7 @@ from tests.tfrecord_file import framed, tfrecord_extents, tfrecord_records, writ
 
 RECORDS = [b"first", b"piouhjgbr in the midst", bytes(range(256)) * 500, b"", b"last"]
 TREE = {"a": {"b": {"deep.txt": b"deep\n"}, "large": bytes(2 << 20)}, "nothing": b"", "é": b"2"}
-EXTENSION = {"tfrecord": ".tfrecord", "ffrecord": ".ffr", "folder": ".ffr"}
+EXTENSION = {"tfrecord": ".tfrecord", "ffrecord": ".ffr", "pack": ".ffr"}
 
 
 def examples(count: int) -> list[bytes]:
@@ -52,7 +52,7 @@ def records_of(path: Path) -> list[bytes]:
     return tfrecord_records(path.read_bytes())
 
 
-@pytest.mark.parametrize("to", ["tfrecord", "ffrecord", "folder"])
+@pytest.mark.parametrize("to", ["tfrecord", "ffrecord", "pack"])
 @pytest.mark.parametrize("source", ["tfrecord", "gzip", "zlib", "ffrecord"])
 def test_there_and_back(tmp_path: Path, source: str, to: Kind) -> None:
     file = tmp_path / "source.tfrecord"
@@ -63,12 +63,12 @@ def test_there_and_back(tmp_path: Path, source: str, to: Kind) -> None:
         file.write_bytes(wrap(framed(RECORDS)))
     there, back = tmp_path / f"there{EXTENSION[to]}", tmp_path / "back.tfrecord"
     assert convert(file, there, to) == ConvertSummary(len(RECORDS), 0)
-    if to == "folder":
+    if to == "pack":
         with PackedFolder(there) as folder:
             assert folder.list() == [f"{number:09}" for number in range(len(RECORDS))]
     else:
         assert records_of(there) == RECORDS
-    assert convert(there, back, "tfrecord", records=to == "folder").record_count == len(RECORDS)
+    assert convert(there, back, "tfrecord", records=to == "pack").record_count == len(RECORDS)
     assert back.read_bytes() == framed(RECORDS)
 
 
@@ -77,9 +77,9 @@ def test_there_and_back(tmp_path: Path, source: str, to: Kind) -> None:
 def test_any_records(tmp_path_factory: pytest.TempPathFactory, records: list[bytes]) -> None:
     place = tmp_path_factory.mktemp("any")
     file = write_tfrecord(place / "source.tfrecord", records)
-    for to in ("ffrecord", "folder"):
+    for to in ("ffrecord", "pack"):
         convert(file, place / "there.ffr", to)
-        convert(place / "there.ffr", place / "back.tfrecord", "tfrecord", records=to == "folder")
+        convert(place / "there.ffr", place / "back.tfrecord", "tfrecord", records=to == "pack")
         assert (place / "back.tfrecord").read_bytes() == framed(records)
 
 
@@ -116,7 +116,7 @@ def test_shards_are_joined(tmp_path: Path) -> None:
 def test_features(tmp_path: Path) -> None:
     records = [*examples(12), b"no example"]
     file = write_tfrecord(tmp_path / "source.tfrecord", records)
-    assert convert(file, tmp_path / "x.ffr", "folder", features=True).record_count == 13
+    assert convert(file, tmp_path / "x.ffr", "pack", features=True).record_count == 13
     with PackTree(file) as mounted, PackedFolder(tmp_path / "x.ffr") as packed:
         entries = list(mounted.entries(mounted.folder_ino(""), recursive=True))
         assert packed.list(recursive=True) == [entry.path for entry in entries]
@@ -156,7 +156,7 @@ def test_golden_files(golden: Path, tmp_path: Path) -> None:
     assert (tmp_path / "x.ffr").read_bytes() == (golden / "plain.ffr").read_bytes()
     for name in ("examples", "sequences", "raw"):
         source = golden / "tf" / f"{name}.tfrecord"
-        convert(source, tmp_path / "x.ffr", "folder", features=True)
+        convert(source, tmp_path / "x.ffr", "pack", features=True)
         convert(tmp_path / "x.ffr", tmp_path / "x.tfrecord", "tfrecord", records=True)
         assert (tmp_path / "x.tfrecord").read_bytes() == source.read_bytes()
 
@@ -191,7 +191,7 @@ def damaged(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Kind,
     for number in (3, 7):
         damage(file, number)
     if request.param == "features":
-        return file, "folder", {"features": True}
+        return file, "pack", {"features": True}
     if request.param == "records":
         return file, "tfrecord", {"records": True}
     return file, "tfrecord", {}
@@ -202,7 +202,7 @@ def test_damaged_records(
     tmp_path: Path, damaged: tuple[Path, Kind, dict[str, bool]], on_error: OnError
 ) -> None:
     file, to, how = damaged
-    as_examples = kind_of(str(file)) == "folder" and not how
+    as_examples = kind_of(str(file)) == "pack" and not how
     target = tmp_path / f"target{EXTENSION[to]}"
     target.write_bytes(b"before")
     if on_error == "raise":
@@ -213,7 +213,7 @@ def test_damaged_records(
         return
     assert convert(file, target, to, on_error="skip", **how) == ConvertSummary(8, 2)
     good = [record for i, record in enumerate(examples(10)) if i not in (3, 7)]
-    if to == "folder":
+    if to == "pack":
         convert(target, tmp_path / "back.tfrecord", "tfrecord", records=True)
         target = tmp_path / "back.tfrecord"
     found = records_of(target)
@@ -223,7 +223,7 @@ def test_damaged_records(
     assert found == good
 
 
-@pytest.mark.parametrize("to", ["tfrecord", "ffrecord", "folder"])
+@pytest.mark.parametrize("to", ["tfrecord", "ffrecord", "pack"])
 @pytest.mark.parametrize("wrap", [bytes, gzip.compress])
 def test_a_truncated_source(tmp_path: Path, to: Kind, wrap: type[bytes]) -> None:
     file = tmp_path / "source.tfrecord"
@@ -252,7 +252,7 @@ def test_what_would_be_lost_is_refused(tmp_path: Path) -> None:
     bare = write_folder(tmp_path / "b.ffr", {"000000000": {"x.npy": b""}})
     before = sorted(os.listdir(tmp_path))
     refused: list[tuple[Path, Kind, dict[str, bool], str]] = [
-        (pack, "folder", {}, "is a pack already"),
+        (pack, "pack", {}, "is a pack already"),
         (pack, "ffrecord", {}, "no place for the paths"),
         (pack, "tfrecord", {"records": True}, "'a' is where record 0 should"),
         (gap, "tfrecord", {"records": True}, "'000000002' is where record 1 should"),
@@ -262,7 +262,7 @@ def test_what_would_be_lost_is_refused(tmp_path: Path) -> None:
         (linked, "tfrecord", {}, "'to' is a symbolic link"),
         (plain, "tfrecord", {"records": True}, "is not a pack"),
         (records, "ffrecord", {"records": True}, "is not a pack"),
-        (plain, "folder", {"features": True}, "is not a TFRecord file"),
+        (plain, "pack", {"features": True}, "is not a TFRecord file"),
         (index, "ffrecord", {}, "begins like the index of a pack"),
     ]
     for source, to, how, reason in refused:
@@ -310,7 +310,7 @@ def test_nothing_is_left_beside_the_source(tmp_path: Path) -> None:
     (tmp_path / "source").mkdir()
     file = write_tfrecord(tmp_path / "source" / "x.tfrecord", examples(3))
     for number, how in enumerate(({}, {"features": True})):
-        convert(file, tmp_path / f"{number}.ffr", "folder", **how)
+        convert(file, tmp_path / f"{number}.ffr", "pack", **how)
     assert os.listdir(tmp_path / "source") == ["x.tfrecord"]
 
 

@@ -40,7 +40,7 @@ def test_by_content(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "folder", {"a": b"1"})
     none = write_records(tmp_path / "none", [])
     kinds = [kind_of(str(path)) for path in (plain, zipped, records, folder, none)]
-    assert kinds == ["tfrecord", "tfrecord", "ffrecord", "folder", "ffrecord"]
+    assert kinds == ["tfrecord", "tfrecord", "ffrecord", "pack", "ffrecord"]
 
 
 def test_a_damaged_file_of_that_name_is_one_still(tmp_path: Path) -> None:
