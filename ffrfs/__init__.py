@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ffrfs.mount.client.mounted import mount, mounted
     from ffrfs.mount.client.unmount import unmount
     from ffrfs.packing.pack import pack_archive, pack_folder
+    from ffrfs.packing.pack_writer import PackWriter
     from ffrfs.record.alignment import checkFsAlign
     from ffrfs.record.dump import dump
     from ffrfs.record.reader import FileReader
@@ -56,6 +57,7 @@ __all__ = [
     "OptionError",
     "PackError",
     "PackWarning",
+    "PackWriter",
     "PackedFolder",
     "PathNotFoundError",
     "RecordCountError",
@@ -89,6 +91,7 @@ _MODULE_OF = {
     "OptionError": "ffrfs.errors",
     "PackError": "ffrfs.errors",
     "PackWarning": "ffrfs.errors",
+    "PackWriter": "ffrfs.packing.pack_writer",
     "PackedFolder": "ffrfs.folder.packed",
     "PathNotFoundError": "ffrfs.errors",
     "RecordCountError": "ffrfs.errors",

@@ -242,7 +242,7 @@ def _checked_folder(path: str) -> str:
     """Name the function that packs what is no directory."""
     if os.path.isfile(path):
         if holds_packs(path):
-            raise PackError(f"{path}: is a pack already, not a directory; see repack()")
+            raise PackError(f"{path}: is a pack already, not a directory; for packs see repack()")
         raise PackError(f"{path}: is not a directory; for archives see pack_archive()")
     return path
 

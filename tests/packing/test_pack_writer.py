@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from ffrfs import pack_folder
+from ffrfs import PackWriter, pack_folder
 from ffrfs.errors import PackError
 from ffrfs.packing import pack_writer
-from ffrfs.packing.pack_writer import PackWriter
 from tests.ffrecord_file import Tree
 from tests.folder.archives import memory_below
 from tests.folder.folder_model import (
@@ -255,7 +254,7 @@ def test_memory(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 FULL_DISK = """
 import json, os, sys
-from ffrfs.packing.pack_writer import PackWriter
+from ffrfs import PackWriter
 disk, = sys.argv[1:]
 try:
     with PackWriter(disk + "/x.ffr") as pack:

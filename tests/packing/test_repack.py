@@ -360,7 +360,9 @@ def test_reproducible(old: Path, folder: Path, out: Path) -> None:
 
 
 def test_pack_folder_names_what_packs_packs(old: Path, tmp_path: Path, out: Path) -> None:
-    with pytest.raises(PackError, match=f"^{old}: is a pack already, not a directory; see repack"):
+    with pytest.raises(
+        PackError, match=f"^{old}: is a pack already, not a directory; for packs see "
+    ):
         pack_folder(old, out)
     (tmp_path / "file").write_bytes(b"x")
     with pytest.raises(PackError, match="is not a directory; for archives see pack_archive"):
