@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from ffrfs.mount.kernel import state
 from ffrfs.mount.kernel.kernel_mount import MNT_DETACH, UMOUNT_NOFOLLOW
 from ffrfs.mount.kernel.mount_table import read_mount_table
 
@@ -82,6 +83,7 @@ def found(folder: str) -> Found:
             for top in ("/run", folder)
             for place, folders, files in os.walk(top)
             for name in folders + files
+            if not (place == _RUNTIME_DIRECTORY and name.endswith(state.KEPT))
         ),
     }
 

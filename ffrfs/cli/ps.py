@@ -19,8 +19,14 @@ A mount is live; dead (its daemon has ended; `ffrfs umount`, or mounting there a
 mount); detached (another program unmounted it; the daemon serves it until the last open file is
 closed); not answering (its daemon runs but does not answer); or unknown (this user mounted it,
 and no daemon is known for it).
+
+LOG names the file of its log, or "journal"; `ffrfs log` shows it.
+
+Examples:
+    ffrfs ps
+    ffrfs ps --json
 """
-_TITLES = ("STATE", "PID", "WORKER", "AGE", "REQ/S", "MOUNTPOINT", "PACKS")
+_TITLES = ("STATE", "PID", "WORKER", "AGE", "REQ/S", "MOUNTPOINT", "LOG", "PACKS")
 _TO_THE_RIGHT = ("PID", "WORKER", "AGE", "REQ/S")
 
 
@@ -56,6 +62,7 @@ def _row(mount: MountStatus) -> tuple[str, ...]:
         "-" if mount.age_s is None else output.duration(mount.age_s),
         "-" if mount.requests_per_s is None else f"{mount.requests_per_s:,.1f}",
         mount.mountpoint,
+        mount.log_file or ("-" if mount.journal is None else "journal"),
         " ".join(mount.packs),
     )
 

@@ -21,6 +21,7 @@ from ffrfs.mount.client.unmount import unmount
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.daemon import daemon
 from ffrfs.mount.engines import native_engine, pyfuse3_engine
+from ffrfs.mount.kernel import state
 from ffrfs.mount.kernel.mount_table import mount_at
 from ffrfs.mount.kernel.options import MountOptions
 
@@ -95,7 +96,9 @@ def main() -> None:
     os.waitpid(daemon_id, 0)
 
     _, seen["refusal"] = start_daemon(pack, place, MountOptions(allow_other=True), engine)
-    seen["left"] = sorted(path.name for path in home.rglob("*"))
+    seen["left"] = sorted(
+        path.name for path in home.rglob("*") if not path.name.endswith(state.KEPT)
+    )
     print(json.dumps(seen))
 
 

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from ffrfs.mount.client.unmount import unmount
+from ffrfs.mount.kernel import state
 from ffrfs.mount.kernel.options import MountOptions
 from ffrfs.mount.kernel.process import Process
 from tests.mount.command import children
@@ -40,7 +41,9 @@ def main() -> None:
     }
     unmount(str(place))
     os.waitpid(daemon_id, 0)
-    seen["left"] = sorted(path.name for path in home.rglob("*"))
+    seen["left"] = sorted(
+        path.name for path in home.rglob("*") if not path.name.endswith(state.KEPT)
+    )
     print(json.dumps(seen))
 
 

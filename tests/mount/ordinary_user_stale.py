@@ -41,7 +41,9 @@ def main() -> None:
     }
     unmount(str(place))
     os.waitpid(daemon_id, 0)
-    seen["left"] = sorted(path.name for path in home.rglob("*"))
+    seen["left"] = sorted(
+        path.name for path in home.rglob("*") if not path.name.endswith(state.KEPT)
+    )
     print(json.dumps(seen))
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from ffrfs.errors import MountError
 from ffrfs.mount.client import control_client
 from ffrfs.mount.client.unmount import unmount
+from ffrfs.mount.kernel import state
 from ffrfs.mount.kernel.options import MountOptions
 from tests.mount.ordinary_user import become, open_fuse_to_all, start_daemon
 
@@ -52,7 +53,9 @@ def main() -> None:
     seen = {"user": json.loads(os.read(reading, 4096)), "root": ask(place)}
     unmount(str(place))
     os.waitpid(server_id, 0)
-    seen["left"] = sorted(path.name for path in (home / "ffrfs").iterdir())
+    seen["left"] = sorted(
+        path.name for path in (home / "ffrfs").iterdir() if not path.name.endswith(state.KEPT)
+    )
     print(json.dumps(seen))
 
 

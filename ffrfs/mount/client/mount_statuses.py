@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from ffrfs.mount.client.control_survey import ask_all
 from ffrfs.mount.kernel import state
+from ffrfs.mount.kernel.kept_logs import remove_old_logs
 from ffrfs.mount.kernel.mount_table import read_mount_table
 
 TIMEOUT_S = 1.5  # for the answers of all daemons
@@ -35,10 +36,14 @@ class MountStatus:
     state: Condition
     age_s: float | None
     requests_per_s: float | None
+    log_file: str | None
+    journal: str | None  # journalctl's words, where the log is in the journal
 
 
 def mount_statuses(timeout_s: float = TIMEOUT_S) -> list[MountStatus]:
     """All of this user's, by mount point. Takes little more than `timeout_s`."""
+    for directory in state.own_directories():
+        remove_old_logs(directory)
     # Before the state files: one is written before its mount is made.
     table = read_mount_table()
     known = state.load_all()
@@ -79,6 +84,8 @@ def _known(
         state=condition,
         age_s=told.get("age_s", age_s),
         requests_per_s=told.get("requests_per_s"),
+        log_file=known.log_file,
+        journal=known.journal,
     )
 
 
@@ -91,4 +98,6 @@ def _unknown(mountpoint: str, source: str) -> MountStatus:
         state="unknown",
         age_s=None,
         requests_per_s=None,
+        log_file=None,
+        journal=None,
     )

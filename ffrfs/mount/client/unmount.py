@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from ffrfs.errors import MountError
 from ffrfs.mount.kernel import dead_mount, kernel_mount, state
+from ffrfs.mount.kernel.kept_logs import remove_old_logs
 from ffrfs.mount.kernel.mount_table import mount_at, read_mount_table
 from ffrfs.mount.kernel.mountpoint import canonical
 
@@ -117,6 +118,7 @@ def _release(directory: str, known: state.MountState, *, busy: bool, timeout_s: 
     """Wait for the daemon of what was unmounted, and clean up after it."""
     notice = None if busy else _wait_for_end(known, timeout_s)
     state.release(directory, known)
+    remove_old_logs(directory)
     return Unmounted(busy, notice)
 
 

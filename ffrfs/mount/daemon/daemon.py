@@ -29,7 +29,7 @@ from ffrfs.errors import MountError, describe
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.daemon import signals
 from ffrfs.mount.daemon.control_server import ControlServer, HandOver
-from ffrfs.mount.daemon.log import Log, logging_to
+from ffrfs.mount.daemon.log import Log, journal_match, logging_to
 from ffrfs.mount.daemon.memory_limit import MemoryLimit
 from ffrfs.mount.daemon.metrics_file import MetricsFile, check_metrics_file
 from ffrfs.mount.daemon.mount_handle import MountHandle, make_mount
@@ -42,6 +42,7 @@ from ffrfs.mount.engines.engine import Engine
 from ffrfs.mount.engines.engine_factory import open_engine
 from ffrfs.mount.kernel import kernel_mount, privileges, state
 from ffrfs.mount.stats.request_rate import RequestRate
+from ffrfs.mount.stats.storage_stall import StorageStall
 
 READY_TIMEOUT_S = 60.0
 HINTS_INTERVAL_S = 1.0  # between looks at what has become of them
@@ -79,7 +80,9 @@ def serve(
             with signals.held() as held_signals:
                 has_own_log = request.log_file is None and not foreground
                 own_log = state.log_path(directory, request.mountpoint) if has_own_log else None
-                mount = make_mount(request, directory, own_log or request.log_file)
+                log_file = own_log or request.log_file
+                journal = journal_match() if log_file is None else None
+                mount = make_mount(request, directory, log_file, journal)
                 try:
                     # Only now: what a dead daemon has left there is gone.
                     if own_log is not None:
@@ -126,7 +129,7 @@ class _Server:
         self._held_signals = held_signals
         self._watchdog = Watchdog(notifier, request.mountpoint, mount.entry.device)
         self._metrics = MetricsFile(request.metrics_file, lambda: self._statistics(None))
-        self._reload = Reload(log_there, memory.change, self._metrics.change)
+        self._reload = Reload(log_there, mount.move_log, memory.change, self._metrics.change)
         self._status = ""  # of the service, once it is ready
         self._nursery: trio.Nursery
         self._is_ready = trio.Event()
@@ -134,21 +137,25 @@ class _Server:
         self._failure: MountError | None = None
         self._began_s = time.monotonic()
         self._rate: RequestRate
+        self._stall: StorageStall
 
     async def run(self) -> None:
         self._rate = RequestRate(self._engine.counters)
+        self._stall = StorageStall(self._engine.counters)
         if self._mount.notice is not None:
             log.warning("%s", self._mount.notice)
         async with trio.open_nursery() as self._nursery:
             self._nursery.start_soon(self._obey_signals)
             self._nursery.start_soon(self._announce)
             self._nursery.start_soon(self._rate.run)
+            self._nursery.start_soon(self._stall.run)
             self._nursery.start_soon(self._metrics.run)
             self._nursery.start_soon(self._memory.run)
             self._nursery.start_soon(self._tell_of_large_hints)
             commands = {
                 "status": self._summary,
                 "stats": self._statistics,
+                "errors": self._errors,
                 "prefetch": self._prefetch,
             }
             self._nursery.start_soon(ControlServer(self._mount.control, commands).run)
@@ -276,16 +283,26 @@ class _Server:
             )
 
     def _summary(self, _: object) -> dict[str, object]:
-        """What `ffrfs ps` shows, which may ask a thousand daemons at once."""
+        """What `ffrfs ps` and `check` show; they may ask a thousand daemons at once."""
         return {
             "worker_pid": self._engine.worker_pid,
             "age_s": round(time.monotonic() - self._began_s, 3),
             "requests_per_s": round(self._rate.per_s(), 1),
+            "unreadable_files": self._engine.failures.file_count,
+            "read_failures": self._engine.failures.count,
+            "storage_stalled_s": round(self._stall.look(), 1),
         }
 
     def _statistics(self, _: object) -> dict[str, object]:
         age_s = time.monotonic() - self._began_s
-        return statistics(self._request, self._engine, self._memory, age_s, self._rate.per_s())
+        logs_to = {"log_file": self._mount.state.log_file, "journal": self._mount.state.journal}
+        return {
+            **statistics(self._request, self._engine, self._memory, age_s, self._rate.per_s()),
+            **logs_to,
+        }
+
+    def _errors(self, _: object) -> dict[str, object]:
+        return self._engine.failures.listed()
 
     def _prefetch(self, _: object) -> HandOver:
         if self._request.prefetch_records == 0:

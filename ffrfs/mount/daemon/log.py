@@ -24,10 +24,15 @@ OWN_LOG_BYTES_MAX = 1 << 20  # twice: there is one older file
 
 
 class _FileFormatter(logging.Formatter):
-    """One line a message, whatever the names in it: a pack's may hold line breaks."""
+    """One line a message, whatever the names in it: a pack's may hold line breaks.
 
-    def __init__(self) -> None:
-        super().__init__("%(asctime)s %(levelname)s %(message)s")
+    `is_own`: with the daemon's number, as one that still serves open files may write there,
+    too, when the next one has the place.
+    """
+
+    def __init__(self, *, is_own: bool = False) -> None:
+        process = "[%(process)d] " if is_own else ""
+        super().__init__(f"%(asctime)s {process}%(levelname)s %(message)s")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
         return printable(super().formatMessage(record))
@@ -92,7 +97,24 @@ def _open(path: str | None, *, is_own: bool) -> LogWriter:
 
     file = within_limit(path, make, late=LogFile.close)
     faulthandler.enable(file.crash_fd)  # before the one that was there is closed
-    return LogWriter(file, _FileFormatter())
+    return LogWriter(file, _FileFormatter(is_own=is_own))
+
+
+def journal_match() -> str | None:
+    """What journalctl finds the log of this process by; None: stderr is not the journal."""
+    if not _is_journal(sys.stderr.fileno()):
+        return None
+    with open("/proc/self/cgroup", encoding="utf-8", errors="surrogateescape") as file:
+        return match_in_group(file.read())
+
+
+def match_in_group(groups: str) -> str:
+    """The same for the process with that /proc/PID/cgroup, which is this one."""
+    *above, unit = groups.rstrip("\n").rpartition("\n")[2].split("/")
+    if not unit.endswith(".service"):
+        return f"_PID={os.getpid()}"
+    is_users = any(name.startswith("user@") for name in above)
+    return f"--{'user-' if is_users else ''}unit={unit}"
 
 
 def _is_journal(fd: int) -> bool:

@@ -65,13 +65,18 @@ class LogFile:
 
 
 class OwnLogFile(LogFile):
-    """One that no other program moves: bounded, since there is one older file at most."""
+    """One beside the state file: bounded, since there is one older file at most.
+
+    Daemons of one place write to it one after the other; a new one may make room while one
+    before it still serves open files.
+    """
 
     def __init__(self, path: str, size_max: int) -> None:
         super().__init__(path)
         self._size_max = size_max
 
     def _follow(self) -> None:
+        super()._follow()
         if os.fstat(self.fd).st_size < self._size_max:
             return
         with contextlib.suppress(FileNotFoundError):

@@ -12,10 +12,11 @@ import contextlib
 import os
 import socket
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.kernel import control_socket, dead_mount, kernel_mount, mountpoint, state
+from ffrfs.mount.kernel.kept_logs import remove_old_logs
 from ffrfs.mount.kernel.mount_table import MountEntry, mount_at
 from ffrfs.mount.kernel.process import Process
 
@@ -24,7 +25,7 @@ from ffrfs.mount.kernel.process import Process
 _RESERVE_COUNT = 8
 
 
-@dataclass(frozen=True)
+@dataclass
 class MountHandle:
     """A mount of ours, and what goes with it."""
 
@@ -53,18 +54,31 @@ class MountHandle:
                 state.forget(self.directory, self.state)
             return busy
 
+    def move_log(self, log_file: str) -> None:
+        """Write down that the log goes to that file from now on."""
+        moved = replace(self.state, log_file=log_file)
+        # Where that fails, `ffrfs log` shows the file before.
+        with contextlib.suppress(OSError), state.locked(self.directory):
+            if state.load(self.directory, self.state.mountpoint) == self.state:
+                state.save(self.directory, moved)
+                self.state = moved
+
     def abort(self) -> None:
         """End the connection by force; harmless when it has ended."""
         _close_all(self.reserve)
         kernel_mount.abort(self.connection, self.entry)
 
 
-def make_mount(request: MountRequest, directory: str, log_file: str | None) -> MountHandle:
+def make_mount(
+    request: MountRequest, directory: str, log_file: str | None, journal: str | None = None
+) -> MountHandle:
     """Claim the mount point in the runtime directory, and mount there.
 
-    Raises why that cannot be; nothing is left then.
+    `log_file`, `journal`: where the log will be, as in MountState. Raises why the mount
+    cannot be; nothing is left then.
     """
     place = request.mountpoint
+    remove_old_logs(directory)
     reserve: list[int] = []
     with state.locked(directory):
         notice = dead_mount.take_away_dead(directory, place)
@@ -79,9 +93,10 @@ def make_mount(request: MountRequest, directory: str, log_file: str | None) -> M
             process=Process.current(),
             created_mountpoint=is_made or (before is not None and before.created_mountpoint),
             log_file=log_file,
+            journal=journal,
         )
         with contextlib.ExitStack() as undo:
-            undo.callback(state.forget, directory, known)
+            undo.callback(state.withdraw, directory, known)
             state.save(directory, known)
             undo.callback(_close_all, reserve)
             for _ in range(_RESERVE_COUNT):

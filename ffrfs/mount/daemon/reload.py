@@ -39,6 +39,7 @@ class Reload:
     """Whom to tell what has changed."""
 
     log: Log
+    move_log: Callable[[str], None]  # to that file, where it is written down
     limit_memory: Callable[[int, int | None], None]  # the cache's bytes, all memory's
     write_metrics: Callable[[str | None], None]  # to that file; None: no more
 
@@ -80,6 +81,8 @@ class Reload:
         except (OptionError, OSError) as error:
             log.error("the log stays where it is: %s", describe(error))
             return before
+        if wanted != before:
+            self.move_log(wanted)
         return wanted
 
     @staticmethod

@@ -58,6 +58,8 @@ def statistics(
         "resident_bytes": (daemon_bytes or 0) + (worker_bytes or 0),
         "daemon_resident_bytes": daemon_bytes,
         "worker_resident_bytes": worker_bytes,
+        "unreadable_files": engine.failures.file_count,
+        "read_failures": engine.failures.count,
         "slowest": slowest_requests(counters, time.monotonic_ns()),
     }
 

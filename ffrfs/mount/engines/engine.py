@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from ffrfs.mount.engines.counter_page import Counters
+from ffrfs.mount.engines.read_failures import ReadFailures
 
 
 class Engine(Protocol):
@@ -19,6 +20,8 @@ class Engine(Protocol):
     name: str
     # What the user should know although the packs opened: one line each.
     notices: list[str]
+    # The files that could not be read, as far as the log tells of them.
+    failures: ReadFailures
 
     @property
     def worker_pid(self) -> int | None:

@@ -22,6 +22,7 @@ import trio
 from ffrfs.errors import MountError
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.engines.counter_page import CounterPage, Counters
+from ffrfs.mount.engines.read_failures import ReadFailures
 from ffrfs.mount.engines.worker import Worker
 
 _LAST_LINES = 5  # of the log of a worker that died, told to the user
@@ -39,6 +40,8 @@ class NativeEngine:
     name = "native"
 
     def __init__(self, request: MountRequest) -> None:
+        self.failures = ReadFailures()
+        self._request = request
         self._page = CounterPage()
         self._last_lines: deque[str] = deque(maxlen=_LAST_LINES)
         try:
@@ -102,6 +105,7 @@ class NativeEngine:
         level = _LEVELS.get(line[:3])
         text = (line if level is None else line[3:]).decode(errors="backslashreplace")
         self._last_lines.append(text)
+        self.failures.note_line(text, self._request)
         log.log(logging.ERROR if level is None else level, "%s", text)
 
 

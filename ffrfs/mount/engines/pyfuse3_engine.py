@@ -44,6 +44,7 @@ from ffrfs.errors import FfrfsError, TooLargeError, UnverifiedHeaderWarning, des
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.engines.counter_page import Counters, parse
 from ffrfs.mount.engines.late_answers import LateAnswers
+from ffrfs.mount.engines.read_failures import ReadFailures
 
 TIMEOUT_S = 365 * 24 * 3600
 BLOCK_SIZE = 512  # what st_blocks counts in, whatever the file system
@@ -74,7 +75,8 @@ class Pyfuse3Engine:
         self._volume = Volume(
             [os.fsencode(pack) for pack in request.packs], **request.volume_options()
         )
-        self._operations = TreeOperations(self._volume, xattr=options.xattr)
+        self.failures = ReadFailures()
+        self._operations = TreeOperations(self._volume, self.failures, xattr=options.xattr)
         # libfuse turns away everybody but root and us: the kernel knows no such option.
         self._session_options = {"allow_root"} if options.allow_root else set()
         self.notices = [
@@ -215,9 +217,10 @@ class TreeOperations(pyfuse3.Operations):
 
     supports_dot_lookup = False  # only NFS export needs it
 
-    def __init__(self, volume: Volume, *, xattr: bool) -> None:
+    def __init__(self, volume: Volume, failures: ReadFailures, *, xattr: bool) -> None:
         super().__init__()
         self._volume = volume
+        self._failures = failures
         self._xattr = xattr
         self._late = LateAnswers(volume)
 
@@ -310,8 +313,9 @@ class TreeOperations(pyfuse3.Operations):
     def failure(self, ino: object, error: FfrfsError | OSError) -> FUSEError:
         """The errno for one who cannot be told about `ino`; says so in the log."""
         if isinstance(ino, int) and self._volume.failure_is_due(ino):
-            path = self._volume.path(ino).decode(errors="backslashreplace")
-            log.error("cannot read %s: %s", path or "/", describe(error))
+            path = self._volume.path(ino).decode(errors="backslashreplace") or "/"
+            log.error("cannot read %s: %s", path, describe(error))
+            self._failures.note(path, describe(error))
         if isinstance(error, TooLargeError):
             return FUSEError(errno.EFBIG)
         number = error.errno if isinstance(error, OSError) else None

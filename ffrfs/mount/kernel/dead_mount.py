@@ -28,7 +28,8 @@ _WORKER_TIMEOUT_S = 5.0
 _PAUSE_S = 0.05
 
 # The second: a request that was under way when the connection ended.
-_DEAD = (os.strerror(errno.ENOTCONN), os.strerror(errno.ECONNABORTED))
+_ENDS = (errno.ENOTCONN, errno.ECONNABORTED)
+_DEAD = tuple(map(os.strerror, _ENDS))
 
 
 def take_away_dead(directory: str, mountpoint: str) -> str | None:
@@ -73,6 +74,11 @@ def is_dead(mount: MountEntry, wait_s: float = 0.0) -> bool:
             return False
         time.sleep(_PAUSE_S)
     return True
+
+
+def is_end(error: OSError) -> bool:
+    """Whether it says that what was asked is a dead mount."""
+    return error.errno in _ENDS
 
 
 def _is_ours(mountpoint: str) -> bool:

@@ -14,6 +14,7 @@ MOUNTINFO = "/proc/self/mountinfo"
 FSTYPE = "fuse.ffrfs"
 
 _OWNER = re.compile(rb"(?:^|,)user_id=(\d+),group_id=(\d+)(?:,|$)")
+_FOR_ALL = re.compile(rb"(?:^|,)allow_other(?:,|$)")
 _OCTAL = re.compile(rb"\\([0-7]{3})")
 
 
@@ -27,6 +28,7 @@ class MountEntry:
     device: str  # "major:minor", unique to a file system while it lives
     user_id: int | None = None  # who mounted it, with this group; None: not a FUSE mount
     group_id: int | None = None
+    allows_others: bool = False  # with -o allow_other: the kernel asks it for any user
 
     @property
     def is_ours(self) -> bool:
@@ -53,7 +55,8 @@ def mount_at(mountpoint: str) -> MountEntry | None:
 def _entry(line: bytes) -> MountEntry:
     left, _, right = line.partition(b" - ")
     fields, tail = left.split(), right.split(b" ")
-    owner = _OWNER.search(tail[-1].rstrip())
+    options = tail[-1].rstrip()
+    owner = _OWNER.search(options)
     return MountEntry(
         mountpoint=_text(fields[4]),
         fstype=_text(tail[0]),
@@ -61,6 +64,7 @@ def _entry(line: bytes) -> MountEntry:
         device=_text(fields[2]),
         user_id=int(owner[1]) if owner else None,
         group_id=int(owner[2]) if owner else None,
+        allows_others=_FOR_ALL.search(options) is not None,
     )
 
 

@@ -4,6 +4,7 @@ It is in the runtime directory, which belongs to one user: /run/ffrfs for root,
 $XDG_RUNTIME_DIR/ffrfs for others, else /tmp/ffrfs-UID: the first that can be used.
 `ffrfs umount` learns from it who serves a mount and what to clean up after a daemon that
 died, `ffrfs ps` what there is. A mount whose runtime directory was removed serves on.
+When a mount has ended, its file gets another name, for `ffrfs log`; kept_logs.py removes it.
 
 Concurrency: what makes or removes a mount holds the lock of its runtime directory
 (locked()) from looking to acting. Files are replaced whole, so readers need no lock.
@@ -26,6 +27,10 @@ from ffrfs.files.staged_file import StagedFile
 from ffrfs.mount.kernel import mountpoint as mount_point
 from ffrfs.mount.kernel.process import Process
 
+# What the names of files in a runtime directory end in.
+LIVE, ENDED, LOG, OLDER_LOG = ".json", ".ended", ".log", ".log.1"
+KEPT = (OLDER_LOG, LOG, ENDED)  # after the end of a mount
+
 _ROOT_DIRECTORY = "/run/ffrfs"
 _MODE = 0o600  # of the files
 _ADVICE = (
@@ -44,6 +49,7 @@ class MountState:
     created_mountpoint: bool
     log_file: str | None  # None: a foreground daemon's stderr
     # Not in the files of older versions.
+    journal: str | None = None  # journalctl's words for this log, if stderr is the journal
     packs: tuple[str, ...] = ()
     began_s: float | None = None  # of time.time()
 
@@ -97,9 +103,28 @@ def locked(directory: str) -> Iterator[None]:
         os.close(fd)
 
 
+@contextlib.contextmanager
+def locked_now(directory: str) -> Iterator[bool]:
+    """The same without waiting; False: another process holds it, or there is no directory."""
+    try:
+        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        yield False
+        return
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(fd)
+
+
 def log_path(directory: str, mountpoint: str) -> str:
-    """The log of a daemon that was given none; it goes when the mount goes."""
-    return os.path.join(directory, _stem(mountpoint) + ".log")
+    """The log of a daemon that was given none, and of those before it at the same place."""
+    return os.path.join(directory, _stem(mountpoint) + LOG)
 
 
 def socket_path(directory: str, mountpoint: str) -> str:
@@ -123,10 +148,10 @@ def load(directory: str, mountpoint: str) -> MountState | None:
 def load_all() -> list[tuple[str, MountState]]:
     """All mounts that this user's runtime directories know, with the directory of each."""
     found = []
-    for directory in _own_directories():
+    for directory in own_directories():
         for name in sorted(os.listdir(directory)):
             path = os.path.join(directory, name)
-            state = _read(path) if name.endswith(".json") else None
+            state = _read(path) if name.endswith(LIVE) else None
             if state is not None and _path(directory, state.mountpoint) == path:
                 found.append((directory, state))
     return found
@@ -139,11 +164,26 @@ def find(mountpoint: str) -> tuple[str, MountState] | None:
     """
     found = [
         (directory, state)
-        for directory in _own_directories()
+        for directory in own_directories()
         if (state := load(directory, mountpoint)) is not None
     ]
     alive = (known for known in found if known[1].process.is_alive())
     return next(alive, found[0] if found else None)
+
+
+def find_ended(mountpoint: str) -> tuple[str, MountState] | None:
+    """As find(), for the mount that was the last there to end, within some days."""
+    found = []
+    for directory in own_directories():
+        path = os.path.join(directory, _stem(mountpoint) + ENDED)
+        state = _read(path)
+        if state is not None and state.mountpoint == mountpoint:
+            with contextlib.suppress(FileNotFoundError):
+                found.append((os.stat(path).st_mtime_ns, directory, state))
+    if not found:
+        return None
+    _, directory, state = max(found, key=lambda one: one[0])
+    return directory, state
 
 
 def release(directory: str, state: MountState) -> None:
@@ -158,15 +198,31 @@ def release(directory: str, state: MountState) -> None:
 
 
 def forget(directory: str, state: MountState) -> None:
-    """As release(), for the holder of the lock who knows that the place is his."""
-    place = state.mountpoint
-    own_log = log_path(directory, place)
-    for path in (_path(directory, place), socket_path(directory, place), own_log, own_log + ".1"):
-        # Removed by others; or what stays is known to be dead by its process.
-        with contextlib.suppress(OSError):
-            os.unlink(path)
+    """As release(), for the holder of the lock who knows that the place is his.
+
+    What was written down of the mount stays under another name, and so does its log.
+    """
+    live = _path(directory, state.mountpoint)
+    # Removed by others; or what stays is known to be dead by its process.
+    with contextlib.suppress(OSError):
+        ended = os.path.join(directory, _stem(state.mountpoint) + ENDED)
+        os.replace(live, ended)
+        os.utime(ended)  # from now on it is kept for some days
+    _remove_rest(directory, state)
+
+
+def withdraw(directory: str, state: MountState) -> None:
+    """As forget(), of a mount that never was: nothing stays."""
+    with contextlib.suppress(OSError):
+        os.unlink(_path(directory, state.mountpoint))
+    _remove_rest(directory, state)
+
+
+def _remove_rest(directory: str, state: MountState) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(socket_path(directory, state.mountpoint))
     if state.created_mountpoint:
-        mount_point.remove(place)
+        mount_point.remove(state.mountpoint)
 
 
 def _claim(path: str, make: bool) -> None:
@@ -225,7 +281,7 @@ def _owner(path: str) -> int | None:
         return None
 
 
-def _own_directories() -> list[str]:
+def own_directories() -> list[str]:
     """Those that are there, and not somebody else's, under our name."""
     found = []
     for directory in runtime_directories():
@@ -253,4 +309,4 @@ def _read(path: str) -> MountState | None:
 
 
 def _path(directory: str, mountpoint: str) -> str:
-    return os.path.join(directory, _stem(mountpoint) + ".json")
+    return os.path.join(directory, _stem(mountpoint) + LIVE)

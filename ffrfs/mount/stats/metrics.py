@@ -64,6 +64,14 @@ def _families(found: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Sequenc
             *(f"checksums_{result}_total", "counter", f"Checksums that were {result}."),
             _one(found[f"checksums_{result}"]),
         )
+    yield (
+        *("unreadable_files", "gauge", "Files that could not be read since it was mounted."),
+        _one(found["unreadable_files"]),
+    )
+    yield (
+        *("read_failures_total", "counter", "Failures to read them, once a minute for each."),
+        _one(found["read_failures"]),
+    )
     for way, events in _READ_AHEAD_RECORDS.items():
         why = "for hints" if way == "prefetch" else "for those who read in order"
         yield (

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,8 @@ def test_live_mount(tree: Mount, pack_tree: PackTree, new_mount: MakeMount) -> N
         "worker_pid": tree.worker.pid if tree.worker else None,
         "packs": [str(tree.pack)],
         "state": "live",
+        "log_file": str(tree.log_file),
+        "journal": None,
     }
     assert tree.requests() == requests  # the mount was not touched
 
@@ -95,7 +98,8 @@ def test_kernels_list_is_not_read_for_each_mount(
         reads.append(1)
         return read_mount_table()
 
-    monkeypatch.setattr("ffrfs.mount.client.mount_statuses.read_mount_table", read)
+    module = sys.modules[mount_statuses.__module__]
+    monkeypatch.setattr(module, "read_mount_table", read)
     assert len(mount_statuses()) >= 3
     assert len(reads) <= 2
 
@@ -134,6 +138,8 @@ def test_mount_that_no_state_file_tells_of(tree: Mount) -> None:
         "state": "unknown",
         "age_s": None,
         "requests_per_s": None,
+        "log_file": None,
+        "journal": None,
     }
 
 
@@ -152,7 +158,8 @@ def test_columns_for_people(tree: Mount, mount: MakeMount, places: Path) -> None
     done = ffrfs("ps")
     assert (done.status, done.err) == (0, "")
     title, *lines = done.out.splitlines()
-    assert title.split() == ["STATE", "PID", "WORKER", "AGE", "REQ/S", "MOUNTPOINT", "PACKS"]
+    columns = ["STATE", "PID", "WORKER", "AGE", "REQ/S", "MOUNTPOINT", "LOG", "PACKS"]
+    assert title.split() == columns
     (live,) = [line for line in lines if f" {tree.path} " in line]
     (dead,) = [line for line in lines if f" {other.path} " in line]
     assert tree.process is not None
@@ -162,6 +169,7 @@ def test_columns_for_people(tree: Mount, mount: MakeMount, places: Path) -> None
         assert line[title.index("MOUNTPOINT") - 1] == " "
         assert line[title.index("MOUNTPOINT") :].startswith(str(places))
         assert line[title.index("PACKS") :] == str(tree.pack)
+    assert live[title.index("LOG") :].startswith(str(tree.log_file))
 
 
 # Alone: here other tests have mounts, too.

@@ -264,7 +264,7 @@ def test_mount_lasts_while_the_owners_pipe_is_open(
     check_nothing_left(tree)
 
 
-def test_default_log_stands_beside_the_state_and_goes_with_it(
+def test_default_log_stands_beside_the_state_and_stays(
     new_mount: MakeMount, pack_tree: PackTree
 ) -> None:
     tree = new_mount(pack_tree(TREE))
@@ -277,7 +277,9 @@ def test_default_log_stands_beside_the_state_and_goes_with_it(
     assert f"mounted at {tree.path}" in Path(known.log_file).read_text()
     assert known.pack == str(tree.pack)
     assert ffrfs("umount", tree.path).status == 0
-    assert not os.path.exists(known.log_file)
+    assert "SIG" not in Path(known.log_file).read_text()  # unmounted by the command
+    tree.wait_for_daemon()
+    assert f"{tree.path}: ended" in Path(known.log_file).read_text()
     assert state.load(directory, str(tree.path)) is None
 
 

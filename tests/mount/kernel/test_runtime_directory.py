@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from ffrfs.mount.kernel import state
 from tests.mount.command import ENGINES, Done, wait_until
 from tests.mount.machine import Machine
 from tests.mount.makers import ORDINARY_USER_ID, PackTree
@@ -66,8 +67,9 @@ class Place:
         return dict(mount)
 
     def runtime_files(self) -> list[str]:
+        """Without those that stay for a while."""
         done = self.machine.run("find", DIRECTORY, str(self.home), "-mindepth", "1")
-        return done.out.split()
+        return [path for path in done.out.split() if not path.endswith(state.KEPT)]
 
     def fill(self) -> None:
         """Leave no room below /run."""

@@ -72,7 +72,7 @@ def test_mount_takes_the_place_of_a_dead_one(tree: Mount) -> None:
 
 
 @pytest.mark.promise("S50")
-def test_what_was_kept_for_the_dead_mount_goes(new_mount: MakeMount, pack_tree: PackTree) -> None:
+def test_log_of_the_dead_mount_goes_on(new_mount: MakeMount, pack_tree: PackTree) -> None:
     tree = new_mount(pack_tree(TREE))
     arguments = ("mount", "--engine", tree.engine, tree.pack, tree.path)
     assert ffrfs(*arguments).status == 0
@@ -86,8 +86,10 @@ def test_what_was_kept_for_the_dead_mount_goes(new_mount: MakeMount, pack_tree: 
     assert found is not None
     assert found[1].log_file is not None
     log = Path(found[1].log_file).read_text()
-    assert f"process {first}" in log.splitlines()[0]
-    assert log.count("mounted at") == 1  # its own log, not the dead one's
+    mounted, told, mounted_anew = log.splitlines()
+    assert f"[{first}] INFO" in mounted
+    assert f"process {first}" in told
+    assert "mounted at" in mounted_anew
     assert ffrfs("umount", tree.path).status == 0
     check_nothing_left(tree)
 

@@ -129,7 +129,7 @@ def test_of_two_states_that_of_the_living_is_found(
     assert state.find("/mnt/x") == (directories[1], alive)
 
 
-def test_release_removes_what_was_made(directory: str, tmp_path: Path) -> None:
+def test_release_removes_what_was_made_and_keeps_the_log(directory: str, tmp_path: Path) -> None:
     place = tmp_path / "made"
     place.mkdir()
     known = a_mount(str(place), created_mountpoint=True)
@@ -139,8 +139,18 @@ def test_release_removes_what_was_made(directory: str, tmp_path: Path) -> None:
     state.save(directory, known)
     for _ in range(2):  # the daemon and `ffrfs umount` may both do it
         state.release(directory, known)
-        assert os.listdir(directory) == []
+        assert {Path(name).suffix for name in os.listdir(directory)} == {".ended", ".log", ".1"}
         assert not place.exists()
+        assert state.find(str(place)) is None
+        assert state.find_ended(str(place)) == (directory, known)
+
+
+def test_withdrawn_mount_leaves_nothing(directory: str, tmp_path: Path) -> None:
+    known = a_mount(str(tmp_path / "made"))
+    state.save(directory, known)
+    state.withdraw(directory, known)
+    assert os.listdir(directory) == []
+    assert state.find_ended(known.mountpoint) is None
 
 
 def test_release_leaves_what_another_daemon_has_taken_over(directory: str, tmp_path: Path) -> None:

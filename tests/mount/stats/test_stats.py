@@ -34,7 +34,8 @@ FIELDS = [
     *("bytes_page_cache", "bytes_storage", "checksums_verified", "checksums_failed"),
     *("queue_depth", "prefetch", "readahead", "cache_bytes", "cache_limit_bytes"),
     *("memory_limit_bytes", "memory_pressure", "resident_bytes", "daemon_resident_bytes"),
-    *("worker_resident_bytes", "slowest"),
+    *("worker_resident_bytes", "unreadable_files", "read_failures", "slowest"),
+    *("log_file", "journal"),
 ]
 
 

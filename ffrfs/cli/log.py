@@ -1,0 +1,50 @@
+"""`ffrfs log`: what the daemon of a mount has logged."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING
+
+from ffrfs.cli import output
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+_EPILOG = """\
+A mount logs to the file of --log-file. Without --log-file it has a log of its own, at most 1 MiB
+and 1 MiB that is older; the mounts of one MOUNTPOINT share it, and each line has the number of
+its daemon. This log stays for a week after the mount has ended. The log of a mount that runs in
+the foreground under systemd is in the journal; the command names the call of journalctl.
+
+Examples:
+    ffrfs log /mnt/imagenet
+    ffrfs log -f /mnt/imagenet
+"""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "log",
+        help="show the log of a mount, also of one that has ended",
+        description="Show the log of the mount at MOUNTPOINT, or of the last one that was there. "
+        "The mount may be live, dead or unmounted; the command does not touch it.",
+        epilog=_EPILOG,
+    )
+    parser.add_argument("mountpoint", metavar="MOUNTPOINT", help="a mount of ffrfs, now or before")
+    parser.add_argument(
+        *("-f", "--follow"),
+        action="store_true",
+        help="go on with new lines as they come, until the mount has ended",
+    )
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    from ffrfs.mount.client.mount_log import find_log, read_log
+
+    for lines in read_log(find_log(args.mountpoint), follow=args.follow):
+        for line in lines:
+            output.line(os.fsdecode(line))
+        output.flush()
+    return 0

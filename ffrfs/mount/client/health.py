@@ -1,0 +1,208 @@
+"""How mounts fare, in one word each and within a second: for those who watch a machine.
+
+For each mount a child process finds its place, asks its daemon, and asks the mount itself for
+its figures (statfs), which no cache answers. Whatever hangs, holds up that child, which has
+said before what it is going to do; it is killed, and left behind if the kernel holds it.
+
+Concurrency: blocking, no state. It forks, so it is for a process with one thread.
+
+Not here: a mount's statistics (control_client.py), the list of mounts (mount_statuses.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Literal, NoReturn
+
+from ffrfs.errors import MountError, describe
+from ffrfs.mount.client import control_client
+from ffrfs.mount.kernel import dead_mount, state
+from ffrfs.mount.kernel.mount_table import MountEntry, mount_at
+from ffrfs.mount.kernel.mountpoint import canonical
+
+TIMEOUT_S = 0.6  # for all mounts together; the rest of a second is for starting and printing
+_ANSWER_SHARE = 0.7  # of what is left of that, for the daemon's answer
+# For how long reads wait for storage, and no byte comes.
+STALL_WARNING_S = 5.0
+STALL_CRITICAL_S = 10.0
+
+_STANDARD_FDS = 3
+
+Status = Literal["ok", "warning", "critical"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Health:
+    """Of one mount; None: unknown."""
+
+    mountpoint: str  # as it was given
+    status: Status
+    text: str  # why, in one line
+    age_s: float | None = None
+    unreadable_files: int | None = None
+    read_failures: int | None = None
+    storage_stalled_s: float | None = None
+
+
+def check_mounts(mountpoints: Sequence[str], timeout_s: float = TIMEOUT_S) -> list[Health]:
+    """How each of them fares, all looked at together. Never raises for a mount."""
+    deadline_s = time.monotonic() + timeout_s
+    with contextlib.ExitStack() as stack:
+        selector = stack.enter_context(selectors.DefaultSelector())
+        looks = [stack.enter_context(_Look(path, deadline_s)) for path in mountpoints]
+        for look in looks:
+            selector.register(look.said, selectors.EVENT_READ, look)
+        while selector.get_map() and (left_s := deadline_s - time.monotonic()) > 0:
+            for key, _ in selector.select(left_s):
+                if not key.data.receive():
+                    selector.unregister(key.fileobj)
+        return [look.found for look in looks]
+
+
+class _Look:
+    """A child process that looks at one mount, and says what it knows, line by line."""
+
+    def __init__(self, mountpoint: str, deadline_s: float) -> None:
+        self._mountpoint = mountpoint
+        self._text = b""
+        self.said, saying = os.pipe()
+        try:
+            self._pid = os.fork()
+        except BaseException:
+            os.close(self.said)
+            os.close(saying)
+            raise
+        if self._pid == 0:
+            _look_as_child(mountpoint, saying, deadline_s)
+        os.close(saying)
+
+    def __enter__(self) -> _Look:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.said)
+        os.kill(self._pid, signal.SIGKILL)
+        # What the kernel holds is not waited for: others reap it when we have ended.
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self._pid, os.WNOHANG)
+
+    def receive(self) -> bool:
+        """Take what it says now; False: it has said all."""
+        chunk = os.read(self.said, 1 << 16)
+        self._text += chunk
+        return bool(chunk)
+
+    @property
+    def found(self) -> Health:
+        """Of what it has said the last line counts."""
+        *lines, _ = self._text.split(b"\n")
+        if lines:
+            return Health(**json.loads(lines[-1]))
+        text = "a directory on the way to it does not answer"
+        return Health(mountpoint=self._mountpoint, status="critical", text=text)
+
+
+def _look_as_child(mountpoint: str, saying: int, deadline_s: float) -> NoReturn:
+    def say(health: Health) -> None:
+        os.write(saying, json.dumps(asdict(health)).encode("ascii") + b"\n")
+
+    try:
+        os.setsid()  # Ctrl-C is for the command
+        # A child that is left behind must not hold what somebody waits for the end of.
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for fd in range(_STANDARD_FDS):
+            os.dup2(nothing, fd)
+        try:
+            say(_look(mountpoint, deadline_s, say))
+        except Exception as error:
+            say(Health(mountpoint=mountpoint, status="critical", text=describe(error)))
+    finally:
+        os._exit(0)
+
+
+def _look(path: str, deadline_s: float, say: Callable[[Health], None]) -> Health:
+    place = canonical(path)
+
+    def critical(text: str) -> Health:
+        return Health(mountpoint=path, status="critical", text=text.removeprefix(f"{place}: "))
+
+    there = mount_at(place)
+    if there is None or (refusal := _refusal(there)):
+        return critical("not mounted" if there is None else refusal)
+    told: dict[str, object] = {}
+    if state.find(place) is not None:
+        try:
+            timeout_s = max(round((deadline_s - time.monotonic()) * _ANSWER_SHARE, 2), 0.01)
+            told = control_client.ask(place, "status", timeout_s)
+        except MountError as error:
+            return critical(str(error))
+    who = "the mount does not answer" + (", though its daemon does" if told else "")
+    say(critical(f"{who}; if that stays: ffrfs umount {place}"))
+    if not _is_served(there):
+        return critical(f"dead: its daemon has ended; remove the mount with: ffrfs umount {place}")
+    if not told:
+        return Health(mountpoint=path, status="ok", text="answers; its daemon is not known here")
+    return _judged(path, told)
+
+
+def _refusal(mount: MountEntry) -> str:
+    """Why it cannot be asked; "" if it can."""
+    if not mount.is_ours:
+        return f"not an ffrfs mount, but one of type {mount.fstype}"
+    if mount.allows_others or os.geteuid() in (0, mount.user_id):
+        return ""
+    return f"mounted by user {mount.user_id}, for no others: check it as that user, or as root"
+
+
+def _is_served(mount: MountEntry) -> bool:
+    """Ask the mount. May wait for ever."""
+    fd = os.open(mount.mountpoint, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)  # no request
+    if os.geteuid() == 0 and mount.user_id not in (None, 0) and not mount.allows_others:
+        # The kernel lets nobody else ask, not even root. There is no way back, nor need of one.
+        os.setgroups([])
+        os.setresgid(*[mount.group_id or 0] * 3)
+        os.setresuid(*[mount.user_id or 0] * 3)
+    try:
+        os.fstatvfs(fd)
+    except OSError as error:
+        if dead_mount.is_end(error):
+            return False
+        raise
+    return True
+
+
+def _judged(path: str, told: dict[str, object]) -> Health:
+    """What the daemon's own figures make of a mount that answers."""
+    age_s, stalled_s = _number(told, "age_s"), _number(told, "storage_stalled_s")
+    files, failures = (int(_number(told, name)) for name in ("unreadable_files", "read_failures"))
+    status: Status = "ok"
+    text = "live"
+    if files:
+        status = "warning"
+        what = "1 file" if files == 1 else f"{files:,} files"
+        text = f"{what} could not be read; see: ffrfs stats --errors {path}"
+    if stalled_s >= STALL_WARNING_S:
+        status = "critical" if stalled_s >= STALL_CRITICAL_S else "warning"
+        text = f"reads have waited for storage for {stalled_s:.0f} s"
+    return Health(
+        mountpoint=path,
+        status=status,
+        text=text,
+        age_s=age_s,
+        unreadable_files=files,
+        read_failures=failures,
+        storage_stalled_s=stalled_s,
+    )
+
+
+def _number(told: dict[str, object], name: str) -> float:
+    """0, if a daemon of another version does not tell."""
+    value = told.get(name)
+    return value if isinstance(value, int | float) else 0.0

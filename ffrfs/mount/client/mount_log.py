@@ -1,0 +1,134 @@
+"""The log of a mount, also of one that has ended: where it is, and its lines as they come.
+
+Where it is was written down by the daemon (state.py), for a week after the end, too
+(kept_logs.py). No mount is touched, and no daemon is asked.
+
+Concurrency: blocking, no state.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ffrfs.errors import MountError
+from ffrfs.mount.kernel import state
+from ffrfs.mount.kernel.mount_table import mount_at
+from ffrfs.mount.kernel.mountpoint import canonical
+from ffrfs.mount.kernel.process import Process
+
+_PAUSE_S = 0.25
+_CHUNK_SIZE = 1 << 16
+
+
+@dataclass(frozen=True)
+class MountLog:
+    """Where the log of one mount is."""
+
+    path: str
+    older_path: str | None  # what was moved away to make room, if it is there
+    daemon: Process
+
+
+def find_log(mountpoint: str) -> MountLog:
+    """That of the mount there, or else of the one that was there last.
+
+    Raises MountError: none is known, or it goes elsewhere, which the error names.
+    """
+    place = canonical(mountpoint)
+    found = state.find(place) or state.find_ended(place)
+    if found is None:
+        raise MountError(f"{place}: {_why_unknown(place)}")
+    directory, known = found
+    if known.log_file is None and known.journal is not None:
+        raise MountError(f"{place}: its log is in the journal: {journal_command(known.journal)}")
+    if known.log_file is None:
+        whose = f"its daemon (process {known.process.pid})"
+        raise MountError(f"{place}: {whose} was started with -f, and logs to its standard error")
+    is_own = known.log_file == state.log_path(directory, place)
+    older = known.log_file.removesuffix(state.LOG) + state.OLDER_LOG
+    has_older = is_own and os.path.exists(older)
+    return MountLog(known.log_file, older if has_older else None, known.process)
+
+
+def journal_command(journal: str) -> str:
+    """What shows a log that is in the journal; `journal`: as in MountState."""
+    return f"journalctl {shlex.quote(journal)}"
+
+
+def read_log(log: MountLog, *, follow: bool = False) -> Iterator[list[bytes]]:
+    """Its lines, some at a time; `follow`: also those to come, until the daemon has ended.
+
+    Raises OSError if there is no such file any more.
+    """
+    if log.older_path is not None:
+        with contextlib.suppress(FileNotFoundError), _Lines(log.older_path) as lines:
+            yield from lines.read_all()
+    with _Lines(log.path) as lines:
+        is_over = not follow
+        while not is_over:
+            is_over = log.daemon.wait(_PAUSE_S if lines.is_at_end else 0)
+            yield from lines.read_new()
+            yield from lines.follow_name()
+        yield from lines.read_all()
+
+
+class _Lines:
+    """A file that grows, and may be moved away for a new one of its name."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._pending = b""
+        self.is_at_end = False
+
+    def __enter__(self) -> _Lines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
+
+    def read_new(self) -> Iterator[list[bytes]]:
+        """The whole lines that there are by now."""
+        while chunk := os.read(self._fd, _CHUNK_SIZE):
+            *lines, self._pending = (self._pending + chunk).split(b"\n")
+            if lines:
+                yield lines
+        self.is_at_end = True
+
+    def read_all(self) -> Iterator[list[bytes]]:
+        """And a last one without an end."""
+        yield from self.read_new()
+        if self._pending:
+            yield [self._pending]
+            self._pending = b""
+
+    def follow_name(self) -> Iterator[list[bytes]]:
+        """Go on in the new file, if there is one; what came last in the old one is first."""
+        try:
+            fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return
+        if os.path.samestat(os.fstat(fd), os.fstat(self._fd)):
+            os.close(fd)
+            return
+        try:
+            yield from self.read_all()
+        finally:
+            os.close(self._fd)
+            self._fd = fd
+        self.is_at_end = False
+
+
+def _why_unknown(place: str) -> str:
+    there = mount_at(place)
+    if there is None:
+        return "not mounted, and no mount of this user has ended there within the last week"
+    if not there.is_ours:
+        return f"not an ffrfs mount, but one of type {there.fstype}"
+    if there.user_id == os.geteuid():
+        return "its daemon cannot be found: its runtime directory was removed, or has changed"
+    return "mounted by another user; only that user knows where its log is"

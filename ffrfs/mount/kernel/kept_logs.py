@@ -1,0 +1,67 @@
+"""Logs of mounts that have ended: how long they stay, and how much of them.
+
+A mount without --log-file has its log beside the state file; the mounts of one place share
+it, one after the other. For a week after the last of them has ended `ffrfs log` shows it.
+Whatever mounts, unmounts or lists mounts removes what is older, and the oldest of what takes
+too much room: a runtime directory is in memory as a rule.
+
+Concurrency: blocking, no state. Works under the lock of the runtime directory, and leaves
+all to another time if some other process holds it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from dataclasses import dataclass, field
+
+from ffrfs.mount.kernel import state
+
+KEPT_S = 7 * 24 * 3600
+KEPT_BYTES_MAX = 32 << 20  # of all mounts of a runtime directory that have ended
+
+_BLOCK_SIZE = 512  # of st_blocks, on every file system
+
+
+@dataclass
+class _Ended:
+    """What is left of the mounts of one place."""
+
+    names: list[str] = field(default_factory=list)
+    ended_s: float = 0.0
+    size_bytes: int = 0
+
+
+def remove_old_logs(directory: str) -> None:
+    """Remove what was kept for long enough; never waits for another process."""
+    with contextlib.suppress(OSError), state.locked_now(directory) as is_locked:
+        if is_locked:
+            _remove_old(directory, time.time())
+
+
+def _remove_old(directory: str, now_s: float) -> None:
+    size_bytes = 0
+    for ended in sorted(_all_ended(directory), key=lambda one: one.ended_s, reverse=True):
+        size_bytes += ended.size_bytes
+        if now_s - ended.ended_s > KEPT_S or size_bytes > KEPT_BYTES_MAX:
+            for name in ended.names:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(os.path.join(directory, name))
+
+
+def _all_ended(directory: str) -> list[_Ended]:
+    names = os.listdir(directory)
+    live = {name.removesuffix(state.LIVE) for name in names if name.endswith(state.LIVE)}
+    found: dict[str, _Ended] = {}
+    for name in names:
+        stem = name.partition(".")[0]
+        if stem in live or name.removeprefix(stem) not in state.KEPT:
+            continue
+        with contextlib.suppress(FileNotFoundError):
+            status = os.lstat(os.path.join(directory, name))
+            ended = found.setdefault(stem, _Ended())
+            ended.names.append(name)
+            ended.ended_s = max(ended.ended_s, status.st_mtime)
+            ended.size_bytes += status.st_blocks * _BLOCK_SIZE
+    return list(found.values())

@@ -1,0 +1,225 @@
+"""`ffrfs check`: one word about each mount, in a second, whatever has become of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.ffrecord_file import flip_byte, record_extents
+from tests.mount import probes
+from tests.mount.child import child
+from tests.mount.command import Done, Mount, ffrfs, wait_until
+from tests.mount.disk import Disk
+from tests.mount.makers import AskAsUser, MakeMount, PackTree
+
+TREE = {"a": b"alpha" * 10_000, "b": b"beta"}
+LIMIT_S = 1.0
+TRIES_MAX = 10  # on a machine that is busy, the start of a program takes its time
+STALL_LIMIT_S = 60.0
+
+
+@pytest.fixture
+def tree(mount: MakeMount, pack_tree: PackTree) -> Mount:
+    made: Mount = mount(pack_tree(dict(TREE)))
+    return made
+
+
+def check(*places: Path) -> Done:
+    done = ffrfs("check", *places)
+    assert done.err == ""
+    return done
+
+
+def checked(tree: Mount, status: int, *words: str, timeout_s: float = 20.0) -> str:
+    """Its line, once it has that status: on a busy machine an answer may be late."""
+    found: list[Done] = []
+
+    def is_so() -> bool:
+        found.append(check(tree.path))
+        return found[-1].status == status and all(word in found[-1].out for word in words)
+
+    wait_until(is_so, f"{status} {words}", timeout_s)
+    (line,) = found[-1].out.splitlines()
+    assert line.startswith(f"{['OK', 'WARNING', 'CRITICAL'][status]} {tree.path}: ")
+    return line
+
+
+def in_time(act: Callable[[], object]) -> bool:
+    """Whether it takes less than a second, when the machine is not busy."""
+    for _ in range(TRIES_MAX):
+        began_s = time.monotonic()
+        act()
+        if time.monotonic() - began_s < LIMIT_S:
+            return True
+    return False
+
+
+@pytest.mark.promise("S59")
+def test_mount_that_is_well(tree: Mount) -> None:
+    assert "live, mounted for 00:" in checked(tree, 0)
+    assert in_time(lambda: check(tree.path))
+
+
+@pytest.mark.promise("S59")
+def test_file_that_could_not_be_read_is_a_warning(mount: MakeMount, pack_tree: PackTree) -> None:
+    pack = pack_tree(dict(TREE))
+    flip_byte(pack, record_extents(pack)[0][0])
+    tree = mount(pack)
+    tree.expect_log("cannot read a")
+    checked(tree, 0)
+    tree.ask(probes.errno_of, "a", "read")
+    line = checked(tree, 1, "1 file could not be read")
+    assert f"ffrfs stats --errors {tree.path}" in line
+    (told,) = json.loads(ffrfs("check", "--json", tree.path).out)
+    assert (told["status"], told["unreadable_files"], told["read_failures"]) == ("warning", 1, 1)
+
+
+@pytest.mark.promise("S59")
+def test_daemon_that_is_stopped(tree: Mount) -> None:
+    assert tree.process is not None
+    with tree.stopped():
+        line = checked(tree, 2)
+        assert f"its daemon (process {tree.process.pid}) has not answered within 0." in line
+        assert in_time(lambda: check(tree.path))
+    checked(tree, 0)
+    assert tree.ask(probes.read, "a") == TREE["a"]
+
+
+@pytest.mark.promise("S59")
+@pytest.mark.parametrize("engine", ["native"], indirect=True)
+def test_worker_that_is_stopped(tree: Mount) -> None:
+    assert tree.worker is not None
+    os.kill(tree.worker.pid, signal.SIGSTOP)
+    try:
+        checked(tree, 2, "the mount does not answer, though its daemon does")
+        assert in_time(lambda: check(tree.path))
+    finally:
+        os.kill(tree.worker.pid, signal.SIGCONT)
+    checked(tree, 0)
+
+
+@pytest.mark.promise("S59")
+def test_dead_daemon_is_seen_where_ls_sees_nothing(tree: Mount) -> None:
+    assert tree.process is not None
+    with child(probes.hold_open, tree / "a") as reader:
+        reader.next()  # in the kernel's cache from now on
+        tree.signal(signal.SIGKILL)
+        tree.wait_for_daemon()
+        line = checked(tree, 2, f"its daemon (process {tree.process.pid}) has died")
+        assert f"ffrfs umount {tree.path}" in line
+    assert ffrfs("umount", tree.path).status == 0
+    assert check(tree.path).out == f"CRITICAL {tree.path}: not mounted\n"
+
+
+def test_dead_mount_that_no_daemon_is_known_of(
+    tree: Mount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree.signal(signal.SIGKILL)
+    tree.wait_for_daemon()
+    # As in a container that sees the mount alone.
+    done = ffrfs("check", tree.path, prefix=hidden_runtime_directory())
+    assert (done.status, done.err) == (2, "")
+    assert f"{tree.path}: dead: its daemon has ended" in done.out
+    assert ffrfs("umount", tree.path).status == 0
+
+
+def test_mount_whose_daemon_is_elsewhere(tree: Mount) -> None:
+    prefix = hidden_runtime_directory()
+    done = ffrfs("check", tree.path, prefix=prefix)
+    if done.status == 2:  # a busy machine
+        done = ffrfs("check", tree.path, prefix=prefix)
+    assert done.out == f"OK {tree.path}: answers; its daemon is not known here\n"
+    with tree.stopped():
+        done = ffrfs("check", tree.path, prefix=prefix)
+    assert (done.status, done.err) == (2, "")
+    assert "the mount does not answer; if that stays" in done.out
+
+
+def hidden_runtime_directory() -> list[str]:
+    if os.geteuid() != 0:
+        pytest.skip("only root can hide its runtime directory")
+    command = 'mount -t tmpfs none /run && exec "$0" "$@"'
+    return ["unshare", "--mount", "--propagation", "private", "sh", "-c", command]
+
+
+@pytest.mark.promise("S59")
+def test_several_at_once_and_the_worst_counts(
+    tree: Mount, mount: MakeMount, tmp_path: Path
+) -> None:
+    others = [mount(tree.pack) for _ in range(3)]
+    places = [one.path for one in (tree, *others)]
+    wait_until(lambda: check(*places).status == 0, "all are well")
+    for one in others:
+        one.signal(signal.SIGSTOP)
+    try:
+        wait_until(lambda: check(*places).out.startswith("OK"), "the first is well")
+        done = check(*places, tmp_path, Path("/proc"))
+        assert in_time(lambda: check(*places))
+    finally:
+        for one in others:
+            one.signal(signal.SIGCONT)
+    assert done.status == 2
+    lines = done.out.splitlines()
+    assert [line.split(": ")[0].split()[1] for line in lines] == [
+        str(place) for place in (*places, tmp_path, "/proc")
+    ]
+    assert all("has not answered" in line for line in lines[1:4])
+    assert lines[4:] == [
+        f"CRITICAL {tmp_path}: not mounted",
+        "CRITICAL /proc: not an ffrfs mount, but one of type proc",
+    ]
+
+
+@pytest.mark.promise("S59")
+@pytest.mark.parametrize("engine", ["native"], indirect=True)
+def test_disk_that_stalls(stalling: Mount, disk: Disk) -> None:
+    disk.stall("stalled")
+    with child(probes.read, stalling / "stalled") as reader:
+        reader.ask_next()
+        disk.wait_for("stalled")
+        assert in_time(lambda: check(stalling.path))
+        checked(stalling, 1, "reads have waited for storage for ", timeout_s=STALL_LIMIT_S)
+        checked(stalling, 2, "reads have waited for storage for ", timeout_s=STALL_LIMIT_S)
+        disk.go()
+        reader.answer()
+    checked(stalling, 0)
+
+
+def test_directory_on_the_way_that_hangs(tree: Mount) -> None:
+    """What is below a mount that hangs cannot be looked at, and is not waited for."""
+    with tree.stopped():
+        done = check(tree.path / "never looked up" / "place")
+        assert in_time(lambda: check(tree.path / "nor this" / "place"))
+    assert done.status == 2
+    assert "does not answer" in done.out
+
+
+def test_object_for_programs(tree: Mount, tmp_path: Path) -> None:
+    checked(tree, 0)
+    done = ffrfs("check", "--json", tree.path, tmp_path)
+    well, bad = json.loads(done.out)
+    assert well.pop("age_s") > 0
+    assert well == {
+        **{"mountpoint": str(tree.path), "status": "ok", "text": "live"},
+        **{"unreadable_files": 0, "read_failures": 0, "storage_stalled_s": 0.0},
+    }
+    assert (bad["status"], bad["text"], bad["age_s"]) == ("critical", "not mounted", None)
+    assert done.status == 2
+
+
+def test_mount_of_an_ordinary_user(as_ordinary_user: AskAsUser) -> None:
+    seen: dict[str, Any] = as_ordinary_user("ordinary_user_check.py")
+    assert seen["user"] == ["ok", "live"]
+    assert seen["root"] == ["ok", "answers; its daemon is not known here"]
+    status, text = seen["other"]
+    assert status == "critical"
+    assert "for no others: check it as that user, or as root" in text
+    assert seen["dead"][0] == "critical"
+    assert seen["dead"][1].startswith("dead: its daemon has ended")

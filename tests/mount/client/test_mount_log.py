@@ -1,0 +1,274 @@
+"""`ffrfs log`: the log of a mount that is live, dead, or has ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from ffrfs.errors import MountError
+from ffrfs.mount.client.mount_log import MountLog, find_log, read_log
+from ffrfs.mount.daemon import log as daemon_log
+from ffrfs.mount.kernel import state
+from ffrfs.mount.kernel.kept_logs import KEPT_S
+from ffrfs.mount.kernel.process import Process
+from tests.mount import probes
+from tests.mount.child import child
+from tests.mount.command import (
+    TIMEOUT_S,
+    Mount,
+    ffrfs,
+    kill_group,
+    mount_command_fails,
+    start_ffrfs,
+)
+from tests.mount.makers import MakeMount, PackTree
+
+TREE = {"a": b"alpha" * 1000}
+
+
+@pytest.fixture
+def tree(new_mount: MakeMount, pack_tree: PackTree) -> Mount:
+    """With a log of its own; not mounted yet."""
+    return new_mount(pack_tree(dict(TREE)))
+
+
+def mount(tree: Mount) -> int:
+    """Returns the daemon's number."""
+    done = ffrfs("mount", "--engine", tree.engine, tree.pack, tree.path)
+    assert (done.status, done.err) == (0, "")
+    tree.find_daemon()
+    assert tree.process is not None
+    return tree.process.pid
+
+
+def logged(tree: Mount) -> str:
+    done = ffrfs("log", tree.path)
+    assert (done.status, done.err) == (0, "")
+    return done.out
+
+
+@pytest.mark.promise("S57")
+def test_live_dead_and_unmounted(tree: Mount) -> None:
+    pid = mount(tree)
+    assert re.fullmatch(rf"\S+ \S+ \[{pid}\] INFO .* mounted at {tree.path}, .*\n", logged(tree))
+    tree.signal(signal.SIGKILL)
+    tree.wait_for_daemon()
+    before = logged(tree)
+    assert ffrfs("umount", tree.path).status == 0
+    assert logged(tree) == before
+    again = mount(tree)
+    assert ffrfs("umount", tree.path).status == 0
+    tree.wait_for_daemon()
+    assert logged(tree).startswith(before)
+    first, second = (logged(tree).count(f"[{number}]") for number in (pid, again))
+    assert (first, second) == (1, 2)
+
+
+@pytest.mark.promise("S57")
+def test_file_of_the_user(tree: Mount) -> None:
+    assert tree.mount().status == 0
+    assert logged(tree) == tree.log() != ""
+    assert ffrfs("umount", tree.path).status == 0
+    tree.wait_for_daemon()
+    assert logged(tree) == tree.log()
+    assert "ended" in logged(tree)
+    tree.log_file.rename(tree.log_file.with_suffix(".moved"))
+    mount_command_fails(ffrfs("log", tree.path), 1, f"{tree.log_file}: No such file")
+
+
+@pytest.mark.promise("S57")
+@pytest.mark.parametrize("command", ["mount", "umount", "ps"])
+def test_it_goes_after_a_week(tree: Mount, new_mount: MakeMount, command: str) -> None:
+    mount(tree)
+    other = new_mount(tree.pack)
+    if command == "umount":
+        mount(other)
+    assert ffrfs("umount", tree.path).status == 0
+    tree.wait_for_daemon()
+    assert "mounted at" in logged(tree)
+    directory, _ = state.find_ended(str(tree.path)) or ("", None)
+    stem = state.log_path(directory, str(tree.path)).removesuffix(state.LOG)
+    ended_s = time.time() - KEPT_S - 60
+    for suffix in (state.LOG, state.ENDED):
+        os.utime(stem + suffix, (ended_s, ended_s))
+    match command:
+        case "mount":
+            mount(other)
+        case "umount":
+            assert ffrfs("umount", other.path).status == 0
+        case "ps":
+            assert ffrfs("ps").status == 0
+    assert list(Path(directory).glob(f"{Path(stem).name}.*")) == []
+    mount_command_fails(ffrfs("log", tree.path), 1, f"{tree.path}: not mounted", "last week")
+
+
+@contextlib.contextmanager
+def following(place: Path) -> Iterator[subprocess.Popen[str]]:
+    process = start_ffrfs("log", "-f", place)
+    try:
+        yield process
+    finally:
+        kill_group(process)
+
+
+def read_until(output: IO[str], text: str) -> str:
+    """From a pipe; what came by then."""
+    found, deadline_s = "", time.monotonic() + TIMEOUT_S
+    while text not in found:
+        left_s = deadline_s - time.monotonic()
+        assert select.select([output], [], [], max(left_s, 0))[0], f"no {text!r}: {found}"
+        chunk = os.read(output.fileno(), 4096).decode()
+        assert chunk, f"ended without {text!r}: {found}"
+        found += chunk
+    return found
+
+
+@pytest.mark.promise("S57")
+def test_followed_to_the_end_of_the_mount(tree: Mount) -> None:
+    mount(tree)
+    with following(tree.path) as process:
+        assert process.stdout is not None
+        shown = read_until(process.stdout, "mounted at")
+        tree.signal(signal.SIGTERM)
+        rest, err = process.communicate(timeout=TIMEOUT_S)
+    assert (process.returncode, err) == (0, "")
+    assert "SIGTERM: unmounting" in rest
+    assert rest.endswith(f"{tree.path}: ended\n")
+    assert shown + rest == logged(tree)
+
+
+@pytest.mark.promise("S57")
+@pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGTERM])
+def test_following_ends_with_a_daemon_that_ends(tree: Mount, signal_number: int) -> None:
+    mount(tree)
+    with following(tree.path) as process:
+        assert process.stdout is not None
+        read_until(process.stdout, "mounted at")
+        tree.signal(signal_number)
+        assert process.wait(TIMEOUT_S) == 0
+    with following(tree.path) as process:  # and it ends at once
+        assert process.wait(TIMEOUT_S) == 0
+
+
+@pytest.mark.parametrize("engine", ["native"], indirect=True)
+def test_following_ends_by_ctrl_c(tree: Mount) -> None:
+    mount(tree)
+    with following(tree.path) as process:
+        assert process.stdout is not None
+        read_until(process.stdout, "mounted at")
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=TIMEOUT_S)
+    assert (process.returncode, err) == (130, "ffrfs: interrupted\n")
+
+
+def test_daemon_that_lingers_is_told_apart(tree: Mount) -> None:
+    lingering = mount(tree)
+    process = tree.process
+    assert process is not None
+    with child(probes.hold_open, tree / "a") as reader:
+        reader.next()
+        assert "was busy" in ffrfs("umount", tree.path).err
+        new = mount(tree)
+    assert process.wait(TIMEOUT_S)
+    lines = logged(tree).splitlines()
+    assert [line for line in lines if f"[{lingering}]" in line and "ended" in line]
+    assert [line for line in lines if f"[{new}]" in line and "mounted at" in line]
+
+
+@pytest.mark.promise("S57")
+@pytest.mark.parametrize("engine", ["native"], indirect=True)
+def test_journal_is_named(tree: Mount, tmp_path: Path) -> None:
+    with open(tmp_path / "journal", "w") as journal:
+        status = os.fstat(journal.fileno())
+        environment = os.environ | {"JOURNAL_STREAM": f"{status.st_dev}:{status.st_ino}"}
+        arguments = ("mount", "-f", "--engine", tree.engine, tree.pack, tree.path)
+        process = start_ffrfs(*arguments, stderr=journal, env=environment)
+    try:
+        while "mounted at" not in (tmp_path / "journal").read_text():
+            assert process.poll() is None
+            time.sleep(0.02)
+        tree.find_daemon()
+        done = ffrfs("log", tree.path)
+        mount_command_fails(done, 1, f"{tree.path}: its log is in the journal: journalctl ")
+        match = tree.statistics()["journal"]
+        assert re.fullmatch(rf"_PID={process.pid}|--(user-)?unit=\S+\.service", match)
+        assert f"log              journalctl {match}\n" in ffrfs("stats", tree.path).out
+        assert ffrfs("umount", tree.path).status == 0
+        assert process.wait(TIMEOUT_S) == 0
+    finally:
+        kill_group(process)
+    mount_command_fails(ffrfs("log", tree.path), 1, "journalctl ")  # also afterwards
+
+
+@pytest.mark.parametrize(
+    ("group", "match"),
+    [
+        ("0::/system.slice/ffrfs@data.service", "--unit=ffrfs@data.service"),
+        (
+            "2:cpu:/x\n0::/user.slice/user@1000.service/app.slice/m.service",
+            "--user-unit=m.service",
+        ),
+        ("0::/user.slice/session-2.scope", "_PID={pid}"),
+        ("0::/", "_PID={pid}"),
+    ],
+)
+def test_unit_is_found_by_the_control_group(group: str, match: str) -> None:
+    assert daemon_log.match_in_group(group) == match.format(pid=os.getpid())
+
+
+def test_standard_error_is_named(known: state.MountState) -> None:
+    with pytest.raises(MountError, match=f"process {known.process.pid}.* standard error"):
+        find_log(known.mountpoint)
+
+
+def test_nothing_there(tmp_path: Path) -> None:
+    done = ffrfs("log", tmp_path)
+    mount_command_fails(done, 1, f"{tmp_path}: not mounted, and no mount of this user has ended")
+    mount_command_fails(ffrfs("log", "/proc"), 1, "not an ffrfs mount, but one of type proc")
+
+
+def log_of(path: Path, older: Path | None = None) -> MountLog:
+    return MountLog(str(path), str(older) if older else None, Process(1, 1))
+
+
+def test_older_part_comes_first(tmp_path: Path) -> None:
+    older, log = tmp_path / "x.log.1", tmp_path / "x.log"
+    older.write_bytes(b"one\ntwo\n")
+    log.write_bytes(b"three\nhal")
+    lines = [line for some in read_log(log_of(log, older)) for line in some]
+    assert lines == [b"one", b"two", b"three", b"hal"]
+    older.unlink()  # moved over by a newer one, just now
+    assert [line for some in read_log(log_of(log, older)) for line in some] == [b"three", b"hal"]
+
+
+def test_file_that_is_moved_away_is_followed(tmp_path: Path) -> None:
+    log = tmp_path / "x.log"
+    log.write_bytes(b"one\n")
+    daemon = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+    process = Process.of(daemon.pid)
+    assert process is not None
+    try:
+        lines = read_log(MountLog(str(log), None, process), follow=True)
+        assert next(lines) == [b"one"]
+        with open(log, "ab") as file:
+            file.write(b"two\n")
+        log.rename(tmp_path / "x.log.1")
+        log.write_bytes(b"three\n")
+        assert next(lines) == [b"two"]
+        assert next(lines) == [b"three"]
+    finally:
+        daemon.kill()
+        daemon.communicate()
+    with open(log, "ab") as file:
+        file.write(b"the last\n")
+    assert list(lines) == [[b"the last"]]

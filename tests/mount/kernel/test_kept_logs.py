@@ -1,0 +1,118 @@
+"""Logs of mounts that have ended: how long they stay, and how much of them."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from ffrfs.mount.kernel import kept_logs, state
+from ffrfs.mount.kernel.kept_logs import KEPT_S, remove_old_logs
+from ffrfs.mount.kernel.process import Process
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(state, "runtime_directories", lambda: [str(tmp_path)])
+    return str(tmp_path)
+
+
+def make_mount(directory: str, place: str, size: int = 100) -> state.MountState:
+    """One that is live, with two files of its log."""
+    log = Path(state.log_path(directory, place))
+    made = state.MountState(
+        mountpoint=place,
+        pack="/data/x.ffr",
+        process=Process.current(),
+        created_mountpoint=False,
+        log_file=str(log),
+    )
+    state.save(directory, made)
+    log.write_bytes(bytes(size))
+    log.with_name(log.name + ".1").write_bytes(bytes(size))
+    return made
+
+
+def end(directory: str, place: str, age_s: float, size: int = 100) -> None:
+    """One that ended so long ago."""
+    state.release(directory, make_mount(directory, place, size))
+    log = state.log_path(directory, place)
+    ended_s = time.time() - age_s
+    for path in (log, log + ".1", log.removesuffix(state.LOG) + state.ENDED):
+        os.utime(path, (ended_s, ended_s))
+
+
+def kept(directory: str) -> set[str]:
+    """The places of which all is there."""
+    names = os.listdir(directory)
+    found = {place for place in ("/a", "/b", "/c") if state.find_ended(place) is not None}
+    assert len(names) == 3 * len(found), names
+    return found
+
+
+@pytest.mark.promise("S57")
+def test_log_goes_a_week_after_the_end(directory: str) -> None:
+    end(directory, "/a", KEPT_S - 60)
+    end(directory, "/b", KEPT_S + 60)
+    remove_old_logs(directory)
+    assert kept(directory) == {"/a"}
+
+
+@pytest.mark.promise("S57")
+def test_log_stays_while_its_mount_is_there(directory: str) -> None:
+    """Dead or alive; and it is kept from the end, not from the last line."""
+    known = make_mount(directory, "/a")
+    log = state.log_path(directory, "/a")
+    for path in (log, log + ".1"):
+        os.utime(path, (0, 0))
+    remove_old_logs(directory)
+    assert Path(log).exists()
+    state.release(directory, known)
+    remove_old_logs(directory)
+    assert kept(directory) == {"/a"}
+
+
+@pytest.mark.promise("S57")
+def test_oldest_go_if_all_take_too_much(directory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for age_s, place in enumerate(("/b", "/c", "/a")):
+        end(directory, place, age_s, 100 << 10)
+    monkeypatch.setattr(kept_logs, "KEPT_BYTES_MAX", 450 << 10)
+    remove_old_logs(directory)
+    assert kept(directory) == {"/b", "/c"}
+
+
+def test_nothing_is_removed_while_another_has_the_lock(directory: str) -> None:
+    end(directory, "/a", KEPT_S + 60)
+    with state.locked(directory):
+        remove_old_logs(directory)
+    assert kept(directory) == {"/a"}
+    remove_old_logs(directory)
+    assert kept(directory) == set()
+
+
+def test_other_files_stay(directory: str) -> None:
+    for name in ("note.txt", "x.socket", "log"):
+        Path(directory, name).touch()
+        os.utime(Path(directory, name), (0, 0))
+    remove_old_logs(directory)
+    assert sorted(os.listdir(directory)) == ["log", "note.txt", "x.socket"]
+
+
+def test_directory_that_is_gone(directory: str) -> None:
+    remove_old_logs(os.path.join(directory, "gone"))
+
+
+def test_of_two_ended_mounts_the_last_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directories = [str(tmp_path / name) for name in ("first", "second")]
+    monkeypatch.setattr(state, "runtime_directories", lambda: directories)
+    for directory, age_s in zip(directories, (10, 20), strict=True):
+        os.mkdir(directory, 0o700)
+        end(directory, "/a", age_s)
+    found = state.find_ended("/a")
+    assert found is not None
+    assert found[0] == directories[0]
+    assert state.find_ended("/b") is None

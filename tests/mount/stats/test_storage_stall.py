@@ -1,0 +1,45 @@
+"""Whether storage has stopped answering, by the counters of an engine."""
+
+from __future__ import annotations
+
+from ffrfs.mount.engines.counter_page import Counters
+from ffrfs.mount.stats.storage_stall import StorageStall
+
+
+class Engine:
+    """What it counts, and the time."""
+
+    def __init__(self) -> None:
+        self.depth = self.bytes_storage = 0
+        self.now_s = 100.0
+        self.stall = StorageStall(self._counters, lambda: self.now_s)
+
+    def _counters(self) -> Counters:
+        return {"queue_depth": [self.depth], "bytes_storage": [self.bytes_storage]}
+
+    def after(self, time_s: float, *, depth: int, read: int = 0) -> float:
+        self.now_s += time_s
+        self.depth = depth
+        self.bytes_storage += read
+        return self.stall.look()
+
+
+def test_reads_that_wait_in_vain() -> None:
+    engine = Engine()
+    assert engine.after(0, depth=0) == 0
+    assert engine.after(50, depth=1) == 0  # it may just have begun
+    assert engine.after(3, depth=2) == 3
+    assert engine.after(4, depth=3) == 7
+    assert engine.after(1, depth=3, read=10) == 0
+    assert engine.after(2, depth=3) == 2
+    assert engine.after(1, depth=0) == 0
+    assert engine.after(1, depth=1) == 0
+
+
+def test_reads_that_go_on_are_no_stall() -> None:
+    engine = Engine()
+    assert [engine.after(3, depth=5, read=1) for _ in range(5)] == [0] * 5
+
+
+def test_engine_that_has_not_counted_yet() -> None:
+    assert StorageStall(dict, lambda: 1.0).look() == 0
