@@ -7,6 +7,7 @@ another process puts there meanwhile.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 
@@ -48,20 +49,19 @@ def holds_packs(path: str) -> bool:
 
 
 def _is_pack_set(folder: str) -> bool:
-    shard_count = 0
+    pack_count = 0
     with os.scandir(folder) as found:
         for entry in found:
             if entry.name.startswith(".") or entry.name.endswith(_SIDECAR_SUFFIX):
                 continue
             if not entry.name.endswith(_SUFFIX) or not entry.is_file():
                 return False
-            try:
+            # A damaged one is named when the set is opened.
+            with contextlib.suppress(FormatError, ChecksumError):
                 if Pack(os.fsencode(entry.path)).shard is None:
                     return False
-                shard_count += 1
-            except (FormatError, ChecksumError):
-                pass  # a damaged one, which is named when the set is opened
-    return shard_count > 0
+            pack_count += 1
+    return pack_count > 0
 
 
 def _is_pack(path: str) -> bool:

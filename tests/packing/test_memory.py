@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import subprocess
 import sys
 from pathlib import Path
@@ -52,6 +53,8 @@ def test_a_large_file_is_packed_and_read_in_bounded_memory(large: Path, tmp_path
     pack = tmp_path / "large.ffr"
     assert peak_memory("pack", "-q", large, pack) < PEAK_LIMIT
     assert pack.stat().st_size > FILE_SIZE
+    assert peak_memory("pack", "-q", pack, tmp_path / "again.ffr") < PEAK_LIMIT
+    assert filecmp.cmp(pack, tmp_path / "again.ffr", shallow=False)
     assert peak_memory("verify", "-q", pack) < PEAK_LIMIT
     assert peak_memory("cat", pack, "large.bin") < PEAK_LIMIT
     assert peak_memory("extract", pack, tmp_path / "out") < PEAK_LIMIT
