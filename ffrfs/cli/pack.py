@@ -34,10 +34,11 @@ PATTERN of --include that matches nothing is an error.
 
 --files-from packs only the paths that FILE names, relative to SRC, and in their order; a
 directory means all that is below it, a path that is named twice counts once, and one that is not
-in SRC is an error. --include and --exclude choose among them.
+in SRC is an error. --include and --exclude choose among them. An archive keeps its own order.
 
 A pack at DST is replaced, and so is an empty file. Any other file there is an error,
-unless --force is given. DST may be the one pack that SRC is; several SRC replace nothing.
+unless --force is given. DST may be the one pack that SRC is. Several SRC replace nothing
+without --force.
 
 With --shards or --shard-size, DST is a new directory: a pack set. Each of its packs can be read
 alone.
@@ -100,7 +101,8 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--force",
         action="store_true",
-        help="replace DST.ffr also if it is a file that is not a pack (by default an error)",
+        help="replace DST.ffr also if it is a file that is not a pack, or if there are several "
+        "SRC (by default an error)",
     )
     parser.add_argument(
         "--dry-run", action="store_true", help="print what would be packed, and write nothing"
