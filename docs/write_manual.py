@@ -1,6 +1,6 @@
 """Writes manual pages and completions out of the argument parser: `make manual`.
 
-`python docs/write_manual.py [FOLDER]`, where FOLDER stands for ffrfs/service.
+`python docs/write_manual.py [DIRECTORY]`; the default is ffrfs/service.
 tests/service/test_manual.py compares what is committed there with what this writes.
 """
 

@@ -1,7 +1,7 @@
 """What an argument parser takes, as plain values: the one place that looks into argparse.
 
-A parser tells the text of its help, and no more: what it takes stands in `_actions`, which are
-private, though what an action holds is not. Manual pages and completions read these values.
+The public interface of a parser gives the text of its help only. Its arguments are in the private
+`_actions`; the fields of an action are public. Manual pages and completions read these values.
 
 Not here: how they are laid out (pages.py, completions.py). No state: safe from any thread.
 """
@@ -14,15 +14,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Argument:
-    """An option, or what stands at a place."""
+    """An option or a positional argument."""
 
-    flags: tuple[str, ...]  # as in -q, --quiet; none: it stands at a place
-    value: str  # what stands for its value in help, as N or path|size; empty: it takes none
+    flags: tuple[str, ...]  # as in -q, --quiet; none: a positional argument
+    value: str  # the name of its value in help, as N or path|size; empty: it takes none
     help: str  # without a full stop, usually; may be empty
     choices: tuple[str, ...]  # of its value; none: any
-    optional: bool  # of what stands at a place: it may be left out
+    optional: bool  # a positional argument that may be left out
     repeatable: bool
-    excludes: tuple[str, ...]  # flags of options that cannot stand beside this one
+    excludes: tuple[str, ...]  # flags of options that cannot be used with this one
     group: str  # the title of its group in help; empty: it has none of its own
 
     @property
@@ -35,7 +35,7 @@ class Argument:
 
     @property
     def key(self) -> str | None:
-        """The long flag where no hyphens can stand: "cache_mb"."""
+        """The long flag as a key of a configuration file: "cache_mb"."""
         return self.long_flag and self.long_flag.removeprefix("--").replace("-", "_")
 
 

@@ -1,4 +1,4 @@
-"""What completes what: the values of options, and what stands at a place, for every shell.
+"""What completes what: the values of options and positional arguments, for every shell.
 
 It follows from the name that a value has in help: a PACK is a pack, a FILE any file.
 
@@ -21,7 +21,7 @@ class Kind(enum.Enum):
     NOTHING = "nothing"  # a number, a pattern: only its writer knows
     FILE = "file"
     FOLDER = "folder"
-    PACK = "pack"  # *.ffr, TFRecord files, and folders
+    PACK = "pack"  # *.ffr, TFRecord files, and directories
     MOUNT = "mount"  # where ffrfs is mounted
     MOUNT_OPTIONS = "mount options"  # words, with commas between them
 
@@ -55,7 +55,7 @@ _BRIEF_LENGTH = 70
 
 @dataclass(frozen=True)
 class Candidates:
-    """All that may stand for one value."""
+    """All candidates for one value."""
 
     name: str  # of the value, for people
     words: tuple[str, ...]
@@ -99,7 +99,7 @@ def places_of(command: Command) -> list[Place]:
 
 
 def mount_options(mount: Command) -> list[MountOption]:
-    """The words of -o: those that the epilog tells, and the settings, which are options too."""
+    """The words of -o: those of the epilog, and the settings, which are options too."""
     found = {option.name: option for option in _told_mount_options(mount)}
     for argument in mount.options:
         name = argument.key

@@ -1,6 +1,6 @@
 """Completions out of an argument parser, for bash, zsh and fish.
 
-Not here: what completes what (candidates.py), and how each shell is told.
+Not here: what completes what (candidates.py), and the scripts of each shell.
 No state: safe from any thread.
 """
 

@@ -60,7 +60,7 @@ _ffrfs() {
     fi
 }
 
-# The value of a flag, or what stands at a place, counted from 0.
+# The value of a flag, or of a positional argument, counted from 0.
 _ffrfs_value() { # COMMAND FLAG|PLACE
     case $1:$2 in
 @VALUES@
@@ -79,7 +79,7 @@ _ffrfs_folders() {
     compopt -o dirnames 2>/dev/null
 }
 
-_ffrfs_packs() { # folders too; any file where there is none
+_ffrfs_packs() { # directories, too; any file if there is no pack
     local name
     compopt -o filenames -o default 2>/dev/null
     while IFS= read -r name; do

@@ -29,8 +29,8 @@ function __ffrfs_in -a command
     test (count $words) -gt 1 -a "$words[2]" = $command
 end
 
-# Whether the cursor stands at the place FIRST of COMMAND, counted from 0, or behind it, up to
-# LAST. What follows are flags that take a value: theirs stand at no place.
+# Whether the cursor is at one of the positional arguments FIRST to LAST of COMMAND, counted from 0.
+# The flags that follow take a value, which is no positional argument.
 function __ffrfs_at -a command first last
     __ffrfs_in $command; or return
     set -l place 0
@@ -51,7 +51,7 @@ function __ffrfs_at -a command first last
     test $is_value -eq 0 -a $place -ge $first -a $place -le $last
 end
 
-# Folders too; any file where there is no pack.
+# Directories, too; any file if there is no pack.
 function __ffrfs_packs
     set -l files (complete -C "__fish_command_without_completions "(commandline -ct))
     set -l packs (string match -r -- '.*(?:/|\.ffr|\.tfrecord.*(?<!\.idx))$' $files)

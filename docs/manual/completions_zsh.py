@@ -45,7 +45,7 @@ _ffrfs() {
     return ret
 }
 
-_ffrfs_packs() { # folders too; PACK1:PACK2
+_ffrfs_packs() { # directories, too; PACK1:PACK2
     local -a packs=(-g '(*.ffr|*.tfrecord*~*.idx)(-.)')
     _files $packs || { compset -P '*:' && _files $packs }
 }

@@ -1,7 +1,7 @@
 """Manual pages out of an argument parser: ffrfs(1), ffrfs-mount(8), ffrfs.conf(5).
 
 What the parser says of commands and options is taken from it, so that the pages cannot say
-anything else. What it does not know stands in sections.py.
+anything else. What it does not know is in sections.py.
 
 No state: safe from any thread.
 """
@@ -155,7 +155,7 @@ def _synopsis(command: Command) -> str:
 
 
 def _told(command: Command) -> list[Argument]:
-    """What a synopsis leaves open: --help is told once, of the program."""
+    """The arguments to describe: --help is described once, for the program."""
     return [*command.places, *(option for option in command.options if not option.is_help)]
 
 
@@ -169,7 +169,7 @@ def _argument(argument: Argument, names: Collection[str]) -> list[str]:
 
 
 def _names(command: Command) -> set[str]:
-    """The words that stand for values."""
+    """The names of values."""
     values = " ".join(argument.value for argument in command.arguments)
     return set(re.findall(r"[A-Z]+", values))
 

@@ -1,7 +1,7 @@
 """Plain text as parsers hold it (epilogs) and sections.py: its paragraphs, items and examples.
 
-A paragraph begins at the margin. An item is indented by two spaces, and two or more stand
-between what it is and what is said of it; lines that are indented deeper go on with it. Lines
+A paragraph begins at the margin. An item is indented by two spaces; two or more
+separate its term from its text; lines that are indented deeper go on with it. Lines
 indented by four, where no item goes on, are an example, to be shown as they are. An empty line
 ends whatever it was.
 

@@ -146,7 +146,7 @@ three keys packs, mountpoint and options. An unknown key, or a value of the wron
 that names the file and the key. Relative names are relative to the directory of FILE.
 """
 
-# The keys that are no long option: what stands for their value, and what they say.
+# The keys that are no long option: the name of their value, and what they mean.
 CONFIG_KEYS = {
     "packs": ('"PACK"|["PACK", ...]', "The packs to mount: one pack, or several as one tree."),
     "mountpoint": ('"MOUNTPOINT"', "The directory to mount at; if missing, it is created."),

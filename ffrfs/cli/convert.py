@@ -49,9 +49,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "source", metavar="SRC", help="the file to convert, or a directory of such files"
     )
     parser.add_argument("target", metavar="DST", help="the file to write")
-    parser.add_argument(
-        "--to", choices=("tfrecord", "ffrecord", "pack"), help="the format of DST"
-    )
+    parser.add_argument("--to", choices=("tfrecord", "ffrecord", "pack"), help="the format of DST")
     parser.add_argument(
         "--compression",
         choices=_COMPRESSIONS,

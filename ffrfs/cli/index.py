@@ -63,7 +63,7 @@ def _index_tfrecord(path: str, quiet: bool) -> None:
     for file in shard_paths(path):
         sidecar = write_sidecar(file)
         if not quiet:
-            output.line(f"{file}: its index is written to {sidecar}")
+            output.line(f"{file}: wrote its index to {sidecar}")
 
 
 def _index_packs(path: str, chunks: bool, quiet: bool) -> None:
@@ -72,8 +72,8 @@ def _index_packs(path: str, chunks: bool, quiet: bool) -> None:
 
     for file in pack_files(path):
         if carries_index(file):
-            outcome = "carries an index of its own"
+            outcome = "contains an index already"
         else:
-            outcome = f"its index is written to {write_sidecar(file, chunks)}"
+            outcome = f"wrote its index to {write_sidecar(file, chunks)}"
         if not quiet:
             output.line(f"{file}: {outcome}")

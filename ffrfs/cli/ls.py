@@ -84,7 +84,7 @@ def _print(tree: PackTree, entries: Iterator[Entry], args: argparse.Namespace) -
 
 
 def _entries(tree: PackTree, path: str, recursive: bool, bad: list[str]) -> Iterator[Entry]:
-    """`bad` takes what is wrong with folders that cannot be listed."""
+    """`bad` takes the errors of directories that cannot be listed."""
     from ffrfs.folder.tree import Entry
 
     entry = Entry(path, tree.attributes(path))

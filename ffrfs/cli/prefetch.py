@@ -71,7 +71,7 @@ def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     from ffrfs.mount.kernel.mountpoint import canonical
 
     if not args.paths and args.source is None:
-        parser.error("nothing is hinted: name a PATH, or a file of them with --from")
+        parser.error("no paths: give a PATH, or a list of paths with --from")
     place = canonical(args.mountpoint)
     stream = HintStream(place)
     try:

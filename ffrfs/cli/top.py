@@ -31,6 +31,11 @@ interval took at most this time. HIT, hit rate: the share of the bytes that read
 waiting for the storage. With --batch, hit is, for prefetch, the share of hinted reads that found
 their file ready, and for readahead the share of all reads that were read ahead without a hint.
 pushed: stored in the page cache of the kernel, so that reads of these files need no request.
+
+Examples:
+    ffrfs top
+    ffrfs top /mnt/imagenet
+    ffrfs top --count 60 /mnt/imagenet > minute.txt
 """
 
 

@@ -85,7 +85,7 @@ def _mountpoint(args: argparse.Namespace) -> str:
 def _tell(mountpoint: str, done: Unmounted) -> None:
     if done.was_busy:
         output.error(
-            f"{mountpoint}: was busy: detached; its daemon ends when the last open file is closed"
+            f"{mountpoint}: busy, so detached; its daemon ends when the last open file is closed"
         )
     if done.notice is not None:
         output.error(done.notice)

@@ -9,7 +9,7 @@
 | helpers of mount(8) | where mount(8) looks: `/sbin` |
 
 Not here: what is in them: units (templates.py); manual pages and completions, which are made out
-of the argument parser by `make manual`, and stand in man/ and completions/.
+of the argument parser by `make manual`, and are in man/ and completions/.
 
 Concurrency: one thread.
 """
@@ -58,7 +58,7 @@ def service_files(interpreter: str, prefix: str = PREFIX_DEFAULT) -> list[OwnedF
 def install(
     files: Iterable[OwnedFile], root: str, *, force: bool = False, dry_run: bool = False
 ) -> Iterator[Done]:
-    """Write them below the folder `root`, each whole or not at all; yield each.
+    """Write them below the directory `root`, each whole or not at all; yield each.
 
     Raises InstallError, before anything is written, if that would destroy somebody else's
     file, or changes of ours; with `force` it does.

@@ -1,7 +1,7 @@
-"""A file of ours in a folder of the machine's: written whole, and known again later.
+"""A file of ours in a directory of the machine's: written whole, and known again later.
 
 Its last line is a comment with the digest of all before it. So a file that others have put
-there, or that somebody has changed since, is known from one that may be replaced or removed.
+there, or that was changed since, is known from one that may be replaced or removed.
 
 Concurrency: one thread.
 """
@@ -34,8 +34,8 @@ class Standing(enum.Enum):
     ABSENT = "nothing"
     CURRENT = "the same file"
     OURS = "ours, of other content"
-    CHANGED = "ours, changed since by somebody"
-    FOREIGN = "somebody else's"
+    CHANGED = "ours, changed since"
+    FOREIGN = "another program's"
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class OwnedFile:
         return text + f"{comment} {_SEAL} {hashlib.sha256(text).hexdigest()}\n".encode()
 
     def standing(self, root: str) -> Standing:
-        """What is there now, below the folder `root`."""
+        """What is there now, below the directory `root`."""
         path = self.place(root)
         try:
             status = os.lstat(path)
@@ -78,7 +78,7 @@ class OwnedFile:
             staged.publish()
 
     def remove(self, root: str) -> None:
-        """Remove it, and the folders that this leaves empty: below a root of its own all of
+        """Remove it, and the directories that this leaves empty: below a root of its own all of
         them, of the machine's own those with our name.
         """
         path = self.place(root)

@@ -1,6 +1,6 @@
 """The files of systemd/: units, the helper of mount(8), examples; read, and filled in.
 
-In a checkout, and an editable install of it, they stand beside the package; a wheel has them
+In a checkout, and an editable install of it, they are beside the package; a wheel has them
 inside (native/CMakeLists.txt puts them there).
 
 No state: safe from any thread.
@@ -56,7 +56,7 @@ def _folder() -> str:
     package = os.path.dirname(ffrfs.__file__)
     for folder in (package, os.path.dirname(package)):
         path = os.path.join(folder, "systemd")
-        # Not any other package of that name that may stand beside ours.
+        # Not any other package of that name that may be beside ours.
         if os.path.exists(os.path.join(path, UNITS[0])):
             return path
     raise InstallError(f"{package}: the units are missing; install ffrfs anew")

@@ -47,7 +47,7 @@ def shards(folder: Path, tmp_path: Path) -> Path:
 def test_index_writes_a_sidecar(ffrfs: Run, pack: Path) -> None:
     done = ffrfs("index", pack)
     assert (done.status, done.err) == (0, "")
-    assert done.lines == [f"{pack}: its index is written to {pack}.idx"]
+    assert done.lines == [f"{pack}: wrote its index to {pack}.idx"]
     size = Path(f"{pack}.idx").stat().st_size
     line = f"index            {size:,} bytes, sidecar {pack}.idx, {size / 5:.1f} bytes a file"
     assert ffrfs("info", pack).lines[-1] == f"{line} with its name"
@@ -61,8 +61,8 @@ def test_index_of_a_folder_of_packs(ffrfs: Run, shards: Path, tmp_path: Path) ->
     write_folder(shards / "more.ffr", {"more": b"more"})
     done = ffrfs("index", shards)
     assert done.lines == [
-        *(f"{shards}/part_0000{number}.ffr: carries an index of its own" for number in range(3)),
-        f"{shards}/more.ffr: its index is written to {shards}/more.ffr.idx",
+        *(f"{shards}/part_0000{number}.ffr: contains an index already" for number in range(3)),
+        f"{shards}/more.ffr: wrote its index to {shards}/more.ffr.idx",
     ] or done.lines[0].startswith(f"{shards}/more.ffr")
     assert len(list(shards.glob("*.idx"))) == 1
     assert ffrfs("index", write_records(tmp_path / "plain.ffr", [b"a" * 20])).status == 1

@@ -330,7 +330,7 @@ def test_index(ffrfs: Run, file: Path, shards: Path) -> None:
     done = ffrfs("index", file, shards)
     assert (done.status, done.err) == (0, "")
     files = [file, *sorted(path for path in shards.iterdir() if path.suffix != ".idx")]
-    assert done.lines == [f"{path}: its index is written to {path}.idx" for path in files]
+    assert done.lines == [f"{path}: wrote its index to {path}.idx" for path in files]
     for path in files:
         lines = [f"{at} {size}\n" for at, size in tfrecord_extents(path.read_bytes())]
         assert Path(f"{path}.idx").read_text() == "".join(lines)

@@ -6,10 +6,10 @@ _ffrfs() {
     local i word flag='' last='' glue='' ended='' place=0
     COMPREPLY=()
     case $command in
-        pack) flags=(-h --help --include --exclude --skip-special --symlinks --jobs --dedup --order --reproducible --shards --shard-size --append --force -q --quiet) taking=' --include --exclude --symlinks --jobs --order --shards --shard-size ' ;;
+        pack) flags=(-h --help --include --exclude --files-from -0 --null --skip-special --symlinks --on-conflict --allow-missing --jobs --dedup --order --reproducible --shards --shard-size --append --force --dry-run --list -q --quiet) taking=' --include --exclude --files-from --symlinks --on-conflict --jobs --order --shards --shard-size ' ;;
         convert) flags=(-h --help --to --compression --level --features --records --on-error -q --quiet) taking=' --to --compression --level --on-error ' ;;
         index) flags=(-h --help --chunks -q --quiet) ;;
-        mount) flags=(-h --help -f --foreground -o --on-conflict --allow-missing --engine --threads --cache-mb --max-memory --prefetch-window --prefetch-ttl --no-extensions --log-file --metrics-file --config --check --while-open) taking=' -o --on-conflict --engine --threads --cache-mb --max-memory --prefetch-window --prefetch-ttl --log-file --metrics-file --config --while-open ' ;;
+        mount) flags=(-h --help -o --check -f --foreground --config --on-conflict --allow-missing --cache-mb --max-memory --prefetch-window --prefetch-ttl --log-file --metrics-file --engine --threads --no-extensions --while-open) taking=' -o --config --on-conflict --cache-mb --max-memory --prefetch-window --prefetch-ttl --log-file --metrics-file --engine --threads --while-open ' ;;
         umount) flags=(-h --help --all --dead --config) taking=' --dead --config ' ;;
         prefetch) flags=(-h --help --from -0 --null) taking=' --from ' ;;
         ls) flags=(-h --help --on-conflict --allow-missing -l --long -R --recursive --json -0 --null) taking=' --on-conflict ' ;;
@@ -18,12 +18,14 @@ _ffrfs() {
         info) flags=(-h --help --json --schema --limit) taking=' --limit ' ;;
         verify) flags=(-h --help --jobs --json -q --quiet) taking=' --jobs ' ;;
         ps) flags=(-h --help --json) ;;
-        stats) flags=(-h --help --json --prometheus) ;;
+        stats) flags=(-h --help --errors --json --prometheus) ;;
         top) flags=(-h --help --batch -n --count) taking=' -n --count ' ;;
+        log) flags=(-h --help -f --follow) ;;
+        check) flags=(-h --help --json) ;;
         install-units) flags=(-h --help --destdir --prefix --dry-run --force --uninstall) taking=' --destdir --prefix ' ;;
     esac
     if ((COMP_CWORD == 1)); then
-        _ffrfs_words pack convert index mount umount prefetch ls cat extract info verify ps stats top install-units -h --help -V --version
+        _ffrfs_words pack convert index mount umount prefetch ls cat extract info verify ps stats top log check install-units -h --help -V --version
         return
     fi
     # Which flag waits for its value, and how many places are taken? bash takes words apart at
@@ -62,14 +64,15 @@ _ffrfs() {
     fi
 }
 
-# The value of a flag, or what stands at a place, counted from 0.
+# The value of a flag, or of a positional argument, counted from 0.
 _ffrfs_value() { # COMMAND FLAG|PLACE
     case $1:$2 in
+        pack:--files-from) _ffrfs_files ;;
         pack:--symlinks) _ffrfs_words inside follow keep skip ;;
+        pack:--on-conflict) _ffrfs_words error first last ;;
         pack:--order) _ffrfs_files; _ffrfs_words path size ;;
-        pack:0) _ffrfs_files ;;
-        pack:1) _ffrfs_files ;;
-        convert:--to) _ffrfs_words tfrecord ffrecord folder ;;
+        pack:[0-9]*) _ffrfs_files ;;
+        convert:--to) _ffrfs_words tfrecord ffrecord pack ;;
         convert:--compression) _ffrfs_words none gzip zlib ;;
         convert:--level) _ffrfs_words 0 1 2 3 4 5 6 7 8 9 ;;
         convert:--on-error) _ffrfs_words raise skip ;;
@@ -77,11 +80,11 @@ _ffrfs_value() { # COMMAND FLAG|PLACE
         convert:1) _ffrfs_files ;;
         index:[0-9]*) _ffrfs_files ;;
         mount:-o) _ffrfs_mount_options ;;
+        mount:--config) _ffrfs_files ;;
         mount:--on-conflict) _ffrfs_words error first last ;;
-        mount:--engine) _ffrfs_words auto native pyfuse3 ;;
         mount:--log-file) _ffrfs_files ;;
         mount:--metrics-file) _ffrfs_files ;;
-        mount:--config) _ffrfs_files ;;
+        mount:--engine) _ffrfs_words auto native pyfuse3 ;;
         mount:[0-9]*) _ffrfs_packs ;;
         umount:--dead) _ffrfs_mounts ;;
         umount:--config) _ffrfs_files ;;
@@ -100,6 +103,8 @@ _ffrfs_value() { # COMMAND FLAG|PLACE
         verify:[0-9]*) _ffrfs_packs ;;
         stats:0) _ffrfs_mounts ;;
         top:0) _ffrfs_mounts ;;
+        log:0) _ffrfs_mounts ;;
+        check:[0-9]*) _ffrfs_mounts ;;
         install-units:--destdir) _ffrfs_folders ;;
         install-units:--prefix) _ffrfs_folders ;;
     esac
@@ -117,7 +122,7 @@ _ffrfs_folders() {
     compopt -o dirnames 2>/dev/null
 }
 
-_ffrfs_packs() { # folders too; any file where there is none
+_ffrfs_packs() { # directories, too; any file if there is no pack
     local name
     compopt -o filenames -o default 2>/dev/null
     while IFS= read -r name; do
@@ -145,7 +150,7 @@ _ffrfs_mount_options() { # words with commas between them
     local before=''
     [[ $cur == *,* ]] && before=${cur%,*},
     compopt -o nospace 2>/dev/null
-    mapfile -t COMPREPLY < <(compgen -P "$before" -W "allow_other allow_root uid= gid= umask= fsname= xattr nonempty noexec suid dev cache_mb= no_extensions prefetch_window= config= sloppy on_conflict= allow_missing engine= threads= max_memory= prefetch_ttl= log_file= metrics_file=" -- "${cur##*,}")
+    mapfile -t COMPREPLY < <(compgen -P "$before" -W "allow_other allow_root uid= gid= umask= fsname= xattr nonempty noexec suid dev cache_mb= no_extensions prefetch_window= config= sloppy on_conflict= allow_missing max_memory= prefetch_ttl= log_file= metrics_file= engine= threads=" -- "${cur##*,}")
 }
 
 complete -F _ffrfs ffrfs

@@ -9,8 +9,8 @@ function __ffrfs_in -a command
     test (count $words) -gt 1 -a "$words[2]" = $command
 end
 
-# Whether the cursor stands at the place FIRST of COMMAND, counted from 0, or behind it, up to
-# LAST. What follows are flags that take a value: theirs stand at no place.
+# Whether the cursor is at one of the positional arguments FIRST to LAST of COMMAND, counted from 0.
+# The flags that follow take a value, which is no positional argument.
 function __ffrfs_at -a command first last
     __ffrfs_in $command; or return
     set -l place 0
@@ -31,7 +31,7 @@ function __ffrfs_at -a command first last
     test $is_value -eq 0 -a $place -ge $first -a $place -le $last
 end
 
-# Folders too; any file where there is no pack.
+# Directories, too; any file if there is no pack.
 function __ffrfs_packs
     set -l files (complete -C "__fish_command_without_completions "(commandline -ct))
     set -l packs (string match -r -- '.*(?:/|\.ffr|\.tfrecord.*(?<!\.idx))$' $files)
@@ -71,12 +71,12 @@ function __ffrfs_mount_options
         'sloppy' 'ignore unknown words' \
         'on_conflict=' 'show the first or the last pack\'s file if several contain its path' \
         'allow_missing' 'show the other packs if some cannot be opened' \
-        'engine=' 'engine that serves the mount' \
-        'threads=' 'threads of the native engine, 1 to 16' \
         'max_memory=' 'memory limit of all processes of the mount together, as in 512M or 2G' \
         'prefetch_ttl=' 'drop data read ahead if no reader asks for it within SECONDS' \
         'log_file=' 'log file of the daemon' \
-        'metrics_file=' 'write metrics to FILE every 15 seconds')
+        'metrics_file=' 'write metrics to FILE every 15 seconds' \
+        'engine=' 'engine that serves the mount' \
+        'threads=' 'threads of the native engine, 1 to 16')
         printf '%s\n' "$before$line"
     end
 end
@@ -86,12 +86,16 @@ complete -c ffrfs -f
 complete -c ffrfs -n '__ffrfs_without_command' -s h -l help -d 'show this help message and exit'
 complete -c ffrfs -n '__ffrfs_without_command' -s V -l version -d 'show program\'s version number and exit'
 
-complete -c ffrfs -n '__ffrfs_without_command' -a pack -d 'pack a directory or an archive into one file'
+complete -c ffrfs -n '__ffrfs_without_command' -a pack -d 'pack a directory, an archive or other packs into one file'
 complete -c ffrfs -n '__ffrfs_in pack' -s h -l help -d 'show this help message and exit'
 complete -c ffrfs -n '__ffrfs_in pack' -l include -f -r -d 'pack only files that match'
 complete -c ffrfs -n '__ffrfs_in pack' -l exclude -f -r -d 'leave out files that match'
+complete -c ffrfs -n '__ffrfs_in pack' -l files-from -F -r -d 'pack only the paths that FILE lists, one per line'
+complete -c ffrfs -n '__ffrfs_in pack' -s 0 -l null -d 'paths in FILE, and paths that --list prints, end with a zero byte'
 complete -c ffrfs -n '__ffrfs_in pack' -l skip-special -d 'leave out sockets, FIFOs, devices and names that are not UTF-8'
 complete -c ffrfs -n '__ffrfs_in pack' -l symlinks -f -a 'inside follow keep skip' -r -d 'pack the targets of symbolic links'
+complete -c ffrfs -n '__ffrfs_in pack' -l on-conflict -f -a 'error first last' -r -d 'pack the first or the last pack\'s file if several packs contain its path'
+complete -c ffrfs -n '__ffrfs_in pack' -l allow-missing -d 'pack the other packs if some cannot be opened'
 complete -c ffrfs -n '__ffrfs_in pack' -l jobs -f -r -d 'reading threads'
 complete -c ffrfs -n '__ffrfs_in pack' -l dedup -d 'store files with equal contents once'
 complete -c ffrfs -n '__ffrfs_in pack' -l order -F -a 'path size' -r -d 'order of files in the pack'
@@ -100,13 +104,14 @@ complete -c ffrfs -n '__ffrfs_in pack' -l shards -f -r -d 'write N packs of abou
 complete -c ffrfs -n '__ffrfs_in pack' -l shard-size -f -r -d 'write packs of at most SIZE, as in 10G'
 complete -c ffrfs -n '__ffrfs_in pack' -l append -d 'add packs to the pack set DST'
 complete -c ffrfs -n '__ffrfs_in pack' -l force -d 'replace DST.ffr also if it is a file that is not a pack'
+complete -c ffrfs -n '__ffrfs_in pack' -l dry-run -d 'print what would be packed, and write nothing'
+complete -c ffrfs -n '__ffrfs_in pack' -l list -d 'with --dry-run: print the paths of the files, in the order of the pack'
 complete -c ffrfs -n '__ffrfs_in pack' -s q -l quiet -d 'print errors only'
-complete -c ffrfs -n '__ffrfs_at pack 0 0 --include --exclude --symlinks --jobs --order --shards --shard-size' -F
-complete -c ffrfs -n '__ffrfs_at pack 1 1 --include --exclude --symlinks --jobs --order --shards --shard-size' -F
+complete -c ffrfs -n '__ffrfs_at pack 0 999 --include --exclude --files-from --symlinks --on-conflict --jobs --order --shards --shard-size' -F
 
 complete -c ffrfs -n '__ffrfs_without_command' -a convert -d 'convert between TFRecord, FFRecord and packs'
 complete -c ffrfs -n '__ffrfs_in convert' -s h -l help -d 'show this help message and exit'
-complete -c ffrfs -n '__ffrfs_in convert' -l to -f -a 'tfrecord ffrecord folder' -r -d 'the format of DST'
+complete -c ffrfs -n '__ffrfs_in convert' -l to -f -a 'tfrecord ffrecord pack' -r -d 'the format of DST'
 complete -c ffrfs -n '__ffrfs_in convert' -l compression -f -a 'none gzip zlib' -r -d 'compression of a TFRecord file'
 complete -c ffrfs -n '__ffrfs_in convert' -l level -f -a '0 1 2 3 4 5 6 7 8 9' -r -d 'compression level, 0 to 9'
 complete -c ffrfs -n '__ffrfs_in convert' -l features -d 'write a directory per record, and a file per feature'
@@ -124,23 +129,23 @@ complete -c ffrfs -n '__ffrfs_at index 0 999' -F
 
 complete -c ffrfs -n '__ffrfs_without_command' -a mount -d 'mount packs or TFRecord files as a read-only directory tree'
 complete -c ffrfs -n '__ffrfs_in mount' -s h -l help -d 'show this help message and exit'
-complete -c ffrfs -n '__ffrfs_in mount' -s f -l foreground -d 'serve from this process'
 complete -c ffrfs -n '__ffrfs_in mount' -s o -f -a '(__ffrfs_mount_options)' -r -d 'mount options, separated by commas'
+complete -c ffrfs -n '__ffrfs_in mount' -l check -d 'check that the mount would succeed, without mounting'
+complete -c ffrfs -n '__ffrfs_in mount' -s f -l foreground -d 'serve from this process'
+complete -c ffrfs -n '__ffrfs_in mount' -l config -F -r -d 'read settings that are not on the command line from FILE, see below'
 complete -c ffrfs -n '__ffrfs_in mount' -l on-conflict -f -a 'error first last' -r -d 'show the first or the last pack\'s file if several contain its path'
 complete -c ffrfs -n '__ffrfs_in mount' -l allow-missing -d 'show the other packs if some cannot be opened'
-complete -c ffrfs -n '__ffrfs_in mount' -l engine -f -a 'auto native pyfuse3' -r -d 'engine that serves the mount'
-complete -c ffrfs -n '__ffrfs_in mount' -l threads -f -r -d 'threads of the native engine, 1 to 16'
 complete -c ffrfs -n '__ffrfs_in mount' -l cache-mb -f -r -d 'memory for all buffers together, in MiB'
 complete -c ffrfs -n '__ffrfs_in mount' -l max-memory -f -r -d 'memory limit of all processes of the mount together, as in 512M or 2G'
 complete -c ffrfs -n '__ffrfs_in mount' -l prefetch-window -f -r -d 'how far to read ahead of a reader, in records and bytes'
 complete -c ffrfs -n '__ffrfs_in mount' -l prefetch-ttl -f -r -d 'drop data read ahead if no reader asks for it within SECONDS'
-complete -c ffrfs -n '__ffrfs_in mount' -l no-extensions -d 'show features of TFRecord files without extensions'
 complete -c ffrfs -n '__ffrfs_in mount' -l log-file -F -r -d 'log file of the daemon'
 complete -c ffrfs -n '__ffrfs_in mount' -l metrics-file -F -r -d 'write metrics to FILE every 15 seconds'
-complete -c ffrfs -n '__ffrfs_in mount' -l config -F -r -d 'read settings that are not on the command line from FILE, see below'
-complete -c ffrfs -n '__ffrfs_in mount' -l check -d 'check that the mount would succeed, without mounting'
+complete -c ffrfs -n '__ffrfs_in mount' -l engine -f -a 'auto native pyfuse3' -r -d 'engine that serves the mount'
+complete -c ffrfs -n '__ffrfs_in mount' -l threads -f -r -d 'threads of the native engine, 1 to 16'
+complete -c ffrfs -n '__ffrfs_in mount' -l no-extensions -d 'show features of TFRecord files without extensions'
 complete -c ffrfs -n '__ffrfs_in mount' -l while-open -f -r -d 'unmount when the other end of the inherited pipe FD is closed'
-complete -c ffrfs -n '__ffrfs_at mount 0 999 -o --on-conflict --engine --threads --cache-mb --max-memory --prefetch-window --prefetch-ttl --log-file --metrics-file --config --while-open' -a '(__ffrfs_packs)'
+complete -c ffrfs -n '__ffrfs_at mount 0 999 -o --config --on-conflict --cache-mb --max-memory --prefetch-window --prefetch-ttl --log-file --metrics-file --engine --threads --while-open' -a '(__ffrfs_packs)'
 
 complete -c ffrfs -n '__ffrfs_without_command' -a umount -d 'unmount, even if the daemon has died'
 complete -c ffrfs -n '__ffrfs_in umount' -s h -l help -d 'show this help message and exit'
@@ -199,15 +204,26 @@ complete -c ffrfs -n '__ffrfs_in ps' -l json -d 'print a JSON array'
 
 complete -c ffrfs -n '__ffrfs_without_command' -a stats -d 'show the statistics of a mount'
 complete -c ffrfs -n '__ffrfs_in stats' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in stats' -l errors -d 'list the files that could not be read'
 complete -c ffrfs -n '__ffrfs_in stats' -l json -d 'print a JSON object'
 complete -c ffrfs -n '__ffrfs_in stats' -l prometheus -d 'print the text format of Prometheus, as mount --metrics-file writes it'
 complete -c ffrfs -n '__ffrfs_at stats 0 0' -a '(__ffrfs_mounts)'
 
-complete -c ffrfs -n '__ffrfs_without_command' -a top -d 'watch a mount at work'
+complete -c ffrfs -n '__ffrfs_without_command' -a top -d 'watch mounts at work'
 complete -c ffrfs -n '__ffrfs_in top' -s h -l help -d 'show this help message and exit'
 complete -c ffrfs -n '__ffrfs_in top' -l batch -d 'print the figures as plain lines, one set after the other'
 complete -c ffrfs -n '__ffrfs_in top' -s n -l count -f -r -d 'print the figures COUNT times, as with --batch, and end'
 complete -c ffrfs -n '__ffrfs_at top 0 0 -n --count' -a '(__ffrfs_mounts)'
+
+complete -c ffrfs -n '__ffrfs_without_command' -a log -d 'show the log of a mount, also of one that has ended'
+complete -c ffrfs -n '__ffrfs_in log' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in log' -s f -l follow -d 'go on with new lines as they come, until the mount has ended'
+complete -c ffrfs -n '__ffrfs_at log 0 0' -a '(__ffrfs_mounts)'
+
+complete -c ffrfs -n '__ffrfs_without_command' -a check -d 'check within a second whether mounts are well'
+complete -c ffrfs -n '__ffrfs_in check' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in check' -l json -d 'print a JSON array'
+complete -c ffrfs -n '__ffrfs_at check 0 999' -a '(__ffrfs_mounts)'
 
 complete -c ffrfs -n '__ffrfs_without_command' -a install-units -d 'install systemd units, helpers of mount(8), manual pages and completions'
 complete -c ffrfs -n '__ffrfs_in install-units' -s h -l help -d 'show this help message and exit'
