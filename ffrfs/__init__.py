@@ -11,6 +11,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ffrfs import errors
+    from ffrfs.convert.convert import convert
+    from ffrfs.dataset.extract import extract
+    from ffrfs.dataset.info import info
+    from ffrfs.dataset.verify import verify
     from ffrfs.errors import (
         ChecksumError,
         FfrfsError,
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     from ffrfs.folder.packed import PackedFolder
     from ffrfs.mount.client.hints import prefetch
     from ffrfs.mount.client.mounted import mount, mounted
+    from ffrfs.mount.client.stats import stats
     from ffrfs.mount.client.unmount import unmount
     from ffrfs.packing.pack import pack_archive, pack_folder
     from ffrfs.packing.pack_writer import PackWriter
@@ -67,14 +72,19 @@ __all__ = [
     "UnverifiedHeaderWarning",
     "__version__",
     "checkFsAlign",
+    "convert",
     "dump",
     "errors",
+    "extract",
+    "info",
     "mount",
     "mounted",
     "pack_archive",
     "pack_folder",
     "prefetch",
+    "stats",
     "unmount",
+    "verify",
 ]
 
 _MODULE_OF = {
@@ -100,13 +110,18 @@ _MODULE_OF = {
     "UnsafeIndexError": "ffrfs.errors",
     "UnverifiedHeaderWarning": "ffrfs.errors",
     "checkFsAlign": "ffrfs.record.alignment",
+    "convert": "ffrfs.convert.convert",
     "dump": "ffrfs.record.dump",
+    "extract": "ffrfs.dataset.extract",
+    "info": "ffrfs.dataset.info",
     "mount": "ffrfs.mount.client.mounted",
     "mounted": "ffrfs.mount.client.mounted",
     "pack_archive": "ffrfs.packing.pack",
     "pack_folder": "ffrfs.packing.pack",
     "prefetch": "ffrfs.mount.client.hints",
+    "stats": "ffrfs.mount.client.stats",
     "unmount": "ffrfs.mount.client.unmount",
+    "verify": "ffrfs.dataset.verify",
 }
 
 # Packages below this one that users import; others are not shown.

@@ -92,7 +92,7 @@ class InstallError(FfrfsError, OSError):
 
 
 class OptionError(FfrfsError, ValueError):
-    """A mount option that ffrfs does not know, or a value that it cannot take."""
+    """An option that ffrfs does not know, or a value that it cannot take."""
 
 
 class FileSystemHangsError(FfrfsError, TimeoutError):

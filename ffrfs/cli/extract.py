@@ -40,12 +40,20 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ffrfs.folder.extract import extract
+    from ffrfs.dataset.extract import extract
     from ffrfs.folder.progress import ProgressBar
 
     shown = output.show_progress()
-    with opened_tree.open_tree(args) as tree, ProgressBar(args.destination, shown) as bar:
-        bad = extract(tree, args.destination, args.paths, bar if shown else None)
+    with ProgressBar(args.destination, shown) as bar:
+        bad = extract(
+            args.pack,
+            args.destination,
+            args.paths,
+            on_conflict=args.on_conflict,
+            allow_missing=args.allow_missing,
+            on_error="skip",
+            progress=bar if shown else None,
+        )
     for reason in bad:
         output.error(reason)
     return 1 if bad else 0

@@ -6,7 +6,7 @@ Not here: TFRecord data sets (tfrecord_info.py).
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ffrfs.cli import output
 from ffrfs.cli.number import whole_number
@@ -78,6 +78,7 @@ def _show(pack: str, args: argparse.Namespace) -> dict[str, object] | None:
     """Print what `pack` holds, or return it for JSON."""
     from ffrfs.cli.tfrecord_info import show_schema, show_tfrecord
     from ffrfs.convert.kind import is_tfrecord
+    from ffrfs.dataset.info import pack_fields
     from ffrfs.folder.info import info
 
     if is_tfrecord(pack):
@@ -85,50 +86,23 @@ def _show(pack: str, args: argparse.Namespace) -> dict[str, object] | None:
     if args.schema:
         raise FormatError.at(pack, "not a TFRecord file, so its records have no schema")
     found = info(pack)
+    fields = pack_fields(pack, found)
     if args.json:
-        return _fields(pack, found)
-    output.titled(_lines(pack, found))
+        return fields
+    output.titled(_lines(fields, found))
     return None
 
 
-def _fields(pack: str, found: PackInfo) -> dict[str, object]:
-    fields: dict[str, object] = {
-        "file": pack,
-        "kind": _kind(found),
-        "records": found.record_count,
-        "files": found.file_count,
-        "directories": found.folder_count,
-        "bytes": found.byte_count,
-        "stored_bytes": found.stored_byte_count,
-        "header_checksum": _header_checksum(found),
-        "sizes": found.sizes._asdict() if found.sizes else None,
-    }
-    if found.is_folder:
-        fields["index"] = {
-            "packs": found.pack_count,
-            "indexed": len(found.indexes),
-            "sidecars": [index.file for index in found.indexes if index.is_sidecar],
-            "bytes": found.index_size,
-        }
-    if found.pack_count > 1 or found.shards:
-        fields["shards"] = {
-            "packs": found.pack_count,
-            "missing": found.missing_shards,
-            "missing_count": found.missing_shard_count,
-        }
-    return fields
-
-
-def _lines(pack: str, found: PackInfo) -> dict[str, str]:
+def _lines(fields: dict[str, Any], found: PackInfo) -> dict[str, str]:
     lines = {
-        "file": pack,
-        "kind": _kind(found),
+        "file": fields["file"],
+        "kind": fields["kind"],
         "records": f"{found.record_count:,}",
         "files": f"{found.file_count:,}",
         "directories": f"{found.folder_count:,}",
         "bytes": f"{found.byte_count:,}",
         "stored bytes": _stored(found),
-        "header checksum": _header_checksum(found),
+        "header checksum": fields["header_checksum"],
     }
     if found.sizes:
         least, median, most = found.sizes
@@ -173,11 +147,3 @@ def _shards(found: PackInfo) -> str:
     if len(found.shards) < found.pack_count:  # some say nothing of a set
         return text
     return f"{text}, complete"
-
-
-def _kind(found: PackInfo) -> str:
-    return "pack" if found.is_folder else "plain FFRecord"
-
-
-def _header_checksum(found: PackInfo) -> str:
-    return "good" if found.header_verified else "missing"

@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 
 def show_tfrecord(pack: str, args: argparse.Namespace) -> dict[str, object] | None:
     """Print what `pack` holds, or return it for JSON."""
+    from ffrfs.dataset.info import tfrecord_fields
     from ffrfs.tfrecord.info import info
     from ffrfs.tfrecord.shards import shard_paths
 
     with _record_bar(pack) as bar:
         found = info(shard_paths(pack), lambda records, size: bar(records, 0, size, 0))
     if args.json:
-        return _tfrecord_fields(pack, found)
+        return tfrecord_fields(pack, found)
     output.titled(_tfrecord_lines(pack, found))
     return None
 
@@ -35,29 +36,8 @@ def _record_bar(pack: str) -> ProgressBar:
     return ProgressBar(pack, output.show_progress(), "records")
 
 
-def _tfrecord_fields(pack: str, found: TFRecordInfo) -> dict[str, object]:
-    return {
-        "file": pack,
-        "kind": "TFRecord",
-        "records": sum(file.record_count for file in found.files),
-        "bytes": sum(file.byte_count for file in found.files),
-        "files": [
-            {
-                "file": file.file,
-                "compression": _compression(file.compression),
-                "records": file.record_count,
-                "bytes": file.byte_count,
-                "file_size": file.file_size,
-                "sidecar": file.has_sidecar,
-            }
-            for file in found.files
-        ],
-        "sizes": found.sizes._asdict() if found.sizes else None,
-    }
-
-
 def _tfrecord_lines(pack: str, found: TFRecordInfo) -> dict[str, str]:
-    compressions = sorted({_compression(file.compression) for file in found.files})
+    compressions = sorted({file.compression.lower() or "none" for file in found.files})
     lines = {
         "file": pack,
         "kind": "TFRecord",
@@ -72,10 +52,6 @@ def _tfrecord_lines(pack: str, found: TFRecordInfo) -> dict[str, str]:
         least, median, most = found.sizes
         lines["record sizes"] = f"{least:,} to {most:,}, median {median:,}"
     return lines
-
-
-def _compression(kind: str) -> str:
-    return kind.lower() or "none"
 
 
 def show_schema(pack: str, args: argparse.Namespace) -> dict[str, object] | None:

@@ -56,6 +56,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from ffrfs.convert.kind import is_tfrecord
+    from ffrfs.dataset.verify import report_fields, tfrecord_fields
 
     tfrecords = {pack for pack in args.packs if is_tfrecord(pack)}
     packs = [pack for pack in args.packs if pack not in tfrecords]
@@ -65,12 +66,12 @@ def run(args: argparse.Namespace) -> int:
     for pack in args.packs:
         if pack in tfrecords:
             found = _verify_tfrecord(pack, args.quiet)
-            fields, is_good = _tfrecord_fields(pack, found), not found.bad
+            fields, is_good = tfrecord_fields(pack, found), not found.bad
             if not args.json:
                 _print_tfrecord(pack, found, args.quiet)
         else:
             report = reports[pack]
-            fields, is_good = _fields(report), report.is_good
+            fields, is_good = report_fields(report), report.is_good
             if not args.json:
                 _print(report, args.quiet)
         all_fields.append(fields)
@@ -132,44 +133,13 @@ def _outcome(record_count: int, byte_count: int, bad_count: int) -> list[str]:
     ]
 
 
-def _fields(report: VerifyReport) -> dict[str, object]:
-    if len(report.packs) == 1 and report.packs[0].file == report.file:
-        return _pack_fields(report.packs[0])
-    return {
-        "file": report.file,
-        "good": report.is_good,
-        "records": report.record_count,
-        "bytes": report.byte_count,
-        "set_error": report.set_error,
-        "packs": [_pack_fields(pack) for pack in report.packs],
-    }
-
-
-def _pack_fields(pack: PackReport) -> dict[str, object]:
-    fields: dict[str, object] = {"file": pack.file, "good": pack.is_good}
-    if pack.error is not None:
-        return {**fields, "error": pack.error}
-    return {
-        **fields,
-        "records": pack.record_count,
-        "bytes": pack.byte_count,
-        "header_checksum": "good" if pack.header_verified else "missing",
-        "index_error": pack.index_error,
-        "bad": [bad._asdict() for bad in pack.bad],
-    }
-
-
 def _verify_tfrecord(pack: str, quiet: bool) -> TFRecordReport:
+    from ffrfs.dataset.verify import verify_tfrecord
     from ffrfs.folder.progress import ProgressBar
-    from ffrfs.tfrecord.shards import shard_paths
-    from ffrfs.tfrecord.verify import verify
 
     shown = output.show_progress() and not quiet
     with ProgressBar(pack, shown, "records") as bar:
-        return verify(
-            shard_paths(pack),
-            (lambda records, size: bar(records, 0, size, 0)) if shown else None,
-        )
+        return verify_tfrecord(pack, bar if shown else None)
 
 
 def _print_tfrecord(pack: str, report: TFRecordReport, quiet: bool) -> None:
@@ -179,13 +149,3 @@ def _print_tfrecord(pack: str, report: TFRecordReport, quiet: bool) -> None:
     if not quiet:
         parts = _outcome(report.record_count, report.byte_count, len(report.bad))
         output.line(f"{pack}: {', '.join(parts)}")
-
-
-def _tfrecord_fields(pack: str, report: TFRecordReport) -> dict[str, object]:
-    return {
-        "file": pack,
-        "good": not report.bad,
-        "records": report.record_count,
-        "bytes": report.byte_count,
-        "bad": [bad._asdict() for bad in report.bad],
-    }

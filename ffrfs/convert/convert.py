@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sized
 from typing import NamedTuple, TypeVar
 
 from ffrfs.convert.feature_folder import FeatureFolder
-from ffrfs.convert.kind import Kind, is_tfrecord, kind_of
+from ffrfs.convert.kind import Kind, is_tfrecord, kind_of, kind_of_name
 from ffrfs.convert.source import (
     FFRecordSource,
     OnError,
@@ -27,7 +27,7 @@ from ffrfs.convert.source import (
     TFRecordSource,
 )
 from ffrfs.convert.target import write_ffrecord, write_folder, write_tfrecord
-from ffrfs.errors import PackError
+from ffrfs.errors import OptionError, PackError
 from ffrfs.folder.progress import Progress
 from ffrfs.tfrecord.options import TFRecordOptions
 
@@ -42,7 +42,7 @@ class ConvertSummary(NamedTuple):
 def convert(  # noqa: PLR0913 - two files, and how
     source: str | os.PathLike[str],
     target: str | os.PathLike[str],
-    to: Kind,
+    to: Kind | None = None,
     *,
     options: TFRecordOptions | None = None,
     features: bool = False,
@@ -53,26 +53,39 @@ def convert(  # noqa: PLR0913 - two files, and how
     """Write what `source` holds to the file `target`, which then holds it or is not made.
 
     `source`: a TFRecord file of any compression, a plain FFRecord file, a folder of one of
-    them, or a packed folder. `to`: what `target` becomes.
+    them, or a packed folder. `to`: what `target` becomes, "tfrecord", "ffrecord" or "pack";
+    None: what its name says (.tfrecord, .tfrecord.gz; .ffr is "ffrecord").
 
-    `options`: of a TFRecord file that is written. `features`: of a TFRecord source, make a
-    folder per record with a file per feature, and not a file per record; `to` is "pack".
-    `records`: the packed folder is one that came of that, and its records are meant; else
-    each of its files becomes an Example with its path and its data.
-    `on_error`: "skip" leaves damaged records out.
+    `options`: of a TFRecord file that is written; None: GZIP if its name ends with .gz, else
+    no compression. `features`: of a TFRecord source, make a folder per record with a file per
+    feature, and not a file per record; `to` is "pack" then. `records`: the packed folder is one
+    that came of that, and its records are meant; else each of its files becomes an Example
+    with its path and its data. `on_error`: "skip" leaves damaged records out. `progress`:
+    called with records (of `features`: files) done, those in all, bytes done, bytes in all;
+    0 in all: unknown.
 
-    Raises PackError, writing nothing, where something would be lost; ChecksumError,
-    FormatError (TruncatedError) for a source that is damaged; OSError.
+    Raises OptionError if `to` is missing or does not fit; PackError, writing nothing, where
+    something would be lost; ChecksumError, FormatError (TruncatedError) for a source that is
+    damaged; OSError.
     """
     source, target = os.fspath(source), os.fspath(target)
+    kind = to or ("pack" if features else kind_of_name(target))
+    if kind is None:
+        raise OptionError(
+            f"{target}: its name does not say its format; use .tfrecord or .ffr, or give to="
+        )
+    if features and kind != "pack":
+        raise OptionError(f"{target}: features=True writes a pack, and does not go with to={to!r}")
     _check_target(source, target)
     watch = _Watch(progress)
     if features:
         if not is_tfrecord(source):
             raise PackError(f"{source}: is not a TFRecord file; only TFRecord files have features")
         return _write_features(source, target, on_error, watch)
-    with contextlib.closing(_open_source(source, to, records, on_error)) as opened:
-        _write(opened, target, to, options or TFRecordOptions(), watch)
+    if options is None:
+        options = TFRecordOptions("GZIP" if target.endswith(".gz") else "")
+    with contextlib.closing(_open_source(source, kind, records, on_error)) as opened:
+        _write(opened, target, kind, options, watch)
         return ConvertSummary(watch.count, opened.skipped_count)
 
 

@@ -72,7 +72,7 @@ def test_editors_see_every_name() -> None:
         "ffrfs.convert.convert",
     ],
 )
-@pytest.mark.parametrize("name", ["mount"])
+@pytest.mark.parametrize("name", ["mount", "convert"])
 def test_functions_with_the_name_of_a_package(first: str, name: str) -> None:
     program = (
         f"import {first}; import ffrfs; from ffrfs import {name}, prefetch\n"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ffrfs import MountError, mount, mounted, unmount
+from ffrfs import MountError, mount, mounted, stats, unmount
 from ffrfs.mount.config.settings import SETTINGS
 from ffrfs.mount.engines.worker import PATH_VARIABLE
 from ffrfs.mount.kernel import state
@@ -235,3 +235,13 @@ def test_failure_of_mount_leaves_nothing(tmp_path: Path, places: Path) -> None:
     with pytest.raises(MountError, match=r"absent\.ffr"):
         mount(tmp_path / "absent.ffr")
     assert list(places.iterdir()) == []
+
+
+def test_stats_of_a_mount(pack_tree: PackTree, places: Path) -> None:
+    with mounted(pack_tree(TREE)) as root:
+        assert ask(probes.read, str(root / "d/b")) == b"beta"
+        found = stats(root)
+        assert found["mountpoint"] == str(root)
+        assert found["bytes_served"] >= 4
+    with pytest.raises(MountError, match="not mounted"):
+        stats(places)
