@@ -16,6 +16,17 @@ WRONG = {
     "help mont": "ffrfs: unknown command 'mont'. Did you mean 'mount'?; see ffrfs --help",
     "": "ffrfs: the following arguments are required: COMMAND; see ffrfs --help",
     "ls": "ffrfs ls: the following arguments are required: PACK; see ffrfs ls --help",
+    "extract x": (
+        "ffrfs extract: the following arguments are required: DEST; see ffrfs extract --help"
+    ),
+    "prefetch": (
+        "ffrfs prefetch: the following arguments are required: MOUNTPOINT; "
+        "see ffrfs prefetch --help"
+    ),
+    "prefetch x": (
+        "ffrfs prefetch: no paths: give a PATH, or a list of paths with --from; "
+        "see ffrfs prefetch --help"
+    ),
     "ls x --foo": "ffrfs ls: unknown argument --foo; see ffrfs ls --help",
     "pack a b --jobs x": (
         "ffrfs pack: argument --jobs: 'x': must be a number of at least 1; see ffrfs pack --help"
