@@ -7,6 +7,7 @@ No state; any thread.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from rich.cells import cell_len
@@ -71,15 +72,17 @@ def by_second(
 ) -> list[float | None]:
     """The value in each of the last `count` seconds; None: not known.
 
-    Seconds are those of the clock, so a value stays the same while it moves to the left.
+    A second has the value of the sample that covers its middle, so a value stays the same
+    while it moves to the left. A short sample that covers none (the first one, one that the
+    user asked for) counts where it ends, if it is the largest there.
     """
-    found: list[float | None] = []
-    at = len(samples) - 1
-    # The second that has begun is left out until it is over: it has no sample yet.
-    for second in range(int(now_s), int(now_s) - count, -1):
-        middle_s = second - 0.5
-        while at >= 0 and samples[at].begin_s >= middle_s:
-            at -= 1
-        covers = at >= 0 and middle_s <= samples[at].end_s
-        found.append(value(samples[at]) if covers else None)
-    return found[::-1]
+    found: dict[int, float] = {}
+    for sample in samples:
+        known = value(sample)
+        if known is not None:
+            last = math.floor(sample.end_s - 0.5)
+            seconds = range(math.floor(sample.begin_s - 0.5) + 1, last + 1)
+            for second in seconds or (math.floor(sample.end_s),):
+                found[second] = max(known, found.get(second, 0.0))
+    last = math.floor(now_s - 0.5)
+    return [found.get(second) for second in range(last - count + 1, last + 1)]

@@ -22,6 +22,7 @@ from ffrfs.top.watched import KEPT_S, Look
 _TITLE_WIDTH = 10
 _METER_WIDTH = 30
 _VALUE_WIDTH = 9
+_RECENT_S = 10.0  # so that rows do not come and go every second
 _SLOW_S = 60.0  # older slow requests do not fill an idle screen
 _SIDE_BY_SIDE = 78  # columns
 _LOW = 16  # rows; on a lower screen nothing is left empty
@@ -90,10 +91,10 @@ def _head(look: Look, canvas: Canvas) -> Iterator[Text]:
 def _meters(held: Holdings, last: Sample | None, canvas: Canvas) -> Iterator[Text]:
     if last is not None and last.hit is not None:
         yield _meter("hit rate", last.hit, units.percent(last.hit), "magenta", canvas)
-    limit = held.cache_limit_bytes
-    share = held.cache_bytes / limit if limit else 0
-    of = f"{units.size(held.cache_bytes)} of {units.size(limit)}"
-    yield _meter("cache", share, of, "blue", canvas)
+    if held.cache_bytes and held.cache_limit_bytes:
+        share = held.cache_bytes / held.cache_limit_bytes
+        of = f"{units.size(held.cache_bytes)} of {units.size(held.cache_limit_bytes)}"
+        yield _meter("cache", share, of, "blue", canvas)
     resident = units.size(held.resident_bytes)
     if held.memory_limit_bytes:
         share = held.resident_bytes / held.memory_limit_bytes
@@ -118,16 +119,20 @@ def _meter(title: str, share: float, text: str, colour: str, canvas: Canvas) -> 
 
 def _sparklines(look: Look, canvas: Canvas) -> Iterator[Text]:
     count = min(int(KEPT_S), max(canvas.width - _TITLE_WIDTH - _VALUE_WIDTH - 3, 1))
+    busy = False
     for title, value, text, colour in _SPARKLINES:
         values = by_second(look.samples, value, look.at_s, count)
-        if not any(each is not None for each in values):
+        if not any(values):  # nothing, or 0 all the time
             continue
+        busy = True
         now = value(look.last) if look.last is not None else None
         yield Text.assemble(
             f"{title:<{_TITLE_WIDTH}}  ",
             (canvas.sparkline(values), colour),
             (f" {text(now):>{_VALUE_WIDTH}}", "bold"),
         )
+    if not busy:
+        yield Text("no requests in the last minute", "dim")
 
 
 def _sources(look: Look) -> Iterator[Text]:
@@ -159,8 +164,8 @@ def _errors(held: Holdings) -> Iterator[Text]:
 
 
 def _requests(look: Look) -> Table | None:
-    """The kinds of which there were requests in the last minute."""
-    recent = [one for one in look.samples if one.end_s > look.at_s - KEPT_S]
+    """The kinds of which there were requests in the last seconds."""
+    recent = [one for one in look.samples if one.end_s > look.at_s - _RECENT_S]
     kinds = dict.fromkeys(kind for one in recent for kind in one.kinds)
     if not kinds or look.last is None:
         return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ffrfs.printable import printable
 from ffrfs.top import units
 from ffrfs.top.watched import Look
 
@@ -89,9 +90,11 @@ def fitting(screen_width: int) -> list[Column]:
 
 
 def table(looks: Sequence[Look]) -> list[str]:
-    """Lines of text with all columns, for a program or a file."""
+    """Lines of text with all columns, for a program or a file; a name never breaks a line."""
     cells = [[column.title for column in COLUMNS]]
-    cells += [[column.cell(look) for column in COLUMNS] for look in ordered(looks, MOUNT)]
+    cells += [
+        [printable(column.cell(look)) for column in COLUMNS] for look in ordered(looks, MOUNT)
+    ]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return [
         "  ".join(

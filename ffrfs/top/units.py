@@ -30,14 +30,10 @@ def size(size_bytes: float | None) -> str:
         return NONE
     units = iter(("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"))
     unit = next(units)
-    while size_bytes >= 1000:  # so that there are three digits at most
+    while size_bytes >= 999.5:  # so that there are three digits at most
         size_bytes /= 1024
         unit = next(units)
-    return (
-        f"{size_bytes:.0f} {unit}"
-        if unit == "B" or size_bytes >= 100
-        else (f"{size_bytes:.1f} {unit}")
-    )
+    return f"{size_bytes:.{0 if unit == 'B' or size_bytes >= 99.95 else 1}f} {unit}"
 
 
 def time(time_us: float | None) -> str:
@@ -46,7 +42,7 @@ def time(time_us: float | None) -> str:
     if time_us < 1000:
         return f"{math.ceil(time_us)} us"
     if time_us < 1_000_000:
-        return f"{time_us / 1000:.{0 if time_us >= 100_000 else 1}f} ms"
+        return f"{time_us / 1000:.{0 if time_us >= 99_950 else 1}f} ms"
     return f"{time_us / 1_000_000:.1f} s"
 
 

@@ -27,19 +27,22 @@ _FIRST_INTERVAL_S = 0.5  # there are no figures before the second answer
 _LATE_S = 0.25  # then it is drawn without the answers that have not come
 
 _HELP = """\
-q        quit
-p        pause the screen; the mounts are still watched
-s, S     sort by the next, the previous column
-up, down (k, j)  choose a mount
-Enter    show one mount; Esc goes back
-space    ask the mounts now
-h, ?     this page
+q         quit
+p         pause the screen; the mounts are still watched
+s, S      sort by the next, or the previous, column
+up, down  choose a mount; also k, j
+Enter     show the chosen mount; Esc goes back
+space     ask the mounts now
+h, ?      this page
 
-MB/S     millions of bytes that readers got, per second
-REQ/S    requests of the kernel, per second; what the kernel has cached costs none
-P50, P99 50 % and 99 % of the requests took at most this time
-HIT      share of the bytes that did not wait for storage
-MEMORY   of the mount's processes
+MB/S      millions of bytes per second that readers got
+REQ/S     requests of the kernel per second; cached files cost none
+P50, P99  50 % and 99 % of the requests took at most this time
+HIT       share of the bytes that did not wait for the storage
+MEMORY    of the processes of the mount
+from      where the bytes came from. From page cache and storage
+          whole records are read, so the sum may be larger than MB/s
+ahead     records that were read ahead, for hints or for readers in order
 """
 
 

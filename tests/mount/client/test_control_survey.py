@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import select
 import socket
 import threading
 import time
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from ffrfs.mount.client.control_client import ANSWER_SIZE_MAX
-from ffrfs.mount.client.control_survey import ask_all
+from ffrfs.mount.client.control_survey import Survey, ask_all
 from ffrfs.mount.kernel import control_socket
 
 TIMEOUT_S = 20.0  # more than any of these tests takes
@@ -135,3 +136,27 @@ def test_daemon_with_a_full_queue_is_asked_again(daemons: Daemons) -> None:
         assert ask_all([path], "status", TIMEOUT_S) == [GOOD["result"]]
     finally:
         thread.join()
+
+
+def test_survey_is_waited_for_beside_other_things(daemons: Daemons) -> None:
+    paths = [daemons.silent(), daemons.answering(line(GOOD))]
+    with Survey(paths, "stats") as survey:
+        assert survey.waits_for == {0, 1}
+        assert select.select([survey], [], [], TIMEOUT_S)[0] == [survey]
+        survey.receive(0)
+        assert survey.answers == [None, GOOD["result"]]
+        assert survey.waits_for == {0}
+        assert select.select([survey], [], [], 0)[0] == []
+        assert not survey.is_over
+
+
+def test_another_users_daemon_is_not_asked(daemons: Daemons) -> None:
+    """It is somebody else who listens where that user's daemon should be."""
+    stranger = daemons.silent()
+    own = daemons.answering(line(GOOD))
+    user_id = os.geteuid()
+    with Survey([stranger, own], "stats", [user_id + 1, user_id]) as survey:
+        assert survey.waits_for == {1}
+        while not survey.is_over:
+            survey.receive(TIMEOUT_S)
+        assert survey.answers == [None, GOOD["result"]]

@@ -1,0 +1,23 @@
+"""Fixtures of the tests of top: mounts, as the mount tests make them."""
+
+from __future__ import annotations
+
+from tests.mount.conftest import (
+    as_ordinary_user,
+    engine,
+    mount,
+    new_mount,
+    pack_tree,
+    places,
+    root_user,
+)
+
+__all__ = [
+    "as_ordinary_user",
+    "engine",
+    "mount",
+    "new_mount",
+    "pack_tree",
+    "places",
+    "root_user",
+]

@@ -1,0 +1,339 @@
+"""`ffrfs top`: mounts at work, on a terminal and without one."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.live_terminal import LiveTerminal
+from tests.mount import probes
+from tests.mount.command import (
+    Mount,
+    ffrfs,
+    is_stopped,
+    kill_group,
+    mount_command_fails,
+    start_ffrfs,
+    wait_until,
+)
+from tests.mount.makers import AskAsUser, MakeMount, PackTree
+
+TREE = {f"file{i:02d}": random.Random(i).randbytes(5000) for i in range(30)}
+ENTER, LEAVE = b"\x1b[?1049h\x1b[?25l\x1b[?7l", b"\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l"
+HOME, END_OF_SCREEN = b"\x1b[H", b"\x1b[J"
+
+pytestmark = pytest.mark.promise("S56")
+
+
+@pytest.fixture
+def tree(mount: MakeMount, pack_tree: PackTree) -> Mount:
+    made: Mount = mount(pack_tree(dict(TREE)))
+    return made
+
+
+def top(*arguments: Path, size: tuple[int, int] = (24, 80)) -> LiveTerminal:
+    return LiveTerminal("-m", "ffrfs", "top", *arguments, size=size)
+
+
+def snapshots(text: str) -> list[str]:
+    return re.split(r"\n\n(?=/)", text)
+
+
+def test_snapshots_without_a_terminal(tree: Mount) -> None:
+    tree.ask(probes.read_all_in, "", list(TREE))
+    tree.requests()
+    done = ffrfs("top", "-n", "2", tree.path)
+    assert (done.status, done.err) == (0, "")
+    first, second = snapshots(done.out)
+    head = f"{tree.path}  {tree.engine}, "
+    assert first.startswith(head)
+    assert "\nsince then:\n" in first
+    assert re.search(r"^read +[1-9][0-9,.]* +\S+ .?s +\S+ .?s$", first, re.MULTILINE)
+    assert second.startswith(head)
+    assert re.search(r"\nin the last [12]\.[0-9] s:\n", second)
+    assert re.search(r"^read +0\.0 +- +-$", second, re.MULTILINE)
+    assert re.search(r"^served +0 bytes/s in 0 reads/s$", second, re.MULTILINE)
+
+
+# How it is shown does not depend on the engine.
+one_engine = pytest.mark.parametrize("engine", ["native"], indirect=True)
+
+
+@one_engine
+def test_without_a_terminal_it_goes_on_until_nobody_reads(tree: Mount) -> None:
+    process = start_ffrfs("top", tree.path)
+    try:
+        assert process.stdout is not None
+        heads = 0
+        while heads < 3:
+            line = process.stdout.readline()
+            assert line
+            heads += line.startswith(f"{tree.path}  ")
+        process.stdout.close()
+        assert process.wait(20) == 141
+    finally:
+        kill_group(process)
+
+
+def test_all_mounts_without_a_terminal(tree: Mount) -> None:
+    done = ffrfs("top", "-n", "2")
+    assert (done.status, done.err) == (0, "")
+    first, second = done.out.split("\n\n")
+    for table in (first, second):
+        title, *rows = table.splitlines()
+        assert " ".join(title.split()) == "MOUNT STATE MB/S REQ/S P50 P99 HIT MEMORY AGE PACK"
+        (own,) = (row.removeprefix(str(tree.path)) for row in rows if str(tree.path) in row)
+        assert re.fullmatch(r" +live +0 +0 +- +- +- +\S+ MiB +[0-9]+s +tree.ffr", own)
+
+
+def test_root_sees_mounts_of_other_users(as_ordinary_user: AskAsUser) -> None:
+    (row,) = as_ordinary_user("ordinary_user_top.py")["rows"]
+    assert re.search(r"/mount +live +[0-9.]+ +[0-9.]+ .* MiB +[0-9]+s ", row)
+
+
+@one_engine
+@pytest.mark.parametrize("end", [b"q", b"Q", b"\x03"], ids=["q", "Q", "Ctrl-C"])
+def test_screen_is_filled_and_given_back(tree: Mount, end: bytes) -> None:
+    with top(tree.path) as terminal:
+        assert terminal.read_until(ENTER) == ENTER
+        terminal.read_until(str(tree.path).encode())
+        terminal.read_until(END_OF_SCREEN)
+        assert terminal.attributes() != terminal.attributes_before
+        terminal.press(b"x")  # no key of ours
+        terminal.read_until(END_OF_SCREEN)
+        terminal.press(end)
+        assert terminal.wait() == 0
+        assert terminal.output.endswith(LEAVE)
+        assert terminal.attributes() == terminal.attributes_before
+
+
+@one_engine
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
+def test_signal_ends_it_and_gives_the_screen_back(tree: Mount, number: signal.Signals) -> None:
+    with top(tree.path) as terminal:
+        terminal.read_until(END_OF_SCREEN)
+        terminal.process.send_signal(number)
+        assert terminal.wait() == -number
+        assert terminal.output.endswith(LEAVE)
+        assert terminal.attributes() == terminal.attributes_before
+
+
+@one_engine
+def test_stopped_it_gives_the_screen_back_until_it_goes_on(tree: Mount) -> None:
+    # The kernel lets nobody stop who has no shell to go on by, so it goes on at once.
+    with top(tree.path) as terminal:
+        terminal.read_until(END_OF_SCREEN)
+        terminal.press(b"\x1a")
+        terminal.read_until(LEAVE)
+        assert terminal.read_until(ENTER) == ENTER
+        terminal.read_until(END_OF_SCREEN)
+        terminal.press(b"q")
+        assert terminal.wait() == 0
+        assert terminal.attributes() == terminal.attributes_before
+
+
+@one_engine
+def test_continued_it_takes_the_screen_again(tree: Mount) -> None:
+    """After a SIGSTOP, of which it has heard nothing."""
+    with top(tree.path) as terminal:
+        terminal.read_until(END_OF_SCREEN)
+        terminal.process.send_signal(signal.SIGSTOP)
+        wait_until(lambda: is_stopped(terminal.process.pid), "stopped")
+        terminal.process.send_signal(signal.SIGCONT)
+        terminal.read_until(ENTER)
+        terminal.read_until(END_OF_SCREEN)
+        terminal.press(b"q")
+        assert terminal.wait() == 0
+        assert terminal.attributes() == terminal.attributes_before
+
+
+@one_engine
+@pytest.mark.parametrize("arguments", [1, 0], ids=["one", "all"])
+def test_screen_fits_every_size(tree: Mount, arguments: int) -> None:
+    with top(*[tree.path][:arguments], size=(50, 300)) as terminal:
+        assert b"mounted for" in terminal.read_until(END_OF_SCREEN) or not arguments
+        for rows, columns in [(5, 20), (10, 40), (1, 1), (2, 3), (24, 80)]:
+            terminal.resize(rows, columns)
+            wait_until(
+                lambda: fits(last_screen(terminal), rows, columns),  # noqa: B023
+                f"{rows} rows of {columns}",
+            )
+        terminal.press(b"q")
+        assert terminal.wait() == 0
+
+
+def last_screen(terminal: LiveTerminal) -> str:
+    shown = terminal.read_until(END_OF_SCREEN).rpartition(HOME)[2]
+    return re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", shown.decode())
+
+
+def fits(screen: str, rows: int, columns: int) -> bool:
+    lines = screen.split("\r\n")
+    return len(lines) == rows and max(map(len, lines)) <= columns
+
+
+def show_until(terminal: LiveTerminal, text: str) -> str:
+    """The first screen that has it."""
+    found = ""
+
+    def is_shown() -> bool:
+        nonlocal found
+        found = last_screen(terminal)
+        return text in found
+
+    try:
+        wait_until(is_shown, text)
+    except AssertionError:
+        raise AssertionError(f"no {text!r}: {found}") from None
+    return found
+
+
+@one_engine
+def test_busy_mount_is_drawn(tree: Mount) -> None:
+    with top(tree.path) as terminal:
+        show_until(terminal, "live")
+        tree.ask(probes.read_all_in, "", list(TREE))
+        busy = show_until(terminal, "MB/s  ")
+        assert re.search(r"^MB/s +[\u2581-\u2588 ]+ +[0-9.<]+\s*$", busy, re.MULTILINE)
+        assert re.search(r"^read  ", busy, re.MULTILINE)
+        terminal.press(b"q")
+        assert terminal.wait() == 0
+
+
+@one_engine
+def test_mount_that_does_not_answer_does_not_hold_up_the_keys(tree: Mount) -> None:
+    with top(tree.path) as terminal:
+        show_until(terminal, "live")
+        with tree.stopped():
+            assert "mounted for" not in show_until(terminal, "no answer")
+            terminal.press(b"h")
+            show_until(terminal, "quit  any key back")
+            terminal.press(b"h")
+        show_until(terminal, "live")
+        terminal.press(b"q")
+        assert terminal.wait() == 0
+
+
+@one_engine
+def test_mount_that_dies_and_goes_is_marked(tree: Mount) -> None:
+    with top(tree.path, size=(24, 200)) as terminal:
+        show_until(terminal, "live")
+        tree.signal(signal.SIGKILL)
+        assert f"ffrfs umount {tree.path}" in show_until(terminal, "dead")
+        assert ffrfs("umount", tree.path).status == 0
+        show_until(terminal, "not mounted any more")
+        terminal.press(b"q")
+        assert terminal.wait() == 0
+
+
+@one_engine
+def test_mount_that_is_not_there_is_one_line_without_a_screen(tree: Mount) -> None:
+    assert ffrfs("umount", tree.path).status == 0
+    mount_command_fails(ffrfs("top", tree.path), 1, f"{tree.path}: not mounted")
+    with top(tree.path, size=(24, 400)) as terminal:
+        assert terminal.wait() == 1
+        assert terminal.output == f"ffrfs: {tree.path}: not mounted\r\n".encode()
+
+
+@one_engine
+def test_keys_of_the_list(tree: Mount) -> None:
+    """Other mounts of this machine may be in it, too."""
+    with top(size=(500, 150)) as terminal:
+        show_until(terminal, str(tree.path))
+        for column in ("STATE", "MB/S", "REQ/S"):
+            terminal.press(b"s")
+            show_until(terminal, f"sort: {column}")
+        terminal.press(b"SSS")
+        shown = show_until(terminal, "sort: MOUNT")
+        rows = [line[2:] for line in shown.splitlines() if line[2:].startswith("/")]
+        own = next(at for at, row in enumerate(rows) if row.startswith(f"{tree.path} "))
+        assert shown.splitlines()[4].startswith("\u25b6 /")
+        terminal.press(b"j" * own)
+        show_until(terminal, f"\u25b6 {tree.path} ")
+        terminal.press(b"\r")
+        assert "mounted for" in show_until(terminal, "Esc back")
+        terminal.press(b"p")
+        show_until(terminal, "p resume")
+        terminal.press(b"p")
+        show_until(terminal, "p pause")
+        terminal.press(b"\x1b")
+        show_until(terminal, "Enter open")
+        terminal.press(b"\x1b[B\x1b[A")
+        terminal.press(b"q")
+        assert terminal.wait() == 0
+
+
+@one_engine
+def test_paused_screen_stays(tree: Mount) -> None:
+    with top(tree.path) as terminal:
+        show_until(terminal, "live")
+        terminal.press(b"p")
+        paused = show_until(terminal, "paused")
+        tree.ask(probes.read_all_in, "", list(TREE))
+        terminal.press(b"x")
+        assert below_title(show_until(terminal, "paused")) == below_title(paused)
+        terminal.press(b"p ")  # and now
+        show_until(terminal, "MB/s  ")
+        terminal.press(b"q")
+        assert terminal.wait() == 0
+
+
+def below_title(screen: str) -> list[str]:
+    return screen.splitlines()[1:]
+
+
+@one_engine
+@pytest.mark.parametrize("arguments", [1, 0], ids=["one", "all"])
+def test_names_never_reach_the_terminal_raw(
+    mount: MakeMount, pack_tree: PackTree, places: Path, arguments: int
+) -> None:
+    place = places / os.fsdecode(b"a\x1b]0;title\x07\xff\xe2\x80\xae\n")
+    made = mount(pack_tree(dict(TREE)), mountpoint=place)
+    with top(*[made.path][:arguments], size=(500, 200)) as terminal:
+        shown = terminal.read_until(rb"a\x1b]0;title\x07\xff\u202e\n")
+        assert not re.search(rb"\x1b\]|\x07|\xff|\xe2\x80\xae", shown)
+        terminal.press(b"q")
+        assert terminal.wait() == 0
+
+
+@one_engine
+def test_what_the_terminal_cannot_show(tree: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    monkeypatch.setenv("NO_COLOR", "1")
+    with top(tree.path) as terminal:
+        shown = terminal.read_until(b"live")
+        tree.ask(probes.read_all_in, "", list(TREE))
+        shown += terminal.read_until(b"requests/s")
+        shown += terminal.read_until(END_OF_SCREEN)
+        assert shown.isascii()
+        assert not re.search(rb"\x1b\[[0-9;]*(?:3|4|9)[0-9][;m]", shown)  # a colour
+        terminal.press(b"q")
+        assert terminal.wait() == 0
+
+
+@one_engine
+@pytest.mark.parametrize(
+    ("before", "shown"),
+    [
+        ("os.environ['TERM'] = 'dumb'", b"since then:\r\n"),
+        ("sys.modules['rich'] = None", b"pip install rich"),
+    ],
+    ids=["dumb", "no rich"],
+)
+def test_without_a_screen(tree: Mount, before: str, shown: bytes) -> None:
+    program = f"import os, sys; from ffrfs.cli.main import main; {before}; sys.exit(main())"
+    with LiveTerminal("-c", program, "top", tree.path, size=(24, 300)) as terminal:
+        terminal.read_until(shown)
+        assert ENTER not in terminal.output
+
+
+@pytest.mark.parametrize("count", ["0", "-1", "x", "1.5", "9" * 20])
+def test_count_that_is_none_is_refused(count: str) -> None:
+    done = ffrfs("top", f"-n={count}", "/nowhere")
+    assert done.status == 2
+    assert "must be a number of at least 1" in done.err
