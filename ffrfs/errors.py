@@ -60,15 +60,15 @@ class ChecksumError(FfrfsError, ValueError):
 
 
 class PathNotFoundError(FfrfsError, FileNotFoundError, KeyError):
-    """The packed folder has no such path. KeyError: PackedFolder is a mapping."""
+    """The pack has no such path. KeyError: PackedFolder is a mapping."""
 
 
 class NotAFolderError(FfrfsError, NotADirectoryError):
-    """A folder was asked for and the path is a file."""
+    """A directory was asked for and the path is a file."""
 
 
 class IsAFolderError(FfrfsError, IsADirectoryError, KeyError):
-    """A file was asked for and the path is a folder, which PackedFolder has no value for."""
+    """A file was asked for and the path is a directory, which PackedFolder has no value for."""
 
 
 class PackError(FfrfsError, OSError):

@@ -1,4 +1,4 @@
-"""`ffrfs pack`: a folder, an archive or packs into one file, or into a set of them."""
+"""`ffrfs pack`: a directory, an archive or packs into one file, or into a set of them."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
     TFRecord ──┬── TFRecord       shards joined, compression changed
                ├── FFRecord       record i is record i
-               └── packed folder  a file per record, or the tree that a mount shows
+               └── pack           a file per record, or the tree that a mount shows
     FFRecord ──┴── the same, but for the tree
-    packed folder ── TFRecord     an Example per file; or the records it was made of
+    pack ────── TFRecord           an Example per file; or the records it was made of
 
 Not here: reading (source.py) and writing (target.py, feature_folder.py). Concurrency: call
 it from any thread; the file that comes out is whole or is not there.
@@ -52,13 +52,13 @@ def convert(  # noqa: PLR0913 - two files, and how
 ) -> ConvertSummary:
     """Write what `source` holds to the file `target`, which then holds it or is not made.
 
-    `source`: a TFRecord file of any compression, a plain FFRecord file, a folder of one of
-    them, or a packed folder. `to`: what `target` becomes, "tfrecord", "ffrecord" or "pack";
+    `source`: a TFRecord file of any compression, a plain FFRecord file, a directory of one of
+    them, or a pack. `to`: what `target` becomes, "tfrecord", "ffrecord" or "pack";
     None: what its name says (.tfrecord, .tfrecord.gz; .ffr is "ffrecord").
 
     `options`: of a TFRecord file that is written; None: GZIP if its name ends with .gz, else
-    no compression. `features`: of a TFRecord source, make a folder per record with a file per
-    feature, and not a file per record; `to` is "pack" then. `records`: the packed folder is one
+    no compression. `features`: of a TFRecord source, make a directory per record with a file per
+    feature, and not a file per record; `to` is "pack" then. `records`: the pack is one
     that came of that, and its records are meant; else each of its files becomes an Example
     with its path and its data. `on_error`: "skip" leaves damaged records out. `progress`:
     called with records (of `features`: files) done, those in all, bytes done, bytes in all;
@@ -90,7 +90,7 @@ def convert(  # noqa: PLR0913 - two files, and how
 
 
 def _check_target(source: str, target: str) -> None:
-    """The source is not overwritten, nor is its folder added to."""
+    """The source is not overwritten, nor is its directory added to."""
     place = os.path.realpath(target)
     if os.path.isdir(source):
         if os.path.samefile(source, os.path.dirname(place) or "/"):

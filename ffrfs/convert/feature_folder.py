@@ -1,9 +1,9 @@
-"""A TFRecord data set as a packed folder of features: the tree that a mount of it shows.
+"""A TFRecord data set as a pack of features: the tree that a mount of it shows.
 
-A folder per record with a file per feature, example.json and record.bin. Not here: what is
+A directory per record with a file per feature, example.json and record.bin. Not here: what is
 in that tree (native core), one file per record (target.py).
 
-Memory: the names of all files, as for any folder that is packed; of a large file a part, and
+Memory: the names of all files, as for any directory that is packed; of a large file a part, and
 its record. Every record is read twice: for its names, and for its bytes.
 """
 
@@ -43,7 +43,7 @@ class LargeFile:
 
 
 class FeatureFolder:
-    """The tree of `path`, a TFRecord file or a folder of them, walked by the constructor.
+    """The tree of `path`, a TFRecord file or a directory of them, walked by the constructor.
 
     A damaged record raises ChecksumError, or with "skip" is left out and counted, and
     those behind it move up.
@@ -69,7 +69,7 @@ class FeatureFolder:
         return len(self._inos)
 
     def write(self, target: str, contents: Iterator[Record | LargeFile]) -> None:
-        """Write `contents`, which are contents() or what watches them, as a packed folder."""
+        """Write `contents`, which are contents() or what watches them, as a pack."""
         with writing(target, self.file_count + 1) as writer:
             for content in contents:
                 if isinstance(content, LargeFile):
@@ -102,9 +102,9 @@ class FeatureFolder:
         self._entries.number()
 
     def _add(self, name: str, found: list[Entry]) -> None:
-        """Take in the folder of a record, with all that is in it."""
+        """Take in the directory of a record, with all that is in it."""
         folders = {"": self._add_folder(0, name)}
-        files = defaultdict(list)  # by folder
+        files = defaultdict(list)  # by directory
         for entry in found:
             above, _, own_name = entry.path.rpartition("/")
             if entry.is_folder:

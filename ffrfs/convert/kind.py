@@ -23,7 +23,7 @@ Kind = Literal["tfrecord", "ffrecord", "pack"]
 def kind_of_name(name: str) -> Kind | None:
     """Tell what a file of that name is to be; None: the name does not say it.
 
-    Of an FFRecord file it does not say whether it is to be a packed folder.
+    Of an FFRecord file it does not say whether it is to be a pack.
     """
     if name.endswith(".ffr"):
         return "ffrecord"
@@ -31,10 +31,10 @@ def kind_of_name(name: str) -> Kind | None:
 
 
 def kind_of(path: str) -> Kind:
-    """Tell what the data set `path` is, a file or a folder of files of records.
+    """Tell what the data set `path` is, a file or a directory of files of records.
 
     Raises what opening it raises: FormatError, ChecksumError (of an index), OSError; and
-    FormatError for a folder that a packed folder is in, which is no part of a data set.
+    FormatError for a directory that a pack is in, which is no part of a data set.
     """
     if is_tfrecord(path):
         return "tfrecord"
@@ -57,7 +57,7 @@ def _is_packed_folder(file: str) -> bool:
 
 
 def is_tfrecord(path: str) -> bool:
-    """Tell whether `path` is TFRecord, a file or a folder of them, rather than FFRecord.
+    """Tell whether `path` is TFRecord, a file or a directory of them, rather than FFRecord.
 
     As a mount tells it, so by a name with ".tfrecord" in it, or by the first bytes. What cannot
     be read is neither, and opening it tells why.

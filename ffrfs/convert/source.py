@@ -1,4 +1,4 @@
-"""What records come from: a TFRecord or FFRecord data set, or a packed folder.
+"""What records come from: a TFRecord or FFRecord data set, or a pack.
 
 Records are handed out one after the other, verified; in memory is the one that was handed
 out, and a batch of small ones. Not here: where they go (target.py).
@@ -61,7 +61,7 @@ class RecordSource(Protocol):
 
 
 class TFRecordSource:
-    """A TFRecord file, or a folder of them, compressed or not."""
+    """A TFRecord file, or a directory of them, compressed or not."""
 
     def __init__(self, path: str, on_error: OnError) -> None:
         self.path = path
@@ -95,7 +95,7 @@ class SizedItem(NamedTuple):
 
 
 class FFRecordSource:
-    """A plain FFRecord file, or a folder of them."""
+    """A plain FFRecord file, or a directory of them."""
 
     def __init__(self, path: str, on_error: OnError) -> None:
         self.path = path
@@ -126,11 +126,11 @@ class FFRecordSource:
 
 
 class PackedSource:
-    """The files of a packed folder, each one record: its bytes, or an Example of them.
+    """The files of a pack, each one record: its bytes, or an Example of them.
 
     `as_examples`: an Example with the features `path` and `data`, one bytes value each.
-    Else the files are the records that the folder was made of: each named by its number,
-    or `record.bin` in a folder of that name. Raises PackError for a folder that holds
+    Else the files are the records that the directory was made of: each named by its number,
+    or `record.bin` in a directory of that name. Raises PackError for a directory that holds
     what would be lost.
     """
 
@@ -196,7 +196,7 @@ class PackedSource:
             yield SizedItem(ino, attributes.size)
 
     def _refuse_empty_folders(self) -> None:
-        above = ""  # the folder whose content should come next
+        above = ""  # the directory whose content should come next
         for entry in self._tree.entries(self._tree.folder_ino(""), recursive=True):
             if not entry.path.startswith(above):
                 break

@@ -1,7 +1,7 @@
-"""What records become: a TFRecord file, a plain FFRecord file, or a packed folder.
+"""What records become: a TFRecord file, a plain FFRecord file, or a pack.
 
 Each appears under its name whole, or not at all. Not here: where records come from
-(source.py), a folder of features (feature_folder.py).
+(source.py), a directory of features (feature_folder.py).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ffrfs.tfrecord.options import TFRecordOptions
 from ffrfs.tfrecord.stream_scan import RECORD_LIMIT
 from ffrfs.tfrecord.writer import TFRecordWriter
 
-# What the index of a packed folder begins with (docs/format.md).
+# What the index of a pack begins with (docs/format.md).
 _INDEX_MAGIC = b"piouhjgbr"
 
 
@@ -44,7 +44,7 @@ def write_tfrecord(path: str, records: Iterable[Record], options: TFRecordOption
 
 
 def write_ffrecord(path: str, records: Iterable[Record], count: int) -> None:
-    """Raises PackError if the file would be taken for a packed folder."""
+    """Raises PackError if the file would be taken for a pack."""
     last: Record = b""
     with FileWriter(path, count) as writer:
         for record in records:
@@ -58,7 +58,7 @@ def write_ffrecord(path: str, records: Iterable[Record], count: int) -> None:
 
 
 def write_folder(path: str, records: Iterable[Record], count: int) -> None:
-    """A packed folder with a file per record, named by its number as a mount names it."""
+    """A pack with a file per record, named by its number as a mount names it."""
     entries = Manifest()
     entries.describe_folder(0, 0, UNKNOWN_TIME_NS)
     with writing(path, count + 1) as writer:

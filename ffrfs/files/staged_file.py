@@ -170,7 +170,7 @@ def sync_folder(path: str, above: int | None = None) -> None:
 
 
 def _refuse_irregular(path: str, follow: bool) -> None:
-    """A rename would bury a folder, a device or a FIFO."""
+    """A rename would bury a directory, a device or a FIFO."""
     try:
         mode = os.stat(path, follow_symlinks=follow).st_mode
     except OSError:  # nothing; or it is said when the directory is opened

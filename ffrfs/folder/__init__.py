@@ -1,4 +1,4 @@
-"""The packed folder, read: a directory tree inside an FFRecord file.
+"""Packs, read: a directory tree inside an FFRecord file.
 
 tree.py is the tree of one pack or of several (links.py: where links lead). packed.py is the
 reference's API and a mapping over it, with contents_view.py, packed_file.py, path_pattern.py

@@ -1,6 +1,6 @@
-"""The folder that files are extracted to. Nothing is ever written outside it.
+"""The directory that files are extracted to. Nothing is ever written outside it.
 
-Folders below it are entered one name at a time, without following links; a file appears
+Directories below it are entered one name at a time, without following links; a file appears
 under its name when it is whole, or not at all, and never takes the place of another.
 Permissions and times are set where the file system takes them, of what was made here only.
 
@@ -24,26 +24,26 @@ _PERMISSIONS = 0o777
 
 
 class Stored(NamedTuple):
-    """What was packed with a file, folder or link."""
+    """What was packed with a file, directory or link."""
 
     permissions: int
     mtime_ns: int
 
 
 class Destination:
-    """The folder `path`, made if it is missing; itself it may be a symbolic link."""
+    """The directory `path`, made if it is missing; itself it may be a symbolic link."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._made: set[str] = set() if os.path.isdir(path) else {""}
         os.makedirs(path, exist_ok=True)
         self._root = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        # The folder that was used last; mostly the next file is in it, too.
+        # The directory that was used last; mostly the next file is in it, too.
         self._below = ""
         self._folder = os.dup(self._root)
 
     def folder(self, below: str) -> int:
-        """Make the folder "a/b", with those above it, if missing; return a descriptor.
+        """Make the directory "a/b", with those above it, if missing; return a descriptor.
 
         It is valid until the next call. Raises OSError if something else is in the way.
         """
@@ -65,9 +65,9 @@ class Destination:
         return self._folder
 
     def describe_folder(self, below: str, stored: Stored) -> None:
-        """Give the folder "a/b", if it was made here, the time and permissions it had.
+        """Give the directory "a/b", if it was made here, the time and permissions it had.
 
-        After all that it holds was written, and what is in the folders below it described.
+        After all that it holds was written, and what is in the directories below it described.
         """
         if below in self._made:
             _describe(self.folder(below), stored)
@@ -93,7 +93,7 @@ class Destination:
             staged.publish(replace=False, sync=False)
 
     def _free_place(self, path: str) -> tuple[int, str]:
-        """Return the folder and the last part of "a/b". Raises FileExistsError."""
+        """Return the directory and the last part of "a/b". Raises FileExistsError."""
         below, _, name = path.rpartition("/")
         folder = self.folder(below)
         if _exists(folder, name):  # found out before a large file is copied
@@ -129,7 +129,7 @@ def _describe(fd: int, stored: Stored) -> None:
 
 
 def _make(folder: int, name: str) -> bool:
-    """Make a folder; False: something is there already."""
+    """Make a directory; False: something is there already."""
     try:
         os.mkdir(name, dir_fd=folder)
     except FileExistsError:

@@ -1,8 +1,8 @@
 """extract: files of a pack, written out as ordinary files.
 
 Small files are read in batches, large ones in pieces: memory stays bounded, but for the
-names of folders and links. A damaged file is reported and the others go on. Links are made
-after all files, and folders get their permissions and times last.
+names of directories and links. A damaged file is reported and the others go on. Links are made
+after all files, and directories get their permissions and times last.
 
 Not here: how a file gets to its place, and nothing else does (destination.py).
 """
@@ -32,10 +32,10 @@ def extract(
     paths: Sequence[PathType] = (),
     progress: Progress | None = None,
 ) -> list[str]:
-    """Write `paths` (none: everything) below the folder `destination`, under their full paths.
+    """Write `paths` (none: everything) below the directory `destination`, under their full paths.
 
     Returns what is wrong with the damaged files, which are left out. Raises
-    PathNotFoundError, and FormatError for folders that lie too deep, before anything is
+    PathNotFoundError, and FormatError for directories that lie too deep, before anything is
     written; FileExistsError at the first file that is there already, and any OSError: what
     has been written so far stays.
     """
@@ -114,7 +114,7 @@ class _Extraction:
             target = self._tree.target(entry.attributes.ino)
             self._target.link(entry.path, target, self._stored(entry))
             self._count(entry, 0)
-        for entry in reversed(self._folders):  # a folder's own come before it
+        for entry in reversed(self._folders):  # a directory's own come before it
             stored = self._stored(entry)
             if stored is not None:
                 self._target.describe_folder(entry.path, stored)

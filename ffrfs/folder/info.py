@@ -125,7 +125,7 @@ def _missing(shards: Sequence[ShardInfo]) -> tuple[list[int], int]:
 
 
 def _sizes(packs: Sequence[Pack], are_folders: bool) -> NDArray[np.int64]:
-    """Sizes of all records, without a packed folder's index."""
+    """Sizes of all records, without a pack's index."""
     import numpy as np
 
     sizes = []

@@ -1,4 +1,4 @@
-"""PackedFolder: a packed folder by path: the reference's methods, a mapping, and open files.
+"""PackedFolder: a pack by path: the reference's methods, a mapping, and open files.
 
 Not here: the tree (tree.py), file objects (packed_file.py), patterns (path_pattern.py),
 verified batches (native core).
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 
 class PackedFolder(Mapping[str, bytes]):
-    """A packed folder, opened. Paths are relative to the folder: "a/b.png", or a PathLike.
+    """A pack, opened. Paths begin at its root: "a/b.png", or a PathLike.
 
     It is a mapping from the paths of all files, in the order of the tree, to their bytes:
     `len(folder)`, `"a/b.png" in folder`, `for path in folder`, `folder["a/b.png"]`, `items()`.
     Two of them are equal only if they are the same object.
 
-    `ffr_file`: a pack, a folder of packs, or a list of either; several are one tree.
+    `ffr_file`: a pack, a directory of packs, or a list of either; several are one tree.
     `on_conflict`: what becomes of a path that two of them have: "error", or the "first" or
     "last" is there. `allow_missing`: packs that cannot be opened, and shards that a set
     lacks, are left out. Links are followed inside the tree; `list()` takes one for what it leads
     to, and does not go into it; so do iterating, `walk()` and `**` of `glob()`.
 
-    Raises FormatError if it is no packed folder, or a shard is missing; warns
+    Raises FormatError if it is no pack, or a shard is missing; warns
     (UnverifiedHeaderWarning) if a header carries no checksum, and (PackWarning) of what was
     left aside: a stale or broken index, a missing shard.
     """
@@ -128,9 +128,9 @@ class PackedFolder(Mapping[str, bytes]):
         list_dir: bool = True,
         recursive: bool = False,
     ) -> list[str]:
-        """Return what the folder `path` (None: all) holds, as paths relative to it.
+        """Return what the directory `path` (None: all) holds, as paths relative to it.
 
-        In order of the names; if `recursive`, a folder's content follows its name.
+        In order of the names; if `recursive`, a directory's content follows its name.
         Raises PathNotFoundError, NotAFolderError.
         """
         ino = self._tree.folder_ino("" if path is None else path)
@@ -157,7 +157,7 @@ class PackedFolder(Mapping[str, bytes]):
         return attributes is not None and not stat.S_ISDIR(attributes.mode)
 
     def is_dir(self, path: PathType) -> bool:
-        """Tell whether `path` is there and a folder."""
+        """Tell whether `path` is there and a directory."""
         attributes = self._tree.target_attributes(path)
         return attributes is not None and stat.S_ISDIR(attributes.mode)
 

@@ -53,7 +53,7 @@ def write_sidecar(pack: PathType, chunks: bool = False) -> str:
 def ensure_sidecar(pack: PathType, indexed_count: int) -> str | None:
     """Write the sidecar of a pack that needs one; return its path, or None if it does not.
 
-    It does if it is a packed folder of over `indexed_count` records without a sound index of either
+    It does if it is a pack of over `indexed_count` records without a sound index of either
     kind. Warns (PackWarning) of an index that was stale or broken. Raises as write_sidecar().
     """
     found = Pack(os.fsencode(pack))

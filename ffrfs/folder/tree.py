@@ -1,6 +1,6 @@
 """PackTree: names, attributes and bytes of what is packed, by path.
 
-The files and folders of a packed folder, or of several as one tree; a plain FFRecord file
+The files and directories of a pack, or of several as one tree; a plain FFRecord file
 shows one file per record. What PackedFolder and the commands that read have in common.
 
 Not here: reading, verifying and uniting (native core), where links lead (links.py), the
@@ -38,7 +38,7 @@ PathType = str | os.PathLike[str]
 OnConflict: TypeAlias = Literal["error", "first", "last"]
 DamagedFolder: TypeAlias = Callable[[ChecksumError], object]
 
-_DEPTH_LIMIT = 1024  # folders in each other: what our writers keep to; others need not
+_DEPTH_LIMIT = 1024  # directories in each other: what our writers keep to; others need not
 _SHOWN_SIZE = 100  # characters of a path that is too long to be shown
 _LIST_COUNT = 4096  # entries asked of the core at a time
 _PIECE_SIZE = 4 << 20  # bytes of a large file read at a time
@@ -46,7 +46,7 @@ _MADE_SIZE = 32 << 20  # the same of one that is made: each takes a pass over it
 
 
 class Entry(NamedTuple):
-    path: str  # relative to the folder that is listed
+    path: str  # relative to the directory that is listed
     attributes: Attributes
 
     @property
@@ -59,7 +59,7 @@ class Entry(NamedTuple):
 
 
 class PackTree:
-    """The tree of `pack`: a file, a folder of packs, or a list of either, as one tree.
+    """The tree of `pack`: a file, a directory of packs, or a list of either, as one tree.
 
     `on_conflict`: what becomes of a path that two packs have: an error that names both, or
     the first or last pack's is there. `allow_missing`: packs that cannot be opened, and
@@ -131,7 +131,7 @@ class PackTree:
         return attributes.ino
 
     def folder_ino(self, path: PathType) -> int:
-        """The same of a folder. Raises PathNotFoundError, NotAFolderError."""
+        """The same of a directory. Raises PathNotFoundError, NotAFolderError."""
         attributes = self.attributes(path, follow_links=True)
         if not stat.S_ISDIR(attributes.mode):
             raise NotAFolderError(f"{self.file}: {_quoted(path)} is a file, not a directory")
@@ -140,9 +140,9 @@ class PackTree:
     def entries(
         self, ino: int, recursive: bool = False, damaged: DamagedFolder | None = None
     ) -> Iterator[Entry]:
-        """Yield what a folder holds, in order of the names; if `recursive`, depth first.
+        """Yield what a directory holds, in order of the names; if `recursive`, depth first.
 
-        A folder comes before its content. `damaged` is called with the error of a folder
+        A directory comes before its content. `damaged` is called with the error of a directory
         that a damaged record holds (of TFRecord only), and what else there is is yielded;
         without it, that is raised. Raises FormatError as check_depth(), before anything else.
         """
@@ -173,7 +173,7 @@ class PackTree:
         return volume.file_count if volume.attributes(beyond) is None else None
 
     def check_depth(self, ino: int) -> None:
-        """Raise FormatError if folders below this one lie deeper than any writer puts them.
+        """Raise FormatError if directories below this one lie deeper than any writer puts them.
 
         For who goes through all of it: the paths alone would take gigabytes.
         """
@@ -275,7 +275,7 @@ class PackTree:
 
 
 def pack_files(pack: PathType) -> list[str]:
-    """Return the files of a pack: itself, or those of a folder, in order.
+    """Return the files of a pack: itself, or those of a directory, in order.
 
     Raises FormatError, OSError if there is none. Nothing is said of what they hold.
     """

@@ -1,6 +1,6 @@
 """verify: reads every record of FFRecord files and compares its checksum.
 
-A packed folder's damaged files are named by path. If the pickle is damaged, the records are
+A pack's damaged files are named by path. If the pickle is damaged, the records are
 checked all the same. A mapped index, in the pack or beside it, is read to its last byte and
 compared with the pickle. One pack that is no good does not hide the others.
 
@@ -48,7 +48,7 @@ class PackReport(NamedTuple):
     record_count: int
     byte_count: int
     header_verified: bool  # False: it carries no checksum
-    index_error: str | None  # what is wrong with a packed folder's index, either of them
+    index_error: str | None  # what is wrong with the pack's index, either of them
     bad: list[BadRecord]
     # Why it cannot be opened, and nothing of it was checked.
     error: str | None = None
@@ -59,7 +59,7 @@ class PackReport(NamedTuple):
 
 
 class VerifyReport(NamedTuple):
-    """What is wrong with a file, or a folder of them."""
+    """What is wrong with a file, or a directory of them."""
 
     file: str  # as it was given
     packs: list[PackReport]
@@ -88,12 +88,12 @@ def verify(
     jobs: int = 0,
     step_size: int = STEP_SIZE,
 ) -> list[VerifyReport]:
-    """Read all of `paths`, packs and folders of packs, each a report of its own.
+    """Read all of `paths`, packs and directories of packs, each a report of its own.
 
     `jobs`: threads; 0: as many as there are cores. `step_size`: bytes that are checked between
     two calls of `progress`; a larger record is checked in one go.
 
-    Raises FormatError or OSError for a path that cannot be opened; one in a folder is in the
+    Raises FormatError or OSError for a path that cannot be opened; one in a directory is in the
     report. Warns (UnverifiedHeaderWarning, PackWarning) of what is taken on trust or left aside.
     """
     names = [os.fspath(path) for path in paths]

@@ -1,4 +1,4 @@
-"""dump: a data set into one FFRecord file, or into a folder of them, in parallel.
+"""dump: a data set into one FFRecord file, or into a directory of them, in parallel.
 
 Not here: writing one file (writer.py). Concurrency: each file is written by a process of
 the default start method; under "fork" the data set is inherited, else it is pickled.
@@ -38,10 +38,10 @@ def dump(
 ) -> None:
     """Write `dataset[0]`, `dataset[1]`, … (bytes-like) as records.
 
-    nfiles == 1: into the file `fname`. Else into the folder `fname` (made if missing), as
+    nfiles == 1: into the file `fname`. Else into the directory `fname` (made if missing), as
     PART_00000.ffr, PART_00001.ffr, … of equally many records; warns if fewer than
     `nfiles` come out. They take their places once all are written; what fails in one of
-    the processes is raised here, and then none does. Refused (PackError) if the folder
+    the processes is raised here, and then none does. Refused (PackError) if the directory
     holds parts that would not be replaced: a reader would read them along.
     """
     if nfiles < 1:

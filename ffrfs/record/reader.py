@@ -35,7 +35,7 @@ _BATCH_COUNT = 4096
 class FileReader:
     """The records of one FFRecord file, or of several as one index space.
 
-    `fname`: a file, a list of files, or a folder, whose *.ffr files are taken in the
+    `fname`: a file, a list of files, or a directory, whose *.ffr files are taken in the
     order of their names. Raises FormatError for a file that is not sound, OSError for
     one that cannot be opened; warns (UnverifiedHeaderWarning) where the header carries
     no checksum of its own, as old writers left it.

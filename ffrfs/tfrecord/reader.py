@@ -25,7 +25,7 @@ VALIDATE_STEP = 65536
 class TFRecordReader:
     """The records of one TFRecord file, or of several as one index space.
 
-    `path`: a file, a list of files, or a folder of shards (shards.py). Opening hops from
+    `path`: a file, a list of files, or a directory of shards (shards.py). Opening hops from
     record to record, without reading their data, unless `sidecar` and there is a sound
     FILE.idx or FILE.tfindex; if there is none, one is written into the user's cache for the
     next time (`ffrfs index` writes FILE.idx). `check_data=False` does not check the data.

@@ -1,4 +1,4 @@
-"""Which files a path means: one TFRecord file, a list of them, or a folder of shards.
+"""Which files a path means: one TFRecord file, a list of them, or a directory of shards.
 
 Concurrency: functions without state.
 """
@@ -17,7 +17,7 @@ PathType = str | os.PathLike[str]
 def shard_paths(path: PathType | Sequence[PathType]) -> list[str]:
     """Return the files in order.
 
-    Of a folder those whose names contain ".tfrecord" (train.tfrecord-00001-of-00010),
+    Of a directory those whose names contain ".tfrecord" (train.tfrecord-00001-of-00010),
     by the bytes of their names, without sidecars and hidden files; FormatError if there
     are none. Nothing is said of what the files hold.
     """

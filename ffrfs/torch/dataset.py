@@ -33,7 +33,7 @@ _KINDS = ("byte", "int", "float")
 class TFRecordDataset(Dataset[Any]):
     """One item per record: a dictionary of its features, passed through `transform`.
 
-    `path`: a file, a list of files, or a folder of shards; uncompressed. Opening keeps an
+    `path`: a file, a list of files, or a directory of shards; uncompressed. Opening keeps an
     index beside each, as TFRecordReader does. `description`:
 
     - None, a list of names, or a mapping of names to "byte", "int" or "float", which is

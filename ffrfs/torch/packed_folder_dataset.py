@@ -1,4 +1,4 @@
-"""PackedFolderDataset: the files of a packed folder, straight from the pack, without a mount.
+"""PackedFolderDataset: the files of a pack, straight from the pack, without a mount.
 
 Not here: reading and verifying (ffrfs.folder.packed), decoding (the user's loader).
 Concurrency: as PackedFolder's, so a DataLoader's workers may be forked or spawned; a
@@ -31,19 +31,19 @@ def file_bytes(path: str, data: RecordBytes) -> bytes:
 
 
 class PackedFolderDataset(Dataset[Any]):
-    """One item per file of the packed folder `pack`, as torchvision's ImageFolder has them.
+    """One item per file of the pack `pack`, as torchvision's ImageFolder has them.
 
     `root`: the directory of the pack whose files are the items, such as "train"; "" is the
     top of the pack.
 
     An item is `transform(loader(path, data))`: `path` is the file's, relative to the packed
-    folder; `data` its bytes, a 1-D uint8 array that owns its memory. With classes it is the
+    directory; `data` its bytes, a 1-D uint8 array that owns its memory. With classes it is the
     pair of that and the number of its class.
 
-    The order is the pack's: that of the names, a folder's files in the place of its name.
+    The order is the pack's: that of the names, a directory's files in the place of its name.
     `extensions` (".png", or several; upper and lower case are one) leaves out all other files.
 
-    If every file so taken lies in a folder of `root`, the folders of `root` are the classes:
+    If every file so taken lies in a directory of `root`, the directories of `root` are the classes:
 
     - `classes`: their names, in order; one without files is among them
     - `class_to_idx`: the number of each
@@ -55,7 +55,7 @@ class PackedFolderDataset(Dataset[Any]):
 
     Errors, also in a worker: ChecksumError, which names the file; IndexError; what the loader
     raises. Raises PathNotFoundError if there is no such `root`, or no file with such an
-    extension; NotAFolderError if `root` is a file; FormatError if `pack` is no packed folder,
+    extension; NotAFolderError if `root` is a file; FormatError if `pack` is no pack,
     or if no `root` is given and the classes would be splits (train, val, …).
     """
 

@@ -25,7 +25,7 @@ class Dataset(TorchDataset[Any], ReaderRegistry):
     __getitem__ (of a list) and __len__. torch's own DataLoader and Subset can use it too:
     they ask for whole batches, by __getitems__.
 
-    `fnames`: a file, a list of files, or a folder, as for FileReader, which is `reader`.
+    `fnames`: a file, a list of files, or a directory, as for FileReader, which is `reader`.
     """
 
     def __init__(self, fnames: PathType | Sequence[PathType], check_data: bool = True) -> None:
