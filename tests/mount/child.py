@@ -5,27 +5,24 @@ is asked once (ask), or by a Caller, whose process goes on to the next; one that
 conversation: each next() runs it to its next yield. Every wait has a limit, and a child that
 overruns it is killed, and not waited for, as the kernel may hold it.
 
-Run as a program, this file is the child's side.
+Not here: the child's side (child_program.py), the process that it is a fork of (preloaded.py).
 """
 
 from __future__ import annotations
 
 import contextlib
-import importlib
-import inspect
 import os
 import pickle
 import select
 import signal
-import struct
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from tests.mount.child_program import LENGTH
+from tests.mount.preloaded import preloaded, wait_for_end
+
 TIMEOUT_S = 30.0
-_LENGTH = struct.Struct("<I")
 _CHUNK_SIZE = 1 << 20
 
 
@@ -40,17 +37,14 @@ class Child:
         self, function: Callable[..., Any], *arguments: Any, user_id: int | None = None
     ) -> None:
         self.name = function.__name__
-        self._process = subprocess.Popen(
-            [sys.executable, __file__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-        )
+        their_in, ours = os.pipe()
+        self._stdin = open(ours, "wb")  # noqa: SIM115 - kill() closes them
+        ours, their_out = os.pipe()
+        self._stdout = open(ours, "rb", buffering=0)  # noqa: SIM115
+        self.pid = preloaded().start_child(their_in, their_out)
+        os.close(their_in)
+        os.close(their_out)
         self._send((function.__module__, self.name, arguments, user_id))
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
 
     def next(self, timeout_s: float = TIMEOUT_S) -> Any:
         """What the function yields or returns next; raises what it raises."""
@@ -67,7 +61,7 @@ class Child:
 
     def answer(self, timeout_s: float = TIMEOUT_S) -> Any:
         deadline_s = time.monotonic() + timeout_s
-        (size,) = _LENGTH.unpack(self._receive(_LENGTH.size, deadline_s))
+        (size,) = LENGTH.unpack(self._receive(LENGTH.size, deadline_s))
         succeeded, value = pickle.loads(self._receive(size, deadline_s))
         if not succeeded:
             raise value
@@ -75,32 +69,48 @@ class Child:
 
     def signal_end(self) -> None:
         """Tell a function that goes on until SIGUSR1 to come to its end."""
-        os.kill(self._process.pid, signal.SIGUSR1)
+        os.kill(self.pid, signal.SIGUSR1)
 
     def has_answered(self) -> bool:
-        assert self._process.stdout is not None
-        return bool(select.select([self._process.stdout], [], [], 0)[0])
+        return bool(select.select([self._stdout], [], [], 0)[0])
+
+    def wait_in_call(self, path: str) -> None:
+        """Until the kernel holds it in a call on that file, which it has open; or it answers."""
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while path not in self._files_in_calls() and not self.has_answered():
+            if time.monotonic() > deadline_s:
+                raise ChildTimeoutError(f"{self.name} does not wait for {path}")
+            time.sleep(0.005)
+
+    def _files_in_calls(self) -> Iterator[str]:
+        """By its threads' first argument: "0 0x3 …" is read() of descriptor 3 on x86-64."""
+        process = f"/proc/{self.pid}"
+        for thread in os.listdir(f"{process}/task"):
+            with open(f"{process}/task/{thread}/syscall") as file:
+                words = file.read().split()
+            if len(words) > 1:  # else it runs
+                with contextlib.suppress(OSError):  # no descriptor
+                    yield os.readlink(f"{process}/fd/{int(words[1], 16)}")
 
     def kill(self) -> None:
         """End it at once; waits a little, not for ever."""
+        if self._stdout.closed:
+            return
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(5)
-        for pipe in (self._process.stdin, self._process.stdout):
-            assert pipe is not None
+            os.killpg(self.pid, signal.SIGKILL)
+        with contextlib.suppress(TimeoutError):
+            wait_for_end(self.pid, 5)
+        for pipe in (self._stdin, self._stdout):
             with contextlib.suppress(BrokenPipeError):
                 pipe.close()
 
     def _send(self, message: Any) -> None:
-        assert self._process.stdin is not None
         data = pickle.dumps(message)
-        self._process.stdin.write(_LENGTH.pack(len(data)) + data)
-        self._process.stdin.flush()
+        self._stdin.write(LENGTH.pack(len(data)) + data)
+        self._stdin.flush()
 
     def _receive(self, size: int, deadline_s: float) -> bytes:
-        assert self._process.stdout is not None
-        fd = self._process.stdout.fileno()
+        fd = self._stdout.fileno()
         data = bytearray()
         while len(data) < size:
             if not select.select([fd], [], [], max(0.0, deadline_s - time.monotonic()))[0]:
@@ -159,45 +169,3 @@ def ask(
     """Call the function in a child of its own, and give back what it returns or raises."""
     with child(function, *arguments, user_id=user_id) as process:
         return process.next(timeout_s)
-
-
-def _receive_message() -> Any:
-    header = sys.stdin.buffer.read(_LENGTH.size)
-    if len(header) < _LENGTH.size:
-        sys.exit(0)
-    return pickle.loads(sys.stdin.buffer.read(*_LENGTH.unpack(header)))
-
-
-def _answers(
-    module: str, name: str, arguments: tuple[Any, ...], user_id: int | None
-) -> Iterator[Any]:
-    function = getattr(importlib.import_module(module), name)
-    if user_id is not None:
-        os.setgroups([])
-        os.setresgid(user_id, user_id, user_id)
-        os.setresuid(user_id, user_id, user_id)
-    if inspect.isgeneratorfunction(function):
-        yield from function(*arguments)
-    else:
-        yield function(*arguments)
-
-
-def main() -> None:
-    answers = _answers(*_receive_message())
-    while True:
-        other = _receive_message()
-        if other is not None:
-            answers = _answers(*other)
-        try:
-            answer = (True, next(answers))
-        except StopIteration:
-            answer = (True, None)
-        except Exception as error:
-            answer = (False, error)
-        data = pickle.dumps(answer)
-        sys.stdout.buffer.write(_LENGTH.pack(len(data)) + data)
-        sys.stdout.buffer.flush()
-
-
-if __name__ == "__main__":
-    main()

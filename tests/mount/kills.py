@@ -21,6 +21,7 @@ from ffrfs.mount.kernel.mount_table import read_mount_table
 from tests.leftovers import found, found_in_the_end, leave_other_mounts, reap
 from tests.mount.checkable_files import read_through_deaths
 from tests.mount.child import Child
+from tests.mount.preloaded import preloaded
 from tests.mount.running_unit import RunningUnit
 
 READER_COUNT = 8
@@ -37,6 +38,7 @@ def main() -> None:
     unit.start()
     statuses = [unit.stop()]
     reap()
+    preloaded()  # it stays to the end
     before = found(str(folder))
     began_s = time.monotonic()
     unit.start()

@@ -34,19 +34,19 @@ def read_ranges(path: str, ranges: list[tuple[int, int]]) -> list[bytes]:
         os.close(fd)
 
 
-def count_beside_a_reader(pack: str, record: int) -> tuple[bytes, int]:
-    """What FileReader reads, and how often another thread had its turn meanwhile."""
+def take_turns_beside_a_reader(pack: str, record: int, turns: int) -> Iterator[bytes | None]:
+    """What FileReader reads, after another thread had so many turns and says so."""
     from ffrfs import FileReader
 
     reader = FileReader(pack)
     results: list[bytes] = []
     thread = threading.Thread(target=lambda: results.append(reader.read_one(record).tobytes()))
     thread.start()
-    turns = 0
-    while thread.is_alive():
+    for _ in range(turns):
         time.sleep(0.01)
-        turns += 1
-    return results[0], turns
+    yield None
+    thread.join()
+    yield results[0]
 
 
 def read_mapped(path: str) -> bytes:

@@ -23,6 +23,7 @@ from tests.leftovers import found, found_in_the_end, leave_other_mounts, reap, w
 from tests.mount import probes
 from tests.mount.child import ask
 from tests.mount.command import ffrfs
+from tests.mount.preloaded import preloaded
 
 COMMAND_TIMEOUT_S = 600.0
 
@@ -34,6 +35,7 @@ def main() -> None:
     mount(engine, pack, places[0])  # what is made once, for good: the runtime directory
     unmount_all()
     wait_for_daemons()
+    preloaded()  # it stays to the end
     before = found(folder)
     took_s: dict[str, float] = {}
 

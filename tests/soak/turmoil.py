@@ -28,6 +28,7 @@ from ffrfs.mount.kernel.process import Process
 from tests.leftovers import found, found_in_the_end, leave_other_mounts, reap, wait_for_daemons
 from tests.mount.child import Child
 from tests.mount.command import children, ffrfs
+from tests.mount.preloaded import preloaded
 from tests.soak.wanderer import wander
 
 READER_COUNT = 4
@@ -181,6 +182,7 @@ def main() -> None:
     pack, folder = Path(sys.argv[3]), Path(sys.argv[4])
     turmoil = Turmoil(seed, pack, folder)
     make_what_stays(turmoil)
+    preloaded()  # it stays to the end
     before = found(str(folder))
     turmoil.mount_lasting()
     told = shake(turmoil, seed, duration_s)

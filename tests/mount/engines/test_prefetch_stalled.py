@@ -55,7 +55,7 @@ def test_record_that_stalls_holds_up_no_other_that_is_hinted(stalling: Mount, di
         check_others_can_be_read(stalling, OTHERS)
         with child(probes.read, stalling / "stalled") as reader:
             reader.ask_next()
-            time.sleep(0.3)
+            reader.wait_in_call(stalling / "stalled")
             assert not reader.has_answered()
             disk.go()
             assert reader.answer() == content("stalled")
@@ -133,7 +133,8 @@ def test_record_that_the_disk_refuses_is_no_error_for_readers_of_its_neighbours(
         }
         for reader in readers.values():
             reader.ask_next()
-        time.sleep(0.3)
+        for name, reader in readers.items():
+            reader.wait_in_call(stalling / name)
         disk.refuse()
         found = {name: reader.answer() for name, reader in readers.items()}
         assert found.pop("small11") == errno.EIO

@@ -1,0 +1,234 @@
+"""The ffrfs command, and children, in forks of a process that has imported all of it already.
+
+The suite runs it some thousand times, and a start takes longer than what it does: 160 ms of CPU
+for a mount, most of it imports. What is run is the same: arguments, environment, directory,
+umask, cores, descriptors, session and, for those who look for a daemon, the command line are as
+a start gives them. What needs another start (a limit, a user, a namespace) takes subprocess.
+
+Run as a program, this file is the process that forks. One for each process that tests; it ends
+when that does.
+Concurrency: one command at a time from each process that tests.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import gc
+import importlib
+import io
+import json
+import os
+import select
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+_PRELOADED = (
+    *("ffrfs.cli.main", "ffrfs.cli.mount", "ffrfs.cli.umount", "ffrfs.mount.daemon.daemon"),
+    *("tests.mount.child_program", "tests.mount.probes"),
+)
+_COMMAND = (sys.executable, "-m", "ffrfs")
+_COMMAND_LINE_SIZE = 8192  # bytes
+_MESSAGE_SIZE = 1 << 20
+_CHUNK_SIZE = 1 << 16
+# Of the fields of /proc/PID/stat that come after the name.
+_ARG_START, _ARG_END = 45, 46
+
+
+class Preloaded:
+    """The process that forks, from the side of the tests."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, __file__, str(theirs.fileno()), " " * _COMMAND_LINE_SIZE],
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        self._socket = ours
+        self._environment = _of_interpreter(os.environ)
+
+    def can_run(self, arguments: Sequence[str], environment: dict[str, str]) -> bool:
+        """An interpreter reads its variables when it starts; and a command line has its size."""
+        return (
+            _of_interpreter(environment) == self._environment
+            and len(_command_line(arguments)) <= _COMMAND_LINE_SIZE
+        )
+
+    def run(
+        self, arguments: Sequence[str], environment: dict[str, str], timeout_s: float
+    ) -> tuple[int, str, str]:
+        """Status, standard output and error. subprocess.TimeoutExpired: it has been killed."""
+        pipes = [os.pipe() for _ in range(3)]
+        with open(os.devnull, "rb") as nothing:
+            fds = [nothing.fileno(), *(writing for _, writing in pipes)]
+            try:
+                pid = self._start({"command": arguments, "environment": environment}, fds)
+            finally:
+                for _, writing in pipes:
+                    os.close(writing)
+        try:
+            out, err, status = _read_all([reading for reading, _ in pipes], timeout_s)
+            wait_for_end(pid, timeout_s)
+        except TimeoutError:
+            os.killpg(pid, signal.SIGKILL)
+            raise subprocess.TimeoutExpired(["ffrfs", *arguments], timeout_s) from None
+        # Without a status it was killed; by which signal is known to its parent alone.
+        return int(status or b"-9"), _text(out), _text(err)
+
+    def start_child(self, stdin: int, stdout: int) -> int:
+        """The process that runs what child.py asks for; returns its number."""
+        return self._start({"environment": dict(os.environ)}, [stdin, stdout, 2])
+
+    def _start(self, message: dict[str, object], fds: list[int]) -> int:
+        message |= {
+            "directory": os.getcwd(),
+            "cores": sorted(os.sched_getaffinity(0)),
+            "umask": _umask(),
+        }
+        socket.send_fds(self._socket, [json.dumps(message).encode()], fds)
+        return int(self._socket.recv(_CHUNK_SIZE))
+
+
+@functools.cache
+def preloaded() -> Preloaded:
+    """One for this process."""
+    return Preloaded()
+
+
+def wait_for_end(pid: int, timeout_s: float) -> None:
+    """Of a process that this one may not be the parent of. Raises TimeoutError."""
+    try:
+        pidfd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        if not select.select([pidfd], [], [], timeout_s)[0]:
+            raise TimeoutError
+    finally:
+        os.close(pidfd)
+
+
+def _of_interpreter(environment: Any) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if name.startswith("PYTHON")}
+
+
+def _command_line(arguments: Sequence[str]) -> bytes:
+    return b"".join(os.fsencode(word) + b"\0" for word in (*_COMMAND, *arguments))
+
+
+def _umask() -> int:
+    umask = os.umask(0o022)
+    os.umask(umask)
+    return umask
+
+
+def _text(data: bytes) -> str:
+    """As subprocess has it."""
+    return io.TextIOWrapper(io.BytesIO(data)).read()
+
+
+def _read_all(fds: list[int], timeout_s: float) -> list[bytes]:
+    """What comes from each until all have ended."""
+    deadline_s = time.monotonic() + timeout_s
+    data = {fd: bytearray() for fd in fds}
+    try:
+        with selectors.DefaultSelector() as selector:
+            for fd in fds:
+                selector.register(fd, selectors.EVENT_READ)
+            while selector.get_map():
+                ready = selector.select(max(0.0, deadline_s - time.monotonic()))
+                if not ready:
+                    raise TimeoutError
+                for key, _ in ready:
+                    chunk = os.read(key.fd, _CHUNK_SIZE)
+                    data[key.fd] += chunk
+                    if not chunk:
+                        selector.unregister(key.fd)
+    finally:
+        for fd in fds:
+            os.close(fd)
+    return [bytes(data[fd]) for fd in fds]
+
+
+# The process that forks.
+
+
+def _serve(requests: socket.socket) -> None:
+    for module in _PRELOADED:
+        importlib.import_module(module)
+    gc.freeze()  # or the first collection of each fork copies all of it
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # their ends are of no interest here
+    while True:
+        data, fds, _, _ = socket.recv_fds(requests, _MESSAGE_SIZE, 4)
+        if not data:
+            return
+        pid = os.fork()
+        if pid == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            _become(json.loads(data), fds, requests)
+        for fd in fds:
+            os.close(fd)
+        requests.send(str(pid).encode())
+
+
+def _become(message: dict[str, Any], fds: list[int], requests: socket.socket) -> NoReturn:
+    status = 1
+    try:
+        requests.close()
+        os.setsid()
+        for standard, fd in enumerate(fds[:3]):
+            os.dup2(fd, standard)
+            os.close(fd)
+        os.chdir(message["directory"])
+        os.sched_setaffinity(0, message["cores"])
+        os.umask(message["umask"])
+        os.environ.clear()
+        os.environ.update(message["environment"])
+        if "command" in message:
+            status = _run_command(message["command"])
+            os.write(fds[3], str(status).encode())
+        else:
+            importlib.import_module("tests.mount.child_program").main()
+            status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(status)
+
+
+def _run_command(arguments: list[str]) -> int:
+    from ffrfs.cli.main import main
+
+    _show_command_line(arguments)
+    sys.argv = ["ffrfs", *arguments]
+    try:
+        status = main(arguments)
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return status
+
+
+def _show_command_line(arguments: Sequence[str]) -> None:
+    """Over the one that the kernel shows, which is memory of ours, as setproctitle does."""
+    with open("/proc/self/stat", "rb") as file:
+        fields = file.read().rpartition(b")")[2].split()
+    start, end = int(fields[_ARG_START]), int(fields[_ARG_END])
+    line = _command_line(arguments).ljust(end - start, b"\0")
+    ctypes.memmove(start, line, end - start)
+
+
+if __name__ == "__main__":
+    sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    with socket.socket(fileno=int(sys.argv[1])) as incoming:
+        _serve(incoming)
