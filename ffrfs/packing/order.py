@@ -17,6 +17,9 @@ from ffrfs.errors import PackError
 # "path", "size", or the file that has one path a line.
 Order = str | os.PathLike[str]
 
+# Files whose numbers are in memory as Python objects at a time.
+_BATCH_COUNT = 1 << 16
+
 BY_PATH = "path"
 BY_SIZE = "size"
 
@@ -31,12 +34,16 @@ def number(listed: Manifest, order: Order) -> None:
         listed.number_by(_files_of(listed, os.fspath(order)))
 
 
-def number_by_lines(listed: Manifest, lines: array[int]) -> None:
-    """Number the files by `lines`, a number for each of them; those of one line by path."""
+def number_by_keys(listed: Manifest, keys: array[int]) -> None:
+    """Number the files by `keys`, a number for each of them; those of one key by path."""
     listed.number("path")
-    files = np.array(listed.files(0, listed.record_count), np.uint32)
-    order = np.argsort(np.array(lines, np.uint64)[files], kind="stable")
-    listed.number_by(files[order].tolist())
+    files = np.empty(listed.record_count, np.uint32)
+    for first in range(0, len(files), _BATCH_COUNT):
+        batch = listed.files(first, min(_BATCH_COUNT, len(files) - first))
+        files[first : first + len(batch)] = batch
+    order = np.argsort(np.array(keys, np.uint64)[files], kind="stable")
+    # An array has no Python object for each number, as a list has.
+    listed.number_by(array("I", files[order].tobytes()))
 
 
 def _files_of(listed: Manifest, order_file: str) -> list[int]:

@@ -28,7 +28,7 @@ from ffrfs.folder.links import follow
 from ffrfs.folder.tree import OnConflict, PackTree
 from ffrfs.packing.contents import UNKNOWN_TIME_NS, LinkCounts, Symlinks, Tick
 from ffrfs.packing.existing_set import ExistingSet
-from ffrfs.packing.order import number_by_lines
+from ffrfs.packing.order import number_by_keys
 from ffrfs.packing.selection import Selection, Wanted
 from ffrfs.packing.source import FolderIdentity
 
@@ -130,11 +130,8 @@ class PackSource:
 
     def number(self) -> None:
         """In the order of the packs' records; if there is a list, in its order."""
-        if self._selection.has_list:
-            number_by_lines(self.entries, self._lines)
-        else:
-            order = np.argsort(np.array(self._records, np.uint64), kind="stable")
-            self.entries.number_by(order.tolist())
+        keys = self._lines if self._selection.has_list else self._records
+        number_by_keys(self.entries, keys)
 
     def append(self, writer: Writer, first: int, count: int, jobs: int, tick: Tick) -> None:
         """In this thread, and one that reads ahead."""

@@ -23,7 +23,7 @@ from ffrfs._native import Manifest, Writer
 from ffrfs.errors import PackError
 from ffrfs.packing.contents import SPECIAL_KINDS, LinkCounts, Symlinks, Tick, storable_time_ns
 from ffrfs.packing.existing_set import ExistingSet
-from ffrfs.packing.order import number_by_lines
+from ffrfs.packing.order import number_by_keys
 from ffrfs.packing.selection import Selection, Wanted
 
 DEPTH_LIMIT = 1024  # folders in each other, as the reader of the index allows
@@ -111,7 +111,7 @@ class Source:
     def number(self) -> None:
         """By path; if there is a list, in its order."""
         if self._selection.has_list:
-            number_by_lines(self.entries, self._lines)
+            number_by_keys(self.entries, self._lines)
         else:
             self.entries.number("path")
 

@@ -359,6 +359,16 @@ def test_reproducible(old: Path, folder: Path, out: Path) -> None:
     assert out.read_bytes() == first
 
 
+def test_what_progress_raises_ends_it(old: Path, out: Path) -> None:
+    def interrupt(*_: int) -> None:
+        raise KeyboardInterrupt
+
+    for options in ({}, {"shards": 2}):
+        with pytest.raises(KeyboardInterrupt):
+            repack(old, out, progress=interrupt, **options)
+        assert os.listdir(out.parent) == []
+
+
 def test_pack_folder_names_what_packs_packs(old: Path, tmp_path: Path, out: Path) -> None:
     with pytest.raises(
         PackError, match=f"^{old}: is a pack already, not a directory; for packs see "
