@@ -19,7 +19,9 @@ from dataclasses import dataclass, field
 from ffrfs.mount.kernel import state
 
 KEPT_S = 7 * 24 * 3600
-KEPT_BYTES_MAX = 32 << 20  # of all mounts of a runtime directory that have ended
+# Of all mounts of a runtime directory that have ended; the first bounds the time to look, too.
+KEPT_COUNT_MAX = 1000
+KEPT_BYTES_MAX = 32 << 20
 
 _BLOCK_SIZE = 512  # of st_blocks, on every file system
 
@@ -42,9 +44,11 @@ def remove_old_logs(directory: str) -> None:
 
 def _remove_old(directory: str, now_s: float) -> None:
     size_bytes = 0
-    for ended in sorted(_all_ended(directory), key=lambda one: one.ended_s, reverse=True):
+    latest_first = sorted(_all_ended(directory), key=lambda one: one.ended_s, reverse=True)
+    for number, ended in enumerate(latest_first):
         size_bytes += ended.size_bytes
-        if now_s - ended.ended_s > KEPT_S or size_bytes > KEPT_BYTES_MAX:
+        is_too_much = number >= KEPT_COUNT_MAX or size_bytes > KEPT_BYTES_MAX
+        if is_too_much or now_s - ended.ended_s > KEPT_S:
             for name in ended.names:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(os.path.join(directory, name))

@@ -204,7 +204,7 @@ def test_all_of_it_alone(alone: dict[str, Any]) -> None:
     if "busy" in covered:
         covered, busy = busy, covered
     assert "not an ffrfs mount, but one of type tmpfs" in covered
-    assert "/busy: was busy: detached" in busy
+    assert "/busy: busy, so detached" in busy
     assert alone["after"] == {"unknown": "unknown", "covered": "live"}
     assert alone["unknown is read"] == "alpha" * 10_000
     assert alone["covered is read"] == "alpha" * 10_000

@@ -75,10 +75,13 @@ def test_log_stays_while_its_mount_is_there(directory: str) -> None:
 
 
 @pytest.mark.promise("S57")
-def test_oldest_go_if_all_take_too_much(directory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("limit", "value"), [("BYTES", 450 << 10), ("COUNT", 2)])
+def test_oldest_go_if_all_take_too_much(
+    directory: str, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
+) -> None:
     for age_s, place in enumerate(("/b", "/c", "/a")):
         end(directory, place, age_s, 100 << 10)
-    monkeypatch.setattr(kept_logs, "KEPT_BYTES_MAX", 450 << 10)
+    monkeypatch.setattr(kept_logs, f"KEPT_{limit}_MAX", value)
     remove_old_logs(directory)
     assert kept(directory) == {"/b", "/c"}
 
