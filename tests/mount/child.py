@@ -21,6 +21,7 @@ from typing import Any
 
 from tests.mount.child_program import LENGTH
 from tests.mount.preloaded import preloaded, wait_for_end
+from tests.mount.waiting import files_in_calls
 
 TIMEOUT_S = 30.0
 _CHUNK_SIZE = 1 << 20
@@ -77,20 +78,10 @@ class Child:
     def wait_in_call(self, path: str) -> None:
         """Until the kernel holds it in a call on that file, which it has open; or it answers."""
         deadline_s = time.monotonic() + TIMEOUT_S
-        while path not in self._files_in_calls() and not self.has_answered():
+        while path not in files_in_calls(self.pid) and not self.has_answered():
             if time.monotonic() > deadline_s:
                 raise ChildTimeoutError(f"{self.name} does not wait for {path}")
             time.sleep(0.005)
-
-    def _files_in_calls(self) -> Iterator[str]:
-        """By its threads' first argument: "0 0x3 …" is read() of descriptor 3 on x86-64."""
-        process = f"/proc/{self.pid}"
-        for thread in os.listdir(f"{process}/task"):
-            with open(f"{process}/task/{thread}/syscall") as file:
-                words = file.read().split()
-            if len(words) > 1:  # else it runs
-                with contextlib.suppress(OSError):  # no descriptor
-                    yield os.readlink(f"{process}/fd/{int(words[1], 16)}")
 
     def kill(self) -> None:
         """End it at once; waits a little, not for ever."""

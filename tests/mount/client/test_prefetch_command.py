@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +17,9 @@ import pytest
 
 from ffrfs.cli.main import main
 from ffrfs.mount.kernel import state
+from tests.mount.command import wait_until
 from tests.mount.hint_taker import TIMEOUT_S, HintTaker, hint_taker, receive, received
+from tests.mount.waiting import sends
 
 # The command, on a machine whose runtime directory is another.
 PROGRAM = """
@@ -194,7 +195,7 @@ def test_any_number_in_constant_memory(known: state.MountState, taker: HintTaker
         receive(client, 10_000 * size)
         before = resident_kb(process.pid)
         receive(client, 400_000 * size)
-        time.sleep(0.3)  # nobody reads: it waits
+        wait_until(lambda: sends(process.pid), "it waits")
         assert resident_kb(process.pid) < before + 4096
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=TIMEOUT_S)
@@ -226,7 +227,7 @@ def test_nothing_to_hint_is_wrong_usage(capfd: pytest.CaptureFixture[str]) -> No
     with pytest.raises(SystemExit) as caught:
         main(["prefetch", "/mnt"])
     assert caught.value.code == 2
-    assert "nothing is hinted" in capfd.readouterr().err
+    assert "no paths: give a PATH" in capfd.readouterr().err
 
 
 def test_help(capfd: pytest.CaptureFixture[str]) -> None:

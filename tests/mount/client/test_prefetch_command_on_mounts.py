@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,6 +32,7 @@ from tests.mount.hinted_files import (
     settled,
     shuffled,
 )
+from tests.mount.waiting import sends
 
 MIB = 1 << 20
 
@@ -178,8 +178,7 @@ def test_command_ends_when_all_was_taken(tree: Mount, tmp_path: Path) -> None:
     process = start_ffrfs("prefetch", tree.path, "--from", numbers)
     try:
         wait_until(lambda: figures(tree)["prefetch.hinted"] > COUNT, "some were taken")
-        time.sleep(0.3)
-        assert process.poll() is None
+        wait_until(lambda: sends(process.pid), "it waits")
         with child(probes.read_directly_in_turn, tree / "d", FILES) as reader:
             while process.poll() is None:
                 assert reader.next() == []
