@@ -84,7 +84,7 @@ class PackedFolder(Mapping[str, bytes]):
 
     def __getitem__(self, path: PathType) -> bytes:
         """Return one file's bytes. Raises PathNotFoundError, IsAFolderError: both KeyErrors."""
-        return self.read_one(path).tobytes()
+        return self._tree.read_whole(self._tree.file_ino(path))
 
     def items(self) -> FileItems:
         """(path, bytes) of each file, read in batches. Raises ChecksumError, and ends there."""

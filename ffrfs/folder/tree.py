@@ -64,7 +64,7 @@ class PackTree:
     `on_conflict`: what becomes of a path that two packs have: an error that names both, or
     the first or last pack's is there. `allow_missing`: packs that cannot be opened, and
     shards that a set lacks, are left out. Warns (UnverifiedHeaderWarning, PackWarning) of what
-    is taken on trust or left aside. Raises FormatError, ChecksumError (of an index) or
+    is not verified or left aside. Raises FormatError, ChecksumError (of an index) or
     OSError if a pack is no good, or a shard is missing.
     """
 
@@ -221,6 +221,14 @@ class PackTree:
         else:
             for offset in range(0, made.size, _MADE_SIZE):
                 yield made.read(offset, _MADE_SIZE)
+
+    def read_whole(self, ino: int) -> bytes:
+        """Return a file's bytes. Raises ChecksumError naming the path."""
+        attributes = self.volume.attributes(ino)
+        assert attributes is not None
+        if attributes.size <= _PIECE_SIZE:  # a batch costs more than a read
+            return bytes(self.read_at(ino, 0, attributes.size))
+        return self.read_files([ino])[0].tobytes()
 
     def read_at(self, ino: int, offset: int, size: int) -> Slice:
         """Return verified bytes of a file, fewer than `size` at its end.

@@ -71,9 +71,17 @@ class _Reader:
                 self._faults.append("the tree has no end")
             for path in paths[:_ENTRIES_MAX]:
                 if self._asked(lambda p=path: folder.is_file(p)):
-                    data = self._asked(lambda p=path: folder.read_one(p))
-                    if data is not None and data.tobytes() not in self._records:
-                        self._faults.append(f"{path!r}: bytes of no record")
+                    for read in (folder.read_one, folder.__getitem__, _open_and_read(folder)):
+                        data = self._asked(lambda p=path, read=read: bytes(read(p)))
+                        if data is not None and data not in self._records:
+                            self._faults.append(f"{path!r}: bytes of no record")
+            for names in (
+                lambda: len(list(folder)),
+                lambda: len(list(folder.glob("**"))),
+                folder.__len__,
+            ):
+                if (self._asked(names) or 0) > _ENTRIES_MAX:
+                    self._faults.append("the tree has no end")
 
     def _extract(self) -> None:
         shutil.rmtree(self._out, ignore_errors=True)
@@ -96,6 +104,14 @@ class _Reader:
 
     def _verify(self) -> None:
         verify([self._pack])
+
+
+def _open_and_read(folder: PackedFolder) -> Callable[[str], bytes]:
+    def read(path: str) -> bytes:
+        with folder.open(path) as file:
+            return file.read(1) + file.read()
+
+    return read
 
 
 def ask_mount(root: str, records: set[bytes]) -> Asked:
