@@ -30,7 +30,8 @@ sanitizer_options := UBSAN_OPTIONS=print_stacktrace=1 \
     TSAN_OPTIONS=halt_on_error=1:suppressions=$(abspath tests/native/tsan.supp)
 
 .PHONY: help demo demo-train test test-native test-native-memory test-native-threads \
-    test-mount-sanitized test-fuzz soak fuzz fuzz-native build-fuzz lint manual build bench clean packages
+    test-mount-sanitized test-fuzz soak fuzz fuzz-native build-fuzz lint manual build \
+    bench wheel test-packages clean packages
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -43,6 +44,8 @@ help:
 	@echo 'make build   set up .venv, with ffrfs in it as an editable install'
 	@echo 'make bench   speed and memory beside squashfuse, EROFS and others (BENCH=--quick for a try)'
 	@echo 'make fuzz    damaged indices, headers, records and Examples by the million'
+	@echo 'make wheel   dist/: wheels of ffrfs and of all it needs, for Debian 12 and 13; as root'
+	@echo 'make test-packages   install and use what is in dist/ in bare roots of Debian; as root'
 	@echo 'make clean   remove .venv and everything built'
 
 demo: build $(VENV)/demo
@@ -148,6 +151,14 @@ bench: build $(VENV)/test $(VENV)/torch
 	@.ci/system-packages bench
 	@$(call install_extra,bench)
 	@$(BIN)/python -m benchmarks $(BENCH)
+
+# In roots of Debian, which are kept below build/packages; docs/installing.md.
+wheel:
+	@.ci/system-packages build packages
+	@.ci/packages/wheel
+
+test-packages: wheel
+	@.ci/packages/test
 
 build: $(VENV)/installed
 
