@@ -60,7 +60,7 @@ def install(
 ) -> Iterator[Done]:
     """Write them below the directory `root`, each whole or not at all; yield each.
 
-    Raises InstallError, before anything is written, if that would destroy somebody else's
+    Raises InstallError, before anything is written, if that would destroy another program's
     file, or changes of ours; with `force` it does.
     """
     standings = {file: file.standing(root) for file in files}
@@ -97,7 +97,7 @@ def uninstall(
 
 
 _REASONS = {
-    Standing.FOREIGN: "is not of ffrfs install-units",
+    Standing.FOREIGN: "was not written by ffrfs install-units",
     Standing.CHANGED: "was changed since ffrfs install-units wrote it",
 }
 

@@ -47,8 +47,8 @@ def check_interpreter(path: str) -> None:
     )
     if done.returncode != 0:
         raise InstallError(
-            f"{path}: has no ffrfs of its own, so a service has none; "
-            "run: python -m pip install ffrfs, and install-units by that python"
+            f"{path}: ffrfs is not installed there, so a service cannot run it; run: "
+            f"{path} -m pip install ffrfs, and then: {path} -m ffrfs install-units"
         )
 
 
@@ -59,4 +59,4 @@ def _folder() -> str:
         # Not any other package of that name that may be beside ours.
         if os.path.exists(os.path.join(path, UNITS[0])):
             return path
-    raise InstallError(f"{package}: the units are missing; install ffrfs anew")
+    raise InstallError(f"{package}: the units are missing; reinstall ffrfs")

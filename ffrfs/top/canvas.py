@@ -44,9 +44,11 @@ class Canvas:
             shown = shown[1:]
         return self.cut + shown if width > 0 else ""
 
-    def sparkline(self, values: Sequence[float | None]) -> str:
-        """A character for each: a blank for None, the lowest bar for 0 alone."""
-        most = max((value for value in values if value is not None), default=0.0)
+    def sparkline(self, values: Sequence[float | None], most: float) -> str:
+        """A character for each: a blank for None, the lowest bar for 0 alone.
+
+        `most` has the highest bar.
+        """
         steps = len(self.bars) - 1
 
         def bar(value: float | None) -> str:

@@ -25,6 +25,7 @@ _VALUE_WIDTH = 9
 _RECENT_S = 10.0  # so that rows do not come and go every second
 _SLOW_S = 60.0  # older slow requests do not fill an idle screen
 _SIDE_BY_SIDE = 78  # columns
+_WIDE = 100
 _LOW = 16  # rows; on a lower screen nothing is left empty
 _SMALL_BYTES = 50_000  # a second; less is shown as nothing
 
@@ -126,11 +127,16 @@ def _sparklines(look: Look, canvas: Canvas) -> Iterator[Text]:
             continue
         busy = True
         now = value(look.last) if look.last is not None else None
-        yield Text.assemble(
+        is_share = text is units.percent
+        most = max(each for each in values if each is not None)
+        line = Text.assemble(
             f"{title:<{_TITLE_WIDTH}}  ",
-            (canvas.sparkline(values), colour),
+            (canvas.sparkline(values, 1.0 if is_share else most), colour),
             (f" {text(now):>{_VALUE_WIDTH}}", "bold"),
         )
+        if canvas.width >= _WIDE and not is_share:
+            line.append(f"   peak {text(max(most, now or 0))}", "dim")
+        yield line
     if not busy:
         yield Text("no requests in the last minute", "dim")
 
@@ -147,18 +153,21 @@ def _sources(look: Look) -> Iterator[Text]:
     ]
     if held.queue_depth:
         parts.append(f"{held.queue_depth:,} reads wait")
-    ahead = [f"{name} {units.number(per_s)}/s" for name, per_s in last.ahead.items() if per_s > 0]
-    for title, found in (("from", parts), ("ahead", ahead)):
-        if found:
-            yield Text(f"{title:<{_TITLE_WIDTH}}  {'   '.join(found)}")
+    if parts:
+        yield Text(f"{'from':<{_TITLE_WIDTH}}  {'   '.join(parts)}")
+    for way, events in last.ahead.items():
+        ahead = [f"{event} {units.number(per_s)}/s" for event, per_s in events.items() if per_s > 0]
+        if ahead:
+            yield Text(f"{way:<{_TITLE_WIDTH}}  {'   '.join(ahead)}")
 
 
 def _errors(held: Holdings) -> Iterator[Text]:
     texts = []
     if held.unreadable_files:
-        texts.append(f"{held.unreadable_files:,} unreadable files; see ffrfs stats --errors")
+        files = "file" if held.unreadable_files == 1 else "files"
+        texts.append(f"{held.unreadable_files:,} unreadable {files}; see: ffrfs stats --errors")
     if held.checksums_failed:
-        texts.append(f"{held.checksums_failed:,} bad checksums; see ffrfs log")
+        texts.append(f"{held.checksums_failed:,} bad checksums; see: ffrfs log")
     for text in texts[:1]:
         yield Text(f"{'errors':<{_TITLE_WIDTH}}  {text}", "bold red")
 

@@ -27,7 +27,8 @@ def overview(
     looks: Sequence[Look], chosen: str | None, column: rows.Column, canvas: Canvas
 ) -> Iterator[RenderableType]:
     """Its lines from the top. `chosen`: the mount point of the marked row."""
-    yield _totals(looks)
+    shown = _around(looks, chosen, canvas.height - 3)
+    yield _totals(looks, len(shown))
     yield Text("")
     columns = rows.fitting(canvas.width)
     used = sum(each.width + _GAP for each in columns if each.width)
@@ -44,7 +45,7 @@ def overview(
             no_wrap=True,
             overflow="ellipsis" if canvas.cut == "…" else "crop",
         )
-    for look in _around(looks, chosen, canvas.height - 3):
+    for look in shown:
         is_chosen = look.place.mountpoint == chosen
         mount = canvas.end_of(look.place.mountpoint, mount_width - len(canvas.mark) - 1)
         cells = [Text(f"{canvas.mark if is_chosen else ' '} {mount}")]
@@ -56,10 +57,12 @@ def overview(
         yield Text("No mounts. To mount a pack: ffrfs mount PACK MOUNTPOINT", "dim")
 
 
-def _totals(looks: Sequence[Look]) -> Text:
+def _totals(looks: Sequence[Look], shown_count: int) -> Text:
     troubled = sum(not look.is_well for look in looks)
     last = [look.last for look in looks if look.last is not None]
     text = Text(f"{len(looks)} mount{'' if len(looks) == 1 else 's'}")
+    if shown_count < len(looks):
+        text.append(f", {shown_count} shown")
     if troubled:
         text.append(", ").append(f"{troubled} not live", "bold red")
     text.append(f"   {units.megabytes(sum(each.bytes_per_s for each in last))} MB/s")

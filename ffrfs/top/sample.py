@@ -17,7 +17,10 @@ from ffrfs.mount.stats.stats_delta import StatsDelta, Times
 
 _NUMBER_MAX = 1e18
 _SOURCES = {"memory": "bytes_memory", "page cache": "bytes_page_cache", "storage": "bytes_storage"}
-_WAYS = ("prefetch", "readahead")
+_AHEAD = {
+    "prefetch": ("fetched", "pushed", "hit", "late"),
+    "readahead": ("fetched", "pushed", "hit"),
+}
 # What a mount of another version, or another user's, may make of an answer.
 BAD_ANSWER = (KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError)
 
@@ -60,7 +63,7 @@ class Sample:
     p99_us: float | None
     hit: float | None  # share of the bytes that did not wait for storage; None: no bytes
     sources: Mapping[str, float]  # bytes a second
-    ahead: Mapping[str, float]  # "prefetch fetched" → a second
+    ahead: Mapping[str, Mapping[str, float]]  # records a second: "prefetch" → "fetched" → 7.5
     kinds: Mapping[str, Times]  # of requests that there were
 
 
@@ -106,9 +109,8 @@ def sample(delta: StatsDelta, begin_s: float, end_s: float) -> Sample:
         hit=_hit(delta),
         sources={title: _rate(delta, name) for title, name in _SOURCES.items()},
         ahead={
-            f"{way} {event}": _rate(delta, way, event)
-            for way in _WAYS
-            for event in ("fetched", "pushed", "hit", *(("late",) if way == "prefetch" else ()))
+            way: {event: _rate(delta, way, event) for event in events}
+            for way, events in _AHEAD.items()
         },
         kinds=kinds,
     )

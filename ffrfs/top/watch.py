@@ -42,7 +42,7 @@ HIT       share of the bytes that did not wait for the storage
 MEMORY    of the processes of the mount
 from      where the bytes came from. From page cache and storage
           whole records are read, so the sum may be larger than MB/s
-ahead     records that were read ahead, for hints or for readers in order
+prefetch, readahead  records read ahead, for hints or for readers in order
 """
 
 

@@ -51,11 +51,11 @@ def test_no_samples() -> None:
 
 
 def test_sparkline() -> None:
-    assert UTF8.sparkline([None, 0, 1, 4, 7]) == " \u2581\u2582\u2585\u2588"
-    assert ASCII.sparkline([None, 0, 1, 4, 7]) == " _.=#"
-    assert UTF8.sparkline([0, 1e-9, 1e9]) == "\u2581\u2582\u2588"  # not 0, so not the lowest
-    assert UTF8.sparkline([0, None]) == "\u2581 "
-    assert UTF8.sparkline([]) == ""
+    assert UTF8.sparkline([None, 0, 1, 4, 7], 7) == " \u2581\u2582\u2585\u2588"
+    assert ASCII.sparkline([None, 0, 1, 4, 7], 7) == " _.=#"
+    assert UTF8.sparkline([0, 1e-9, 1e9], 1e9) == "\u2581\u2582\u2588"  # not 0, so not the lowest
+    assert UTF8.sparkline([0, None], 0) == "\u2581 "
+    assert UTF8.sparkline([], 0) == ""
 
 
 @pytest.mark.parametrize(("share", "full"), [(0, 0), (0.5, 5), (1, 10), (7, 10), (-1, 0)])

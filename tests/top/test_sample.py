@@ -45,7 +45,10 @@ def test_rates() -> None:
     assert (found.bytes_per_s, found.requests_per_s) == (1500, 0)
     assert (found.p50_us, found.p99_us, found.kinds) == (None, None, {})
     assert found.sources == {"memory": 500, "page cache": 0, "storage": 0}
-    assert {name: per_s for name, per_s in found.ahead.items() if per_s} == {"prefetch late": 2}
+    assert found.ahead == {
+        "prefetch": {"fetched": 0, "pushed": 0, "hit": 0, "late": 2},
+        "readahead": {"fetched": 0, "pushed": 0, "hit": 0},
+    }
 
 
 @pytest.mark.parametrize(
