@@ -100,13 +100,13 @@ class FileSystemHangsError(FfrfsError, TimeoutError):
 
 
 class UnverifiedHeaderWarning(UserWarning):
-    """The header of the file carries no checksum: an old writer's, taken on trust."""
+    """The header of the file has no checksum (an old writer's), so it is not verified."""
 
     @classmethod
     def of(cls, path: str) -> UnverifiedHeaderWarning:
         return cls(
-            f"{path}: its header carries no checksum (written by an old writer); "
-            "the records are verified, the header is taken on trust"
+            f"{path}: its header has no checksum (written by an old writer); "
+            "the records are verified, the header is not"
         )
 
 

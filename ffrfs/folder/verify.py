@@ -94,7 +94,7 @@ def verify(
     two calls of `progress`; a larger record is checked in one go.
 
     Raises FormatError or OSError for a path that cannot be opened; one in a directory is in the
-    report. Warns (UnverifiedHeaderWarning, PackWarning) of what is taken on trust or left aside.
+    report. Warns (UnverifiedHeaderWarning, PackWarning) of what is not verified or left aside.
     """
     names = [os.fspath(path) for path in paths]
     files = [pack_files(name) for name in names]

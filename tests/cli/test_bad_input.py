@@ -250,7 +250,7 @@ def test_no_header_checksum_warns_once_and_verifies_the_records(ffrfs: Run, tmp_
     for name, arguments in commands(pack, tmp_path).items():
         done = ffrfs(*arguments)
         assert done.status == 0, name
-        assert done.err.startswith(f"ffrfs: {pack}: its header carries no checksum"), name
+        assert done.err.startswith(f"ffrfs: {pack}: its header has no checksum"), name
         assert done.err.count("\n") == 1, name
 
     def spoil_both(header: Header) -> None:

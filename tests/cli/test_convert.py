@@ -265,5 +265,5 @@ def test_a_header_without_a_checksum_warns_once(ffrfs: Run, tmp_path: Path) -> N
         pack = write(tmp_path / name, content, lambda header: setattr(header, "checksum", 0))
         done = ffrfs("convert", pack, tmp_path / "z.tfrecord")
         assert done.status == 0
-        assert done.err.startswith(f"ffrfs: {pack}: its header carries no checksum")
+        assert done.err.startswith(f"ffrfs: {pack}: its header has no checksum")
         assert done.err.count("\n") == 1

@@ -160,12 +160,12 @@ def test_foreign_file_is_refused_before_anything_is_written(
     theirs.parent.mkdir(parents=True)
     theirs.write_text("theirs\n")
     for arguments in ((), ("--dry-run",)):
-        assert failed(command(*arguments), str(theirs), "not of ffrfs install-units", "--force")
+        assert failed(command(*arguments), str(theirs), "not written by ffrfs", "--force")
         assert files(root).keys() == {name}
         assert theirs.read_text() == "theirs\n"
     done = command("--uninstall", "--force")
     assert done.status == 1
-    assert done.lines == [f"kept {theirs}: is not of ffrfs install-units"]
+    assert done.lines == [f"kept {theirs}: was not written by ffrfs install-units"]
     assert theirs.read_text() == "theirs\n"
     assert told(command("--force"), root) == {"wrote": EXPECTED}
     assert told(command("--uninstall"), root) == {"removed": EXPECTED}
@@ -219,7 +219,7 @@ def test_what_is_no_small_regular_file_is_not_ours(
     else:
         with path.open("wb") as file:
             file.truncate(1 << 30)
-    assert failed(command(), str(path), "not of ffrfs install-units")
+    assert failed(command(), str(path), "not written by ffrfs install-units")
     if kind == "folder":
         assert failed(command("--force"), str(path), "Is a directory")
     else:
@@ -246,7 +246,7 @@ def test_interpreter_without_ffrfs_is_refused(
     command: Command, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", python_that(tmp_path, "exit 1"))
-    assert failed(command(), str(tmp_path / "python"), "has no ffrfs")
+    assert failed(command(), str(tmp_path / "python"), "ffrfs is not installed")
     assert not root.exists()
 
 

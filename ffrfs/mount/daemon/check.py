@@ -66,7 +66,7 @@ def _metrics_notices(path: str | None) -> list[str]:
         if path is not None:
             _check_can_make(path)
     except OSError as error:
-        return [f"no figures will be written to {path}: {describe(error)}"]
+        return [f"metrics cannot be written to {path}: {describe(error)}"]
     return []
 
 

@@ -94,7 +94,7 @@ class MemoryLimit:
         try:
             wanted_bytes = self._fit(cache_bytes, max_memory_bytes)
         except OptionError as error:
-            log.error("the limits of memory stay as they are: %s", error)
+            log.error("memory limits are not changed: %s", error)
             return
         was_full = self._now_bytes >= self._wanted_bytes
         self._cache_bytes, self._max_memory_bytes = cache_bytes, max_memory_bytes

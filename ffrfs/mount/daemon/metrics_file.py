@@ -108,12 +108,12 @@ class MetricsFile:
                     file.write, self._replace, text, abandon_on_cancel=True
                 )
         except trio.TooSlowError:
-            self._warn(f"no figures are written to {file.path}: its file system does not answer")
+            self._warn(f"metrics are not written to {file.path}: its file system does not answer")
         except Exception as error:  # whatever it is, the mount serves on
-            self._warn(f"no figures are written to {file.path}: {text_within(error, file.path)}")
+            self._warn(f"metrics are not written to {file.path}: {text_within(error, file.path)}")
         else:
             if self._is_failing:
-                log.info("figures are written to %s again", file.path)
+                log.info("metrics are written to %s again", file.path)
             self._is_failing = False
 
     def _warn(self, text: str) -> None:

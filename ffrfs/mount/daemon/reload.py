@@ -48,7 +48,7 @@ class Reload:
         try:
             wanted = await trio.to_thread.run_sync(reread, request, abandon_on_cancel=True)
         except (FfrfsError, OSError) as error:
-            log.error("not reloaded, everything stays as it is: %s", describe(error))
+            log.error("not reloaded, nothing is changed: %s", describe(error))
             return request
         kept = _unchangeable(request, wanted)
         if kept:
@@ -79,7 +79,7 @@ class Reload:
         try:
             self.log.reopen(wanted)
         except (OptionError, OSError) as error:
-            log.error("the log stays where it is: %s", describe(error))
+            log.error("the log file is not changed: %s", describe(error))
             return before
         if wanted != before:
             self.move_log(wanted)
@@ -91,7 +91,7 @@ class Reload:
         try:
             check_metrics_file(wanted)
         except OptionError as error:
-            log.error("the figures stay where they are: %s", describe(error))
+            log.error("the metrics file is not changed: %s", describe(error))
             return before
         return wanted
 

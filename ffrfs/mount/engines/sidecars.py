@@ -64,6 +64,6 @@ def _make_sidecar(path: str) -> list[str]:
                     pass
                 except OSError as error:
                     notices.append(
-                        f"{pack}: every mount will parse its index anew: {describe(error)}"
+                        f"{pack}: every mount will parse its index again: {describe(error)}"
                     )
     return [*(str(warning.message) for warning in told), *notices]

@@ -51,7 +51,7 @@ class Worker:
         if path is None:
             raise MountError(
                 "the native engine was not built (there is no ffrfs-worker): "
-                "install ffrfs anew, or choose --engine pyfuse3"
+                "reinstall ffrfs, or choose --engine pyfuse3"
             )
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.log, log_end = os.pipe()  # lines; read by the daemon

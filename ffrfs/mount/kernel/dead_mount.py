@@ -49,7 +49,7 @@ def take_away_dead(directory: str, mountpoint: str) -> str | None:
         return None
     what = f"a dead mount of {taken[0].source}" if len(taken) == 1 else f"{len(taken)} dead mounts"
     whose = "" if known is None else f", whose daemon (process {known.process.pid}) has died"
-    return f"{mountpoint}: took away {what}{whose}"
+    return f"{mountpoint}: removed {what}{whose}"
 
 
 def detach_dead(mountpoint: str, wait_s: float = 0.0) -> list[MountEntry]:

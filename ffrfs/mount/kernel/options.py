@@ -89,9 +89,7 @@ def parse_words(words: Iterable[str]) -> MountOptions:
     """As parse_options(), of words that were split already."""
     words = list(words)
     if _REMOUNT in words:
-        raise OptionError(
-            "remount: what is mounted keeps its options; unmount it, and mount it with others"
-        )
+        raise OptionError("remount: options of a mount cannot change; unmount, and mount again")
     chosen: dict[str, Any] = {}
     for word in words:
         meaning = _meaning(word)

@@ -109,7 +109,7 @@ def test_metrics_that_cannot_be_written_are_a_notice(engine: str, pack: Path, pl
     file = places / "missing" / "metrics"
     done = check("--engine", engine, "--metrics-file", file, pack, places / "data")
     assert done.status == 0
-    assert done.err.startswith(f"ffrfs: no figures will be written to {file}: ")
+    assert done.err.startswith(f"ffrfs: metrics cannot be written to {file}: ")
 
 
 def test_a_dead_mount_is_no_hindrance(new_mount: MakeMount, pack: Path) -> None:

@@ -174,7 +174,7 @@ def test_reload_refuses_what_is_no_file(
     configured.mount()
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    tree.expect_log(f"where (it is|they are): {pipe}: must be a regular file, but is a pipe")
+    tree.expect_log(f"file is not changed: {pipe}: must be a regular file, but is a pipe")
     configured.write(**{setting: str(pipe)})
     configured.reload()
     assert tree.ask(probes.read, "a") == TREE["a"]
@@ -191,7 +191,7 @@ def test_reload_gives_up_a_log_on_a_file_system_that_hangs(
     hanging = mount(tree.pack)
     configured.write()
     configured.mount()
-    tree.expect_log("the log stays where it is: .*: its file system has not answered for 5 s")
+    tree.expect_log("the log file is not changed: .*: its file system has not answered for 5 s")
     configured.write(log_file=hanging / "log")
     with hanging.stopped():
         tree.signal(signal.SIGHUP)

@@ -159,7 +159,7 @@ def test_mistake_changes_nothing(configured: Configured, text: str | None) -> No
         configured.file.unlink()
     else:
         configured.file.write_text(f"packs = '{tree.pack}'\n{text}\n")
-    tree.expect_log(f"not reloaded, everything stays as it is: {configured.file}")
+    tree.expect_log(f"not reloaded, nothing is changed: {configured.file}")
     tree.signal(signal.SIGHUP)
     wait_until(lambda: "not reloaded" in tree.log(), "tried")
     assert tree.statistics()["cache_limit_bytes"] == 64 << 20

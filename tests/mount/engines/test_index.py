@@ -269,11 +269,11 @@ def test_sidecar_that_cannot_be_written_is_told_and_no_hindrance(
 ) -> None:
     large.with_name("large.ffr.idx").mkdir()
     tree = new_mount(large)
-    tree.expect_log("every mount will parse its index anew")
+    tree.expect_log("every mount will parse its index again")
     tree.expect_log(r"large\.ffr\.idx: .*ignored")
     done = tree.mount()
     assert done.status == 0
-    assert "every mount will parse its index anew" in done.err
+    assert "every mount will parse its index again" in done.err
     assert tree.ask(probes.read, "file") == b"content"
 
 

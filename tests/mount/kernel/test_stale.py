@@ -19,7 +19,7 @@ from tests.mount.command import Mount, ffrfs, mount_command_fails, start_ffrfs
 from tests.mount.makers import ORDINARY_USER_ID, AskAsUser, MakeMount, PackTree
 
 TREE = {"a": b"alpha" * 10_000}
-NOTICE = "took away a dead mount of .*tree.ffr, whose daemon .* has died"
+NOTICE = "removed a dead mount of .*tree.ffr, whose daemon .* has died"
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_mount_takes_the_place_of_a_dead_one(tree: Mount) -> None:
             reader.next()
         assert caught.value.errno == errno.ENOTCONN
         assert tree.ask(probes.read, "a") == TREE["a"]
-    assert tree.log().count("took away") == 1
+    assert tree.log().count("removed a dead") == 1
     assert ffrfs("umount", tree.path).status == 0
     check_nothing_left(tree)
 
@@ -108,7 +108,7 @@ def test_folder_that_was_there_stays(mount: MakeMount, pack_tree: PackTree, plac
 
 @pytest.mark.promise("S50")
 def test_stacked_dead_mounts(root_user: None, tree: Mount, mount: MakeMount) -> None:
-    tree.expect_log("took away 3 dead mounts, whose daemon")
+    tree.expect_log("removed 3 dead mounts, whose daemon")
     others = [mount(tree.pack) for _ in range(2)]
     for one in (tree, *others):
         kill(one)
@@ -152,7 +152,7 @@ def test_mount_whose_state_is_lost_is_left_if_it_lives(tree: Mount, new_mount: M
 
 @pytest.mark.promise("S50")
 def test_mount_whose_state_is_lost_is_replaced_if_it_is_dead(tree: Mount) -> None:
-    tree.expect_log("took away a dead mount of .*tree.ffr$")
+    tree.expect_log("removed a dead mount of .*tree.ffr$")
     kill(tree)
     lose_state(tree)
     mount_anew(tree)
@@ -183,7 +183,7 @@ def test_state_of_a_mount_that_others_took_away_is_replaced(root_user: None, tre
     kill(tree)
     subprocess.run(["umount", str(tree.path)], check=True, timeout=20)
     mount_anew(tree)
-    assert "took away" not in tree.log()
+    assert "removed" not in tree.log()
     assert ffrfs("umount", tree.path).status == 0
     check_nothing_left(tree)
 
@@ -259,7 +259,7 @@ def test_umount_dead_leaves_what_lives(tree: Mount, places: Path) -> None:
     done = ffrfs("umount", "--dead", tree.path)
     assert (done.status, done.out) == (0, "")
     (line,) = done.err.splitlines()
-    assert "took away a dead mount" in line
+    assert "removed a dead mount" in line
     check_nothing_left(tree)
 
 

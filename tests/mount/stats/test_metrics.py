@@ -99,8 +99,8 @@ def test_mount_serves_without_the_folder_of_the_file(
     tree = new_mount(pack_tree(dict(TREE)))
     file = tmp_path / "gone" / "ffrfs.prom"
     assert tree.mount("--metrics-file", str(file)).status == 0
-    tree.expect_log(f"no figures are written to {file}: .*No such file or directory")
-    wait_until(lambda: "no figures are written" in tree.log(), "it says so")
+    tree.expect_log(f"metrics are not written to {file}: .*No such file or directory")
+    wait_until(lambda: "metrics are not written" in tree.log(), "it says so")
     assert tree.ask(probes.read, "file00") == TREE["file00"]
     assert ffrfs("umount", tree.path).status == 0
 

@@ -193,9 +193,9 @@ def test_folder_that_has_gone_is_told_once(
     during(MetricsFile(str(path), tries.statistics), body)
     warnings = [record for record in caplog.records if record.levelno == logging.WARNING]
     assert [record.getMessage() for record in warnings] == [
-        f"no figures are written to {path}: No such file or directory"
+        f"metrics are not written to {path}: No such file or directory"
     ]
-    assert f"figures are written to {path} again" in caplog.messages
+    assert f"metrics are written to {path} again" in caplog.messages
 
 
 @pytest.mark.usefixtures("quick")
@@ -278,8 +278,8 @@ def test_disk_that_hangs_is_told_and_left_behind(
     during(file, body)
     assert len(waiting) == 1
     assert caplog.messages == [
-        f"no figures are written to {path}: its file system does not answer",
-        f"figures are written to {other} again",
+        f"metrics are not written to {path}: its file system does not answer",
+        f"metrics are written to {other} again",
     ]
     may_go.set()
 
@@ -294,7 +294,7 @@ def test_what_is_no_file_is_not_replaced(tmp_path: Path, caplog: pytest.LogCaptu
 
     during(MetricsFile(str(path), statistics), body)
     assert caplog.messages == [
-        f"no figures are written to {path}: {path}: must be a regular file, but is a pipe; name "
+        f"metrics are not written to {path}: {path}: must be a regular file, but is a pipe; name "
         "another file"
     ]
     assert path.is_fifo()
