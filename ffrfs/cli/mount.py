@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 _EPILOG = """\
 mount options (-o, comma separated; a backslash escapes a comma):
-  allow_other, allow_root    give access to all users, or to root besides yourself
+  allow_other, allow_root    give access to all users, or to root and yourself
   uid=N, gid=N, umask=OCTAL  owner and permissions of the tree
-  fsname=NAME                first column of /proc/mounts (default: the first PACK)
+  fsname=NAME                first column of /proc/mounts (default: first PACK)
   xattr                      show user.ffrfs.record and user.ffrfs.crc32
   nonempty                   mount over a directory that is not empty
   noexec, suid, dev          as in mount(8); nosuid and nodev are the default
   cache_mb=N, no_extensions, prefetch_window=512:64M, config=FILE, ...
-                             the long options as words, for fstab; a long option on the
-                             command line overrides its word
+                             the long options as words, for fstab; a long
+                             option on the command line overrides its word
   sloppy                     ignore unknown words
 
 Other options of mount(8) (ro, nofail, _netdev, user, noatime, x-...) are accepted and have no

@@ -26,7 +26,7 @@ as it can use them. Wrong hints do no harm.
 Examples:
     ffrfs prefetch /mnt/imagenet train/cat/1.jpg train/cat/2.jpg
     ffrfs prefetch /mnt/imagenet --from order.txt
-    find /mnt/imagenet/val -type f -print0 | ffrfs prefetch -0 --from - /mnt/imagenet
+    find /mnt/data -type f -print0 | ffrfs prefetch -0 --from - /mnt/data
 """
 
 _STDIN = 0

@@ -36,6 +36,16 @@ def test_every_command_is_in_one_group() -> None:
     ]
 
 
+@pytest.mark.parametrize("name", ["", *COMMANDS])
+def test_help_fits_a_terminal(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        make_parser().parse_args([*name.split(), "--help"])
+    assert [line for line in capsys.readouterr().out.splitlines() if len(line) >= 80] == []
+
+
 @by_command
 def test_every_argument_has_a_line(command: Command) -> None:
     assert [argument for argument in command.arguments if not argument.help] == []

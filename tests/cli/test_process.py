@@ -100,12 +100,13 @@ def test_closed_stdout_and_stderr_are_no_error(pack: Path) -> None:
 
 
 def test_names_do_not_command_the_terminal(tmp_path: Path) -> None:
-    file = write_folder(tmp_path / "x.ffr", {"\x1b]0;title\x07": b"", "new\nline": b""})
+    names = ("\x1b]0;title\x07", "new\nline", "\udcff")
+    file = write_folder(tmp_path / "x.ffr", dict.fromkeys(names, b""))
     output = run_on_terminal("-m", "ffrfs", "ls", file)
-    assert output.splitlines() == [rb"\x1b]0;title\x07", rb"new\nline"]
+    assert output.splitlines() == [rb"\x1b]0;title\x07", rb"new\nline", rb"\xff"]
     # Each with a zero byte behind it, of which a terminal shows nothing.
     output = run_on_terminal("-m", "ffrfs", "ls", "-0", file)
-    assert output == rb"\x1b]0;title\x07" + b"\0" + rb"new\nline" + b"\0"
+    assert output == rb"\x1b]0;title\x07" + b"\0" + rb"new\nline" + b"\0" + rb"\xff" + b"\0"
 
 
 @pytest.mark.parametrize(

@@ -53,8 +53,8 @@ end
 function __ffrfs_mount_options
     set -l before (commandline -ct | string match -r '.*,')
     for line in (printf '%s\t%s\n' \
-        'allow_other' 'give access to all users, or to root besides yourself' \
-        'allow_root' 'give access to all users, or to root besides yourself' \
+        'allow_other' 'give access to all users, or to root and yourself' \
+        'allow_root' 'give access to all users, or to root and yourself' \
         'uid=' 'owner and permissions of the tree' \
         'gid=' 'owner and permissions of the tree' \
         'umask=' 'owner and permissions of the tree' \
