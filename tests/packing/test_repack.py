@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ffrfs import pack_folder
 from ffrfs.errors import ChecksumError, FormatError, PackError, PackWarning
@@ -19,12 +21,14 @@ from tests.ffrecord_file import Tree, flip_byte, record_extents, write_records
 from tests.folder.folder_model import (
     assert_packed,
     make_folder,
+    names,
     packed,
     read_as_reference,
     read_records,
     shown,
     shown_tree,
     trees,
+    walk,
 )
 
 TREE: Tree = {
@@ -161,6 +165,42 @@ def test_include_and_exclude(old: Path, out: Path) -> None:
     assert_packed(out, {"a": {"empty": {}, "x.png": b"x"}})
     with pytest.raises(PackError, match="nothing in it matches --include 'none'"):
         repack(old, out, include=["none"])
+
+
+patterns = st.lists(
+    st.one_of(names, st.builds("{}/{}".format, names, names), st.sampled_from(["?", "*a*", "a/*"])),
+    max_size=3,
+)
+
+
+def succeeds(pack: Callable[..., object], *arguments: object, **options: object) -> bool:
+    try:
+        pack(*arguments, **options)
+    except PackError:  # a pattern or a path that is not there
+        return False
+    return True
+
+
+@settings(max_examples=100)
+@given(tree=trees, include=st.none() | patterns, exclude=patterns, data=st.data())
+def test_any_selection_is_that_of_a_directory(
+    tmp_path_factory: pytest.TempPathFactory,
+    *,
+    tree: Tree,
+    include: list[str] | None,
+    exclude: list[str],
+    data: st.DataObject,
+) -> None:
+    place = tmp_path_factory.mktemp("any")
+    folder = make_folder(place / "src", tree)
+    pack_folder(folder, place / "all.ffr")
+    paths = [path for path, _ in walk(tree)]
+    listed = data.draw(st.none() | st.lists(st.sampled_from(paths))) if paths else None
+    options = {"include": include, "exclude": exclude, "files": listed}
+    is_packed = succeeds(pack_folder, folder, place / "1.ffr", **options)
+    assert succeeds(repack, place / "all.ffr", place / "2.ffr", **options) is is_packed
+    if is_packed:
+        assert (place / "2.ffr").read_bytes() == (place / "1.ffr").read_bytes()
 
 
 def test_the_order_is_the_packs_own(folder: Path, old: Path, out: Path) -> None:
