@@ -15,12 +15,14 @@ from pathlib import Path
 
 from benchmarks import measure, mounts, packers, ratarmount
 
-FOLDER, EROFS, SQUASHFUSE = "plain folder", "EROFS", "squashfuse_ll"
+FOLDER, EROFS, SQUASHFS = "plain folder", "EROFS", "squashfs"
+SQUASHFUSE = "squashfuse_ll"
 RATARMOUNT, PYFUSE3, NATIVE = "ratarmount", "ffrfs pyfuse3", "ffrfs native"
 # In the order of tables and plots, with the packer whose file each mounts.
 PACKERS = {
     FOLDER: "",
     EROFS: packers.EROFS,
+    SQUASHFS: packers.SQUASHFS,
     SQUASHFUSE: packers.SQUASHFS,
     RATARMOUNT: packers.TAR,
     PYFUSE3: packers.FFR,
@@ -28,8 +30,11 @@ PACKERS = {
 }
 PROGRAMS = {SQUASHFUSE: "squashfuse_ll", RATARMOUNT: str(ratarmount.PROGRAM)}
 ENGINES = {PYFUSE3: "pyfuse3", NATIVE: "native"}
-# Of the part `prefetching` alone: NATIVE's mount with its readers' order told, and who needs none.
-HINTS, AIO = "ffrfs native + hints", "AIO batches"
+# Of the part `prefetching` alone: NATIVE's mount with its readers' order told, who needs none,
+# and a plain folder on the slow disk.
+HINTS, AIO, EXT4 = "ffrfs native + hints", "AIO batches", "plain folder, ext4"
+# What the kernel serves by itself.
+KERNEL_TYPES = {EROFS: "erofs", SQUASHFS: "squashfs", EXT4: "ext4"}
 TIMEOUT_S = 60
 
 
@@ -45,8 +50,8 @@ def mounted(name: str, stored: Path, mountpoint: Path) -> AbstractContextManager
     """`stored` is the packed file, or the plain folder itself."""
     if name == FOLDER:
         return nullcontext(mounts.Mount(stored))
-    if name == EROFS:
-        return mounts.erofs(stored, mountpoint)
+    if name in KERNEL_TYPES:
+        return mounts.by_kernel(KERNEL_TYPES[name], stored, mountpoint)
     return mounts.served(_command(name, stored, mountpoint), mountpoint)
 
 
@@ -78,9 +83,9 @@ def _why_missing(name: str, root: Path) -> str:
     for program in (packers.PROGRAMS.get(packer), PROGRAMS.get(name)):
         if program and not shutil.which(program):
             return f"there is no {Path(program).name}"
-    if name == EROFS and os.geteuid() != 0:
+    if name in KERNEL_TYPES and os.geteuid() != 0:
         return "mounting a kernel's file system needs root"
-    if name not in (FOLDER, EROFS) and not os.path.exists("/dev/fuse"):
+    if name != FOLDER and name not in KERNEL_TYPES and not os.path.exists("/dev/fuse"):
         return "there is no /dev/fuse"
     try:
         stored = store(packer, root / "source", root) if packer else root / "source"

@@ -70,6 +70,7 @@ def versions() -> dict[str, str]:
         "mkfs.erofs": ["mkfs.erofs", "--version"],
         "squashfuse_ll": ["squashfuse_ll", "--help"],
         "mksquashfs": ["mksquashfs", "-version"],
+        "mkfs.ext4": ["mkfs.ext4", "-V"],
         "tar": ["tar", "--version"],
         "ratarmount": [ratarmount.PROGRAM, "--version"],
         "fusermount3": ["fusermount3", "--version"],

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import contenders, data, measure, memory, page_cache
-from benchmarks.contenders import EROFS, FOLDER, NATIVE, PYFUSE3, SQUASHFUSE
+from benchmarks.contenders import EROFS, FOLDER, NATIVE, PYFUSE3, SQUASHFS, SQUASHFUSE
 from benchmarks.figure import Comparison, Figure, Findings
 from benchmarks.plan import Plan
 
@@ -58,6 +58,7 @@ def _large_figures(found: dict[str, Comparison]) -> list[Figure]:
         found[AGAIN].versus(SQUASHFUSE, NATIVE, at_least=3),
         found[FIRST].versus(NATIVE, EROFS, at_most=0.95),
         found[FIRST].versus(NATIVE, SQUASHFUSE, at_most=0.65),
+        found[FIRST].versus(NATIVE, SQUASHFS, at_most=1),
     ]
 
 
@@ -68,6 +69,7 @@ def _small_figures(found: dict[str, Comparison]) -> list[Figure]:
         found[AGAIN].versus(SQUASHFUSE, NATIVE, at_least=6),
         found[FIRST].versus(NATIVE, EROFS, at_most=0.8),
         found[FIRST].versus(NATIVE, SQUASHFUSE, at_most=0.5),
+        found[FIRST].versus(NATIVE, SQUASHFS, at_most=1),
         found[WALK].versus(NATIVE, SQUASHFUSE, at_most=0.15),
         found[WALK_AGAIN].versus(NATIVE, FOLDER, at_most=1.1),
         found[MEMORY].of(NATIVE, "MB", at_most=100),
@@ -145,7 +147,7 @@ def _missing(plan: Plan, name: str) -> dict[str, str]:
     """Why contenders have no samples of this comparison."""
     reasons = dict(plan.field.missing)
     if name == MEMORY:
-        reasons |= dict.fromkeys((FOLDER, EROFS), "served by the kernel")
+        reasons |= dict.fromkeys((FOLDER, EROFS, SQUASHFS), "served by the kernel")
     cold = page_cache.why_not_drop()
     if name == PAGES:
         cold = cold or page_cache.why_not_count()

@@ -65,19 +65,19 @@ def served(command: Sequence[str | Path], mountpoint: Path) -> Iterator[Mount]:
 
 
 @contextlib.contextmanager
-def erofs(image: Path, mountpoint: Path) -> Iterator[Mount]:
-    """EROFS straight from the file (Linux 6.12), or through a loop device.
+def by_kernel(kind: str, image: Path, mountpoint: Path) -> Iterator[Mount]:
+    """An image straight from the file (EROFS, since Linux 6.12), or through a loop device.
 
-    By mount(2), since mount(8) makes a loop device for every file.
+    By mount(2) first, since mount(8) makes a loop device for every file.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     flags = ctypes.c_ulong(READ_ONLY)
     try:
-        if libc.mount(os.fsencode(image), os.fsencode(mountpoint), b"erofs", flags, None):
+        if libc.mount(os.fsencode(image), os.fsencode(mountpoint), kind.encode(), flags, None):
             number = ctypes.get_errno()
             if number != errno.ENOTBLK:
-                raise RuntimeError(f"mount(2) of erofs: {os.strerror(number)}")
-            command: list[str | Path] = ["mount", "-t", "erofs", "-o", "ro,loop"]
+                raise RuntimeError(f"mount(2) of {kind}: {os.strerror(number)}")
+            command: list[str | Path] = ["mount", "-t", kind, "-o", "ro,loop"]
             measure.run([*command, image, mountpoint], TIMEOUT_S)
         yield Mount(mountpoint)
     finally:

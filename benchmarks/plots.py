@@ -19,6 +19,7 @@ from benchmarks.figure import Comparison, Findings
 COLOURS = {
     contenders.FOLDER: "#999999",
     contenders.EROFS: "#0072B2",
+    contenders.SQUASHFS: "#F0E442",
     contenders.SQUASHFUSE: "#E69F00",
     contenders.RATARMOUNT: "#CC79A7",
     contenders.PYFUSE3: "#56B4E9",
@@ -31,8 +32,12 @@ PACKER_COLOURS = {
     packers.SQUASHFS: COLOURS[contenders.SQUASHFUSE],
     packers.TAR: COLOURS[contenders.RATARMOUNT],
 }
-PREFETCHING_COLOURS = {contenders.HINTS: "#009E73", contenders.AIO: "#000000"}
-MARKERS = dict(zip(COLOURS, "osD^vP", strict=True))
+PREFETCHING_COLOURS = {
+    contenders.EXT4: COLOURS[contenders.FOLDER],
+    contenders.HINTS: "#009E73",
+    contenders.AIO: "#000000",
+}
+MARKERS = dict(zip(COLOURS, "osXD^vP", strict=True))
 DPI = 100
 LESS, MORE = "less is better", "more is better"
 MOUNTING = {

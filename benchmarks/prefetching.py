@@ -26,7 +26,17 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import contenders, measure, memory, mounting, page_cache, slow_disk
-from benchmarks.contenders import AIO, EROFS, FOLDER, HINTS, NATIVE, SQUASHFUSE
+from benchmarks.contenders import (
+    AIO,
+    EROFS,
+    EXT4,
+    FOLDER,
+    HINTS,
+    NATIVE,
+    RATARMOUNT,
+    SQUASHFS,
+    SQUASHFUSE,
+)
 from benchmarks.figure import Comparison, Figure, Findings
 from benchmarks.plan import Plan
 from benchmarks.reader import AS_LISTED, HINTED, PAUSE_S
@@ -39,6 +49,7 @@ READERS, WORKERS = 4, 4
 Values = dict[str, float]  # what one session measured, by the name of the comparison
 Missing = dict[str, dict[str, str]]  # by comparison: contenders, and why they have no samples
 SHUFFLED, IN_ORDER = f"shuffled, {READERS} readers", "record order, 1 reader"
+AGAIN = f"{SHUFFLED}, second epoch"
 READS = f"{SHUFFLED}: READs of the disk"
 BYTES = f"{SHUFFLED}: bytes from the disk"
 DEEPEST = f"{SHUFFLED}: most READs at once"
@@ -49,7 +60,7 @@ LOADER = f"torch DataLoader, {WORKERS} workers"
 OWN_DISK = f"{SHUFFLED}, uncached"
 RATE = "files/s"
 ON_SLOW, ON_OWN = f"disk of {slow_disk.LATENCY_US / 1000:g} ms", "own disk"
-PEERS = (EROFS, SQUASHFUSE)
+PEERS = (EROFS, SQUASHFS, SQUASHFUSE)
 
 
 @dataclass(frozen=True)
@@ -60,10 +71,12 @@ class Measured:
     is_whole: bool = False  # reads all files, not a part of them
 
 
-ALL = (*PEERS, NATIVE, HINTS, AIO)
+EPOCHS = (EXT4, *PEERS, RATARMOUNT, NATIVE, HINTS)
+ALL = (*EPOCHS, AIO)
 # In the order of the table.
 COMPARISONS = {
     SHUFFLED: Measured(ON_SLOW, RATE, ALL, is_whole=True),
+    AGAIN: Measured(ON_SLOW, RATE, EPOCHS, is_whole=True),
     READS: Measured(ON_SLOW, "a file", ALL, is_whole=True),
     BYTES: Measured(ON_SLOW, "x the data", ALL, is_whole=True),
     DEEPEST: Measured(ON_SLOW, "", ALL, is_whole=True),
@@ -74,7 +87,7 @@ COMPARISONS = {
     LOADER: Measured(ON_SLOW, RATE, (NATIVE, HINTS)),
     OWN_DISK: Measured(ON_OWN, RATE, (NATIVE, HINTS)),
 }
-PLOTTED = (SHUFFLED, IN_ORDER)
+PLOTTED = (SHUFFLED, AGAIN)
 
 
 def run(plan: Plan) -> Findings:
@@ -112,6 +125,9 @@ def _figures(found: dict[str, Comparison]) -> list[Figure]:
         found[SHUFFLED].versus(AIO, HINTS, at_most=2),
         found[SHUFFLED].versus(NATIVE, SQUASHFUSE, at_least=2),
         found[SHUFFLED].versus(NATIVE, EROFS, at_least=2),
+        found[SHUFFLED].versus(HINTS, SQUASHFS, at_least=8),
+        found[SHUFFLED].versus(HINTS, EXT4, at_least=4),
+        found[AGAIN].versus(NATIVE, EXT4, at_least=0.9),
         found[IN_ORDER].versus(NATIVE, SQUASHFUSE, at_least=4),
         found[PACED].versus(HINTS, FOLDER, at_most=1.5),
         found[WITHOUT_READ].of(HINTS, "%", at_least=95),
@@ -201,6 +217,7 @@ def _read_shuffled(files: SlowFiles, name: str) -> Values:
         values = {SHUFFLED: rate, **_counted(files, order, name)}
         if mount.daemon and name in COMPARISONS[MEMORY].names:
             values[MEMORY] = (memory.peak_bytes(mount.daemon) - begin_bytes) / 1e6
+        values[AGAIN] = _rate(served_by(name), mount.root, order, READERS)
         _pass(mount.root, order, READERS, "check")
     return values
 

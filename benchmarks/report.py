@@ -13,13 +13,13 @@ from itertools import groupby
 from typing import Any
 
 from benchmarks import machine, packers
-from benchmarks.contenders import AIO, HINTS, NATIVE, PACKERS, PYFUSE3
+from benchmarks.contenders import AIO, EXT4, HINTS, NATIVE, PACKERS, PYFUSE3
 from benchmarks.figure import Comparison, Figure, Findings
 from benchmarks.plan import Plan
 
 # Whom ratios are to: the first that was measured.
 OURS = (HINTS, NATIVE, PYFUSE3, packers.FFR)
-COLUMNS = (*PACKERS, HINTS, AIO, packers.FFR, *packers.PROGRAMS)
+COLUMNS = (EXT4, *PACKERS, HINTS, AIO, packers.FFR, *packers.PROGRAMS)
 VERDICTS = {None: "", True: "reached", False: "**missed**"}
 Row = tuple[str, ...]
 

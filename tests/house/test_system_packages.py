@@ -62,7 +62,7 @@ def test_user_without_sudo_is_told_what_to_install(machine: Machine) -> None:
     command = result.stderr.splitlines()[-1].split()
     assert command[:3] == ["apt-get", "update", "&&"]
     wanted = {"g++", "gcc", "pkg-config", "libfuse3-dev", "fuse3", "libaio-dev", "libisal-dev"}
-    wanted |= {"libssl-dev", "squashfuse", "squashfs-tools", "erofs-utils"}
+    wanted |= {"libssl-dev", "squashfuse", "squashfs-tools", "erofs-utils", "e2fsprogs"}
     wanted |= {"clang", "libclang-rt-dev", *FOR_TESTS}
     assert wanted <= set(command)
     assert machine.calls() == []
@@ -76,6 +76,7 @@ def test_what_is_there_is_not_asked_for(machine: Machine) -> None:
     assert result.stderr.splitlines()[-1].split()[5:] == [
         "fuse3",
         "squashfs-tools",
+        "e2fsprogs",
         "erofs-utils",
     ]
 
