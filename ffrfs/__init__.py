@@ -1,4 +1,4 @@
-"""ffrfs: a data-set folder packed into one verified FFRecord file, read or mounted.
+"""ffrfs: a data-set directory packed into one verified FFRecord file, read or mounted.
 
 The names of HFAiLab/ffrecord's API are kept, so `import ffrfs as ffrecord` runs a script
 that was written for it. Nothing is imported before it is used.

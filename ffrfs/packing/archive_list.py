@@ -1,7 +1,7 @@
 """The tree of an archive as a list to pack, its symbolic links followed, kept or left out.
 
 A link is followed within the archive, as if that had been unpacked somewhere: to a file,
-whose record it then shows, or to a folder, which is shown in its place, too.
+whose record it then shows, or to a directory, which is shown in its place, too.
 
 Not here: what is in the tree (archive_tree.py).
 """
@@ -19,14 +19,14 @@ from ffrfs.packing.contents import LinkCounts
 from ffrfs.packing.existing_set import ExistingSet
 
 _LINKS_LIMIT = 40  # on one way, as for Linux
-# Links to folders with links to folders multiply; no data set needs so many.
+# Links to directories with links to directories multiply; no data set needs so many.
 SHOWN_THROUGH_LINKS_LIMIT = 1_000_000
 
-_Trail = tuple[Folder, ...]  # from the root to a folder, without links
+_Trail = tuple[Folder, ...]  # from the root to a directory, without links
 
 
 class _Place(NamedTuple):
-    """Where a folder of the tree is shown."""
+    """Where a directory of the tree is shown."""
 
     name: bytes
     path: bytes  # b"a/b/"; of the root b""
@@ -35,13 +35,13 @@ class _Place(NamedTuple):
 
 
 class _OpenFolder:
-    """A folder that is being listed."""
+    """A directory that is being listed."""
 
     def __init__(self, place: _Place, number: int, existing: int) -> None:
         self.place = place
         self.folder = place.trail[-1]
         self.number = number  # in the list
-        self.existing = existing  # the same folder where new shards are added; 0: none
+        self.existing = existing  # the same directory where new shards are added; 0: none
         self.folders: list[_Place] = []  # not yet listed, the last first
         self.is_empty = True
 
@@ -102,7 +102,7 @@ class ArchiveList:
             stack[-1].is_empty = False
 
     def _fill(self, stack: list[_OpenFolder]) -> None:
-        """Take in the names of the last folder; the folders among them are for later."""
+        """Take in the names of the last directory; the directories among them are for later."""
         opened = stack[-1]
         place = opened.place
         files: list[tuple[bytes, int]] = []
@@ -149,7 +149,7 @@ class ArchiveList:
                 self._others.append(number)
 
     def _follow(self, place: _Place, name: bytes, link: Link) -> tuple[Node, _Trail]:
-        """Return what a link in `place` leads to and, if that is a folder, its trail."""
+        """Return what a link in `place` leads to and, if that is a directory, its trail."""
         trail = list(place.trail)
         way = deque(_steps(link.target))
         links_left = _LINKS_LIMIT

@@ -1,4 +1,4 @@
-"""Names of an archive's members: which can stand below a folder, and which are refused.
+"""Names of an archive's members: which can stand below a directory, and which are refused.
 
 Pure functions of names; nothing here touches the disk.
 """

@@ -1,7 +1,7 @@
 """The members of an archive as a tree.
 
 An archive names its members in any order, and says anything of them: what cannot be a
-folder's content is refused, by name. Nothing is believed of where a name or a link leads
+directory's content is refused, by name. Nothing is believed of where a name or a link leads
 but what is found inside the archive.
 
 Not here: reading archives (archive.py), names (archive_path.py), the list, and following
@@ -34,7 +34,7 @@ class Link:
 
 
 class Folder:
-    """A folder; `is_wanted`: also if it holds nothing."""
+    """A directory; `is_wanted`: also if it holds nothing."""
 
     __slots__ = ("children", "is_wanted", "mode", "mtime_ns")
 
@@ -133,7 +133,7 @@ class ArchiveTree:
         return node
 
     def _folder(self, parts: list[bytes], name: str) -> Folder:
-        """Return the folder, made if it is not there; `name` is the member's."""
+        """Return the directory, made if it is not there; `name` is the member's."""
         folder = self.root
         for depth, part in enumerate(parts):
             child = folder.children.get(part)

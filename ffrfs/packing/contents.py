@@ -1,6 +1,6 @@
 """What can be packed: entries, and what knows where their bytes are.
 
-Source (source.py) is one for a folder, ArchiveSource (archive.py) one for an archive, PackSource
+Source (source.py) is one for a directory, ArchiveSource (archive.py) one for an archive, PackSource
 (pack_source.py) one for packs.
 """
 
@@ -41,7 +41,7 @@ class LinkCounts:
 
 
 class Contents(Protocol):
-    name: str  # of the folder, archive or packs
+    name: str  # of the directory, archive or packs
     is_stream: bool  # append() is called in this process, for one run after the other
     entries: Manifest
     skipped: list[str]  # paths of what was left out for skip_special

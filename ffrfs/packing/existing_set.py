@@ -27,7 +27,7 @@ class ExistingSet:
         self._part = part
 
     def enter(self, folder: int, name: bytes, path: str) -> int:
-        """Return the inode of folder `name` in folder `folder`; 0: there is none.
+        """Return the inode of directory `name` in directory `folder`; 0: there is none.
 
         `path` is what would be packed there. Raises PackError if a file or link is there.
         """

@@ -61,21 +61,21 @@ def pack_folder(  # noqa: PLR0913 - the reference's three, and what ours adds
     """Pack all files below `folder` into `out_file`, which then holds them or is not made.
 
     `include` and `exclude` are shell patterns, for a name or, with a slash, for a path below
-    `folder`; an excluded folder is not entered, an included one is taken whole, and each
-    pattern to include must match something. `files`: only these paths, in this order; a folder
+    `folder`; an excluded directory is not entered, an included one is taken whole, and each
+    pattern to include must match something. `files`: only these paths, in this order; a directory
     means what is below it, and each must be there. `jobs` threads read. `verbose`: a bar.
 
     `symlinks`: "inside" follows links that stay inside `folder`, and links that lead out of it
     are an error; "follow" follows all; "keep" packs the links; "skip" leaves them out.
 
     `dedup` stores files that are equal byte for byte once. `order` of the records: "path" (the
-    default), "size" (the smallest first), or a file that names one path a line, those that it
-    does not name behind. `reproducible`, or SOURCE_DATE_EPOCH in the environment: the same
-    files give the same bytes; they get that time, or 1970, and permissions 0644 or 0755.
+    default), "size" (the smallest first), or a file listing one path per line; unlisted files
+    follow. `reproducible`, or SOURCE_DATE_EPOCH in the environment, makes packing
+    deterministic: files get that time, or 1970, and permissions 0644 or 0755.
 
-    With `shards` (how many) or `shard_size` (bytes) `out_file` is a new folder of packs, each
-    of which can be read alone. With `append` it is such a folder, and packs are added to it
-    (one, unless the others say how many), none of whose paths may be there already.
+    With `shards` (how many) or `shard_size` (bytes) `out_file` is a new directory of packs, each
+    of which can be read alone. `append` adds packs to such a directory (one, or as many as
+    `shards` or `shard_size` ask for); none of their paths may be there already.
 
     `out_file` may be a pack or an empty file, which is replaced; with `force` any regular file.
     `dry_run`: do all but write. `listing` is called with the files' paths in their order.
@@ -131,7 +131,7 @@ def pack_archive(  # noqa: PLR0913 - as pack_folder
     stand in the order of the archive, also with `files`. Links are followed within it ("inside"
     and "follow" mean the same), kept or left out.
 
-    Raises PackError, naming the member: names that cannot stand below a folder, or stand
+    Raises PackError, naming the member: names that cannot stand below a directory, or stand
     twice, links that lead out of it, encrypted and damaged members; devices, FIFOs and names
     that are not UTF-8, unless `skip_special` leaves those out.
     """
@@ -185,7 +185,7 @@ def repack(  # noqa: PLR0913 - as pack_folder
     dry_run: bool = False,
     listing: Listing | None = None,
 ) -> PackSummary:
-    """Pack all files of `packs`, as pack_folder() does: a pack, a folder of packs, or several.
+    """Pack all files of `packs`, as pack_folder() does: a pack, a directory of packs, or several.
 
     Every byte is verified before it is written. Files keep their permissions and times, links
     stay links (`symlinks` "keep"; "inside" and "follow" follow them within the packs), and equal

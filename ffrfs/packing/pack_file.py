@@ -45,7 +45,7 @@ def write_pack(  # noqa: PLR0913 - all that a pack is made of
     rest: bool = True,
     shard: ShardOf | None = None,
 ) -> None:
-    """Write the records of `run`, and an index of them; `rest`: of links and empty folders, too.
+    """Write the records of `run`, and their index; `rest`: also of links and empty directories.
 
     Raises PackError, OSError.
     """

@@ -40,7 +40,7 @@ _LARGEST_TIME_S = (2**63 - 1) // _NS_PER_S
 # Called with the path of each file, in the order of the pack.
 Listing: TypeAlias = Callable[[Iterator[str]], object]
 
-# Opens what is packed, given the folder that is written to, and what that holds already.
+# Opens what is packed, given the directory that is written to, and what that holds already.
 Opener: TypeAlias = Callable[[FolderIdentity, ExistingSet | None], Contents]
 
 

@@ -1,11 +1,11 @@
-"""A folder of packs that are one set: written as a whole, or added to.
+"""A directory of packs that are one set: written as a whole, or added to.
 
     data/part_00000.ffr, data/part_00001.ffr, …
 
 Each pack can be read by itself; the index of each says which set it is of, its number and
-how many there are. A new set is written into a folder beside its own name, which it then
-gets; shards that are added are written into a folder inside the set's, and then moved.
-So a set is complete, or is not there; only a SIGKILL leaves the folder ".….partial" behind.
+how many there are. A new set is written into a directory beside its own name, which it then
+gets; shards that are added are written into a directory inside the set's, and then moved.
+So a set is complete, or is not there; only a SIGKILL leaves the directory ".….partial" behind.
 
 Not here: which threads write the packs (shard_threads.py), what the set holds already
 (existing.py). Concurrency: one thread; a set that is added to is locked against another
@@ -38,7 +38,7 @@ _BATCH_COUNT = 4096
 
 
 class PackSetWriter:
-    """The set in the folder `path`; it is there already if `append`.
+    """The set in the directory `path`; it is there already if `append`.
 
     Raises PackError if something else is there, OSError.
     """
@@ -56,7 +56,7 @@ class PackSetWriter:
                 self._open()
             elif not self._is_new:
                 self._refuse_content()
-            # The folder that will be written to.
+            # The directory that will be written to.
             within = os.path.dirname(self._folder) if self._is_new else self._folder
             self.identity = FolderIdentity.of(os.stat(within))
         except BaseException:

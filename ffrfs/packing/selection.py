@@ -1,12 +1,12 @@
-"""Which files of a folder are packed: patterns to include and to exclude, and a list of paths.
+"""Which files of a directory are packed: patterns to include and to exclude, and a list of paths.
 
 A pattern is that of a shell (`*`, `?`, `[abc]`). Without a slash it is matched against the
-name of a file or folder, anywhere; with one, against its path below the packed folder,
+name of a file or directory, anywhere; with one, against its path below SRC,
 where `*` also matches slashes. A slash at the end is ignored; "/" or "./" at the beginning
-means the packed folder.
+means SRC itself.
 
 A walk goes down from `root` by step(). What is packed matches a pattern to include and is on
-the list, itself or by a folder above it, and matches no pattern to exclude. A selection
+the list, itself or by a directory above it, and matches no pattern to exclude. A selection
 remembers which patterns and paths have found something. Nothing here touches the disk.
 Concurrency: one thread.
 """
@@ -25,8 +25,8 @@ from ffrfs.packing.path_list import ListedFolder, PathList, find
 class Wanted(NamedTuple):
     """How far a path is asked for."""
 
-    included: bool  # a pattern asks for it, or for a folder above it
-    line: int | None  # of the list, that names it or a folder above it; 0: there is no list
+    included: bool  # a pattern asks for it, or for a directory above it
+    line: int | None  # of the list, that names it or a directory above it; 0: there is no list
     listed: ListedFolder | None  # what the list names below it
 
     @property
@@ -74,7 +74,7 @@ class Selection:
         )
 
     def step(self, above: Wanted, name: str, path: str) -> Wanted | None:
-        """Say how far `name` is asked for, whose path is `path`, in the folder `above`.
+        """Say how far `name` is asked for, whose path is `path`, in the directory `above`.
 
         None: neither it nor anything below it.
         """
@@ -92,7 +92,7 @@ class Selection:
         return Wanted(included, line, listed)
 
     def includes(self, name: str, path: str) -> bool:
-        """Tell whether a file, or all that is in a folder, is asked for."""
+        """Tell whether a file, or all that is in a directory, is asked for."""
         if self.takes_all:
             return True
         found = self._include.match(name, path)
@@ -105,7 +105,7 @@ class Selection:
         return self._exclude.match(name, path)
 
     def takes(self, path: str) -> bool | None:
-        """Tell whether "a/b/c" is asked for, by its name or by a folder's above it.
+        """Tell whether "a/b/c" is asked for, by its name or by a directory's above it.
 
         None: neither it nor anything below it can be.
         """

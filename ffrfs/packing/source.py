@@ -1,4 +1,4 @@
-"""The folder to pack: walked once, into a list of names, sizes, permissions and times.
+"""The directory to pack: walked once, into a list of names, sizes, permissions and times.
 
 Symbolic links are followed, if they stay inside or wherever they lead, kept as links, or left
 out. What cannot be packed is named: refused, or
@@ -26,7 +26,7 @@ from ffrfs.packing.existing_set import ExistingSet
 from ffrfs.packing.order import number_by_keys
 from ffrfs.packing.selection import Selection, Wanted
 
-DEPTH_LIMIT = 1024  # folders in each other, as the reader of the index allows
+DEPTH_LIMIT = 1024  # directories in each other, as the reader of the index allows
 
 # Files given to the list, or to the threads, at a time: each is a few Python objects.
 _BATCH_COUNT = 4096
@@ -34,14 +34,14 @@ _BATCH_COUNT = 4096
 # Of a file that is digested.
 _PIECE_SIZE = 1 << 20
 
-# Links that lead out of the folder: a line names the first of them, in the order of their
+# Links that lead out of the directory: a line names the first of them, in the order of their
 # names. Memory has an end, too.
 _OUTSIDE_NAMED_MAX = 5
 _OUTSIDE_KEPT_MAX = 10_000
 
 
 class FolderIdentity(NamedTuple):
-    """What a folder is, by whatever path it was reached."""
+    """What a directory is, by whatever path it was reached."""
 
     device: int
     inode: int
@@ -52,28 +52,28 @@ class FolderIdentity(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """A folder on the way, or a name in one."""
+    """A directory on the way, or a name in one."""
 
     name: str
     path: str
-    below_root: str  # path from the packed folder
+    below_root: str  # path from the root of what is packed
     wanted: Wanted
 
 
 class _OpenFolder:
-    """A folder on the way from the root to where the walk is."""
+    """A directory on the way from the root to where the walk is."""
 
     def __init__(self, place: _Place, info: os.stat_result, number: int, existing: int) -> None:
         self.place = place
         self.identity = FolderIdentity.of(info)
         self.number = number  # in the entries
-        self.existing = existing  # the same folder where new shards are added; 0: none
+        self.existing = existing  # the same directory where new shards are added; 0: none
         self.folders: list[tuple[_Place, os.stat_result]] = []  # not yet walked, the last first
         self.is_empty = True
 
 
 class Source:
-    """What is to be packed of one folder. A Contents.
+    """What is to be packed of one directory. A Contents.
 
     Raises PackError for what cannot be packed, OSError for what cannot be read, naming it.
     """
@@ -101,7 +101,7 @@ class Source:
         self._outside: list[str] = []  # paths of links that lead out
         self._outside_count = 0
         self._skip_special = skip_special
-        self._forbidden = forbidden  # the folder that the pack is written to
+        self._forbidden = forbidden  # the directory that the pack is written to
         self._existing = existing
         self._walk()
 
@@ -169,7 +169,7 @@ class Source:
             stack[-1].is_empty = False
 
     def _list(self, folder: _OpenFolder) -> None:
-        """Take in the names of a folder; the folders among them are for later."""
+        """Take in the names of a directory; the directories among them are for later."""
         place = folder.place
         if folder.identity == self._forbidden:
             raise PackError(
@@ -196,7 +196,7 @@ class Source:
                         _refuse_unknown(os.path.join(place.path, entry.name), error)
                     continue
                 if follows and entry.is_symlink():
-                    # Behind a link to a folder may be what is asked for.
+                    # Behind a link to a directory may be what is asked for.
                     asked_for = included or stat.S_ISDIR(info.st_mode)
                     if not asked_for or not self._follow(os.path.join(place.path, entry.name)):
                         continue

@@ -32,7 +32,7 @@ from ffrfs.mount.client import control_client
 
 # Who looks hints up is behind by so many at most; those beyond are left to the reader.
 _LOOKUPS_MAX = 16384
-# In a record's own folder (TFRecord): to look that up takes the record's bytes.
+# In a record's own directory (TFRecord): to look that up takes the record's bytes.
 _IN_RECORD = re.compile(rb"/+[0-9]{9,}/+[^/]")
 
 _streams: set[HintStream] = set()

@@ -2,7 +2,7 @@
 
 A file's keys are the long options of `ffrfs mount`, with `_` for `-`, and `packs`,
 `mountpoint` and `options` (the values of `-o`). What says how a command is run, and not
-what is mounted, has no key. Relative names in a file begin in the file's own folder.
+what is mounted, has no key. Relative names in a file begin in the file's own directory.
 Merging the two sources to one request is in request.py.
 
 No state: safe from any thread.

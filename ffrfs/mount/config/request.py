@@ -22,7 +22,7 @@ from ffrfs.mount.kernel.options import MountOptions, parse_words
 class MountRequest:
     """Paths are absolute: a daemon works in the root directory."""
 
-    packs: tuple[str, ...]  # at least one; files, or folders of them
+    packs: tuple[str, ...]  # at least one; files, or directories of them
     mountpoint: str  # canonical
     options: MountOptions
     spec: str | None = None  # PACK1:PACK2, if the packs were named so

@@ -47,7 +47,7 @@ def default_threads() -> int:
 class Setting:
     """One of them."""
 
-    # Of its text, and the folder in which relative names begin ("": the working directory);
+    # Of its text, and the directory in which relative names begin ("": the working directory);
     # what is wrong with it is an OptionError that leaves it to the caller to name it.
     parse: Callable[[str, str], Fields]
     fields: tuple[str, ...]  # of MountRequest, that parse() may give

@@ -73,7 +73,7 @@ def _serve(request: MountRequest, report_to: int, notifier: Notifier) -> None:
     def report(what: Report) -> None:
         nonlocal reported
         reported = True
-        # Not before: where a folder is mounted when somebody looks (autofs), all but its
+        # Not before: where a directory is mounted when somebody looks (autofs), all but its
         # manager's process group, of which mount(8) is one, wait until we are done.
         os.setsid()
         os.write(report_to, what.encode())

@@ -28,7 +28,7 @@ _MEMORY_MOUNT = re.compile(_MOUNT + rb"cgroup \S+ (?:\S*,)?memory(?:,\S*)?$", re
 
 @dataclass(frozen=True)
 class ControlGroup:
-    """One group, as a folder below the place where its tree is mounted."""
+    """One group, as a directory below the place where its tree is mounted."""
 
     top: str
     path: str  # "" is the topmost that is seen from here
@@ -38,7 +38,7 @@ class ControlGroup:
         return self.top + self.path
 
     def with_those_above(self) -> Iterator[str]:
-        """The folders of all whose limits bind this one."""
+        """The directories of all whose limits bind this one."""
         path = self.path
         while path:
             yield self.top + path

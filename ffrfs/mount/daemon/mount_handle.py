@@ -82,7 +82,7 @@ def make_mount(
     reserve: list[int] = []
     with state.locked(directory):
         notice = dead_mount.take_away_dead(directory, place)
-        # Of a mount that others have detached, and that is served on: the folder is ours now.
+        # Of a mount that others have detached, and that is served on: the directory is ours now.
         before = state.load(directory, place)
         is_made = mountpoint.prepare(place, nonempty=request.options.nonempty)
         known = state.MountState(

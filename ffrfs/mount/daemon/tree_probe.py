@@ -32,7 +32,7 @@ SIZE_MAX = 4 << 20  # larger records are verified as a whole at first, which tak
 FILES_MAX = 8
 # Of the search for files, which is made once.
 FOLDERS_MAX = 100
-ENTRIES_MAX = 100  # of each folder
+ENTRIES_MAX = 100  # of each directory
 
 
 class TreeProbe:
@@ -81,7 +81,7 @@ class TreeProbe:
         return ANSWERED
 
     def _small_files(self) -> Iterator[str]:
-        """As they come, the first of each folder before what is in its folders."""
+        """As they come, the first of each directory before what is in its directories."""
         folders = [self._mountpoint]
         for _ in range(FOLDERS_MAX):
             if not folders:

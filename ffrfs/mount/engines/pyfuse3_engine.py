@@ -1,7 +1,7 @@
 """The pyfuse3 engine: ten operations over a Volume, in Python.
 
 Each handler asks the volume, which never waits for the disk, and answers at once. What
-needs bytes that are not at hand has to wait: a read, or the folder of a record that was
+needs bytes that are not at hand has to wait: a read, or the directory of a record that was
 not looked into yet. Its task is then parked (late_answers.py), so that a stalled disk
 holds up nobody else. The kernel may keep all it has learnt (names, attributes,
 bytes) for a year: the tree cannot change.

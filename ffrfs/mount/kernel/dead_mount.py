@@ -95,7 +95,7 @@ def _says_dead(mount: MountEntry) -> bool:
         return False
     try:
         process: subprocess.Popen[bytes] = subprocess.Popen(
-            # Through the descriptor: the user that mounted needs no way through the folders above.
+            # Through the descriptor: the user that mounted may lack access to directories above.
             ["stat", "--file-system", "--format=", f"/proc/self/fd/{place}"],
             env={"PATH": kernel_mount.SEARCH_PATH, "LC_ALL": "C"},
             pass_fds=[place],

@@ -27,7 +27,7 @@ Slowest = list[dict[str, object]]
 def slowest_requests(counters: Counters, now_ns: int) -> Slowest:
     """The slowest first; `now_ns`: of CLOCK_MONOTONIC.
 
-    Each has `path` (of the file or folder that was asked about, in printable characters),
+    Each has `path` (of the file or directory that was asked about, in printable characters),
     `kind`, `time_us` and `age_s`, the time since it was answered.
     """
     rows = (counters.get(f"slowest.{number}", []) for number in range(COUNT))
