@@ -75,7 +75,7 @@ def test_a_recursive_listing_is_refused_at_once(deep: Path) -> None:
 
 def test_what_does_not_go_through_it_works(ffrfs: Run, deep: Path) -> None:
     assert ffrfs("ls", deep).lines == [NAME]
-    assert f"folders          {DEPTH:,}" in ffrfs("info", deep).lines
+    assert f"directories      {DEPTH:,}" in ffrfs("info", deep).lines
     done = ffrfs("verify", "-q", deep)
     assert (done.status, done.err.count("\n")) == (1, 1)
     assert len(done.err) < 1000
