@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ffrfs.mount.client.mounted import mount, mounted
     from ffrfs.mount.client.stats import stats
     from ffrfs.mount.client.unmount import unmount
-    from ffrfs.packing.pack import pack_archive, pack_folder
+    from ffrfs.packing.pack import pack_archive, pack_folder, repack
     from ffrfs.packing.pack_writer import PackWriter
     from ffrfs.record.alignment import checkFsAlign
     from ffrfs.record.dump import dump
@@ -82,6 +82,7 @@ __all__ = [
     "pack_archive",
     "pack_folder",
     "prefetch",
+    "repack",
     "stats",
     "unmount",
     "verify",
@@ -119,6 +120,7 @@ _MODULE_OF = {
     "pack_archive": "ffrfs.packing.pack",
     "pack_folder": "ffrfs.packing.pack",
     "prefetch": "ffrfs.mount.client.hints",
+    "repack": "ffrfs.packing.pack",
     "stats": "ffrfs.mount.client.stats",
     "unmount": "ffrfs.mount.client.unmount",
     "verify": "ffrfs.dataset.verify",
