@@ -31,7 +31,7 @@ sanitizer_options := UBSAN_OPTIONS=print_stacktrace=1 \
 
 .PHONY: help demo demo-train test test-native test-native-memory test-native-threads \
     test-mount-sanitized test-fuzz soak fuzz fuzz-native build-fuzz lint manual build \
-    bench wheel test-packages clean packages
+    bench wheel deb test-packages clean packages
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -45,6 +45,7 @@ help:
 	@echo 'make bench   speed and memory beside squashfuse, EROFS and others (BENCH=--quick for a try)'
 	@echo 'make fuzz    damaged indices, headers, records and Examples by the million'
 	@echo 'make wheel   dist/: wheels of ffrfs and of all it needs, for Debian 12 and 13; as root'
+	@echo 'make deb     dist/: a package of ffrfs for Debian 12, and one for 13; as root'
 	@echo 'make test-packages   install and use what is in dist/ in bare roots of Debian; as root'
 	@echo 'make clean   remove .venv and everything built'
 
@@ -157,7 +158,10 @@ wheel:
 	@.ci/system-packages build packages
 	@.ci/packages/wheel
 
-test-packages: wheel
+deb: wheel
+	@.ci/packages/deb
+
+test-packages: deb
 	@.ci/packages/test
 
 build: $(VENV)/installed

@@ -57,13 +57,13 @@ def machine(tmp_path: Path) -> Machine:
 def test_user_without_sudo_is_told_what_to_install(machine: Machine) -> None:
     machine.program("id", USER)
     machine.noted_program("apt-get")
-    result = machine.run("build", "test", "fuzz", "bench")
+    result = machine.run("build", "test", "fuzz", "bench", "packages")
     assert result.returncode == 1
     command = result.stderr.splitlines()[-1].split()
     assert command[:3] == ["apt-get", "update", "&&"]
     wanted = {"g++", "gcc", "pkg-config", "libfuse3-dev", "fuse3", "libaio-dev", "libisal-dev"}
     wanted |= {"libssl-dev", "squashfuse", "squashfs-tools", "erofs-utils", "e2fsprogs"}
-    wanted |= {"clang", "libclang-rt-dev", *FOR_TESTS}
+    wanted |= {"clang", "libclang-rt-dev", "debootstrap", *FOR_TESTS}
     assert wanted <= set(command)
     assert machine.calls() == []
 
