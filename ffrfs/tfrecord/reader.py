@@ -58,7 +58,13 @@ class TFRecordReader:
         Raises IndexError for a number below 0 or not below `n`, ChecksumError for a
         damaged record, OSError if the disk fails; then nothing is returned.
         """
-        return self._records.read(indices)
+        try:
+            return self._records.read(indices)
+        except TypeError:
+            raise TypeError(
+                "read() takes a list of record numbers; for one record there is read_one(5) or "
+                "reader[5]"
+            ) from None
 
     def read_one(self, index: SupportsIndex) -> bytes:
         return self._records.read([index])[0]

@@ -16,7 +16,13 @@ import pytest
 from tfrecord.reader import tfrecord_loader
 
 from ffrfs.errors import ChecksumError, FormatError
-from ffrfs.tfrecord import FixedLenFeature, SparseValue, VarLenFeature, from_dict
+from ffrfs.tfrecord import (
+    FixedLenFeature,
+    FixedLenSequenceFeature,
+    SparseValue,
+    VarLenFeature,
+    from_dict,
+)
 from tests.tfrecord_file import tfrecord_records, write_tfrecord
 
 # There, a missing torch is a failure: all that follows imports it.
@@ -202,6 +208,71 @@ def test_a_record_that_is_no_example(tmp_path: Path, description: Any) -> None:
     assert dataset[0]["name"] == b"record 0"
     with pytest.raises(FormatError, match=r"x\.tfrecord: record 1: .*not an Example"):
         dataset[1]
+
+
+SEQUENCE = {"context": {"id": 7}, "feature_lists": {"words": [b"a", [b"b", b"c"]], "n": [[1, 2]]}}
+
+
+@pytest.fixture
+def sequences(tmp_path: Path) -> Path:
+    record = bytes(from_dict(SEQUENCE).SerializeToString())
+    return write_tfrecord(tmp_path / "s.tfrecord", [record] * 3)
+
+
+@pytest.mark.parametrize("description", [None, [], {}])
+def test_feature_lists_are_not_lost(sequences: Path, description: Any) -> None:
+    with pytest.raises(FormatError, match=r's\.tfrecord: record 1: .*\("n", "words"\).*sequence_'):
+        TFRecordDataset(sequences, description)[1]
+    context, lists = TFRecordDataset(
+        sequences, description, sequence_description=description or []
+    )[1]
+    assert context["id"].tolist() == [7]
+    assert list(lists) == ["n", "words"]
+    assert lists["n"][0].tolist() == [1, 2]
+    assert lists["words"] == [b"a", [b"b", b"c"]]
+    # Who names features asks for no others.
+    assert list(TFRecordDataset(sequences, ["id"])[2]) == ["id"]
+
+
+@pytest.mark.parametrize(
+    ("context", "lists"),
+    [(["id"], ["n", "words"]), ({"id": "int"}, {"n": "int", "words": "byte"}), (None, ["n"])],
+)
+def test_feature_lists_are_those_of_the_tfrecord_package(
+    sequences: Path, context: Any, lists: Any
+) -> None:
+    theirs = list(tfrecord_loader(str(sequences), None, context, sequence_description=lists))
+    dataset = TFRecordDataset(sequences, context, sequence_description=lists)
+    assert len(theirs) == len(dataset) == 3
+    for ours, expected in zip(dataset, theirs, strict=True):
+        for found, wanted in zip(ours[1].items(), expected[1].items(), strict=True):
+            assert found[0] == wanted[0]
+            assert all(map(same, found[1], wanted[1]))
+        assert same(ours[0]["id"], expected[0]["id"])
+
+
+def test_feature_lists_are_parsed_as_described(sequences: Path) -> None:
+    context = {"id": FixedLenFeature((), np.int64)}
+    lists = {"n": FixedLenSequenceFeature((2,), np.int64), "words": VarLenFeature(bytes)}
+    item = TFRecordDataset(sequences, context, sequence_description=lists)[0]
+    assert item[0] == {"id": 7}
+    assert item[1]["n"].tolist() == [[1, 2]]
+    assert item[1]["words"].values.tolist() == [b"a", b"b", b"c"]
+    with pytest.raises(ValueError, match="both by"):
+        TFRecordDataset(sequences, context, sequence_description=["n"])
+
+
+@pytest.mark.parametrize(
+    ("lists", "text"),
+    [
+        (["absent"], 'feature list "absent" is missing'),
+        ({"n": "byte"}, 'feature list "n" is of kind "int", not "byte"'),
+    ],
+)
+def test_feature_lists_that_are_not_as_described(sequences: Path, lists: Any, text: str) -> None:
+    with pytest.raises(FormatError) as raised:
+        TFRecordDataset(sequences, sequence_description=lists)[2]
+    assert str(raised.value) == f"{sequences}: record 2: {text}"
 
 
 def test_a_damaged_record_is_not_handed_out(file: Path) -> None:
