@@ -100,7 +100,8 @@ def _named_example(record: bytes, kinds: Kinds) -> Item:
         more = f" and {len(lists) - 3} more" if len(lists) > 3 else ""
         raise FormatError(
             f"is a SequenceExample with feature lists ({names}{more}); give "
-            "sequence_description=[] to read them, or name the features of the context to read no others"
+            "sequence_description=[] to read them, or name the features of the context to read "
+            "no others"
         )
     message.ClearField("feature_lists")
     _keep(message.context.feature, kinds)

@@ -74,6 +74,8 @@ def test_it_is_a_sequence(file: Path, records: list[bytes]) -> None:
             reader[index]
     with pytest.raises(TypeError):
         reader["1"]
+    with pytest.raises(TypeError, match=r"read_one\(5\)"):
+        reader.read(5)  # type: ignore[arg-type]
     for index in (-1, len(records), 1 << 70):
         with pytest.raises(IndexError):
             reader.read([0, index])
