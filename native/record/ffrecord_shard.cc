@@ -57,6 +57,9 @@ std::unique_ptr<const IndexMap> open_sidecar(const std::string& path, size_t pla
   return IndexMap::sidecar(std::move(sidecar), pack);
 }
 
+// More records than any file has: these bytes are not a header that was cut off.
+constexpr uint64_t kCountPlausible = uint64_t{1} << 40;
+
 uint64_t checksum_place(uint64_t record) { return kHeaderFixedSize + 4 * record; }
 uint64_t offset_place(uint64_t count, uint64_t record) {
   return kHeaderFixedSize + 4 * count + 8 * record;
@@ -82,12 +85,13 @@ void FfrecordShard::read_fixed() {
   const Fixed fixed(file());
   stored_crc_ = fixed.crc;
   if (fixed.count < 0) {
-    throw FormatError(path, "not an FFRecord file: its header says " +
+    throw FormatError(path, "not an FFRecord or TFRecord file: its header says " +
                       std::to_string(fixed.count) + " records");
   }
   count_ = static_cast<uint64_t>(fixed.count);
   // Before any allocation: the tables must be in the file.
   if (!fixed.fits(file())) {
+    if (count_ > kCountPlausible) throw FormatError(path, "not an FFRecord or TFRecord file");
     throw FormatError(path, "truncated, or not an FFRecord file: its header says " +
                       std::to_string(count_) + " records, the file has " +
                       std::to_string(file_size) + " bytes");
