@@ -1,19 +1,28 @@
-"""`ffrfs cat`: files of a pack to stdout."""
+"""`ffrfs cat`: files of a pack to stdout; records of a TFRecord data set, as Examples."""
 
 from __future__ import annotations
 
 import argparse
+import functools
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ffrfs.cli import opened_tree, output
+from ffrfs.cli.head import show_records
+from ffrfs.cli.number import whole_number
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _EPILOG = """\
+With --example, each PATH is the number of a record; the first is 0. A line for each feature shows
+its type and first values, as `ffrfs head` does. Records of a compressed file come in the order of
+the file.
+
 Examples:
     ffrfs cat imagenet.ffr labels.csv
     ffrfs cat imagenet.ffr train/cat/1.jpg > 1.jpg
+    ffrfs cat --example train.tfrecord 0 2
 """
 
 
@@ -27,13 +36,80 @@ def add_parser(subparsers: Subparsers) -> None:
         epilog=_EPILOG,
     )
     opened_tree.add_arguments(parser)
-    parser.add_argument("paths", metavar="PATH", nargs="+", help="a file in PACK")
-    parser.set_defaults(func=run)
+    parser.add_argument(
+        "paths",
+        metavar="PATH",
+        nargs="+",
+        help="a file in PACK; with --example, the number of a record",
+    )
+    parser.add_argument(
+        "--example",
+        action="store_true",
+        help="show records of the TFRecord file PACK (of any compression), or of a directory of "
+        "them, as Examples or SequenceExamples",
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="with --example: print a JSON array with an object per record, which holds all "
+        "values; bytes are base64",
+    )
+    parser.set_defaults(func=functools.partial(run, parser))
 
 
-def run(args: argparse.Namespace) -> int:
+def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+    if args.example:
+        return _show_examples(parser, args)
+    if args.json:
+        parser.error("--json needs --example")
     with opened_tree.open_tree(args) as tree:
         for ino in [tree.file_ino(path) for path in args.paths]:
             for piece in tree.pieces(ino):
                 output.write(piece)
     return 0
+
+
+def _show_examples(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+    try:
+        numbers = [whole_number(0)(path) for path in args.paths]
+    except argparse.ArgumentTypeError as error:
+        parser.error(f"--example: {error}")
+    show_records(_records(args.pack, numbers), args.json)
+    return 0
+
+
+def _records(path: str, numbers: list[int]) -> Iterator[tuple[int, bytes]]:
+    """Raises OptionError for a record that is not there."""
+    from ffrfs.errors import OptionError
+    from ffrfs.tfrecord.info import compression_of
+    from ffrfs.tfrecord.reader import TFRecordReader
+    from ffrfs.tfrecord.shards import shard_paths
+
+    files = shard_paths(path)
+    if any(compression_of(file) for file in files):
+        yield from _scanned(path, files, numbers)
+        return
+    with TFRecordReader(files) as reader:
+        for number in numbers:
+            if number >= len(reader):
+                raise OptionError.at(path, f"has no record {number}: it has {len(reader):,}")
+            yield number, reader.read_one(number)
+
+
+def _scanned(path: str, files: list[str], numbers: list[int]) -> Iterator[tuple[int, bytes]]:
+    """A compressed file is a stream: its records come in their own order, each once."""
+    from ffrfs.errors import OptionError
+    from ffrfs.tfrecord.iterator import tf_record_iterator
+
+    wanted, last = set(numbers), max(numbers)
+    count = 0
+    for file in files:
+        with tf_record_iterator(file) as records:
+            for record in records:
+                if count in wanted:
+                    yield count, record
+                if count == last:
+                    return
+                count += 1
+    missing = min(number for number in wanted if number >= count)
+    raise OptionError.at(path, f"has no record {missing}: it has {count:,}")

@@ -25,7 +25,7 @@ from ffrfs.errors import (
 
 GROUPS = {
     "Make packs": ("pack", "convert", "index"),
-    "Use packs": ("mount", "umount", "prefetch", "ls", "cat", "extract"),
+    "Use packs": ("mount", "umount", "prefetch", "ls", "cat", "head", "extract"),
     "Look at packs and mounts": ("info", "verify", "ps", "stats", "top", "log", "check"),
     "Run as a service": ("install-units",),
 }

@@ -24,6 +24,7 @@ class _Message:
     def HasField(self, name: str, /) -> bool: ...  # noqa: N802
     def WhichOneof(self, name: str, /) -> str | None: ...  # noqa: N802
     def ByteSize(self) -> int: ...  # noqa: N802
+    def DiscardUnknownFields(self) -> None: ...  # noqa: N802
 
 class _Repeated(MutableSequence[_T], metaclass=ABCMeta):
     def add(self) -> _T: ...

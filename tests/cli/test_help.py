@@ -20,7 +20,7 @@ from tests.tfrecord_file import framed
 PROGRAM = read_parser(make_parser())
 LINES = {command.word: example_lines(command.epilog) for command in PROGRAM.commands}
 # Those that need no mount, and may be run in any order, but for pack, which comes first.
-RUN = ("convert", "index", "ls", "cat", "extract", "info", "verify")
+RUN = ("convert", "index", "ls", "cat", "head", "extract", "info", "verify")
 EXAMPLES_MIN, EXAMPLES_MAX = 2, 6
 
 by_command = pytest.mark.parametrize(

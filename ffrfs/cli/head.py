@@ -1,0 +1,93 @@
+"""`ffrfs head`: the first records of a TFRecord data set, as Examples."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from ffrfs.cli import output
+from ffrfs.cli.number import whole_number
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+_EPILOG = """\
+A line for each feature, sorted by name, shows its type, the number of values if it is not one,
+and the first values: text in quotation marks, other bytes as their size and kind (JPEG, PNG).
+`ffrfs cat --example` shows any record in this way.
+
+Examples:
+    ffrfs head train.tfrecord
+    ffrfs head -n 1 train.tfrecord.gz
+    ffrfs head --json train.tfrecord
+"""
+
+_COUNT = 5
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "head",
+        help="show the first records of a TFRecord file",
+        description="Show the first records of FILE, Examples or SequenceExamples. No other "
+        "record is read.",
+        epilog=_EPILOG,
+    )
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        help="a TFRecord file of any compression, or a directory of them",
+    )
+    parser.add_argument(
+        "-n",
+        metavar="COUNT",
+        dest="count",
+        type=whole_number(1),
+        default=_COUNT,
+        help="the number of records (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print a JSON array with an object per record, which holds all values; bytes are "
+        "base64",
+    )
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    show_records(enumerate(islice(_records(args.file), args.count)), args.json)
+    return 0
+
+
+def _records(path: str) -> Iterator[bytes]:
+    from ffrfs.tfrecord.iterator import tf_record_iterator
+    from ffrfs.tfrecord.shards import shard_paths
+
+    for file in shard_paths(path):
+        with tf_record_iterator(file) as records:
+            yield from records
+
+
+def show_records(records: Iterable[tuple[int, bytes]], as_json: bool) -> None:
+    """Print records, each given with its number."""
+    from ffrfs.convert.example_text import lines
+
+    if as_json:
+        output.json_array(_fields(number, record) for number, record in records)
+        return
+    for place, (number, record) in enumerate(records):
+        if place > 0:
+            output.line("")
+        for line in lines(number, record):
+            output.line(line)
+
+
+def _fields(number: int, record: bytes) -> dict[str, object]:
+    from ffrfs.convert.example_json import encode_base64, parse_record, to_json
+
+    message = parse_record(record)
+    fields = {"bytes": encode_base64(record)} if message is None else to_json(message)
+    return {"record": number, "size": len(record), **fields}

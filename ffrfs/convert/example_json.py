@@ -1,0 +1,198 @@
+"""An Example or SequenceExample as JSON: all of its values, and back.
+
+The form is that of the file example.json in a mount, but bytes are base64, and not described:
+
+    {"features": {"image": {"bytes_list": ["/9j/4A=="]}, "label": {"int64_list": [7]}}}
+    {"context": {…}, "feature_lists": {"frames": [{"float_list": [0.5, "NaN"]}, …]}}
+
+A feature without a list is {}. Names are sorted. Floats are spelled with as many digits as a
+float32 needs. Not here: files (ffrfs.convert), what people read (ffrfs.cli). No state: safe
+from any thread.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from ffrfs.tfrecord.example import (
+    BytesList,
+    Example,
+    Feature,
+    FeatureList,
+    FeatureLists,
+    Features,
+    FloatList,
+    Int64List,
+    SequenceExample,
+)
+
+Json: TypeAlias = dict[str, Any]
+# What a bytes value becomes, and what it is made of; base64 unless another place has the bytes.
+Encode: TypeAlias = Callable[[bytes], object]
+Decode: TypeAlias = Callable[[object], bytes]
+
+_INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
+_FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def parse_record(record: bytes | memoryview) -> Example | SequenceExample | None:
+    """Return the message that a record is; None: neither, or with fields that neither has."""
+    data = bytes(record)
+    try:
+        message = SequenceExample.FromString(data)  # an Example is one, without lists
+    except DecodeError:
+        return None
+    size = message.ByteSize()
+    message.DiscardUnknownFields()
+    if message.ByteSize() != size:
+        return None
+    return message if message.HasField("feature_lists") else Example.FromString(data)
+
+
+def encode_base64(value: bytes) -> str:
+    return base64.b64encode(value).decode()
+
+
+def decode_base64(value: object) -> bytes:
+    """Raises ValueError."""
+    if not isinstance(value, str):
+        raise ValueError(f"bytes are base64 in a string, not {type(value).__name__}")
+    return base64.b64decode(value, validate=True)
+
+
+def to_json(message: Example | SequenceExample, encode: Encode = encode_base64) -> Json:
+    """Return what json.dumps() takes."""
+    if isinstance(message, Example):
+        return {"features": _features_to_json(message.features, encode)}
+    lists = message.feature_lists.feature_list
+    return {
+        "context": _features_to_json(message.context, encode),
+        "feature_lists": {
+            name: [_feature_to_json(step, encode) for step in lists[name].feature]
+            for name in sorted(lists)
+        },
+    }
+
+
+def from_json(value: object, decode: Decode = decode_base64) -> Example | SequenceExample:
+    """Return the message that to_json() made `value` of. Raises ValueError."""
+    fields = _object(value, "a record")
+    if fields.keys() == {"features"}:
+        return Example(features=_features_from_json(fields["features"], decode))
+    if fields.keys() != {"context", "feature_lists"}:
+        raise ValueError('neither {"features": …} nor {"context": …, "feature_lists": …}')
+    lists = _object(fields["feature_lists"], "feature_lists").items()
+    return SequenceExample(
+        context=_features_from_json(fields["context"], decode),
+        feature_lists=FeatureLists(
+            feature_list={
+                _text(name): _steps_from_json(name, steps, decode) for name, steps in lists
+            }
+        ),
+    )
+
+
+def float_text(value: float) -> str:
+    """The shortest that gives this float32 again."""
+    return str(np.float32(value))
+
+
+def _features_to_json(features: Features, encode: Encode) -> Json:
+    return {
+        name: _feature_to_json(features.feature[name], encode) for name in sorted(features.feature)
+    }
+
+
+def _feature_to_json(feature: Feature, encode: Encode) -> Json:
+    kind = feature.WhichOneof("kind")
+    if kind is None:
+        return {}
+    if kind == "bytes_list":
+        return {kind: [encode(value) for value in feature.bytes_list.value]}
+    if kind == "float_list":
+        return {kind: [_float_to_json(value) for value in feature.float_list.value]}
+    return {kind: list(feature.int64_list.value)}
+
+
+def _float_to_json(value: float) -> float | str:
+    if math.isfinite(value):
+        return float(float_text(value))
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _steps_from_json(name: str, steps: object, decode: Decode) -> FeatureList:
+    found = _list(steps, f'feature list "{name}"')
+    return FeatureList(
+        feature=[_feature_from_json(f"{name}[{i}]", step, decode) for i, step in enumerate(found)]
+    )
+
+
+def _features_from_json(value: object, decode: Decode) -> Features:
+    found = _object(value, "features").items()
+    return Features(
+        feature={_text(name): _feature_from_json(name, feature, decode) for name, feature in found}
+    )
+
+
+def _feature_from_json(name: str, value: object, decode: Decode) -> Feature:
+    fields = _object(value, f'feature "{name}"')
+    if not fields:
+        return Feature()
+    if len(fields) > 1:
+        raise ValueError(f'feature "{name}" has more than one list')
+    ((kind, listed),) = fields.items()
+    values = _list(listed, f'feature "{name}"')
+    try:
+        if kind == "bytes_list":
+            return Feature(bytes_list=BytesList(value=[decode(each) for each in values]))
+        if kind == "float_list":
+            return Feature(float_list=FloatList(value=[_float(each) for each in values]))
+        if kind == "int64_list":
+            return Feature(int64_list=Int64List(value=[_int(each) for each in values]))
+    except ValueError as error:
+        raise ValueError(f'feature "{name}": {error}') from None
+    raise ValueError(f'feature "{name}": "{kind}" is not bytes_list, float_list or int64_list')
+
+
+def _int(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(f"{value!r:.40} is no integer")
+    if not _INT64_MIN <= value <= _INT64_MAX:
+        raise ValueError("an integer does not fit into an int64")
+    return value
+
+
+def _float(value: object) -> float:
+    if isinstance(value, str) and value in _FLOATS:
+        return _FLOATS[value]
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise ValueError(f"{value!r:.40} is no number")
+    if abs(value) > np.finfo(np.float32).max:
+        raise ValueError("a number does not fit into a float32")
+    return float(value)
+
+
+def _object(value: object, name: str) -> Json:
+    if not isinstance(value, dict):
+        raise ValueError(f"{name} is not an object")
+    return value
+
+
+def _list(value: object, name: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise ValueError(f"{name}: not a list of values")
+    return value
+
+
+def _text(name: str) -> str:
+    try:
+        name.encode()
+    except UnicodeEncodeError:  # a lone surrogate, which JSON can spell
+        raise ValueError(f"feature {name!r}: the name cannot be written as UTF-8") from None
+    return name

@@ -1,0 +1,146 @@
+"""A record as lines that people read: one for each feature of an Example.
+
+What a file holds is hostile: names and texts are escaped, and shortened. Not here: all values
+(example_json.py), printing (ffrfs.cli). No state: safe from any thread.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+from ffrfs.convert.example_json import float_text, parse_record
+from ffrfs.printable import printable
+from ffrfs.tfrecord.example import Example, Feature, Features, SequenceExample
+
+# Of one line.
+_VALUES_MAX = 8
+_STEPS_MAX = 8
+_TEXT_LENGTH_MAX = 60
+_NAME_LENGTH_MAX = 100
+_NAME_WIDTH_MAX = 32
+_HEX_SIZE_MAX = 16
+# Of a value that may be text so much is looked at.
+_TEXT_SIZE = 4096
+_TEXT_CONTROLS = frozenset("\t\n\r\f\x1b")
+
+_SIGNATURES = {
+    b"\xff\xd8\xff": "JPEG",
+    b"\x89PNG\r\n\x1a\n": "PNG",
+    b"GIF8": "GIF",
+    b"II*\0": "TIFF",
+    b"MM\0*": "TIFF",
+    b"\x93NUMPY": "NumPy array",
+    b"\x1f\x8b\x08": "gzip",
+    b"\x28\xb5\x2f\xfd": "Zstandard",
+    b"fLaC": "FLAC",
+    b"OggS": "Ogg",
+    b"%PDF-": "PDF",
+    b"PK\3\4": "zip",
+    b"\x89HDF\r\n\x1a\n": "HDF5",
+}
+_RIFF = {b"WEBP": "WebP", b"WAVE": "WAV", b"AVI ": "AVI"}
+
+
+def lines(number: int, record: bytes) -> Iterator[str]:
+    """Yield the lines of record `number`, all of them printable."""
+    message = parse_record(record)
+    size = _count(len(record), "byte")
+    if message is None:
+        yield f"record {number}: not an Example: {_bytes(record)}"
+        return
+    yield f"record {number}: {type(message).__name__}, {size}"
+    yield from _table(list(_rows(message)))
+
+
+def _table(rows: list[tuple[str, str, str]]) -> Iterator[str]:
+    name_width = max((min(len(name), _NAME_WIDTH_MAX) for name, _, _ in rows), default=0)
+    type_width = max((len(kind) for _, kind, _ in rows), default=0)
+    for name, kind, values in rows:
+        yield f"  {name:<{name_width}}  {kind:<{type_width}}  {values}".rstrip()
+
+
+def _rows(message: Example | SequenceExample) -> Iterator[tuple[str, str, str]]:
+    if isinstance(message, Example):
+        yield from _feature_rows(message.features)
+        return
+    yield from _feature_rows(message.context)
+    lists = message.feature_lists.feature_list
+    for name in sorted(lists):
+        steps = lists[name].feature
+        for i, step in enumerate(islice(steps, _STEPS_MAX)):
+            yield (f"{_name(name)}[{i}]", *_feature(step))
+        if len(steps) > _STEPS_MAX:
+            yield f"{_name(name)}[…]", "", f"{_count(len(steps), 'step')} in all"
+        elif not steps:
+            yield f"{_name(name)}[]", "", "no steps"
+
+
+def _feature_rows(features: Features) -> Iterator[tuple[str, str, str]]:
+    for name in sorted(features.feature):
+        yield (_name(name), *_feature(features.feature[name]))
+
+
+def _name(name: str) -> str:
+    return _shortened(name, _NAME_LENGTH_MAX) or '""'
+
+
+def _feature(feature: Feature) -> tuple[str, str]:
+    """Its type with the number of values, and the first of these."""
+    field = feature.WhichOneof("kind")
+    if field is None:
+        return "none", ""
+    values = getattr(feature, field).value
+    kind = field.removesuffix("_list") + ("" if len(values) == 1 else f"[{len(values)}]")
+    shown = [_SHOWN[field](value) for value in islice(values, _VALUES_MAX)]
+    if len(values) > _VALUES_MAX:
+        shown.append("…")
+    return kind, ", ".join(shown)
+
+
+def _bytes(value: bytes) -> str:
+    size = _count(len(value), "byte")
+    kind = _kind(value)
+    if kind is not None:
+        return f"{kind} ({size})"
+    text = _text(value)
+    if text is None:
+        return f"{size} {value[:_HEX_SIZE_MAX].hex()}{'…' if len(value) > _HEX_SIZE_MAX else ''}"
+    if len(text) <= _TEXT_LENGTH_MAX and len(value) <= _TEXT_SIZE:
+        return f'"{printable(text)}"'
+    return f'"{_shortened(text, _TEXT_LENGTH_MAX)}" (UTF-8 text, {size})'
+
+
+_SHOWN: dict[str, Callable[[Any], str]] = {
+    "bytes_list": _bytes,
+    "float_list": float_text,
+    "int64_list": str,
+}
+
+
+def _kind(value: bytes) -> str | None:
+    """Which kind of file it is, by its first bytes."""
+    if value[:4] == b"RIFF":
+        return _RIFF.get(value[8:12])
+    return next((kind for begin, kind in _SIGNATURES.items() if value.startswith(begin)), None)
+
+
+def _text(value: bytes) -> str | None:
+    """The first characters, if that is what the bytes seem to be."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        text = decoder.decode(value[:_TEXT_SIZE], final=len(value) <= _TEXT_SIZE)
+    except UnicodeDecodeError:
+        return None
+    is_text = all(char >= " " or char in _TEXT_CONTROLS for char in text)
+    return text if is_text else None
+
+
+def _shortened(text: str, length: int) -> str:
+    return printable(text) if len(text) <= length else f"{printable(text[:length])}…"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
