@@ -317,9 +317,9 @@ class Volume:
     def count_request(self, kind: str, ino: int, elapsed_ns: int) -> None:
         """An engine has answered one about `ino` (0: about no file); `kind` is one of
         native/stats/request_times.h."""
-    def failure_is_due(self, ino: int) -> bool:
-        """Whether a failure to read is to be logged: once a minute per file, or per folder
-        that a record holds.
+    def note_failure(self, ino: int) -> int:
+        """Count a failure to read. If it is to be logged, once a minute per file, or per folder
+        that a record holds: the inode that it counts for; else 0.
         """
     def close(self) -> None: ...
 

@@ -20,9 +20,10 @@ most a quarter too high. Resident memory counts memory that processes share once
 slowest: the slowest requests of the last five minutes, at most 16, one per file or directory,
 and only those that took at least a millisecond.
 
---errors lists at most 1,000 files, those with the latest errors first. A file (of a TFRecord file,
-a record) counts once a minute at most, however often it is read. The list is empty again after the
-next mount; `ffrfs verify` finds all damage in a pack.
+--errors lists at most 1,000 files, those with the latest errors first. The count is of requests of
+the kernel, which may make several for one read of a program. The files of one record of a TFRecord
+file count together. The list is empty again after the next mount; `ffrfs verify` finds all damage
+in a pack.
 
 Examples:
     ffrfs stats /mnt/imagenet

@@ -6,6 +6,7 @@
 
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 namespace ffrfs {
@@ -14,6 +15,10 @@ enum class Priority { kError = 3, kWarning = 4, kInfo = 6, kDebug = 7 };
 
 // Line breaks in `text` become "\n": names of a pack may hold some.
 void log_line(Priority priority, std::string_view text);
+
+// "cannot read PATH: REASON", an error. Before the text are, between two bytes 0x1f, the inode
+// that the failure counts for and the size of PATH in the line, for the daemon's list.
+void log_failure(uint64_t ino, std::string_view path, std::string_view reason);
 
 // What libfuse has to say goes there too.
 void take_over_libfuse_log();

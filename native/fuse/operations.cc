@@ -204,9 +204,9 @@ int Operations::read_failed(Ino ino, const std::exception_ptr& error) {
   } catch (const std::exception& bad) {
     reason = bad.what();
   }
-  if (volume_.failure_is_due(ino)) {
+  if (const auto counted = volume_.note_failure(ino)) {
     const std::string path = volume_.path(ino);
-    log_line(Priority::kError, "cannot read " + (path.empty() ? "/" : path) + ": " + reason);
+    log_failure(*counted, path.empty() ? "/" : path, reason);
   }
   return number;
 }

@@ -71,7 +71,7 @@ class PyVolume {
   [[nodiscard]] py::object load_tree(Need need, Ino ino, uint64_t token);
   [[nodiscard]] py::object read(Ino ino, uint64_t offset, size_t size, uint64_t token);
   [[nodiscard]] py::list poll();
-  [[nodiscard]] bool failure_is_due(Ino ino) const { return open()->failure_is_due(ino); }
+  [[nodiscard]] Ino note_failure(Ino ino) const { return open()->note_failure(ino).value_or(0); }
 
   // For callers that wait.
 

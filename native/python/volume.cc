@@ -121,7 +121,7 @@ void bind_serving(VolumeClass& volume) {
              self.open()->note_request(RequestTimes::kind_of(kind), ino, elapsed_ns);
            },
            py::arg("kind"), py::arg("ino"), py::arg("elapsed_ns"))
-      .def("failure_is_due", &PyVolume::failure_is_due, py::arg("ino"));
+      .def("note_failure", &PyVolume::note_failure, py::arg("ino"));
 }
 
 // What may wait.

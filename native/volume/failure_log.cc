@@ -2,19 +2,29 @@
 
 namespace ffrfs {
 
-bool FailureLog::due(Ino ino, Clock::time_point now) {
+bool FailureLog::note(Ino ino, Clock::time_point now) {
   const std::lock_guard lock(mutex_);
+  ++total_;
   if (const auto found = by_ino_.find(ino); found != by_ino_.end()) {
-    if (now - found->second->at < kRepeatAfter) return false;
-    lines_.erase(found->second);
-    by_ino_.erase(found);
+    Line& line = *found->second;
+    ++table_[2 * line.slot + 1];
+    if (now - line.at < kRepeatAfter) return false;
+    line.at = now;
+    lines_.splice(lines_.begin(), lines_, found->second);
+    return true;
   }
-  lines_.push_front({ino, now});
-  by_ino_.emplace(ino, lines_.begin());
-  if (lines_.size() > kFilesMax) {
+  size_t slot = lines_.size();
+  if (slot == kFilesMax) {
+    slot = lines_.back().slot;
     by_ino_.erase(lines_.back().ino);
     lines_.pop_back();
   }
+  // Who looks meanwhile sees a count of 0, or of 1, for one of the two.
+  table_[2 * slot + 1] = 0;
+  table_[2 * slot] = ino;
+  table_[2 * slot + 1] = 1;
+  lines_.push_front({ino, now, slot});
+  by_ino_.emplace(ino, lines_.begin());
   return true;
 }
 

@@ -1,5 +1,9 @@
-// Which failures to log: one line per file that cannot be read, not one per read. A
-// program that meets a bad file often tries again and again, and so do its workers.
+// Failures to read: counted, for each file, and which of them to log: a line per file and
+// minute, not one per read. A program that meets a bad file often tries again and again, and
+// so do its workers. In a volume's counter page:
+//
+//   read_failures      all of them
+//   failures_by_inode  for each of up to kFilesMax files its inode and its failures; zeros behind
 //
 // Any thread.
 
@@ -9,8 +13,10 @@
 #include <cstddef>
 #include <list>
 #include <mutex>
+#include <span>
 #include <unordered_map>
 
+#include "stats/counter_page.h"
 #include "tree/tree.h"
 
 namespace ffrfs {
@@ -21,14 +27,20 @@ class FailureLog {
   static constexpr auto kRepeatAfter = std::chrono::seconds(60);
   static constexpr size_t kFilesMax = 1024;  // the one logged longest ago is forgotten
 
-  // True: log it. False: the file had its line less than kRepeatAfter ago.
-  [[nodiscard]] bool due(Ino ino, Clock::time_point now = Clock::now());
+  explicit FailureLog(CounterPage& page)
+      : total_(page.row("read_failures")), table_(page.row("failures_by_inode", 2 * kFilesMax)) {}
+
+  // Count one. True: log it. False: the file had its line less than kRepeatAfter ago.
+  [[nodiscard]] bool note(Ino ino, Clock::time_point now = Clock::now());
 
  private:
   struct Line {
     Ino ino;
     Clock::time_point at;
+    size_t slot;  // of table_
   };
+  Counter& total_;
+  const std::span<Counter> table_;
   std::mutex mutex_;
   std::list<Line> lines_;  // the latest first
   std::unordered_map<Ino, std::list<Line>::iterator> by_ino_;

@@ -121,9 +121,10 @@ std::string Volume::path(Ino ino) {
   }
 }
 
-bool Volume::failure_is_due(Ino ino) {
+std::optional<Ino> Volume::note_failure(Ino ino) {
   const auto record = subtree_of(ino);
-  return failures_.due(record ? subtrees_->top(*record) : ino);
+  const Ino counted = record ? subtrees_->top(*record) : ino;
+  return failures_.note(counted) ? std::optional(counted) : std::nullopt;
 }
 
 Extent Volume::extent(Ino ino) const {

@@ -105,8 +105,9 @@ class Volume {
   // index is damaged, "inode 7".
   [[nodiscard]] std::string path(Ino ino);
 
-  // Whether a failure is to be logged; all files of a record's folder count as one.
-  [[nodiscard]] bool failure_is_due(Ino ino);
+  // A request about `ino` has failed for want of bytes: count it. If it is to be logged, the
+  // inode that it counts for: all files of a record's folder count as one.
+  [[nodiscard]] std::optional<Ino> note_failure(Ino ino);
 
   // Of a file that is a whole record. Throws RangeError.
   [[nodiscard]] Extent extent(Ino ino) const;
@@ -171,7 +172,7 @@ class Volume {
   const OpenedPacks packs_;
   const Subtrees* const subtrees_;  // of the tree; nullptr: it has none
   RequestTimes request_times_;  // kept for the engines, as are the failures
-  FailureLog failures_;
+  FailureLog failures_{counters_.page()};
   ProcessLocal<FileReads> reads_;
   ProcessLocal<SubtreeReads> subtree_reads_;  // over reads_; only if there are subtrees_
   StoreGate push_gate_;

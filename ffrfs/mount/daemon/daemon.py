@@ -36,7 +36,7 @@ from ffrfs.mount.daemon.mount_handle import MountHandle, make_mount
 from ffrfs.mount.daemon.notify import Notifier
 from ffrfs.mount.daemon.reload import Reload
 from ffrfs.mount.daemon.signals import HeldSignals
-from ffrfs.mount.daemon.statistics import statistics
+from ffrfs.mount.daemon.statistics import first_value, statistics
 from ffrfs.mount.daemon.watchdog import Watchdog
 from ffrfs.mount.engines.engine import Engine
 from ffrfs.mount.engines.engine_factory import open_engine
@@ -289,7 +289,7 @@ class _Server:
             "age_s": round(time.monotonic() - self._began_s, 3),
             "requests_per_s": round(self._rate.per_s(), 1),
             "unreadable_files": self._engine.failures.file_count,
-            "read_failures": self._engine.failures.count,
+            "read_failures": first_value(self._engine.counters(), "read_failures"),
             "storage_stalled_s": round(self._stall.look(), 1),
         }
 
@@ -302,7 +302,7 @@ class _Server:
         }
 
     def _errors(self, _: object) -> dict[str, object]:
-        return self._engine.failures.listed()
+        return self._engine.failures.listed(self._engine.counters())
 
     def _prefetch(self, _: object) -> HandOver:
         if self._request.prefetch_records == 0:

@@ -20,7 +20,7 @@ from ffrfs.mount.stats.slowest_requests import slowest_requests
 
 _ROWS = (
     *("reads", "bytes_served", "bytes_memory", "bytes_page_cache", "bytes_storage"),
-    *("checksums_verified", "checksums_failed", "queue_depth"),
+    *("checksums_verified", "checksums_failed", "read_failures", "queue_depth"),
 )
 # Of what was read ahead, for hints and for those who read in order: field → row.
 _PREFETCH_ROWS = {
@@ -59,7 +59,6 @@ def statistics(
         "daemon_resident_bytes": daemon_bytes,
         "worker_resident_bytes": worker_bytes,
         "unreadable_files": engine.failures.file_count,
-        "read_failures": engine.failures.count,
         "slowest": slowest_requests(counters, time.monotonic_ns()),
     }
 
@@ -70,13 +69,13 @@ def counted(counters: Counters) -> dict[str, object]:
     return {
         "request_count": sum(map(sum, histograms.values())),
         "requests": {
-            kind: _times(histogram, _value(counters, f"request_ns.{kind}"))
+            kind: _times(histogram, first_value(counters, f"request_ns.{kind}"))
             for kind, histogram in histograms.items()
         },
-        **{name: _value(counters, name) for name in _ROWS},
-        "prefetch": {name: _value(counters, row) for name, row in _PREFETCH_ROWS.items()},
-        "readahead": {name: _value(counters, row) for name, row in _READAHEAD_ROWS.items()},
-        "cache_bytes": sum(_value(counters, row) for row in _CACHE_ROWS),
+        **{name: first_value(counters, name) for name in _ROWS},
+        "prefetch": {name: first_value(counters, row) for name, row in _PREFETCH_ROWS.items()},
+        "readahead": {name: first_value(counters, row) for name, row in _READAHEAD_ROWS.items()},
+        "cache_bytes": sum(first_value(counters, row) for row in _CACHE_ROWS),
     }
 
 
@@ -91,7 +90,7 @@ def _times(histogram: list[int], total_ns: int) -> dict[str, object]:
     }
 
 
-def _value(counters: Counters, name: str) -> int:
+def first_value(counters: Counters, name: str) -> int:
     """The first value of that row."""
     return next(iter(counters.get(name, ())), 0)
 

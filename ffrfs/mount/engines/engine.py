@@ -20,7 +20,7 @@ class Engine(Protocol):
     name: str
     # What the user should know although the packs opened: one line each.
     notices: list[str]
-    # The files that could not be read, as far as the log tells of them.
+    # The files that could not be read; their failures are counted in counters().
     failures: ReadFailures
 
     @property

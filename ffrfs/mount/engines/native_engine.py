@@ -41,7 +41,6 @@ class NativeEngine:
 
     def __init__(self, request: MountRequest) -> None:
         self.failures = ReadFailures()
-        self._request = request
         self._page = CounterPage()
         self._last_lines: deque[str] = deque(maxlen=_LAST_LINES)
         try:
@@ -103,9 +102,9 @@ class NativeEngine:
     def _log_line(self, line: bytes) -> None:
         # Without a priority: what an abort, a sanitizer or the C library has to say.
         level = _LEVELS.get(line[:3])
-        text = (line if level is None else line[3:]).decode(errors="backslashreplace")
+        shown = self.failures.noted(line if level is None else line[3:])
+        text = shown.decode(errors="backslashreplace")
         self._last_lines.append(text)
-        self.failures.note_line(text, self._request)
         log.log(logging.ERROR if level is None else level, "%s", text)
 
 

@@ -312,10 +312,10 @@ class TreeOperations(pyfuse3.Operations):
 
     def failure(self, ino: object, error: FfrfsError | OSError) -> FUSEError:
         """The errno for one who cannot be told about `ino`; says so in the log."""
-        if isinstance(ino, int) and self._volume.failure_is_due(ino):
+        if isinstance(ino, int) and (counted := self._volume.note_failure(ino)):
             path = self._volume.path(ino).decode(errors="backslashreplace") or "/"
             log.error("cannot read %s: %s", path, describe(error))
-            self._failures.note(path, describe(error))
+            self._failures.note(counted, path, describe(error))
         if isinstance(error, TooLargeError):
             return FUSEError(errno.EFBIG)
         number = error.errno if isinstance(error, OSError) else None

@@ -1,7 +1,8 @@
 """Which files of a mount could not be read, as `ffrfs stats --errors` lists them.
 
-An engine notes what it logs: a file once a minute at most, however often it is read; of a
-TFRecord file, a record (native/volume/failure_log.h).
+An engine counts each failed request in its counters (native/volume/failure_log.h), and notes
+path and error here once a minute for each file, when it logs them. All files of a record of a
+TFRecord file count as one.
 
 Concurrency: the daemon's loop alone.
 """
@@ -9,87 +10,94 @@ Concurrency: the daemon's loop alone.
 from __future__ import annotations
 
 import json
+import re
 import time
 from dataclasses import dataclass
 from typing import TypedDict
 
-from ffrfs.mount.config.request import MountRequest
+from ffrfs.mount.engines.counter_page import Counters
 from ffrfs.printable import printable
 
 FILES_MAX = 1000  # of further ones only the failures are counted
 ANSWER_BYTES_MAX = 768 << 10  # of the list as JSON, which is an answer of the control socket
-_BEGIN = "cannot read "
+
+# What a worker's log has before a failure (native/fuse/log.h): inode, size of the path.
+_MARK = re.compile(rb"\x1f([0-9]{1,20}) ([0-9]{1,5})\x1f(?=cannot read )")
+_BEGIN = b"cannot read "
 
 
 class FailedFile(TypedDict):
     """One file or directory."""
 
     path: str  # in the mount, printable
-    count: int
-    age_s: float  # since the last failure
-    error: str  # the last one, in one line
+    count: int  # of failed requests
+    age_s: float  # since the last failure that was logged
+    error: str  # of that one, in one line
 
 
 @dataclass
-class _Failures:
-    count: int = 0
-    last_s: float = 0.0  # time.monotonic()
-    error: str = ""
+class _Failure:
+    """The last one of a file that was logged."""
+
+    path: str
+    error: str
+    count: int  # of those that were logged
+    at_s: float  # time.monotonic()
 
 
 class ReadFailures:
     """Those since the mount was made."""
 
     def __init__(self) -> None:
-        self._files: dict[str, _Failures] = {}
-        self._other_count = 0
+        self._by_inode: dict[int, _Failure] = {}
 
-    def note(self, path: str, error: str) -> None:
-        path = printable(path)
-        if path not in self._files and len(self._files) >= FILES_MAX:
-            self._other_count += 1
+    def note(self, ino: int, path: str, error: str) -> None:
+        """A failure was logged; `ino`: the inode that it counts for."""
+        known = self._by_inode.get(ino)
+        if known is None and len(self._by_inode) >= FILES_MAX:
             return
-        found = self._files.setdefault(path, _Failures())
-        found.count += 1
-        found.last_s = time.monotonic()
-        found.error = printable(error)
+        count = 1 if known is None else known.count + 1
+        now_s = time.monotonic()
+        self._by_inode[ino] = _Failure(printable(path), printable(error), count, now_s)
 
-    def note_line(self, line: str, request: MountRequest) -> None:
-        """Note what the worker's log says, if it says that."""
-        if not line.startswith(_BEGIN):
-            return
-        path, error = _divided(line.removeprefix(_BEGIN), request.packs)
-        self.note(path, error)
+    def noted(self, line: bytes) -> bytes:
+        """The same by a line of a worker's log, if it is one; what to log of it."""
+        mark = _MARK.match(line)
+        if mark is None:
+            return line
+        text = line[mark.end() :]
+        end = len(_BEGIN) + int(mark[2])
+        path, error = text[len(_BEGIN) : end], text[end + len(b": ") :]
+        self.note(int(mark[1]), _text(path), _text(error))
+        return text
 
     @property
     def file_count(self) -> int:
         """How many files there are, FILES_MAX at most."""
-        return len(self._files)
+        return len(self._by_inode)
 
-    @property
-    def count(self) -> int:
-        return self._other_count + sum(each.count for each in self._files.values())
-
-    def listed(self) -> dict[str, object]:
+    def listed(self, counters: Counters) -> dict[str, object]:
         """The files, the latest failure first; `other_count`: failures of files not listed."""
-        now_s, size, other_count = time.monotonic(), 0, self._other_count
+        counts = _counts_by_inode(counters)
+        now_s, size = time.monotonic(), 0
         files: list[FailedFile] = []
-        for path, each in sorted(self._files.items(), key=lambda one: -one[1].last_s):
-            age_s = round(now_s - each.last_s, 3)
-            file = FailedFile(path=path, count=each.count, age_s=age_s, error=each.error)
+        for ino, each in sorted(self._by_inode.items(), key=lambda one: -one[1].at_s):
+            count = max(counts.get(ino, 0), each.count)
+            age_s = round(now_s - each.at_s, 3)
+            file = FailedFile(path=each.path, count=count, age_s=age_s, error=each.error)
             size += len(json.dumps(file))
             if size > ANSWER_BYTES_MAX:
-                other_count += each.count
-            else:
-                files.append(file)
+                break
+            files.append(file)
+        total = next(iter(counters.get("read_failures", ())), 0)
+        other_count = max(total - sum(file["count"] for file in files), 0)
         return {"files": files, "other_count": other_count}
 
 
-def _divided(text: str, packs: tuple[str, ...]) -> tuple[str, str]:
-    """Path and error, between which is a colon; but a path, too, may have one.
+def _counts_by_inode(counters: Counters) -> dict[int, int]:
+    row = counters.get("failures_by_inode", [])
+    return dict(zip(row[::2], row[1::2], strict=False))
 
-    As a rule an error begins with the file that it is about.
-    """
-    ends = [end for pack in packs if (end := text.find(f": {pack}")) >= 0]
-    end = min(ends) if ends else text.find(": ")
-    return (text[:end], text[end + 2 :]) if end >= 0 else (text, "")
+
+def _text(data: bytes) -> str:
+    return data.decode(errors="backslashreplace")

@@ -69,7 +69,7 @@ def _families(found: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Sequenc
         _one(found["unreadable_files"]),
     )
     yield (
-        *("read_failures_total", "counter", "Failures to read them, once a minute for each."),
+        *("read_failures_total", "counter", "Requests for their bytes that failed."),
         _one(found["read_failures"]),
     )
     for way, events in _READ_AHEAD_RECORDS.items():

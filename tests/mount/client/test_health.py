@@ -78,7 +78,8 @@ def test_file_that_could_not_be_read_is_a_warning(mount: MakeMount, pack_tree: P
     line = checked(tree, 1, "1 file could not be read")
     assert f"ffrfs stats --errors {tree.path}" in line
     (told,) = json.loads(ffrfs("check", "--json", tree.path).out)
-    assert (told["status"], told["unreadable_files"], told["read_failures"]) == ("warning", 1, 1)
+    assert (told["status"], told["unreadable_files"]) == ("warning", 1)
+    assert told["read_failures"] >= 1
 
 
 @pytest.mark.promise("S59")

@@ -18,6 +18,7 @@ from pyfuse3 import FUSEError
 from ffrfs._native import Attributes
 from ffrfs.errors import ChecksumError
 from ffrfs.mount.engines.pyfuse3_engine import TreeOperations
+from ffrfs.mount.engines.read_failures import ReadFailures
 
 CONTEXT: Any = None
 
@@ -34,8 +35,8 @@ class BrokenVolume:
     def count_request(self, kind: str, ino: int, elapsed_ns: int) -> None:
         assert elapsed_ns >= 0
 
-    def failure_is_due(self, ino: int) -> bool:
-        return True
+    def note_failure(self, ino: int) -> int:
+        return ino
 
     def __getattr__(self, name: str) -> Any:
         def fail(*_: object) -> None:
@@ -45,7 +46,7 @@ class BrokenVolume:
 
 
 def operations(volume: Any, xattr: bool = True) -> TreeOperations:
-    return TreeOperations(volume, xattr=xattr)
+    return TreeOperations(volume, ReadFailures(), xattr=xattr)
 
 
 def errno_of(handler: Awaitable[object]) -> int:
@@ -109,8 +110,8 @@ class LateVolume:
     def count_request(self, kind: str, ino: int, elapsed_ns: int) -> None:
         assert elapsed_ns >= 0
 
-    def failure_is_due(self, ino: int) -> bool:
-        return True
+    def note_failure(self, ino: int) -> int:
+        return ino
 
     def read(self, ino: int, offset: int, size: int, token: int) -> None:
         self.asked.append(token)

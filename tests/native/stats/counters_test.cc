@@ -218,44 +218,55 @@ TEST_CASE("each kind of request has a name and a row, and threads add to it at o
 
 TEST_CASE("a failure is due once a minute for each file") {
   using namespace std::chrono_literals;
-  FailureLog log;
+  CounterPage page;
+  FailureLog log(page);
   const auto begin = FailureLog::Clock::now();
-  CHECK(log.due(1, begin));
-  CHECK(log.due(2, begin + 1s));
-  CHECK_FALSE(log.due(1, begin));
-  CHECK_FALSE(log.due(1, begin + FailureLog::kRepeatAfter - 1ns));
-  CHECK(log.due(1, begin + FailureLog::kRepeatAfter));
-  CHECK_FALSE(log.due(2, begin + FailureLog::kRepeatAfter));  // not disturbed by the other
-  CHECK_FALSE(log.due(1, begin + 2 * FailureLog::kRepeatAfter - 1ns));  // a minute again
-  CHECK(log.due(1, begin + 2 * FailureLog::kRepeatAfter));
+  CHECK(log.note(1, begin));
+  CHECK(log.note(2, begin + 1s));
+  CHECK_FALSE(log.note(1, begin));
+  CHECK_FALSE(log.note(1, begin + FailureLog::kRepeatAfter - 1ns));
+  CHECK(log.note(1, begin + FailureLog::kRepeatAfter));
+  CHECK_FALSE(log.note(2, begin + FailureLog::kRepeatAfter));  // not disturbed by the other
+  CHECK_FALSE(log.note(1, begin + 2 * FailureLog::kRepeatAfter - 1ns));  // a minute again
+  CHECK(log.note(1, begin + 2 * FailureLog::kRepeatAfter));
+  // All are counted, logged or not.
+  CHECK(page.row("read_failures").load() == 8);
+  const auto counts = page.row("failures_by_inode", 2 * FailureLog::kFilesMax);
+  CHECK((counts[0] == 1 && counts[1] == 6 && counts[2] == 2 && counts[3] == 2 && counts[4] == 0));
 }
 
 TEST_CASE("the failure log is bounded: the file logged longest ago is forgotten") {
-  FailureLog log;
+  CounterPage page;
+  FailureLog log(page);
   const auto now = FailureLog::Clock::now();
-  for (Ino ino = 1; ino <= FailureLog::kFilesMax; ++ino) REQUIRE(log.due(ino, now));
-  CHECK_FALSE(log.due(1, now));
-  CHECK(log.due(FailureLog::kFilesMax + 1, now));
-  CHECK(log.due(1, now));  // forgotten; and with it now goes 2, no other
-  CHECK_FALSE(log.due(3, now));
-  CHECK_FALSE(log.due(FailureLog::kFilesMax, now));
-  CHECK(log.due(2, now));
+  for (Ino ino = 1; ino <= FailureLog::kFilesMax; ++ino) REQUIRE(log.note(ino, now));
+  CHECK_FALSE(log.note(1, now));
+  CHECK(log.note(FailureLog::kFilesMax + 1, now));
+  CHECK(log.note(1, now));  // forgotten; and with it now goes 2, no other
+  CHECK_FALSE(log.note(3, now));
+  CHECK_FALSE(log.note(FailureLog::kFilesMax, now));
+  CHECK(log.note(2, now));
+  // Its place in the table is that of the one which is forgotten for it.
+  const auto counts = page.row("failures_by_inode", 2 * FailureLog::kFilesMax);
+  CHECK((counts[0] == FailureLog::kFilesMax + 1 && counts[1] == 1));
+  CHECK((counts[2] == 1 && counts[3] == 1 && counts[4] == 2 && counts[5] == 1));
 }
 
 TEST_CASE("of many threads that meet one bad file exactly one logs it") {
-  FailureLog log;
+  CounterPage page;
+  FailureLog log(page);
   constexpr Ino kFiles = 2000;  // more than are remembered
   std::vector<std::atomic<int>> lines(kFiles);
   std::atomic<int> of_one{0};
   on_threads([&](int) {
     for (int i = 0; i < 1000; ++i) {
-      if (log.due(kFiles + 1)) ++of_one;
+      if (log.note(kFiles + 1)) ++of_one;
     }
   });
   CHECK(of_one == 1);
   on_threads([&](int) {
     for (Ino ino = 0; ino < kFiles; ++ino) {
-      if (log.due(ino)) ++lines[ino];
+      if (log.note(ino)) ++lines[ino];
     }
   });
   CHECK(std::ranges::all_of(lines, [](const auto& count) { return count >= 1; }));

@@ -251,8 +251,8 @@ TEST_CASE("a damaged record fails, whatever is asked of it; the others do not") 
         CHECK_THROWS_AS((void)blocking.read(folder + 1, 0, 1), ChecksumError);
       }
       CHECK(volume.attributes(volume.tree(), folder));
-      CHECK(volume.failure_is_due(folder + 1));
-      CHECK_FALSE(volume.failure_is_due(folder + 2));
+      CHECK(volume.note_failure(folder + 1) == folder);
+      CHECK_FALSE(volume.note_failure(folder + 2));
       check_record(volume, file, 5, kMib);
       Volume trusting({file.path}, {.check_data = false});
       CHECK(read_whole(trusting, BlockingVolume(trusting).resolve(folder_name(bad) + "/record.bin"),
