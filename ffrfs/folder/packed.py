@@ -11,12 +11,15 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any, Literal, Self, overload
 
 from ffrfs.errors import FormatError
 from ffrfs.folder.contents_view import FileItems, FileValues, contents_of
+from ffrfs.folder.structure import Structure, structure_of
 from ffrfs.folder.tree import Entry, OnConflict, PackTree, PathType
 from ffrfs.folder.walk import Walked, walk
+from ffrfs.record.reader import FileReader
 
 if TYPE_CHECKING:
     import io
@@ -108,13 +111,37 @@ class PackedFolder(Mapping[str, bytes]):
             if target is not None and not stat.S_ISDIR(target.mode):
                 yield Entry(entry.path, target)
 
-    def read(self, fnames: Iterable[PathType]) -> list[RecordBytes]:
+    @cached_property
+    def reader(self) -> FileReader:
+        """The records of the pack, or of all packs: the files' bytes by number.
+
+        Opened by name at the first use, and closed by close().
+        """
+        return FileReader([os.fsdecode(path) for path in self._tree.volume.paths], self.check_data)
+
+    @cached_property
+    def structure(self) -> Structure:
+        """The tree as nested OrderedDicts: a directory is one, a file its number in `reader`.
+
+        Made of the whole tree at the first use, and held. Symbolic links that the pack keeps
+        are left out.
+        """
+        return structure_of(self._tree)
+
+    @overload
+    def read(self, fnames: PathType) -> RecordBytes: ...  # type: ignore[overload-overlap] # str
+    @overload
+    def read(self, fnames: Iterable[PathType]) -> list[RecordBytes]: ...
+    def read(self, fnames: PathType | Iterable[PathType]) -> RecordBytes | list[RecordBytes]:
         """Return the files' bytes, in that order, as 1-D uint8 arrays that own their memory.
 
-        Raises PathNotFoundError, IsAFolderError; ChecksumError for a damaged file, naming it.
+        Of one path, instead of a list, its bytes. Raises PathNotFoundError, IsAFolderError;
+        ChecksumError for a damaged file, naming it.
         """
-        if isinstance(fnames, str | bytes | os.PathLike):
-            raise TypeError("read() takes a list of paths; for one path there is read_one()")
+        if isinstance(fnames, str | os.PathLike):
+            return self.read_one(fnames)
+        if isinstance(fnames, bytes):
+            raise TypeError("read() takes a list of paths, or one path, as str or PathLike")
         return self._tree.read_files([self._tree.file_ino(path) for path in fnames])
 
     def read_one(self, fname: PathType) -> RecordBytes:
@@ -234,6 +261,8 @@ class PackedFolder(Mapping[str, bytes]):
     def close(self) -> None:
         """Close the file. Reading afterwards raises ValueError."""
         self._tree.close()
+        if "reader" in self.__dict__:
+            self.reader.close()
 
     def __enter__(self) -> Self:
         return self

@@ -10,8 +10,8 @@ from __future__ import annotations
 import operator
 import os
 import warnings
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Self, SupportsIndex, overload
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Self, SupportsIndex, cast, overload
 
 from ffrfs._native import Records, folder_files
 from ffrfs.errors import ChecksumError, FormatError, UnverifiedHeaderWarning
@@ -52,15 +52,17 @@ class FileReader:
     def __len__(self) -> int:
         return self.n
 
-    def read(self, indices: Sequence[SupportsIndex]) -> list[RecordBytes]:
+    def read(self, indices: Iterable[SupportsIndex]) -> list[RecordBytes]:
         """Return one 1-D uint8 array per index, in that order; duplicates are allowed.
 
-        Each array owns its memory. Raises IndexError for a number below 0 or not below
-        `n`, ChecksumError for a damaged record, OSError if the disk fails; then nothing
-        is returned.
+        An iterator is read to its end first. Each array owns its memory. Raises IndexError
+        for a number below 0 or not below `n`, ChecksumError for a damaged record, OSError if
+        the disk fails; then nothing is returned.
         """
+        if isinstance(indices, Iterable) and not hasattr(indices, "__getitem__"):
+            indices = list(indices)
         try:
-            return self._records.read(indices)
+            return self._records.read(cast(Sequence[SupportsIndex], indices))
         except TypeError:
             raise TypeError(
                 "read() takes a list of record numbers; for one record there is read_one(5) or "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from typing import Any, SupportsIndex
 
 from ffrfs.torch.record_dataset import Dataset
@@ -25,7 +25,12 @@ class ConcatDataset(Dataset):
         for dataset in self.datasets:
             if not isinstance(dataset, Dataset):
                 raise TypeError(f"{dataset!r} is not an ffrfs.torch.Dataset")
-        self.cumulative_sizes = list(itertools.accumulate(map(len, self.datasets)))
+        self.cumulative_sizes = self.cumsum(self.datasets)
+
+    @staticmethod
+    def cumsum(sequence: Iterable[Sized]) -> list[int]:
+        """Return where each of them ends in all together."""
+        return list(itertools.accumulate(map(len, sequence)))
 
     def __len__(self) -> int:
         return self.cumulative_sizes[-1]

@@ -1,4 +1,4 @@
-"""DataLoader: torch's, with set_step() to go on in the middle of an epoch.
+"""DataLoader: torch's, with resume_at() to go on in the middle of an epoch, and set_step().
 
 Not here: what skips (skipping_sampler.py). Concurrency: as torch's; one thread iterates.
 """
@@ -18,12 +18,12 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class DataLoader(TorchDataLoader[T_co]):
-    """torch's DataLoader with all its arguments, for any data set, and set_step().
+    """torch's DataLoader with all its arguments, for any data set, resume_at() and set_step().
 
-    Workers start as torch's do; the reference forks them always. For set_step() its
+    Workers start as torch's do; the reference forks them always. For skipping its
     `batch_sampler` (with batch_size=None: its `sampler`) is a SkippingSampler, which has the
     attributes of the one it wraps. With `skippable` False it is that one itself, as
-    frameworks want it that build a loader anew from the type, and set_step() is refused.
+    frameworks want it that build a loader anew from the type, and skipping is refused.
     """
 
     def __init__(
@@ -34,6 +34,7 @@ class DataLoader(TorchDataLoader[T_co]):
     ) -> None:
         self.skippable = skippable
         self._next_first_step = 0  # of the epoch that begins next
+        self._later_first_step = 0  # of all epochs after that
         super().__init__(*args, **kwargs)
 
     # torch assigns these two in its __init__, and asks for them when an epoch begins.
@@ -65,10 +66,19 @@ class DataLoader(TorchDataLoader[T_co]):
         return steps
 
     def set_step(self, step: SupportsIndex) -> None:
+        """Let every epoch from now on begin with its batch number `step`, until the next call.
+
+        The reference's name and meaning: reset it by set_step(0) before the epoch after the
+        resumed one. resume_at() does that by itself; for all else that is said there, it
+        holds here too. len(loader) is the number of batches that are left.
+        """
+        self._skip(step, "set_step")
+        self._later_first_step = self._next_first_step
+
+    def resume_at(self, step: SupportsIndex) -> None:
         """Let the next epoch begin with its batch number `step`; the epochs after it are whole.
 
-        (The reference skips in every epoch until it is told set_step(0). A script that tells
-        it so sees no difference.) An epoch begins with iter(loader).
+        An epoch begins with iter(loader). This ends an earlier set_step().
 
         Nothing that is skipped is read, nor hinted at by a PrefetchSampler. Batches are those
         of an uninterrupted run, in that epoch and later ones, if all that draws them is as it
@@ -83,9 +93,9 @@ class DataLoader(TorchDataLoader[T_co]):
 
             count = len(loader)
             for _ in range(epoch):
-                loader.set_step(count)
+                loader.resume_at(count)
                 list(loader)
-            loader.set_step(step)
+            loader.resume_at(step)
 
         Random numbers drawn by the data set do not come again within that epoch. torch gives
         the workers the same seeds, but batch `step` goes to the first worker, and none has
@@ -93,27 +103,32 @@ class DataLoader(TorchDataLoader[T_co]):
         workers persist, or there are none and the process's own generators are not as they
         were. A data set that seeds by epoch and item is exact everywhere.
 
-        len(loader) tells the batches that are left, until the next epoch after that begins,
-        or set_step() is called. Raises ValueError if the epoch has no such step (its end is
-        one), or the loader is not skippable; TypeError for an iterable data set, which can
-        only skip what it has read.
+        len(loader) is the number of batches that are left, until the next epoch after that
+        begins. Raises ValueError if the epoch has no such step (its end is one), or the
+        loader is not skippable; TypeError for an iterable data set, which can only skip what
+        it has read.
         """
+        self._skip(step, "resume_at")
+        self._later_first_step = 0
+
+    def _skip(self, step: SupportsIndex, caller: str) -> None:
         first = operator.index(step)
         if isinstance(self.dataset, IterableDataset):
             raise TypeError(
                 f"{type(self.dataset).__name__} is iterable: it cannot skip without reading; "
-                "set_step() needs a data set that takes numbers"
+                f"{caller}() needs a data set that takes numbers"
             )
         steps = self._steps
         if not isinstance(steps, SkippingSampler):
-            raise ValueError("set_step() needs a loader that was made with skippable=True")
+            raise ValueError(f"{caller}() needs a loader that was made with skippable=True")
         _check_step(first, steps.wrapped)
         steps.first_step = self._next_first_step = first
 
     def __iter__(self) -> Any:  # noqa: ANN401 - torch's iterator, whose class is private
         steps = self._steps
         if isinstance(steps, SkippingSampler):
-            steps.first_step, self._next_first_step = self._next_first_step, 0
+            steps.first_step = self._next_first_step
+            self._next_first_step = self._later_first_step
         return super().__iter__()
 
 

@@ -72,7 +72,7 @@ class PackedFolderDataset(Dataset[Any]):
         self.transform = transform
         self.loader = loader
         self._folder = PackedFolder(pack, check_data)
-        self.root = "/".join(PurePosixPath(root or "").parts)
+        self.root = str(PurePosixPath("/", root or "")).lstrip("/")
         paths = self._folder.list(root, list_dir=False, recursive=True)
         if extensions is not None:
             paths = _ending(paths, extensions, self._location())

@@ -36,7 +36,7 @@ class PrefetchSampler(Sampler[Any]):
     batch_size, drop_last, sampler.
 
     The wrapped one is iterated `ahead` samples sooner than without. What is skipped by
-    DataLoader.set_step() is not hinted at. A new iteration drops the hints of the one before.
+    our DataLoader is not hinted at. A new iteration drops the hints of the one before.
     Where no mount is, there is one warning, and no hints.
     """
 

@@ -16,6 +16,7 @@ from ffrfs.torch.reader_registry import ReaderRegistry
 
 if TYPE_CHECKING:
     from ffrfs._native import RecordBytes
+    from ffrfs.torch.concat_dataset import ConcatDataset
 
 
 class Dataset(TorchDataset[Any], ReaderRegistry):
@@ -50,6 +51,15 @@ class Dataset(TorchDataset[Any], ReaderRegistry):
     def __getitems__(self, indices: list[Any]) -> list[Any]:
         """What torch's DataLoader calls for a batch."""
         return self[indices]
+
+    def __add__(self, other: TorchDataset[Any]) -> ConcatDataset:  # type: ignore[override]
+        """Return both as one ConcatDataset, which takes a list of numbers too.
+
+        Raises TypeError if `other` is no Dataset of this package.
+        """
+        from ffrfs.torch.concat_dataset import ConcatDataset  # which derives from this class
+
+        return ConcatDataset([self, other])  # type: ignore[list-item] # checked there
 
     def process(self, indices: Sequence[SupportsIndex], data: list[RecordBytes]) -> list[Any]:
         """Return a list of samples, one for each record: what collate_fn is given.

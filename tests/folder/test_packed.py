@@ -148,8 +148,6 @@ def test_batches(file: Path) -> None:
         first, second = pack.read(["B", "B"])
         first[:] = 0
         assert second.tobytes() == b"upper"
-        with pytest.raises(TypeError, match="read_one"):
-            pack.read("B")
 
 
 def test_a_damaged_file_is_named_and_the_others_are_read(file: Path) -> None:
@@ -214,3 +212,57 @@ def test_a_forked_child_goes_on_with_it(file: Path) -> None:
             os._exit(0 if good else 1)
         _, status = os.waitpid(child, 0)
         assert os.waitstatus_to_exitcode(status) == 0
+
+
+def test_one_path_is_read_as_by_read_one(file: Path) -> None:
+    with PackedFolder(file) as pack:
+        for path in ("a/b", PurePosixPath("a/b")):
+            assert pack.read(path).tobytes() == b"1"
+        with pytest.raises(PathNotFoundError, match="has no 'nothing'"):
+            pack.read("nothing")
+        with pytest.raises(IsAFolderError):
+            pack.read("a")
+        with pytest.raises(TypeError, match="takes a list of paths, or one path"):
+            pack.read(b"a/b")  # type: ignore[call-overload]
+
+
+@settings(max_examples=50)
+@given(tree=trees)
+def test_structure_is_that_of_the_pickle(
+    tmp_path_factory: pytest.TempPathFactory, tree: Tree
+) -> None:
+    folder = make_folder(tmp_path_factory.mktemp("any") / "folder", tree)
+    pack_folder(folder, folder.parent / "x.ffr")
+    with PackedFolder(folder.parent / "x.ffr") as pack:
+        index = pack.reader.read_one(pack.reader.n - 1).tobytes()
+        assert pack.structure == pickle.loads(index.removeprefix(b"piouhjgbr"))
+
+
+def test_structure_numbers_the_records_of_the_reader(golden: Path) -> None:
+    with PackedFolder(golden / "packed.ffr") as pack:
+        index = pack.reader.read_one(pack.reader.n - 1).tobytes()
+        assert pack.structure == pickle.loads(index.removeprefix(b"piouhjgbr"))
+        assert pack.structure is pack.structure
+        reader = pack.reader
+        assert reader is pack.reader
+        assert (reader.check_data, reader.n) == (True, pack.num_files() + 1)
+        again = pickle.loads(pickle.dumps(pack))
+        assert (again.structure, again.reader.n) == (pack.structure, reader.n)
+        again.close()
+    with pytest.raises(ValueError, match="closed"):
+        reader.read_one(0)
+
+
+def test_structure_of_several_packs_with_shared_records_and_links(tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    (one / "s").mkdir(parents=True)
+    (other / "s").mkdir(parents=True)
+    (one / "a").write_bytes(b"same")
+    (one / "s" / "b").write_bytes(b"same")
+    (one / "link").symlink_to("a")
+    (other / "s" / "c").write_bytes(b"other")
+    pack_folder(one, tmp_path / "1.ffr", dedup=True, symlinks="keep")
+    pack_folder(other, tmp_path / "2.ffr")
+    with PackedFolder([tmp_path / "1.ffr", tmp_path / "2.ffr"]) as pack:
+        assert pack.structure == {"a": 0, "s": {"b": 0, "c": 2}}
+        assert [pack.reader[number].tobytes() for number in (0, 2)] == [b"same", b"other"]

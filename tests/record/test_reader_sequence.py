@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -84,13 +86,30 @@ def test_closed(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "indices", [5, None, "5", {1}, iter([1]), ["a"], [1.5], [None], np.int64(5)]
+    "indices", [5, None, "5", {1: 1}, iter("5"), ["a"], [1.5], [None], np.int64(5)]
 )
 def test_read_says_what_it_takes(file: Path, indices: object) -> None:
     with FileReader(file) as reader, pytest.raises(TypeError) as caught:
         reader.read(indices)  # type: ignore[arg-type]
     text = "read() takes a list of record numbers; for one record there is read_one(5) or reader[5]"
     assert str(caught.value) == text
+
+
+def raising() -> Iterator[int]:
+    yield 1
+    raise TypeError("of the caller")
+
+
+def test_read_takes_any_iterable(file: Path) -> None:
+    with FileReader(file) as reader:
+        numbers = {7: "c", 0: "a", 3: "b"}
+        generator = (number for number in numbers)
+        for indices in (generator, numbers.keys(), map(int, "703"), deque(numbers)):
+            assert as_bytes(reader.read(indices)) == [RECORDS[number] for number in numbers]
+        assert as_bytes(reader.read({5})) == [RECORDS[5]]
+        assert reader.read(iter([])) == []
+        with pytest.raises(TypeError, match="of the caller"):
+            reader.read(raising())
 
 
 @pytest.mark.parametrize("index", ["1", 1.0, None, [1]])

@@ -1,4 +1,4 @@
-"""DataLoader.set_step(): the batches that an uninterrupted run of torch's own would have given."""
+"""DataLoader.resume_at(), set_step(): the batches that torch's own gives without a pause."""
 
 from __future__ import annotations
 
@@ -100,16 +100,16 @@ def epochs(loader: TorchDataLoader[Any], count: int = EPOCHS) -> list[list[Any]]
 
 
 def resume(loader: DataLoader[Any], epoch: int, step: int) -> None:
-    """As the docstring of set_step() says."""
+    """As the docstring of resume_at() says."""
     count = len(loader)
     for _ in range(epoch):
-        loader.set_step(count)
+        loader.resume_at(count)
         assert list(loader) == []
-    loader.set_step(step)
+    loader.resume_at(step)
 
 
 @given(st.data())
-def test_set_step_against_lists(data: st.DataObject) -> None:
+def test_resume_at_against_lists(data: st.DataObject) -> None:
     count = data.draw(st.integers(1, 40), "count")
     batch_size = data.draw(st.integers(1, 12), "batch size")
     drop_last = data.draw(st.booleans(), "drop_last")
@@ -214,7 +214,7 @@ def test_a_later_epoch_from_the_generators_state(workers: int) -> None:
     generator = torch.Generator()
     generator.set_state(state)
     resumed = loader(DataLoader, generator)
-    resumed.set_step(3)
+    resumed.resume_at(3)
     found = [[batch.tolist() for batch in resumed] for _ in range(2)]
     assert found == [expected[0][3:], expected[1]]
 
@@ -225,7 +225,7 @@ def test_without_a_generator_it_is_torchs_own() -> None:
         torch.manual_seed(3)
         expected = epochs(loader, 2)
         torch.manual_seed(3)
-        loader.set_step(4)
+        loader.resume_at(4)
         assert epochs(loader, 2) == [expected[0][4:], expected[1]]
 
 
@@ -247,7 +247,7 @@ def test_the_seeds_of_workers() -> None:
 
     expected = epochs(loader(TorchDataLoader), 2)
     resumed = loader(DataLoader)
-    resumed.set_step(3)
+    resumed.resume_at(3)
     found = epochs(resumed, 2)
     assert numbers(found[0]) == numbers(expected[0])[3:]
     assert worker_seeds(found[0]) == worker_seeds(expected[0])
@@ -259,7 +259,7 @@ def test_the_seeds_of_workers() -> None:
 def test_batches_out_of_order() -> None:
     options = {"num_workers": 2, "multiprocessing_context": "fork", "timeout": TIMEOUT_S}
     loader = DataLoader(Numbers(), 4, in_order=False, collate_fn=tuple, **options)
-    loader.set_step(2)
+    loader.resume_at(2)
     assert set(loader) == {tuple(range(i, min(i + 4, COUNT))) for i in range(8, COUNT, 4)}
     assert len(list(loader)) == 6
 
@@ -276,7 +276,7 @@ def test_records_that_are_skipped_are_not_read(
     read = dataset.reader.read
     monkeypatch.setattr(dataset.reader, "read", lambda some: reads.append(some) or read(some))
     loader = DataLoader(dataset, 8)
-    loader.set_step(1)
+    loader.resume_at(1)
     assert [batch.tolist() for batch in loader] == [[*range(8, 16)], [*range(16, 23)]]
     assert reads == [[*range(8, 16)], [*range(16, 23)]]
 
@@ -286,7 +286,7 @@ def test_the_length_is_what_is_left(workers: int) -> None:
     options = {"multiprocessing_context": "fork", "timeout": TIMEOUT_S} if workers else {}
     loader = DataLoader(Numbers(), 4, num_workers=workers, **options)
     assert len(loader) == 6
-    loader.set_step(2)
+    loader.resume_at(2)
     assert len(loader) == 4
     batches = iter(loader)
     assert len(loader) == len(batches) == 4
@@ -296,34 +296,71 @@ def test_the_length_is_what_is_left(workers: int) -> None:
     assert next(batches, None) is None
     batches = iter(loader)
     assert len(loader) == len(list(batches)) == 6
-    loader.set_step(2)
-    loader.set_step(0)
+    loader.resume_at(2)
+    loader.resume_at(0)
     assert len(loader) == len(list(loader)) == 6
 
 
-def test_set_step_is_for_the_next_epoch() -> None:
+def test_resume_at_is_for_the_next_epoch() -> None:
     loader = DataLoader(Numbers(), 4, collate_fn=same)  # type: ignore[arg-type]
     under_way = iter(loader)
-    loader.set_step(4)
+    loader.resume_at(4)
     assert [batch[0] for batch in under_way] == [0, 4, 8, 12, 16, 20]
     abandoned = iter(loader)
     assert [batch[0] for batch in loader] == [0, 4, 8, 12, 16, 20]
     assert [batch[0] for batch in abandoned] == [16, 20]
 
 
+@pytest.mark.parametrize("workers", WORKERS.values(), ids=WORKERS.keys())
+def test_set_step_skips_in_every_epoch_until_it_is_reset(workers: dict[str, Any]) -> None:
+    options = dict(workers, collate_fn=same)
+    if workers:
+        options |= {"multiprocessing_context": "fork", "timeout": TIMEOUT_S}
+    expected = epochs(
+        TorchDataLoader(Numbers(), 4, True, generator=seeded(), **options),  # type: ignore[arg-type]
+        4,
+    )
+    loader = DataLoader(Numbers(), 4, True, generator=seeded(), **options)
+    loader.set_step(2)
+    found = []
+    for _ in range(3):
+        assert len(loader) == 4
+        found.append(list(loader))
+    assert len(loader) == 4
+    loader.set_step(0)
+    assert len(loader) == 6
+    found.append(list(loader))
+    assert found == [*(epoch[2:] for epoch in expected[:3]), expected[3]]
+
+
+def test_the_later_of_set_step_and_resume_at_counts() -> None:
+    loader = DataLoader(Numbers(), 4, collate_fn=same)  # type: ignore[arg-type]
+    loader.set_step(2)
+    loader.resume_at(5)
+    assert [len(loader), *map(len, epochs(loader)), len(loader)] == [1, 1, 6, 6, 6]
+    loader.resume_at(5)
+    loader.set_step(2)
+    assert [len(loader), *map(len, epochs(loader)), len(loader)] == [4, 4, 4, 4, 4]
+    under_way = iter(loader)
+    loader.set_step(0)
+    assert (len(list(under_way)), len(list(loader))) == (4, 6)
+
+
+@pytest.mark.parametrize("name", ["set_step", "resume_at"])
 @pytest.mark.parametrize("step", [-1, 7])
-def test_a_step_that_is_not_there(step: int) -> None:
+def test_a_step_that_is_not_there(step: int, name: str) -> None:
     loader = DataLoader(Numbers(), 4)  # type: ignore[arg-type]
+    skip = getattr(loader, name)
     with pytest.raises(ValueError, match=f"step {step} "):
-        loader.set_step(step)
-    assert len(list(loader)) == 6
+        skip(step)
+    assert [len(epoch) for epoch in epochs(loader, 2)] == [6, 6]
     with pytest.raises(TypeError):
-        loader.set_step(1.0)  # type: ignore[arg-type]
+        skip(1.0)
 
 
 def test_a_sampler_that_does_not_know_its_length() -> None:
     loader = DataLoader(Numbers(), batch_sampler=([i, i + 1] for i in range(0, 8, 2)))
-    loader.set_step(3)
+    loader.resume_at(3)
     assert [batch.tolist() for batch in loader] == [[6, 7]]
     with pytest.raises(TypeError, match="len"):
         len(loader)
@@ -333,8 +370,9 @@ def test_a_sampler_that_does_not_know_its_length() -> None:
 def test_an_iterable_data_set_cannot_skip(batch_size: int | None) -> None:
     loader = DataLoader(Stream(), batch_size)
     for step in (0, 1):
-        with pytest.raises(TypeError, match="Stream is iterable: it cannot skip without reading"):
-            loader.set_step(step)
+        for skip in (loader.resume_at, loader.set_step):
+            with pytest.raises(TypeError, match="Stream is iterable: it cannot skip without read"):
+                skip(step)
     assert len(list(loader)) == (6 if batch_size else COUNT)
 
 
@@ -342,8 +380,9 @@ def test_a_loader_that_is_not_skippable() -> None:
     loader = DataLoader(Numbers(), 4, skippable=False)  # type: ignore[arg-type]
     assert type(loader.batch_sampler) is BatchSampler
     assert loader.skippable is False
-    with pytest.raises(ValueError, match="skippable=True"):
-        loader.set_step(0)
+    for name in ("set_step", "resume_at"):
+        with pytest.raises(ValueError, match=rf"^{name}\(\) .*skippable=True"):
+            getattr(loader, name)(0)
     assert len(list(loader)) == len(loader) == 6
     batches = [[1], [2, 3]]
     assert DataLoader(Numbers(), batch_sampler=batches, skippable=False).batch_sampler is batches
@@ -379,7 +418,7 @@ def test_samplers_keep_their_names_and_attributes() -> None:
     assert (loader.batch_size, loader.batch_sampler.batch_size) == (4, 4)
     first = list(loader)
     loader.batch_sampler.sampler.set_epoch(1)
-    loader.set_step(1)
+    loader.resume_at(1)
     second = list(loader)
     loader.sampler.set_epoch(0)
     assert list(loader) == first != second
@@ -406,7 +445,7 @@ class Copied(BatchSampler):
 def test_a_copy_of_a_loader(copied: Callable[[Any], Any]) -> None:
     batches = Copied(SequentialSampler(range(COUNT)), 4, False)
     loader = DataLoader(Numbers(), batch_sampler=batches, collate_fn=same)  # type: ignore[arg-type]
-    loader.set_step(4)
+    loader.resume_at(4)
     again = copied(loader)
     assert [[batch[0] for batch in each] for each in (again, loader, again)] == [
         *([16, 20], [16, 20], [0, 4, 8, 12, 16, 20])

@@ -103,8 +103,13 @@ def test_root_is_no_directory(splits: Path) -> None:
         PackedFolderDataset(splits, root="tarin")
     with pytest.raises(NotAFolderError, match=r"^\S+splits\.ffr: 'labels\.csv' is a file, not a"):
         PackedFolderDataset(splits, root="labels.csv")
-    with pytest.raises(PathNotFoundError, match="has no '/train'"):
-        PackedFolderDataset(splits, root="/train")
+
+
+@pytest.mark.parametrize("root", ["/train", "./train/", "//train", Path("/train")])
+def test_root_is_a_path_of_the_pack(splits: Path, root: Any) -> None:
+    dataset = PackedFolderDataset(splits, root=root)
+    assert dataset.root == "train"
+    assert dataset.samples == PackedFolderDataset(splits, root="train").samples != []
 
 
 SPLITS = {"val": {"a": {"1.png": b"1"}}, "Train": {"a": {"0.png": b"0"}}}

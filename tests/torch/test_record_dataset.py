@@ -174,3 +174,21 @@ def test_concat_dataset_of_what_it_cannot_take() -> None:
     for index in (3, -4):
         with pytest.raises(IndexError, match=f"sample {index} does not exist: there are 3"):
             ConcatDataset([Squares(3)])[[index]]
+
+
+def test_a_sum_is_our_concat_dataset(tmp_path: Path, file: Path) -> None:
+    first, second = Texts(file), Texts(write_records(tmp_path / "b.ffr", texts("b", 3)))
+    both = first + second
+    assert type(both) is ConcatDataset
+    assert len(both) == COUNT + 3
+    assert both[[COUNT, 1, -1]] == ["b 0", "a 1", "b 2"]
+    assert (both + Squares(3))[[COUNT + 5, 0]] == [4, "a 0"]
+    assert both.ffreaders() == [first.reader, second.reader]
+    (batch,) = DataLoader(both, COUNT + 3, collate_fn=list)
+    assert batch == both[range(COUNT + 3)]
+
+
+@pytest.mark.parametrize("other", [[1], torch.utils.data.TensorDataset(torch.zeros(1)), 0])
+def test_a_sum_with_what_takes_no_list(file: Path, other: Any) -> None:
+    with pytest.raises(TypeError, match=r"is not an ffrfs\.torch\.Dataset"):
+        Texts(file) + other

@@ -1,4 +1,4 @@
-"""Four workers under each start method: none hangs, all read right, set_step() is kept."""
+"""Four workers under each start method: none hangs, all read right, resume_at() is kept."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def main(method: str, records: str, folder: str, step: int) -> None:
         **{"persistent_workers": True, "generator": torch.Generator().manual_seed(SEED)},
         timeout=TIMEOUT_S,
     )
-    loader.set_step(step)
+    loader.resume_at(step)
     for _ in range(2):
         numbers = []
         workers = set()
