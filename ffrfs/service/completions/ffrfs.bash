@@ -13,7 +13,8 @@ _ffrfs() {
         umount) flags=(-h --help --all --dead --config) taking=' --dead --config ' ;;
         prefetch) flags=(-h --help --from -0 --null) taking=' --from ' ;;
         ls) flags=(-h --help --on-conflict --allow-missing -l --long -R --recursive --json -0 --null) taking=' --on-conflict ' ;;
-        cat) flags=(-h --help --on-conflict --allow-missing) taking=' --on-conflict ' ;;
+        cat) flags=(-h --help --on-conflict --allow-missing --example --json) taking=' --on-conflict ' ;;
+        head) flags=(-h --help -n --json) taking=' -n ' ;;
         extract) flags=(-h --help --on-conflict --allow-missing) taking=' --on-conflict ' ;;
         info) flags=(-h --help --json --schema --limit) taking=' --limit ' ;;
         verify) flags=(-h --help --jobs --json -q --quiet) taking=' --jobs ' ;;
@@ -25,7 +26,7 @@ _ffrfs() {
         install-units) flags=(-h --help --destdir --prefix --dry-run --force --uninstall) taking=' --destdir --prefix ' ;;
     esac
     if ((COMP_CWORD == 1)); then
-        _ffrfs_words pack convert index mount umount prefetch ls cat extract info verify ps stats top log check install-units -h --help -V --version
+        _ffrfs_words pack convert index mount umount prefetch ls cat head extract info verify ps stats top log check install-units -h --help -V --version
         return
     fi
     # Which flag waits for its value, and how many places are taken? bash takes words apart at
@@ -96,6 +97,7 @@ _ffrfs_value() { # COMMAND FLAG|PLACE
         ls:0) _ffrfs_packs ;;
         cat:--on-conflict) _ffrfs_words error first last ;;
         cat:0) _ffrfs_packs ;;
+        head:0) _ffrfs_files ;;
         extract:--on-conflict) _ffrfs_words error first last ;;
         extract:0) _ffrfs_packs ;;
         extract:1) _ffrfs_folders ;;

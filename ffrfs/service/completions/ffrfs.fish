@@ -175,7 +175,15 @@ complete -c ffrfs -n '__ffrfs_without_command' -a cat -d 'write files of a pack 
 complete -c ffrfs -n '__ffrfs_in cat' -s h -l help -d 'show this help message and exit'
 complete -c ffrfs -n '__ffrfs_in cat' -l on-conflict -f -a 'error first last' -r -d 'show the first or the last pack\'s file if several contain its path'
 complete -c ffrfs -n '__ffrfs_in cat' -l allow-missing -d 'show the other packs if some cannot be opened'
+complete -c ffrfs -n '__ffrfs_in cat' -l example -d 'show records of the TFRecord file PACK'
+complete -c ffrfs -n '__ffrfs_in cat' -l json -d 'with --example: print a JSON array with an object per record'
 complete -c ffrfs -n '__ffrfs_at cat 0 0 --on-conflict' -a '(__ffrfs_packs)'
+
+complete -c ffrfs -n '__ffrfs_without_command' -a head -d 'show the first records of a TFRecord file'
+complete -c ffrfs -n '__ffrfs_in head' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in head' -s n -f -r -d 'the number of records'
+complete -c ffrfs -n '__ffrfs_in head' -l json -d 'print a JSON array with an object per record, which holds all values'
+complete -c ffrfs -n '__ffrfs_at head 0 0 -n' -F
 
 complete -c ffrfs -n '__ffrfs_without_command' -a extract -d 'write files of a pack to a directory'
 complete -c ffrfs -n '__ffrfs_in extract' -s h -l help -d 'show this help message and exit'
