@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ffrfs.tfrecord.dtypes import float32, int64, string
     from ffrfs.tfrecord.example import (
         BytesList,
         Example,
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from ffrfs.tfrecord.features import (
         FixedLenFeature,
         FixedLenSequenceFeature,
-        SparseValue,
+        RaggedFeature,
+        SparseFeature,
         VarLenFeature,
     )
     from ffrfs.tfrecord.iterator import tf_record_iterator
@@ -37,6 +39,9 @@ if TYPE_CHECKING:
         parse_single_sequence_example,
     )
     from ffrfs.tfrecord.reader import TFRecordReader
+    from ffrfs.tfrecord.sequence import parse_sequence_example
+    from ffrfs.tfrecord.tensor import decode_raw, parse_tensor, serialize_tensor
+    from ffrfs.tfrecord.values import RaggedValue, SparseValue
     from ffrfs.tfrecord.writer import TFRecordWriter
 
 __all__ = [
@@ -50,17 +55,27 @@ __all__ = [
     "FixedLenSequenceFeature",
     "FloatList",
     "Int64List",
+    "RaggedFeature",
+    "RaggedValue",
     "SequenceExample",
+    "SparseFeature",
     "SparseValue",
     "TFRecordCompressionType",
     "TFRecordOptions",
     "TFRecordReader",
     "TFRecordWriter",
     "VarLenFeature",
+    "decode_raw",
+    "float32",
     "from_dict",
+    "int64",
     "parse_example",
+    "parse_sequence_example",
     "parse_single_example",
     "parse_single_sequence_example",
+    "parse_tensor",
+    "serialize_tensor",
+    "string",
     "tf_record_iterator",
     "to_dict",
 ]
@@ -76,17 +91,27 @@ _MODULE_OF = {
     "FixedLenSequenceFeature": "ffrfs.tfrecord.features",
     "FloatList": "ffrfs.tfrecord.example",
     "Int64List": "ffrfs.tfrecord.example",
+    "RaggedFeature": "ffrfs.tfrecord.features",
+    "RaggedValue": "ffrfs.tfrecord.values",
     "SequenceExample": "ffrfs.tfrecord.example",
-    "SparseValue": "ffrfs.tfrecord.features",
+    "SparseFeature": "ffrfs.tfrecord.features",
+    "SparseValue": "ffrfs.tfrecord.values",
     "TFRecordCompressionType": "ffrfs.tfrecord.options",
     "TFRecordOptions": "ffrfs.tfrecord.options",
     "TFRecordReader": "ffrfs.tfrecord.reader",
     "TFRecordWriter": "ffrfs.tfrecord.writer",
     "VarLenFeature": "ffrfs.tfrecord.features",
+    "decode_raw": "ffrfs.tfrecord.tensor",
+    "float32": "ffrfs.tfrecord.dtypes",
     "from_dict": "ffrfs.tfrecord.example",
+    "int64": "ffrfs.tfrecord.dtypes",
     "parse_example": "ffrfs.tfrecord.parse",
+    "parse_sequence_example": "ffrfs.tfrecord.sequence",
     "parse_single_example": "ffrfs.tfrecord.parse",
     "parse_single_sequence_example": "ffrfs.tfrecord.parse",
+    "parse_tensor": "ffrfs.tfrecord.tensor",
+    "serialize_tensor": "ffrfs.tfrecord.tensor",
+    "string": "ffrfs.tfrecord.dtypes",
     "tf_record_iterator": "ffrfs.tfrecord.iterator",
     "to_dict": "ffrfs.tfrecord.example",
 }

@@ -1,24 +1,28 @@
 """What to read of an Example: the configurations that parse.py takes.
 
-The names, fields and meanings are those of tf.io. A dtype is NumPy's int64 or float32
-(in any spelling that np.dtype takes), or `bytes`; there are no others in the format.
+The names, fields and meanings are those of tf.io. A dtype is int64, float32 or bytes (in
+any spelling that dtypes.py knows); there are no others in the format. A shape may be one
+number: of one dimension.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, Self, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-Kind: TypeAlias = Literal["int64", "float32", "bytes"]
-# np.int64, "int64", np.dtype(np.int64), …; bytes.
-DType: TypeAlias = Any
+from ffrfs.tfrecord.dtypes import DType
+
+Shape: TypeAlias = Sequence[int] | int
+
+
+def _dimensions(shape: Shape) -> tuple[int, ...]:
+    return (int(shape),) if isinstance(shape, int | np.integer) else tuple(shape)
 
 
 class AnyFeature(tuple[Any, ...]):
-    """What the three kinds of feature have in common.
+    """What the kinds of feature have in common.
 
     Without it a type checker infers tuples for a dictionary of several kinds, and refuses
     them where parse_example() takes features.
@@ -42,8 +46,8 @@ class FixedLenFeature(_FixedLen, AnyFeature):
 
     __slots__ = ()
 
-    def __new__(cls, shape: Sequence[int], dtype: DType, default_value: object = None) -> Self:
-        return super().__new__(cls, tuple(shape), dtype, default_value)
+    def __new__(cls, shape: Shape, dtype: DType, default_value: object = None) -> Self:
+        return super().__new__(cls, _dimensions(shape), dtype, default_value)
 
 
 class _VarLen(NamedTuple):
@@ -69,43 +73,125 @@ class FixedLenSequenceFeature(_FixedLenSequence, AnyFeature):
     In an Example: any multiple of the values of `shape`; in a batch, rows are padded with
     `default_value` (one value; 0 or b"" if None) to the longest; `allow_missing` must be
     True, as in TensorFlow. In a SequenceExample: a feature list; if `allow_missing`, one
-    that is not there has no steps, else that is an error.
+    that is not there has no steps, else that is an error; it takes no `default_value`.
     """
 
     __slots__ = ()
 
     def __new__(
         cls,
-        shape: Sequence[int],
+        shape: Shape,
         dtype: DType,
         allow_missing: bool = False,
         default_value: object = None,
     ) -> Self:
-        return super().__new__(cls, tuple(shape), dtype, allow_missing, default_value)
+        return super().__new__(cls, _dimensions(shape), dtype, allow_missing, default_value)
 
 
-class SparseValue(NamedTuple):
-    """The values that are there, as tf.sparse.SparseTensor has them.
+class _Sparse(NamedTuple):
+    index_key: str | tuple[str, ...]
+    value_key: str
+    dtype: DType
+    size: int | tuple[int, ...]
+    already_sorted: bool = False
 
-    `indices`: int64, one row per value: (example or step, position), or (position,) of a
-    single example. `values`: 1-D. `dense_shape`: int64, the smallest that holds them.
+
+class SparseFeature(_Sparse, AnyFeature):
+    """Values in one feature, and their places in others; read as a SparseValue.
+
+    `index_key`: the feature with the index of each value, or one for each dimension.
+    `size`: the size of each of these dimensions. `already_sorted`: leave the values in the
+    order in which they are; without it they are sorted by their indices.
     """
 
-    indices: NDArray[np.int64]
-    values: NDArray[Any]
-    dense_shape: NDArray[np.int64]
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        index_key: str | Sequence[str],
+        value_key: str,
+        dtype: DType,
+        size: int | Sequence[int],
+        already_sorted: bool = False,
+    ) -> Self:
+        keys = index_key if isinstance(index_key, str) else tuple(index_key)
+        sizes = size if isinstance(size, int | np.integer) else tuple(size)
+        return super().__new__(cls, keys, value_key, dtype, sizes, already_sorted)
 
 
-def kind_of(dtype: DType, name: str) -> Kind:
-    """Which of the three kinds of value `dtype` is; `name` is the feature's, for errors."""
-    if dtype is bytes:
-        return "bytes"
-    try:
-        known = np.dtype(dtype)
-    except TypeError:
-        known = None
-    if known == np.int64:
-        return "int64"
-    if known == np.float32:
-        return "float32"
-    raise ValueError(f'feature "{name}": dtype is {dtype!r}; it must be int64, float32 or bytes')
+class Partition(tuple[Any, ...]):
+    """How a RaggedFeature's values, or its rows, become rows."""
+
+    __slots__ = ()
+
+
+class _Key(NamedTuple):
+    key: str
+
+
+class _Length(NamedTuple):
+    length: int
+
+
+class _RowSplits(_Key, Partition):
+    """The feature `key` has the row_splits: where each row begins, and the last one ends."""
+
+
+class _RowLengths(_Key, Partition):
+    """The feature `key` has the length of each row."""
+
+
+class _RowStarts(_Key, Partition):
+    """The feature `key` has where each row begins."""
+
+
+class _RowLimits(_Key, Partition):
+    """The feature `key` has where each row ends."""
+
+
+class _ValueRowIds(_Key, Partition):
+    """The feature `key` has the row of each value, in ascending order."""
+
+
+class _UniformRowLength(_Length, Partition):
+    """Every row has `length` values."""
+
+
+class _Ragged(NamedTuple):
+    dtype: DType
+    value_key: str | None = None
+    partitions: tuple[Partition, ...] = ()
+    row_splits_dtype: DType = np.int32
+    validate: bool = False
+
+
+class RaggedFeature(_Ragged, AnyFeature):
+    """Values that other features divide into rows; read as a RaggedValue.
+
+    `value_key`: the feature with the values; None: the name asked for. `partitions`: how
+    they are divided, from the outermost dimension: RaggedFeature.RowSplits("key"),
+    .RowLengths("key"), …; without one, an example's values are one row. The examples of a
+    batch are a dimension more. `row_splits_dtype`: int32 or int64. Partitions are always
+    checked, whatever `validate` is.
+    """
+
+    __slots__ = ()
+
+    RowSplits: ClassVar = _RowSplits
+    RowLengths: ClassVar = _RowLengths
+    RowStarts: ClassVar = _RowStarts
+    RowLimits: ClassVar = _RowLimits
+    ValueRowIds: ClassVar = _ValueRowIds
+    UniformRowLength: ClassVar = _UniformRowLength
+
+    def __new__(
+        cls,
+        dtype: DType,
+        value_key: str | None = None,
+        partitions: Sequence[Partition] = (),
+        row_splits_dtype: DType = np.int32,
+        validate: bool = False,
+    ) -> Self:
+        if not all(isinstance(partition, Partition) for partition in partitions):
+            raise TypeError(f"partitions are RaggedFeature.RowSplits and its like: {partitions!r}")
+        return super().__new__(cls, dtype, value_key, tuple(partitions), row_splits_dtype, validate)

@@ -7,189 +7,164 @@ Errors: FormatError, which names the feature, the example's place in the batch, 
 expected and what is there, or where the bytes are no Example; ValueError for features
 that cannot be asked for.
 
-Not here: the parsing itself (native/tfrecord/batch_parser.h), messages as objects
-(example.py). Concurrency: everything may be called from several threads; the GIL is free
-while a batch is decoded.
+Not here: the parsing itself (native/tfrecord/batch_parser.h), what is asked of it (plan.py),
+batches of SequenceExamples (sequence.py), messages as objects (example.py). Concurrency:
+everything may be called from several threads; the GIL is free while a batch is decoded.
 """
 
 from __future__ import annotations
 
-import functools
-import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ffrfs._native import ExampleParser
-from ffrfs.tfrecord.features import (
-    AnyFeature,
-    FixedLenFeature,
-    FixedLenSequenceFeature,
-    Kind,
-    SparseValue,
-    VarLenFeature,
-    kind_of,
+from ffrfs.errors import FormatError
+from ffrfs.tfrecord.plan import (
+    FeatureMap,
+    Parsed,
+    Plan,
+    context_part,
+    example_part,
+    list_part,
+    plan,
 )
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    from ffrfs._native import FeatureConfig, ParsedColumn
+__all__ = [
+    "FeatureMap",
+    "Parsed",
+    "Record",
+    "parse_example",
+    "parse_single_example",
+    "parse_single_sequence_example",
+]
 
 Record: TypeAlias = "Buffer | NDArray[np.uint8]"
-FeatureMap: TypeAlias = Mapping[str, AnyFeature]
-Parsed: TypeAlias = dict[str, NDArray[Any] | SparseValue]
-_Items: TypeAlias = tuple[tuple[str, AnyFeature], ...]
-_Config: TypeAlias = "Callable[[str, AnyFeature], FeatureConfig]"
-
-# What missing steps are filled with, where nothing else is said.
-_PADDING: dict[Kind, list[Any]] = {"int64": [0], "float32": [0.0], "bytes": [b""]}
+# Many records, or one alone.
+Records: TypeAlias = Iterable[Record] | bytes | bytearray | memoryview
 
 
-def parse_example(serialized: Iterable[Record], features: FeatureMap) -> Parsed:
+def parse_example(
+    serialized: Records,
+    features: FeatureMap,
+    example_names: Sequence[str | bytes] | str | bytes | None = None,
+    name: str | None = None,
+) -> Parsed:
     """Parse a batch of serialised Examples, bytes-like objects each.
 
     Returns for each name in `features`, n being the number of examples:
     FixedLenFeature: an array of shape [n, *shape]. FixedLenSequenceFeature: of shape
     [n, steps of the longest, *shape]. VarLenFeature: a SparseValue of dense shape
-    [n, values of the longest].
+    [n, values of the longest]. SparseFeature: a SparseValue of dense shape [n, *size].
+    RaggedFeature: a RaggedValue of n rows.
+
+    One record alone, as `bytes`, `bytearray` or memoryview, is parsed as
+    parse_single_example() does it. `example_names`: one for each record, for errors.
     """
-    if isinstance(serialized, bytes | bytearray | memoryview | str):
-        raise TypeError("parse_example takes a sequence of records; parse_single_example takes one")
-    parser = _parser(_example_config, features)
-    return _named(features, parser.parse(serialized))
+    refuse_text(serialized)
+    if isinstance(serialized, bytes | bytearray | memoryview):
+        if example_names is not None and not isinstance(example_names, str | bytes):
+            raise ValueError("example_names: one record has one name")
+        return parse_single_example(serialized, features, example_names)
+    wanted = _wanted(features)
+    if example_names is None:
+        return wanted.values(wanted.parser.parse(serialized), place_in_batch)
+    records, names = named_records(serialized, example_names)
+    try:
+        columns = wanted.parser.parse(records)
+    except FormatError:
+        for record, of in zip(records, names, strict=True):  # once more, for the name
+            wanted.parser.parse_one(record, of)
+        raise
+    return wanted.values(columns, lambda row: f"{names[row]}: ")
 
 
 def parse_single_example(
-    serialized: Record, features: FeatureMap, name: str | None = None
+    serialized: Record,
+    features: FeatureMap,
+    example_names: str | bytes | None = None,
+    name: str | None = None,
 ) -> Parsed:
     """Parse one serialised Example: as parse_example(), without the dimension of the batch.
 
-    A FixedLenFeature of shape () becomes an array of that shape: `.item()` is its value.
-    `name`: the record's, to begin the text of an error with.
+    A FixedLenFeature of shape () becomes an array of that shape: `.item()` is its value. A
+    RaggedFeature that nothing divides becomes an array. `example_names` or `name`: the
+    record's, to begin the text of an error with.
     """
-    parser = _parser(_example_config, features)
-    return _named(features, parser.parse_one(serialized, name or ""))
+    wanted = _wanted(features)
+    of = text(example_names or name or "")
+    return wanted.values(wanted.parser.parse_one(serialized, of), place_in(of))
 
 
 def parse_single_sequence_example(
     serialized: Record,
     context_features: FeatureMap | None = None,
     sequence_features: FeatureMap | None = None,
+    example_name: str | bytes | None = None,
     name: str | None = None,
 ) -> tuple[Parsed, Parsed]:
     """Parse one serialised SequenceExample: (context, feature lists).
 
-    The context is what parse_single_example() returns; it takes FixedLenFeature and
-    VarLenFeature. Of the feature lists a FixedLenSequenceFeature becomes an array of shape
-    [steps, *shape], each step having exactly the values of `shape`; a VarLenFeature a
-    SparseValue of dense shape [steps, values of the longest].
+    The context is what parse_single_example() returns; it takes FixedLenFeature,
+    VarLenFeature and RaggedFeature. Of the feature lists a FixedLenSequenceFeature becomes
+    an array of shape [steps, *shape], each step having exactly the values of `shape`; a
+    VarLenFeature a SparseValue of dense shape [steps, values of the longest]; a
+    RaggedFeature a RaggedValue with a row per step. `example_name` or `name`: for errors.
     """
-    context_features = context_features or {}
-    sequence_features = sequence_features or {}
-    context = _parser(_context_config, context_features)
-    lists = _parser(_list_config, sequence_features)
+    context, lists = sequence_plans(context_features, sequence_features)
+    of = text(example_name or name or "")
     return (
-        _named(context_features, context.parse_context(serialized, name or "")),
-        _named(sequence_features, lists.parse_lists(serialized, name or "")),
+        context.values(context.parser.parse_context(serialized, of), place_in(of)),
+        lists.values(lists.parser.parse_lists(serialized, of), lambda row: f"{of}, step {row}: "),
     )
 
 
-def _parser(config: _Config, features: FeatureMap) -> ExampleParser:
-    items = tuple(features.items())
-    try:
-        # 1, 1.0 and True are equal as keys, but not all of them are an int64's default.
-        types = tuple([(type(feature), type(feature[-1])) for feature in features.values()])
-        return _kept_parser(config, items, types)
-    except TypeError:  # a default value that has no hash, as arrays have none
-        return _new_parser(config, items)
+def sequence_plans(
+    context_features: FeatureMap | None, sequence_features: FeatureMap | None
+) -> tuple[Plan, Plan]:
+    """The plans of a SequenceExample's two parts. ValueError if nothing is asked for."""
+    if not context_features and not sequence_features:
+        raise ValueError("neither context_features nor sequence_features name a feature")
+    return plan(context_part, context_features or {}), plan(list_part, sequence_features or {})
 
 
-def _new_parser(config: _Config, items: _Items, _types: object = None) -> ExampleParser:
-    return ExampleParser([config(name, feature) for name, feature in items])
+def refuse_text(serialized: object) -> None:
+    """TypeError for a str, which is neither a record nor a batch."""
+    if isinstance(serialized, str):
+        raise TypeError("a record is bytes, not str")
 
 
-_kept_parser = functools.lru_cache(maxsize=64)(_new_parser)
+def named_records(
+    serialized: Iterable[Record], names: Sequence[str | bytes] | str | bytes
+) -> tuple[list[Record], list[str]]:
+    """The records of a batch and their names. ValueError if these are not as many."""
+    records = list(serialized)
+    if isinstance(names, str | bytes) or len(names) != len(records):
+        raise ValueError(f"example_names: there must be one for each of {len(records)} records")
+    return records, [text(name) for name in names]
 
 
-def _named(features: FeatureMap, columns: list[ParsedColumn]) -> Parsed:
-    return {
-        name: SparseValue(*column) if isinstance(column, tuple) else column
-        for name, column in zip(features, columns, strict=True)
-    }
+def text(name: str | bytes) -> str:
+    """A name for errors."""
+    return name.decode(errors="replace") if isinstance(name, bytes) else name
 
 
-def _example_config(name: str, feature: AnyFeature) -> FeatureConfig:
-    if isinstance(feature, FixedLenSequenceFeature):
-        if not feature.allow_missing:
-            raise ValueError(
-                f'feature "{name}": in an Example, a FixedLenSequenceFeature must be one with '
-                "allow_missing=True"
-            )
-        kind, shape = kind_of(feature.dtype, name), _sequence_shape(feature, name)
-        padding = _defaults(kind, (), feature.default_value, name) or _PADDING[kind]
-        return name, kind, "sequence", shape, padding
-    return _context_config(name, feature)
+def place_in_batch(row: int) -> str:
+    """How an error about an example of a batch begins."""
+    return f"example {row}, "
 
 
-def _context_config(name: str, feature: AnyFeature) -> FeatureConfig:
-    if isinstance(feature, VarLenFeature):
-        return name, kind_of(feature.dtype, name), "variable", (), None
-    if isinstance(feature, FixedLenFeature):
-        kind, shape = kind_of(feature.dtype, name), _shape(feature.shape, name)
-        return name, kind, "fixed", shape, _defaults(kind, shape, feature.default_value, name)
-    raise _unsupported(name, feature)
+def place_in(name: str) -> Any:  # noqa: ANN401 - a Place
+    """How an error about the record `name` begins."""
+    begin = f"{name}: " if name else ""
+    return lambda _row: begin
 
 
-def _list_config(name: str, feature: AnyFeature) -> FeatureConfig:
-    if isinstance(feature, VarLenFeature):
-        return _context_config(name, feature)
-    if isinstance(feature, FixedLenSequenceFeature):
-        kind, shape = kind_of(feature.dtype, name), _sequence_shape(feature, name)
-        # A list that is missing has no steps, so these values go nowhere.
-        defaults = _PADDING[kind] * math.prod(shape) if feature.allow_missing else None
-        return name, kind, "fixed", shape, defaults
-    raise _unsupported(name, feature)
-
-
-def _unsupported(name: str, feature: object) -> ValueError:
-    return ValueError(f'feature "{name}": {type(feature).__name__} cannot be read here')
-
-
-def _shape(shape: tuple[int, ...], name: str) -> tuple[int, ...]:
-    if not all(isinstance(size, int | np.integer) and size >= 0 for size in shape):
-        raise ValueError(f'feature "{name}": shape is {shape}; each dimension must be known')
-    return tuple(int(size) for size in shape)
-
-
-def _sequence_shape(feature: FixedLenSequenceFeature, name: str) -> tuple[int, ...]:
-    shape = _shape(feature.shape, name)
-    if math.prod(shape) == 0:
-        raise ValueError(f'feature "{name}": shape is {shape}; a step must have values')
-    return shape
-
-
-def _defaults(kind: Kind, shape: tuple[int, ...], default: object, name: str) -> list[Any] | None:
-    """Return the values of a default, flat; None if there is none."""
-    if default is None:
-        return None
-    values = np.asarray(default, dtype=object).reshape(-1).tolist()
-    if len(values) != math.prod(shape):
-        raise ValueError(
-            f'feature "{name}": default_value has {len(values)} values, shape {shape} '
-            f"needs {math.prod(shape)}"
-        )
-    return [_default_value(kind, value, name) for value in values]
-
-
-def _default_value(kind: Kind, value: object, name: str) -> int | float | bytes:
-    if kind == "bytes" and isinstance(value, bytes | str):
-        return value.encode() if isinstance(value, str) else bytes(value)
-    is_int = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if kind == "int64" and is_int and -(1 << 63) <= int(value) < 1 << 63:  # type: ignore[call-overload]
-        return int(value)  # type: ignore[call-overload,no-any-return]
-    if kind == "float32" and (is_int or isinstance(value, float | np.floating)):
-        return float(value)  # type: ignore[arg-type]
-    raise ValueError(f'feature "{name}": default_value {value!r} is no {kind}')
+def _wanted(features: FeatureMap) -> Plan:
+    if not features:
+        raise ValueError("features is empty; name the features to read")
+    return plan(example_part, features)

@@ -14,7 +14,7 @@ from ffrfs import tfrecord
 def test_every_name_is_there(name: str) -> None:
     value = getattr(tfrecord, name)
     assert getattr(tfrecord, name) is value
-    assert value.__name__ == name
+    assert value.__name__ == ("bytes" if name == "string" else name)
     assert name in dir(tfrecord)
 
 
