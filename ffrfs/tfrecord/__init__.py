@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ffrfs.tfrecord.dataset.record_dataset import RecordDataset
     from ffrfs.tfrecord.dtypes import float32, int64, string
     from ffrfs.tfrecord.example import (
         BytesList,
@@ -57,6 +58,7 @@ __all__ = [
     "Int64List",
     "RaggedFeature",
     "RaggedValue",
+    "RecordDataset",
     "SequenceExample",
     "SparseFeature",
     "SparseValue",
@@ -93,6 +95,7 @@ _MODULE_OF = {
     "Int64List": "ffrfs.tfrecord.example",
     "RaggedFeature": "ffrfs.tfrecord.features",
     "RaggedValue": "ffrfs.tfrecord.values",
+    "RecordDataset": "ffrfs.tfrecord.dataset.record_dataset",
     "SequenceExample": "ffrfs.tfrecord.example",
     "SparseFeature": "ffrfs.tfrecord.features",
     "SparseValue": "ffrfs.tfrecord.values",

@@ -70,7 +70,7 @@ class RecordIterator:
 
     def __next__(self) -> bytes:
         if not self._batch:
-            self._batch = self._next_batch()
+            self._batch = self.next_batch()
             self._batch.reverse()
         return self._batch.pop()
 
@@ -81,7 +81,8 @@ class RecordIterator:
         if scan is not None:
             scan.close()
 
-    def _next_batch(self) -> list[bytes]:
+    def next_batch(self) -> list[bytes]:
+        """The next records that are read at once, one at least. Not to be mixed with next()."""
         if self._is_over:
             raise StopIteration
         if self._scan is None:

@@ -15,7 +15,7 @@ from tests.house import sources
 
 # From the top down: a room may call those in the lines below its own, and no other.
 PYTHON_ROOMS = """
-cli
+cli compat
 torch top
 service mount.daemon mount.client
 mount.stats
@@ -26,13 +26,14 @@ dataset
 convert
 packing
 folder
+tfrecord.dataset
 record tfrecord
 files
 """
 # For every room: the exceptions, names as text, and the core.
 PYTHON_GROUND = {"errors", "printable", "_native"}
-# Not rooms: the package's own front, which names what a user imports.
-PYTHON_FRONT = {"ffrfs", "ffrfs.__main__", "ffrfs.mount"}
+# Not rooms: fronts, which name what a user imports.
+PYTHON_FRONT = {"ffrfs", "ffrfs.__main__", "ffrfs.mount", "ffrfs.tfrecord"}
 
 NATIVE_ROOMS = """
 python fuse

@@ -1,0 +1,347 @@
+"""RecordDataset: what users call to read many TFRecord files as a stream.
+
+Not here: what the methods do (stages.py), reading (source.py), torch's workers and ranks
+(ffrfs.torch.record_stream). Concurrency: a data set may be pickled, or inherited by the
+child of a fork(); an iterator belongs to one thread of the process that began it.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import random
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Literal, Self, SupportsIndex, TypeAlias, get_args
+
+from ffrfs.tfrecord.dataset.source import Reading
+from ffrfs.tfrecord.dataset.stages import (
+    Batch,
+    Map,
+    Operation,
+    Pass,
+    Prefetch,
+    Repeat,
+    Shard,
+    Shuffle,
+    Skip,
+    State,
+    Take,
+    build,
+)
+from ffrfs.tfrecord.iterator import OnError
+from ffrfs.tfrecord.options import OptionsLike, TFRecordOptions
+from ffrfs.tfrecord.shards import PathType, shard_paths
+
+PartBy: TypeAlias = Literal["auto", "file", "record"]
+
+# What num_parallel_reads=-1 (tf.data.AUTOTUNE) stands for.
+AUTOTUNED_READS = 8
+
+_STATE_VERSION = 1
+
+
+class RecordDataset:
+    """The records of TFRecord files, one after the other, as `bytes`; compressed ones too.
+
+    `files`: a file, a list of files, or a directory of shards (ffrfs.tfrecord.shards).
+    `compression_type`: "", "GZIP", "ZLIB" or TFRecordOptions; None: what is there is
+    recognised. `num_parallel_reads`: so many files are read at a time, a record of each in
+    turn; None: one. `check_data`, `on_error`: as for tf_record_iterator().
+
+    Each method returns a new data set and leaves this one as it is; the names and meanings
+    are those of tf.data. Each iteration is an epoch of its own (set_epoch). Memory: 16 MiB,
+    or two records, for each file that is read at a time; the buffers of shuffle() and
+    prefetch().
+
+    Errors name file and record: ChecksumError, TruncatedError, FormatError, OSError. An
+    iterator that has failed raises the same again. Raises ValueError if there are no files.
+    """
+
+    def __init__(
+        self,
+        files: PathType | Sequence[PathType],
+        compression_type: OptionsLike = None,
+        *,
+        num_parallel_reads: int | None = None,
+        check_data: bool = True,
+        on_error: OnError = "raise",
+    ) -> None:
+        if on_error not in get_args(OnError):
+            raise ValueError(f'on_error is "raise", "skip" or "stop", not {on_error!r}')
+        paths = tuple(shard_paths(files))
+        if not paths:
+            raise ValueError("there are no files to read: the list is empty")
+        reads = 1 if num_parallel_reads is None else operator.index(num_parallel_reads)
+        reads = AUTOTUNED_READS if reads == -1 else _at_least(1, "num_parallel_reads", reads)
+        kind = TFRecordOptions(compression_type).compression_type
+        self._reading = Reading(paths, kind, check_data, on_error, cycle_length=reads)
+        self._operations: tuple[Operation, ...] = ()
+        self._epoch = 0
+        self._seed: int | None = None
+        self._state: State | None = None  # where the next iteration begins
+        self._latest: weakref.ref[RecordDatasetIterator] | None = None
+
+    @property
+    def files(self) -> list[str]:
+        return list(self._reading.files)
+
+    def interleave(self, cycle_length: SupportsIndex, block_length: SupportsIndex = 1) -> Self:
+        """Read `cycle_length` files at a time, `block_length` records of each in turn.
+
+        To be called first: it says how files are read.
+        """
+        if self._operations:
+            raise ValueError("interleave() says how files are read: call it first")
+        cycle = _at_least(1, "cycle_length", cycle_length)
+        block = _at_least(1, "block_length", block_length)
+        return self._copy(replace(self._reading, cycle_length=cycle, block_length=block), ())
+
+    def shard(self, num_shards: SupportsIndex, index: SupportsIndex) -> Self:
+        """Every `num_shards`-th element, from element `index` on. All of them are read."""
+        count = _at_least(1, "num_shards", num_shards)
+        number = _at_least(0, "index", index)
+        if number >= count:
+            raise ValueError(f"index {number} does not exist: there are {count} shards")
+        return self._with(Shard, count, number)
+
+    def shuffle(
+        self,
+        buffer_size: SupportsIndex,
+        seed: int | None = None,
+        reshuffle_each_iteration: bool = True,
+    ) -> Self:
+        """Give elements in random order: each is drawn from a buffer of the next ones.
+
+        The same seed gives the same orders, another in each epoch and turn of repeat(),
+        unless `reshuffle_each_iteration` is False. None: a random one. state_dict() holds
+        the buffer, so shuffle records rather than what map() makes of them.
+        """
+        size = _at_least(1, "buffer_size", buffer_size)
+        return self._with(Shuffle, size, seed, bool(reshuffle_each_iteration))
+
+    def batch(self, batch_size: SupportsIndex, drop_remainder: bool = False) -> Self:
+        """Lists of `batch_size` elements: what parse_example() takes."""
+        return self._with(Batch, _at_least(1, "batch_size", batch_size), bool(drop_remainder))
+
+    def map(self, function: Callable[[Any], Any]) -> Self:
+        """What `function` returns for each element; an error of it names file and record."""
+        if not callable(function):
+            raise TypeError(f"map() takes a function, not {function!r}")
+        return self._with(Map, function)
+
+    def prefetch(self, buffer_size: SupportsIndex) -> Self:
+        """Let a thread make up to `buffer_size` elements ahead (-1, AUTOTUNE: 2)."""
+        size = operator.index(buffer_size)
+        return self._with(Prefetch, 2 if size == -1 else _at_least(1, "buffer_size", size))
+
+    def repeat(self, count: SupportsIndex | None = None) -> Self:
+        """All of it `count` times; None or -1: without end."""
+        number = -1 if count is None else operator.index(count)
+        return self._with(Repeat, None if number == -1 else _at_least(0, "count", number))
+
+    def take(self, count: SupportsIndex) -> Self:
+        """The first `count` elements; -1: all."""
+        number = operator.index(count)
+        return self._with(Take, -1 if number == -1 else _at_least(0, "count", number))
+
+    def skip(self, count: SupportsIndex) -> Self:
+        """All but the first `count` elements, which are read all the same."""
+        return self._with(Skip, _at_least(0, "count", count))
+
+    def part(
+        self, num_parts: int, index: int, by: PartBy = "auto", seed: int | None = None
+    ) -> Self:
+        """One of several parts for as many workers; together they give every element once.
+
+        "file": of every `num_parts`-th file; each part reads its own files only. "record":
+        every `num_parts`-th record of all files; parts differ by one record at most, and
+        each reads everything. "auto": by file if there are as many files as parts and no
+        take(), skip() or shard(). These count elements of the whole: behind the last of
+        them the data set is cut, whatever comes before it is the same in all parts.
+        `seed`: for shuffle() without one.
+
+        Raises ValueError for "file" where that cannot be.
+        """
+        if not 0 <= index < num_parts:
+            raise ValueError(f"part {index} does not exist: there are {num_parts}")
+        counting = [n for n, one in enumerate(self._operations) if one.stage in (Take, Skip, Shard)]
+        can_be_by_file = not counting and len(self._reading.files) >= num_parts
+        if by == "file" and not can_be_by_file:
+            raise ValueError(
+                f"{len(self._reading.files)} files cannot be divided by {num_parts}: there must be "
+                'one for each, and no take(), skip() or shard(); use by="record"'
+            )
+        if num_parts == 1:
+            made = self._copy(self._reading, self._operations)
+        elif can_be_by_file and by != "record":
+            files = self._reading.files[index::num_parts]
+            made = self._copy(replace(self._reading, files=files), self._operations)
+        else:
+            at = counting[-1] + 1 if counting else 0
+            cut = Operation(Shard, (num_parts, index))
+            made = self._copy(self._reading, (*self._operations[:at], cut, *self._operations[at:]))
+        made._seed, made._epoch = seed, self._epoch
+        return made
+
+    def set_epoch(self, epoch: SupportsIndex) -> None:
+        """Say which epoch the next iteration is: 0 at first, then one more each time."""
+        self._epoch = _at_least(0, "epoch", epoch)
+
+    def __iter__(self) -> RecordDatasetIterator:
+        """Begin an epoch; or go on, after load_state_dict()."""
+        state, self._state = self._state, None
+        if state is None:
+            seed = random.SystemRandom().getrandbits(63) if self._seed is None else self._seed
+            run = Pass(seed, self._epoch)
+        else:
+            run = Pass(state["seed"], state["epoch"])
+        iterator = RecordDatasetIterator(
+            self._reading, self._operations, run, state and state["stages"]
+        )
+        self._epoch = run.epoch + 1
+        self._latest = weakref.ref(iterator)
+        return iterator
+
+    def state_dict(self) -> State:
+        """Where the iterator is that was begun last; see there."""
+        latest = None if self._latest is None else self._latest()
+        if latest is None:
+            raise ValueError("there is no iterator whose state could be saved; keep it: iter(data)")
+        return latest.state_dict()
+
+    def load_state_dict(self, state: State) -> None:
+        """Let the next iteration go on behind the last element that was given.
+
+        Files that were begun are read again from their beginning, up to that place.
+        Raises ValueError for the state of another data set.
+        """
+        if not isinstance(state, dict) or state.get("version") != _STATE_VERSION:
+            raise ValueError("this is no state of a RecordDataset, or of another version of it")
+        own = _description(self._reading, self._operations)
+        if state["dataset"] != own:
+            raise ValueError(
+                f"the state is of another data set: {_difference(state['dataset'], own)}"
+            )
+        self._state = state
+
+    def _with(self, stage: Callable[..., Any], *arguments: object) -> Self:
+        return self._copy(self._reading, (*self._operations, Operation(stage, arguments)))
+
+    def _copy(self, reading: Reading, operations: tuple[Operation, ...]) -> Self:
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        made._reading, made._operations = reading, operations
+        made._epoch, made._state, made._latest = 0, None, None
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_latest": None}
+
+    def __repr__(self) -> str:
+        *_, how = _description(self._reading, ())
+        calls = _description(self._reading, self._operations)[len(self._reading.files) + 1 :]
+        return ".".join([f"RecordDataset({self.files!r})", how, *calls])
+
+
+class RecordDatasetIterator:
+    """The iterator of a RecordDataset. Its threads end with it, and at close()."""
+
+    def __init__(
+        self,
+        reading: Reading,
+        operations: tuple[Operation, ...],
+        run: Pass,
+        state: State | None,
+    ) -> None:
+        self._description = _description(reading, operations)
+        self._run = run
+        self._stage = build(reading, operations, run)
+        self._pid = os.getpid()
+        self._failure: BaseException | None = None
+        self._is_closed = False
+        if state is not None:
+            self._stage.load(state)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Any:  # noqa: ANN401 - what map() makes of a record
+        self._check()
+        try:
+            return next(self._stage)[0]
+        except StopIteration:
+            self._fail(StopIteration())
+            raise
+        except BaseException as error:
+            self._fail(error)
+            raise
+
+    def _fail(self, error: BaseException) -> None:
+        """Nothing more is read. (Its traceback keeps us alive, so threads end here.)"""
+        self._failure = error
+        self._stage.close()
+
+    def state_dict(self) -> State:
+        """Return where the iterator is, to be pickled: load_state_dict() goes on there.
+
+        Its size: a few kilobytes, and every element in the buffers of shuffle() and
+        prefetch(). Raises the error that the iterator has failed with, or that prefetch()
+        has found ahead.
+        """
+        self._check(at_end=True)
+        return {
+            "version": _STATE_VERSION,
+            "dataset": self._description,
+            "seed": self._run.seed,
+            "epoch": self._run.epoch,
+            "stages": self._stage.state(),
+        }
+
+    def close(self) -> None:
+        """End the threads, and close the files. Asking for more raises ValueError."""
+        if not self._is_closed and self._pid == os.getpid():
+            self._stage.close()
+        self._is_closed = True
+
+    def _check(self, at_end: bool = False) -> None:
+        if self._is_closed:
+            raise ValueError("the iterator is closed")
+        if self._pid != os.getpid():
+            raise RuntimeError(
+                "the iterator was begun by another process, whose threads read for it; "
+                "begin one here: iter(dataset)"
+            )
+        if self._failure is not None and not (at_end and isinstance(self._failure, StopIteration)):
+            raise self._failure.with_traceback(None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _description(reading: Reading, operations: tuple[Operation, ...]) -> list[str]:
+    """What two data sets must have in common, for the state of one to be the other's."""
+    how = (*reading.files, f"interleave({reading.cycle_length}, {reading.block_length})")
+    calls = []
+    for one in operations:
+        arguments = () if one.stage is Map else one.arguments  # functions cannot be compared
+        calls.append(f"{one.stage.__name__.lower()}({', '.join(map(str, arguments))})")
+    return [*how, *calls]
+
+
+def _difference(saved: list[str], own: list[str]) -> str:
+    for ours, theirs in zip(own, saved, strict=False):
+        if ours != theirs:
+            return f"{theirs} there, {ours} here"
+    return f"{len(saved)} files and calls there, {len(own)} here"
+
+
+def _at_least(least: int, name: str, value: SupportsIndex) -> int:
+    number = operator.index(value)
+    if number < least:
+        raise ValueError(f"{name} is {least} at least, not {number}")
+    return number

@@ -1,0 +1,228 @@
+"""RecordDataset against a model of lists: order, resuming, parts, and what it refuses."""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ffrfs.tfrecord import RecordDataset, TFRecordOptions, TFRecordWriter
+from ffrfs.tfrecord.dataset.record_dataset import PartBy
+from tests.tfrecord.dataset import model
+
+CALLS = st.one_of(
+    st.tuples(st.just("take"), st.integers(0, 12)),
+    st.tuples(st.just("skip"), st.integers(0, 5)),
+    st.tuples(st.just("shard"), st.sampled_from([(1, 0), (2, 0), (2, 1), (3, 2)])),
+    st.tuples(st.just("batch"), st.integers(1, 4)),
+    st.tuples(st.just("repeat"), st.integers(0, 3)),
+    st.tuples(st.just("map"), st.sampled_from([list, len, repr])),
+    st.tuples(st.just("prefetch"), st.integers(1, 4)),
+)
+SIZES = st.lists(st.integers(0, 7), min_size=1, max_size=5)
+READINGS = st.tuples(st.integers(1, 4), st.integers(1, 3))
+BY: list[PartBy] = ["auto", "record"]
+SHUFFLES = st.tuples(st.just("shuffle"), st.integers(1, 9))
+
+
+def record(file: int, number: int) -> bytes:
+    return b"%d.%d" % (file, number)
+
+
+def write(directory: Path, sizes: list[int]) -> tuple[list[Path], list[list[bytes]]]:
+    """Files of so many records; each third is compressed."""
+    paths, contents = [], []
+    for file, size in enumerate(sizes):
+        path = directory / f"{file}.tfrecord"
+        records = [record(file, number) for number in range(size)]
+        kind = ("", "GZIP", "ZLIB")[file % 3]
+        with TFRecordWriter(path, TFRecordOptions(kind)) as writer:
+            for one in records:
+                writer.write(one)
+        paths.append(path)
+        contents.append(records)
+    return paths, contents
+
+
+def called(dataset: RecordDataset, call: tuple[str, Any]) -> RecordDataset:
+    name, argument = call
+    arguments = argument if name == "shard" else (argument,)
+    if name == "shuffle":
+        arguments = (argument, 7)
+    made = getattr(dataset, name)(*arguments)
+    assert isinstance(made, RecordDataset)
+    return made
+
+
+def flattened(contents: list[list[bytes]]) -> list[bytes]:
+    return [one for records in contents for one in records]
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as name:
+        yield Path(name)
+
+
+@settings(max_examples=40, deadline=None)
+@given(SIZES, READINGS, st.lists(CALLS, max_size=4))
+def test_elements_are_those_of_the_model(
+    sizes: list[int], reading: tuple[int, int], calls: list[tuple[str, Any]]
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        paths, contents = write(Path(name), sizes)
+        dataset = RecordDataset(paths).interleave(*reading)
+        expected = model.interleaved(contents, *reading)
+        for call in calls:
+            try:
+                expected = model.apply(expected, call)
+            except TypeError:  # a function that does not fit what is before it
+                return
+            dataset = called(dataset, call)
+        assert list(dataset) == expected
+        assert list(dataset) == expected
+
+
+@settings(max_examples=40, deadline=None)
+@given(SIZES, READINGS, st.lists(st.one_of(CALLS, SHUFFLES), max_size=4), st.integers(0, 20))
+def test_a_saved_iterator_goes_on_where_it_was(
+    sizes: list[int], reading: tuple[int, int], calls: list[tuple[str, Any]], given_first: int
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        paths, _ = write(Path(name), sizes)
+        dataset = RecordDataset(paths).interleave(*reading)
+        for call in calls:
+            dataset = called(dataset, ("map", repr) if call[0] == "map" else call)
+        whole = list(dataset)
+        dataset.set_epoch(0)
+        iterator = iter(dataset)
+        first = [element for element, _ in zip(iterator, range(given_first), strict=False)]
+        if len(first) < given_first:
+            first += list(iterator)
+        # zip() takes one element before it looks at the range.
+        taken = whole[: given_first + 1] if len(whole) > given_first else whole
+        state = pickle.loads(pickle.dumps(dataset.state_dict()))
+        iterator.close()
+        other = pickle.loads(pickle.dumps(dataset))
+        other.load_state_dict(state)
+        resumed = iter(other)
+        assert pickle.loads(pickle.dumps(resumed.state_dict())) == state
+        assert taken + list(resumed) == whole
+        assert first == whole[:given_first]
+
+
+@settings(max_examples=30, deadline=None)
+@given(SIZES, st.integers(1, 5), st.lists(st.one_of(CALLS, SHUFFLES), max_size=3), st.data())
+def test_parts_together_are_the_whole(
+    sizes: list[int], parts: int, calls: list[tuple[str, Any]], data: st.DataObject
+) -> None:
+    by = data.draw(st.sampled_from(BY))
+    with tempfile.TemporaryDirectory() as name:
+        paths, _ = write(Path(name), sizes)
+        dataset = RecordDataset(paths)
+        for call in calls:
+            if call[0] != "map":
+                dataset = called(dataset, call)
+        whole = Counter(one for element in dataset for one in model.flat(element))
+        dataset.set_epoch(0)
+        found: Counter[bytes] = Counter()
+        for index in range(parts):
+            part = dataset.part(parts, index, by, seed=3)
+            found.update(one for element in part for one in model.flat(element))
+        # What comes behind a batch() that was cut in parts may drop other records only
+        # through take(), skip() and shard(), and these are never behind the cut.
+        assert found == whole
+
+
+def test_interleave_gives_the_order_that_tensorflow_documents(directory: Path) -> None:
+    paths, _ = write(directory, [6] * 5)
+    dataset = RecordDataset(paths).interleave(cycle_length=2, block_length=4)
+    files = [int(one.split(b".")[0]) + 1 for one in dataset]
+    assert files == [
+        *(1, 1, 1, 1, 2, 2, 2, 2, 1, 1, 2, 2),
+        *(3, 3, 3, 3, 4, 4, 4, 4, 3, 3, 4, 4),
+        *(5, 5, 5, 5, 5, 5),
+    ]
+    assert list(RecordDataset(paths, num_parallel_reads=2)) == list(
+        RecordDataset(paths).interleave(2)
+    )
+
+
+def test_shuffle_is_the_same_for_a_seed_and_another_in_each_epoch(directory: Path) -> None:
+    paths, contents = write(directory, [20, 20])
+    dataset = RecordDataset(paths).shuffle(10, seed=5)
+    first, second = list(dataset), list(dataset)
+    again = RecordDataset(paths).shuffle(10, seed=5)
+    assert [list(again), list(again)] == [first, second]
+    assert first != second != flattened(contents)
+    assert sorted(first) == sorted(second) == sorted(flattened(contents))
+    # The buffer bounds how early a record may come.
+    assert all(first.index(one) >= at - 9 for at, one in enumerate(flattened(contents)))
+    turns = list(RecordDataset(paths).shuffle(10, seed=5).repeat(2))
+    assert turns[:40] != turns[40:]
+    assert Counter(turns[:40]) == Counter(turns[40:])
+    fixed = RecordDataset(paths).shuffle(10, 5, reshuffle_each_iteration=False)
+    assert list(fixed) == list(fixed)
+    dataset.set_epoch(1)
+    assert list(dataset) == second
+    unseeded = RecordDataset(paths).shuffle(40)
+    assert list(unseeded) != list(unseeded)
+
+
+def test_methods_leave_the_data_set_as_it_is(directory: Path) -> None:
+    paths, contents = write(directory, [5])
+    dataset = RecordDataset(paths[0])
+    dataset.take(1).batch(2).map(len).skip(1).shard(2, 1)
+    assert list(dataset) == contents[0]
+    assert list(dataset.take(-1)) == contents[0]
+    assert list(dataset.batch(2, drop_remainder=True)) == [contents[0][:2], contents[0][2:4]]
+    assert list(dataset.repeat().take(12)) == (contents[0] * 3)[:12]
+    assert list(dataset.take(0).repeat()) == []  # as TensorFlow ends it
+    assert "take(1)" in repr(dataset.take(1))
+
+
+def test_a_directory_of_shards(directory: Path) -> None:
+    _, contents = write(directory, [2, 3])
+    dataset = RecordDataset(directory, num_parallel_reads=-1)
+    assert sorted(dataset) == sorted(flattened(contents))
+    assert [Path(file).name for file in dataset.files] == ["0.tfrecord", "1.tfrecord"]
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda data: data.batch(0), "batch_size is 1 at least"),
+        (lambda data: data.shuffle(0), "buffer_size is 1 at least"),
+        (lambda data: data.shard(2, 2), "index 2 does not exist"),
+        (lambda data: data.take(-2), "count is 0 at least"),
+        (lambda data: data.batch(2).interleave(2), "call it first"),
+        (lambda data: data.part(2, 0, "file"), 'use by="record"'),
+        (lambda data: data.state_dict(), "no iterator"),
+        (lambda data: data.load_state_dict({}), "no state"),
+        (lambda data: type(data)([]), "no files"),
+        (lambda data: type(data)(data.files, on_error="ignore"), "on_error is"),
+        (lambda data: type(data)(data.files, "BZIP2"), "compression_type"),
+    ],
+)
+def test_what_cannot_be_is_refused(directory: Path, call: Any, text: str) -> None:
+    paths, _ = write(directory, [5])
+    with pytest.raises(ValueError, match=text):
+        call(RecordDataset(paths))
+
+
+def test_the_state_of_another_data_set_is_refused(directory: Path) -> None:
+    paths, _ = write(directory, [5, 5])
+    dataset = RecordDataset(paths).batch(2)
+    iterator = iter(dataset)
+    state = iterator.state_dict()
+    with pytest.raises(ValueError, match=r"batch\(2.*batch\(3"):
+        RecordDataset(paths).batch(3).load_state_dict(state)
+    with pytest.raises(ValueError, match="another data set"):
+        RecordDataset(paths[:1]).batch(2).load_state_dict(state)
