@@ -1,12 +1,14 @@
-"""`ffrfs convert`: between TFRecord, FFRecord and packs."""
+"""`ffrfs convert`: between TFRecord, FFRecord, packs and JSON lines."""
 
 from __future__ import annotations
 
 import argparse
 import functools
+import os
 from typing import TYPE_CHECKING
 
 from ffrfs.cli import output
+from ffrfs.cli.number import whole_number
 
 if TYPE_CHECKING:
     from ffrfs.convert.kind import Kind
@@ -15,11 +17,13 @@ if TYPE_CHECKING:
 
 _EPILOG = """\
 The name and the first bytes of SRC show its format: a TFRecord file of any compression, a plain
-FFRecord file, a directory of such files (read as one, in the order of their names), or a pack.
+FFRecord file, a directory of such files (read as one, in the order of their names), a pack, or
+a file of JSON lines (.jsonl).
 
 The name of DST, or --to, sets the format of DST:
   .tfrecord, .tfrecords  TFRecord; compressed if .gz follows
   .ffr                   a plain FFRecord file, record i for record i
+  .jsonl                 a line of JSON per Example; bytes are base64
   --to pack              a pack with one file per record, named by its number
   --features             a pack with the tree that a mount of SRC shows
 
@@ -27,13 +31,23 @@ Each file of a pack becomes an Example with the features "path" and "data" (one 
 each). With --records, a pack made with --to pack or --features becomes its records again: the
 files with numbers for names, or the record.bin of each directory.
 
+With --shards, DST becomes a new directory of TFRecord files (DST.tfrecord-00000-of-00010), with
+equal numbers of records. Exactly N are written; a warning says so if they are below 100 MB
+each, because many small files are read slowly.
+
 If the target format would lose data, nothing is written. A damaged record ends the conversion.
 
 Examples:
     ffrfs convert train.tfrecord.gz train.tfrecord
     ffrfs convert train.ffr train.tfrecord.gz
     ffrfs convert --features train.tfrecord features.ffr
+    ffrfs convert -q --shards 2 train.tfrecord train/
+    ffrfs convert train.tfrecord train.jsonl
 """
+
+_SHARDS_MAX = 99_999  # of their names
+# What TensorFlow's guide to TFRecord advises.
+_SHARD_SIZE_MIN = 100_000_000
 
 _COMPRESSIONS = {"none": "", "gzip": "GZIP", "zlib": "ZLIB"}
 
@@ -41,7 +55,7 @@ _COMPRESSIONS = {"none": "", "gzip": "GZIP", "zlib": "ZLIB"}
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "convert",
-        help="convert between TFRecord, FFRecord and packs",
+        help="convert between TFRecord, FFRecord, packs and JSON lines",
         description="Convert SRC to the file DST. DST appears when it is complete.",
         epilog=_EPILOG,
     )
@@ -49,7 +63,15 @@ def add_parser(subparsers: Subparsers) -> None:
         "source", metavar="SRC", help="the file to convert, or a directory of such files"
     )
     parser.add_argument("target", metavar="DST", help="the file to write")
-    parser.add_argument("--to", choices=("tfrecord", "ffrecord", "pack"), help="the format of DST")
+    parser.add_argument(
+        "--to", choices=("tfrecord", "ffrecord", "pack", "jsonl"), help="the format of DST"
+    )
+    parser.add_argument(
+        "--shards",
+        metavar="N",
+        type=whole_number(1, _SHARDS_MAX),
+        help="write N TFRecord files into the new directory DST",
+    )
     parser.add_argument(
         "--compression",
         choices=_COMPRESSIONS,
@@ -94,6 +116,7 @@ def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
             options=options,
             features=args.features,
             records=args.records,
+            shards=args.shards,
             on_error=args.on_error,
             progress=bar if shown else None,
         )
@@ -101,8 +124,20 @@ def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
         skipped = output.count(summary.skipped_count, "damaged record")
         output.error(f"{args.source}: left out {skipped}")
     if not args.quiet:
+        if args.shards:
+            _advise_size(args.target, args.shards)
         output.line(f"{args.target}: {output.count(summary.record_count, 'record')}")
     return 0
+
+
+def _advise_size(target: str, shards: int) -> None:
+    size = sum(os.path.getsize(entry) for entry in os.scandir(target))
+    if shards > 1 and size < shards * _SHARD_SIZE_MIN:
+        advised = max(1, size // _SHARD_SIZE_MIN)
+        output.error(
+            f"{target}: the shards have {output.size(size / shards)} on average, and files below "
+            f"100 MB are read slowly; consider --shards {advised}"
+        )
 
 
 def _target_kind(parser: argparse.ArgumentParser, args: argparse.Namespace) -> Kind:
@@ -110,16 +145,20 @@ def _target_kind(parser: argparse.ArgumentParser, args: argparse.Namespace) -> K
     from ffrfs.convert.kind import kind_of_name
 
     named = kind_of_name(args.target)
-    to: Kind | None = args.to or ("pack" if args.features else named)
+    implied: Kind | None = "pack" if args.features else "tfrecord" if args.shards else named
+    to: Kind | None = args.to or implied
     if to is None:
         parser.error(
-            f"cannot tell the format of {args.target} from its name; use .tfrecord or .ffr, or "
-            "give --to"
+            f"cannot tell the format of {args.target} from its name; use .tfrecord, .ffr or "
+            ".jsonl, or give --to"
         )
-    if named is not None and (to == "tfrecord") != (named == "tfrecord"):
+    # Of .ffr the name does not say whether it is to be a pack.
+    if named is not None and to != named and {to, named} != {"ffrecord", "pack"}:
         parser.error(f"--to {to}: {args.target} has the extension of another format")
     if args.features and to != "pack":
         parser.error(f"--features: writes a pack, and does not go with --to {to}")
+    if args.shards and to != "tfrecord":
+        parser.error(f"--shards: writes TFRecord files, and does not go with --to {to}")
     if args.features and args.records:
         parser.error("--features and --records: use one of them")
     return to

@@ -1,12 +1,17 @@
-"""convert: a data set of one kind into one file of another, with nothing lost on the way.
+"""convert: a data set of one kind into one of another, with nothing lost on the way.
 
     TFRecord ──┬── TFRecord       shards joined, compression changed
                ├── FFRecord       record i is record i
-               └── pack           a file per record, or the tree that a mount shows
-    FFRecord ──┴── the same, but for the tree
-    pack ────── TFRecord           an Example per file; or the records it was made of
+               ├── pack           a file per record, or the tree that a mount shows
+               └── JSON lines     an Example per line
+    FFRecord ──┬── the same, but for the tree
+    JSON lines ┘
+    pack ────── TFRecord, JSON     an Example per file; or the records it was made of
 
-Not here: reading (source.py) and writing (target.py, feature_folder.py). Concurrency: call
+TFRecord is one file, or a directory of shards.
+
+Not here: reading (source.py) and writing (target.py, shard_set.py, feature_folder.py), either of
+JSON lines (json_lines.py). Concurrency: call
 it from any thread; the file that comes out is whole or is not there.
 """
 
@@ -15,10 +20,13 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Sized
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 from ffrfs.convert.feature_folder import FeatureFolder
+from ffrfs.convert.json_lines import JsonLinesSource, write_json_lines
 from ffrfs.convert.kind import Kind, is_tfrecord, kind_of, kind_of_name
+from ffrfs.convert.shard_set import shard_names, write_shards
 from ffrfs.convert.source import (
     FFRecordSource,
     OnError,
@@ -47,35 +55,40 @@ def convert(  # noqa: PLR0913 - two files, and how
     options: TFRecordOptions | None = None,
     features: bool = False,
     records: bool = False,
+    shards: int | None = None,
     on_error: OnError = "raise",
     progress: Progress | None = None,
 ) -> ConvertSummary:
     """Write what `source` holds to the file `target`, which then holds it or is not made.
 
     `source`: a TFRecord file of any compression, a plain FFRecord file, a directory of one of
-    them, or a pack. `to`: what `target` becomes, "tfrecord", "ffrecord" or "pack";
-    None: what its name says (.tfrecord, .tfrecord.gz; .ffr is "ffrecord").
+    them, a pack, or a file of JSON lines. `to`: what `target` becomes, "tfrecord", "ffrecord",
+    "pack" or "jsonl"; None: what its name says (.tfrecord, .tfrecord.gz, .jsonl; .ffr is
+    "ffrecord").
 
     `options`: of a TFRecord file that is written; None: GZIP if its name ends with .gz, else
     no compression. `features`: of a TFRecord source, make a directory per record with a file per
     feature, and not a file per record; `to` is "pack" then. `records`: the pack is one
     that came of that, and its records are meant; else each of its files becomes an Example
-    with its path and its data. `on_error`: "skip" leaves damaged records out. `progress`:
-    called with records (of `features`: files) done, those in all, bytes done, bytes in all;
-    0 in all: unknown.
+    with its path and its data. `shards`: `target` becomes a new directory of so many TFRecord
+    files (train.tfrecord-00000-of-00010). `on_error`: "skip" leaves damaged records out.
+    `progress`: called with records (of `features`: files) done, those in all, bytes done, bytes
+    in all; 0 in all: unknown.
 
     Raises OptionError if `to` is missing or does not fit; PackError, writing nothing, where
     something would be lost; ChecksumError, FormatError (TruncatedError) for a source that is
     damaged; OSError.
     """
     source, target = os.fspath(source), os.fspath(target)
-    kind = to or ("pack" if features else kind_of_name(target))
+    kind = to or ("pack" if features else "tfrecord" if shards else kind_of_name(target))
     if kind is None:
         raise OptionError(
             f"{target}: its name does not say its format; use .tfrecord or .ffr, or give to="
         )
     if features and kind != "pack":
         raise OptionError(f"{target}: features=True writes a pack, and does not go with to={to!r}")
+    if shards is not None and (shards < 1 or kind != "tfrecord"):
+        raise OptionError(f"{target}: shards={shards} needs a number above 0, and to='tfrecord'")
     _check_target(source, target)
     watch = _Watch(progress)
     if features:
@@ -85,7 +98,7 @@ def convert(  # noqa: PLR0913 - two files, and how
     if options is None:
         options = TFRecordOptions("GZIP" if target.endswith(".gz") else "")
     with contextlib.closing(_open_source(source, kind, records, on_error)) as opened:
-        _write(opened, target, kind, options, watch)
+        _write(opened, target, kind, options, watch, shards=shards)
         return ConvertSummary(watch.count, opened.skipped_count)
 
 
@@ -108,6 +121,8 @@ def _open_source(source: str, to: Kind, records: bool, on_error: OnError) -> Rec
         raise PackError(f"{source}: is not a pack; convert its records without --records")
     if found == "tfrecord":
         return TFRecordSource(source, on_error)
+    if found == "jsonl":
+        return JsonLinesSource(source, on_error)
     if found == "ffrecord":
         return FFRecordSource(source, on_error)
     if to == "pack":
@@ -120,15 +135,28 @@ def _open_source(source: str, to: Kind, records: bool, on_error: OnError) -> Rec
     return PackedSource(source, on_error, as_examples=not records)
 
 
-def _write(
-    source: RecordSource, target: str, to: Kind, options: TFRecordOptions, watch: _Watch
+def _write(  # noqa: PLR0913 - from where, to where, and how
+    source: RecordSource,
+    target: str,
+    to: Kind,
+    options: TFRecordOptions,
+    watch: _Watch,
+    *,
+    shards: int | None,
 ) -> None:
-    if to == "tfrecord":
-        write_tfrecord(target, watch.over(source.records(), 0, source.size_bytes), options)
+    if shards is None and to in ("tfrecord", "jsonl"):  # their number need not be known
+        records = watch.over(source.records(), 0, source.size_bytes)
+        if to == "tfrecord":
+            write_tfrecord(target, records, options)
+        else:
+            write_json_lines(target, records)
         return
     count = source.count()
     records = watch.over(source.records(), count, source.size_bytes)
-    if to == "ffrecord":
+    if shards is not None:
+        names = shard_names(target, shards, options.compression_type or "")
+        write_shards(target, names, records, count, partial(write_tfrecord, options=options))
+    elif to == "ffrecord":
         write_ffrecord(target, records, count)
     else:
         write_folder(target, records, count)

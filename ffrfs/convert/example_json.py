@@ -38,6 +38,8 @@ Encode: TypeAlias = Callable[[bytes], object]
 Decode: TypeAlias = Callable[[object], bytes]
 
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
+# From here on a number rounds to infinity; the shortest text of the largest float32 is below it.
+_FLOAT32_LIMIT = (2 - 2**-24) * 2.0**127
 _FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -173,9 +175,9 @@ def _float(value: object) -> float:
         return _FLOATS[value]
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise ValueError(f"{value!r:.40} is no number")
-    if abs(value) > np.finfo(np.float32).max:
+    if abs(value) >= _FLOAT32_LIMIT:
         raise ValueError("a number does not fit into a float32")
-    return float(value)
+    return float(np.float32(value))
 
 
 def _object(value: object, name: str) -> Json:

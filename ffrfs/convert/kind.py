@@ -16,8 +16,9 @@ from ffrfs.errors import FormatError, UnverifiedHeaderWarning
 from ffrfs.folder.tree import PackTree, pack_files
 from ffrfs.record.reader import FileReader
 
-# "ffrecord": one without an index; a pack is an FFRecord file too.
-Kind = Literal["tfrecord", "ffrecord", "pack"]
+# "ffrecord": one without an index; a pack is an FFRecord file too. "jsonl": Examples, one per
+# line.
+Kind = Literal["tfrecord", "ffrecord", "pack", "jsonl"]
 
 
 def kind_of_name(name: str) -> Kind | None:
@@ -27,6 +28,8 @@ def kind_of_name(name: str) -> Kind | None:
     """
     if name.endswith(".ffr"):
         return "ffrecord"
+    if name.endswith(".jsonl"):
+        return "jsonl"
     return "tfrecord" if re.search(r"\.tfrecords?(\.gz)?$", name) else None
 
 
@@ -36,6 +39,8 @@ def kind_of(path: str) -> Kind:
     Raises what opening it raises: FormatError, ChecksumError (of an index), OSError; and
     FormatError for a directory that a pack is in, which is no part of a data set.
     """
+    if path.endswith(".jsonl") and not os.path.isdir(path):
+        return "jsonl"
     if is_tfrecord(path):
         return "tfrecord"
     with warnings.catch_warnings():

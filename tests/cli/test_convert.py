@@ -267,3 +267,38 @@ def test_a_header_without_a_checksum_warns_once(ffrfs: Run, tmp_path: Path) -> N
         assert done.status == 0
         assert done.err.startswith(f"ffrfs: {pack}: its header has no checksum")
         assert done.err.count("\n") == 1
+
+
+def test_shards_and_json_lines(ffrfs: Run, tmp_path: Path) -> None:
+    examples = [b"\x0a\x00"] * 12
+    file = write_tfrecord(tmp_path / "x.tfrecord", examples)
+    target = tmp_path / "train"
+    done = ffrfs("convert", "--shards", "3", file, target)
+    assert (done.status, done.out.decode()) == (0, f"{target}: 12 records\n")
+    assert done.err == (
+        f"ffrfs: {target}: the shards have 72 bytes on average, and files below 100 MB are read "
+        "slowly; consider --shards 1\n"
+    )
+    assert len(os.listdir(target)) == 3
+    done = ffrfs("convert", "-q", "--shards", "2", file, tmp_path / "quiet")
+    assert (done.status, done.out, done.err) == (0, b"", "")
+    assert ffrfs("convert", target, tmp_path / "y.jsonl").status == 0
+    assert (tmp_path / "y.jsonl").read_text() == '{"features": {}}\n' * 12
+    assert ffrfs("convert", "--to", "pack", tmp_path / "y.jsonl", tmp_path / "y.ffr").status == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--shards", "0", "x", "y"],
+        ["--shards", "2", "x", "y.ffr"],
+        ["--shards", "2", "--to", "pack", "x", "y"],
+        ["--to", "pack", "x", "y.jsonl"],
+        ["--to", "jsonl", "x", "y.ffr"],
+        ["--compression", "gzip", "x", "y.jsonl"],
+    ],
+)
+def test_what_does_not_fit(ffrfs: Run, arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        ffrfs("convert", *arguments)
+    assert caught.value.code == 2

@@ -1,0 +1,115 @@
+"""JSON lines: an Example or SequenceExample per line, in the form of example_json.py.
+
+Not here: what is in a line (example_json.py), other files of records (source.py, target.py).
+Concurrency: one thread at a time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+
+from ffrfs.convert.example_json import from_json, parse_record, to_json
+from ffrfs.convert.source import OnError, Record
+from ffrfs.errors import FormatError, PackError
+from ffrfs.files.staged_file import StagedFile
+
+# Of a line, in bytes: no program reads a longer one with ease.
+LINE_LIMIT = 1 << 30
+_WRITE_SIZE = 1 << 20
+
+
+def write_json_lines(path: str, records: Iterable[Record]) -> None:
+    """Raises PackError for a record that is no Example, or too large for a line."""
+    waiting = bytearray()
+    with StagedFile(path) as staged:
+        for number, record in enumerate(records):
+            line = _line(path, number, record)
+            waiting += line
+            if len(waiting) >= _WRITE_SIZE:
+                staged.write(waiting)
+                waiting = bytearray()
+        staged.write(waiting)
+        staged.publish()
+
+
+def _line(path: str, number: int, record: Record) -> bytes:
+    message = parse_record(record)
+    if message is None:
+        raise not_an_example(path, number)
+    line = json.dumps(to_json(message), ensure_ascii=False).encode() + b"\n"
+    if len(line) > LINE_LIMIT:
+        raise PackError(
+            f"{path}: record {number} needs a line of {len(line):,} bytes, and a line has at "
+            f"most {LINE_LIMIT:,}; use another format"
+        )
+    return line
+
+
+def not_an_example(path: str, number: int) -> PackError:
+    return PackError(
+        f"{path}: record {number} is not an Example; only Examples can be written in this "
+        "format; use .tfrecord, .ffr or --to pack"
+    )
+
+
+class JsonLinesSource:
+    """The Examples of a file of JSON lines; blank lines do not count.
+
+    The bytes of a record are made anew: names are sorted, so the same line gives the same bytes.
+    A line that is no Example raises FormatError, or with "skip" is left out and counted.
+    """
+
+    def __init__(self, path: str, on_error: OnError) -> None:
+        self.path = path
+        self.skipped_count = 0
+        self.size_bytes = os.path.getsize(path)
+        self._on_error = on_error
+
+    def count(self) -> int:
+        return sum(1 for _ in self.records())
+
+    def records(self) -> Iterator[Record]:
+        self.skipped_count = 0
+        with open(self.path, "rb") as file:
+            number = 0
+            while line := file.readline(LINE_LIMIT + 1):
+                number += 1
+                if len(line) > LINE_LIMIT:
+                    raise FormatError.at(self.path, f"line {number} is longer than 1 GiB")
+                if line.isspace():
+                    continue
+                try:
+                    record = serialized_json(line)
+                except ValueError as error:
+                    if self._on_error == "raise":
+                        raise FormatError.at(self.path, f"line {number}: {error}") from None
+                    self.skipped_count += 1
+                else:
+                    yield record
+
+    def close(self) -> None:
+        pass  # the file is open only while it is read
+
+
+def serialized_json(text: bytes) -> bytes:
+    """Return the Example of a line. Raises ValueError."""
+    return from_json(parsed_json(text)).SerializeToString(deterministic=True)
+
+
+def parsed_json(text: bytes) -> object:
+    """Raises ValueError for what is no JSON, and for names that come twice."""
+    try:
+        return json.loads(text, object_pairs_hook=_unique)
+    except RecursionError:
+        raise ValueError("the JSON is nested too deep") from None
+    except UnicodeDecodeError:
+        raise ValueError("not UTF-8") from None
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name comes twice in an object")
+    return found

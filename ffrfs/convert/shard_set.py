@@ -1,0 +1,81 @@
+"""A directory of shards: the records of a data set in several files, in their order.
+
+The directory appears under its name with all shards in it, or not at all. Shards hold equal
+numbers of records, or one more: record i of the first shard is record i of the data set, and
+the shards in the order of their names are the data set. Not here: one shard (target.py).
+Concurrency: one thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+
+from ffrfs.convert.source import Record
+from ffrfs.errors import PackError
+from ffrfs.files.staged_file import staged_folder, sync_folder
+
+
+def write_shards(
+    path: str,
+    names: list[str],
+    records: Iterator[Record],
+    count: int,
+    write: Callable[[str, Iterable[Record]], None],
+) -> None:
+    """Write `count` records into the new directory `path`, a file for each of `names`.
+
+    Raises PackError, writing nothing, if that is more files than records, or if something is
+    at `path` already.
+    """
+    if count < len(names):
+        raise PackError(
+            f"{path}: {len(names):,} shards of {count:,} records would be empty files; "
+            f"write fewer shards"
+        )
+    with staged_set(path) as staging:
+        for i, name in enumerate(names):
+            shard_count = count * (i + 1) // len(names) - count * i // len(names)
+            write(os.path.join(staging, name), _exactly(records, shard_count, path))
+        if next(records, None) is not None:
+            raise _changed(path)
+
+
+@contextlib.contextmanager
+def staged_set(path: str) -> Iterator[str]:
+    """Give a directory that becomes `path` if the block ends well; else it goes.
+
+    Raises PackError if something is at `path` already, except for an empty directory.
+    """
+    place = os.path.realpath(path)
+    if os.path.lexists(place) and not (os.path.isdir(place) and not os.listdir(place)):
+        raise PackError(f"{path}: is there already; write into a new directory")
+    above, name = os.path.split(place)
+    with staged_folder(above, name, path) as staging:
+        yield staging
+        sync_folder(staging)
+        os.rename(staging, place)
+        sync_folder(above)
+
+
+def shard_names(path: str, count: int, compression: str) -> list[str]:
+    """Return the names of the shards of the directory `path`, as other programs expect them."""
+    base = re.sub(r"(\.tfrecords?(\.gz)?)?$", "", os.path.basename(os.path.realpath(path)))
+    end = ".gz" if compression == "GZIP" else ""
+    return [f"{base}.tfrecord-{i:05}-of-{count:05}{end}" for i in range(count)]
+
+
+def _exactly(records: Iterator[Record], count: int, path: str) -> Iterator[Record]:
+    given = 0
+    for record in islice(records, count):
+        given += 1
+        yield record
+    if given < count:
+        raise _changed(path)
+
+
+def _changed(path: str) -> PackError:
+    return PackError(f"{path}: the source has changed while it was read; nothing was written")
