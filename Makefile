@@ -31,7 +31,7 @@ sanitizer_options := UBSAN_OPTIONS=print_stacktrace=1 \
 
 .PHONY: help demo demo-train test test-native test-native-memory test-native-threads \
     test-mount-sanitized test-fuzz soak fuzz fuzz-native build-fuzz lint manual build \
-    bench wheel deb test-packages clean packages
+    bench golden-tf wheel deb test-packages clean packages
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -152,6 +152,12 @@ bench: build $(VENV)/test $(VENV)/torch
 	@.ci/system-packages bench
 	@$(call install_extra,bench)
 	@$(BIN)/python -m benchmarks $(BENCH)
+
+# TensorFlow goes into an environment of its own below build/.
+golden-tf:
+	@$(PYTHON) -m venv build/tensorflow
+	@build/tensorflow/bin/python -m pip install --quiet 'tensorflow-cpu==2.21.*'
+	@build/tensorflow/bin/python tests/golden_tf/record.py
 
 # In roots of Debian, which are kept below build/packages; docs/installing.md.
 wheel:

@@ -124,6 +124,16 @@ class Partition(tuple[Any, ...]):
 
     __slots__ = ()
 
+    def __eq__(self, other: object) -> bool:
+        """Two of the same key are equal only if they are of one kind, other than tuples."""
+        return type(self) is type(other) and tuple(self) == tuple(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash((type(self), tuple(self)))
+
 
 class _Key(NamedTuple):
     key: str
