@@ -88,7 +88,7 @@ class MountError(FfrfsError, OSError):
 
 
 class InstallError(FfrfsError, OSError):
-    """What makes a service of ffrfs could not be installed, or not be taken away."""
+    """Parts of a service, or a compatibility module, could not be installed or removed."""
 
 
 class OptionError(FfrfsError, ValueError):

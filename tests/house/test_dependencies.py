@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tests.house import sources
 
+OURS = {"ffrfs", "ffrecord"}  # the latter in ffrfs/compat/original-names
 # By what is imported. What is not installed here is taken to be called as it is imported.
 DISTRIBUTIONS = packages_distributions()
 
@@ -37,7 +38,7 @@ def test_every_import_is_declared() -> None:
         f"{path} imports {top}"
         for path in sources.files(".py", ".pyi", below="ffrfs")
         for _, module in sources.imports(path)
-        if (top := module.partition(".")[0]) not in {"ffrfs", *sys.stdlib_module_names}
+        if (top := module.partition(".")[0]) not in {*OURS, *sys.stdlib_module_names}
         and known.isdisjoint(map(normalized, DISTRIBUTIONS.get(top, [top])))
     }
     assert strangers == set()

@@ -1,0 +1,9 @@
+"""`ffrecord.fileio`: FFRecord files, of ffrfs.record."""
+
+from __future__ import annotations
+
+from ffrfs.record.alignment import checkFsAlign
+from ffrfs.record.reader import FileReader
+from ffrfs.record.writer import FileWriter
+
+__all__ = ["FileReader", "FileWriter", "checkFsAlign"]

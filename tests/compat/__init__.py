@@ -1,0 +1,1 @@
+"""Scripts for other libraries, run by ffrfs."""
