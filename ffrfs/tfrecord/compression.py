@@ -130,10 +130,13 @@ class CompressedFile(io.RawIOBase):
     """A raw file for writing that compresses what it is given into another, which it owns."""
 
     def __init__(self, file: io.FileIO, options: TFRecordOptions) -> None:
-        self._file = file
+        self._file: io.FileIO | io.BufferedWriter = file
+        if options.output_buffer_size is not None:
+            self._file = io.BufferedWriter(file, options.output_buffer_size)
+        self._flush_mode = options.flush_mode
         self._compressor = zlib.compressobj(
             options.compression_level,
-            zlib.DEFLATED,
+            options.compression_method,
             options.window_bits,
             options.mem_level,
             options.compression_strategy,
@@ -146,11 +149,14 @@ class CompressedFile(io.RawIOBase):
         """Take at most PIECE_SIZE bytes; returns how many."""
         piece = memoryview(data).cast("B")[:PIECE_SIZE]
         self._put(self._compressor.compress(piece))
+        if self._flush_mode != zlib.Z_NO_FLUSH:
+            self._put(self._compressor.flush(self._flush_mode))
         return len(piece)
 
     def sync(self) -> None:
         """Write all that was taken, so that a reader of the file has it too."""
         self._put(self._compressor.flush(zlib.Z_SYNC_FLUSH))
+        self._file.flush()
 
     def close(self) -> None:
         if self.closed:

@@ -21,6 +21,14 @@ class TFRecordCompressionType(IntEnum):
 
 # zlib's own: 16 more than the size's logarithm asks for the gzip wrapper.
 _WINDOW_BITS = {"ZLIB": range(9, 16), "GZIP": range(25, 32)}
+_FLUSH_MODES = (
+    zlib.Z_NO_FLUSH,
+    zlib.Z_PARTIAL_FLUSH,
+    zlib.Z_SYNC_FLUSH,
+    zlib.Z_FULL_FLUSH,
+    zlib.Z_BLOCK,
+)
+_BUFFER_MAX = 1 << 30
 
 
 class TFRecordOptions:
@@ -30,12 +38,15 @@ class TFRecordOptions:
     TFRecordOptions, whose type is taken; None leaves it open: nothing is compressed when
     writing, and what is there is recognised when reading.
 
-    The others matter to a compressed file that is written, and only there. They are
-    zlib's: `window_bits` 9 to 15 for ZLIB, 25 to 31 for GZIP; `compression_level` 0 to 9,
-    or -1; `mem_level` 1 to 9; `compression_strategy` 0 to 4 (zlib.Z_DEFAULT_STRATEGY to
-    Z_FIXED). Their defaults are TensorFlow's. TensorFlow's other arguments are not taken:
-    a flush always makes everything readable (flush_mode), zlib has one method
-    (compression_method), and buffers are ours to choose.
+    The others are TensorFlow's, in its order, and matter to a compressed file that is
+    written, and only there. They are zlib's: `flush_mode` after each piece that is
+    compressed (zlib.Z_NO_FLUSH, Z_PARTIAL_FLUSH, Z_SYNC_FLUSH, Z_FULL_FLUSH, Z_BLOCK);
+    `window_bits` 9 to 15 for ZLIB, 25 to 31 for GZIP; `compression_level` 0 to 9, or -1;
+    `compression_method` zlib.DEFLATED, the only one; `mem_level` 1 to 9;
+    `compression_strategy` 0 to 4 (zlib.Z_DEFAULT_STRATEGY to Z_FIXED). Pieces of
+    `input_buffer_size` bytes are gathered before they are compressed, and compressed ones of
+    `output_buffer_size` before they are written (None: 256 KiB, and none). The other defaults
+    are TensorFlow's.
 
     Raises ValueError for a value that is none of these.
     """
@@ -46,12 +57,15 @@ class TFRecordOptions:
         TFRecordCompressionType.GZIP: "GZIP",
     }
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - TensorFlow's, in its order
         self,
         compression_type: OptionsLike = None,
-        *,
+        flush_mode: int | None = None,
+        input_buffer_size: int | None = None,
+        output_buffer_size: int | None = None,
         window_bits: int | None = None,
         compression_level: int | None = None,
+        compression_method: int | None = None,
         mem_level: int | None = None,
         compression_strategy: int | None = None,
     ) -> None:
@@ -61,10 +75,19 @@ class TFRecordOptions:
         self.compression_type: str | None = (
             None if compression_type is None else self.get_compression_type_string(compression_type)
         )
+        if flush_mode not in (None, *_FLUSH_MODES):
+            raise ValueError(f"flush_mode is one of {_FLUSH_MODES}, not {flush_mode!r}")
+        self.flush_mode = zlib.Z_NO_FLUSH if flush_mode is None else flush_mode
+        self.input_buffer_size = _size("input_buffer_size", input_buffer_size)
+        self.output_buffer_size = _size("output_buffer_size", output_buffer_size)
         windows = _WINDOW_BITS.get(self.compression_type or "", range(9, 32))
         self.window_bits = _chosen("window_bits", window_bits, windows, windows[-1])
         self.compression_level = _chosen(
             "compression_level", compression_level, range(-1, 10), zlib.Z_DEFAULT_COMPRESSION
+        )
+        methods = range(zlib.DEFLATED, zlib.DEFLATED + 1)
+        self.compression_method = _chosen(
+            "compression_method", compression_method, methods, zlib.DEFLATED
         )
         self.mem_level = _chosen("mem_level", mem_level, range(1, 10), 9)
         self.compression_strategy = _chosen(
@@ -84,14 +107,29 @@ class TFRecordOptions:
         raise ValueError(f'not a valid compression_type: {options!r} (choose "", "GZIP" or "ZLIB")')
 
     def __repr__(self) -> str:
-        return (
-            f"TFRecordOptions({self.compression_type!r}, window_bits={self.window_bits}, "
-            f"compression_level={self.compression_level}, mem_level={self.mem_level}, "
-            f"compression_strategy={self.compression_strategy})"
-        )
+        settings = ", ".join(f"{name}={getattr(self, name)}" for name in _SETTINGS)
+        return f"TFRecordOptions({self.compression_type!r}, {settings})"
 
 
 OptionsLike = TFRecordOptions | TFRecordCompressionType | str | None
+
+
+_SETTINGS = (
+    "flush_mode",
+    "input_buffer_size",
+    "output_buffer_size",
+    "window_bits",
+    "compression_level",
+    "compression_method",
+    "mem_level",
+    "compression_strategy",
+)
+
+
+def _size(name: str, value: int | None) -> int | None:
+    if value is not None and not 0 < value <= _BUFFER_MAX:
+        raise ValueError(f"{name} is 1 to {_BUFFER_MAX}, not {value!r}")
+    return value
 
 
 def _chosen(name: str, value: int | None, allowed: range, default: int) -> int:

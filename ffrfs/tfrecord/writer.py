@@ -44,14 +44,17 @@ class TFRecordWriter:
         self._lock = threading.Lock()
         raw = io.FileIO(self.path, "w")
         self._compressed = CompressedFile(raw, options) if options.compression_type else None
-        self._file = io.BufferedWriter(self._compressed or raw, BUFFER_SIZE)
+        size = options.input_buffer_size if self._compressed else None
+        self._file = io.BufferedWriter(self._compressed or raw, size or BUFFER_SIZE)
         weakref.finalize(self, self._file.close)
 
-    def write(self, record: Buffer) -> None:
-        """Append one record: the bytes of any contiguous bytes-like object.
+    def write(self, record: Buffer | str) -> None:
+        """Append one record: the bytes of any contiguous bytes-like object, or a str's UTF-8.
 
         Raises ValueError if the writer is closed.
         """
+        if isinstance(record, str):
+            record = record.encode()
         view = memoryview(record)
         if not view.c_contiguous:
             raise ValueError("a record is contiguous bytes; copy it first")

@@ -211,7 +211,9 @@ class Recorder:
 
     def example(self, values: dict[str, tuple[str, list[Any]]]) -> bytes:
         features = {name: self.feature(*value) for name, value in values.items()}
-        return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+        return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString(
+            deterministic=True
+        )
 
     def sequence(self, context: Any, make_list: Any) -> bytes:
         message = tf.train.SequenceExample()
@@ -221,7 +223,7 @@ class Recorder:
         for name in {name: None for step in steps for name in step}:
             features = message.feature_lists.feature_list[name].feature
             features.extend(self.feature(*step[name]) for step in steps if name in step)
-        return message.SerializeToString()
+        return message.SerializeToString(deterministic=True)
 
     def all(self) -> None:
         for _ in range(130):
