@@ -26,6 +26,7 @@ indices = [3, 6, 0, 10]
 data = reader.read(indices)
 assert [deserialize(each) for each in data] == [samples[index] for index in indices]
 assert deserialize(reader.read_one(99).tobytes()) == samples[99]
+assert pickle.loads(pickle.dumps(reader)).n == 100
 reader.validate()
 reader.close()
 
