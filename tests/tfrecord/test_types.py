@@ -28,6 +28,16 @@ steps = {"b": b, "c": c}
 parse_single_sequence_example(b"", two, steps)
 shape: tuple[int, ...] = a.shape
 
+from ffrfs.tfrecord import RaggedFeature, SparseFeature, int64, parse_sequence_example, string
+mixed = {
+    "a": FixedLenFeature(1, int64),
+    "s": SparseFeature("i", "v", string, 4),
+    "r": RaggedFeature("int64", "r", [RaggedFeature.RowLengths("l")]),
+}
+parse_example(b"", mixed)
+_, lists, lengths = parse_sequence_example([b""], None, {"r": mixed["r"]}, ["name"])
+parse_example("text", mixed)  # type: ignore[arg-type]
+
 words = {"a": "int"}
 parse_example([b""], words)  # type: ignore[arg-type]
 parse_example([b""], {"a": ([], np.int64)})  # type: ignore[dict-item]
