@@ -1,4 +1,4 @@
-"""`ffrfs convert`: between TFRecord, FFRecord, packs and JSON lines."""
+"""`ffrfs convert`: between TFRecord, FFRecord, packs, JSON lines and WebDataset."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
 _EPILOG = """\
 The name and the first bytes of SRC show its format: a TFRecord file of any compression, a plain
-FFRecord file, a directory of such files (read as one, in the order of their names), a pack, or
-a file of JSON lines (.jsonl).
+FFRecord file, a directory of such files (read as one, in the order of their names), a pack, a
+file of JSON lines (.jsonl), or WebDataset (a .tar file, or a directory of them).
 
 The name of DST, or --to, sets the format of DST:
   .tfrecord, .tfrecords  TFRecord; compressed if .gz follows
   .ffr                   a plain FFRecord file, record i for record i
   .jsonl                 a line of JSON per Example; bytes are base64
+  .tar                   WebDataset: a sample per Example
   --to pack              a pack with one file per record, named by its number
   --features             a pack with the tree that a mount of SRC shows
 
@@ -31,9 +32,9 @@ Each file of a pack becomes an Example with the features "path" and "data" (one 
 each). With --records, a pack made with --to pack or --features becomes its records again: the
 files with numbers for names, or the record.bin of each directory.
 
-With --shards, DST becomes a new directory of TFRecord files (DST.tfrecord-00000-of-00010), with
-equal numbers of records. Exactly N are written; a warning says so if they are below 100 MB
-each, because many small files are read slowly.
+With --shards, DST becomes a new directory of TFRecord files (DST.tfrecord-00000-of-00010), or with
+--to webdataset of tar files (DST-000000.tar), with equal numbers of records. Exactly N are
+written; a warning says so if they are below 100 MB each, because many small files are read slowly.
 
 If the target format would lose data, nothing is written. A damaged record ends the conversion.
 
@@ -42,7 +43,7 @@ Examples:
     ffrfs convert train.ffr train.tfrecord.gz
     ffrfs convert --features train.tfrecord features.ffr
     ffrfs convert -q --shards 2 train.tfrecord train/
-    ffrfs convert train.tfrecord train.jsonl
+    ffrfs convert train.tfrecord train.tar
 """
 
 _SHARDS_MAX = 99_999  # of their names
@@ -55,7 +56,7 @@ _COMPRESSIONS = {"none": "", "gzip": "GZIP", "zlib": "ZLIB"}
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "convert",
-        help="convert between TFRecord, FFRecord, packs and JSON lines",
+        help="convert between TFRecord, FFRecord, packs, JSON lines and WebDataset",
         description="Convert SRC to the file DST. DST appears when it is complete.",
         epilog=_EPILOG,
     )
@@ -64,13 +65,15 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("target", metavar="DST", help="the file to write")
     parser.add_argument(
-        "--to", choices=("tfrecord", "ffrecord", "pack", "jsonl"), help="the format of DST"
+        "--to",
+        choices=("tfrecord", "ffrecord", "pack", "jsonl", "webdataset"),
+        help="the format of DST",
     )
     parser.add_argument(
         "--shards",
         metavar="N",
         type=whole_number(1, _SHARDS_MAX),
-        help="write N TFRecord files into the new directory DST",
+        help="write N TFRecord or tar files into the new directory DST",
     )
     parser.add_argument(
         "--compression",
@@ -145,20 +148,22 @@ def _target_kind(parser: argparse.ArgumentParser, args: argparse.Namespace) -> K
     from ffrfs.convert.kind import kind_of_name
 
     named = kind_of_name(args.target)
-    implied: Kind | None = "pack" if args.features else "tfrecord" if args.shards else named
+    implied: Kind | None = "pack" if args.features else named
+    if implied is None and args.shards:
+        implied = "tfrecord"
     to: Kind | None = args.to or implied
     if to is None:
         parser.error(
-            f"cannot tell the format of {args.target} from its name; use .tfrecord, .ffr or "
-            ".jsonl, or give --to"
+            f"cannot tell the format of {args.target} from its name; use .tfrecord, .ffr, "
+            ".jsonl or .tar, or give --to"
         )
     # Of .ffr the name does not say whether it is to be a pack.
     if named is not None and to != named and {to, named} != {"ffrecord", "pack"}:
         parser.error(f"--to {to}: {args.target} has the extension of another format")
     if args.features and to != "pack":
         parser.error(f"--features: writes a pack, and does not go with --to {to}")
-    if args.shards and to != "tfrecord":
-        parser.error(f"--shards: writes TFRecord files, and does not go with --to {to}")
+    if args.shards and to not in ("tfrecord", "webdataset"):
+        parser.error(f"--shards: writes TFRecord or tar files, and does not go with --to {to}")
     if args.features and args.records:
         parser.error("--features and --records: use one of them")
     return to

@@ -3,23 +3,26 @@
     TFRecord ──┬── TFRecord       shards joined, compression changed
                ├── FFRecord       record i is record i
                ├── pack           a file per record, or the tree that a mount shows
-               └── JSON lines     an Example per line
+               ├── JSON lines     an Example per line
+               └── WebDataset     an Example per sample
     FFRecord ──┬── the same, but for the tree
-    JSON lines ┘
-    pack ────── TFRecord, JSON     an Example per file; or the records it was made of
+    JSON lines ┤
+    WebDataset ┘
+    pack ────── the same but FFRecord and packs: an Example per file; or the records it was made of
 
-TFRecord is one file, or a directory of shards.
+TFRecord and WebDataset are one file, or a directory of shards.
 
 Not here: reading (source.py) and writing (target.py, shard_set.py, feature_folder.py), either of
-JSON lines (json_lines.py). Concurrency: call
+JSON lines (json_lines.py) and WebDataset (webdataset.py). Concurrency: call
 it from any thread; the file that comes out is whole or is not there.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
-from collections.abc import Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sized
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -31,13 +34,18 @@ from ffrfs.convert.source import (
     FFRecordSource,
     OnError,
     PackedSource,
+    Record,
     RecordSource,
     TFRecordSource,
 )
 from ffrfs.convert.target import write_ffrecord, write_folder, write_tfrecord
+from ffrfs.convert.webdataset import WebDatasetSource, write_webdataset
 from ffrfs.errors import OptionError, PackError
 from ffrfs.folder.progress import Progress
 from ffrfs.tfrecord.options import TFRecordOptions
+
+# What may be a directory of shards.
+SHARDED: tuple[Kind, ...] = ("tfrecord", "webdataset")
 
 _Sized = TypeVar("_Sized", bound=Sized)
 
@@ -62,33 +70,33 @@ def convert(  # noqa: PLR0913 - two files, and how
     """Write what `source` holds to the file `target`, which then holds it or is not made.
 
     `source`: a TFRecord file of any compression, a plain FFRecord file, a directory of one of
-    them, a pack, or a file of JSON lines. `to`: what `target` becomes, "tfrecord", "ffrecord",
-    "pack" or "jsonl"; None: what its name says (.tfrecord, .tfrecord.gz, .jsonl; .ffr is
-    "ffrecord").
+    them, a pack, a file of JSON lines, a tar file of WebDataset or a directory of them. `to`: what
+    `target` becomes, "tfrecord", "ffrecord", "pack", "jsonl" or "webdataset"; None: what its name
+    says (.tfrecord, .tfrecord.gz, .jsonl, .tar; .ffr is "ffrecord").
 
     `options`: of a TFRecord file that is written; None: GZIP if its name ends with .gz, else
     no compression. `features`: of a TFRecord source, make a directory per record with a file per
     feature, and not a file per record; `to` is "pack" then. `records`: the pack is one
     that came of that, and its records are meant; else each of its files becomes an Example
     with its path and its data. `shards`: `target` becomes a new directory of so many TFRecord
-    files (train.tfrecord-00000-of-00010). `on_error`: "skip" leaves damaged records out.
-    `progress`: called with records (of `features`: files) done, those in all, bytes done, bytes
-    in all; 0 in all: unknown.
+    files (train.tfrecord-00000-of-00010), or tar files (train-000000.tar). `on_error`: "skip"
+    leaves damaged records out. `progress`: called with records (of `features`: files) done,
+    those in all, bytes done, bytes in all; 0 in all: unknown.
 
     Raises OptionError if `to` is missing or does not fit; PackError, writing nothing, where
     something would be lost; ChecksumError, FormatError (TruncatedError) for a source that is
     damaged; OSError.
     """
     source, target = os.fspath(source), os.fspath(target)
-    kind = to or ("pack" if features else "tfrecord" if shards else kind_of_name(target))
+    kind = to or ("pack" if features else kind_of_name(target) or ("tfrecord" if shards else None))
     if kind is None:
         raise OptionError(
             f"{target}: its name does not say its format; use .tfrecord or .ffr, or give to="
         )
     if features and kind != "pack":
         raise OptionError(f"{target}: features=True writes a pack, and does not go with to={to!r}")
-    if shards is not None and (shards < 1 or kind != "tfrecord"):
-        raise OptionError(f"{target}: shards={shards} needs a number above 0, and to='tfrecord'")
+    if shards is not None and (shards < 1 or kind not in SHARDED):
+        raise OptionError(f"{target}: shards={shards} does not fit to={kind!r}")
     _check_target(source, target)
     watch = _Watch(progress)
     if features:
@@ -123,6 +131,8 @@ def _open_source(source: str, to: Kind, records: bool, on_error: OnError) -> Rec
         return TFRecordSource(source, on_error)
     if found == "jsonl":
         return JsonLinesSource(source, on_error)
+    if found == "webdataset":
+        return WebDatasetSource(source, on_error)
     if found == "ffrecord":
         return FFRecordSource(source, on_error)
     if to == "pack":
@@ -144,18 +154,20 @@ def _write(  # noqa: PLR0913 - from where, to where, and how
     *,
     shards: int | None,
 ) -> None:
-    if shards is None and to in ("tfrecord", "jsonl"):  # their number need not be known
-        records = watch.over(source.records(), 0, source.size_bytes)
-        if to == "tfrecord":
-            write_tfrecord(target, records, options)
-        else:
-            write_json_lines(target, records)
+    writers: dict[Kind, Callable[[str, Iterable[Record]], None]] = {
+        "tfrecord": partial(write_tfrecord, options=options),
+        "jsonl": write_json_lines,
+        "webdataset": partial(write_webdataset, numbers=itertools.count()),
+    }
+    write = writers.get(to)
+    if write is not None and shards is None:  # the number of records need not be known
+        write(target, watch.over(source.records(), 0, source.size_bytes))
         return
     count = source.count()
     records = watch.over(source.records(), count, source.size_bytes)
-    if shards is not None:
-        names = shard_names(target, shards, options.compression_type or "")
-        write_shards(target, names, records, count, partial(write_tfrecord, options=options))
+    if write is not None and shards is not None:
+        names = shard_names(target, to, shards, options.compression_type or "")
+        write_shards(target, names, records, count, write)
     elif to == "ffrecord":
         write_ffrecord(target, records, count)
     else:

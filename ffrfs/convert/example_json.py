@@ -33,8 +33,9 @@ from ffrfs.tfrecord.example import (
 )
 
 Json: TypeAlias = dict[str, Any]
-# What a bytes value becomes, and what it is made of; base64 unless another place has the bytes.
-Encode: TypeAlias = Callable[[bytes], object]
+# What a bytes value of a feature becomes, and what it is made of; base64 unless another place has
+# the bytes.
+Encode: TypeAlias = Callable[[str, bytes], object]
 Decode: TypeAlias = Callable[[object], bytes]
 
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
@@ -68,7 +69,9 @@ def decode_base64(value: object) -> bytes:
     return base64.b64decode(value, validate=True)
 
 
-def to_json(message: Example | SequenceExample, encode: Encode = encode_base64) -> Json:
+def to_json(
+    message: Example | SequenceExample, encode: Encode = lambda _, value: encode_base64(value)
+) -> Json:
     """Return what json.dumps() takes."""
     if isinstance(message, Example):
         return {"features": _features_to_json(message.features, encode)}
@@ -76,7 +79,7 @@ def to_json(message: Example | SequenceExample, encode: Encode = encode_base64) 
     return {
         "context": _features_to_json(message.context, encode),
         "feature_lists": {
-            name: [_feature_to_json(step, encode) for step in lists[name].feature]
+            name: [_feature_to_json(name, step, encode) for step in lists[name].feature]
             for name in sorted(lists)
         },
     }
@@ -107,16 +110,17 @@ def float_text(value: float) -> str:
 
 def _features_to_json(features: Features, encode: Encode) -> Json:
     return {
-        name: _feature_to_json(features.feature[name], encode) for name in sorted(features.feature)
+        name: _feature_to_json(name, features.feature[name], encode)
+        for name in sorted(features.feature)
     }
 
 
-def _feature_to_json(feature: Feature, encode: Encode) -> Json:
+def _feature_to_json(name: str, feature: Feature, encode: Encode) -> Json:
     kind = feature.WhichOneof("kind")
     if kind is None:
         return {}
     if kind == "bytes_list":
-        return {kind: [encode(value) for value in feature.bytes_list.value]}
+        return {kind: [encode(name, value) for value in feature.bytes_list.value]}
     if kind == "float_list":
         return {kind: [_float_to_json(value) for value in feature.float_list.value]}
     return {kind: list(feature.int64_list.value)}

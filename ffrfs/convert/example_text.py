@@ -6,11 +6,11 @@ What a file holds is hostile: names and texts are escaped, and shortened. Not he
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
+from ffrfs.convert.content_kind import TEXT_SIZE, content_kind, text_of
 from ffrfs.convert.example_json import float_text, parse_record
 from ffrfs.printable import printable
 from ffrfs.tfrecord.example import Example, Feature, Features, SequenceExample
@@ -22,26 +22,6 @@ _TEXT_LENGTH_MAX = 60
 _NAME_LENGTH_MAX = 100
 _NAME_WIDTH_MAX = 32
 _HEX_SIZE_MAX = 16
-# Of a value that may be text so much is looked at.
-_TEXT_SIZE = 4096
-_TEXT_CONTROLS = frozenset("\t\n\r\f\x1b")
-
-_SIGNATURES = {
-    b"\xff\xd8\xff": "JPEG",
-    b"\x89PNG\r\n\x1a\n": "PNG",
-    b"GIF8": "GIF",
-    b"II*\0": "TIFF",
-    b"MM\0*": "TIFF",
-    b"\x93NUMPY": "NumPy array",
-    b"\x1f\x8b\x08": "gzip",
-    b"\x28\xb5\x2f\xfd": "Zstandard",
-    b"fLaC": "FLAC",
-    b"OggS": "Ogg",
-    b"%PDF-": "PDF",
-    b"PK\3\4": "zip",
-    b"\x89HDF\r\n\x1a\n": "HDF5",
-}
-_RIFF = {b"WEBP": "WebP", b"WAVE": "WAV", b"AVI ": "AVI"}
 
 
 def lines(number: int, record: bytes) -> Iterator[str]:
@@ -102,13 +82,13 @@ def _feature(feature: Feature) -> tuple[str, str]:
 
 def _bytes(value: bytes) -> str:
     size = _count(len(value), "byte")
-    kind = _kind(value)
+    kind = content_kind(value)
     if kind is not None:
-        return f"{kind} ({size})"
-    text = _text(value)
+        return f"{kind.name} ({size})"
+    text = text_of(value)
     if text is None:
         return f"{size} {value[:_HEX_SIZE_MAX].hex()}{'…' if len(value) > _HEX_SIZE_MAX else ''}"
-    if len(text) <= _TEXT_LENGTH_MAX and len(value) <= _TEXT_SIZE:
+    if len(text) <= _TEXT_LENGTH_MAX and len(value) <= TEXT_SIZE:
         return f'"{printable(text)}"'
     return f'"{_shortened(text, _TEXT_LENGTH_MAX)}" (UTF-8 text, {size})'
 
@@ -118,24 +98,6 @@ _SHOWN: dict[str, Callable[[Any], str]] = {
     "float_list": float_text,
     "int64_list": str,
 }
-
-
-def _kind(value: bytes) -> str | None:
-    """Which kind of file it is, by its first bytes."""
-    if value[:4] == b"RIFF":
-        return _RIFF.get(value[8:12])
-    return next((kind for begin, kind in _SIGNATURES.items() if value.startswith(begin)), None)
-
-
-def _text(value: bytes) -> str | None:
-    """The first characters, if that is what the bytes seem to be."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    try:
-        text = decoder.decode(value[:_TEXT_SIZE], final=len(value) <= _TEXT_SIZE)
-    except UnicodeDecodeError:
-        return None
-    is_text = all(char >= " " or char in _TEXT_CONTROLS for char in text)
-    return text if is_text else None
 
 
 def _shortened(text: str, length: int) -> str:

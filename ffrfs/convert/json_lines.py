@@ -7,11 +7,10 @@ Concurrency: one thread at a time.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator
 
 from ffrfs.convert.example_json import from_json, parse_record, to_json
-from ffrfs.convert.source import OnError, Record
+from ffrfs.convert.source import OnError, Record, size_of
 from ffrfs.errors import FormatError, PackError
 from ffrfs.files.staged_file import StagedFile
 
@@ -64,7 +63,7 @@ class JsonLinesSource:
     def __init__(self, path: str, on_error: OnError) -> None:
         self.path = path
         self.skipped_count = 0
-        self.size_bytes = os.path.getsize(path)
+        self.size_bytes = size_of(path)
         self._on_error = on_error
 
     def count(self) -> int:

@@ -17,8 +17,8 @@ from ffrfs.folder.tree import PackTree, pack_files
 from ffrfs.record.reader import FileReader
 
 # "ffrecord": one without an index; a pack is an FFRecord file too. "jsonl": Examples, one per
-# line.
-Kind = Literal["tfrecord", "ffrecord", "pack", "jsonl"]
+# line. "webdataset": tar files of samples.
+Kind = Literal["tfrecord", "ffrecord", "pack", "jsonl", "webdataset"]
 
 
 def kind_of_name(name: str) -> Kind | None:
@@ -30,6 +30,8 @@ def kind_of_name(name: str) -> Kind | None:
         return "ffrecord"
     if name.endswith(".jsonl"):
         return "jsonl"
+    if name.endswith(".tar"):
+        return "webdataset"
     return "tfrecord" if re.search(r"\.tfrecords?(\.gz)?$", name) else None
 
 
@@ -41,6 +43,8 @@ def kind_of(path: str) -> Kind:
     """
     if path.endswith(".jsonl") and not os.path.isdir(path):
         return "jsonl"
+    if tar_files(path):
+        return "webdataset"
     if is_tfrecord(path):
         return "tfrecord"
     with warnings.catch_warnings():
@@ -59,6 +63,22 @@ def _is_packed_folder(file: str) -> bool:
             return False
     with PackTree(file) as tree:
         return tree.volume.is_folder
+
+
+def tar_files(path: str) -> list[str]:
+    """Return the tar files that `path` means, one or those of a directory; [] if it means others.
+
+    By names alone: what is not hidden in the directory must be named *.tar.
+    """
+    if not os.path.isdir(path):
+        return [path] if path.endswith(".tar") else []
+    try:
+        names = sorted(name for name in os.listdir(path) if not name.startswith("."))
+    except OSError:  # opening it tells why
+        return []
+    if not all(name.endswith(".tar") for name in names):
+        return []
+    return [os.path.join(path, name) for name in names]
 
 
 def is_tfrecord(path: str) -> bool:

@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
+from ffrfs.convert.kind import Kind
 from ffrfs.convert.source import Record
 from ffrfs.errors import PackError
 from ffrfs.files.staged_file import staged_folder, sync_folder
@@ -61,9 +62,11 @@ def staged_set(path: str) -> Iterator[str]:
         sync_folder(above)
 
 
-def shard_names(path: str, count: int, compression: str) -> list[str]:
+def shard_names(path: str, to: Kind, count: int, compression: str) -> list[str]:
     """Return the names of the shards of the directory `path`, as other programs expect them."""
-    base = re.sub(r"(\.tfrecords?(\.gz)?)?$", "", os.path.basename(os.path.realpath(path)))
+    base = re.sub(r"(\.tfrecords?(\.gz)?|\.tar)?$", "", os.path.basename(os.path.realpath(path)))
+    if to == "webdataset":
+        return [f"{base}-{i:06}.tar" for i in range(count)]
     end = ".gz" if compression == "GZIP" else ""
     return [f"{base}.tfrecord-{i:05}-of-{count:05}{end}" for i in range(count)]
 

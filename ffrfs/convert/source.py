@@ -9,11 +9,12 @@ Concurrency: one thread at a time. The files are not changed.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 from ffrfs._native import TFRecords
-from ffrfs.errors import ChecksumError, PackError
+from ffrfs.errors import ChecksumError, FormatError, PackError
 from ffrfs.folder.tree import PackTree
 from ffrfs.printable import quoted
 from ffrfs.record.reader import FileReader
@@ -220,6 +221,14 @@ class PackedSource:
             deterministic=True
         )
         return serialized
+
+
+def size_of(file: str) -> int:
+    """Raises FormatError for what is no regular file: opening a FIFO waits for its writer."""
+    found = os.stat(file)
+    if not stat.S_ISREG(found.st_mode):
+        raise FormatError.at(file, "not a regular file")
+    return found.st_size
 
 
 def _sizes(offsets: NDArray[np.int64]) -> NDArray[np.int64]:

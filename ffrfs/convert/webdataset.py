@@ -1,0 +1,214 @@
+"""WebDataset: tar files in which a sample is a run of members with one key.
+
+    000000012.example.json         the Example, in the form of example_json.py; each of its
+                                   bytes values is {"member": "image_encoded.jpg"}
+    000000012.image_encoded.jpg    a bytes value, by the name of its feature and its content
+
+So `webdataset` reads images and texts as such, and all comes back. Of a sample by another
+program, without example.json, each member becomes a feature, and its key the feature __key__.
+Not here: reading tar (ffrfs.packing). Concurrency: one thread at a time.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+import tarfile
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from io import BytesIO
+from typing import BinaryIO, cast
+
+from ffrfs.convert.content_kind import content_kind, text_of
+from ffrfs.convert.example_json import (
+    decode_base64,
+    encode_base64,
+    from_json,
+    parse_record,
+    to_json,
+)
+from ffrfs.convert.json_lines import not_an_example, parsed_json
+from ffrfs.convert.kind import tar_files
+from ffrfs.convert.source import NUMBER_DIGITS_MIN, OnError, Record, size_of
+from ffrfs.errors import FfrfsError, FormatError
+from ffrfs.files.staged_file import StagedFile
+from ffrfs.packing.archive_member import Kind
+from ffrfs.packing.tar_members import TarMembers
+from ffrfs.printable import quoted
+from ffrfs.tfrecord.example import BytesList, Example, Feature, Features
+
+_EXAMPLE = "example.json"
+_KEY = "__key__"
+_BUFFER_SIZE = 1 << 20
+_NAME_LENGTH_MAX = 60  # of a feature's name in a member's, which has at most 100 in all
+# Of a sample, in bytes: protobuf takes no message of 2 GiB.
+_SAMPLE_LIMIT = (2 << 30) - (64 << 10)
+# Values of an Example beyond this are base64 in its example.json; and a sample has no more.
+_MEMBERS_MAX = 65536
+# What tarfile raises for archives that are damaged.
+_DAMAGE_ERRORS = (tarfile.TarError, EOFError, ArithmeticError, ValueError, IndexError, struct.error)
+
+# Field → bytes: "jpg" or "image.jpg" of a member "a/0001.image.jpg".
+_Fields = dict[str, bytes]
+
+
+def write_webdataset(path: str, records: Iterable[Record], numbers: Iterator[int]) -> None:
+    """Write the tar file `path`, with a sample for each record; `numbers` are their keys.
+
+    Raises PackError for a record that is no Example.
+    """
+    with StagedFile(path) as staged:
+        output = cast(BinaryIO, staged)  # only write() is called
+        with tarfile.open(
+            mode="w|", fileobj=output, bufsize=_BUFFER_SIZE, format=tarfile.USTAR_FORMAT
+        ) as tar:
+            for record, number in zip(records, numbers, strict=False):
+                for field, value in _fields(path, number, record).items():
+                    info = tarfile.TarInfo(f"{number:0{NUMBER_DIGITS_MIN}}.{field}")
+                    info.size = len(value)
+                    tar.addfile(info, BytesIO(value))
+                tar.members.clear()  # type: ignore[attr-defined] # it keeps them all
+        staged.publish()
+
+
+def _fields(path: str, number: int, record: Record) -> _Fields:
+    message = parse_record(record)
+    if message is None:
+        raise not_an_example(path, number)
+    fields: _Fields = {_EXAMPLE: b""}  # the first
+    counts: Counter[str] = Counter()
+
+    def encode(name: str, value: bytes) -> object:
+        if len(fields) == _MEMBERS_MAX:
+            return encode_base64(value)
+        field = _field_name(name, value, counts)
+        fields[field] = value
+        return {"member": field}
+
+    fields[_EXAMPLE] = json.dumps(to_json(message, encode), ensure_ascii=False).encode()
+    return fields
+
+
+def _field_name(name: str, value: bytes, counts: Counter[str]) -> str:
+    """A name that no other value of the sample has; in small letters, as readers make them."""
+    base = re.sub(r"[^a-z0-9_-]", "_", name.lower())[:_NAME_LENGTH_MAX] or "_"
+    counts[base] += 1
+    kind = content_kind(value)
+    extension = kind.extension if kind else "bin" if text_of(value) is None else "txt"
+    number = f".{counts[base] - 1}" if counts[base] > 1 else ""
+    return f"{base}{number}.{extension}"
+
+
+class WebDatasetSource:
+    """The samples of a tar file, or of a directory of them in the order of their names.
+
+    A sample whose example.json is wrong raises FormatError, or with "skip" is left out and
+    counted. A damaged archive ends the reading.
+    """
+
+    def __init__(self, path: str, on_error: OnError) -> None:
+        self.path = path
+        self.skipped_count = 0
+        self._files = tar_files(path)
+        self._on_error = on_error
+        self.size_bytes = sum(map(size_of, self._files))
+
+    def count(self) -> int:
+        return sum(1 for _ in self.records())
+
+    def records(self) -> Iterator[Record]:
+        self.skipped_count = 0
+        for file in self._files:
+            with open(file, "rb") as stream:
+                for key, fields in _samples(file, stream):
+                    try:
+                        record = _serialized(key, fields)
+                    except ValueError as error:
+                        if self._on_error == "raise":
+                            reason = f"sample {quoted(key)}: {error}"
+                            raise FormatError.at(file, reason) from None
+                        self.skipped_count += 1
+                    else:
+                        yield record
+
+    def close(self) -> None:
+        pass  # a file is open only while it is read
+
+
+def _samples(file: str, stream: BinaryIO) -> Iterator[tuple[str, _Fields]]:
+    """Yield each key with its fields. Raises FormatError, PackError for a damaged archive."""
+    try:
+        yield from _read_samples(file, stream)
+    except FfrfsError:
+        raise
+    except _DAMAGE_ERRORS as error:
+        raise FormatError.at(file, f"not a tar archive, or damaged ({error})") from None
+
+
+def _read_samples(file: str, stream: BinaryIO) -> Iterator[tuple[str, _Fields]]:
+    key: str | None = None
+    fields: _Fields = {}
+    size = 0
+    members = TarMembers(file, stream)
+    for member in members:
+        if member.kind is Kind.FOLDER:
+            continue
+        if member.kind is not Kind.FILE:
+            raise FormatError.at(file, f"{quoted(member.name)} is not a file, so of no sample")
+        of, field = _split(file, member.name)
+        if of != key:
+            if key is not None:
+                yield key, fields
+            key, fields, size = of, {}, 0
+        size += member.size
+        if size > _SAMPLE_LIMIT or len(fields) == _MEMBERS_MAX:
+            raise FormatError.at(file, f"sample {quoted(of)} is too large for an Example")
+        if field in fields:
+            raise FormatError.at(file, f"{quoted(member.name)} comes twice")
+        fields[field] = b"".join(members.pieces())
+        if len(fields[field]) != member.size:
+            raise FormatError.at(file, f"{quoted(member.name)} is cut off")
+    if key is not None:
+        yield key, fields
+
+
+def _split(file: str, name: str) -> tuple[str, str]:
+    """ "a/1.x.jpg" → "a/1" and "x.jpg", as WebDataset has it."""
+    folder, slash, base = name.rpartition("/")
+    key, dot, field = base.partition(".")
+    if not dot or not field:
+        raise FormatError.at(file, f"{quoted(name)} has no extension, so it is of no sample")
+    return f"{folder}{slash}{key}", field
+
+
+def _serialized(key: str, fields: _Fields) -> bytes:
+    """Return the Example of a sample. Raises ValueError."""
+    text = fields.pop(_EXAMPLE, None)
+    if text is None:
+        values = {_KEY: _text(key).encode(), **{_text(name): fields[name] for name in fields}}
+        features = {
+            name: Feature(bytes_list=BytesList(value=[value])) for name, value in values.items()
+        }
+        return Example(features=Features(feature=features)).SerializeToString(deterministic=True)
+
+    def decode(value: object) -> bytes:
+        if not isinstance(value, dict):
+            return decode_base64(value)
+        member = value.get("member")
+        if not isinstance(member, str) or member not in fields:
+            raise ValueError(f"{_EXAMPLE} names a member that is not there")
+        return fields.pop(member)
+
+    message = from_json(parsed_json(text), decode)
+    if fields:
+        raise ValueError(f"its {_EXAMPLE} does not name {quoted(next(iter(fields)))}")
+    return message.SerializeToString(deterministic=True)
+
+
+def _text(name: str) -> str:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise ValueError("its name is not UTF-8, as the name of a feature must be") from None
+    return name
