@@ -21,10 +21,12 @@ import subprocess
 from ffrfs.errors import MountError, UnverifiedHeaderWarning, from_texts
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.engines.counter_page import CounterPage
+from ffrfs.printable import printable
 
 # For tests: another build of the worker (under a sanitizer), or one in a wrapping.
 PATH_VARIABLE = "FFRFS_WORKER"
 _MESSAGE_SIZE_MAX = 65536
+_SHOWN_SIZE = 500  # characters of a line of its log, in an error
 _FD = struct.Struct("i")
 _SIZE = struct.Struct("<Q")
 END_TIMEOUT_S = 1.0
@@ -109,7 +111,8 @@ class Worker:
         log = b""
         with contextlib.suppress(BlockingIOError):
             log = os.read(self.log, _MESSAGE_SIZE_MAX)
-        last = log.decode(errors="backslashreplace").strip().rpartition("\n")[2]
+        line = log.decode(errors="backslashreplace").strip().rpartition("\n")[2]
+        last = printable(line[:_SHOWN_SIZE])  # whatever the program has written
         if _MISSING_LIBRARY in last:
             return MountError(f"libfuse3 is needed to mount: install the package fuse3 ({last})")
         text = f"the worker {self.outcome} before the packs were open"

@@ -117,7 +117,7 @@ def test_max_memory_that_cannot_hold_is_refused(new_mount: MakeMount, pack_tree:
     done = tree.mount("--max-memory", "16M")
     mount_command_fails(done, 1, "--max-memory 16M", "give it", "--prefetch-window")
     assert not tree.is_mounted
-    assert not tree.processes()
+    wait_until(lambda: not tree.processes(), "the daemon has ended")
     needed = re.search(r"give it (\d+)M or more", done.err)
     assert needed
     least_mb = int(needed[1])

@@ -165,7 +165,7 @@ def check_fails(tree: Mount, *statuses: int) -> None:
     mount_command_fails(done, done.status)
     assert not tree.is_mounted
     assert not tree.path.exists()
-    assert tree.processes() == []
+    wait_until(lambda: not tree.processes(), "daemon and worker have ended")
 
 
 @only_native

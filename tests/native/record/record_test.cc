@@ -84,11 +84,16 @@ TEST_CASE("truncated before the last record begins") {
 }
 
 TEST_CASE("a number of records that cannot be") {
-  for (const int64_t count :
-       {int64_t{-1}, INT64_MIN, INT64_MAX, INT64_MAX / 12, int64_t{1} << 40, int64_t{100'000}}) {
+  const auto check = [](int64_t count, const char* reason) {
     Bytes file = ffrecord(kRecords);
     poke(file, 4, count);
-    check_refused(file, "not an FFRecord file");
+    check_refused(file, reason);
+  };
+  for (const int64_t count : {int64_t{-1}, INT64_MIN, INT64_MAX, INT64_MAX / 12}) {
+    check(count, "not an FFRecord or TFRecord file");
+  }
+  for (const int64_t count : {int64_t{1} << 40, int64_t{100'000}}) {
+    check(count, "truncated, or not an FFRecord file");
   }
   Bytes none = ffrecord(kRecords);
   poke(none, 4, int64_t{0});
