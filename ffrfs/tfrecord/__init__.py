@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     )
     from ffrfs.tfrecord.reader import TFRecordReader
     from ffrfs.tfrecord.sequence import parse_sequence_example
+    from ffrfs.tfrecord.sidecar import create_index
     from ffrfs.tfrecord.tensor import decode_raw, parse_tensor, serialize_tensor
     from ffrfs.tfrecord.values import RaggedValue, SparseValue
     from ffrfs.tfrecord.writer import TFRecordWriter
@@ -67,6 +68,7 @@ __all__ = [
     "TFRecordReader",
     "TFRecordWriter",
     "VarLenFeature",
+    "create_index",
     "decode_raw",
     "float32",
     "from_dict",
@@ -106,6 +108,7 @@ _MODULE_OF = {
     "VarLenFeature": "ffrfs.tfrecord.features",
     "decode_raw": "ffrfs.tfrecord.tensor",
     "float32": "ffrfs.tfrecord.dtypes",
+    "create_index": "ffrfs.tfrecord.sidecar",
     "from_dict": "ffrfs.tfrecord.example",
     "int64": "ffrfs.tfrecord.dtypes",
     "parse_example": "ffrfs.tfrecord.parse",

@@ -19,12 +19,17 @@ import os
 from collections.abc import Sequence
 
 from ffrfs._native import TFRecords, cached_index_path
+from ffrfs.errors import FormatError
 from ffrfs.files.staged_file import StagedFile
+from ffrfs.tfrecord.framing import FRAME_SIZE
 
 # Lines made at a time: at most 11 MB of text.
 _STEP = 1 << 18
 
 _PRIVATE = 0o700
+
+# Of an index: two numbers of 64 bits are shorter.
+_LINE_MAX = 64
 
 
 def write_sidecar(path: str | os.PathLike[str]) -> str:
@@ -39,6 +44,44 @@ def write_sidecar(path: str | os.PathLike[str]) -> str:
         return _write(records, 0, f"{name}.idx")
     finally:
         records.close()
+
+
+def create_index(tfrecord_file: str | os.PathLike[str], index_file: str | os.PathLike[str]) -> None:
+    """Write the index of a TFRecord file where you want it: the package's tfrecord2idx.
+
+    Raises FormatError, TruncatedError for a file that is not sound; OSError.
+    """
+    records = TFRecords([os.fsencode(tfrecord_file)], sidecar=False)
+    try:
+        _write(records, 0, os.fspath(index_file))
+    finally:
+        records.close()
+
+
+def check_index(
+    index_file: str | os.PathLike[str], tfrecord_file: str | os.PathLike[str] | None
+) -> int:
+    """Read an index and return how many records it has.
+
+    `tfrecord_file`: must have the size that the index says; None: it is compressed. Raises
+    FormatError for an index that is none, or is another file's; OSError.
+    """
+    name, end, count = os.fspath(index_file), 0, 0
+    with open(name, "rb") as file:
+        while line := file.readline(_LINE_MAX):
+            try:
+                offset, size = map(int, line.split())
+            except ValueError:
+                offset = size = -1
+            if offset != end or size < FRAME_SIZE:
+                raise FormatError.at(name, f"line {count + 1} is none of an index of records")
+            end, count = offset + size, count + 1
+    if tfrecord_file is not None and os.path.getsize(tfrecord_file) != end:
+        path = os.fspath(tfrecord_file)
+        raise FormatError.at(
+            name, f"is not the index of {path}, or of an older state of it; write it again"
+        )
+    return count
 
 
 def keep_sidecars(records: TFRecords, paths: Sequence[str]) -> None:

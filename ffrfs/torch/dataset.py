@@ -1,8 +1,8 @@
 """TFRecordDataset: the Examples of TFRecord files by number, for torch's DataLoader.
 
 Not here: reading and verifying (ffrfs.tfrecord.reader), what an item holds
-(tfrecord_item.py). Concurrency: as the reader's, so a DataLoader's workers may be forked or
-spawned; a spawned one opens the files itself.
+(tfrecord_item.py), streams (tfrecord_stream.py). Concurrency: as the reader's, so a
+DataLoader's workers may be forked or spawned; a spawned one opens the files itself.
 """
 
 from __future__ import annotations
@@ -10,22 +10,71 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, SupportsIndex, TypeAlias
+from typing import Any, NamedTuple, SupportsIndex, TypeAlias, overload
 
 from torch.utils.data import Dataset
 
 from ffrfs.errors import FormatError
 from ffrfs.tfrecord.reader import TFRecordReader
+from ffrfs.tfrecord.sidecar import check_index
+from ffrfs.torch.record_stream import RecordStream
 from ffrfs.torch.tfrecord_item import Description, item_parser
+from ffrfs.torch.tfrecord_stream import item_dataset
 
 PathType: TypeAlias = str | os.PathLike[str]
+
+
+class _Arguments(NamedTuple):
+    path: PathType | Sequence[PathType]
+    index_path: PathType | None
+    description: Description | None
+    shuffle_queue_size: int | None
+    transform: Callable[[Any], Any] | None
+    sequence_description: Description | None
+    compression_type: str | None
+
+    @property
+    def is_stream(self) -> bool:
+        return bool(self.shuffle_queue_size or self.compression_type)
+
+
+def _arguments(  # noqa: PLR0913, PLR0917 - the package's
+    data_path: PathType | Sequence[PathType],
+    index_path: PathType | Description | None = None,
+    description: Description | Callable[[Any], Any] | None = None,
+    shuffle_queue_size: int | None = None,
+    transform: Callable[[Any], Any] | None = None,
+    sequence_description: Description | None = None,
+    compression_type: str | None = None,
+) -> _Arguments:
+    """Tell the package's order of arguments from the short one by their types."""
+    if callable(description):
+        description, transform = None, description
+    if index_path is not None and not isinstance(index_path, str | os.PathLike):
+        if description is not None:
+            raise TypeError("a data set has one description: the second argument is one, too")
+        index_path, description = None, index_path
+    return _Arguments(
+        data_path,
+        index_path,
+        description,
+        shuffle_queue_size,
+        transform,
+        sequence_description,
+        compression_type,
+    )
 
 
 class TFRecordDataset(Dataset[Any]):
     """One item per record: a dictionary of its features, passed through `transform`.
 
-    `path`: a file, a list of files, or a directory of shards; uncompressed. Opening keeps an
-    index beside each, as TFRecordReader does. `description`:
+    Called as the PyPI package `tfrecord` has it, or short: TFRecordDataset(data_path,
+    description, transform). `shuffle_queue_size` and `compression_type` ("gzip", "zlib") ask
+    for a stream: then the object is a RecordStream, an IterableDataset, of the same items.
+
+    `data_path`: a file, a list of files, or a directory of shards; uncompressed. Opening keeps
+    an index of each, as TFRecordReader does. `index_path`: an index of tfrecord2idx; it is
+    checked, and needed for nothing. `description`:
 
     - None, a list of names, or a mapping of names to "byte", "int" or "float", which is
       checked: the features are int64 or float32 arrays with one dimension. A feature of
@@ -48,17 +97,48 @@ class TFRecordDataset(Dataset[Any]):
     that lacks a feature or has it in another kind; IndexError.
     """
 
+    @overload
     def __init__(
         self,
-        path: PathType | Sequence[PathType],
+        data_path: PathType | Sequence[PathType],
+        index_path: PathType | None = None,
+        description: Description | None = None,
+        shuffle_queue_size: int | None = None,
+        transform: Callable[[Any], Any] | None = None,
+        sequence_description: Description | None = None,
+        compression_type: str | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        data_path: PathType | Sequence[PathType],
         description: Description | None = None,
         transform: Callable[[Any], Any] | None = None,
         *,
         sequence_description: Description | None = None,
-    ) -> None:
-        self._parse = item_parser(description, sequence_description)
-        self._reader = TFRecordReader(path)
-        self.transform = transform
+    ) -> None: ...
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        arguments = _arguments(*args, **kwargs)
+        if arguments.is_stream:
+            raise TypeError(
+                f"{type(self).__name__} has items by number; shuffle_queue_size and "
+                "compression_type make a stream: derive from RecordStream"
+            )
+        self._parse = item_parser(arguments.description, arguments.sequence_description)
+        if arguments.index_path is not None:
+            if not isinstance(arguments.path, str | os.PathLike):
+                raise ValueError("an index_path is for one file, not for a list of files")
+            check_index(arguments.index_path, arguments.path)
+        self._reader = TFRecordReader(arguments.path)
+        self.transform = arguments.transform
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - of two classes
+        """Make the stream that shuffle_queue_size or compression_type ask for, or one of us."""
+        if cls is TFRecordDataset and (args or kwargs):  # unpickling gives none
+            arguments = _arguments(*args, **kwargs)
+            if arguments.is_stream:
+                return RecordStream(item_dataset(*arguments))
+        return super().__new__(cls)
 
     def __len__(self) -> int:
         return self._reader.n

@@ -198,7 +198,7 @@ def test_descriptions_that_describe_nothing(
     file: Path, description: Any, error: type[Exception]
 ) -> None:
     with pytest.raises(error, match="descri"):
-        TFRecordDataset(file, description)
+        TFRecordDataset(file, description=description)
 
 
 @pytest.mark.parametrize("description", [None, FEATURES])

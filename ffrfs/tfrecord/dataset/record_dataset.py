@@ -173,6 +173,14 @@ class RecordDataset:
                 f"{len(self._reading.files)} files cannot be divided by {num_parts}: there must be "
                 'one for each, and no take(), skip() or shard(); use by="record"'
             )
+        before = self._operations[: counting[-1]] if counting else ()
+        if seed is None and any(
+            one.stage is Shuffle and one.arguments[1] is None for one in before
+        ):
+            raise ValueError(
+                "take(), skip() and shard() behind a shuffle() count other elements in each part: "
+                "give shuffle() a seed"
+            )
         if num_parts == 1:
             made = self._copy(self._reading, self._operations)
         elif can_be_by_file and by != "record":
@@ -257,6 +265,7 @@ class RecordDatasetIterator:
     ) -> None:
         self._description = _description(reading, operations)
         self._run = run
+        self.epoch = run.epoch
         self._stage = build(reading, operations, run)
         self._pid = os.getpid()
         self._failure: BaseException | None = None
