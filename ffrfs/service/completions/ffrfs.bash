@@ -7,7 +7,7 @@ _ffrfs() {
     COMPREPLY=()
     case $command in
         pack) flags=(-h --help --include --exclude --files-from -0 --null --skip-special --symlinks --on-conflict --allow-missing --jobs --dedup --order --reproducible --shards --shard-size --append --force --dry-run --list -q --quiet) taking=' --include --exclude --files-from --symlinks --on-conflict --jobs --order --shards --shard-size ' ;;
-        convert) flags=(-h --help --to --compression --level --features --records --on-error -q --quiet) taking=' --to --compression --level --on-error ' ;;
+        convert) flags=(-h --help --to --shards --compression --level --features --records --on-error -q --quiet) taking=' --to --shards --compression --level --on-error ' ;;
         index) flags=(-h --help --chunks -q --quiet) ;;
         mount) flags=(-h --help -o --check -f --foreground --config --on-conflict --allow-missing --cache-mb --max-memory --prefetch-window --prefetch-ttl --log-file --metrics-file --engine --threads --no-extensions --while-open) taking=' -o --config --on-conflict --cache-mb --max-memory --prefetch-window --prefetch-ttl --log-file --metrics-file --engine --threads --while-open ' ;;
         umount) flags=(-h --help --all --dead --config) taking=' --dead --config ' ;;
@@ -73,7 +73,7 @@ _ffrfs_value() { # COMMAND FLAG|PLACE
         pack:--on-conflict) _ffrfs_words error first last ;;
         pack:--order) _ffrfs_files; _ffrfs_words path size ;;
         pack:[0-9]*) _ffrfs_files ;;
-        convert:--to) _ffrfs_words tfrecord ffrecord pack ;;
+        convert:--to) _ffrfs_words tfrecord ffrecord pack jsonl webdataset ;;
         convert:--compression) _ffrfs_words none gzip zlib ;;
         convert:--level) _ffrfs_words 0 1 2 3 4 5 6 7 8 9 ;;
         convert:--on-error) _ffrfs_words raise skip ;;

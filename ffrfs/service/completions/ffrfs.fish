@@ -109,17 +109,18 @@ complete -c ffrfs -n '__ffrfs_in pack' -l list -d 'with --dry-run: print the pat
 complete -c ffrfs -n '__ffrfs_in pack' -s q -l quiet -d 'print errors only'
 complete -c ffrfs -n '__ffrfs_at pack 0 999 --include --exclude --files-from --symlinks --on-conflict --jobs --order --shards --shard-size' -F
 
-complete -c ffrfs -n '__ffrfs_without_command' -a convert -d 'convert between TFRecord, FFRecord and packs'
+complete -c ffrfs -n '__ffrfs_without_command' -a convert -d 'convert between TFRecord, FFRecord, packs, JSON lines and WebDataset'
 complete -c ffrfs -n '__ffrfs_in convert' -s h -l help -d 'show this help message and exit'
-complete -c ffrfs -n '__ffrfs_in convert' -l to -f -a 'tfrecord ffrecord pack' -r -d 'the format of DST'
+complete -c ffrfs -n '__ffrfs_in convert' -l to -f -a 'tfrecord ffrecord pack jsonl webdataset' -r -d 'the format of DST'
+complete -c ffrfs -n '__ffrfs_in convert' -l shards -f -r -d 'write N TFRecord or tar files into the new directory DST'
 complete -c ffrfs -n '__ffrfs_in convert' -l compression -f -a 'none gzip zlib' -r -d 'compression of a TFRecord file'
 complete -c ffrfs -n '__ffrfs_in convert' -l level -f -a '0 1 2 3 4 5 6 7 8 9' -r -d 'compression level, 0 to 9'
 complete -c ffrfs -n '__ffrfs_in convert' -l features -d 'write a directory per record, and a file per feature'
 complete -c ffrfs -n '__ffrfs_in convert' -l records -d 'write the records that the pack SRC was made of'
 complete -c ffrfs -n '__ffrfs_in convert' -l on-error -f -a 'raise skip' -r -d 'how to treat a damaged record'
 complete -c ffrfs -n '__ffrfs_in convert' -s q -l quiet -d 'print errors only'
-complete -c ffrfs -n '__ffrfs_at convert 0 0 --to --compression --level --on-error' -F
-complete -c ffrfs -n '__ffrfs_at convert 1 1 --to --compression --level --on-error' -F
+complete -c ffrfs -n '__ffrfs_at convert 0 0 --to --shards --compression --level --on-error' -F
+complete -c ffrfs -n '__ffrfs_at convert 1 1 --to --shards --compression --level --on-error' -F
 
 complete -c ffrfs -n '__ffrfs_without_command' -a index -d 'write index sidecars for packs without an index, and for TFRecord files'
 complete -c ffrfs -n '__ffrfs_in index' -s h -l help -d 'show this help message and exit'
