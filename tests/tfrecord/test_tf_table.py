@@ -1,0 +1,203 @@
+"""docs/compatibility.md, the table of tf.io: every name is there, and every difference is so."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from ffrfs import tfrecord
+from ffrfs.errors import FormatError
+from ffrfs.tfrecord import (
+    FixedLenFeature,
+    FixedLenSequenceFeature,
+    RaggedFeature,
+    SparseFeature,
+    SparseValue,
+    TFRecordOptions,
+    TFRecordWriter,
+    VarLenFeature,
+    from_dict,
+    parse_example,
+    parse_single_example,
+    parse_tensor,
+    serialize_tensor,
+    tf_record_iterator,
+)
+from tests.checkout import CHECKOUT
+
+ROW = re.compile(r"^\| `(tf\.[\w.]+)(\(.*\))?` \| `(ffrfs\.[\w.]+)` \|(.*)\|$", re.MULTILINE)
+HEADING = "\n## tf.io and tf.train\n"
+
+
+class Row(NamedTuple):
+    original: str
+    parameters: str  # "(a, b=1)"; "": it is no function
+    ours: str
+    difference: str
+
+
+def rows() -> list[Row]:
+    page = (CHECKOUT / "docs/compatibility.md").read_text()
+    section = page.split(HEADING)[1].split("\n## ")[0]
+    found = [Row(*map(str.strip, groups)) for groups in ROW.findall(section)]
+    assert len(found) + 2 == section.count("\n|")  # no row is of another shape
+    return found
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: row.original)
+def test_name(row: Row) -> None:
+    found = resolve_name(row.ours)
+    renamed = {"SparseTensor": "SparseValue", "from_row_splits": "RaggedValue"}
+    name = row.original.rpartition(".")[2]
+    assert renamed.get(name, name) == row.ours.rpartition(".")[2]
+    if not row.parameters:
+        return
+    parameters = row.parameters[1:-1].removeprefix("sp_input, ")  # which is `self`
+    function: Any = eval(f"lambda {parameters}: None", {"np": np})
+    wanted = inspect.signature(function).parameters.values()
+    given = [*inspect.signature(found).parameters.values()]
+    if given and given[0].name in ("self", "_cls"):
+        del given[0]
+    assert [(each.name, each.default) for each in given[: len(wanted)]] == [
+        (each.name, each.default) for each in wanted
+    ]
+
+
+Check = Callable[[Path], None]
+DIFFERENCES: dict[str, Check] = {}
+
+
+def difference(*names: str) -> Callable[[Check], Check]:
+    def note(check: Check) -> Check:
+        DIFFERENCES.update(dict.fromkeys(names, check))
+        return check
+
+    return note
+
+
+def record(**values: object) -> bytes:
+    return from_dict(values).SerializeToString()
+
+
+def field(number: int, content: bytes) -> bytes:
+    return bytes([number << 3 | 2, len(content)]) + content
+
+
+@difference("tf.io.parse_example")
+def two_pieces(_: Path) -> None:
+    runs = field(3, field(1, b"\1\2") + field(1, b"\3"))
+    lists = field(3, field(1, b"\1\2")) + field(3, field(1, b"\3"))
+    for feature in (runs, lists):  # TensorFlow: [1, 2]
+        data = field(1, field(1, field(1, b"x") + field(2, feature)))
+        found = parse_example([data], {"x": VarLenFeature("int64")})["x"]
+        assert found.values.tolist() == [1, 2, 3]
+        message = tfrecord.Example.FromString(data)
+        assert list(message.features.feature["x"].int64_list.value) == [1, 2, 3]
+    assert parse_example([], {"x": FixedLenFeature([], "int64")})["x"].shape == (0,)
+
+
+@difference("tf.io.parse_single_example")
+def names_of_records(_: Path) -> None:
+    for names in ({"example_names": "here"}, {"name": "here"}):
+        with pytest.raises(FormatError, match=r"^here: "):
+            parse_single_example(b"", {"x": FixedLenFeature([], "int64")}, **names)
+
+
+@difference("tf.io.FixedLenFeature")
+def dtypes(_: Path) -> None:
+    for dtype, value in ((int, 1), (str, b"a"), (bytes, b"a")):
+        found = parse_single_example(record(x=value), {"x": FixedLenFeature([], dtype)})
+        assert found["x"].item() == value
+
+
+@difference("tf.io.FixedLenSequenceFeature")
+def one_number(_: Path) -> None:
+    feature = FixedLenSequenceFeature(2, "int64", allow_missing=True)
+    assert parse_single_example(record(x=[1, 2]), {"x": feature})["x"].tolist() == [[1, 2]]
+
+
+@difference("tf.io.SparseFeature")
+def sparse(_: Path) -> None:
+    features = {"x": SparseFeature("i", "v", "int64", 4), "r": RaggedFeature("int64", "v")}
+    batch = [record(i=[1], v=[1, 2]), record(i=[1, 2], v=[1])]
+    with pytest.raises(FormatError, match="1 indices"):
+        parse_example(batch, features)
+    assert parse_example([record(i=[1], v=[5])], features)["r"].to_list() == [[5]]
+
+
+@difference("tf.io.RaggedFeature")
+def ragged(_: Path) -> None:
+    feature = RaggedFeature("int64", "v", [RaggedFeature.RowLengths("p")], validate=False)
+    features = {"x": feature, "v": VarLenFeature("int64")}
+    with pytest.raises(FormatError, match="do not fit"):
+        parse_single_example(record(v=[1], p=[2]), features)
+    assert parse_single_example(record(v=[1], p=[1]), features)["v"].values.tolist() == [1]
+
+
+@difference("tf.io.RaggedFeature.ValueRowIds")
+def limit_of_rows(_: Path) -> None:
+    feature = RaggedFeature("int64", "v", [RaggedFeature.ValueRowIds("p")])
+    with pytest.raises(FormatError, match="do not fit"):
+        parse_single_example(record(v=[1], p=[67_108_864]), {"x": feature})
+
+
+@difference("tf.io.parse_tensor")
+def tensors(_: Path) -> None:
+    with pytest.raises(ValueError, match="there is no tensor of it"):
+        parse_tensor(serialize_tensor([1]), "bfloat16")
+    size = b"\x08\xff\xff\xff\xff\x0f"  # 4 Gi
+    with pytest.raises(FormatError, match="more than 2147483648 bytes"):
+        parse_tensor(b"\x08\x01" + field(2, field(2, size)), "float32")
+
+
+@difference("tf.io.TFRecordOptions")
+def options(_: Path) -> None:
+    for name, value in (("compression_level", 10), ("flush_mode", 4), ("window_bits", 15)):
+        with pytest.raises(ValueError, match=name):
+            TFRecordOptions("GZIP", **{name: value})
+
+
+@difference("tf.io.TFRecordWriter.write")
+def any_bytes(folder: Path) -> None:
+    with TFRecordWriter(folder / "x") as writer:
+        for data in (memoryview(b"a"), bytearray(b"b"), np.array([99], np.uint8), "d"):
+            writer.write(data)
+    assert list(tf_record_iterator(folder / "x")) == [b"a", b"b", b"c", b"d"]
+
+
+@difference("tf.compat.v1.io.tf_record_iterator")
+def compression_is_recognised(folder: Path) -> None:
+    with TFRecordWriter(folder / "x", "GZIP") as writer:
+        writer.write(b"a")
+    assert list(tf_record_iterator(folder / "x")) == [b"a"]
+
+
+@difference("tf.sparse.to_dense")
+def dense(_: Path) -> None:
+    values = np.array([b"a", b"b"], object)
+    value = SparseValue(np.array([[2], [0]]), values, np.array([3]))
+    assert value.to_dense().tolist() == [b"b", b"", b"a"]
+
+
+@difference("tf.RaggedTensor.from_row_splits")
+def rows_of_ragged(_: Path) -> None:
+    value = tfrecord.RaggedValue(np.arange(3), np.array([0, 1, 3]))
+    assert [value[0].tolist(), value[1].tolist()] == [[0], [1, 2]]
+    with pytest.raises(TypeError):
+        value[0:1]
+
+
+def test_every_difference_has_a_check() -> None:
+    assert {row.original for row in rows() if row.difference} == DIFFERENCES.keys()
+
+
+@pytest.mark.parametrize("name", sorted(DIFFERENCES))
+def test_difference(tmp_path: Path, name: str) -> None:
+    DIFFERENCES[name](tmp_path)
