@@ -21,6 +21,9 @@ class DType:
     def __init__(self, name: str) -> None:
         self.name = name
 
+    def __repr__(self) -> str:
+        return f"tf.{self.name}"
+
 
 DType.__module__ = "tensorflow.python.framework.dtypes"
 
