@@ -26,6 +26,8 @@ The name of DST, or --to, sets the format of DST:
   .jsonl                 a line of JSON per Example; bytes are base64
   .tar                   WebDataset: a sample per Example
   --to pack              a pack with one file per record, named by its number
+  --to folder            a directory per record, with a file per feature, as a
+                         mount of SRC shows it; back, record.bin counts
   --features             a pack with the tree that a mount of SRC shows
 
 Each file of a pack becomes an Example with the features "path" and "data" (one bytes value
@@ -66,7 +68,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("target", metavar="DST", help="the file to write")
     parser.add_argument(
         "--to",
-        choices=("tfrecord", "ffrecord", "pack", "jsonl", "webdataset"),
+        choices=("tfrecord", "ffrecord", "pack", "jsonl", "webdataset", "folder"),
         help="the format of DST",
     )
     parser.add_argument(
@@ -110,7 +112,7 @@ def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     to = _target_kind(parser, args)
     options = TFRecordOptions(_compression(parser, args, to), compression_level=args.level)
     shown = output.show_progress() and not args.quiet
-    unit = "files" if args.features else "records"
+    unit = "files" if args.features or to == "folder" else "records"
     with ProgressBar(args.target, shown, unit) as bar:
         summary = convert(
             args.source,
@@ -164,6 +166,8 @@ def _target_kind(parser: argparse.ArgumentParser, args: argparse.Namespace) -> K
         parser.error(f"--features: writes a pack, and does not go with --to {to}")
     if args.shards and to not in ("tfrecord", "webdataset"):
         parser.error(f"--shards: writes TFRecord or tar files, and does not go with --to {to}")
+    if to == "folder" and (args.records or args.on_error == "skip"):
+        parser.error("--to folder: does not go with --records or --on-error skip; see extract")
     if args.features and args.records:
         parser.error("--features and --records: use one of them")
     return to

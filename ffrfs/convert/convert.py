@@ -4,17 +4,19 @@
                ├── FFRecord       record i is record i
                ├── pack           a file per record, or the tree that a mount shows
                ├── JSON lines     an Example per line
-               └── WebDataset     an Example per sample
-    FFRecord ──┬── the same, but for the tree
+               ├── WebDataset     an Example per sample
+               └── directory      the tree that a mount shows
+    FFRecord ──┬── the same, but for the pack of that tree
     JSON lines ┤
-    WebDataset ┘
+    WebDataset ┤
+    directory ─┘
     pack ────── the same but FFRecord and packs: an Example per file; or the records it was made of
 
 TFRecord and WebDataset are one file, or a directory of shards.
 
 Not here: reading (source.py) and writing (target.py, shard_set.py, feature_folder.py), either of
-JSON lines (json_lines.py) and WebDataset (webdataset.py). Concurrency: call
-it from any thread; the file that comes out is whole or is not there.
+JSON lines (json_lines.py), WebDataset (webdataset.py) and a directory (record_folder.py).
+Concurrency: call it from any thread; what comes out is whole or is not there.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from typing import NamedTuple, TypeVar
 from ffrfs.convert.feature_folder import FeatureFolder
 from ffrfs.convert.json_lines import JsonLinesSource, write_json_lines
 from ffrfs.convert.kind import Kind, is_tfrecord, kind_of, kind_of_name
+from ffrfs.convert.record_folder import RecordFolderSource, write_record_folder
 from ffrfs.convert.shard_set import shard_names, write_shards
 from ffrfs.convert.source import (
     FFRecordSource,
@@ -70,9 +73,10 @@ def convert(  # noqa: PLR0913 - two files, and how
     """Write what `source` holds to the file `target`, which then holds it or is not made.
 
     `source`: a TFRecord file of any compression, a plain FFRecord file, a directory of one of
-    them, a pack, a file of JSON lines, a tar file of WebDataset or a directory of them. `to`: what
-    `target` becomes, "tfrecord", "ffrecord", "pack", "jsonl" or "webdataset"; None: what its name
-    says (.tfrecord, .tfrecord.gz, .jsonl, .tar; .ffr is "ffrecord").
+    them, a pack, a file of JSON lines, a tar file of WebDataset or a directory of them, or what
+    "folder" made. `to`: what `target` becomes, "tfrecord", "ffrecord", "pack", "jsonl",
+    "webdataset" or "folder" (a new directory with a directory per record, or of FFRecord a
+    file); None: what its name says (.tfrecord, .tfrecord.gz, .jsonl, .tar; .ffr is "ffrecord").
 
     `options`: of a TFRecord file that is written; None: GZIP if its name ends with .gz, else
     no compression. `features`: of a TFRecord source, make a directory per record with a file per
@@ -98,6 +102,10 @@ def convert(  # noqa: PLR0913 - two files, and how
     if shards is not None and (shards < 1 or kind not in SHARDED):
         raise OptionError(f"{target}: shards={shards} does not fit to={kind!r}")
     _check_target(source, target)
+    if kind == "folder":
+        if records or on_error == "skip":
+            raise OptionError(f"{target}: to='folder' takes all records as they are, or none")
+        return ConvertSummary(write_record_folder(source, target, progress), 0)
     watch = _Watch(progress)
     if features:
         if not is_tfrecord(source):
@@ -133,6 +141,8 @@ def _open_source(source: str, to: Kind, records: bool, on_error: OnError) -> Rec
         return JsonLinesSource(source, on_error)
     if found == "webdataset":
         return WebDatasetSource(source, on_error)
+    if found == "folder":
+        return RecordFolderSource(source)
     if found == "ffrecord":
         return FFRecordSource(source, on_error)
     if to == "pack":

@@ -17,8 +17,11 @@ from ffrfs.folder.tree import PackTree, pack_files
 from ffrfs.record.reader import FileReader
 
 # "ffrecord": one without an index; a pack is an FFRecord file too. "jsonl": Examples, one per
-# line. "webdataset": tar files of samples.
-Kind = Literal["tfrecord", "ffrecord", "pack", "jsonl", "webdataset"]
+# line. "webdataset": tar files of samples. "folder": a directory per record.
+Kind = Literal["tfrecord", "ffrecord", "pack", "jsonl", "webdataset", "folder"]
+
+# What a directory per record is known by.
+FIRST_RECORD = "000000000"
 
 
 def kind_of_name(name: str) -> Kind | None:
@@ -45,6 +48,8 @@ def kind_of(path: str) -> Kind:
         return "jsonl"
     if tar_files(path):
         return "webdataset"
+    if os.path.lexists(os.path.join(path, FIRST_RECORD)):
+        return "folder"
     if is_tfrecord(path):
         return "tfrecord"
     with warnings.catch_warnings():

@@ -287,6 +287,22 @@ def test_shards_and_json_lines(ffrfs: Run, tmp_path: Path) -> None:
     assert ffrfs("convert", "--to", "pack", tmp_path / "y.jsonl", tmp_path / "y.ffr").status == 0
 
 
+def test_webdataset_and_a_folder(ffrfs: Run, tmp_path: Path) -> None:
+    file = write_tfrecord(tmp_path / "x.tfrecord", [b"\x0a\x00"] * 12)
+    steps = (
+        ("x.tfrecord", "sets", ("-q", "--shards", "2", "--to", "webdataset")),
+        ("sets", "a.tar", ()),
+        ("a.tar", "b.tfrecord", ()),
+        ("b.tfrecord", "out", ("--to", "folder")),
+        ("out", "c.tfrecord", ()),
+    )
+    for source, target, how in steps:
+        done = ffrfs("convert", *how, tmp_path / source, tmp_path / target)
+        assert (done.status, done.err) == (0, ""), (source, target)
+    assert (tmp_path / "c.tfrecord").read_bytes() == file.read_bytes()
+    assert sorted(os.listdir(tmp_path / "sets")) == ["sets-000000.tar", "sets-000001.tar"]
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -296,6 +312,10 @@ def test_shards_and_json_lines(ffrfs: Run, tmp_path: Path) -> None:
         ["--to", "pack", "x", "y.jsonl"],
         ["--to", "jsonl", "x", "y.ffr"],
         ["--compression", "gzip", "x", "y.jsonl"],
+        ["--to", "folder", "--on-error", "skip", "x", "y"],
+        ["--to", "folder", "--records", "x", "y"],
+        ["--to", "folder", "--shards", "2", "x", "y"],
+        ["--to", "folder", "x", "y.ffr"],
     ],
 )
 def test_what_does_not_fit(ffrfs: Run, arguments: list[str]) -> None:

@@ -90,7 +90,11 @@ def test_options(shell: Shell, command: str) -> None:
     [
         ("ffrfs mount --engine", "", {"auto", "native", "pyfuse3"}),
         ("ffrfs mount", "--engine=n", {"--engine=native"}),
-        ("ffrfs convert --to", "", {"tfrecord", "ffrecord", "pack"}),
+        (
+            "ffrfs convert --to",
+            "",
+            {"tfrecord", "ffrecord", "pack", "jsonl", "webdataset", "folder"},
+        ),
         ("ffrfs pack --order", "p", {"path"}),
         ("ffrfs pack --order", "d/a", {"d/a.ffr", "d/a.txt"}),
     ],

@@ -111,7 +111,7 @@ complete -c ffrfs -n '__ffrfs_at pack 0 999 --include --exclude --files-from --s
 
 complete -c ffrfs -n '__ffrfs_without_command' -a convert -d 'convert between TFRecord, FFRecord, packs, JSON lines and WebDataset'
 complete -c ffrfs -n '__ffrfs_in convert' -s h -l help -d 'show this help message and exit'
-complete -c ffrfs -n '__ffrfs_in convert' -l to -f -a 'tfrecord ffrecord pack jsonl webdataset' -r -d 'the format of DST'
+complete -c ffrfs -n '__ffrfs_in convert' -l to -f -a 'tfrecord ffrecord pack jsonl webdataset folder' -r -d 'the format of DST'
 complete -c ffrfs -n '__ffrfs_in convert' -l shards -f -r -d 'write N TFRecord or tar files into the new directory DST'
 complete -c ffrfs -n '__ffrfs_in convert' -l compression -f -a 'none gzip zlib' -r -d 'compression of a TFRecord file'
 complete -c ffrfs -n '__ffrfs_in convert' -l level -f -a '0 1 2 3 4 5 6 7 8 9' -r -d 'compression level, 0 to 9'

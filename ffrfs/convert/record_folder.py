@@ -1,0 +1,72 @@
+"""A directory of records on disk: what a mount of a data set shows, as ordinary files.
+
+A directory per record with a file per feature, example.json and record.bin; of FFRecord a file
+per record. Back, only record.bin is read: what was changed in other files does not count.
+Not here: the same tree as a pack (feature_folder.py). Concurrency: one thread at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+
+from ffrfs.convert.kind import FIRST_RECORD, kind_of
+from ffrfs.convert.shard_set import staged_set
+from ffrfs.convert.source import Record, size_of
+from ffrfs.errors import ChecksumError, FormatError, PackError
+from ffrfs.folder.extract import extract
+from ffrfs.folder.progress import Progress
+from ffrfs.folder.tree import PackTree
+from ffrfs.printable import quoted
+
+_RECORD = "record.bin"
+
+
+def write_record_folder(source: str, target: str, progress: Progress | None) -> int:
+    """Write the new directory `target`; return the number of records.
+
+    Raises PackError for a source that no mount shows as records, or if something is at `target`
+    already; ChecksumError, writing nothing, at damaged records.
+    """
+    found = kind_of(source)
+    if found == "pack":
+        raise PackError(f"{source}: is a pack; write its files with: ffrfs extract {source} DIR")
+    if found not in ("tfrecord", "ffrecord"):
+        raise PackError(f"{source}: convert it to a .tfrecord file first, and that to a directory")
+    with staged_set(target) as staging, PackTree(source) as tree:
+        bad = extract(tree, staging, progress=progress)
+        if bad:
+            more = f" (and {len(bad) - 1:,} more damaged files)" if len(bad) > 1 else ""
+            raise ChecksumError(f"{bad[0]}{more}")
+        return tree.volume.record_count
+
+
+class RecordFolderSource:
+    """The records of a directory: N/record.bin, or the file N, for each number N from 0 on."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.skipped_count = 0  # there are no checksums
+        names = sorted(name for name in os.listdir(path) if not name.startswith("."))
+        for number, name in enumerate(names):
+            if name != f"{number:0{len(FIRST_RECORD)}}":
+                reason = f"{quoted(name)} is where record {number} should be; none may be missing"
+                raise FormatError.at(path, reason)
+        self._files = [self._file(name) for name in names]
+        self.size_bytes = sum(map(size_of, self._files))
+
+    def count(self) -> int:
+        return len(self._files)
+
+    def records(self) -> Iterator[Record]:
+        for file in self._files:
+            with open(file, "rb") as stream:
+                yield stream.read()
+
+    def close(self) -> None:
+        pass  # a file is open only while it is read
+
+    def _file(self, name: str) -> str:
+        file = os.path.join(self.path, name)
+        return os.path.join(file, _RECORD) if stat.S_ISDIR(os.stat(file).st_mode) else file
