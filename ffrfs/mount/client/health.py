@@ -187,7 +187,7 @@ def _judged(path: str, told: dict[str, object]) -> Health:
     if files:
         status = "warning"
         what = "1 file" if files == 1 else f"{files:,} files"
-        text = f"{what} could not be read; see: ffrfs stats --errors {path}"
+        text = f"{what} could not be read (see ffrfs stats --errors {path})"
     if stalled_s >= STALL_WARNING_S:
         status = "critical" if stalled_s >= STALL_CRITICAL_S else "warning"
         text = f"reads have waited for storage for {stalled_s:.0f} s"
