@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 _EPILOG = """\
 The name and the first bytes of SRC show its format: a TFRecord file of any compression, a plain
 FFRecord file, a directory of such files (read as one, in the order of their names), a pack, a
-file of JSON lines (.jsonl), or WebDataset (a .tar file, or a directory of them).
+file of JSON lines (.jsonl), WebDataset (a .tar file, or a directory of them), or a directory
+that --to folder made.
 
 The name of DST, or --to, sets the format of DST:
   .tfrecord, .tfrecords  TFRecord; compressed if .gz follows
