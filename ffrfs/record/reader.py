@@ -59,8 +59,8 @@ class FileReader:
         for a number below 0 or not below `n`, ChecksumError for a damaged record, OSError if
         the disk fails; then nothing is returned.
         """
-        if isinstance(indices, Iterable) and not hasattr(indices, "__getitem__"):
-            indices = list(indices)
+        if isinstance(indices, Iterable) and not isinstance(indices, list | tuple):
+            indices = list(indices)  # the core holds no numbers but by their list
         try:
             return self._records.read(cast(Sequence[SupportsIndex], indices))
         except TypeError:
@@ -80,7 +80,7 @@ class FileReader:
     def __getitem__(self, index: SupportsIndex | slice) -> RecordBytes | list[RecordBytes]:
         """Return a record, counted from the end if the number is negative, or a list."""
         if isinstance(index, slice):
-            return self._records.read(range(*index.indices(self.n)))
+            return self.read(range(*index.indices(self.n)))
         number = operator.index(index)
         if number >= self.n or number < -self.n:
             raise IndexError(f"record {number} does not exist: there are {self.n}")
@@ -94,7 +94,7 @@ class FileReader:
         first = 0
         for shard in range(len(self.fnames)):
             for begin, end in _batches(self._records.offsets(shard)):
-                records = self._records.read(range(first + begin, first + end))
+                records = self.read(range(first + begin, first + end))
                 records.reverse()
                 while records:
                     yield records.pop()
