@@ -60,7 +60,7 @@ class FileReader:
         the disk fails; then nothing is returned.
         """
         if isinstance(indices, Iterable) and not isinstance(indices, list | tuple):
-            indices = list(indices)  # the core holds no numbers but by their list
+            indices = list(indices)
         try:
             return self._records.read(cast(Sequence[SupportsIndex], indices))
         except TypeError:

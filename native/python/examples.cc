@@ -176,7 +176,7 @@ class ExampleParser {
   // Of (name, kind, layout, shape, default values or None).
   explicit ExampleParser(const py::sequence& features) {
     std::vector<FeatureSpec> specs;
-    for (const py::handle feature : features) {
+    for (const py::object feature : features) {
       const auto [name, kind, layout, shape, defaults] =
           feature.cast<std::tuple<std::string, std::string, std::string, Shape, py::object>>();
       FeatureSpec spec;

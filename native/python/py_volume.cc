@@ -178,7 +178,7 @@ py::list PyVolume::read_files(const py::sequence& inos) {
   const auto volume = open();
   if (volume->has_subtrees()) return read_parts(*volume, inos);
   std::vector<Extent> extents;
-  for (const py::handle ino : inos) extents.push_back(volume->extent(to_index(ino)));
+  for (const py::object ino : inos) extents.push_back(volume->extent(to_index(ino)));
   return read_arrays(volume->fetcher(), extents, options_.check_data);
 }
 
@@ -186,7 +186,7 @@ py::list PyVolume::read_files(const py::sequence& inos) {
 py::list PyVolume::read_parts(Volume& volume, const py::sequence& inos) const {
   py::list arrays;
   std::vector<std::pair<Ino, std::span<std::byte>>> files;
-  for (const py::handle object : inos) {
+  for (const py::object object : inos) {
     const Ino ino = to_index(object);
     const TreePtr part = wait_for_tree(volume, Need::kInode, ino);
     const auto attributes = volume.attributes(*part, ino);

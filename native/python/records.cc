@@ -26,7 +26,8 @@ class Records : public OpenRecords<FfrecordShard> {
   [[nodiscard]] py::list read(const py::sequence& indices) const {
     const auto open_now = open();
     std::vector<Extent> extents;
-    for (const py::handle index : indices) {
+    // Owned: what a sequence gives may be new, and live no longer than that.
+    for (const py::object index : indices) {
       extents.push_back(open_now->shards.extent(to_index(index)));
     }
     return read_arrays(open_now->fetcher.get(), extents, check_data_);

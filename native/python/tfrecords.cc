@@ -139,7 +139,7 @@ class TFRecords : public OpenRecords<TfrecordShard> {
     const auto open_now = open();
     py::list records;
     std::vector<BatchItem> items;
-    for (const py::handle index : indices) {
+    for (const py::object index : indices) {
       const Extent extent = open_now->shards.extent(to_index(index));
       const py::bytes record = unfilled_bytes(extent.size);
       items.push_back({extent, memory_of(record), nullptr});
