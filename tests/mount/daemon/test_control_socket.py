@@ -329,6 +329,7 @@ def test_answers_are_told_as_they_are(known: state.MountState, tmp_path: Path) -
 
 NUMBERS: dict[str, object] = {
     **{"mountpoint": "/mnt/m", "pack": "/data/x.ffr", "engine": "native", "threads": 2},
+    **{"log_file": "/run/ffrfs/x.log", "journal": None, "unreadable_files": 1},
     **{"daemon_pid": 10, "worker_pid": 11, "age_s": 273906.7, "request_count": 1234567},
     "requests_per_s": 1234.56,
     **{"reads": 1, "bytes_served": 1023, "bytes_memory": 1024, "bytes_page_cache": 1 << 20},
@@ -351,6 +352,7 @@ LINES = """\
 mount point      /mnt/m
 pack             /data/x.ffr
 engine           native, 2 threads
+log              /run/ffrfs/x.log
 processes        daemon 10, worker 11
 age              3 d 04:05:06
 requests         1,234,567, lately 1,234.6/s
@@ -359,6 +361,7 @@ from page cache  1.0 MiB
 from storage     2.5 TiB
 from memory      1.0 KiB
 checksums        1,000 verified, 2 failed
+could not read   1 file
 queue depth      3
 prefetch         2,000 hinted, 1,999 fetched, 1,000 pushed, 1,990 hit
 prefetch losses  3 late, 4 dropped, 6 too large, 5.0 KiB wasted; queue depth reached 64
