@@ -58,6 +58,17 @@ MOUNTING = {
 }
 PACK_TITLE = f"Packing a folder until the file is on the disk: {LESS}"
 READERS_TITLE = f"Files a second by 1, 2 and 4 readers at once: {MORE}"
+# The README's picture: names for those who see them for the first time.
+EPOCHS = {
+    contenders.EXT4: "plain directory",
+    contenders.SQUASHFS: "squashfs (kernel)",
+    contenders.EROFS: "EROFS (kernel)",
+    contenders.SQUASHFUSE: "squashfuse",
+    contenders.RATARMOUNT: "ratarmount",
+    contenders.NATIVE: "ffrfs",
+    contenders.HINTS: "ffrfs with hints",
+}
+EPOCHS_TITLE = f"Files a second, 110 KB each, shuffled, 4 readers: {MORE}"
 PREFETCHING_TITLE = f"Files a second, nothing cached, from a {prefetching.ON_SLOW} a read: {MORE}"
 STREAM_TITLE = f"Reading one large file, black strokes: the packed file itself: {MORE}"
 WALK_TITLE = f"find -size +0 over all files: {LESS}"
@@ -85,6 +96,7 @@ def draw(parts: Mapping[str, Findings], folder: Path) -> dict[str, str]:
     if slow:
         file = _bars(slow, lambda each: each.name, PREFETCHING_TITLE, folder / "prefetching.png")
         drawn[file] = PREFETCHING_TITLE
+        drawn[_epochs(slow, folder / "epochs.png")] = EPOCHS_TITLE
     packed = [each for each in found.get("packing", []) if each.name == "packing"]
     if packed:
         file = _bars(packed, lambda each: each.data, PACK_TITLE, folder / "packing.png")
@@ -106,12 +118,26 @@ def _bars(
     return _save(picture, file)
 
 
-def _bar_panel(panel: Axes, comparison: Comparison) -> None:
+def _epochs(comparisons: Sequence[Comparison], file: Path) -> str:
+    """First and second epoch; the first from the slow disk, the second from memory."""
+    picture, panels = _panels(len(comparisons), EPOCHS_TITLE)
+    titles = (f"first epoch, from a {prefetching.ON_SLOW} a read", "second epoch, from memory")
+    for panel, comparison, title in zip(panels, comparisons, titles, strict=True):
+        panel.set_title(title)
+        _bar_panel(panel, comparison, EPOCHS)
+    return _save(picture, file)
+
+
+def _bar_panel(
+    panel: Axes, comparison: Comparison, labels: Mapping[str, str] | None = None
+) -> None:
+    """`labels`: who is shown, in this order, and under which name; None: all."""
     colours = {**COLOURS, **PREFETCHING_COLOURS, **PACKER_COLOURS}
     known = {**comparison.samples, **comparison.missing}
-    names = [name for name in colours if name in known]
+    names = [name for name in labels or colours if name in known]
     medians = [comparison.median(name) for name in names]
-    panel.barh(names, [value or 0 for value in medians], color=[colours[name] for name in names])
+    shown = [labels[name] if labels else name for name in names]
+    panel.barh(shown, [value or 0 for value in medians], color=[colours[name] for name in names])
     panel.invert_yaxis()
     panel.set_xlabel(comparison.unit)
     panel.margins(x=0.22)
