@@ -7,7 +7,7 @@ a start gives them. What needs another start (a limit, a user, a namespace) take
 
 Run as a program, this file is the process that forks. One for each process that tests; it ends
 when that does.
-Concurrency: one command at a time from each process that tests.
+Concurrency: any thread of the process that tests.
 """
 
 from __future__ import annotations
@@ -19,15 +19,18 @@ import importlib
 import io
 import json
 import os
+import re
 import select
 import selectors
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 _PRELOADED = (
@@ -54,6 +57,7 @@ class Preloaded:
                 start_new_session=True,
             )
         self._socket = ours
+        self._lock = threading.Lock()
         self._environment = _of_interpreter(os.environ)
 
     def can_run(self, arguments: Sequence[str], environment: dict[str, str]) -> bool:
@@ -94,8 +98,9 @@ class Preloaded:
             "cores": sorted(os.sched_getaffinity(0)),
             "umask": _umask(),
         }
-        socket.send_fds(self._socket, [json.dumps(message).encode()], fds)
-        return int(self._socket.recv(_CHUNK_SIZE))
+        with self._lock:  # or two threads get each other's answer
+            socket.send_fds(self._socket, [json.dumps(message).encode()], fds)
+            return int(self._socket.recv(_CHUNK_SIZE))
 
 
 @functools.cache
@@ -126,9 +131,9 @@ def _command_line(arguments: Sequence[str]) -> bytes:
 
 
 def _umask() -> int:
-    umask = os.umask(0o022)
-    os.umask(umask)
-    return umask
+    """Without setting it, which is for all threads."""
+    status = Path("/proc/self/status").read_text()
+    return int(re.findall(r"^Umask:\s+(\d+)$", status, re.MULTILINE)[0], 8)
 
 
 def _text(data: bytes) -> str:
