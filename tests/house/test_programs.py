@@ -61,10 +61,17 @@ def able_contenders() -> set[str]:
         able.add("squashfuse_ll")
     if (sources.CHECKOUT / "build" / "ratarmount" / "bin" / "ratarmount").exists():
         able.add("ratarmount")
-    kernel_can = "\terofs\n" in Path("/proc/filesystems").read_text()
-    if os.geteuid() == 0 and kernel_can and shutil.which("mkfs.erofs"):
+    if kernel_mounts("erofs", "mkfs.erofs"):
         able.add("EROFS")
+    if kernel_mounts("squashfs", "mksquashfs"):
+        able.add("squashfs")
     return able
+
+
+def kernel_mounts(kind: str, packer: str) -> bool:
+    kernel_can = f"\t{kind}\n" in Path("/proc/filesystems").read_text()
+    has_loop = os.path.exists("/dev/loop-control")
+    return os.geteuid() == 0 and kernel_can and has_loop and shutil.which(packer) is not None
 
 
 def able_on_a_slow_disk(able: set[str]) -> set[str]:
@@ -72,7 +79,9 @@ def able_on_a_slow_disk(able: set[str]) -> set[str]:
     if not os.path.exists("/dev/fuse") or not shutil.which("cc"):
         return set()
     ours = {"ffrfs native", "ffrfs native + hints", "AIO batches"}
-    return ours | able & {"EROFS", "squashfuse_ll"}
+    if kernel_mounts("ext4", "mkfs.ext4"):
+        ours.add("plain folder, ext4")
+    return ours | able & {"EROFS", "squashfs", "squashfuse_ll", "ratarmount"}
 
 
 def check_comparison(comparison: dict[str, Any]) -> None:
@@ -94,7 +103,9 @@ def check_prefetching(comparisons: list[dict[str, Any]], able: set[str]) -> None
     samples = {comparison["name"]: comparison["samples"] for comparison in comparisons}
     assert set(samples["shuffled, 4 readers"]) == able
     hinted = able & {"ffrfs native + hints"}
-    assert set(samples["record order, 1 reader"]) == able - hinted - {"AIO batches"}
+    assert set(samples["record order, 1 reader"]) == able - hinted - {
+        *("AIO batches", "plain folder, ext4", "ratarmount")
+    }
     assert set(samples["the same: files without a READ, at least"]) == hinted
     loaders = able & {"ffrfs native", "ffrfs native + hints"}
     assert set(samples["torch DataLoader, 4 workers"]) == (

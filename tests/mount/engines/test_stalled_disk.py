@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -46,14 +47,25 @@ def test_other_reads_go_on(stalling: Mount, disk: Disk) -> None:
 @pytest.fixture
 def fusectl(root_user: None) -> Iterator[None]:
     """The kernel's switches of FUSE connections; some systems do not mount them."""
-    if os.path.ismount(kernel_mount.CONNECTIONS):
-        yield
-        return
     place = kernel_mount.CONNECTIONS
-    subprocess.run(["mount", "-t", "fusectl", "fusectl", place], check=True, timeout=20)
-    yield
-    # Daemons of other tests may have a file there open.
-    subprocess.run(["umount", "--lazy", place], check=True, timeout=20)
+    with open_directory(os.path.dirname(place)) as directory:
+        fcntl.flock(directory, fcntl.LOCK_EX)  # one test at a time, of all processes that test
+        if os.path.ismount(place):
+            yield
+            return
+        subprocess.run(["mount", "-t", "fusectl", "fusectl", place], check=True, timeout=20)
+        yield
+        # Daemons of other tests may have a file there open.
+        subprocess.run(["umount", "--lazy", place], check=True, timeout=20)
+
+
+@contextmanager
+def open_directory(path: str) -> Iterator[int]:
+    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield directory
+    finally:
+        os.close(directory)
 
 
 @pytest.mark.promise("S14")
