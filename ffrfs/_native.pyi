@@ -469,7 +469,7 @@ class ExampleParser:
     """Parses serialised Examples by one set of features; immutable.
 
     Each call returns one column per feature, in their order. What the layouts and
-    columns are, ffrfs.tfrecord.parse says. FormatError for what does not fit.
+    columns are, ffrfs.tfrecord.parsing.parse says. FormatError for what does not fit.
     """
 
     def __init__(self, features: Sequence[FeatureConfig]) -> None: ...

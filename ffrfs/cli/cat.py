@@ -7,9 +7,9 @@ import functools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ffrfs.cli import opened_tree, output
 from ffrfs.cli.head import show_records
-from ffrfs.cli.number import whole_number
+from ffrfs.console import opened_tree, output
+from ffrfs.console.number import whole_number
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]

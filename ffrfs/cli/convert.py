@@ -7,8 +7,8 @@ import functools
 import os
 from typing import TYPE_CHECKING
 
-from ffrfs.cli import output
-from ffrfs.cli.number import whole_number
+from ffrfs.console import output
+from ffrfs.console.number import whole_number
 
 if TYPE_CHECKING:
     from ffrfs.convert.kind import Kind

@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from ffrfs.cli import output
+from ffrfs.console import output
 from ffrfs.service.installation import PREFIX_DEFAULT, install, service_files, uninstall
 from ffrfs.service.templates import check_interpreter
 

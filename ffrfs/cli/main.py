@@ -14,8 +14,8 @@ import warnings
 from collections.abc import Sequence
 
 import ffrfs
-from ffrfs.cli import output
-from ffrfs.cli.parser import WRONG_USAGE, Parser, add_commands
+from ffrfs.console import output
+from ffrfs.console.parser import WRONG_USAGE, Parser, add_commands
 from ffrfs.errors import (
     FfrfsError,
     PackWarning,

@@ -8,9 +8,9 @@ import stat
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ffrfs.cli import output
-from ffrfs.cli.config_option import ConfigOption
-from ffrfs.cli.number import whole_number
+from ffrfs.console import output
+from ffrfs.console.config_option import ConfigOption
+from ffrfs.console.number import whole_number
 from ffrfs.errors import OptionError
 from ffrfs.mount.config.config import OPTION_KEYS, Config, make_config
 from ffrfs.mount.config.report import Report

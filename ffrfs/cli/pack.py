@@ -10,8 +10,8 @@ import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ffrfs.cli import output
-from ffrfs.cli.number import whole_number
+from ffrfs.console import output
+from ffrfs.console.number import whole_number
 
 if TYPE_CHECKING:
     from ffrfs.packing.pack_job import PackSummary

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ffrfs.cli import output
+from ffrfs.console import output
 from ffrfs.errors import FormatError, PathNotFoundError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from ffrfs.cli import output
+from ffrfs.console import output
 
 if TYPE_CHECKING:
     from ffrfs.mount.client.mount_statuses import MountStatus

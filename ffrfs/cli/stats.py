@@ -8,7 +8,7 @@ import functools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ffrfs.cli import output
+from ffrfs.console import output
 from ffrfs.errors import MountError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from ffrfs.cli import output
+from ffrfs.console import output
 
 if TYPE_CHECKING:
     from ffrfs.folder.progress import ProgressBar

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from ffrfs.cli import output
-from ffrfs.cli.config_option import ConfigOption
+from ffrfs.console import output
+from ffrfs.console.config_option import ConfigOption
 from ffrfs.errors import describe
 from ffrfs.mount.client.unmount import Unmounted, unmount, unmount_all, unmount_dead
 from ffrfs.mount.config.config import make_config

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ffrfs.tfrecord.dataset.record_dataset import RecordDataset
-    from ffrfs.tfrecord.dtypes import float32, int64, string
     from ffrfs.tfrecord.example import (
         BytesList,
         Example,
@@ -25,25 +24,26 @@ if TYPE_CHECKING:
         from_dict,
         to_dict,
     )
-    from ffrfs.tfrecord.features import (
+    from ffrfs.tfrecord.iterator import tf_record_iterator
+    from ffrfs.tfrecord.options import TFRecordCompressionType, TFRecordOptions
+    from ffrfs.tfrecord.parsing.dtypes import float32, int64, string
+    from ffrfs.tfrecord.parsing.features import (
         FixedLenFeature,
         FixedLenSequenceFeature,
         RaggedFeature,
         SparseFeature,
         VarLenFeature,
     )
-    from ffrfs.tfrecord.iterator import tf_record_iterator
-    from ffrfs.tfrecord.options import TFRecordCompressionType, TFRecordOptions
-    from ffrfs.tfrecord.parse import (
+    from ffrfs.tfrecord.parsing.parse import (
         parse_example,
         parse_single_example,
         parse_single_sequence_example,
     )
+    from ffrfs.tfrecord.parsing.sequence import parse_sequence_example
+    from ffrfs.tfrecord.parsing.tensor import decode_raw, parse_tensor, serialize_tensor
+    from ffrfs.tfrecord.parsing.values import RaggedValue, SparseValue
     from ffrfs.tfrecord.reader import TFRecordReader
-    from ffrfs.tfrecord.sequence import parse_sequence_example
     from ffrfs.tfrecord.sidecar import create_index
-    from ffrfs.tfrecord.tensor import decode_raw, parse_tensor, serialize_tensor
-    from ffrfs.tfrecord.values import RaggedValue, SparseValue
     from ffrfs.tfrecord.writer import TFRecordWriter
 
 __all__ = [
@@ -91,33 +91,33 @@ _MODULE_OF = {
     "FeatureList": "ffrfs.tfrecord.example",
     "FeatureLists": "ffrfs.tfrecord.example",
     "Features": "ffrfs.tfrecord.example",
-    "FixedLenFeature": "ffrfs.tfrecord.features",
-    "FixedLenSequenceFeature": "ffrfs.tfrecord.features",
+    "FixedLenFeature": "ffrfs.tfrecord.parsing.features",
+    "FixedLenSequenceFeature": "ffrfs.tfrecord.parsing.features",
     "FloatList": "ffrfs.tfrecord.example",
     "Int64List": "ffrfs.tfrecord.example",
-    "RaggedFeature": "ffrfs.tfrecord.features",
-    "RaggedValue": "ffrfs.tfrecord.values",
+    "RaggedFeature": "ffrfs.tfrecord.parsing.features",
+    "RaggedValue": "ffrfs.tfrecord.parsing.values",
     "RecordDataset": "ffrfs.tfrecord.dataset.record_dataset",
     "SequenceExample": "ffrfs.tfrecord.example",
-    "SparseFeature": "ffrfs.tfrecord.features",
-    "SparseValue": "ffrfs.tfrecord.values",
+    "SparseFeature": "ffrfs.tfrecord.parsing.features",
+    "SparseValue": "ffrfs.tfrecord.parsing.values",
     "TFRecordCompressionType": "ffrfs.tfrecord.options",
     "TFRecordOptions": "ffrfs.tfrecord.options",
     "TFRecordReader": "ffrfs.tfrecord.reader",
     "TFRecordWriter": "ffrfs.tfrecord.writer",
-    "VarLenFeature": "ffrfs.tfrecord.features",
-    "decode_raw": "ffrfs.tfrecord.tensor",
-    "float32": "ffrfs.tfrecord.dtypes",
+    "VarLenFeature": "ffrfs.tfrecord.parsing.features",
+    "decode_raw": "ffrfs.tfrecord.parsing.tensor",
+    "float32": "ffrfs.tfrecord.parsing.dtypes",
     "create_index": "ffrfs.tfrecord.sidecar",
     "from_dict": "ffrfs.tfrecord.example",
-    "int64": "ffrfs.tfrecord.dtypes",
-    "parse_example": "ffrfs.tfrecord.parse",
-    "parse_sequence_example": "ffrfs.tfrecord.sequence",
-    "parse_single_example": "ffrfs.tfrecord.parse",
-    "parse_single_sequence_example": "ffrfs.tfrecord.parse",
-    "parse_tensor": "ffrfs.tfrecord.tensor",
-    "serialize_tensor": "ffrfs.tfrecord.tensor",
-    "string": "ffrfs.tfrecord.dtypes",
+    "int64": "ffrfs.tfrecord.parsing.dtypes",
+    "parse_example": "ffrfs.tfrecord.parsing.parse",
+    "parse_sequence_example": "ffrfs.tfrecord.parsing.sequence",
+    "parse_single_example": "ffrfs.tfrecord.parsing.parse",
+    "parse_single_sequence_example": "ffrfs.tfrecord.parsing.parse",
+    "parse_tensor": "ffrfs.tfrecord.parsing.tensor",
+    "serialize_tensor": "ffrfs.tfrecord.parsing.tensor",
+    "string": "ffrfs.tfrecord.parsing.dtypes",
     "tf_record_iterator": "ffrfs.tfrecord.iterator",
     "to_dict": "ffrfs.tfrecord.example",
 }

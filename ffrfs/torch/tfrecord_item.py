@@ -15,8 +15,12 @@ from google.protobuf.message import DecodeError
 
 from ffrfs.errors import FormatError
 from ffrfs.tfrecord.example import FeatureValue, SequenceExample, to_dict
-from ffrfs.tfrecord.features import AnyFeature
-from ffrfs.tfrecord.parse import FeatureMap, parse_single_example, parse_single_sequence_example
+from ffrfs.tfrecord.parsing.features import AnyFeature
+from ffrfs.tfrecord.parsing.parse import (
+    FeatureMap,
+    parse_single_example,
+    parse_single_sequence_example,
+)
 
 Description: TypeAlias = Sequence[str] | Mapping[str, str | AnyFeature]
 Item: TypeAlias = dict[str, Any]

@@ -1,4 +1,4 @@
-// ExampleParser: serialised Examples into arrays, for ffrfs.tfrecord.parse.
+// ExampleParser: serialised Examples into arrays, for ffrfs.tfrecord.parsing.parse.
 
 #include <pybind11/stl.h>
 

@@ -16,6 +16,7 @@ from tests.house import sources
 # From the top down: a room may call those in the lines below its own, and no other.
 PYTHON_ROOMS = """
 cli compat
+console
 torch top
 service mount.daemon mount.client
 mount.stats
@@ -28,6 +29,7 @@ packing
 folder
 tfrecord.dataset
 record tfrecord
+tfrecord.parsing
 files
 """
 # For every room: the exceptions, names as text, and the core.
@@ -51,7 +53,7 @@ io
 """
 NATIVE_FILES_MAX = 22
 NATIVE_LINES_MAX = 2500
-PYTHON_FILES_MAX = 26
+PYTHON_FILES_MAX = 24
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = {".py": 400, ".cc": 350, ".h": 350}
 
@@ -261,11 +263,11 @@ def prints(tree: ast.Module) -> Iterator[int]:
             yield node.lineno
 
 
-def test_only_cli_prints() -> None:
+def test_only_commands_print() -> None:
     found = [
         f"{path}:{line}"
         for path in python_files()
-        if not path.is_relative_to("ffrfs/cli")
+        if path.parts[1] not in ("cli", "console")
         for line in prints(sources.syntax(path))
     ]
     assert found == []
@@ -305,8 +307,9 @@ HEAVY = [
     "cv2",
     "PIL",
     "argparse",
-    "ffrfs.mount.client",
-    "ffrfs.mount.kernel",
+    # `mount` and `convert` are functions of ffrfs too: their packages are loaded, and empty.
+    "ffrfs.mount.*",
+    "ffrfs.convert.*",
 ]
 
 
@@ -321,7 +324,10 @@ HEAVY = [
     ],
 )
 def test_import_is_light(statement: str, heavy: list[str]) -> None:
-    program = f"import sys; {statement}; print(*sorted(set({heavy!r}) & sys.modules.keys()))"
+    program = (
+        f"import sys, fnmatch; {statement}; "
+        f"print(*(m for m in sys.modules if any(fnmatch.fnmatch(m, h) for h in {heavy!r})))"
+    )
     result = subprocess.run(
         [sys.executable, "-c", program],
         cwd=sources.CHECKOUT,

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
-from ffrfs.tfrecord.dtypes import DType
+from ffrfs.tfrecord.parsing.dtypes import DType
 
 Shape: TypeAlias = Sequence[int] | int
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ffrfs.errors import FormatError
-from ffrfs.tfrecord.plan import (
+from ffrfs.tfrecord.parsing.plan import (
     FeatureMap,
     Parsed,
     Plan,

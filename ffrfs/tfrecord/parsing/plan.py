@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ffrfs._native import ExampleParser
-from ffrfs.tfrecord.dtypes import Kind, kind_of
-from ffrfs.tfrecord.features import (
+from ffrfs.tfrecord.parsing.dtypes import Kind, kind_of
+from ffrfs.tfrecord.parsing.features import (
     AnyFeature,
     FixedLenFeature,
     FixedLenSequenceFeature,
@@ -27,7 +27,7 @@ from ffrfs.tfrecord.features import (
     SparseFeature,
     VarLenFeature,
 )
-from ffrfs.tfrecord.ragged import (
+from ffrfs.tfrecord.parsing.ragged import (
     Place,
     index_keys,
     partition_keys,
@@ -35,7 +35,7 @@ from ffrfs.tfrecord.ragged import (
     sparse_value,
     splits_dtype,
 )
-from ffrfs.tfrecord.values import RaggedValue, SparseValue
+from ffrfs.tfrecord.parsing.values import RaggedValue, SparseValue
 
 if TYPE_CHECKING:
     from ffrfs._native import FeatureConfig, ParsedColumn

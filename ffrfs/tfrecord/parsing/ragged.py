@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ffrfs.errors import FormatError
-from ffrfs.tfrecord.dtypes import numpy_dtype
-from ffrfs.tfrecord.features import Partition, RaggedFeature, SparseFeature
-from ffrfs.tfrecord.values import RaggedValue, SparseValue
+from ffrfs.tfrecord.parsing.dtypes import numpy_dtype
+from ffrfs.tfrecord.parsing.features import Partition, RaggedFeature, SparseFeature
+from ffrfs.tfrecord.parsing.values import RaggedValue, SparseValue
 
 Ints: TypeAlias = NDArray[np.int64]
 Column: TypeAlias = tuple[Ints, NDArray[Any], Ints]

@@ -13,20 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ffrfs.errors import FormatError
-from ffrfs.tfrecord.features import FixedLenSequenceFeature, RaggedFeature
-from ffrfs.tfrecord.parse import (
+from ffrfs.tfrecord.parsing.features import FixedLenSequenceFeature, RaggedFeature
+from ffrfs.tfrecord.parsing.parse import (
     named_records,
     parse_single_sequence_example,
     refuse_text,
     sequence_plans,
     text,
 )
-from ffrfs.tfrecord.ragged import partition_keys, ragged_value, splits_dtype, splits_of
-from ffrfs.tfrecord.values import RaggedValue, SparseValue
+from ffrfs.tfrecord.parsing.ragged import partition_keys, ragged_value, splits_dtype, splits_of
+from ffrfs.tfrecord.parsing.values import RaggedValue, SparseValue
 
 if TYPE_CHECKING:
-    from ffrfs.tfrecord.parse import Records
-    from ffrfs.tfrecord.plan import FeatureMap, Parsed, Plan
+    from ffrfs.tfrecord.parsing.parse import Records
+    from ffrfs.tfrecord.parsing.plan import FeatureMap, Parsed, Plan
 
 Lengths: TypeAlias = dict[str, NDArray[np.int64]]
 

@@ -24,7 +24,7 @@ from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from ffrfs.errors import FormatError
-from ffrfs.tfrecord.dtypes import DType, numpy_dtype
+from ffrfs.tfrecord.parsing.dtypes import DType, numpy_dtype
 
 # What a serialised message can hold; a few bytes may ask for more, by repeating a value.
 SIZE_MAX = 1 << 31

@@ -10,7 +10,7 @@ import pytest
 
 from ffrfs import tfrecord
 from ffrfs.tfrecord import FixedLenFeature, VarLenFeature, from_dict, parse_single_example
-from ffrfs.tfrecord.dtypes import kind_of, numpy_dtype
+from ffrfs.tfrecord.parsing.dtypes import kind_of, numpy_dtype
 
 RECORD = from_dict({"i": [1, 2], "f": 0.5, "b": [b"a\0"]}).SerializeToString()
 

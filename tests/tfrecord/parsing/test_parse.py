@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 
 from ffrfs.errors import FormatError
 from ffrfs.tfrecord.example import from_dict
-from ffrfs.tfrecord.features import (
+from ffrfs.tfrecord.parsing.features import (
     FixedLenFeature,
     FixedLenSequenceFeature,
     VarLenFeature,
 )
-from ffrfs.tfrecord.parse import (
+from ffrfs.tfrecord.parsing.parse import (
     parse_example,
     parse_single_example,
     parse_single_sequence_example,
 )
-from ffrfs.tfrecord.values import SparseValue
+from ffrfs.tfrecord.parsing.values import SparseValue
 from tests.tfrecord_file import tfrecord_records
 
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from ffrfs.errors import FormatError
 from ffrfs.tfrecord.example import Example, from_dict, to_dict
-from ffrfs.tfrecord.features import FixedLenFeature, FixedLenSequenceFeature, VarLenFeature
-from ffrfs.tfrecord.parse import (
+from ffrfs.tfrecord.parsing.features import FixedLenFeature, FixedLenSequenceFeature, VarLenFeature
+from ffrfs.tfrecord.parsing.parse import (
     parse_example,
     parse_single_example,
     parse_single_sequence_example,
