@@ -34,7 +34,12 @@ struct fuse_session;
 
 namespace ffrfs {
 
+// How requests come from the kernel: by read(2) on the connection, by rings of io_uring, or by
+// those if the kernel offers them.
+enum class Transport { kAuto, kDev, kUring };
+
 struct SessionOptions {
+  Transport transport = Transport::kAuto;
   size_t thread_count = 1;  // that receive requests
   bool xattr = false;       // show user.ffrfs.*
   bool allow_root = false;  // turn away all users but root and ours

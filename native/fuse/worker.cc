@@ -66,6 +66,13 @@ void parse(std::string_view text, Number& value) {
   if (error != std::errc{} || end != text.data() + text.size()) reject_usage(text);
 }
 
+Transport parse_transport(std::string_view text) {
+  if (text == "auto") return Transport::kAuto;
+  if (text == "dev") return Transport::kDev;
+  if (text == "uring") return Transport::kUring;
+  reject_usage(text);
+}
+
 void set_option(VolumeOptions& options, std::string_view text) {
   const size_t equals = text.find('=');
   if (equals == text.npos) reject_usage(text);
@@ -78,12 +85,13 @@ void set_option(VolumeOptions& options, std::string_view text) {
 
 WorkerOptions parse_arguments(int argc, char** argv) {
   enum { kPack = 1, kSocket, kCounters, kThreads, kXattr, kAllowRoot, kSendOpens, kOption,
-         kUnindexed };
+         kUnindexed, kTransport };
   const option known[] = {
       {"pack", required_argument, nullptr, kPack},  // any number, at least one
       {"daemon-socket", required_argument, nullptr, kSocket},
       {"counters", required_argument, nullptr, kCounters},
       {"threads", required_argument, nullptr, kThreads},
+      {"transport", required_argument, nullptr, kTransport},  // auto, dev or uring
       {"xattr", no_argument, nullptr, kXattr},
       {"allow-root", no_argument, nullptr, kAllowRoot},
       {"send-opens", no_argument, nullptr, kSendOpens},
@@ -99,6 +107,7 @@ WorkerOptions parse_arguments(int argc, char** argv) {
       case kSocket: parse(optarg, options.daemon_socket); break;
       case kCounters: parse(optarg, options.volume.counters_fd); break;
       case kThreads: parse(optarg, options.session.thread_count); break;
+      case kTransport: options.session.transport = parse_transport(optarg); break;
       case kXattr: options.session.xattr = true; break;
       case kAllowRoot: options.session.allow_root = true; break;
       case kSendOpens: options.session.send_opens = true; break;

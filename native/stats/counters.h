@@ -43,6 +43,7 @@ class Counters {
 
   // Now, not so far:
   Counter& queue_depth = page_.row("queue_depth");          // fetches from storage
+  Counter& uring_queues = page_.row("uring_queues");        // of io_uring; 0: /dev/fuse alone
   // Memory, by account (budget.h):
   Counter& bytes_in_flight = page_.row("bytes_in_flight");
   Counter& bytes_kept = page_.row("bytes_kept");
