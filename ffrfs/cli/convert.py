@@ -1,4 +1,4 @@
-"""`ffrfs convert`: between TFRecord, FFRecord, packs, JSON lines and WebDataset."""
+"""`ffrfs convert`: between TFRecord, FFRecord, packs and formats for Examples."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 _EPILOG = """\
 The name and the first bytes of SRC show its format: a TFRecord file of any compression, a plain
 FFRecord file, a directory of such files (read as one, in the order of their names), a pack, a
-file of JSON lines (.jsonl), WebDataset (a .tar file, or a directory of them), or a directory
-that --to folder made.
+file of JSON lines (.jsonl), Parquet (a .parquet file, or a directory of them), WebDataset (a .tar
+file, or a directory of them), or a directory that --to folder made.
 
 The name of DST, or --to, sets the format of DST:
   .tfrecord, .tfrecords  TFRecord; compressed if .gz follows
   .ffr                   a plain FFRecord file, record i for record i
   .jsonl                 a line of JSON per Example; bytes are base64
+  .parquet               Parquet: a row per Example, a column per feature
+                         (needs the package pyarrow)
   .tar                   WebDataset: a sample per Example
   --to pack              a pack with one file per record, named by its number
   --to folder            a directory per record, with a file per feature, as a
@@ -35,9 +37,10 @@ Each file of a pack becomes an Example with the features "path" and "data" (one 
 each). With --records, a pack made with --to pack or --features becomes its records again: the
 files with numbers for names, or the record.bin of each directory.
 
-With --shards, DST becomes a new directory of TFRecord files (DST.tfrecord-00000-of-00010), or with
---to webdataset of tar files (DST-000000.tar), with equal numbers of records. Exactly N are
-written; a warning says so if they are below 100 MB each, because many small files are read slowly.
+With --shards, DST becomes a new directory of TFRecord files (DST.tfrecord-00000-of-00010), with
+--to parquet of Parquet files (DST-00000-of-00010.parquet), or with --to webdataset of tar files
+(DST-000000.tar), with equal numbers of records. Exactly N are written; a warning says so if they
+are below 100 MB each, because many small files are read slowly.
 
 If the target format would lose data, nothing is written. A damaged record ends the conversion.
 
@@ -47,6 +50,7 @@ Examples:
     ffrfs convert --features train.tfrecord features.ffr
     ffrfs convert -q --shards 2 train.tfrecord train/
     ffrfs convert train.tfrecord train.tar
+    ffrfs convert train.tfrecord train.parquet
 """
 
 _SHARDS_MAX = 99_999  # of their names
@@ -59,7 +63,7 @@ _COMPRESSIONS = {"none": "", "gzip": "GZIP", "zlib": "ZLIB"}
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "convert",
-        help="convert between TFRecord, FFRecord, packs, JSON lines and WebDataset",
+        help="convert between TFRecord, FFRecord, packs, JSON lines, Parquet and WebDataset",
         description="Convert SRC to the file DST. DST appears when it is complete.",
         epilog=_EPILOG,
     )
@@ -69,14 +73,15 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("target", metavar="DST", help="the file to write")
     parser.add_argument(
         "--to",
-        choices=("tfrecord", "ffrecord", "pack", "jsonl", "webdataset", "folder"),
-        help="the format of DST",
+        metavar="FORMAT",
+        choices=("tfrecord", "ffrecord", "pack", "jsonl", "parquet", "webdataset", "folder"),
+        help="the format of DST; one of tfrecord, ffrecord, pack, jsonl, parquet, webdataset, folder",
     )
     parser.add_argument(
         "--shards",
         metavar="N",
         type=whole_number(1, _SHARDS_MAX),
-        help="write N TFRecord or tar files into the new directory DST",
+        help="write N TFRecord, Parquet or tar files into the new directory DST",
     )
     parser.add_argument(
         "--compression",
@@ -158,15 +163,17 @@ def _target_kind(parser: argparse.ArgumentParser, args: argparse.Namespace) -> K
     if to is None:
         parser.error(
             f"cannot tell the format of {args.target} from its name; use .tfrecord, .ffr, "
-            ".jsonl or .tar, or give --to"
+            ".jsonl, .parquet or .tar, or give --to"
         )
     # Of .ffr the name does not say whether it is to be a pack.
     if named is not None and to != named and {to, named} != {"ffrecord", "pack"}:
         parser.error(f"--to {to}: {args.target} has the extension of another format")
     if args.features and to != "pack":
         parser.error(f"--features: writes a pack, and does not go with --to {to}")
-    if args.shards and to not in ("tfrecord", "webdataset"):
-        parser.error(f"--shards: writes TFRecord or tar files, and does not go with --to {to}")
+    if args.shards and to not in ("tfrecord", "parquet", "webdataset"):
+        parser.error(
+            f"--shards: writes TFRecord, Parquet or tar files, and does not go with --to {to}"
+        )
     if to == "folder" and (args.records or args.on_error == "skip"):
         parser.error("--to folder: does not go with --records or --on-error skip; see extract")
     if args.features and args.records:

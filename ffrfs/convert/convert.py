@@ -4,18 +4,21 @@
                ├── FFRecord       record i is record i
                ├── pack           a file per record, or the tree that a mount shows
                ├── JSON lines     an Example per line
+               ├── Parquet        an Example per row
                ├── WebDataset     an Example per sample
                └── directory      the tree that a mount shows
     FFRecord ──┬── the same, but for the pack of that tree
     JSON lines ┤
+    Parquet ───┤
     WebDataset ┤
     directory ─┘
     pack ────── the same but FFRecord and packs: an Example per file; or the records it was made of
 
-TFRecord and WebDataset are one file, or a directory of shards.
+TFRecord, Parquet and WebDataset are one file, or a directory of shards.
 
 Not here: reading (source.py) and writing (target.py, shard_set.py, feature_folder.py), either of
-JSON lines (json_lines.py), WebDataset (webdataset.py) and a directory (record_folder.py).
+JSON lines (json_lines.py), Parquet (parquet.py), WebDataset (webdataset.py) and a directory
+(record_folder.py).
 Concurrency: call it from any thread; what comes out is whole or is not there.
 """
 
@@ -28,9 +31,11 @@ from collections.abc import Callable, Iterable, Iterator, Sized
 from functools import partial
 from typing import NamedTuple, TypeVar
 
+from ffrfs.convert.columns import survey
 from ffrfs.convert.feature_folder import FeatureFolder
 from ffrfs.convert.json_lines import JsonLinesSource, write_json_lines
 from ffrfs.convert.kind import Kind, is_tfrecord, kind_of, kind_of_name
+from ffrfs.convert.parquet import ParquetSource, import_pyarrow, write_parquet
 from ffrfs.convert.record_folder import RecordFolderSource, write_record_folder
 from ffrfs.convert.shard_set import shard_names, write_shards
 from ffrfs.convert.source import (
@@ -48,7 +53,7 @@ from ffrfs.folder.progress import Progress
 from ffrfs.tfrecord.options import TFRecordOptions
 
 # What may be a directory of shards.
-SHARDED: tuple[Kind, ...] = ("tfrecord", "webdataset")
+SHARDED: tuple[Kind, ...] = ("tfrecord", "parquet", "webdataset")
 
 _Sized = TypeVar("_Sized", bound=Sized)
 
@@ -73,19 +78,21 @@ def convert(  # noqa: PLR0913 - two files, and how
     """Write what `source` holds to the file `target`, which then holds it or is not made.
 
     `source`: a TFRecord file of any compression, a plain FFRecord file, a directory of one of
-    them, a pack, a file of JSON lines, a tar file of WebDataset or a directory of them, or what
-    "folder" made. `to`: what `target` becomes, "tfrecord", "ffrecord", "pack", "jsonl",
-    "webdataset" or "folder" (a new directory with a directory per record, or of FFRecord a
-    file); None: what its name says (.tfrecord, .tfrecord.gz, .jsonl, .tar; .ffr is "ffrecord").
+    them, a pack, a file of JSON lines, a Parquet file or a tar file of WebDataset or a directory
+    of them, or what "folder" made. `to`: what `target` becomes, "tfrecord", "ffrecord", "pack",
+    "jsonl", "parquet", "webdataset" or "folder" (a new directory with a directory per record, or
+    of FFRecord a file); None: what its name says (.tfrecord, .tfrecord.gz, .jsonl, .parquet,
+    .tar; .ffr is "ffrecord").
 
     `options`: of a TFRecord file that is written; None: GZIP if its name ends with .gz, else
     no compression. `features`: of a TFRecord source, make a directory per record with a file per
     feature, and not a file per record; `to` is "pack" then. `records`: the pack is one
     that came of that, and its records are meant; else each of its files becomes an Example
     with its path and its data. `shards`: `target` becomes a new directory of so many TFRecord
-    files (train.tfrecord-00000-of-00010), or tar files (train-000000.tar). `on_error`: "skip"
-    leaves damaged records out. `progress`: called with records (of `features`: files) done,
-    those in all, bytes done, bytes in all; 0 in all: unknown.
+    files (train.tfrecord-00000-of-00010), Parquet files (train-00000-of-00010.parquet) or tar
+    files (train-000000.tar). `on_error`: "skip" leaves damaged records out. `progress`: called
+    with records (of `features`: files) done, those in all, bytes done, bytes in all; 0 in all:
+    unknown.
 
     Raises OptionError if `to` is missing or does not fit; PackError, writing nothing, where
     something would be lost; ChecksumError, FormatError (TruncatedError) for a source that is
@@ -133,18 +140,18 @@ def _check_target(source: str, target: str) -> None:
 
 def _open_source(source: str, to: Kind, records: bool, on_error: OnError) -> RecordSource:
     found = kind_of(source)
+    sources: dict[Kind, Callable[[], RecordSource]] = {
+        "tfrecord": partial(TFRecordSource, source, on_error),
+        "ffrecord": partial(FFRecordSource, source, on_error),
+        "jsonl": partial(JsonLinesSource, source, on_error),
+        "parquet": partial(ParquetSource, source),
+        "webdataset": partial(WebDatasetSource, source, on_error),
+        "folder": partial(RecordFolderSource, source),
+    }
     if records and found != "pack":
         raise PackError(f"{source}: is not a pack; convert its records without --records")
-    if found == "tfrecord":
-        return TFRecordSource(source, on_error)
-    if found == "jsonl":
-        return JsonLinesSource(source, on_error)
-    if found == "webdataset":
-        return WebDatasetSource(source, on_error)
-    if found == "folder":
-        return RecordFolderSource(source)
-    if found == "ffrecord":
-        return FFRecordSource(source, on_error)
+    if found in sources:
+        return sources[found]()
     if to == "pack":
         raise PackError(f"{source}: is a pack already")
     if to == "ffrecord" and not records:
@@ -164,12 +171,7 @@ def _write(  # noqa: PLR0913 - from where, to where, and how
     *,
     shards: int | None,
 ) -> None:
-    writers: dict[Kind, Callable[[str, Iterable[Record]], None]] = {
-        "tfrecord": partial(write_tfrecord, options=options),
-        "jsonl": write_json_lines,
-        "webdataset": partial(write_webdataset, numbers=itertools.count()),
-    }
-    write = writers.get(to)
+    write = _shard_writer(source, target, to, options)
     if write is not None and shards is None:  # the number of records need not be known
         write(target, watch.over(source.records(), 0, source.size_bytes))
         return
@@ -182,6 +184,22 @@ def _write(  # noqa: PLR0913 - from where, to where, and how
         write_ffrecord(target, records, count)
     else:
         write_folder(target, records, count)
+
+
+def _shard_writer(
+    source: RecordSource, target: str, to: Kind, options: TFRecordOptions
+) -> Callable[[str, Iterable[Record]], None] | None:
+    """Return what writes one file of formats that may have several; None: another format."""
+    if to == "tfrecord":
+        return partial(write_tfrecord, options=options)
+    if to == "jsonl":
+        return write_json_lines
+    if to == "parquet":
+        import_pyarrow()  # if it is missing, that is said before all records are read
+        return partial(write_parquet, columns=survey(target, source.records()))
+    if to == "webdataset":
+        return partial(write_webdataset, numbers=itertools.count())
+    return None
 
 
 def _write_features(source: str, target: str, on_error: OnError, watch: _Watch) -> ConvertSummary:

@@ -17,9 +17,12 @@ from ffrfs.folder.tree import PackTree, pack_files
 from ffrfs.record.reader import FileReader
 
 # "ffrecord": one without an index; a pack is an FFRecord file too. "jsonl": Examples, one per
-# line. "webdataset": tar files of samples. "folder": a directory per record.
-Kind = Literal["tfrecord", "ffrecord", "pack", "jsonl", "webdataset", "folder"]
+# line. "parquet": a row for each. "webdataset": tar files of samples. "folder": a directory per
+# record.
+Kind = Literal["tfrecord", "ffrecord", "pack", "jsonl", "parquet", "webdataset", "folder"]
 
+# Known by their names: a file, or a directory of them.
+_NAMED: dict[Kind, str] = {"parquet": ".parquet", "webdataset": ".tar"}
 # What a directory per record is known by.
 FIRST_RECORD = "000000000"
 
@@ -33,8 +36,9 @@ def kind_of_name(name: str) -> Kind | None:
         return "ffrecord"
     if name.endswith(".jsonl"):
         return "jsonl"
-    if name.endswith(".tar"):
-        return "webdataset"
+    for kind, extension in _NAMED.items():
+        if name.endswith(extension):
+            return kind
     return "tfrecord" if re.search(r"\.tfrecords?(\.gz)?$", name) else None
 
 
@@ -46,8 +50,9 @@ def kind_of(path: str) -> Kind:
     """
     if path.endswith(".jsonl") and not os.path.isdir(path):
         return "jsonl"
-    if tar_files(path):
-        return "webdataset"
+    for kind, extension in _NAMED.items():
+        if files_named(path, extension):
+            return kind
     if os.path.lexists(os.path.join(path, FIRST_RECORD)):
         return "folder"
     if is_tfrecord(path):
@@ -70,20 +75,22 @@ def _is_packed_folder(file: str) -> bool:
         return tree.volume.is_folder
 
 
-def tar_files(path: str) -> list[str]:
-    """Return the tar files that `path` means, one or those of a directory; [] if it means others.
+def files_named(path: str, extension: str) -> list[str]:
+    """Return the files that `path` means, one or those of a directory; [] if it means others.
 
-    By names alone: what is not hidden in the directory must be named *.tar.
+    By names alone: what is in the directory must have the extension. Hidden names do not count,
+    nor notes of other programs (_SUCCESS).
     """
     if not os.path.isdir(path):
-        return [path] if path.endswith(".tar") else []
+        return [path] if path.endswith(extension) else []
     try:
         names = sorted(name for name in os.listdir(path) if not name.startswith("."))
     except OSError:  # opening it tells why
         return []
-    if not all(name.endswith(".tar") for name in names):
+    others = [name for name in names if not name.endswith(extension)]
+    if not all(name.startswith("_") for name in others):
         return []
-    return [os.path.join(path, name) for name in names]
+    return [os.path.join(path, name) for name in names if name.endswith(extension)]
 
 
 def is_tfrecord(path: str) -> bool:

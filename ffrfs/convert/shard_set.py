@@ -64,9 +64,13 @@ def staged_set(path: str) -> Iterator[str]:
 
 def shard_names(path: str, to: Kind, count: int, compression: str) -> list[str]:
     """Return the names of the shards of the directory `path`, as other programs expect them."""
-    base = re.sub(r"(\.tfrecords?(\.gz)?|\.tar)?$", "", os.path.basename(os.path.realpath(path)))
+    base = re.sub(
+        r"(\.tfrecords?(\.gz)?|\.tar|\.parquet)?$", "", os.path.basename(os.path.realpath(path))
+    )
     if to == "webdataset":
         return [f"{base}-{i:06}.tar" for i in range(count)]
+    if to == "parquet":
+        return [f"{base}-{i:05}-of-{count:05}.parquet" for i in range(count)]
     end = ".gz" if compression == "GZIP" else ""
     return [f"{base}.tfrecord-{i:05}-of-{count:05}{end}" for i in range(count)]
 

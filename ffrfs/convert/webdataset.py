@@ -29,7 +29,7 @@ from ffrfs.convert.example_json import (
     to_json,
 )
 from ffrfs.convert.json_lines import not_an_example, parsed_json
-from ffrfs.convert.kind import tar_files
+from ffrfs.convert.kind import files_named
 from ffrfs.convert.source import NUMBER_DIGITS_MIN, OnError, Record, size_of
 from ffrfs.errors import FfrfsError, FormatError
 from ffrfs.files.staged_file import StagedFile
@@ -110,7 +110,7 @@ class WebDatasetSource:
     def __init__(self, path: str, on_error: OnError) -> None:
         self.path = path
         self.skipped_count = 0
-        self._files = tar_files(path)
+        self._files = files_named(path, ".tar")
         self._on_error = on_error
         self.size_bytes = sum(map(size_of, self._files))
 

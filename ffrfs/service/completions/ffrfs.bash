@@ -73,7 +73,7 @@ _ffrfs_value() { # COMMAND FLAG|PLACE
         pack:--on-conflict) _ffrfs_words error first last ;;
         pack:--order) _ffrfs_files; _ffrfs_words path size ;;
         pack:[0-9]*) _ffrfs_files ;;
-        convert:--to) _ffrfs_words tfrecord ffrecord pack jsonl webdataset folder ;;
+        convert:--to) _ffrfs_words tfrecord ffrecord pack jsonl parquet webdataset folder ;;
         convert:--compression) _ffrfs_words none gzip zlib ;;
         convert:--level) _ffrfs_words 0 1 2 3 4 5 6 7 8 9 ;;
         convert:--on-error) _ffrfs_words raise skip ;;

@@ -109,10 +109,10 @@ complete -c ffrfs -n '__ffrfs_in pack' -l list -d 'with --dry-run: print the pat
 complete -c ffrfs -n '__ffrfs_in pack' -s q -l quiet -d 'print errors only'
 complete -c ffrfs -n '__ffrfs_at pack 0 999 --include --exclude --files-from --symlinks --on-conflict --jobs --order --shards --shard-size' -F
 
-complete -c ffrfs -n '__ffrfs_without_command' -a convert -d 'convert between TFRecord, FFRecord, packs, JSON lines and WebDataset'
+complete -c ffrfs -n '__ffrfs_without_command' -a convert -d 'convert between TFRecord, FFRecord, packs, JSON lines, Parquet and WebDataset'
 complete -c ffrfs -n '__ffrfs_in convert' -s h -l help -d 'show this help message and exit'
-complete -c ffrfs -n '__ffrfs_in convert' -l to -f -a 'tfrecord ffrecord pack jsonl webdataset folder' -r -d 'the format of DST'
-complete -c ffrfs -n '__ffrfs_in convert' -l shards -f -r -d 'write N TFRecord or tar files into the new directory DST'
+complete -c ffrfs -n '__ffrfs_in convert' -l to -f -a 'tfrecord ffrecord pack jsonl parquet webdataset folder' -r -d 'the format of DST'
+complete -c ffrfs -n '__ffrfs_in convert' -l shards -f -r -d 'write N TFRecord, Parquet or tar files into the new directory DST'
 complete -c ffrfs -n '__ffrfs_in convert' -l compression -f -a 'none gzip zlib' -r -d 'compression of a TFRecord file'
 complete -c ffrfs -n '__ffrfs_in convert' -l level -f -a '0 1 2 3 4 5 6 7 8 9' -r -d 'compression level, 0 to 9'
 complete -c ffrfs -n '__ffrfs_in convert' -l features -d 'write a directory per record, and a file per feature'

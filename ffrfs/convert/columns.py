@@ -1,0 +1,146 @@
+"""Examples as the columns of a table: a column for each feature, null where a record lacks it.
+
+    int64, float32 or bytes      a feature with one value in every record that has it
+    a list of one of them        any other feature; a list may be empty
+    a list of lists of them      a feature list of SequenceExamples: its steps
+
+A feature without a list, which protobuf can have, is a list with one null. All records are read
+once to find the columns, and once more to write them. What a table has no place for is refused by
+name. Not here: files (parquet.py). Concurrency: one thread at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from ffrfs.convert.example_json import parse_record
+from ffrfs.convert.json_lines import not_an_example
+from ffrfs.convert.source import Record
+from ffrfs.errors import PackError
+from ffrfs.printable import quoted
+from ffrfs.tfrecord.example import Example, Feature, FeatureList, SequenceExample
+
+# Readers of tables keep something for every column, in every group of rows.
+COLUMNS_MAX = 10_000
+# Feature → its value, its values, or the values of its steps.
+Row: TypeAlias = dict[str, Any]
+
+
+@dataclass
+class Column:
+    kind: str | None = None  # "int64_list", …; None: no record has a list of it
+    is_single: bool = True  # until a record has another number of values
+    is_steps: bool = False  # a feature list
+
+
+@dataclass
+class Columns:
+    """What the records `path` is made of have, together."""
+
+    path: str
+    by_name: dict[str, Column] = field(default_factory=dict)
+    count: int = 0  # of the records
+    has_empty_lists: bool = False  # a SequenceExample has no feature lists, but a place for them
+
+    def row(self, record: Record) -> Row:
+        """Raises PackError if the record was not among those that survey() has read."""
+        message = parse_record(record)
+        row: Row = {}
+        try:
+            if message is None:
+                raise KeyError
+            for name, feature in _features(message).items():
+                values = _values(feature, self.by_name[name])
+                if self.by_name[name].is_single:
+                    (row[name],) = values
+                else:
+                    row[name] = values
+            for name, listed in _feature_lists(message).items():
+                column = self.by_name[name]
+                row[name] = [_values(step, column) for step in listed.feature]
+        except (KeyError, ValueError):
+            raise PackError(
+                f"{self.path}: the source has changed while it was read; nothing was written"
+            ) from None
+        return row
+
+    def note(self, record: Record) -> None:
+        """Make columns for what the record has. Raises PackError for what none can hold."""
+        message = parse_record(record)
+        if message is None:
+            raise not_an_example(self.path, self.count)
+        features, lists = _features(message), _feature_lists(message)
+        for name, feature in features.items():
+            column = self._column(name, is_steps=False)
+            self._note_kind(column, name, feature)
+            column.is_single = column.is_single and _is_single(feature)
+        for name, listed in lists.items():
+            column = self._column(name, is_steps=True)
+            for step in listed.feature:
+                self._note_kind(column, name, step)
+        if isinstance(message, SequenceExample) and not lists:
+            self.has_empty_lists = True
+        self.count += 1
+
+    def _column(self, name: str, is_steps: bool) -> Column:
+        column = self.by_name.get(name)
+        if column is None:
+            if len(self.by_name) == COLUMNS_MAX:
+                raise self._refused(f"has more features than a table has columns ({COLUMNS_MAX:,})")
+            column = Column(is_single=not is_steps, is_steps=is_steps)
+            self.by_name[name] = column
+        if column.is_steps != is_steps:
+            raise self._refused(f"{quoted(name)} is a feature and a feature list")
+        return column
+
+    def _note_kind(self, column: Column, name: str, feature: Feature) -> None:
+        kind = feature.WhichOneof("kind")
+        if kind is None:
+            return
+        if column.kind not in (None, kind):
+            raise self._refused(
+                f"feature {quoted(name)} is {kind}, and {column.kind} in records before it; "
+                "a column has one type"
+            )
+        column.kind = kind
+
+    def _refused(self, reason: str) -> PackError:
+        return PackError(f"{self.path}: record {self.count}: {reason}; write .tfrecord or .jsonl")
+
+
+def survey(path: str, records: Iterable[Record]) -> Columns:
+    """Return the columns of the table `path` that holds the records.
+
+    Raises PackError for a record that is no Example, and for a feature of several types.
+    """
+    columns = Columns(path)
+    for record in records:
+        columns.note(record)
+    if columns.count and not columns.by_name:
+        raise PackError(f"{path}: no record has a feature, so there is no column to write")
+    return columns
+
+
+def _features(message: Example | SequenceExample) -> Mapping[str, Feature]:
+    features = message.features if isinstance(message, Example) else message.context
+    return features.feature
+
+
+def _feature_lists(message: Example | SequenceExample) -> Mapping[str, FeatureList]:
+    return {} if isinstance(message, Example) else message.feature_lists.feature_list
+
+
+def _is_single(feature: Feature) -> bool:
+    kind = feature.WhichOneof("kind")
+    return kind is not None and len(getattr(feature, kind).value) == 1
+
+
+def _values(feature: Feature, column: Column) -> list[Any]:
+    kind = feature.WhichOneof("kind")
+    if kind is None:
+        return [None]
+    if kind != column.kind:
+        raise KeyError(kind)
+    return list(getattr(feature, kind).value)

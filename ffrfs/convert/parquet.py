@@ -1,0 +1,292 @@
+"""Parquet: a table with a row per Example, and the columns of columns.py.
+
+Written in groups of rows, each page with a checksum. Tables of other programs are read, too:
+integers and booleans become int64 lists, floats float lists, strings and bytes bytes lists; null
+is a feature that the Example lacks. Other types are refused by name, and so are doubles, of
+which an Example would keep half of the digits.
+
+Reading and writing is pyarrow's, which is imported when it is used. Concurrency: one thread at a
+time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator
+from types import ModuleType
+from typing import Any
+
+from ffrfs.convert.columns import Column, Columns, Row
+from ffrfs.convert.kind import files_named
+from ffrfs.convert.source import Record, size_of
+from ffrfs.errors import FormatError, PackError
+from ffrfs.files.staged_file import StagedFile
+from ffrfs.printable import quoted
+from ffrfs.tfrecord.example import (
+    BytesList,
+    Example,
+    Feature,
+    FeatureList,
+    FeatureLists,
+    Features,
+    FloatList,
+    Int64List,
+    SequenceExample,
+)
+
+# In the metadata of a table in which rows without feature lists are SequenceExamples all the same.
+_MARK = {b"ffrfs": b"SequenceExample"}
+# Of a group of rows: what is in memory to be written. Readers take groups of up to 1 GB.
+_GROUP_SIZE = 64 << 20
+_GROUP_ROWS = 1 << 17
+# What is read at once, about.
+_BATCH_SIZE = 8 << 20
+_BATCH_ROWS = 1024
+_BUFFER_SIZE = 1 << 20
+_STEPS_DEPTH = 2  # lists of lists
+
+_Feature = {
+    "int64": lambda values: Feature(int64_list=Int64List(value=values)),
+    "float": lambda values: Feature(float_list=FloatList(value=values)),
+    "binary": lambda values: Feature(bytes_list=BytesList(value=values)),
+}
+
+
+def import_pyarrow() -> ModuleType:
+    """Raises PackError where it is not installed."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise PackError(
+            "Parquet needs the package pyarrow; to install it: pip install pyarrow"
+        ) from None
+    module: ModuleType = pyarrow
+    return module
+
+
+def write_parquet(path: str, records: Iterable[Record], columns: Columns) -> None:
+    """Raises PackError for a record that the columns were not made from."""
+    pyarrow = import_pyarrow()
+    schema = _schema(pyarrow, columns)
+    with StagedFile(path) as staged:
+        # Of Python, so that errors are those of the system.
+        with os.fdopen(os.dup(staged.fd), "wb", buffering=0) as file:
+            writer = pyarrow.parquet.ParquetWriter(file, schema, write_page_checksum=True)
+            for rows in _groups(records, columns):
+                with staged.naming(), _refusing(pyarrow, path):
+                    writer.write_table(pyarrow.Table.from_pylist(rows, schema))
+            with staged.naming():
+                writer.close()
+        staged.publish()
+
+
+def _schema(pyarrow: ModuleType, columns: Columns) -> Any:  # noqa: ANN401 - pyarrow is untyped
+    types = {"float_list": pyarrow.float32(), "bytes_list": pyarrow.binary()}
+
+    def type_of(column: Column) -> Any:  # noqa: ANN401
+        # Also where no record has a list: pyarrow does not read lists of a type without values.
+        leaf = types.get(column.kind or "", pyarrow.int64())
+        if column.is_single:
+            return leaf
+        return pyarrow.list_(pyarrow.list_(leaf)) if column.is_steps else pyarrow.list_(leaf)
+
+    fields = [(name, type_of(column)) for name, column in sorted(columns.by_name.items())]
+    return pyarrow.schema(fields, metadata=_MARK if columns.has_empty_lists else None)
+
+
+def _groups(records: Iterable[Record], columns: Columns) -> Iterator[list[Row]]:
+    rows: list[Row] = []
+    size = 0
+    for record in records:
+        # Before it grows too large: a group may hold one large record, and not two.
+        if rows and (size + len(record) > _GROUP_SIZE or len(rows) == _GROUP_ROWS):
+            yield rows
+            rows, size = [], 0
+        rows.append(columns.row(record))
+        size += len(record)
+    if rows:
+        yield rows
+
+
+@contextlib.contextmanager
+def _refusing(pyarrow: ModuleType, path: str) -> Iterator[None]:
+    try:
+        yield
+    except pyarrow.ArrowException as error:
+        raise PackError(f"{path}: Parquet does not hold these records ({error})") from None
+
+
+class ParquetSource:
+    """The rows of a Parquet file, or of a directory of them in the order of their names.
+
+    A row with a list of lists, or any row of a table with our mark, is a SequenceExample. A file
+    that is damaged, or has columns that no Example has, ends the reading.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.skipped_count = 0  # pages have checksums, records have none
+        self._pyarrow = import_pyarrow()
+        self._files = files_named(path, ".parquet")
+        self.size_bytes = sum(map(size_of, self._files))
+
+    def count(self) -> int:
+        return sum(1 for _ in self.records())
+
+    def records(self) -> Iterator[Record]:
+        for path in self._files:
+            # Of Python, so that no error of the system is taken for damage.
+            with open(path, "rb") as file, self._naming(path):
+                yield from self._records(path, file)
+
+    def close(self) -> None:
+        pass  # a file is open only while it is read
+
+    def _records(self, path: str, file: object) -> Iterator[Record]:
+        table = self._pyarrow.parquet.ParquetFile(
+            file,
+            buffer_size=_BUFFER_SIZE,
+            pre_buffer=False,
+            page_checksum_verification=True,
+        )
+        schema = table.schema_arrow
+        if len(set(schema.names)) < len(schema.names):
+            raise FormatError.at(path, "two columns have the same name")
+        if not schema.names and table.metadata.num_rows:
+            raise FormatError.at(path, "has rows, but no columns")
+        readers = [_ColumnReader(self._pyarrow, path, each) for each in schema]
+        is_marked = dict(schema.metadata or {}).items() >= _MARK.items()
+        for number in range(table.num_row_groups):
+            group = table.metadata.row_group(number)
+            row_size = max(1, group.total_byte_size // max(1, group.num_rows))
+            rows = min(_BATCH_ROWS, max(1, _BATCH_SIZE // row_size))
+            missing = group.num_rows
+            for batch in table.iter_batches(rows, row_groups=[number], use_threads=False):
+                missing -= batch.num_rows
+                given = [
+                    reader.features(column)
+                    for reader, column in zip(readers, batch.columns, strict=True)
+                ]
+                for row in range(batch.num_rows):
+                    features = {
+                        reader.name: feature
+                        for reader, found in zip(readers, given, strict=True)
+                        if (feature := found[row]) is not None
+                    }
+                    yield _message(features, is_marked).SerializeToString(deterministic=True)
+            if missing:
+                raise FormatError.at(path, f"damaged: row group {number} lacks {missing:,} rows")
+
+    @contextlib.contextmanager
+    def _naming(self, path: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if isinstance(error, PackError):
+                raise
+            if error.errno is not None:
+                raise OSError(error.errno, error.strerror, path) from None
+            raise _damage(path, error) from None
+        except FormatError:
+            raise
+        except (self._pyarrow.ArrowException, ValueError, OverflowError) as error:
+            raise _damage(path, error) from None
+
+
+def _damage(path: str, error: Exception) -> FormatError:
+    text = " ".join(str(error).split())
+    return FormatError.at(path, f"not a Parquet file, or damaged ({text})")
+
+
+def _message(
+    features: dict[str, Feature | FeatureList], is_marked: bool
+) -> Example | SequenceExample:
+    lists = {name: each for name, each in features.items() if isinstance(each, FeatureList)}
+    context = {name: each for name, each in features.items() if isinstance(each, Feature)}
+    if not lists and not is_marked:
+        return Example(features=Features(feature=context))
+    return SequenceExample(
+        context=Features(feature=context), feature_lists=FeatureLists(feature_list=lists)
+    )
+
+
+class _ColumnReader:
+    """What the values of a column become."""
+
+    def __init__(self, pyarrow: ModuleType, path: str, field: Any) -> None:  # noqa: ANN401
+        self.name: str = field.name
+        self.depth = 0
+        self._path = path
+        types = pyarrow.types
+        leaf = field.type
+        while (
+            types.is_list(leaf) or types.is_large_list(leaf) or types.is_fixed_size_list(leaf)
+        ) and self.depth < _STEPS_DEPTH:
+            leaf = leaf.value_type
+            self.depth += 1
+        if types.is_dictionary(leaf):
+            leaf = leaf.value_type
+        if types.is_integer(leaf) or types.is_boolean(leaf):
+            wanted = pyarrow.int64()
+        elif types.is_float16(leaf) or types.is_float32(leaf):
+            wanted = pyarrow.float32()
+        elif types.is_null(leaf):
+            wanted = leaf
+        elif any(is_text(leaf) for is_text in _texts(types)):
+            wanted = pyarrow.binary()
+        elif types.is_float64(leaf):
+            raise self._refused("is double, and an Example keeps float32; cast it to float first")
+        else:
+            raise self._refused(f"is of type {field.type}, which no feature of an Example is")
+        self._feature = _Feature.get(str(wanted))
+        for _ in range(self.depth):
+            wanted = pyarrow.list_(wanted)
+        self._wanted = wanted
+        self._has_nulls = False  # the lists of the batch that is being read
+        self._pyarrow = pyarrow
+
+    def features(self, column: Any) -> list[Feature | FeatureList | None]:  # noqa: ANN401
+        """Return the feature, or feature list, of each row; None for null.
+
+        Raises FormatError for null among values, and for numbers that are no int64.
+        """
+        try:
+            column = column.cast(self._wanted)
+        except self._pyarrow.ArrowException as error:
+            raise self._refused(f"cannot be read as {self._wanted} ({error})") from None
+        inner = column
+        for _ in range(self.depth):
+            inner = inner.flatten()
+        self._has_nulls = bool(self.depth and inner.null_count)
+        return [None if value is None else self._of(value) for value in column.to_pylist()]
+
+    def _of(self, value: Any) -> Feature | FeatureList:  # noqa: ANN401
+        if self.depth == _STEPS_DEPTH:
+            if None in value:
+                raise self._refused("has null as a step, which a feature list cannot hold")
+            return FeatureList(feature=[self._one(step) for step in value])
+        return self._one(value if self.depth else [value])
+
+    def _one(self, values: list[Any]) -> Feature:
+        if self._has_nulls and None in values:
+            if len(values) > 1:
+                raise self._refused("has null among values, which a feature cannot hold")
+            return Feature()
+        return Feature() if self._feature is None else self._feature(values)
+
+    def _refused(self, reason: str) -> FormatError:
+        return FormatError.at(self._path, f"column {quoted(self.name)} {reason}")
+
+
+def _texts(types: Any) -> list[Any]:  # noqa: ANN401
+    return [
+        types.is_string,
+        types.is_large_string,
+        types.is_string_view,
+        types.is_binary,
+        types.is_large_binary,
+        types.is_binary_view,
+        types.is_fixed_size_binary,
+    ]
