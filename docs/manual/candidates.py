@@ -34,6 +34,7 @@ KINDS = {
     "DST": Kind.FILE,
     "FD": Kind.NOTHING,
     "FILE": Kind.FILE,
+    "FORMAT": Kind.NOTHING,  # its choices
     "MOUNTPOINT": Kind.MOUNT,
     "N": Kind.NOTHING,
     "OPTIONS": Kind.MOUNT_OPTIONS,

@@ -75,7 +75,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--to",
         metavar="FORMAT",
         choices=("tfrecord", "ffrecord", "pack", "jsonl", "parquet", "webdataset", "folder"),
-        help="the format of DST; one of tfrecord, ffrecord, pack, jsonl, parquet, webdataset, folder",
+        help="the format of DST; tfrecord, ffrecord, pack, jsonl, parquet, webdataset or folder",
     )
     parser.add_argument(
         "--shards",

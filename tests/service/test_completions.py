@@ -93,7 +93,7 @@ def test_options(shell: Shell, command: str) -> None:
         (
             "ffrfs convert --to",
             "",
-            {"tfrecord", "ffrecord", "pack", "jsonl", "webdataset", "folder"},
+            {"tfrecord", "ffrecord", "pack", "jsonl", "parquet", "webdataset", "folder"},
         ),
         ("ffrfs pack --order", "p", {"path"}),
         ("ffrfs pack --order", "d/a", {"d/a.ffr", "d/a.txt"}),
