@@ -37,6 +37,7 @@ KINDS = {
     "FORMAT": Kind.NOTHING,  # its choices
     "MOUNTPOINT": Kind.MOUNT,
     "N": Kind.NOTHING,
+    "NAME": Kind.NOTHING,
     "OPTIONS": Kind.MOUNT_OPTIONS,
     "PACK": Kind.PACK,
     "PATH": Kind.NOTHING,  # in a pack

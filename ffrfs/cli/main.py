@@ -26,7 +26,7 @@ from ffrfs.errors import (
 GROUPS = {
     "Make packs": ("pack", "convert", "index"),
     "Use packs": ("mount", "umount", "prefetch", "ls", "cat", "head", "extract"),
-    "Look at packs and mounts": ("info", "verify", "ps", "stats", "top", "log", "check"),
+    "Look at packs and mounts": ("info", "schema", "verify", "ps", "stats", "top", "log", "check"),
     "Run as a service": ("install-units",),
 }
 COMMANDS = tuple(name for names in GROUPS.values() for name in names)

@@ -24,7 +24,7 @@ mount.engines
 mount.config
 mount.kernel
 dataset
-convert
+convert schema
 packing
 folder
 tfrecord.dataset

@@ -1,0 +1,134 @@
+"""The messages of tensorflow_metadata, and files of them.
+
+A file's name says its form: .pbtxt and .txt are text, .json is JSON, any other is binary. The
+package is an extra; nothing else imports it. Concurrency: functions without state.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, TypeAlias, TypeVar
+
+from google.protobuf import json_format, text_format
+from google.protobuf.message import DecodeError, Message
+
+from ffrfs.errors import FormatError
+from ffrfs.files.staged_file import StagedFile
+
+try:
+    from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_pb2
+except ModuleNotFoundError as error:
+    if (error.name or "").partition(".")[0] != "tensorflow_metadata":
+        raise
+    raise ModuleNotFoundError(
+        "schemas and statistics need the package tensorflow-metadata; to install it: "
+        "pip install 'ffrfs[schema]'",
+        name="tensorflow_metadata",
+    ) from None
+
+__all__ = [
+    "Anomalies",
+    "PathType",
+    "Proto",
+    "Schema",
+    "Statistics",
+    "anomalies_pb2",
+    "load",
+    "load_any",
+    "schema_pb2",
+    "statistics_pb2",
+    "store",
+    "to_json",
+    "to_text",
+]
+
+# A message of one of these: their fields have no types for mypy.
+Proto: TypeAlias = Any
+
+Schema = schema_pb2.Schema
+Statistics = statistics_pb2.DatasetFeatureStatisticsList
+Anomalies = anomalies_pb2.Anomalies
+
+# What of a file is read: statistics of a hundred thousand features.
+_SIZE_MAX = 1 << 30
+_TEXT_ENDS = (".pbtxt", ".txt")
+
+M = TypeVar("M", bound=Message)
+PathType = str | os.PathLike[str]
+
+
+def load(path: PathType, of: type[M]) -> M:
+    """Return the message of the class `of` in a file. FormatError if that is not there."""
+    name = os.fspath(path)
+    with open(name, "rb") as file:
+        data = file.read(_SIZE_MAX + 1)
+    if len(data) > _SIZE_MAX:
+        raise FormatError.at(name, "over 1 GiB; too large for a schema or statistics")
+    try:
+        return _parsed(data, name, of)
+    except (
+        DecodeError,
+        UnicodeDecodeError,
+        text_format.ParseError,
+        json_format.ParseError,
+    ) as error:
+        reason = " ".join(str(error).split())
+        raise FormatError.at(name, f"not a {of.DESCRIPTOR.name} in this form: {reason}") from None
+
+
+def _parsed(data: bytes, name: str, of: type[M]) -> M:
+    if name.endswith(_TEXT_ENDS):
+        return text_format.Parse(data.decode(), of())  # type: ignore[no-any-return]
+    if name.endswith(".json"):
+        return json_format.Parse(data.decode(), of())  # type: ignore[no-any-return]
+    return of.FromString(data)  # type: ignore[no-any-return]
+
+
+def load_any(path: PathType) -> Proto:
+    """Return the Schema, Statistics or Anomalies that a file holds."""
+    errors = []
+    for of in (Schema, Statistics, Anomalies):
+        try:
+            found = load(path, of)
+        except FormatError as error:
+            errors.append(error)
+            continue
+        # Bytes of one binary message may pass for another.
+        if found.ByteSize() and not _has_unknown(found, path):
+            return found
+    if errors:
+        raise errors[0]
+    raise FormatError.at(os.fspath(path), "holds no schema, statistics or anomalies")
+
+
+def _has_unknown(message: Proto, path: PathType) -> bool:
+    """Whether the file has fields that the message does not know."""
+    if os.fspath(path).endswith((*_TEXT_ENDS, ".json")):
+        return False
+    known = type(message)()
+    known.CopyFrom(message)
+    known.DiscardUnknownFields()
+    return bool(known.ByteSize() != message.ByteSize())
+
+
+def store(path: PathType, message: Message) -> None:
+    """Write a message to a file, which appears when it is complete."""
+    name = os.fspath(path)
+    if name.endswith(".json"):
+        data = to_json(message).encode()
+    elif name.endswith(_TEXT_ENDS):
+        data = to_text(message).encode()
+    else:
+        data = message.SerializeToString(deterministic=True)
+    with StagedFile(name) as file:
+        file.write(data)
+        file.publish()
+
+
+def to_text(message: Message) -> str:
+    """The form of schema.pbtxt."""
+    return text_format.MessageToString(message, as_utf8=True)  # type: ignore[no-any-return]
+
+
+def to_json(message: Message) -> str:
+    return json_format.MessageToJson(message, preserving_proto_field_name=True) + "\n"  # type: ignore[no-any-return]

@@ -1,0 +1,106 @@
+"""Summing up files in several processes: the same result as in one.
+
+The parts are handed out in order, and merged in order: units to files, files to the whole.
+Concurrency: the caller's thread, and processes of the default start method. They look for an
+end between two batches, so Ctrl-C waits for a batch at most.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from itertools import groupby
+from multiprocessing.synchronize import Event
+
+from ffrfs.errors import FfrfsError
+from ffrfs.schema.source import Part, Tick, parts_of, summarize
+from ffrfs.schema.summary import DatasetSummary
+from ffrfs.tfrecord.iterator import OnError
+
+JOB_LIMIT = 64
+# Parts that are done or at work, and not merged yet, for each process.
+_AHEAD = 3
+
+
+def summarize_files(
+    files: Sequence[str], jobs: int, on_error: OnError, tick: Tick
+) -> DatasetSummary:
+    """Sum up all files, in their order. `tick`: called for each batch, or part, that was read."""
+    # Skipping needs a look at every record before.
+    is_divided = jobs > 1 and on_error == "raise"
+    parts = [part for file in files for part in parts_of(file, is_divided)]
+    jobs = min(jobs, len(parts))
+    found = DatasetSummary()
+    if jobs <= 1:
+        for part in parts:
+            found.merge(summarize(part, on_error, tick), part.file)
+        return found
+    summaries = zip(parts, _summaries(parts, jobs, on_error, tick), strict=True)
+    for file, of_file in groupby(summaries, lambda pair: pair[0].file):
+        whole = DatasetSummary()
+        for part, summary in of_file:
+            # That of a whole file is merged of its units already.
+            whole = summary if part.length is None else whole
+            if part.length is not None:
+                whole.merge(summary, file)
+        found.merge(whole, file)
+    return found
+
+
+def _summaries(
+    parts: Sequence[Part], jobs: int, on_error: OnError, tick: Tick
+) -> Iterator[DatasetSummary]:
+    context = multiprocessing.get_context()
+    end = context.Event()
+    executor = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin, initargs=(end,))
+    ahead: deque[Future[tuple[DatasetSummary, int]]] = deque()
+    rest = iter(parts)
+    try:
+        while True:
+            while len(ahead) < _AHEAD * jobs and (part := next(rest, None)) is not None:
+                ahead.append(executor.submit(_summarize, part, on_error))
+            if not ahead:
+                return
+            summary, size = ahead.popleft().result()
+            tick(summary.record_count + summary.skipped_count, size)
+            yield summary
+    except BrokenProcessPool:
+        raise FfrfsError(
+            "a process that read records was killed, for example because memory was short; "
+            "use fewer of them (--jobs)"
+        ) from None
+    finally:
+        end.set()
+        executor.shutdown(cancel_futures=True)
+
+
+# In a process of the pool: set when it is to end.
+_end: Event | None = None
+
+
+class _EndedError(Exception):
+    """The result is not wanted any more."""
+
+
+def _begin(end: Event) -> None:
+    global _end  # noqa: PLW0603 - set once per process, before any part
+    _end = end
+    # Ctrl-C reaches all processes of a terminal; the first one tells the others.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _summarize(part: Part, on_error: OnError) -> tuple[DatasetSummary, int]:
+    """The summary of a part, and the bytes of its records."""
+    total = 0
+
+    def tick(_: int, size: int) -> None:
+        nonlocal total
+        total += size
+        if _end is not None and _end.is_set():
+            raise _EndedError
+
+    return summarize(part, on_error, tick), total

@@ -1,0 +1,124 @@
+"""The records of TFRecord files, in parts of UNIT_COUNT records that are summed up alone.
+
+A large file without compression is read from the middle, too, by the numbers of its records;
+what a number is there for, a file of any kind is cut into the same units. So a summary does
+not depend on the number of processes.
+
+Not here: who reads which part (parallel.py). Concurrency: functions for one thread each.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
+from typing import NamedTuple, TypeAlias
+
+from ffrfs.schema.columns import ColumnParser
+from ffrfs.schema.summary import DatasetSummary
+from ffrfs.tfrecord.compression import recognise
+from ffrfs.tfrecord.iterator import BEGIN_SIZE, OnError, RecordIterator, tf_record_iterator
+from ffrfs.tfrecord.reader import TFRecordReader
+
+UNIT_COUNT = 1 << 16
+# What is parsed at once.
+_BATCH_COUNT = 1 << 13
+_BATCH_SIZE = 8 << 20
+
+# Called with the numbers of records and bytes after each batch; what it raises ends the reading.
+Tick: TypeAlias = Callable[[int, int], object]
+
+
+class Part(NamedTuple):
+    """`length` records of a file from record `first` on; None: all of it."""
+
+    file: str
+    first: int = 0
+    length: int | None = None
+
+
+def parts_of(file: str, is_divided: bool) -> list[Part]:
+    """Return the units of a file; one part, if it cannot be read from the middle."""
+    if is_divided and _is_plain(file):
+        with TFRecordReader(file) as reader:
+            if reader.n > UNIT_COUNT:
+                starts = range(0, reader.n, UNIT_COUNT)
+                return [Part(file, at, min(UNIT_COUNT, reader.n - at)) for at in starts]
+    return [Part(file)]
+
+
+def summarize(part: Part, on_error: OnError, tick: Tick) -> DatasetSummary:
+    """Read a part and sum it up. Raises what reading raises, and FormatError for no Example."""
+    parser = ColumnParser()
+    if part.length is not None:
+        return _unit(parser, part, chain.from_iterable(_range(part)), on_error, tick)
+    found = DatasetSummary()
+    with tf_record_iterator(part.file, on_error=on_error) as opened:
+        records = chain.from_iterable(_groups(opened))
+        first = 0
+        while True:
+            unit = Part(part.file, first)
+            summary = _unit(parser, unit, islice(records, UNIT_COUNT), on_error, tick)
+            count = summary.record_count + summary.skipped_count
+            if count == 0:
+                break
+            found.merge(summary, part.file)
+            first += count
+    found.skipped_count += opened.skipped
+    return found
+
+
+def _unit(
+    parser: ColumnParser, part: Part, records: Iterable[bytes], on_error: OnError, tick: Tick
+) -> DatasetSummary:
+    found = DatasetSummary()
+    first = part.first
+    for batch, size in _batches(records):
+        found.add(parser, batch, part.file, first, skip=on_error == "skip")
+        first += len(batch)
+        tick(len(batch), size)
+    return found
+
+
+def _batches(records: Iterable[bytes]) -> Iterator[tuple[list[bytes], int]]:
+    """Yield lists of records, and their bytes; cut at the same places however they were read."""
+    batch: list[bytes] = []
+    size = 0
+    for record in records:
+        batch.append(record)
+        size += len(record)
+        if len(batch) == _BATCH_COUNT or size >= _BATCH_SIZE:
+            yield batch, size
+            batch, size = [], 0
+    if batch:
+        yield batch, size
+
+
+def _groups(records: RecordIterator) -> Iterator[list[bytes]]:
+    while True:
+        try:
+            yield records.next_batch()
+        except StopIteration:
+            return
+
+
+def _range(part: Part) -> Iterator[list[bytes]]:
+    assert part.length is not None
+    with TFRecordReader(part.file) as reader:
+        mean = os.path.getsize(part.file) // max(1, reader.n)
+        step = max(1, min(_BATCH_COUNT, _BATCH_SIZE // max(1, mean)))
+        end = part.first + part.length
+        for at in range(part.first, end, step):
+            yield reader.read(range(at, min(at + step, end)))
+
+
+def _is_plain(path: str) -> bool:
+    """Whether it is a regular file without compression. What cannot be opened is not."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return False
+            return not recognise(file.read(BEGIN_SIZE))
+    except OSError:
+        return False

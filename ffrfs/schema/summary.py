@@ -1,0 +1,70 @@
+"""DatasetSummary: what is known of all features after some records.
+
+Not here: which records, and where they come from (source.py). Concurrency: one thread at a
+time; summaries of other processes are merged in the order of the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ffrfs.errors import FormatError
+from ffrfs.schema.columns import BadRecordError, Column, ColumnParser, Path, kind_reason
+from ffrfs.schema.feature import FeatureSummary
+from ffrfs.tfrecord.schema import FEATURE_LIMIT
+
+
+class DatasetSummary:
+    """`record_count`: of Examples and SequenceExamples. `skipped_count`: of damaged records."""
+
+    __slots__ = ("features", "record_count", "skipped_count")
+
+    def __init__(self) -> None:
+        self.record_count = self.skipped_count = 0
+        self.features: dict[Path, FeatureSummary] = {}
+
+    def add(
+        self, parser: ColumnParser, records: Sequence[bytes], file: str, first: int, skip: bool
+    ) -> None:
+        """Add a batch of records of `file`, numbered from `first`.
+
+        `skip`: count records that are no Examples, and leave them out. FormatError for one
+        otherwise, and for a feature of several kinds.
+        """
+        kept = list(records)
+        numbers = list(range(first, first + len(kept)))
+        while True:
+            try:
+                columns = list(parser.parse(kept))
+                break
+            except BadRecordError as error:
+                number = numbers[error.row]
+                if not (skip and error.is_damaged):
+                    reason = f"record {number:,}: {error.reason}"
+                    raise FormatError.at(file, reason, number) from None
+                del kept[error.row], numbers[error.row]
+                self.skipped_count += 1
+        self.record_count += len(kept)
+        for path, column in columns:
+            self._add_column(path, column, file)
+
+    def _add_column(self, path: Path, column: Column, file: str) -> None:
+        found = self.features.setdefault(path, FeatureSummary())
+        _require_kind(path, column.kind, found, file)
+        found.add(column)
+
+    def merge(self, other: DatasetSummary, file: str) -> None:
+        """Add the summary of later records, of `file`."""
+        self.record_count += other.record_count
+        self.skipped_count += other.skipped_count
+        for path, summary in other.features.items():
+            found = self.features.setdefault(path, FeatureSummary())
+            _require_kind(path, summary.kind, found, file)
+            found.merge(summary)
+        if len(self.features) > FEATURE_LIMIT:
+            raise FormatError.at(file, f"the records have more than {FEATURE_LIMIT:,} features")
+
+
+def _require_kind(path: Path, kind: str | None, found: FeatureSummary, file: str) -> None:
+    if kind and found.kind and kind != found.kind:
+        raise FormatError.at(file, kind_reason(path[-1], kind, found.kind))
