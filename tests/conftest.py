@@ -9,11 +9,13 @@ import os
 import shutil
 import signal
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from tests import uring_switch
 from tests.checkout import CHECKOUT
 from tests.golden_files import write_golden_files
 
@@ -56,3 +58,24 @@ def fuse() -> None:
     if os.environ.get("FFRFS_REQUIRE_FUSE"):
         pytest.fail(f"FFRFS_REQUIRE_FUSE is set, but {reason}", pytrace=False)
     pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def uring(fuse: None) -> Iterator[None]:
+    """Mounts made from now on can be served over io_uring; else the test skips.
+
+    Or fails, if FFRFS_REQUIRE_FUSE is set, root runs the tests and the kernel has it.
+    """
+    reason = uring_switch.why_not()
+    if reason is not None:
+        if not uring_switch.is_required():
+            pytest.skip(reason)
+        pytest.fail(f"FFRFS_REQUIRE_FUSE is set, but {reason}", pytrace=False)
+    with uring_switch.switched_on():
+        yield
+
+
+def pytest_unconfigure() -> None:
+    """Also if a worker of pytest-xdist was killed, which could not do it itself."""
+    if os.geteuid() == 0:
+        uring_switch.put_back()

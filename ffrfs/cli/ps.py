@@ -20,13 +20,15 @@ mount); detached (another program unmounted it; the daemon serves it until the l
 closed); not answering (its daemon runs but does not answer); or unknown (this user mounted it,
 and no daemon is known for it).
 
+TRANSPORT is uring (FUSE over io_uring) or dev (/dev/fuse).
+
 LOG names the file of its log, or "journal"; `ffrfs log` shows it.
 
 Examples:
     ffrfs ps
     ffrfs ps --json
 """
-_TITLES = ("STATE", "PID", "WORKER", "AGE", "REQ/S", "MOUNTPOINT", "LOG", "PACKS")
+_TITLES = ("STATE", "PID", "WORKER", "TRANSPORT", "AGE", "REQ/S", "MOUNTPOINT", "LOG", "PACKS")
 _TO_THE_RIGHT = ("PID", "WORKER", "AGE", "REQ/S")
 
 
@@ -59,6 +61,7 @@ def _row(mount: MountStatus) -> tuple[str, ...]:
         mount.state,
         "-" if mount.pid is None else str(mount.pid),
         "-" if mount.worker_pid is None else str(mount.worker_pid),
+        mount.transport or "-",
         "-" if mount.age_s is None else output.duration(mount.age_s),
         "-" if mount.requests_per_s is None else f"{mount.requests_per_s:,.1f}",
         mount.mountpoint,

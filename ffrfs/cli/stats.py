@@ -102,7 +102,8 @@ def _facts(found: dict[str, Any]) -> dict[str, str]:
     return {
         "mount point": found["mountpoint"],
         "pack": found["pack"],
-        "engine": f"{found['engine']}, {output.count(found['threads'], 'thread')}",
+        "engine": f"{found['engine']}, {output.count(found['threads'], 'thread')}, "
+        f"transport {found['transport']}",
         "log": _log(found),
         "processes": f"daemon {found['daemon_pid']}{worker}",
         "age": output.duration(found["age_s"]),

@@ -150,7 +150,7 @@ def _looks(mountpoint: str) -> Iterator[list[str]]:
 def _lines(found: dict[str, Any], interval: StatsDelta) -> list[str]:
     head = (
         f"{found['mountpoint']}  {found['engine']}, {output.count(found['threads'], 'thread')}, "
-        f"mounted for {output.duration(found['age_s'])}"
+        f"transport {found['transport']}, mounted for {output.duration(found['age_s'])}"
     )
     when = "since then:" if interval.is_since_mount else f"in the last {interval.time_s:.1f} s:"
     facts = [f"{title:<12}{text}" for title, text in _facts(found, interval).items()]

@@ -81,7 +81,8 @@ def _head(look: Look, canvas: Canvas) -> Iterator[Text]:
     if look.holdings is not None:
         held = look.holdings
         threads = f", {held.threads} threads" if held.threads > 1 else ""
-        end = f"   {canvas.text(held.engine)}{threads}   mounted for {units.age(held.age_s)}"
+        engine = ", ".join(canvas.text(name) for name in (held.engine, held.transport) if name)
+        end = f"   {engine}{threads}   mounted for {units.age(held.age_s)}"
         end = end if canvas.width >= _SIDE_BY_SIDE else ""
         packs = " ".join(look.place.packs)
         yield Text(canvas.end_of(packs, max(canvas.width - len(end), 8)) + end, "dim")

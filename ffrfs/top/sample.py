@@ -38,6 +38,7 @@ class Holdings:
     """What the mount is and holds at the time of one answer."""
 
     engine: str
+    transport: str | None  # None: an older version does not say
     threads: int
     age_s: float
     cache_bytes: float
@@ -70,6 +71,7 @@ class Sample:
 def holdings(answer: Mapping[str, Any]) -> Holdings:
     return Holdings(
         engine=str(answer["engine"]),
+        transport=None if answer.get("transport") is None else str(answer["transport"]),
         threads=int(_number(answer["threads"])),
         age_s=_number(answer["age_s"]),
         cache_bytes=_number(answer["cache_bytes"]),

@@ -17,6 +17,7 @@ import pytest
 from ffrfs.mount.kernel import state
 from ffrfs.mount.kernel.mount_table import read_mount_table
 from tests.mount.command import ENGINES, Mount
+from tests.mount.makers import engine_of
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def seed() -> int:
 
 @pytest.fixture(params=ENGINES)
 def engine(request: pytest.FixtureRequest, fuse: None) -> str:
-    return str(request.param)
+    return engine_of(request)
 
 
 @pytest.fixture

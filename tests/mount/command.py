@@ -31,6 +31,15 @@ TIMEOUT_S = 60.0
 
 # Every test of this folder that takes `engine` runs once for each.
 ENGINES = ["pyfuse3", "native"]
+# Tests of what is answered run for each of these: the native engine over io_uring, too.
+WAYS = [*ENGINES, "uring"]
+
+
+def engine_words(engine: str) -> list[str]:
+    """The arguments of `ffrfs mount` for one of WAYS. "native" is over /dev/fuse."""
+    if engine == "pyfuse3":
+        return ["--engine", engine]
+    return ["--engine", "native", "--transport", "uring" if engine == "uring" else "dev"]
 
 
 @dataclass
@@ -106,11 +115,15 @@ class Mount:
         """The only one, or the first."""
         return self.packs[0]
 
+    @property
+    def engine_words(self) -> list[str]:
+        return engine_words(self.engine)
+
     def mount(self, *arguments: str, **more: Any) -> Done:
         """`ffrfs mount` with these further arguments."""
         done = ffrfs(
             "mount",
-            *("--engine", self.engine),
+            *self.engine_words,
             *("--log-file", self.log_file),
             *arguments,
             "--",

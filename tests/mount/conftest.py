@@ -37,6 +37,7 @@ from tests.mount.makers import (
     MakeMount,
     PackTree,
     StartService,
+    engine_of,
     write_files,
 )
 from tests.mount.notify_socket import Service, ServiceManager
@@ -51,7 +52,7 @@ def root_user() -> None:
 
 @pytest.fixture(params=ENGINES)
 def engine(request: pytest.FixtureRequest, fuse: None) -> str:
-    return str(request.param)
+    return engine_of(request)
 
 
 @pytest.fixture

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.ffrecord_file import Tree
 from tests.mount.command import Mount
 from tests.mount.disk import Disk
@@ -18,6 +20,13 @@ AskAsUser = Callable[..., dict[str, Any]]
 MakeMount = Callable[..., Mount]
 StartService = Callable[..., Service]
 MakeDisk = Callable[[Path, dict[str, tuple[int, int]]], Disk]
+
+
+def engine_of(request: pytest.FixtureRequest) -> str:
+    """What a fixture `engine` gives: one of WAYS, and what that needs."""
+    if request.param == "uring":
+        request.getfixturevalue("uring")
+    return str(request.param)
 
 
 def write_files(folder: Path, tree: Tree) -> None:

@@ -84,7 +84,7 @@ class Service:
         self.tree = tree
         self.manager = manager
         self.process: subprocess.Popen[str] = start_ffrfs(
-            *("mount", "-f", "--engine", tree.engine, "--log-file", tree.log_file),
+            *("mount", "-f", *tree.engine_words, "--log-file", tree.log_file),
             *(*arguments, "--", *tree.packs, tree.path),
             env=manager.environment(**environment),
         )

@@ -473,6 +473,7 @@ def serve_badly(pack: str, mountpoint: str, serving: str) -> Iterator[tuple[str,
         name = "bad"
         notices: list[str] = []  # noqa: RUF012
         worker_pid = None
+        may_use_rings = False
 
         def counters(self) -> dict[str, list[int]]:
             return {}

@@ -32,6 +32,7 @@ class MountStatus:
     mountpoint: str
     pid: int | None  # of the daemon, also of one that has ended
     worker_pid: int | None
+    transport: str | None  # "dev" or "uring"
     packs: list[str]
     state: Condition
     age_s: float | None
@@ -80,6 +81,7 @@ def _known(
         mountpoint=known.mountpoint,
         pid=known.process.pid,
         worker_pid=told.get("worker_pid"),
+        transport=told.get("transport"),
         packs=list(known.packs) or [known.pack],
         state=condition,
         age_s=told.get("age_s", age_s),
@@ -94,6 +96,7 @@ def _unknown(mountpoint: str, source: str) -> MountStatus:
         mountpoint=mountpoint,
         pid=None,
         worker_pid=None,
+        transport=None,
         packs=[source],
         state="unknown",
         age_s=None,

@@ -13,6 +13,7 @@ from ffrfs.mount.config.settings import (
     PREFETCH_BYTES_DEFAULT,
     PREFETCH_RECORDS_DEFAULT,
     PREFETCH_TTL_S_DEFAULT,
+    TRANSPORTS,
     default_threads,
 )
 from ffrfs.mount.kernel.options import MountOptions, parse_words
@@ -27,6 +28,7 @@ class MountRequest:
     options: MountOptions
     spec: str | None = None  # PACK1:PACK2, if the packs were named so
     engine: str = ENGINES[0]
+    transport: str = TRANSPORTS[0]  # of the native engine
     threads: int = field(default_factory=default_threads)  # of the native engine
     cache_bytes: int = CACHE_MB_DEFAULT << 20
     prefetch_records: int = PREFETCH_RECORDS_DEFAULT  # ahead of each reader; 0: none
@@ -88,7 +90,7 @@ def make_request(asked: Config, *, while_open: int | None = None) -> MountReques
     named = asked if asked.packs else under
     if not named.packs:
         raise OptionError(f"{_file_of(asked)}no packs: name them there (packs = ...), or as PACK")
-    return MountRequest(
+    request = MountRequest(
         packs=named.packs,
         mountpoint=_mountpoint(asked, under),
         options=parse_words([*under.words, *asked.words]),
@@ -97,6 +99,11 @@ def make_request(asked: Config, *, while_open: int | None = None) -> MountReques
         asked=asked,
         **(under.settings | asked.settings),
     )
+    if request.transport == "uring" and request.engine == "pyfuse3":
+        raise OptionError(
+            f"{_file_of(asked)}transport uring needs the native engine, and the engine is pyfuse3"
+        )
+    return request
 
 
 def find_mountpoint(asked: Config) -> str:

@@ -20,6 +20,7 @@ from ffrfs.errors import OptionError
 
 CACHE_MB_DEFAULT = 256
 ENGINES = ("auto", "native", "pyfuse3")
+TRANSPORTS = ("auto", "dev", "uring")
 THREADS_MAX = 16
 PREFETCH_RECORDS_DEFAULT = 512
 PREFETCH_BYTES_DEFAULT = 64 << 20
@@ -66,6 +67,12 @@ def _engine(text: str, _: str) -> Fields:
     if text not in ENGINES:
         raise OptionError(f"must be one of {', '.join(ENGINES)}")
     return {"engine": text}
+
+
+def _transport(text: str, _: str) -> Fields:
+    if text not in TRANSPORTS:
+        raise OptionError(f"must be one of {', '.join(TRANSPORTS)}")
+    return {"transport": text}
 
 
 def _threads(text: str, _: str) -> Fields:
@@ -135,6 +142,15 @@ SETTINGS: dict[str, Setting] = {
         group=RARE,
         help="engine that serves the mount: native (C++), pyfuse3 (Python), or auto, which is "
         f"native if it was built (default: {ENGINES[0]})",
+    ),
+    "transport": Setting(
+        parse=_transport,
+        fields=("transport",),
+        types=(str,),
+        choices=TRANSPORTS,
+        group=RARE,
+        help="how the native engine gets the kernel's requests: dev (/dev/fuse), uring (io_uring), "
+        f"or auto, which is uring if the kernel offers it (default: {TRANSPORTS[0]})",
     ),
     "threads": Setting(
         parse=_threads,

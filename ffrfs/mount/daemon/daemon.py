@@ -198,7 +198,8 @@ class _Server:
             return
         self._is_ready.set()
         self._raise_readahead()
-        log.info("%s: mounted at %s, engine %s", self._request.title, place, self._engine.name)
+        title, engine, transport = self._request.title, self._engine.name, self._engine.transport
+        log.info("%s: mounted at %s, engine %s, transport %s", title, place, engine, transport)
         for notice in self._engine.notices:
             log.warning("%s", notice)
         self._notifier.ready(self._status)
@@ -212,7 +213,8 @@ class _Server:
         """What is mounted, as a service manager shows it; asks the mount."""
         place = self._request.mountpoint
         count = os.statvfs(place).f_files
-        return f"{self._request.title} at {place}, engine {self._engine.name}, {count:,} entries"
+        engine = f"engine {self._engine.name}, transport {self._engine.transport}"
+        return f"{self._request.title} at {place}, {engine}, {count:,} entries"
 
     def _raise_readahead(self) -> None:
         # Only now: the answer to the kernel's first request lowers it again.
@@ -286,6 +288,7 @@ class _Server:
         """What `ffrfs ps` and `check` show; they may ask a thousand daemons at once."""
         return {
             "worker_pid": self._engine.worker_pid,
+            "transport": self._engine.transport,
             "age_s": round(time.monotonic() - self._began_s, 3),
             "requests_per_s": round(self._rate.per_s(), 1),
             "unreadable_files": self._engine.failures.file_count,

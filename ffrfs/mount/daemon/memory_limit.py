@@ -31,6 +31,7 @@ from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.daemon.control_group import memory_limit_files, smallest_limit_bytes
 from ffrfs.mount.daemon.pressure import Pressure
 from ffrfs.mount.engines.engine import Engine
+from ffrfs.mount.kernel.uring import queue_count
 
 INTERVAL_S = 2.0  # as often as the kernel makes new averages
 # Percent of time in which some task stood still for want of memory: much, and none.
@@ -43,6 +44,8 @@ _GROWTH_STEPS = 8
 # pieces that are put together for an answer, the daemon's own clients, the C library's rest.
 _FIXED_BYTES = 20 << 20
 _THREAD_BYTES = 1 << 20
+_QUEUE_BYTES = 64 << 10  # the stack of its thread, and its ring
+_RINGS_SHARE = 8  # one such part of the cache's size is what the rings' buffers take at most
 _INDEX_BYTES = 16 << 20  # native/io/kept_pages.h: pages of mapped indexes
 # native/prefetch/prefetcher.h, hint_list.h, hint_server.cc: all that hints can take.
 _LISTS_MAX = 64
@@ -67,6 +70,8 @@ class MemoryLimit:
         self._engine = engine
         threads = request.threads if engine.worker_pid is not None else 1
         self._serving_bytes = serving_bytes(threads, request.prefetch_records)
+        if engine.may_use_rings:
+            self._serving_bytes += rings_bytes(queue_count(), request.opening_cache_bytes)
         self._base_bytes = self._held_bytes()
         self._max_memory_bytes = request.max_memory_bytes
         self._group_files = memory_limit_files()
@@ -142,12 +147,13 @@ class MemoryLimit:
         least_bytes = min(cache_bytes, CACHE_BYTES_MIN)
         if max_memory_bytes is not None:
             if self._taken_bytes + least_bytes > max_memory_bytes:
+                dev = ", or with --transport dev" if self._engine.may_use_rings else ""
                 raise OptionError(
                     f"--max-memory {_mib(max_memory_bytes)}M cannot hold this mount: give it "
                     f"{_mib(self._taken_bytes + least_bytes)}M or more (the packs take "
                     f"{_mib(self._base_bytes)}M once they are open, serving up to "
                     f"{_mib(self._serving_bytes)}M, less with fewer --threads or a smaller "
-                    f"--prefetch-window, the cache at least {_mib(least_bytes)}M)"
+                    f"--prefetch-window{dev}, the cache at least {_mib(least_bytes)}M)"
                 )
             cache_bytes = min(cache_bytes, max_memory_bytes - self._taken_bytes)
         if self._group_bytes is not None:
@@ -205,6 +211,11 @@ def serving_bytes(threads: int, prefetch_records: int) -> int:
         hint_count = _HINTS_MAX + _LISTS_MAX * _WINDOWS_MIN * prefetch_records
         hints_bytes = hint_count * _HINT_BYTES + _LISTS_MAX * _CLIENT_BYTES
     return _FIXED_BYTES + _INDEX_BYTES + threads * _THREAD_BYTES + hints_bytes
+
+
+def rings_bytes(queue_count: int, opening_cache_bytes: int) -> int:
+    """What so many queues of io_uring come to hold, at most."""
+    return opening_cache_bytes // _RINGS_SHARE + queue_count * _QUEUE_BYTES
 
 
 def _share_of_group(limit_bytes: int) -> int:

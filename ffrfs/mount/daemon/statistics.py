@@ -48,6 +48,7 @@ def statistics(
         "pack": request.title,
         "packs": list(request.packs),
         "engine": engine.name,
+        "transport": engine.transport,
         "threads": request.threads if engine.worker_pid is not None else 1,
         "daemon_pid": os.getpid(),
         "worker_pid": engine.worker_pid,

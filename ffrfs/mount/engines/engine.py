@@ -18,6 +18,8 @@ class Engine(Protocol):
     """Serves one tree on one connection."""
 
     name: str
+    # Whether it was allowed to make rings of io_uring, whatever became of that.
+    may_use_rings: bool
     # What the user should know although the packs opened: one line each.
     notices: list[str]
     # The files that could not be read; their failures are counted in counters().
@@ -26,6 +28,11 @@ class Engine(Protocol):
     @property
     def worker_pid(self) -> int | None:
         """The process that serves; None: this one."""
+        ...
+
+    @property
+    def transport(self) -> str:
+        """How the kernel's requests come to it now: "uring" or "dev" (/dev/fuse alone)."""
         ...
 
     def counters(self) -> Counters:

@@ -26,6 +26,8 @@ def open_packs(request: MountRequest) -> Engine:
         from ffrfs.mount.engines.native_engine import NativeEngine
 
         return NativeEngine(request)
+    if request.transport == "uring":
+        raise MountError("--transport uring needs the native engine, which was not built")
     try:
         from ffrfs.mount.engines.pyfuse3_engine import Pyfuse3Engine
     except ImportError as error:

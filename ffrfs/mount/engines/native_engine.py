@@ -24,6 +24,7 @@ from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.engines.counter_page import CounterPage, Counters
 from ffrfs.mount.engines.read_failures import ReadFailures
 from ffrfs.mount.engines.worker import Worker
+from ffrfs.mount.kernel import uring
 
 _LAST_LINES = 5  # of the log of a worker that died, told to the user
 _LINE_SIZE_MAX = 4096
@@ -43,8 +44,11 @@ class NativeEngine:
         self.failures = ReadFailures()
         self._page = CounterPage()
         self._last_lines: deque[str] = deque(maxlen=_LAST_LINES)
+        self._remark: str | None = None  # for the log
         try:
-            self._worker = Worker(request, self._page)
+            transport = self._choose_transport(request.transport)
+            self.may_use_rings = transport != "dev"
+            self._worker = Worker(request, transport, self._page)
             try:
                 self.notices = self._worker.wait_for_packs()
             except BaseException:
@@ -58,6 +62,10 @@ class NativeEngine:
     def worker_pid(self) -> int | None:
         return self._worker.pid
 
+    @property
+    def transport(self) -> str:
+        return "uring" if any(self.counters().get("uring_queues", ())) else "dev"
+
     def counters(self) -> Counters:
         return self._page.read()
 
@@ -68,6 +76,8 @@ class NativeEngine:
         self._worker.limit_cache(size_bytes)
 
     async def serve(self, connection: int, abort: Callable[[], None]) -> None:
+        if self._remark is not None:
+            log.info("%s", self._remark)
         try:
             self._worker.connect(connection)
             # Opened now: when no descriptor is left, the mount goes on all the same.
@@ -89,6 +99,15 @@ class NativeEngine:
     def close(self) -> None:
         self._worker.close()
         self._page.close()
+
+    def _choose_transport(self, wanted: str) -> str:
+        """What the worker is asked for. The kernel alone knows whether it offers rings."""
+        if wanted == "dev" or uring.is_enabled():
+            return wanted
+        if wanted == "uring":
+            raise MountError(f"--transport uring: {uring.HOW_TO_ENABLE}")
+        self._remark = f"requests come through /dev/fuse: {uring.HOW_TO_ENABLE}"
+        return "dev"
 
     async def _copy_log(self, stream: trio.lowlevel.FdStream) -> None:
         pending = b""

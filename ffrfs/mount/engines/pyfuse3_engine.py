@@ -68,6 +68,8 @@ class Pyfuse3Engine:
 
     name = "pyfuse3"
     worker_pid = None
+    may_use_rings = False
+    transport = "dev"
 
     def __init__(self, request: MountRequest) -> None:
         options = request.options

@@ -48,7 +48,8 @@ def worker_path() -> str | None:
 class Worker:
     """One worker, from its start to its end."""
 
-    def __init__(self, request: MountRequest, counters: CounterPage) -> None:
+    def __init__(self, request: MountRequest, transport: str, counters: CounterPage) -> None:
+        """`transport`: one of settings.TRANSPORTS, whatever the request says."""
         path = worker_path()
         if path is None:
             raise MountError(
@@ -61,7 +62,7 @@ class Worker:
             fds = (theirs.fileno(), counters.fd)
             try:
                 self._process = subprocess.Popen(
-                    [path, *_arguments(request, *fds)],
+                    [path, *_arguments(request, transport, *fds)],
                     pass_fds=fds,
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
@@ -168,7 +169,9 @@ class Worker:
             self._process.kill()
 
 
-def _arguments(request: MountRequest, daemon_socket: int, counters: int) -> list[str]:
+def _arguments(
+    request: MountRequest, transport: str, daemon_socket: int, counters: int
+) -> list[str]:
     options = request.options
     volume_options = request.volume_options().items()
     arguments = [
@@ -176,6 +179,7 @@ def _arguments(request: MountRequest, daemon_socket: int, counters: int) -> list
         f"--daemon-socket={daemon_socket}",
         f"--counters={counters}",
         f"--threads={request.threads}",
+        f"--transport={transport}",
         *(f"--option={name}={_option_text(value)}" for name, value in volume_options),
     ]
     arguments += ["--xattr"] if options.xattr else []

@@ -45,8 +45,11 @@ def prometheus(statistics: Mapping[str, Any]) -> str:
 
 def _families(found: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Sequence[_Sample]]]:
     """Of each metric its name, its type, what it means, and its samples."""
-    about = {"pack": found["pack"], "engine": found["engine"]}
-    yield "mount_info", "gauge", "What is mounted, and by which engine; always 1.", _one(1, about)
+    about = {name: found[name] for name in ("pack", "engine", "transport")}
+    yield (
+        *("mount_info", "gauge", "What is mounted, by which engine and transport; always 1."),
+        _one(1, about),
+    )
     yield "mount_age_seconds", "gauge", "Since it was mounted.", _one(found["age_s"])
     yield (
         *("request_duration_seconds", "histogram"),

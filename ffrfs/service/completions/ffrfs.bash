@@ -9,7 +9,7 @@ _ffrfs() {
         pack) flags=(-h --help --include --exclude --files-from -0 --null --skip-special --symlinks --on-conflict --allow-missing --jobs --dedup --order --reproducible --shards --shard-size --append --force --dry-run --list -q --quiet) taking=' --include --exclude --files-from --symlinks --on-conflict --jobs --order --shards --shard-size ' ;;
         convert) flags=(-h --help --to --shards --compression --level --features --records --on-error -q --quiet) taking=' --to --shards --compression --level --on-error ' ;;
         index) flags=(-h --help --chunks -q --quiet) ;;
-        mount) flags=(-h --help -o --check -f --foreground --config --on-conflict --allow-missing --cache-mb --max-memory --prefetch-window --prefetch-ttl --log-file --metrics-file --engine --threads --no-extensions --while-open) taking=' -o --config --on-conflict --cache-mb --max-memory --prefetch-window --prefetch-ttl --log-file --metrics-file --engine --threads --while-open ' ;;
+        mount) flags=(-h --help -o --check -f --foreground --config --on-conflict --allow-missing --cache-mb --max-memory --prefetch-window --prefetch-ttl --log-file --metrics-file --engine --transport --threads --no-extensions --while-open) taking=' -o --config --on-conflict --cache-mb --max-memory --prefetch-window --prefetch-ttl --log-file --metrics-file --engine --transport --threads --while-open ' ;;
         umount) flags=(-h --help --all --dead --config) taking=' --dead --config ' ;;
         prefetch) flags=(-h --help --from -0 --null) taking=' --from ' ;;
         ls) flags=(-h --help --on-conflict --allow-missing -l --long -R --recursive --json -0 --null) taking=' --on-conflict ' ;;
@@ -86,6 +86,7 @@ _ffrfs_value() { # COMMAND FLAG|PLACE
         mount:--log-file) _ffrfs_files ;;
         mount:--metrics-file) _ffrfs_files ;;
         mount:--engine) _ffrfs_words auto native pyfuse3 ;;
+        mount:--transport) _ffrfs_words auto dev uring ;;
         mount:[0-9]*) _ffrfs_packs ;;
         umount:--dead) _ffrfs_mounts ;;
         umount:--config) _ffrfs_files ;;
@@ -152,7 +153,7 @@ _ffrfs_mount_options() { # words with commas between them
     local before=''
     [[ $cur == *,* ]] && before=${cur%,*},
     compopt -o nospace 2>/dev/null
-    mapfile -t COMPREPLY < <(compgen -P "$before" -W "allow_other allow_root uid= gid= umask= fsname= xattr nonempty noexec suid dev cache_mb= no_extensions prefetch_window= config= sloppy on_conflict= allow_missing max_memory= prefetch_ttl= log_file= metrics_file= engine= threads=" -- "${cur##*,}")
+    mapfile -t COMPREPLY < <(compgen -P "$before" -W "allow_other allow_root uid= gid= umask= fsname= xattr nonempty noexec suid dev cache_mb= no_extensions prefetch_window= config= sloppy on_conflict= allow_missing max_memory= prefetch_ttl= log_file= metrics_file= engine= transport= threads=" -- "${cur##*,}")
 }
 
 complete -F _ffrfs ffrfs

@@ -76,6 +76,7 @@ function __ffrfs_mount_options
         'log_file=' 'log file of the daemon' \
         'metrics_file=' 'write metrics to FILE every 15 seconds' \
         'engine=' 'engine that serves the mount' \
+        'transport=' 'how the native engine gets the kernel\'s requests' \
         'threads=' 'threads of the native engine, 1 to 16')
         printf '%s\n' "$before$line"
     end
@@ -143,10 +144,11 @@ complete -c ffrfs -n '__ffrfs_in mount' -l prefetch-ttl -f -r -d 'drop data read
 complete -c ffrfs -n '__ffrfs_in mount' -l log-file -F -r -d 'log file of the daemon'
 complete -c ffrfs -n '__ffrfs_in mount' -l metrics-file -F -r -d 'write metrics to FILE every 15 seconds'
 complete -c ffrfs -n '__ffrfs_in mount' -l engine -f -a 'auto native pyfuse3' -r -d 'engine that serves the mount'
+complete -c ffrfs -n '__ffrfs_in mount' -l transport -f -a 'auto dev uring' -r -d 'how the native engine gets the kernel\'s requests'
 complete -c ffrfs -n '__ffrfs_in mount' -l threads -f -r -d 'threads of the native engine, 1 to 16'
 complete -c ffrfs -n '__ffrfs_in mount' -l no-extensions -d 'show features of TFRecord files without extensions'
 complete -c ffrfs -n '__ffrfs_in mount' -l while-open -f -r -d 'unmount when the other end of the inherited pipe FD is closed'
-complete -c ffrfs -n '__ffrfs_at mount 0 999 -o --config --on-conflict --cache-mb --max-memory --prefetch-window --prefetch-ttl --log-file --metrics-file --engine --threads --while-open' -a '(__ffrfs_packs)'
+complete -c ffrfs -n '__ffrfs_at mount 0 999 -o --config --on-conflict --cache-mb --max-memory --prefetch-window --prefetch-ttl --log-file --metrics-file --engine --transport --threads --while-open' -a '(__ffrfs_packs)'
 
 complete -c ffrfs -n '__ffrfs_without_command' -a umount -d 'unmount, even if the daemon has died'
 complete -c ffrfs -n '__ffrfs_in umount' -s h -l help -d 'show this help message and exit'

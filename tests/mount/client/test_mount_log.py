@@ -44,7 +44,7 @@ def tree(new_mount: MakeMount, pack_tree: PackTree) -> Mount:
 
 def mount(tree: Mount) -> int:
     """Returns the daemon's number."""
-    done = ffrfs("mount", "--engine", tree.engine, tree.pack, tree.path)
+    done = ffrfs("mount", *tree.engine_words, tree.pack, tree.path)
     assert (done.status, done.err) == (0, "")
     tree.find_daemon()
     assert tree.process is not None
@@ -191,7 +191,7 @@ def test_journal_is_named(tree: Mount, tmp_path: Path) -> None:
     with open(tmp_path / "journal", "w") as journal:
         status = os.fstat(journal.fileno())
         environment = os.environ | {"JOURNAL_STREAM": f"{status.st_dev}:{status.st_ino}"}
-        arguments = ("mount", "-f", "--engine", tree.engine, tree.pack, tree.path)
+        arguments = ("mount", "-f", *tree.engine_words, tree.pack, tree.path)
         process = start_ffrfs(*arguments, stderr=journal, env=environment)
     try:
         while "mounted at" not in (tmp_path / "journal").read_text():

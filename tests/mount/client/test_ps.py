@@ -53,6 +53,7 @@ def test_live_mount(tree: Mount, pack_tree: PackTree, new_mount: MakeMount) -> N
         "mountpoint": str(tree.path),
         "pid": tree.process.pid,
         "worker_pid": tree.worker.pid if tree.worker else None,
+        "transport": "dev",
         "packs": [str(tree.pack)],
         "state": "live",
         "log_file": str(tree.log_file),
@@ -134,6 +135,7 @@ def test_mount_that_no_state_file_tells_of(tree: Mount) -> None:
         "mountpoint": str(tree.path),
         "pid": None,
         "worker_pid": None,
+        "transport": None,
         "packs": [str(tree.pack)],
         "state": "unknown",
         "age_s": None,
@@ -158,7 +160,9 @@ def test_columns_for_people(tree: Mount, mount: MakeMount, places: Path) -> None
     done = ffrfs("ps")
     assert (done.status, done.err) == (0, "")
     title, *lines = done.out.splitlines()
-    columns = ["STATE", "PID", "WORKER", "AGE", "REQ/S", "MOUNTPOINT", "LOG", "PACKS"]
+    columns = [
+        *("STATE", "PID", "WORKER", "TRANSPORT", "AGE", "REQ/S", "MOUNTPOINT", "LOG", "PACKS"),
+    ]
     assert title.split() == columns
     (live,) = [line for line in lines if f" {tree.path} " in line]
     (dead,) = [line for line in lines if f" {other.path} " in line]

@@ -25,6 +25,7 @@ options = ["ro,allow_other", "uid=7,threads=5"]
 on_conflict = "last"
 allow_missing = true
 engine = "pyfuse3"
+transport = "dev"
 threads = 3
 cache_mb = 64
 max_memory = "512M"
@@ -59,6 +60,7 @@ def test_everything_at_once(config: Path) -> None:
         mountpoint=f"{folder}/mnt/here",
         options=MountOptions(uid=7, allow_other=True, on_conflict="last", allow_missing=True),
         engine="pyfuse3",
+        transport="dev",
         threads=3,
         cache_bytes=64 << 20,
         max_memory_bytes=512 << 20,
@@ -139,6 +141,8 @@ def test_reread_keeps_what_the_command_line_said(config: Path) -> None:
         ("threads = 17", ["threads = 17", "1 to 16"]),
         ("threads = 2.0", ["threads", "a whole number"]),
         ("engine = 'fast'", ["engine = 'fast'", "pyfuse3"]),
+        ("transport = 'rdma'", ["transport = 'rdma'", "uring"]),
+        ("transport = 'uring'\nengine = 'pyfuse3'", ["transport uring", "native engine"]),
         ("max_memory = '2X'", ["max_memory = '2X'", "512M"]),
         ("max_memory = 0", ["max_memory = 0"]),
         ("prefetch_window = 'far'", ["prefetch_window = 'far'"]),

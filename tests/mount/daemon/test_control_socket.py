@@ -329,6 +329,7 @@ def test_answers_are_told_as_they_are(known: state.MountState, tmp_path: Path) -
 
 NUMBERS: dict[str, object] = {
     **{"mountpoint": "/mnt/m", "pack": "/data/x.ffr", "engine": "native", "threads": 2},
+    "transport": "uring",
     **{"log_file": "/run/ffrfs/x.log", "journal": None, "unreadable_files": 1},
     **{"daemon_pid": 10, "worker_pid": 11, "age_s": 273906.7, "request_count": 1234567},
     "requests_per_s": 1234.56,
@@ -351,7 +352,7 @@ NUMBERS: dict[str, object] = {
 LINES = """\
 mount point      /mnt/m
 pack             /data/x.ffr
-engine           native, 2 threads
+engine           native, 2 threads, transport uring
 log              /run/ffrfs/x.log
 processes        daemon 10, worker 11
 age              3 d 04:05:06

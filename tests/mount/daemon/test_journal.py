@@ -53,7 +53,7 @@ def foreground(tree: Mount, journal: str) -> Iterator[list[str]]:
     lines: list[str] = []
     process = subprocess.Popen(
         [
-            *(sys.executable, "-m", "ffrfs", "mount", "-f", "--engine", tree.engine),
+            *(sys.executable, "-m", "ffrfs", "mount", "-f", *tree.engine_words),
             *("--", *tree.packs, tree.path),
         ],
         env=os.environ | {"JOURNAL_STREAM": stream},

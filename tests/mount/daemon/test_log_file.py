@@ -60,7 +60,7 @@ def not_a_file(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]
 
 
 def check_refused(tree: Mount, *arguments: str | Path, words: tuple[str, ...]) -> None:
-    done = ffrfs("mount", "--engine", tree.engine, *arguments, tree.pack, tree.path, timeout_s=40)
+    done = ffrfs("mount", *tree.engine_words, *arguments, tree.pack, tree.path, timeout_s=40)
     mount_command_fails(done, 1, *words)
     assert not tree.is_mounted
     assert not tree.path.exists()
@@ -105,7 +105,7 @@ def test_log_on_a_file_system_that_hangs_is_refused(
 
 def test_null_device_may_be_the_log(new_mount: MakeMount, pack_tree: PackTree) -> None:
     tree = new_mount(pack_tree(TREE))
-    done = ffrfs("mount", "--engine", tree.engine, "--log-file", "/dev/null", tree.pack, tree.path)
+    done = ffrfs("mount", *tree.engine_words, "--log-file", "/dev/null", tree.pack, tree.path)
     assert (done.status, done.err) == (0, "")
     tree.find_daemon()
     assert tree.ask(probes.read, "a") == TREE["a"]
@@ -136,7 +136,7 @@ def test_stderr_that_nobody_reads_holds_up_nothing(
     tree = new_mount(pack_tree(TREE))
     with full_pipe() as pipe:
         process = start_ffrfs(
-            *("mount", "-f", "--engine", tree.engine, tree.pack, tree.path), stderr=pipe
+            *("mount", "-f", *tree.engine_words, tree.pack, tree.path), stderr=pipe
         )
         try:
             wait_until(lambda: tree.is_mounted, "mounted")

@@ -42,7 +42,8 @@ def test_ready_and_what_is_mounted(
     try:
         message = service.wait_until_ready()
         assert tree.ask(probes.read, "a") == TREE["a"]
-        assert message["STATUS"] == f"{tree.pack} at {tree.path}, engine {tree.engine}, 4 entries"
+        engine = f"engine {tree.engine}, transport dev"
+        assert message["STATUS"] == f"{tree.pack} at {tree.path}, {engine}, 4 entries"
         assert "MAINPID" not in message  # it is the process that was started
         tree.signal(signal.SIGTERM)
         manager.wait_for("STOPPING")

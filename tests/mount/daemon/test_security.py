@@ -122,7 +122,7 @@ def test_without_seccomp_it_goes_on_and_says_so(
     root_user: None, new_mount: MakeMount, pack_tree: PackTree
 ) -> None:
     tree = new_mount(pack_tree(dict(TREE)))
-    wrapping = [sys.executable, str(CHECKOUT / "tests/mount" / "without_seccomp.py")]
+    wrapping = [sys.executable, str(CHECKOUT / "tests/mount/without_call.py"), "seccomp"]
     tree.expect_log("less protected than it could be: any system call can be made: ")
     assert tree.mount(prefix=wrapping).status == 0
     assert tree.ask(probes.read, "000") == TREE["000"]

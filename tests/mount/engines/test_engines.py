@@ -27,8 +27,12 @@ def tree(new_mount: MakeMount, pack_tree: PackTree) -> Mount:
 
 def check_serves(tree: Mount) -> None:
     assert tree.ask(probes.read, "d/b") == b"beta"
-    assert f"mounted at {tree.path}, engine {tree.engine}\n" in tree.log()
-    assert (tree.worker is not None) == (tree.engine == "native")
+    engine = "pyfuse3" if tree.engine == "pyfuse3" else "native"
+    transport = "uring" if tree.engine == "uring" else "dev"
+    assert f"mounted at {tree.path}, engine {engine}, transport {transport}\n" in tree.log()
+    assert (tree.worker is not None) == (engine == "native")
+    found = tree.statistics()
+    assert (found["engine"], found["transport"]) == (engine, transport)
 
 
 def test_engine_is_the_one_that_was_asked_for(tree: Mount) -> None:
@@ -37,7 +41,7 @@ def test_engine_is_the_one_that_was_asked_for(tree: Mount) -> None:
 
 
 def test_auto_takes_native_where_it_was_built(tree: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
-    if tree.engine != "native":
+    if tree.engine == "pyfuse3":
         monkeypatch.setenv(PATH_VARIABLE, str(tree.path / "absent"))
     assert tree.mount("--engine", "auto").status == 0
     check_serves(tree)

@@ -167,7 +167,7 @@ def test_command_that_is_killed_while_the_pack_opens_leaves_no_mount(
     tree = new_mount(disk.pack)
     disk.stall_all()
     command = start_ffrfs(
-        *("mount", "--engine", tree.engine, "--log-file", tree.log_file, tree.pack, tree.path)
+        *("mount", *tree.engine_words, "--log-file", tree.log_file, tree.pack, tree.path)
     )
     try:
         disk.wait_for("stalled")

@@ -164,7 +164,7 @@ def test_of_many_mounts_at_once_at_one_place_one_wins(
     new_mount: MakeMount, pack_tree: PackTree
 ) -> None:
     tree = new_mount(pack_tree(TREE))
-    arguments = ("mount", "--engine", tree.engine, tree.pack, tree.path)
+    arguments = ("mount", *tree.engine_words, tree.pack, tree.path)
     commands = [start_ffrfs(*arguments) for _ in range(5)]
     try:
         statuses = []

@@ -74,7 +74,7 @@ def test_mount_takes_the_place_of_a_dead_one(tree: Mount) -> None:
 @pytest.mark.promise("S50")
 def test_log_of_the_dead_mount_goes_on(new_mount: MakeMount, pack_tree: PackTree) -> None:
     tree = new_mount(pack_tree(TREE))
-    arguments = ("mount", "--engine", tree.engine, tree.pack, tree.path)
+    arguments = ("mount", *tree.engine_words, tree.pack, tree.path)
     assert ffrfs(*arguments).status == 0
     tree.find_daemon()
     assert tree.process is not None
@@ -191,7 +191,7 @@ def test_state_of_a_mount_that_others_took_away_is_replaced(root_user: None, tre
 @pytest.mark.promise("S50")
 def test_of_many_mounts_over_a_dead_one_one_wins(tree: Mount) -> None:
     kill(tree)
-    arguments = ("mount", "--engine", tree.engine, tree.pack, tree.path)
+    arguments = ("mount", *tree.engine_words, tree.pack, tree.path)
     commands = [start_ffrfs(*arguments) for _ in range(5)]
     try:
         for command in commands:

@@ -46,7 +46,7 @@ def test_figures_are_those_of_stats(mount: MakeMount, pack_tree: PackTree) -> No
     tree.requests()  # all of them are counted
     found, figures = told_as_json(tree), told_to_prometheus(tree)
     place = {"mountpoint": str(tree.path)}
-    about = {"pack": str(tree.pack), "engine": tree.engine}
+    about = {"pack": str(tree.pack), "engine": tree.engine, "transport": "dev"}
     assert figures.value("ffrfs_mount_info", **place, **about) == 1
     assert figures.value("ffrfs_reads_total", **place) == found["reads"] >= len(TREE)
     assert figures.value("ffrfs_served_bytes_total", **place) == found["bytes_served"] > 0

@@ -33,6 +33,7 @@ def statistics(**more: Any) -> dict[str, Any]:
     """Of a mount that has done nothing."""
     found = counted({}) | {
         **{"mountpoint": "/mnt", "pack": "/x.ffr", "engine": "native", "age_s": 1.5},
+        "transport": "uring",
         **{"cache_limit_bytes": 5, "memory_limit_bytes": None, "memory_pressure": None},
         **{"unreadable_files": 2},
         **{"daemon_resident_bytes": 7, "worker_resident_bytes": None, "slowest": []},

@@ -29,7 +29,8 @@ from tests.mount.makers import AskAsUser, MakeMount, PackTree
 SIZE = 110 << 10
 TREE = {name: random.Random(name).randbytes(SIZE) for name in ("a", "b")}
 FIELDS = [
-    *("mountpoint", "pack", "packs", "engine", "threads", "daemon_pid", "worker_pid", "age_s"),
+    *("mountpoint", "pack", "packs", "engine", "transport", "threads"),
+    *("daemon_pid", "worker_pid", "age_s"),
     *("requests_per_s", "request_count", "requests", "reads", "bytes_served", "bytes_memory"),
     *("bytes_page_cache", "bytes_storage", "checksums_verified", "checksums_failed"),
     *("read_failures", "queue_depth", "prefetch", "readahead", "cache_bytes", "cache_limit_bytes"),

@@ -1,6 +1,6 @@
-"""Runs a command where the kernel has no seccomp(2), as in a container that refuses it.
+"""Runs a command where the kernel has not a certain system call, as in a container without it.
 
-without_seccomp.py COMMAND...: the command, and all that it starts, get ENOSYS from it.
+without_call.py NAME COMMAND...: the command, and all that it starts, get ENOSYS from the call.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
 LOAD_WORD, JUMP_IF_EQUAL, RETURN = 0x20, 0x15, 0x06
 ALLOW, REFUSE = 0x7FFF0000, 0x00050000
 ENOSYS = 38
-SECCOMP_NUMBERS = {"x86_64": 317, "aarch64": 277}
+NUMBERS = {
+    "seccomp": {"x86_64": 317, "aarch64": 277},
+    "io_uring_setup": {"x86_64": 425, "aarch64": 425},
+}
 
 
 class Program(ctypes.Structure):
@@ -28,7 +31,7 @@ def main() -> None:
         struct.pack("HBBI", *step)
         for step in (
             (LOAD_WORD, 0, 0, 0),  # the call's number
-            (JUMP_IF_EQUAL, 0, 1, SECCOMP_NUMBERS[os.uname().machine]),
+            (JUMP_IF_EQUAL, 0, 1, NUMBERS[sys.argv[1]][os.uname().machine]),
             (RETURN, 0, 0, REFUSE | ENOSYS),
             (RETURN, 0, 0, ALLOW),
         )
@@ -37,7 +40,7 @@ def main() -> None:
     program = Program(len(code) // 8, code)
     assert libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
     assert libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(program)) == 0
-    os.execvp(sys.argv[1], sys.argv[1:])
+    os.execvp(sys.argv[2], sys.argv[2:])
 
 
 if __name__ == "__main__":

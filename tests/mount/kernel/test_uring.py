@@ -1,0 +1,141 @@
+"""Whether the kernel offers FUSE over io_uring: what a mount makes of it, and says of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ffrfs.mount.daemon.memory_limit import rings_bytes
+from ffrfs.mount.engines.worker import PATH_VARIABLE
+from ffrfs.mount.kernel import uring
+from tests.mount import probes
+from tests.mount.command import ffrfs, mount_command_fails
+from tests.mount.machine import Machine
+from tests.mount.makers import MakeMount, PackTree
+
+MIB = 1 << 20
+TREE = {"a": b"alpha", "d": {"b": b"beta"}}
+ADVICE = ("Linux 6.14", "echo Y > /sys/module/fuse/parameters/enable_uring", "/etc/modprobe.d")
+over_dev = pytest.mark.parametrize("engine", ["native"], indirect=True)
+
+
+@pytest.fixture
+def pack(pack_tree: PackTree) -> Path:
+    return pack_tree(dict(TREE))
+
+
+# What the kernel says.
+
+
+@pytest.mark.parametrize(
+    ("text", "is_on"),
+    [("Y\n", True), ("Y", True), ("N\n", False), ("", False), ("Yes\n", False), ("\xff", False)],
+)
+def test_switch(tmp_path: Path, text: str, is_on: bool) -> None:
+    parameter = tmp_path / "enable_uring"
+    parameter.write_text(text, encoding="latin-1")
+    assert uring.is_enabled(str(parameter)) == is_on
+
+
+def test_kernel_without_the_switch(tmp_path: Path) -> None:
+    assert not uring.is_enabled(str(tmp_path / "enable_uring"))
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("0\n", 1), ("0-1\n", 2), ("0-127\n", 128), ("0,2-3,8-11\n", 7)]
+)
+def test_a_queue_for_each_possible_cpu(tmp_path: Path, text: str, count: int) -> None:
+    possible = tmp_path / "possible"
+    possible.write_text(text)
+    assert uring.queue_count(str(possible)) == count
+
+
+@pytest.mark.parametrize("text", ["", "\n", "x", "0-", "-1", "1,,2", "0-1-2", "9" * 30])
+def test_list_of_cpus_that_makes_no_sense(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ValueError, match="not a list of CPUs"):
+        uring.count_cpus(text)
+    possible = tmp_path / "possible"
+    possible.write_text(text)
+    assert uring.queue_count(str(possible)) >= 1  # as many as there are now
+
+
+@pytest.mark.promise("S52")
+@pytest.mark.parametrize("cpu_count", [1, 2, 128, 1024])
+def test_memory_of_the_rings(cpu_count: int) -> None:
+    assert rings_bytes(cpu_count, 256 * MIB) == 32 * MIB + cpu_count * 64 * 1024
+
+
+# What a mount makes of it.
+
+
+@pytest.fixture
+def switched_off(machine: Machine, places: Path) -> Machine:
+    """A machine whose kernel offers none, whatever this one's does."""
+    if Path(uring.PARAMETER).exists():
+        parameter = places / "enable_uring"
+        parameter.write_text("N\n")
+        machine.admin(f"mount --bind {parameter} {uring.PARAMETER}")
+    return machine
+
+
+@pytest.fixture
+def public_pack(pack: Path, places: Path) -> Path:
+    return Path(shutil.copy(pack, places / "pack.ffr"))
+
+
+@pytest.mark.promise("S60", "S45")
+@pytest.mark.parametrize("words", [["--transport", "uring"], ["-o", "transport=uring"]])
+def test_uring_that_is_off_is_refused_with_advice(
+    switched_off: Machine, public_pack: Path, places: Path, words: list[str]
+) -> None:
+    for how in ([], ["--check"]):
+        done = switched_off.ffrfs("mount", *how, *words, public_pack, places / "mount")
+        mount_command_fails(done, 32, "--transport uring", *ADVICE)
+        assert not (places / "mount").exists()
+
+
+@pytest.mark.promise("S60")
+def test_auto_serves_by_dev_and_says_how_to_switch_it_on(
+    switched_off: Machine, public_pack: Path, places: Path
+) -> None:
+    place, log = places / "mount", places / "log"
+    done = switched_off.ffrfs("mount", "--log-file", log, public_pack, place)
+    assert (done.status, done.out, done.err) == (0, "", "")
+    assert "--transport=dev" in switched_off.worker_arguments()
+    assert switched_off.read(place / "d/b") == b"beta"
+    told = json.loads(switched_off.ffrfs("stats", "--json", place).out)
+    assert told["transport"] == "dev"
+    (line,) = [line for line in log.read_text().splitlines() if "io_uring" in line]
+    assert " INFO " in line
+    for word in ADVICE:
+        assert word in line
+    assert switched_off.ffrfs("umount", place).status == 0
+
+
+@over_dev
+def test_dev_needs_no_advice(mount: MakeMount, pack: Path) -> None:
+    tree = mount(pack)
+    assert tree.ask(probes.read, "d/b") == b"beta"
+    assert tree.statistics()["transport"] == "dev"
+    assert "io_uring" not in tree.log()
+
+
+@pytest.mark.promise("S60")
+def test_pyfuse3_knows_no_uring(fuse: None, pack: Path, places: Path) -> None:
+    for words in (["--transport", "uring"], ["-o", "transport=uring"]):
+        done = ffrfs("mount", "--engine", "pyfuse3", *words, pack, places / "mount")
+        mount_command_fails(done, 1, "uring", "needs the native engine")
+    for transport in ("auto", "dev"):
+        words = ["--engine", "pyfuse3", "--transport", transport, "--check"]
+        assert ffrfs("mount", *words, pack, places / "mount").status == 0
+
+
+def test_uring_where_the_native_engine_was_not_built(
+    fuse: None, pack: Path, places: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PATH_VARIABLE, str(places / "absent"))
+    done = ffrfs("mount", "--transport", "uring", pack, places / "mount")
+    mount_command_fails(done, 32, "--transport uring", "was not built")

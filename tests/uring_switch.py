@@ -1,0 +1,85 @@
+"""The kernel's switch for FUSE over io_uring: tests turn it on, and the last of them puts it back.
+
+Several processes use it at once (workers of pytest-xdist, several runs of pytest). Each that
+needs it holds a lock on one file; who finds that nobody does puts back the value that the
+first one has found. The kernel lets the locks of a killed process go, and the next run that
+ends puts the value back for it.
+
+Only the switch is here; which tests need it: conftest.py's `uring`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from ffrfs.mount.kernel import uring
+
+SWITCH = Path(uring.PARAMETER)
+DIRECTORY = Path("/run/ffrfs-test-uring")
+_USERS, _TURN, _BEFORE = (DIRECTORY / name for name in ("users", "turn", "before"))
+_IO_URING_SETUP = 425
+_PARAMETERS_SIZE = 120
+
+
+def why_not() -> str | None:
+    """Why no mount can be served over io_uring here, whatever the switch says; None: it can."""
+    if not SWITCH.exists():
+        return "this kernel has no FUSE over io_uring (Linux 6.14)"
+    libc = ctypes.CDLL(None, use_errno=True)
+    ring = libc.syscall(_IO_URING_SETUP, 1, ctypes.create_string_buffer(_PARAMETERS_SIZE))
+    if ring < 0:
+        return f"io_uring is not permitted here: {errno.errorcode[ctypes.get_errno()]}"
+    os.close(ring)
+    if not os.access(SWITCH, os.W_OK) and not uring.is_enabled():
+        return "FUSE over io_uring is off, and only root can switch it on"
+    return None
+
+
+def is_required() -> bool:
+    """Whether tests must not be skipped for want of it."""
+    is_wanted = bool(os.environ.get("FFRFS_REQUIRE_FUSE")) and os.geteuid() == 0
+    return is_wanted and SWITCH.exists()
+
+
+@contextmanager
+def switched_on() -> Iterator[None]:
+    """It is on for new mounts. Once at a time in a process."""
+    if not os.access(SWITCH, os.W_OK):  # it is on, and nobody here changes it
+        yield
+        return
+    DIRECTORY.mkdir(mode=0o700, exist_ok=True)
+    with _USERS.open("a+") as users:
+        with _turn():
+            fcntl.lockf(users, fcntl.LOCK_SH)  # not flock(2), whose locks a fork has, too
+            if not _BEFORE.exists():
+                _BEFORE.write_text(SWITCH.read_text())
+            SWITCH.write_text("Y")
+        try:
+            yield
+        finally:
+            fcntl.lockf(users, fcntl.LOCK_UN)
+    put_back()
+
+
+def put_back() -> None:
+    """Give the switch its first value again, if nobody needs it on, and if it has another."""
+    if not _BEFORE.exists():
+        return
+    with _turn(), _USERS.open("a+") as users, suppress(BlockingIOError):
+        fcntl.lockf(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if _BEFORE.exists():
+            SWITCH.write_text(_BEFORE.read_text())
+            _BEFORE.unlink()
+
+
+@contextmanager
+def _turn() -> Iterator[None]:
+    with _TURN.open("a+") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX)
+        yield
