@@ -8,6 +8,14 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from ffrfs.cli.tfds_info import (
+    Declared,
+    aligned,
+    declared_features,
+    declared_fields,
+    declared_text,
+    show_splits,
+)
 from ffrfs.console import output
 
 if TYPE_CHECKING:
@@ -24,9 +32,12 @@ def show_tfrecord(pack: str, args: argparse.Namespace) -> dict[str, object] | No
 
     with _record_bar(pack) as bar:
         found = info(shard_paths(pack), lambda records, size: bar(records, 0, size, 0))
+    fields = tfrecord_fields(pack, found)
     if args.json:
-        return tfrecord_fields(pack, found)
+        return fields
     output.titled(_tfrecord_lines(pack, found))
+    if "tfds" in fields:
+        show_splits(fields["tfds"])
     return None
 
 
@@ -62,10 +73,11 @@ def show_schema(pack: str, args: argparse.Namespace) -> dict[str, object] | None
     with _record_bar(pack) as bar:
         records = islice(_records(shard_paths(pack), bar), args.limit)
         schema = infer_schema(records, pack)
+    declared = declared_features(pack)
     if args.json:
-        return _schema_fields(pack, schema)
+        return _schema_fields(pack, schema, declared)
     output.titled(_schema_lines(pack, schema))
-    for line in _table(schema):
+    for line in _table(schema, declared):
         output.line(line)
     return None
 
@@ -83,8 +95,8 @@ def _records(files: list[str], bar: ProgressBar) -> Iterator[bytes]:
                 bar(count, 0, size, 0)
 
 
-def _schema_fields(pack: str, schema: Schema) -> dict[str, object]:
-    return {
+def _schema_fields(pack: str, schema: Schema, declared: Declared) -> dict[str, object]:
+    fields: dict[str, object] = {
         "file": pack,
         "examples": schema.example_count,
         "sequence_examples": schema.sequence_example_count,
@@ -100,10 +112,22 @@ def _schema_fields(pack: str, schema: Schema) -> dict[str, object]:
                 "values": _range_fields(feature.values),
                 "domain": _range_fields(feature.domain),
                 "nan": feature.nan_count,
+                **({"declared": declared_fields(declared.get(feature.name))} if declared else {}),
             }
             for feature in schema.features
         ],
     }
+    if declared:
+        fields["missing"] = {
+            name: declared_fields(declared[name]) for name in _missing(schema, declared)
+        }
+    return fields
+
+
+def _missing(schema: Schema, declared: Declared) -> list[str]:
+    """Names that are declared, and that no record has."""
+    found = {feature.name for feature in schema.features}
+    return [name for name in declared if name not in found]
 
 
 def _range_fields(found: Range | None) -> dict[str, object] | None:
@@ -125,18 +149,20 @@ def _schema_lines(pack: str, schema: Schema) -> dict[str, str]:
     return lines
 
 
-def _table(schema: Schema) -> Iterator[str]:
-    if not schema.features:
+def _table(schema: Schema, declared: Declared) -> Iterator[str]:
+    if not schema.features and not declared:
         return
-    rows = [("feature", "type", "presence", "steps", "values", "domain")]
-    rows += [_row(feature, schema.record_count) for feature in schema.features]
-    has_steps = any(feature.is_sequence for feature in schema.features)
-    columns = [column for column in zip(*rows, strict=True) if has_steps or column[0] != "steps"]
-    widths = [max(map(len, column)) for column in columns]
-    yield ""
-    for row in zip(*columns, strict=True):
-        cells = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
-        yield "  ".join(cells).rstrip()
+    rows = [("feature", "type", "presence", "steps", "values", "domain", "declared")]
+    for feature in schema.features:
+        text = declared_text(declared.get(feature.name))
+        rows.append((*_row(feature, schema.record_count), text))
+    for name in _missing(schema, declared):
+        rows.append((name, "-", "missing", "-", "-", "-", declared_text(declared[name])))
+    empty = set() if declared else {"declared"}
+    if not any(feature.is_sequence for feature in schema.features):
+        empty.add("steps")
+    columns = [column for column in zip(*rows, strict=True) if column[0] not in empty]
+    yield from aligned(list(zip(*columns, strict=True)))
 
 
 def _row(feature: FeatureSchema, record_count: int) -> tuple[str, str, str, str, str, str]:

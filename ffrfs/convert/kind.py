@@ -15,6 +15,7 @@ from ffrfs._native import folder_files
 from ffrfs.errors import FormatError, UnverifiedHeaderWarning
 from ffrfs.folder.tree import PackTree, pack_files
 from ffrfs.record.reader import FileReader
+from ffrfs.tfrecord.tfds import find_split
 
 # "ffrecord": one without an index; a pack is an FFRecord file too. "jsonl": Examples, one per
 # line. "parquet": a row for each. "webdataset": tar files of samples. "folder": a directory per
@@ -96,11 +97,14 @@ def files_named(path: str, extension: str) -> list[str]:
 def is_tfrecord(path: str) -> bool:
     """Tell whether `path` is TFRecord, a file or a directory of them, rather than FFRecord.
 
-    As a mount tells it, so by a name with ".tfrecord" in it, or by the first bytes. What cannot
-    be read is neither, and opening it tells why.
+    As a mount tells it, so by a name with ".tfrecord" in it, or by the first bytes; and a split of
+    a TFDS directory is (DIR/train). What cannot be read is neither, and opening it tells why.
+    Raises FormatError for a damaged TFDS directory.
     """
     try:
         name = os.fsencode(path)
+        if not os.path.lexists(path) and find_split(path) is not None:
+            return True
         if not os.path.isdir(path):
             return _native.is_tfrecord(name)
         packs, tfrecords = folder_files(name)

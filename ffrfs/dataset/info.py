@@ -13,6 +13,7 @@ from ffrfs.folder import info as packs
 from ffrfs.folder.tree import PathType
 from ffrfs.tfrecord import info as tfrecords
 from ffrfs.tfrecord.shards import shard_paths
+from ffrfs.tfrecord.tfds import TfdsDirectory, find_tfds
 
 
 def info(path: PathType) -> dict[str, Any]:
@@ -57,7 +58,7 @@ def pack_fields(pack: str, found: packs.PackInfo) -> dict[str, Any]:
 
 
 def tfrecord_fields(path: str, found: tfrecords.TFRecordInfo) -> dict[str, Any]:
-    return {
+    fields: dict[str, Any] = {
         "file": path,
         "kind": "TFRecord",
         "records": sum(file.record_count for file in found.files),
@@ -75,3 +76,37 @@ def tfrecord_fields(path: str, found: tfrecords.TFRecordInfo) -> dict[str, Any]:
         ],
         "sizes": found.sizes._asdict() if found.sizes else None,
     }
+    directory = find_tfds(path)
+    if directory is not None:
+        fields["tfds"] = {
+            "name": directory.name,
+            "version": directory.version,
+            "splits": _split_fields(directory, found),
+        }
+    return fields
+
+
+def _split_fields(directory: TfdsDirectory, found: tfrecords.TFRecordInfo) -> list[dict[str, Any]]:
+    """What dataset_info.json says of each split that was looked at, and what is there."""
+    counts = {file.file: file.record_count for file in found.files}
+    all_fields = []
+    for split in directory.splits.values():
+        present = {path: counts[path] for path in split.shard_paths if path in counts}
+        if not present and not split.missing():
+            continue  # another split was asked for
+        declared = dict(zip(split.shard_paths, split.shard_lengths, strict=True))
+        all_fields.append(
+            {
+                "name": split.name,
+                "examples": split.num_examples,
+                "records": sum(present.values()),
+                "shards": len(split.shard_paths),
+                "missing": [path for path in split.shard_paths if path not in present],
+                "wrong": [
+                    {"file": path, "records": count, "examples": declared[path]}
+                    for path, count in present.items()
+                    if count != declared[path]
+                ],
+            }
+        )
+    return all_fields

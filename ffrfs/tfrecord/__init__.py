@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from ffrfs.tfrecord.parsing.values import RaggedValue, SparseValue
     from ffrfs.tfrecord.reader import TFRecordReader
     from ffrfs.tfrecord.sidecar import create_index
+    from ffrfs.tfrecord.tfds import open_tfds
     from ffrfs.tfrecord.writer import TFRecordWriter
 
 __all__ = [
@@ -73,6 +74,7 @@ __all__ = [
     "float32",
     "from_dict",
     "int64",
+    "open_tfds",
     "parse_example",
     "parse_sequence_example",
     "parse_single_example",
@@ -111,6 +113,7 @@ _MODULE_OF = {
     "create_index": "ffrfs.tfrecord.sidecar",
     "from_dict": "ffrfs.tfrecord.example",
     "int64": "ffrfs.tfrecord.parsing.dtypes",
+    "open_tfds": "ffrfs.tfrecord.tfds",
     "parse_example": "ffrfs.tfrecord.parsing.parse",
     "parse_sequence_example": "ffrfs.tfrecord.parsing.sequence",
     "parse_single_example": "ffrfs.tfrecord.parsing.parse",

@@ -1,0 +1,78 @@
+"""What `ffrfs info` says of a TFDS directory: its splits, and the features that it declares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ffrfs.console import output
+
+if TYPE_CHECKING:
+    from ffrfs.tfrecord.tfds_features import TfdsFeature
+
+# Name in an Example → what features.json says of it.
+Declared: TypeAlias = "dict[str, TfdsFeature]"
+
+_WRONG_SHOWN_MAX = 10  # files
+
+
+def declared_features(pack: str) -> Declared:
+    """Return nothing if it is no TFDS directory or split, or has no features.json."""
+    import os
+
+    from ffrfs.tfrecord.tfds import FEATURES, find_tfds
+
+    directory = find_tfds(pack)
+    if directory is None or not os.path.lexists(os.path.join(directory.path, FEATURES)):
+        return {}
+    return {key: feature for feature in directory.declared for key in feature.keys}
+
+
+def declared_text(feature: TfdsFeature | None) -> str:
+    """ "Image uint8 (28, 28, 1) png"."""
+    if feature is None:
+        return "-"
+    from ffrfs.tfrecord.tfds_features import shape_text
+
+    parts = [feature.kind, feature.dtype, shape_text(feature.shape) if feature.shape else ""]
+    return " ".join(filter(None, [*parts, feature.encoding]))
+
+
+def declared_fields(feature: TfdsFeature | None) -> dict[str, Any] | None:
+    if feature is None:
+        return None
+    return {
+        "feature": feature.name,
+        "class": feature.kind,
+        "dtype": feature.dtype or None,
+        "shape": list(feature.shape),
+        "encoding": feature.encoding or None,
+    }
+
+
+def show_splits(tfds: dict[str, Any]) -> None:
+    """Print the splits, and which files are not as dataset_info.json says."""
+    output.titled({"data set": f"{tfds['name']} {tfds['version']} (tensorflow_datasets)"})
+    rows = [("split", "Examples", "records", "files", "missing files")]
+    for split in tfds["splits"]:
+        counts = [split["examples"], split["records"], split["shards"], len(split["missing"])]
+        rows.append((split["name"], *(f"{count:,}" for count in counts)))
+    for line in aligned(rows):
+        output.line(line)
+    wrong = [file for split in tfds["splits"] for file in split["wrong"]]
+    for file in wrong[:_WRONG_SHOWN_MAX]:
+        output.error(
+            f"{file['file']}: has {output.count(file['records'], 'record')}, and "
+            f"dataset_info.json says {file['examples']:,}"
+        )
+    if len(wrong) > _WRONG_SHOWN_MAX:
+        output.error(f"{len(wrong) - _WRONG_SHOWN_MAX:,} more files have other numbers of records")
+
+
+def aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    """The lines of a table, after an empty one."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    yield ""
+    for row in rows:
+        cells = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
+        yield "  ".join(cells).rstrip()

@@ -1,0 +1,251 @@
+"""TFDS directories: what tensorflow_datasets has written, by dataset_info.json and features.json.
+
+    mnist/3.0.1/dataset_info.json                    the splits, and how many Examples each file has
+    mnist/3.0.1/features.json                        the features (tfds_features.py)
+    mnist/3.0.1/mnist-train.tfrecord-00000-of-00001
+
+A split has a name as if it were a directory in it, mnist/3.0.1/train: shards.py finds its files.
+What the files say is hostile. Concurrency: functions without state, and values.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ffrfs.errors import FormatError
+from ffrfs.printable import quoted
+from ffrfs.tfrecord.tfds_features import TfdsFeature, parse_features, whole_number
+
+INFO = "dataset_info.json"
+FEATURES = "features.json"
+JSON_SIZE_MAX = 64 << 20  # bytes of either
+SHARDS_MAX = 1_000_000  # of a split
+_SPLITS_MAX = 10_000
+_TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
+_TEMPLATE_LENGTH_MAX = 4096
+_DIGITS_MIN = 5  # of a shard's number
+_INT64_MAX = (1 << 63) - 1
+
+
+@dataclass(frozen=True)
+class TfdsSplit:
+    """`shard_lengths`: Examples in each of the files, as dataset_info.json has them."""
+
+    path: str  # of the split, DIR/NAME
+    name: str
+    shard_lengths: tuple[int, ...]
+    num_bytes: int  # of the Examples, as dataset_info.json has it
+    shard_paths: tuple[str, ...]  # whether they are there or not
+
+    @property
+    def num_examples(self) -> int:
+        return sum(self.shard_lengths)
+
+    def missing(self) -> list[str]:
+        """Return the paths at which no file is."""
+        return [path for path in self.shard_paths if not os.path.exists(path)]
+
+    @property
+    def files(self) -> list[str]:
+        """For TFRecordReader, RecordDataset and all else that takes a list of files.
+
+        Raises FormatError if one is not there, or the split has none.
+        """
+        missing = self.missing()
+        if missing:
+            first = quoted(os.path.basename(missing[0]))
+            others = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
+            raise FormatError.at(
+                self.path,
+                f"of its {len(self.shard_paths):,} files, {first}{others} "
+                f"{'are' if others else 'is'} missing",
+            )
+        if not self.shard_paths:
+            raise FormatError.at(self.path, "the split has no files")
+        return list(self.shard_paths)
+
+
+@dataclass(frozen=True)
+class TfdsDirectory:
+    """A data set of tensorflow_datasets, of one version and configuration."""
+
+    path: str
+    name: str
+    version: str
+    splits: dict[str, TfdsSplit]
+
+    @cached_property
+    def declared(self) -> list[TfdsFeature]:
+        """What features.json says, by name. Raises FormatError, OSError."""
+        file = os.path.join(self.path, FEATURES)
+        return parse_features(file, _load(file))
+
+    @property
+    def features(self) -> dict[str, Any]:
+        """For parse_example(), with TFDS's names; of those in sequences RaggedFeatures.
+
+        Images, sounds and encoded tensors are bytes, as in the Example. Raises FormatError for
+        a feature that is known to tensorflow_datasets alone.
+        """
+        try:
+            return {feature.name: feature.parsing() for feature in self.declared}
+        except ValueError as error:
+            raise FormatError.at(os.path.join(self.path, FEATURES), str(error)) from None
+
+
+def open_tfds(path: str | os.PathLike[str]) -> TfdsDirectory:
+    """Return the TFDS directory `path`, of which only dataset_info.json is read.
+
+    Raises FormatError if it is none or is damaged, OSError.
+    """
+    name = os.fspath(path)
+    file = os.path.join(name, INFO)
+    if os.path.isdir(name) and not os.path.lexists(file):
+        raise FormatError.at(
+            name,
+            f"has no {INFO}; a TFDS directory is that of a version, such as mnist/3.0.1",
+        )
+    directory = _open(name, file)
+    if directory is None:
+        raise FormatError.at(file, "its splits are not a list, as tensorflow_datasets writes it")
+    return directory
+
+
+def _open(name: str, file: str) -> TfdsDirectory | None:
+    """None: the file is another library's (of Hugging Face, which names its files so, too)."""
+    content = _load(file)
+    try:
+        if not isinstance(content, dict):
+            raise ValueError("not a JSON object")
+        if isinstance(content.get("splits"), dict):
+            return None
+        file_format = content.get("fileFormat", "tfrecord")
+        if file_format != "tfrecord":
+            raise ValueError(f"its files are {file_format!r:.40}; only tfrecord can be read")
+        dataset = _text(content.get("name", ""), "the name of the data set")
+        given = content.get("splits", [])
+        if not isinstance(given, list) or len(given) > _SPLITS_MAX:
+            raise ValueError(f"splits is not a list of at most {_SPLITS_MAX:,}")
+        splits = [_split(name, dataset, each) for each in given]
+        by_name = {split.name: split for split in splits}
+        if len(by_name) < len(splits):
+            raise ValueError("two splits have the same name")
+        return TfdsDirectory(name, dataset, _text(content.get("version", ""), "version"), by_name)
+    except ValueError as error:
+        raise FormatError.at(file, str(error)) from None
+
+
+def find_tfds(path: str) -> TfdsDirectory | None:
+    """Return the TFDS directory that `path` is, or that it names a split of; None: it is other.
+
+    Raises FormatError if it is damaged.
+    """
+    return _at(path) if os.path.lexists(path) else _at(os.path.dirname(path.rstrip("/")))
+
+
+def _at(folder: str) -> TfdsDirectory | None:
+    file = os.path.join(folder, INFO)
+    return _open(folder, file) if os.path.lexists(file) else None
+
+
+def find_split(path: str) -> TfdsSplit | None:
+    """Return the split that `path` names, DIR/SPLIT; None if DIR is no TFDS directory.
+
+    Raises FormatError if the directory is damaged, or has no such split.
+    """
+    above, name = os.path.split(path.rstrip("/"))
+    directory = _at(above) if name else None
+    if directory is None:
+        return None
+    splits = directory.splits
+    if name not in splits:
+        names = ", ".join(map(quoted, splits)) or "none"
+        raise FormatError.at(
+            path, f"there is no such file or directory, and no such split ({names})"
+        )
+    return splits[name]
+
+
+def _load(file: str) -> object:
+    if os.path.exists(file) and not os.path.isfile(file):  # opening a FIFO waits for its writer
+        raise FormatError.at(file, "not a regular file")
+    with open(file, "rb") as stream:
+        text = stream.read(JSON_SIZE_MAX + 1)
+    if len(text) > JSON_SIZE_MAX:
+        raise FormatError.at(file, f"larger than {JSON_SIZE_MAX >> 20} MiB")
+    try:
+        content: object = json.loads(text)
+    except RecursionError:
+        raise FormatError.at(file, "the JSON is nested too deep") from None
+    except ValueError as error:  # of UnicodeDecodeError, too
+        raise FormatError.at(file, f"not JSON ({error})") from None
+    return content
+
+
+def _split(folder: str, dataset: str, given: object) -> TfdsSplit:
+    if not isinstance(given, dict):
+        raise ValueError("a split is not a JSON object")
+    name = _text(given.get("name", ""), "the name of a split")
+    if name in ("", ".", "..") or "/" in name:
+        raise ValueError(f"{quoted(name)} is not a name of a split")
+    lengths = given.get("shardLengths", [])
+    if not isinstance(lengths, list) or len(lengths) > SHARDS_MAX:
+        raise ValueError(f"split {quoted(name)}: shardLengths is not a list of at most a million")
+    template = _text(given.get("filepathTemplate") or _TEMPLATE, "filepathTemplate")
+    words = {"DATASET": dataset, "SPLIT": name, "FILEFORMAT": "tfrecord"}
+    files = [
+        os.path.join(folder, _file_name(template, words, number, len(lengths)))
+        for number in range(len(lengths))
+    ]
+    if len(set(files)) < len(files):
+        raise ValueError(f"split {quoted(name)}: filepathTemplate gives all files the same name")
+    return TfdsSplit(
+        path=os.path.join(folder, name),
+        name=name,
+        shard_lengths=tuple(_count(length, name) for length in lengths),
+        num_bytes=_count(given.get("numBytes", 0), name),
+        shard_paths=tuple(files),
+    )
+
+
+def _file_name(template: str, words: dict[str, str], number: int, count: int) -> str:
+    """Fill in the template. Raises ValueError for a path that leads out of the directory."""
+    digits = max(_DIGITS_MIN, len(str(count)))
+    index, total = f"{number:0{digits}}", f"{count:0{digits}}"
+    known = {
+        **words,
+        "SHARD_INDEX": index,
+        "NUM_SHARDS": total,
+        "SHARD_X_OF_Y": f"{index}-of-{total}",
+    }
+    unknown = [word for word in re.findall(r"\{(.*?)\}", template) if word not in known]
+    if unknown or len(template) > _TEMPLATE_LENGTH_MAX:
+        raise ValueError(f"filepathTemplate {template!r:.80} is not known")
+    path = re.sub(r"\{(.*?)\}", lambda found: known[found[1]], template)
+    if os.path.isabs(path) or ".." in path.split("/") or "\0" in path:
+        raise ValueError(f"filepathTemplate {template!r:.80} leads out of the directory")
+    return path
+
+
+def _count(value: object, name: str) -> int:
+    number = whole_number(value)
+    if number is None or not 0 <= number <= _INT64_MAX:
+        raise ValueError(
+            f"split {quoted(name)}: {value!r:.40} is not a number of Examples or bytes"
+        )
+    return number
+
+
+def _text(value: object, what: str) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{what} is not a text")
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # a lone surrogate, which JSON can spell
+        raise ValueError(f"{what} is not UTF-8") from None
+    return value
