@@ -87,7 +87,7 @@ def test_lines_for_the_journal_have_a_priority_and_no_time(
     with foreground(tree, "{dev}:{ino}") as lines:
         tree.ask(probes.errno_of, "00", "read")
     assert all(re.match(r"<[346]>\S", line) for line in lines), lines
-    assert f"<6>{damaged}: mounted at {tree.path}, engine {tree.engine}" in lines
+    assert f"<6>{damaged}: mounted at {tree.path}, engine {tree.engine}, transport dev" in lines
     assert [line for line in lines if line.startswith("<3>cannot read 00: ")]
     assert "<6>SIGTERM: unmounting" in lines
     assert not [line for line in lines if re.search(STAMP, line)]
