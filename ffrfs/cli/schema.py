@@ -23,7 +23,7 @@ _EPILOG = """\
 ACTION is one of
   stats     compute statistics: counts, quantiles, histograms, frequent values
   infer     infer a schema: types, presence, numbers of values, domains
-  validate  compare data with the schema --schema; status 1: there are anomalies
+  validate  compare data with --schema FILE; status 1 if there are anomalies
   show      show a file of a schema, of statistics or of anomalies
 
 For stats, infer and validate, FILEs are one data set: TFRecord files of any compression, or

@@ -77,43 +77,41 @@ def _divergence(first: Masses, second: Masses) -> float | None:
 
 
 def _aligned(first: Proto, second: Proto) -> tuple[Masses, Masses]:
-    """Masses of the same parts of the number line: buckets, single numbers, infinities, NaN.
+    """Masses of the same parts of the number line: buckets, single numbers, NaN.
 
-    Infinities and NaN of one data set equal nothing of the other.
+    Infinities are single numbers. A bucket with one infinite end equals none of the other one.
     """
     edges: set[float] = set()
     points: set[float] = set()
-    for histogram in (first, second):
-        for bucket in histogram.buckets:
-            if not _is_finite(bucket):
-                continue
-            if bucket.low_value == bucket.high_value:
-                points.add(bucket.low_value)
-            else:
-                edges |= {bucket.low_value, bucket.high_value}
-    parts = [_parts(histogram, sorted(edges), sorted(points)) for histogram in (first, second)]
-    apart = [_infinite_and_nan(histogram) for histogram in (first, second)]
-    nothing = [0.0] * len(apart[0])
-    return np.array(parts[0] + apart[0] + nothing), np.array(parts[1] + nothing + apart[1])
+    for bucket in (*first.buckets, *second.buckets):
+        if bucket.low_value == bucket.high_value:
+            points.add(bucket.low_value)
+        elif _is_finite(bucket):
+            edges |= {bucket.low_value, bucket.high_value}
+    masses, others = zip(
+        *(_masses(histogram, sorted(edges), sorted(points)) for histogram in (first, second)),
+        strict=True,
+    )
+    return np.array([*masses[0], others[0], 0.0]), np.array([*masses[1], 0.0, others[1]])
 
 
-def _parts(histogram: Proto, edges: list[float], points: list[float]) -> list[float]:
-    masses: dict[float, float] = defaultdict(float)  # by low edge
-    alone: dict[float, float] = defaultdict(float)
-    for bucket in filter(_is_finite, histogram.buckets):
+def _masses(histogram: Proto, edges: list[float], points: list[float]) -> tuple[list[float], float]:
+    """Return the masses between the edges, at the points and of NaN; and that of the rest."""
+    between: dict[float, float] = defaultdict(float)  # by low edge
+    at: dict[float, float] = defaultdict(float)
+    rest = 0.0
+    for bucket in histogram.buckets:
         low, high, count = bucket.low_value, bucket.high_value, bucket.sample_count
         if low == high:
-            alone[low] += count
-            continue
-        inside = [edge for edge in edges if low <= edge <= high]
-        for start, end in pairwise(inside):
-            masses[start] += count * ((end - start) / (high - low))
-    return [masses[edge] for edge in edges[:-1]] + [alone[point] for point in points]
-
-
-def _infinite_and_nan(histogram: Proto) -> list[float]:
-    infinite = [one.sample_count for one in histogram.buckets if not _is_finite(one)]
-    return [sum(infinite), float(histogram.num_nan)]
+            at[low] += count
+        elif _is_finite(bucket):
+            inside = [edge for edge in edges if low <= edge <= high]
+            for start, end in pairwise(inside):
+                between[start] += count * ((end - start) / (high - low))
+        else:
+            rest += count
+    masses = [between[edge] for edge in edges[:-1]] + [at[point] for point in points]
+    return [*masses, float(histogram.num_nan)], rest
 
 
 def _is_finite(bucket: Proto) -> bool:

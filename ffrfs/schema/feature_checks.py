@@ -22,6 +22,23 @@ _DROPPED = "Column dropped"
 _FEWER = "The feature was present in fewer examples than expected"
 
 
+def check_itself(feature: Proto) -> Iterator[Reason]:
+    """Yield what the schema says of a feature that cannot be."""
+    if feature.type == schema_pb2.TYPE_UNKNOWN:
+        text = "unspecified type: determine the type and set it, rather than deprecating."
+        yield Reason(Type.FEATURE_MISSING_TYPE, text)
+        return
+    invalid = Type.INVALID_SCHEMA_SPECIFICATION
+    if feature.presence.min_fraction < 0:
+        yield Reason(invalid, "min_fraction should not be negative: clear is equal to zero")
+    if feature.presence.min_fraction > 1:
+        yield Reason(invalid, "min_fraction should not greater than 1")
+    if feature.value_count.min < 0:
+        yield Reason(invalid, "ValueCount.min should not be negative")
+    if feature.value_count.HasField("max") and feature.value_count.max < feature.value_count.min:
+        yield Reason(invalid, "ValueCount.max should not be less than min")
+
+
 def check_counts(feature: Proto, view: FeatureView) -> Iterator[Reason]:
     """Yield what is wrong with the numbers of values in a record."""
     if feature.HasField("value_count"):
@@ -94,7 +111,7 @@ def check_type(feature: Proto, view: FeatureView) -> Iterator[Reason]:
         found = statistics_pb2.FeatureNameStatistics.Type.Name(view.type)
         wanted = schema_pb2.FeatureType.Name(feature.type)
         text = f"Expected data of type: {wanted} but got {found}"
-        yield Reason(Type.UNEXPECTED_DATA_TYPE, text)
+        yield Reason(Type.UNEXPECTED_DATA_TYPE, "Unexpected data type", text)
 
 
 def check_unique(feature: Proto, view: FeatureView) -> Iterator[Reason]:

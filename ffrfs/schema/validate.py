@@ -13,6 +13,7 @@ from ffrfs.schema.domain_checks import check_domain
 from ffrfs.schema.feature_checks import (
     Control,
     check_counts,
+    check_itself,
     check_presence,
     check_type,
     check_unique,
@@ -93,7 +94,10 @@ class _Validation:
             text = "The feature was not present in any examples."
             missing = Reason(Type.FEATURE_TYPE_NOT_PRESENT, "Column dropped", text)
             return ([missing] if self._is_required(feature) else []), None
-        reasons = list(self._check_present(feature, view))
+        reasons = list(check_itself(feature))
+        if feature.type == schema_pb2.TYPE_UNKNOWN:
+            return reasons, None
+        reasons += self._check_present(feature, view)
         info = None
         for name, (control, treatment, views) in self._controls.items():
             if views is None or not feature.HasField(name):
