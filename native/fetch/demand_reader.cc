@@ -21,6 +21,12 @@ UnitPtr DemandReader::find(const UnitPlan& plan, size_t wanted) {
   return unit;
 }
 
+bool DemandReader::find_cached(const UnitPlan& plan, std::span<std::byte> target) {
+  if (table_.knows(plan.key()) || !fetcher_.find_cached(plan, target)) return false;
+  observe(plan, Found::kPageCache);
+  return true;
+}
+
 UnitPtr DemandReader::find_in_memory(const UnitPlan& plan, size_t wanted) {
   const auto [held, was_ahead] = table_.find(plan.key());
   if (!held) return nullptr;

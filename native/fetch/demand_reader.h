@@ -32,7 +32,9 @@ class DemandReader {
 
   // nullptr: it takes storage. `wanted` of its bytes were asked for. Throws ChecksumError.
   [[nodiscard]] UnitPtr find(const UnitPlan& plan, size_t wanted);
-  // The same of what is in memory.
+  // Fills `target` with the unit's bytes, if they are in the page cache and not in memory.
+  [[nodiscard]] bool find_cached(const UnitPlan& plan, std::span<std::byte> target);
+  // As find(), of what is in memory.
   [[nodiscard]] UnitPtr find_in_memory(const UnitPlan& plan, size_t wanted);
 
   void fetch(const UnitPlan& plan, Done done);

@@ -57,15 +57,17 @@ bool Fetcher::read_cached(const Extent& extent, uint64_t offset, std::span<std::
   return true;
 }
 
-UnitPtr Fetcher::find_cached(const UnitPlan& plan) {
-  UnitPtr unit = make_unit(plan.size);
+bool Fetcher::find_cached(const UnitPlan& plan, std::span<std::byte> target) {
   std::array<std::byte, Extent::kTrailerSizeMax> memory;
   const auto trailer = std::span(memory).first(plan.trailer_size());
-  if (!read_cached(plan.extent, plan.file_offset(), unit->buffer.first(plan.size), trailer)) {
-    return nullptr;
-  }
-  check(plan, shards_, counters_, unit->bytes, trailer);
-  return unit;
+  if (!read_cached(plan.extent, plan.file_offset(), target, trailer)) return false;
+  check(plan, shards_, counters_, target, trailer);
+  return true;
+}
+
+UnitPtr Fetcher::find_cached(const UnitPlan& plan) {
+  UnitPtr unit = make_unit(plan.size);
+  return find_cached(plan, unit->buffer.first(plan.size)) ? unit : nullptr;
 }
 
 size_t Fetcher::memory_for(const UnitPlan& plan) const {

@@ -60,7 +60,9 @@ class Fetcher {
   [[nodiscard]] bool read_cached(const Extent& extent, uint64_t offset,
                                  std::span<std::byte> target, std::span<std::byte> trailer = {});
 
-  // nullptr: it takes storage. Throws ChecksumError.
+  // False: it takes storage. `target` has the unit's size. Throws ChecksumError.
+  [[nodiscard]] bool find_cached(const UnitPlan& plan, std::span<std::byte> target);
+  // The same into a unit of its own; nullptr: it takes storage.
   [[nodiscard]] UnitPtr find_cached(const UnitPlan& plan);
 
   // The memory that start() takes.

@@ -9,6 +9,11 @@ UnitTable::UnitTable(Budget& budget, Counters& counters) : budget_(budget), coun
   counters_.queue_depth = 0;
 }
 
+bool UnitTable::knows(const UnitKey& key) const {
+  const std::lock_guard lock(mutex_);
+  return entries_.contains(key);
+}
+
 UnitTable::Lookup UnitTable::find(const UnitKey& key) {
   const std::lock_guard lock(mutex_);
   const auto entry = entries_.find(key);

@@ -48,6 +48,8 @@ class UnitTable {
     HeldPtr held;  // nullptr: it is not held
     bool was_ahead = false;
   };
+  // Held, or being fetched.
+  [[nodiscard]] bool knows(const UnitKey& key) const;
   // What is kept becomes the most recently used; what was read ahead is handed over.
   [[nodiscard]] Lookup find(const UnitKey& key);
 

@@ -5,30 +5,10 @@
 
 #include <algorithm>
 #include <climits>
-#include <cstdarg>
-#include <cstdio>
 #include <string>
-
-#define FUSE_USE_VERSION 312
-#include <fuse3/fuse_log.h>
 
 namespace ffrfs {
 namespace {
-
-constexpr int kLibfuseLineSize = 512;
-
-void log_libfuse(fuse_log_level level, const char* format, va_list arguments) {
-  char text[kLibfuseLineSize];
-  const int size = vsnprintf(text, sizeof text, format, arguments);
-  if (size <= 0) return;
-  std::string_view line(text);
-  if (line.ends_with('\n')) line.remove_suffix(1);
-  log_line(level <= FUSE_LOG_ERR       ? Priority::kError
-           : level == FUSE_LOG_WARNING ? Priority::kWarning
-           : level <= FUSE_LOG_INFO    ? Priority::kInfo
-                                       : Priority::kDebug,
-           line);
-}
 
 std::string in_one_line(std::string_view text) {
   std::string line;
@@ -58,7 +38,5 @@ void log_failure(uint64_t ino, std::string_view path, std::string_view reason) {
   line.append(": ").append(reason);
   log_line(Priority::kError, "\x1f" + about + "\x1f" "cannot read " + line);
 }
-
-void take_over_libfuse_log() { fuse_set_log_func(&log_libfuse); }
 
 }  // namespace ffrfs

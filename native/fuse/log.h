@@ -20,7 +20,4 @@ void log_line(Priority priority, std::string_view text);
 // that the failure counts for and the size of PATH in the line, for the daemon's list.
 void log_failure(uint64_t ino, std::string_view path, std::string_view reason);
 
-// What libfuse has to say goes there too.
-void take_over_libfuse_log();
-
 }  // namespace ffrfs

@@ -43,6 +43,15 @@ FileReads::FileReads(const ShardSet& shards, Counters& counters, size_t limit_by
       units_(fetcher_),
       large_(units_) {}
 
+std::optional<size_t> FileReads::read_now(const Extent& extent, std::span<std::byte> target) {
+  if (extent.size > std::min<uint64_t>(target.size(), kWholeRecordSize)) return std::nullopt;
+  const auto bytes = target.first(static_cast<size_t>(extent.size));
+  if (!units_.find_cached(whole_plan(extent, check_data_), bytes)) return std::nullopt;
+  counters_.reads.fetch_add(1, std::memory_order_relaxed);
+  counters_.bytes_served.fetch_add(bytes.size(), std::memory_order_relaxed);
+  return bytes.size();
+}
+
 std::optional<Slice> FileReads::read(const Extent& extent, uint64_t offset, size_t size,
                                      Done done) {
   counters_.reads.fetch_add(1, std::memory_order_relaxed);

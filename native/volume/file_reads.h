@@ -41,6 +41,10 @@ class FileReads {
   // `limit_bytes`: what is held in memory at a time; see limit_cache().
   FileReads(const ShardSet& shards, Counters& counters, size_t limit_bytes, bool check_data);
 
+  // All of `extent`, if it is in the page cache and fits into `target`: its size. Allocates
+  // nothing. Throws ChecksumError.
+  [[nodiscard]] std::optional<size_t> read_now(const Extent& extent, std::span<std::byte> target);
+
   // Bytes [offset, offset + size) of `extent`, which must hold them. nullopt: they
   // come through `done`, later. Never waits for the disk. Throws ChecksumError.
   [[nodiscard]] std::optional<Slice> read(const Extent& extent, uint64_t offset, size_t size,

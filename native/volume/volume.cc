@@ -142,6 +142,14 @@ std::optional<uint32_t> Volume::stored_crc32(const Contents& contents) const {
   return extent.checksum == Checksum::kCrc32 ? std::optional(extent.crc32) : std::nullopt;
 }
 
+std::optional<size_t> Volume::read_now(Ino ino, uint64_t offset, size_t size,
+                                       std::span<std::byte> target) {
+  if (offset != 0 || subtree_of(ino)) return std::nullopt;
+  const Extent file = extent(ino);
+  if (size < file.size) return std::nullopt;
+  return reads_.get().read_now(file, target);
+}
+
 std::optional<Slice> Volume::read(Ino ino, uint64_t offset, size_t size, FileReads::Done done) {
   if (subtree_of(ino)) return subtree_reads_.get().read(ino, offset, size, std::move(done));
   const Extent file = extent(ino);

@@ -3,9 +3,6 @@
 
 #pragma once
 
-#define FUSE_USE_VERSION 312
-#include <fuse3/fuse_lowlevel.h>
-
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
@@ -14,6 +11,7 @@
 #include <string>
 
 #include "fuse/log.h"
+#include "fuse/reply.h"
 #include "volume/volume.h"
 
 namespace ffrfs {
@@ -40,14 +38,14 @@ class RequestTimer {
 
 // Runs `body`, which replies; if it throws, the reply is an error.
 template <typename Body>
-void answer(const RequestTimer& timer, fuse_req_t request, Body body) noexcept {
+void answer(const RequestTimer& timer, const fuse::Reply& reply, Body body) noexcept {
   try {
     body();
   } catch (const std::bad_alloc&) {
-    fuse_reply_err(request, ENOMEM);
+    reply.error(ENOMEM);
   } catch (const std::exception& error) {
     log_line(Priority::kError, std::string("request failed: ") + error.what());
-    fuse_reply_err(request, EIO);
+    reply.error(EIO);
   }
   timer.stop();
 }

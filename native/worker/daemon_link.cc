@@ -1,4 +1,4 @@
-#include "fuse/daemon_link.h"
+#include "worker/daemon_link.h"
 
 #include <sys/socket.h>
 

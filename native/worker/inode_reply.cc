@@ -1,19 +1,29 @@
-#include "fuse/inode_reply.h"
+#include "worker/inode_reply.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstring>
 
 namespace ffrfs {
 namespace {
 
+constexpr uint64_t kTimeoutS = uint64_t{365} * 24 * 3600;
 constexpr uint64_t kBlockSize = 512;  // what st_blocks counts in, whatever the file system
 constexpr int64_t kNsPerS = 1'000'000'000;
-// What an entry takes in a listing, but for its name and the filling up to 8 bytes.
-constexpr size_t kDirentPlusSize = 152;
 constexpr uint64_t kDotCount = 2;  // "." and ".."
+constexpr size_t kListingSizeMax = 1 << 20;
+
+// What an entry takes in a listing.
+size_t entry_size(std::string_view name) {
+  return (sizeof(fuse::DirentPlus) + name.size() + 7) / 8 * 8;
+}
 
 // How many of them fit into a listing of that size.
 size_t fitting_count(const std::vector<Dentry>& entries, size_t size) {
   size_t count = 0;
   for (const Dentry& entry : entries) {
-    const size_t needed = (kDirentPlusSize + entry.name.size() + 7) / 8 * 8;
+    const size_t needed = entry_size(entry.name);
     if (needed > size) break;
     size -= needed;
     ++count;
@@ -21,49 +31,79 @@ size_t fitting_count(const std::vector<Dentry>& entries, size_t size) {
   return count;
 }
 
-}  // namespace
-
-struct stat to_stat(const Attributes& attributes) {
-  struct stat info {};
-  info.st_ino = attributes.ino;
-  info.st_mode = attributes.mode;
-  info.st_nlink = attributes.nlink;
-  info.st_uid = attributes.uid;
-  info.st_gid = attributes.gid;
-  info.st_size = static_cast<off_t>(attributes.size);
-  info.st_blocks = static_cast<blkcnt_t>((attributes.size + kBlockSize - 1) / kBlockSize);
+fuse::Attr to_attr(const Attributes& attributes) {
   int64_t seconds = attributes.mtime_ns / kNsPerS;
   int64_t nanoseconds = attributes.mtime_ns % kNsPerS;
   if (nanoseconds < 0) {  // before 1970
     nanoseconds += kNsPerS;
     --seconds;
   }
-  info.st_mtim = {.tv_sec = seconds, .tv_nsec = nanoseconds};
-  info.st_atim = info.st_ctim = info.st_mtim;
-  return info;
+  const auto time = static_cast<uint64_t>(seconds);
+  const auto fraction = static_cast<uint32_t>(nanoseconds);
+  return {.ino = attributes.ino,
+          .size = attributes.size,
+          .blocks = (attributes.size + kBlockSize - 1) / kBlockSize,
+          .atime = time,
+          .mtime = time,
+          .ctime = time,
+          .atimensec = fraction,
+          .mtimensec = fraction,
+          .ctimensec = fraction,
+          .mode = attributes.mode,
+          .nlink = attributes.nlink,
+          .uid = attributes.uid,
+          .gid = attributes.gid,
+          .rdev = 0,
+          .blksize = 0,
+          .flags = 0};
 }
 
-fuse_entry_param to_entry(const Attributes& attributes) {
-  fuse_entry_param entry{};
-  entry.ino = attributes.ino;
-  entry.attr = to_stat(attributes);
-  entry.attr_timeout = entry.entry_timeout = kTimeoutS;
+}  // namespace
+
+fuse::EntryOut to_entry(const Attributes& attributes) {
+  return {.nodeid = attributes.ino,
+          .generation = 0,
+          .entry_valid = kTimeoutS,
+          .attr_valid = kTimeoutS,
+          .entry_valid_nsec = 0,
+          .attr_valid_nsec = 0,
+          .attr = to_attr(attributes)};
+}
+
+fuse::AttrOut to_attr_out(const Attributes& attributes) {
+  return {.attr_valid = kTimeoutS,
+          .attr_valid_nsec = 0,
+          .dummy = 0,
+          .attr = to_attr(attributes)};
+}
+
+fuse::EntryOut absent_entry() {
+  fuse::EntryOut entry{};
+  entry.entry_valid = kTimeoutS;
   return entry;
 }
 
-bool ListingReply::add(const std::string& name, const Attributes& attributes) {
-  const fuse_entry_param entry = to_entry(attributes);
-  const size_t needed = fuse_add_direntry_plus(request_, bytes_.data() + used_, left(),
-                                               name.c_str(), &entry,
-                                               static_cast<off_t>(position_ + 1));
+ListingReply::ListingReply(uint32_t size_bytes, uint64_t begin)
+    : bytes_(std::min<size_t>(size_bytes, kListingSizeMax)), position_(begin) {}
+
+bool ListingReply::add(std::string_view name, const Attributes& attributes) {
+  const size_t needed = entry_size(name);
   if (needed > left()) return false;
-  used_ += needed;
+  const fuse::DirentPlus head{.entry = to_entry(attributes),
+                              .dirent = {.ino = attributes.ino,
+                                         .off = position_ + 1,
+                                         .namelen = static_cast<uint32_t>(name.size()),
+                                         .type = (attributes.mode & S_IFMT) >> 12}};
+  std::byte* const place = bytes_.data() + used_;
+  std::memcpy(place, &head, sizeof head);
+  std::memcpy(place + sizeof head, name.data(), name.size());
+  used_ += needed;  // what fills it up is zeros
   ++position_;
   return true;
 }
 
 void ListingReply::add_entries(const Volume& volume, const Tree& part, Ino ino) {
-  auto entries = part.list(ino, position_ - kDotCount, left() / (kDirentPlusSize + 1));
+  auto entries = part.list(ino, position_ - kDotCount, left() / (sizeof(fuse::DirentPlus) + 1));
   entries.resize(fitting_count(entries, left()));
   const auto attributes = volume.attributes(part, entries);
   for (size_t i = 0; i < entries.size(); ++i) add(entries[i].name, attributes[i]);

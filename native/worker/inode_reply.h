@@ -5,47 +5,45 @@
 
 #pragma once
 
-#define FUSE_USE_VERSION 312
-#include <fuse3/fuse_lowlevel.h>
-#include <sys/stat.h>
-
 #include <cstddef>
 #include <cstdint>
-#include <string>
+#include <span>
+#include <string_view>
 #include <vector>
 
+#include "fuse/protocol.h"
 #include "volume/volume.h"
 
 namespace ffrfs {
 
-constexpr double kTimeoutS = 365.0 * 24 * 3600;
-
-[[nodiscard]] struct stat to_stat(const Attributes& attributes);
-[[nodiscard]] fuse_entry_param to_entry(const Attributes& attributes);
+[[nodiscard]] fuse::AttrOut to_attr_out(const Attributes& attributes);
+[[nodiscard]] fuse::EntryOut to_entry(const Attributes& attributes);
+// There is no such name, and the kernel remembers that.
+[[nodiscard]] fuse::EntryOut absent_entry();
 
 // One reply to READDIRPLUS: a page of a listing, from a position to where it is full.
 // Positions: 0 is ".", 1 is "..", the entries follow in the volume's order.
 class ListingReply {
  public:
-  ListingReply(fuse_req_t request, size_t size_bytes, uint64_t begin)
-      : request_(request), bytes_(size_bytes), position_(begin) {}
+  ListingReply(uint32_t size_bytes, uint64_t begin);
 
   // Of the next to be added.
   [[nodiscard]] uint64_t position() const { return position_; }
   // False: there is no room for it.
-  bool add(const std::string& name, const Attributes& attributes);
+  bool add(std::string_view name, const Attributes& attributes);
 
   // Adds the entries from position() on, as many as there is room for: `part` of `volume`
   // has the folder.
   void add_entries(const Volume& volume, const Tree& part, Ino ino);
 
-  void send() { fuse_reply_buf(request_, bytes_.data(), used_); }
+  [[nodiscard]] std::span<const std::byte> bytes() const {
+    return std::span(bytes_).first(used_);
+  }
 
  private:
   [[nodiscard]] size_t left() const { return bytes_.size() - used_; }
 
-  const fuse_req_t request_;
-  std::vector<char> bytes_;
+  std::vector<std::byte> bytes_;
   size_t used_ = 0;
   uint64_t position_;
 };

@@ -1,4 +1,4 @@
-#include "fuse/lockdown.h"
+#include "worker/lockdown.h"
 
 #include <linux/capability.h>
 #include <malloc.h>
@@ -16,7 +16,7 @@
 #include <thread>
 
 #include "fuse/log.h"
-#include "fuse/syscall_filter.h"
+#include "worker/syscall_filter.h"
 
 namespace ffrfs {
 namespace {
@@ -75,6 +75,8 @@ void prepare_libraries() {
 }
 
 }  // namespace
+
+void give_up_capabilities() { keep_capabilities(0); }
 
 Lockdown::Lockdown() {
   if (kIsSanitized) {

@@ -10,11 +10,15 @@
 // not changed: it holds nothing but what that user may read.
 //
 // Not here: which system calls are left (syscall_filter.h), the daemon (mount/privileges.py).
-// Threads: the first call before there is a second one, as capabilities are each thread's own.
+// Threads: capabilities are each thread's own. Those that run before the first call (rings, whose
+// making the filter forbids) give theirs up by themselves.
 
 #pragma once
 
 namespace ffrfs {
+
+// Of a thread that was started before the lockdown.
+void give_up_capabilities();
 
 class Lockdown {
  public:

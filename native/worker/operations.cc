@@ -1,52 +1,71 @@
-#include "fuse/operations.h"
+#include "worker/operations.h"
 
-#include <sys/statvfs.h>
+#include <fcntl.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
+#include <cstdio>
 #include <exception>
 #include <new>
+#include <span>
 #include <string>
 
-#include "fuse/answer.h"
-#include "fuse/inode_reply.h"
 #include "fuse/log.h"
 #include "io/error.h"
+#include "worker/answer.h"
+#include "worker/inode_reply.h"
 
 namespace ffrfs {
 namespace {
 
-constexpr unsigned kBackgroundRequestsMax = 64;
-constexpr unsigned long kStatfsBlockSize = 4096;
+using fuse::Opcode;
+
+constexpr uint32_t kStatfsBlockSize = 4096;
 constexpr size_t kNameMax = 255;
-
-Operations& self(fuse_req_t request) {
-  return *static_cast<Operations*>(fuse_req_userdata(request));
-}
-
 constexpr Ino kNoIno = 0;  // of a request that needs no file to answer it
 
 template <typename Body>
-void answer(Volume& volume, RequestKind kind, fuse_req_t request, Body body) noexcept {
-  answer(RequestTimer(volume, kind, kNoIno), request, std::move(body));
+void answer(Volume& volume, RequestKind kind, const fuse::Reply& reply, Body body) noexcept {
+  answer(RequestTimer(volume, kind, kNoIno), reply, std::move(body));
+}
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
 }
 
 // The value, or its size if the caller only asks for that.
-void reply_xattr(fuse_req_t request, std::string_view value, size_t size) {
+void reply_xattr(const fuse::Reply& reply, std::string_view value, size_t size) {
   if (size == 0) {
-    fuse_reply_xattr(request, value.size());
+    reply.value(fuse::GetxattrOut{.size = static_cast<uint32_t>(value.size()), .padding = 0});
   } else if (size < value.size()) {
-    fuse_reply_err(request, ERANGE);
+    reply.error(ERANGE);
   } else {
-    fuse_reply_buf(request, value.data(), value.size());
+    reply.bytes(bytes_of(value));
   }
 }
 
-// Callbacks of what would change the tree: reached only if somebody remounts it rw.
-template <typename... Arguments>
-void refuse(fuse_req_t request, Arguments...) {
-  self(request).finish(request, RequestKind::kRefuse, EROFS);
+// What would change the tree: asked only if somebody remounts it rw.
+bool is_change(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::kSetattr:
+    case Opcode::kMknod:
+    case Opcode::kMkdir:
+    case Opcode::kUnlink:
+    case Opcode::kRmdir:
+    case Opcode::kSymlink:
+    case Opcode::kRename:
+    case Opcode::kRename2:
+    case Opcode::kLink:
+    case Opcode::kWrite:
+    case Opcode::kCreate:
+    case Opcode::kSetxattr:
+    case Opcode::kRemovexattr:
+      return true;
+    default:
+      return false;
+  }
 }
 
 constexpr std::string_view kRecordName = "user.ffrfs.record";
@@ -54,32 +73,57 @@ constexpr std::string_view kCrc32Name = "user.ffrfs.crc32";
 
 }  // namespace
 
-void Operations::init(fuse_conn_info& connection) {
-  // Always, so that one listing fills the kernel's inode cache and stat() costs nothing.
-  connection.want |= connection.capable & FUSE_CAP_READDIRPLUS;
-  connection.want &= ~static_cast<unsigned>(
-      FUSE_CAP_READDIRPLUS_AUTO |
-      // Nothing changes: no need to look whether it has.
-      FUSE_CAP_AUTO_INVAL_DATA |
-      // Replies are from our memory, and requests are small: splicing only costs.
-      FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE);
-  connection.want |= connection.capable & FUSE_CAP_CACHE_SYMLINKS;
-  connection.max_background = kBackgroundRequestsMax;
-  connection.congestion_threshold = kBackgroundRequestsMax * 3 / 4;
-  constexpr unsigned no_opens = FUSE_CAP_NO_OPEN_SUPPORT | FUSE_CAP_NO_OPENDIR_SUPPORT;
-  if ((connection.capable & no_opens) != no_opens) send_opens_ = true;
+Operations::Operations(Volume& volume, const OperationOptions& options)
+    : volume_(volume), options_(options), owner_(getuid()) {
+  // Of those who are turned away every open must be seen.
+  if (options_.allow_root) options_.send_opens = true;
 }
 
-void Operations::finish(fuse_req_t request, RequestKind kind, int error_number) {
-  answer(volume_, kind, request, [&] { fuse_reply_err(request, error_number); });
+void Operations::handle(const Request& request, const Reply& reply) noexcept {
+  if (is_turned_away(request)) return reply.error(EACCES);
+  switch (request.opcode) {
+    case Opcode::kLookup: return lookup(request, reply);
+    case Opcode::kGetattr: return getattr(request, reply);
+    case Opcode::kReadlink: return readlink(request, reply);
+    case Opcode::kOpen: return open(request, reply, fuse::kKeepCache);
+    case Opcode::kOpendir: return open(request, reply, fuse::kKeepCache | fuse::kCacheDir);
+    case Opcode::kRead: return read(request, reply);
+    case Opcode::kReaddirplus: return readdirplus(request, reply);
+    case Opcode::kStatfs: return statfs(reply);
+    case Opcode::kGetxattr: return getxattr(request, reply);
+    case Opcode::kListxattr: return listxattr(request, reply);
+    case Opcode::kRelease: return finish(reply, RequestKind::kRelease, 0);
+    case Opcode::kReleasedir: return finish(reply, RequestKind::kReleasedir, 0);
+    default: break;
+  }
+  if (is_change(request.opcode)) return finish(reply, RequestKind::kRefuse, EROFS);
+  reply.error(ENOSYS);  // never sent again: FLUSH, where opens are sent, and others
+}
+
+// As libfuse has it: what needs an open file was let through when that was opened.
+bool Operations::is_turned_away(const Request& request) const {
+  if (!options_.allow_root || request.uid == owner_ || request.uid == 0) return false;
+  switch (request.opcode) {
+    case Opcode::kRead:
+    case Opcode::kReaddirplus:
+    case Opcode::kRelease:
+    case Opcode::kReleasedir:
+      return false;
+    default:
+      return true;
+  }
+}
+
+void Operations::finish(const Reply& reply, RequestKind kind, int error_number) {
+  answer(volume_, kind, reply, [&] { reply.error(error_number); });
 }
 
 template <typename Body>
-void Operations::answer_from(fuse_req_t request, RequestKind kind, Need need, Ino ino,
+void Operations::answer_from(const Reply& reply, RequestKind kind, Need need, Ino ino,
                              std::string_view name, Body body) noexcept {
   const RequestTimer timer(volume_, kind, ino);
-  const auto fail = [this, request, timer, ino](const std::exception_ptr& error) {
-    answer(timer, request, [&] { fuse_reply_err(request, read_failed(ino, error)); });
+  const auto fail = [this, reply, timer, ino](const std::exception_ptr& error) {
+    answer(timer, reply, [&] { reply.error(read_failed(ino, error)); });
   };
   try {
     TreePtr part = volume_.find_tree(need, ino);
@@ -103,87 +147,78 @@ void Operations::answer_from(fuse_req_t request, RequestKind kind, Need need, In
   }
 }
 
-void Operations::lookup(fuse_req_t request, Ino parent, std::string_view name) {
-  answer_from(request, RequestKind::kLookup, Need::kEntries, parent, name,
-              [this, request, parent](const Tree& part, std::string_view wanted) {
+void Operations::lookup(const Request& request, const Reply& reply) {
+  answer_from(reply, RequestKind::kLookup, Need::kEntries, request.ino, request.name,
+              [this, reply, parent = request.ino](const Tree& part, std::string_view wanted) {
     const Ino ino = part.lookup(parent, wanted);
     if (ino != 0) {
-      const fuse_entry_param entry = to_entry(volume_.attributes(part, ino).value());
-      fuse_reply_entry(request, &entry);
+      reply.value(to_entry(volume_.attributes(part, ino).value()));
     } else if (wanted.size() > kNameMax) {  // the kernel lets up to 1024 bytes through
-      fuse_reply_err(request, ENAMETOOLONG);
+      reply.error(ENAMETOOLONG);
     } else {
-      fuse_entry_param absent{};  // inode 0: the kernel remembers that there is nothing
-      absent.entry_timeout = kTimeoutS;
-      fuse_reply_entry(request, &absent);
+      reply.value(absent_entry());
     }
   });
 }
 
-void Operations::getattr(fuse_req_t request, Ino ino) {
-  answer_from(request, RequestKind::kGetattr, Need::kInode, ino, {},
-              [this, request, ino](const Tree& part, std::string_view) {
+void Operations::getattr(const Request& request, const Reply& reply) {
+  answer_from(reply, RequestKind::kGetattr, Need::kInode, request.ino, {},
+              [this, reply, ino = request.ino](const Tree& part, std::string_view) {
     if (const auto attributes = volume_.attributes(part, ino)) {
-      const struct stat info = to_stat(*attributes);
-      fuse_reply_attr(request, &info, kTimeoutS);
+      reply.value(to_attr_out(*attributes));
     } else {
-      fuse_reply_err(request, ESTALE);
+      reply.error(ESTALE);
     }
   });
 }
 
-void Operations::readlink(fuse_req_t request, Ino ino) {
-  answer_from(request, RequestKind::kReadlink, Need::kInode, ino, {},
-              [request, ino](const Tree& part, std::string_view) {
+void Operations::readlink(const Request& request, const Reply& reply) {
+  answer_from(reply, RequestKind::kReadlink, Need::kInode, request.ino, {},
+              [reply, ino = request.ino](const Tree& part, std::string_view) {
     const std::string target = part.target(ino);
     if (target.empty()) {
-      fuse_reply_err(request, EINVAL);  // no link
+      reply.error(EINVAL);  // no link
     } else {
-      fuse_reply_readlink(request, target.c_str());
+      reply.bytes(bytes_of(target));
     }
   });
 }
 
-void Operations::open(fuse_req_t request, Ino, fuse_file_info& info) {
-  answer(volume_, RequestKind::kOpen, request, [&] {
-    if ((info.flags & O_ACCMODE) != O_RDONLY) {
-      fuse_reply_err(request, EROFS);
-    } else if (!send_opens_) {
-      fuse_reply_err(request, ENOSYS);  // neither OPEN nor FLUSH nor RELEASE any more
+void Operations::open(const Request& request, const Reply& reply, uint32_t open_flags) {
+  const bool is_file = request.opcode == Opcode::kOpen;
+  answer(volume_, is_file ? RequestKind::kOpen : RequestKind::kOpendir, reply, [&] {
+    if (is_file && (request.flags & O_ACCMODE) != O_RDONLY) {
+      reply.error(EROFS);
+    } else if (!options_.send_opens) {
+      reply.error(ENOSYS);  // neither OPEN nor FLUSH nor RELEASE any more
     } else {
-      info.keep_cache = 1;
-      fuse_reply_open(request, &info);
+      reply.value(fuse::OpenOut{.fh = 0, .open_flags = open_flags, .backing_id = 0});
     }
   });
 }
 
-void Operations::opendir(fuse_req_t request, Ino, fuse_file_info& info) {
-  answer(volume_, RequestKind::kOpendir, request, [&] {
-    if (!send_opens_) {
-      fuse_reply_err(request, ENOSYS);
-    } else {
-      info.keep_cache = info.cache_readdir = 1;
-      fuse_reply_open(request, &info);
-    }
-  });
-}
-
-void Operations::read(fuse_req_t request, Ino ino, size_t size, uint64_t offset) {
-  const RequestTimer timer(volume_, RequestKind::kRead, ino);
-  const auto reply = [this, request, ino, timer](const Slice& slice,
-                                                 const std::exception_ptr& error) {
+void Operations::read(const Request& request, const Reply& reply) {
+  const RequestTimer timer(volume_, RequestKind::kRead, request.ino);
+  const auto finish_read = [this, ino = request.ino, reply, timer](
+                               const Slice& slice, const std::exception_ptr& error) {
     if (error) {
-      fuse_reply_err(request, read_failed(ino, error));
+      reply.error(read_failed(ino, error));
     } else {
-      fuse_reply_buf(request, reinterpret_cast<const char*>(slice.bytes.data()),
-                     slice.bytes.size());
+      reply.bytes(slice.bytes);
     }
     timer.stop();
   };
   try {
-    if (const auto slice = volume_.read(ino, offset, size, reply)) reply(*slice, nullptr);
+    const auto room = reply.room().first(std::min<size_t>(request.size, reply.room().size()));
+    if (const auto size = volume_.read_now(request.ino, request.offset, request.size, room)) {
+      reply.bytes(room.first(*size));
+      timer.stop();
+      return;
+    }
+    const auto slice = volume_.read(request.ino, request.offset, request.size, finish_read);
+    if (slice) finish_read(*slice, nullptr);
   } catch (...) {
-    reply({}, std::current_exception());
+    finish_read({}, std::current_exception());
   }
 }
 
@@ -211,133 +246,71 @@ int Operations::read_failed(Ino ino, const std::exception_ptr& error) {
   return number;
 }
 
-void Operations::readdirplus(fuse_req_t request, Ino ino, size_t size, uint64_t begin) {
-  answer_from(request, RequestKind::kReaddir, Need::kEntries, ino, {},
-              [this, request, ino, size, begin](const Tree& part, std::string_view) {
+void Operations::readdirplus(const Request& request, const Reply& reply) {
+  answer_from(reply, RequestKind::kReaddir, Need::kEntries, request.ino, {},
+              [this, reply, ino = request.ino, size = request.size, begin = request.offset](
+                  const Tree& part, std::string_view) {
     const auto inode = part.inode(ino);
     if (!inode || !inode->is_directory()) {
-      fuse_reply_err(request, inode ? ENOTDIR : ESTALE);
+      reply.error(inode ? ENOTDIR : ESTALE);
       return;
     }
-    ListingReply reply(request, size, begin);
+    ListingReply listing(size, begin);
     bool fits = true;
-    if (reply.position() == 0) fits = reply.add(".", volume_.attributes(part, ino).value());
-    if (fits && reply.position() == 1) {
-      fits = reply.add("..", volume_.attributes(part, inode->parent).value());
+    if (listing.position() == 0) fits = listing.add(".", volume_.attributes(part, ino).value());
+    if (fits && listing.position() == 1) {
+      fits = listing.add("..", volume_.attributes(part, inode->parent).value());
     }
-    if (fits) reply.add_entries(volume_, part, ino);
-    reply.send();
+    if (fits) listing.add_entries(volume_, part, ino);
+    reply.bytes(listing.bytes());
   });
 }
 
-void Operations::statfs(fuse_req_t request) {
-  answer(volume_, RequestKind::kStatfs, request, [&] {
-    struct statvfs info {};
-    info.f_bsize = info.f_frsize = kStatfsBlockSize;
-    info.f_blocks = (volume_.byte_count() + kStatfsBlockSize - 1) / kStatfsBlockSize;
-    info.f_files = volume_.tree().file_count() + volume_.tree().directory_count();
-    info.f_namemax = kNameMax;
-    fuse_reply_statfs(request, &info);
+void Operations::statfs(const Reply& reply) {
+  answer(volume_, RequestKind::kStatfs, reply, [&] {
+    fuse::StatfsOut info{};
+    info.bsize = info.frsize = kStatfsBlockSize;
+    info.blocks = (volume_.byte_count() + kStatfsBlockSize - 1) / kStatfsBlockSize;
+    info.files = volume_.tree().file_count() + volume_.tree().directory_count();
+    info.namelen = kNameMax;
+    reply.value(info);
   });
 }
 
-void Operations::getxattr(fuse_req_t request, Ino ino, std::string_view name, size_t size) {
-  if (!xattr_) return finish(request, RequestKind::kGetxattr, ENOSYS);  // never asked again
-  answer_from(request, RequestKind::kGetxattr, Need::kInode, ino, name,
-              [this, request, ino, size](const Tree& part, std::string_view wanted) {
+void Operations::getxattr(const Request& request, const Reply& reply) {
+  if (!options_.xattr) return finish(reply, RequestKind::kGetxattr, ENOSYS);  // never asked again
+  answer_from(reply, RequestKind::kGetxattr, Need::kInode, request.ino, request.name,
+              [this, reply, ino = request.ino, size = request.size](const Tree& part,
+                                                                    std::string_view wanted) {
     const auto contents = part.contents(ino);
     if (contents && wanted == kRecordName) {
-      return reply_xattr(request, std::to_string(contents->record), size);
+      return reply_xattr(reply, std::to_string(contents->record), size);
     }
     const auto crc32 =
         contents && wanted == kCrc32Name ? volume_.stored_crc32(*contents) : std::nullopt;
     if (!crc32) {
-      fuse_reply_err(request, ENODATA);
+      reply.error(ENODATA);
       return;
     }
     std::array<char, 9> text{};
     std::snprintf(text.data(), text.size(), "%08x", *crc32);
-    reply_xattr(request, text.data(), size);
+    reply_xattr(reply, text.data(), size);
   });
 }
 
-void Operations::listxattr(fuse_req_t request, Ino ino, size_t size) {
-  if (!xattr_) return finish(request, RequestKind::kListxattr, ENOSYS);
-  answer_from(request, RequestKind::kListxattr, Need::kInode, ino, {},
-              [this, request, ino, size](const Tree& part, std::string_view) {
+void Operations::listxattr(const Request& request, const Reply& reply) {
+  if (!options_.xattr) return finish(reply, RequestKind::kListxattr, ENOSYS);
+  answer_from(reply, RequestKind::kListxattr, Need::kInode, request.ino, {},
+              [this, reply, ino = request.ino, size = request.size](const Tree& part,
+                                                                    std::string_view) {
     const auto contents = part.contents(ino);
     std::string names;
     if (contents) {
       (names += kRecordName) += '\0';
       if (volume_.stored_crc32(*contents)) (names += kCrc32Name) += '\0';
     }
-    reply_xattr(request, names, size);
+    reply_xattr(reply, names, size);
   });
-}
-
-const fuse_lowlevel_ops& Operations::table() {
-  static const fuse_lowlevel_ops table = [] {
-    fuse_lowlevel_ops ops{};
-    ops.init = [](void* userdata, fuse_conn_info* connection) {
-      static_cast<Operations*>(userdata)->init(*connection);
-    };
-    ops.lookup = [](fuse_req_t request, fuse_ino_t parent, const char* name) {
-      self(request).lookup(request, parent, name);
-    };
-    // Inode numbers are computed: nothing is counted, nothing to be forgotten.
-    ops.forget = [](fuse_req_t request, fuse_ino_t, uint64_t) { fuse_reply_none(request); };
-    ops.forget_multi = [](fuse_req_t request, size_t, fuse_forget_data*) {
-      fuse_reply_none(request);
-    };
-    ops.getattr = [](fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
-      self(request).getattr(request, ino);
-    };
-    ops.readlink = [](fuse_req_t request, fuse_ino_t ino) { self(request).readlink(request, ino); };
-    ops.open = [](fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
-      self(request).open(request, ino, *info);
-    };
-    ops.read = [](fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info*) {
-      self(request).read(request, ino, size, static_cast<uint64_t>(offset));
-    };
-    ops.opendir = [](fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
-      self(request).opendir(request, ino, *info);
-    };
-    ops.readdirplus = [](fuse_req_t request, fuse_ino_t ino, size_t size, off_t position,
-                         fuse_file_info*) {
-      self(request).readdirplus(request, ino, size, static_cast<uint64_t>(position));
-    };
-    ops.release = [](fuse_req_t request, fuse_ino_t, fuse_file_info*) {
-      self(request).finish(request, RequestKind::kRelease, 0);
-    };
-    ops.releasedir = [](fuse_req_t request, fuse_ino_t, fuse_file_info*) {
-      self(request).finish(request, RequestKind::kReleasedir, 0);
-    };
-    // Only where opens are sent; never again after the first.
-    ops.flush = [](fuse_req_t request, fuse_ino_t, fuse_file_info*) {
-      fuse_reply_err(request, ENOSYS);
-    };
-    ops.statfs = [](fuse_req_t request, fuse_ino_t) { self(request).statfs(request); };
-    ops.getxattr = [](fuse_req_t request, fuse_ino_t ino, const char* name, size_t size) {
-      self(request).getxattr(request, ino, name, size);
-    };
-    ops.listxattr = [](fuse_req_t request, fuse_ino_t ino, size_t size) {
-      self(request).listxattr(request, ino, size);
-    };
-    ops.setattr = refuse;
-    ops.mknod = refuse;
-    ops.mkdir = refuse;
-    ops.unlink = refuse;
-    ops.rmdir = refuse;
-    ops.symlink = refuse;
-    ops.rename = refuse;
-    ops.link = refuse;
-    ops.write = refuse;
-    ops.create = refuse;
-    ops.setxattr = refuse;
-    ops.removexattr = refuse;
-    return ops;
-  }();
-  return table;
 }
 
 }  // namespace ffrfs

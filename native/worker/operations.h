@@ -1,62 +1,73 @@
-// libfuse's low-level callbacks over a volume: about ten of them, each a few lines.
+// The answers to the kernel's requests, out of a volume: about ten of them, each a few lines.
 //
 // Any thread. None waits for the disk: what needs bytes that are not at hand (a read, or
-// the folder of a record that was not looked into yet) leaves its answer to Volume::poll();
-// all else is answered at once, be it that a mapped index has to be paged in. Nothing is
-// thrown into libfuse.
+// the directory of a record that was not looked into yet) leaves its answer to Volume::poll();
+// all else is answered at once, even if a mapped index has to be paged in.
+//
+// The kernel may keep all it learns (names, attributes, listings, bytes) for a year: the tree
+// cannot change. Where it can do without OPEN and OPENDIR they are refused once (ENOSYS) and
+// never sent again, so a file that is in its cache costs no request. Nothing that the kernel
+// relies on is kept here: an inode number is computed from the tree, a handle does not exist.
 
 #pragma once
 
-#define FUSE_USE_VERSION 312
-#include <fuse3/fuse_lowlevel.h>
+#include <sys/types.h>
 
-#include <atomic>
 #include <cstddef>
 #include <exception>
 #include <string_view>
 
+#include "fuse/handler.h"
 #include "volume/volume.h"
 
 namespace ffrfs {
 
-class Operations {
+struct OperationOptions {
+  bool xattr = false;       // show user.ffrfs.*
+  bool allow_root = false;  // turn away all users but root and ours
+  bool send_opens = false;  // as on a kernel that cannot do without OPEN and OPENDIR
+};
+
+class Operations final : public fuse::Handler {
  public:
-  Operations(Volume& volume, bool xattr, bool send_opens)
-      : volume_(volume), xattr_(xattr), send_opens_(send_opens) {}
+  Operations(Volume& volume, const OperationOptions& options);
 
-  // For fuse_session_new(), whose `userdata` is this object.
-  [[nodiscard]] static const fuse_lowlevel_ops& table();
+  // The kernel cannot do without OPEN and OPENDIR. Before the first request.
+  void send_opens() { options_.send_opens = true; }
 
-  // The answer of a request that needs no more than an errno, or 0.
-  void finish(fuse_req_t request, RequestKind kind, int error_number);
+  void handle(const fuse::Request& request, const fuse::Reply& reply) noexcept override;
 
  private:
-  void init(fuse_conn_info& connection);
-  void lookup(fuse_req_t request, Ino parent, std::string_view name);
-  void getattr(fuse_req_t request, Ino ino);
-  void readlink(fuse_req_t request, Ino ino);
-  void open(fuse_req_t request, Ino ino, fuse_file_info& info);
-  void read(fuse_req_t request, Ino ino, size_t size, uint64_t offset);
-  void opendir(fuse_req_t request, Ino ino, fuse_file_info& info);
-  void readdirplus(fuse_req_t request, Ino ino, size_t size, uint64_t begin);
-  void statfs(fuse_req_t request);
-  void getxattr(fuse_req_t request, Ino ino, std::string_view name, size_t size);
-  void listxattr(fuse_req_t request, Ino ino, size_t size);
+  using Request = fuse::Request;
+  using Reply = fuse::Reply;
+
+  void lookup(const Request& request, const Reply& reply);
+  void getattr(const Request& request, const Reply& reply);
+  void readlink(const Request& request, const Reply& reply);
+  void open(const Request& request, const Reply& reply, uint32_t open_flags);
+  void read(const Request& request, const Reply& reply);
+  void readdirplus(const Request& request, const Reply& reply);
+  void statfs(const Reply& reply);
+  void getxattr(const Request& request, const Reply& reply);
+  void listxattr(const Request& request, const Reply& reply);
+
+  // The answer of a request that needs no more than an errno, or 0.
+  void finish(const Reply& reply, RequestKind kind, int error_number);
 
   // Answers with body(part, name), where `part` knows that about `ino`, now or in poll().
   // What `body` throws, before it has answered, is a failure to read `ino`.
   template <typename Body>
-  void answer_from(fuse_req_t request, RequestKind kind, Need need, Ino ino,
+  void answer_from(const Reply& reply, RequestKind kind, Need need, Ino ino,
                    std::string_view name, Body body) noexcept;
 
-  // A file of FFRecord is a whole record, with a checksum that was told for it.
+  [[nodiscard]] bool is_turned_away(const Request& request) const;
 
   // The errno with which a failure to read is answered; says so in the log.
   int read_failed(Ino ino, const std::exception_ptr& error);
 
   Volume& volume_;
-  const bool xattr_;
-  std::atomic<bool> send_opens_;  // known for good when init() has run, before the others
+  OperationOptions options_;
+  const uid_t owner_;
 };
 
 }  // namespace ffrfs

@@ -31,10 +31,13 @@
 #include <utility>
 #include <vector>
 
-#include "fuse/daemon_link.h"
-#include "fuse/lockdown.h"
+#include "worker/daemon_link.h"
+#include "worker/lockdown.h"
 #include "fuse/log.h"
-#include "fuse/session.h"
+#include "fuse/ring_plan.h"
+#include "fuse/uring_transport.h"
+#include "worker/session.h"
+#include "io/error.h"
 #include "io/local_file.h"
 #include "open/open_shards.h"
 #include "record/ffrecord_shard.h"
@@ -47,7 +50,13 @@ constexpr int kFailed = 1;
 constexpr auto kStopLimit = std::chrono::seconds(5);
 constexpr int kWrongUsage = 2;
 
+// How requests come from the kernel: by read(2) on the connection, over rings of io_uring, or
+// over those if there are any.
+enum class Transport { kAuto, kDev, kUring };
+constexpr size_t kRingShare = 8;  // rings hold at most one such part of what the cache may
+
 struct WorkerOptions {
+  Transport transport = Transport::kAuto;
   std::vector<std::string> packs;
   std::optional<uint64_t> unindexed;
   int daemon_socket = -1;
@@ -107,10 +116,10 @@ WorkerOptions parse_arguments(int argc, char** argv) {
       case kSocket: parse(optarg, options.daemon_socket); break;
       case kCounters: parse(optarg, options.volume.counters_fd); break;
       case kThreads: parse(optarg, options.session.thread_count); break;
-      case kTransport: options.session.transport = parse_transport(optarg); break;
-      case kXattr: options.session.xattr = true; break;
-      case kAllowRoot: options.session.allow_root = true; break;
-      case kSendOpens: options.session.send_opens = true; break;
+      case kTransport: options.transport = parse_transport(optarg); break;
+      case kXattr: options.session.operations.xattr = true; break;
+      case kAllowRoot: options.session.operations.allow_root = true; break;
+      case kSendOpens: options.session.operations.send_opens = true; break;
       case kOption: set_option(options.volume, optarg); break;
       case kUnindexed: parse(optarg, options.unindexed.emplace()); break;
       default: reject_usage(argv[optind - 1]);
@@ -156,6 +165,20 @@ void watch_daemon(DaemonLink& daemon, Volume& volume, Session& session) {
   std::_Exit(0);
 }
 
+// Before the lockdown, after which none can be made. nullptr: there are none.
+std::unique_ptr<fuse::UringTransport> make_rings(const WorkerOptions& options) {
+  if (options.transport == Transport::kDev) return nullptr;
+  try {
+    const auto plan = fuse::plan_rings(fuse::possible_cpu_count(), fuse::own_cpus(),
+                                       options.volume.cache_bytes / kRingShare);
+    return std::make_unique<fuse::UringTransport>(plan, give_up_capabilities);
+  } catch (const StorageError& error) {
+    if (options.transport == Transport::kUring) throw;
+    log_line(Priority::kInfo, std::string(error.what()) + ": requests come over /dev/fuse");
+    return nullptr;
+  }
+}
+
 std::unique_ptr<Volume> open_volume(const WorkerOptions& options, DaemonLink& daemon) {
   try {
     auto volume = std::make_unique<Volume>(options.packs, options.volume);
@@ -196,6 +219,13 @@ int run(const WorkerOptions& options) {
   // None of the three is destroyed: the thread that watches knows them until the process
   // ends; of the volume see main().
   auto* const daemon = new DaemonLink(options.daemon_socket);
+  std::unique_ptr<fuse::UringTransport> rings;
+  try {
+    rings = make_rings(options);
+  } catch (...) {
+    daemon->send_failed(std::current_exception());
+    return kFailed;
+  }
   Lockdown lockdown;
   Volume* const volume = open_volume(options, *daemon).release();
   if (volume == nullptr) return kFailed;
@@ -203,7 +233,8 @@ int run(const WorkerOptions& options) {
   FileDescriptor connection = daemon->receive_connection();
   if (!connection.valid()) return 0;
   try {
-    auto* const session = new Session(*volume, std::move(connection), options.session);
+    auto* const session = new Session(*volume, std::move(connection), options.session,
+                                      std::move(rings));
     std::thread(watch_daemon, std::ref(*daemon), std::ref(*volume), std::ref(*session)).detach();
     session->serve();
   } catch (const std::exception& error) {
@@ -222,7 +253,6 @@ int main(int argc, char** argv) {
   ffrfs::allow_many_packs();
   // A full pipe, for example as the daemon is stopped, must not hold up readers.
   fcntl(STDERR_FILENO, F_SETFL, fcntl(STDERR_FILENO, F_GETFL) | O_NONBLOCK);
-  ffrfs::take_over_libfuse_log();
   // Reads that are still under way are not waited for: their disk may have stalled.
   std::_Exit(ffrfs::run(options));
 }

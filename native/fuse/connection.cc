@@ -1,0 +1,76 @@
+#include "fuse/connection.h"
+
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <string>
+#include <system_error>
+
+#include "fuse/log.h"
+
+namespace ffrfs::fuse {
+namespace {
+
+iovec to_iovec(std::span<const std::byte> bytes) {
+  return {const_cast<std::byte*>(bytes.data()), bytes.size()};
+}
+
+template <typename T>
+iovec to_iovec(const T& structure) {
+  return to_iovec(std::as_bytes(std::span(&structure, 1)));
+}
+
+// 0, or an errno.
+int write_all(int fd, std::span<const iovec> parts) {
+  while (writev(fd, parts.data(), static_cast<int>(parts.size())) < 0) {
+    if (errno != EINTR) return errno;
+  }
+  return 0;
+}
+
+}  // namespace
+
+ssize_t Connection::receive(std::span<std::byte> buffer) const {
+  const ssize_t size = read(descriptor_.get(), buffer.data(), buffer.size());
+  if (size > 0) return size;
+  // ENOENT: the request was taken back before it was read.
+  const bool is_nothing = size < 0 && (errno == EINTR || errno == ENOENT || errno == EAGAIN);
+  if (is_nothing) return 0;
+  if (size < 0 && errno != ENODEV && errno != ECONNABORTED) {
+    log_line(Priority::kError, "the kernel gives no requests: " +
+                                   std::generic_category().message(errno));
+  }
+  return -1;
+}
+
+void Connection::answer(uint64_t unique, int error,
+                        std::span<const std::byte> body) const noexcept {
+  const OutHeader header{.len = static_cast<uint32_t>(sizeof(OutHeader) + body.size()),
+                         .error = -error,
+                         .unique = unique};
+  const std::array parts{to_iovec(header), to_iovec(body)};
+  const int refused = write_all(descriptor_.get(), std::span(parts).first(body.empty() ? 1 : 2));
+  // ENOENT: who asked was killed, or the request is answered. ENODEV: the mount has gone.
+  if (refused == 0 || refused == ENOENT || refused == ENODEV) return;
+  log_line(Priority::kError, "the kernel refuses an answer: " +
+                                 std::generic_category().message(refused));
+  // The one who asked must not wait for ever.
+  if (!body.empty()) answer(unique, EIO, {});
+}
+
+bool Connection::store(uint64_t ino, uint64_t offset, std::span<const std::byte> bytes) const {
+  const NotifyStoreOut store{.nodeid = ino,
+                             .offset = offset,
+                             .size = static_cast<uint32_t>(bytes.size()),
+                             .padding = 0};
+  const OutHeader header{
+      .len = static_cast<uint32_t>(sizeof(OutHeader) + sizeof store + bytes.size()),
+      .error = kNotifyStore,
+      .unique = 0};
+  const std::array parts{to_iovec(header), to_iovec(store), to_iovec(bytes)};
+  return write_all(descriptor_.get(), parts) == 0;
+}
+
+}  // namespace ffrfs::fuse

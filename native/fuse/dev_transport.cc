@@ -1,0 +1,132 @@
+#include "fuse/dev_transport.h"
+
+#include <cerrno>
+#include <csignal>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <thread>
+
+#include "fuse/log.h"
+
+namespace ffrfs::fuse {
+namespace {
+
+constexpr int kWakeUp = SIGUSR1;
+// An answer up to here is made in place, as small files are; larger ones bring their memory.
+constexpr size_t kRoomSize = 128 << 10;
+
+// Lets a signal end the read(2) in which a thread waits for a request.
+void heed_wake_ups() {
+  struct sigaction action {};
+  action.sa_handler = [](int) {};  // no SA_RESTART
+  sigaction(kWakeUp, &action, nullptr);
+}
+
+struct Buffers {
+  alignas(8) std::byte message[Connection::kMessageSizeMax];
+  alignas(4096) std::byte room[kRoomSize];
+};
+
+}  // namespace
+
+class DevTransport::Listed {
+ public:
+  explicit Listed(DevTransport& transport) : transport_(transport) {
+    const std::lock_guard lock(transport_.mutex_);
+    transport_.receiving_.push_back(pthread_self());
+  }
+  Listed(const Listed&) = delete;
+  Listed& operator=(const Listed&) = delete;
+  ~Listed() {
+    const std::lock_guard lock(transport_.mutex_);
+    std::erase(transport_.receiving_, pthread_self());
+  }
+
+ private:
+  DevTransport& transport_;
+};
+
+std::optional<Agreement> DevTransport::shake_hands(const Wishes& wishes) {
+  heed_wake_ups();
+  const Listed listed(*this);
+  const auto buffers = std::make_unique_for_overwrite<Buffers>();
+  while (!is_stopping_) {
+    const ssize_t size = connection_.receive(buffers->message);
+    if (size < 0) break;
+    const auto message = std::span(buffers->message).first(static_cast<size_t>(size));
+    const auto header = parse_header(message);
+    if (!header) continue;
+    if (header->opcode != static_cast<uint32_t>(Opcode::kInit)) {
+      connection_.answer(header->unique, EIO, {});  // nothing comes before INIT
+      continue;
+    }
+    const auto agreement = agree(message.subspan(sizeof(InHeader)), wishes);
+    if (!agreement) {
+      log_line(Priority::kError, "this kernel is too old: FUSE 7.23 (Linux 3.15) is needed");
+      connection_.answer(header->unique, EPROTO, {});
+      break;
+    }
+    connection_.answer(header->unique, 0, std::as_bytes(std::span(&agreement->answer, 1)));
+    return agreement;
+  }
+  return std::nullopt;
+}
+
+void DevTransport::serve(size_t thread_count) {
+  std::vector<std::thread> others;
+  try {
+    while (others.size() + 1 < thread_count) others.emplace_back([this] { receive(); });
+  } catch (const std::system_error& error) {
+    log_line(Priority::kWarning, std::to_string(others.size() + 1) + " threads instead of " +
+                                     std::to_string(thread_count) + ": " + error.what());
+  }
+  receive();
+  for (std::thread& thread : others) thread.join();
+}
+
+void DevTransport::receive() {
+  const Listed listed(*this);
+  const auto buffers = std::make_unique_for_overwrite<Buffers>();
+  while (!is_stopping_ && turnstile_.enter()) {
+    // Blocks; the kernel wakes one thread a request.
+    const ssize_t size = connection_.receive(buffers->message);
+    turnstile_.leave();
+    if (size < 0) break;
+    take(std::span(buffers->message).first(static_cast<size_t>(size)), buffers->room);
+  }
+  turnstile_.close();
+}
+
+void DevTransport::take(std::span<const std::byte> message, std::span<std::byte> room) {
+  const auto header = parse_header(message);
+  if (!header) return;
+  switch (static_cast<Opcode>(header->opcode)) {
+    case Opcode::kForget:
+    case Opcode::kBatchForget:
+      return;  // inode numbers are computed: nothing is counted, nothing to be forgotten
+    case Opcode::kInterrupt:
+      return;  // what was asked is answered all the same
+    default:
+      break;
+  }
+  const Reply reply(*this, header->unique, room);
+  if (const auto request = parse_message(*header, message)) {
+    handler_.handle(*request, reply);
+  } else {
+    reply.error(EINVAL);
+  }
+}
+
+void DevTransport::answer(const Reply& reply, int error,
+                          std::span<const std::byte> body) noexcept {
+  connection_.answer(reply.unique(), error, body);
+}
+
+void DevTransport::stop() {
+  is_stopping_ = true;
+  const std::lock_guard lock(mutex_);
+  for (const pthread_t thread : receiving_) pthread_kill(thread, kWakeUp);
+}
+
+}  // namespace ffrfs::fuse

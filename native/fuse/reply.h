@@ -1,0 +1,53 @@
+// The answer to one request: a handle, which a handler keeps until it has the answer.
+//
+// Exactly one call of error(), bytes() or value() for each request, on any thread. Copying the
+// handle copies no bytes. Not here: how answers reach the kernel (the transports).
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace ffrfs::fuse {
+
+class Reply;
+
+// A transport, as answers see it.
+class AnswerSink {
+ public:
+  // `error`: an errno, or 0 and `body` is the answer, which may lie in room(). Never waits for
+  // more than the kernel's copy.
+  virtual void answer(const Reply& reply, int error, std::span<const std::byte> body) noexcept = 0;
+
+ protected:
+  ~AnswerSink() = default;
+};
+
+class Reply {
+ public:
+  // `place`: the transport's own, of the request.
+  Reply(AnswerSink& sink, uint64_t unique, std::span<std::byte> room, void* place = nullptr)
+      : sink_(&sink), unique_(unique), room_(room), place_(place) {}
+
+  void error(int number) const noexcept { sink_->answer(*this, number, {}); }
+  void bytes(std::span<const std::byte> body) const noexcept { sink_->answer(*this, 0, body); }
+  template <typename T>
+  void value(const T& structure) const noexcept {
+    bytes(std::as_bytes(std::span(&structure, 1)));
+  }
+
+  // Memory to make an answer in, which is then not copied. The handler's until it returns.
+  [[nodiscard]] std::span<std::byte> room() const { return room_; }
+
+  [[nodiscard]] uint64_t unique() const { return unique_; }
+  [[nodiscard]] void* place() const { return place_; }
+
+ private:
+  AnswerSink* sink_;
+  uint64_t unique_;
+  std::span<std::byte> room_;
+  void* place_;
+};
+
+}  // namespace ffrfs::fuse

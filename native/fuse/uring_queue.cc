@@ -1,0 +1,257 @@
+#include "fuse/uring_queue.h"
+
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "fuse/log.h"
+#include "io/error.h"
+
+namespace ffrfs::fuse {
+namespace {
+
+constexpr uint64_t kInbox = 0;  // as user_data; all else is an Entry's address
+constexpr size_t kPageSize = 4096;
+constexpr size_t kHeaderSize = 320;  // RingHeader, up to a cache line
+constexpr size_t kEntryCountMax = 4096;  // of a queue
+// From here on another thread makes the answer: a stream's READs come all from one CPU.
+constexpr uint32_t kLargeRead = 256 << 10;
+constexpr unsigned kSubmissionCount = 256;
+constexpr unsigned kCompletionCount = 1024;
+
+// The queue whose thread this is.
+thread_local const UringQueue* this_queue = nullptr;
+
+}  // namespace
+
+struct UringQueue::Entry {
+  RingHeader* header = nullptr;
+  std::span<std::byte> payload{};
+  std::array<iovec, 2> parts{};  // for the kernel, when it is registered
+  Queue* queue = nullptr;
+  size_t held_bytes = 0;  // of the payload, beyond its first page
+};
+
+struct UringQueue::Batch {
+  Mapping headers;
+  Mapping payloads;
+  std::vector<Entry> entries;
+};
+
+struct UringQueue::Queue {
+  uint16_t id = 0;
+  size_t entry_count = 0;
+  size_t idle_count = 0;  // with the kernel
+  std::vector<std::unique_ptr<Batch>> batches{};
+};
+
+UringQueue::UringQueue(const RingThread& thread, const RingPlan& plan,
+                       std::atomic<size_t>& held_bytes)
+    : plan_(plan),
+      held_bytes_(held_bytes),
+      ring_(kSubmissionCount, kCompletionCount),
+      event_(eventfd(0, EFD_CLOEXEC)) {
+  if (!event_.valid()) throw StorageError(errno, "", "cannot make an eventfd");
+  for (const uint16_t id : thread.queues) {
+    queues_.push_back(std::make_unique<Queue>());
+    queues_.back()->id = id;
+  }
+}
+
+UringQueue::~UringQueue() = default;
+
+void UringQueue::add_entries(Queue& queue) {
+  if (queue.entry_count + plan_.depth > kEntryCountMax) return;
+  auto batch = std::make_unique<Batch>();
+  batch->headers = Mapping(plan_.depth * kHeaderSize, -1, 0);
+  batch->payloads = Mapping(plan_.depth * plan_.payload_size, -1, 0);
+  batch->entries.resize(plan_.depth);
+  for (size_t i = 0; i < plan_.depth; ++i) {
+    Entry& entry = batch->entries[i];
+    entry.header = reinterpret_cast<RingHeader*>(batch->headers.data() + i * kHeaderSize);
+    entry.payload =
+        batch->payloads.bytes().subspan(i * plan_.payload_size, plan_.payload_size);
+    entry.parts = {{{entry.header, sizeof(RingHeader)},
+                    {entry.payload.data(), entry.payload.size()}}};
+    entry.queue = &queue;
+    submit(entry, kRegister);
+  }
+  // answer() must not fail for want of room.
+  oversized_.reserve(oversized_.capacity() + plan_.depth);
+  answered_.reserve(answered_.capacity() + plan_.depth);
+  {
+    const std::lock_guard lock(mutex_);
+    inbox_.reserve(inbox_.capacity() + plan_.depth);
+  }
+  queue.entry_count += plan_.depth;
+  queue.idle_count += plan_.depth;
+  queue.batches.push_back(std::move(batch));
+}
+
+void UringQueue::submit(Entry& entry, uint32_t command) {
+  io_uring_sqe& submission = ring_.next();
+  submission.opcode = IORING_OP_URING_CMD;
+  submission.fd = connection_;
+  submission.cmd_op = command;
+  if (command == kRegister) {
+    submission.addr = reinterpret_cast<uint64_t>(entry.parts.data());
+    submission.len = static_cast<uint32_t>(entry.parts.size());
+  }
+  submission.user_data = reinterpret_cast<uint64_t>(&entry);
+  const RingCommand text{.flags = 0,
+                         .commit_id = entry.header->commit_id,
+                         .queue = entry.queue->id,
+                         .padding = {}};
+  std::memcpy(submission.cmd, &text, sizeof text);
+}
+
+void UringQueue::listen() {
+  io_uring_sqe& submission = ring_.next();
+  submission.opcode = IORING_OP_READ;
+  submission.fd = event_.get();
+  submission.addr = reinterpret_cast<uint64_t>(&event_value_);
+  submission.len = sizeof event_value_;
+  submission.user_data = kInbox;
+}
+
+void UringQueue::run(int connection, Handler& handler, const HandOver& hand_over) {
+  this_queue = this;
+  connection_ = connection;
+  listen();
+  for (const auto& queue : queues_) add_entries(*queue);
+  while (!is_stopping_) {
+    const int refused = ring_.submit_and_wait();
+    if (refused != 0 && refused != EINTR && refused != EAGAIN && refused != EBUSY) {
+      log_line(Priority::kError, "io_uring: " + std::generic_category().message(refused));
+      return;
+    }
+    release_memory();
+    for (Ring::Completion found{}; ring_.take(found);) {
+      if (found.user_data == kInbox) {
+        listen();
+        continue;
+      }
+      Entry& entry = *reinterpret_cast<Entry*>(found.user_data);
+      if (found.result >= 0) {
+        take(entry, handler, hand_over);
+      } else if (!go_on_after(-found.result, entry)) {
+        return;
+      }
+    }
+    commit_inbox();
+    for (const auto& queue : queues_) {
+      if (queue->idle_count < plan_.depth / 2) add_entries(*queue);
+    }
+  }
+}
+
+bool UringQueue::go_on_after(int error, Entry& entry) {
+  switch (error) {
+    case EAGAIN:  // the kernel has not taken in our answer to INIT yet
+    case EINTR:
+      submit(entry, kRegister);
+      return true;
+    case ENOTCONN:
+    case ECONNABORTED:
+    case ENODEV:
+    case ECANCELED:
+      return false;  // the connection has ended
+    case EINVAL:
+    case EOPNOTSUPP:
+      log_line(Priority::kWarning,
+               "the kernel takes no rings (" + std::generic_category().message(error) +
+                   "): requests come over /dev/fuse");
+      return false;
+    default:  // of one answer; the entry is lost
+      log_line(Priority::kError,
+               "the kernel refuses an answer: " + std::generic_category().message(error));
+      --entry.queue->idle_count;
+      return true;
+  }
+}
+
+void UringQueue::take(Entry& entry, Handler& handler, const HandOver& hand_over) {
+  --entry.queue->idle_count;
+  InHeader header;
+  std::memcpy(&header, entry.header->in_out, sizeof header);
+  const size_t size = std::min<size_t>(entry.header->payload_size, entry.payload.size());
+  const Reply reply(*this, header.unique, entry.payload, &entry);
+  const auto request = parse_request(header, entry.header->op_in, entry.payload.first(size));
+  if (!request) {
+    reply.error(EINVAL);
+  } else if (request->opcode == Opcode::kRead && request->size > kLargeRead) {
+    hand_over(*request, reply);
+  } else {
+    handler.handle(*request, reply);
+  }
+}
+
+void UringQueue::answer(const Reply& reply, int error, std::span<const std::byte> body) noexcept {
+  Entry& entry = *static_cast<Entry*>(reply.place());
+  if (body.size() > entry.payload.size()) return answer(reply, EIO, {});
+  const OutHeader header{.len = static_cast<uint32_t>(sizeof(OutHeader) + body.size()),
+                         .error = -error,
+                         .unique = reply.unique()};
+  std::memcpy(entry.header->in_out, &header, sizeof header);
+  entry.header->payload_size = static_cast<uint32_t>(body.size());
+  if (!body.empty() && body.data() != entry.payload.data()) {
+    std::memcpy(entry.payload.data(), body.data(), body.size());
+  }
+  if (this_queue == this) return commit(entry);
+  bool is_first = false;
+  {
+    const std::lock_guard lock(mutex_);
+    is_first = inbox_.empty();
+    inbox_.push_back(&entry);  // its room was reserved
+  }
+  if (is_first) wake();
+}
+
+void UringQueue::commit(Entry& entry) {
+  const size_t used = entry.header->payload_size;
+  if (used > kPageSize + entry.held_bytes) {
+    held_bytes_ += used - kPageSize - entry.held_bytes;
+    entry.held_bytes = used - kPageSize;
+  }
+  if (entry.held_bytes > 0 && held_bytes_ > plan_.limit_bytes) oversized_.push_back(&entry);
+  submit(entry, kCommitAndFetch);
+  ++entry.queue->idle_count;
+}
+
+void UringQueue::commit_inbox() {
+  {
+    const std::lock_guard lock(mutex_);
+    answered_.swap(inbox_);
+  }
+  for (Entry* const entry : answered_) commit(*entry);
+  answered_.clear();
+}
+
+// The kernel has copied their answers. If it has put another request there, that is in the
+// first page: a read-only tree gets names, and nothing longer.
+void UringQueue::release_memory() {
+  for (Entry* const entry : oversized_) {
+    const auto rest = entry->payload.subspan(kPageSize);
+    madvise(rest.data(), rest.size(), MADV_DONTNEED);
+    held_bytes_ -= std::exchange(entry->held_bytes, 0);
+  }
+  oversized_.clear();
+}
+
+void UringQueue::stop() {
+  is_stopping_ = true;
+  wake();
+}
+
+void UringQueue::wake() const {
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(event_.get(), &one, sizeof one);
+}
+
+}  // namespace ffrfs::fuse
