@@ -31,6 +31,7 @@ RUN_COUNTS = {
     "header_fuzz": 60_000,
     "index_fuzz": 20_000,
     "pickle_fuzz": 60_000,
+    "request_fuzz": 200_000,
     "tfrecord_fuzz": 20_000,
     "union_fuzz": 10_000,
 }

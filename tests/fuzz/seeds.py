@@ -113,11 +113,23 @@ def packs(golden: Path) -> Iterator[bytes]:
         yield indexed_pack(tree, share_records)
 
 
+def requests(_: Path) -> Iterator[bytes]:
+    """Messages of /dev/fuse: a header of 40 bytes, then what the opcode has."""
+    read = struct.pack("<QQIIQII", 0, 4096, 131072, 0, 0, 0, 0)
+    bodies = {1: b"name\0", 3: bytes(16), 14: bytes(8), 15: read, 44: read, 17: b""}
+    bodies |= {22: struct.pack("<II", 64, 0) + b"user.ffrfs.record\0", 23: bytes(8)}
+    bodies |= {26: struct.pack("<16I", 7, 45, 1 << 17, 2**32 - 1, 2**32 - 1, *[0] * 11)}
+    for opcode, body in bodies.items():
+        header = struct.pack("<IIQQIIIHH", 40 + len(body), opcode, 2, 1, 0, 0, 1, 0, 0)
+        yield header + body
+
+
 MAKERS = {
     "example_fuzz": examples,
     "header_fuzz": headers,
     "index_fuzz": packs,
     "pickle_fuzz": pickles,
+    "request_fuzz": requests,
     "tfrecord_fuzz": tfrecords,
     "union_fuzz": packs,
 }

@@ -38,7 +38,8 @@ PYTHON_GROUND = {"errors", "printable", "_native"}
 PYTHON_FRONT = {"ffrfs", "ffrfs.__main__", "ffrfs.mount", "ffrfs.tfrecord"}
 
 NATIVE_ROOMS = """
-python fuse
+python worker
+fuse
 volume
 prefetch
 open
@@ -217,7 +218,7 @@ def test_functions_fit_a_screen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("headers", "room"), [(r"pybind11/|Python\.h|numpy/", "python"), (r"fuse", "fuse")]
+    ("headers", "room"), [(r"pybind11/|Python\.h|numpy/", "python"), (r"fuse|linux/io_uring", "fuse")]
 )
 def test_the_core_knows_nothing_of(headers: str, room: str) -> None:
     found = [

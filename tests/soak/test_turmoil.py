@@ -19,7 +19,7 @@ from tests.soak.scale import TEST_TIMEOUT_S, TURMOIL_S
 FILE_COUNT = 100
 FILE_SIZES = [4500, 110_000, 700_000, 5 << 20]
 # Of reads through a mount that is dead or gone.
-EXPECTED_ERRORS = {"ENOTCONN", "ECONNABORTED", "ENOENT"}
+EXPECTED_ERRORS = {"ENOTCONN", "ECONNABORTED", "ECANCELED", "ENOENT"}
 LONGEST_READ_S = 20.0  # in the mount that lasts, on two busy cores
 # What the daemon and the worker of a mount that lasts may differ by.
 GROWTH_KB_MAX = {"daemon": 4096, "worker": 16384}

@@ -6,7 +6,7 @@ when the daemon closes its copy. No request and no byte passes through here.
 
 Concurrency: opened before the daemon's trio loop runs, then driven by one task of it.
 
-Not here: the worker's own work (native/fuse), starting it (worker.py).
+Not here: the worker's own work (native/worker), starting it (worker.py).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The process that serves a native mount: starting it, talking to it, ending it.
 
-It is the program ffrfs-worker (native/fuse/worker.cc), a child of the daemon. It opens
+It is the program ffrfs-worker (native/worker/worker.cc), a child of the daemon. It opens
 the packs and says so over a socket, gets the connection to the kernel through it, and
 logs to a pipe. It ends when the socket does, so it never outlives the daemon.
 
@@ -30,7 +30,6 @@ _SHOWN_SIZE = 500  # characters of a line of its log, in an error
 _FD = struct.Struct("i")
 _SIZE = struct.Struct("<Q")
 END_TIMEOUT_S = 1.0
-_MISSING_LIBRARY = "error while loading shared libraries: libfuse3"
 
 
 def worker_path() -> str | None:
@@ -114,8 +113,6 @@ class Worker:
             log = os.read(self.log, _MESSAGE_SIZE_MAX)
         line = log.decode(errors="backslashreplace").strip().rpartition("\n")[2]
         last = printable(line[:_SHOWN_SIZE])  # whatever the program has written
-        if _MISSING_LIBRARY in last:
-            return MountError(f"libfuse3 is needed to mount: install the package fuse3 ({last})")
         text = f"the worker {self.outcome} before the packs were open"
         return MountError(f"{text}: {last}" if last else text)
 

@@ -9,7 +9,7 @@ unmount: so no_new_privs and a smaller bounding set are not for it.
 Concurrency: capabilities are each thread's own, and threads inherit those of the one that
 starts them: to be called while the process has one thread.
 
-Not here: the worker, which gives up all (native/fuse/lockdown.h).
+Not here: the worker, which gives up all (native/worker/lockdown.h).
 """
 
 from __future__ import annotations

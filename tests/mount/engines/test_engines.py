@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ffrfs.mount.config.settings import THREADS_MAX
-from ffrfs.mount.engines.worker import PATH_VARIABLE, worker_path
+from ffrfs.mount.engines.worker import PATH_VARIABLE
 from tests.mount import probes
 from tests.mount.command import Mount, mount_command_fails, wait_until
 from tests.mount.makers import MakeMount, PackTree
@@ -61,20 +61,6 @@ def test_native_that_was_not_built_is_refused_with_advice(
         monkeypatch.setenv(PATH_VARIABLE, str(path))
         mount_command_fails(tree.mount(), 32, "not built", "--engine pyfuse3")
         assert not tree.path.exists()
-
-
-@only_native
-def test_worker_without_libfuse3_names_the_package(
-    tree: Mount, places: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    worker = worker_path()
-    assert worker is not None
-    blind = places / "worker"
-    blind.write_bytes(Path(worker).read_bytes().replace(b"libfuse3.so.", b"libfuse3.no."))
-    blind.chmod(0o755)
-    monkeypatch.setenv(PATH_VARIABLE, str(blind))
-    mount_command_fails(tree.mount(), 32, "libfuse3.no.", "install the package fuse3")
-    assert not tree.path.exists()
 
 
 @pytest.mark.parametrize("count", ["0", str(THREADS_MAX + 1), "-1"])

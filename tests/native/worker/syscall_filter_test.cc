@@ -1,4 +1,4 @@
-// native/fuse: what a process can still do behind the filter of a worker's system calls.
+// native/worker: what a process can still do behind the filter of a worker's system calls.
 //
 // Each act is done by a forked child, as the filter stays for good. It tells by its status
 // what came of it: well, or the errno of a refusal.
@@ -18,11 +18,14 @@
 #include <csignal>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
 #include <thread>
 
-#include "fuse/syscall_filter.h"
+#include "worker/syscall_filter.h"
+#include "fuse/ring.h"
 #include "io/buffer.h"
+#include "io/error.h"
 #include "io/file_descriptor.h"
 #include "io/read_queue.h"
 #include "io/local_file.h"
@@ -100,6 +103,25 @@ TEST_CASE("a file that is open can be read, a thread at a time or asynchronously
     file.read_fully(0, std::as_writable_bytes(std::span(found)));
     return found == content ? 0 : EIO;
   });
+}
+
+TEST_CASE("a ring that was made before can be used, by the thread that made it") {
+  std::unique_ptr<fuse::Ring> ring;
+  const auto make = [&ring] { ring = std::make_unique<fuse::Ring>(4, 8); };
+  try {
+    make();
+  } catch (const StorageError&) {
+    MESSAGE("this machine allows no rings");
+    return;
+  }
+  check_does(
+      Stage::kServing, 0,
+      [&ring] {
+        ring->next().opcode = IORING_OP_NOP;
+        fuse::Ring::Completion found{.user_data = 0, .result = -1};
+        return ring->submit_and_wait() == 0 && ring->take(found) ? -found.result : EIO;
+      },
+      make);
 }
 
 TEST_CASE("nothing is opened while a mount is served") {
