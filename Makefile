@@ -153,11 +153,16 @@ bench: build $(VENV)/test $(VENV)/torch
 	@$(call install_extra,bench)
 	@$(BIN)/python -m benchmarks $(BENCH)
 
-# TensorFlow goes into an environment of its own below build/.
-golden-tf:
+# TensorFlow goes into an environment of its own below build/, which is kept. Its log is shown
+# only if the recording fails.
+golden-tf: build/tensorflow/made
+	@build/tensorflow/bin/python tests/golden_tf/record.py 2>build/tensorflow/log \
+	    || { cat build/tensorflow/log >&2; exit 1; }
+
+build/tensorflow/made:
 	@$(PYTHON) -m venv build/tensorflow
 	@build/tensorflow/bin/python -m pip install --quiet 'tensorflow-cpu==2.21.*'
-	@build/tensorflow/bin/python tests/golden_tf/record.py
+	@touch $@
 
 # In roots of Debian, which are kept below build/packages; docs/installing.md.
 wheel:

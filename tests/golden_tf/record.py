@@ -1,18 +1,24 @@
-"""Record what TensorFlow's tf.io returns for a few hundred small cases, into cases.json.
+"""Record what TensorFlow's tf.io returns for some 900 small cases, into cases.json.
 
     python tests/golden_tf/record.py        # with TensorFlow, which ffrfs does not need
 
 A case is [function, arguments, result or "error"]. Bytes are base64 in {"b": …}; arrays, sparse
-and ragged tensors are encoded by encode(). The cases are random, by a fixed seed.
+and ragged tensors are encoded by encode(). The cases are random, by a fixed seed; new kinds come
+last, so that the others stay. The line at the end says how many cases have changed.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import os
 import random
+import tempfile
 from pathlib import Path
 from typing import Any
+
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"  # it logs each refusal
+os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"  # else it logs that it has them
 
 import numpy as np
 import tensorflow as tf
@@ -24,6 +30,14 @@ PARTITIONS = ("RowSplits", "RowLengths", "RowStarts", "RowLimits", "ValueRowIds"
 
 def encode_bytes(data: bytes) -> dict[str, str]:
     return {"b": base64.b64encode(data).decode()}
+
+
+def encode_argument(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: encode_argument(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [encode_argument(item) for item in value]
+    return encode_bytes(value) if isinstance(value, bytes) else value
 
 
 def encode(value: Any) -> Any:
@@ -180,27 +194,20 @@ class Recorder:
 
     def add(self, function: str, arguments: dict[str, Any]) -> None:
         called = dict(arguments)
-        for name in ("features", "context_features", "sequence_features"):
-            if called.get(name) is not None:
-                called[name] = decode_features(called[name])
-        encoded = {
-            name: encode_bytes(value) if isinstance(value, bytes)
-            else [encode_bytes(item) if isinstance(item, bytes) else item for item in value]
-            if isinstance(value, list) else value
-            for name, value in arguments.items()
-        }  # fmt: skip
         if function == "serialize_tensor":
             called["tensor"] = np.array(arguments["tensor"], arguments["dtype"])
             del called["dtype"]
-        operation = tf.io
         if function == "to_dense":
             result = self.to_dense(arguments)
         else:
             try:
-                result = encode(getattr(operation, function)(**called))
+                for name in ("features", "context_features", "sequence_features"):
+                    if called.get(name) is not None:
+                        called[name] = decode_features(called[name])
+                result = encode(getattr(tf.io, function)(**called))
             except (tf.errors.OpError, ValueError, TypeError):
                 result = "error"
-        self.cases.append([function, encoded, result])
+        self.cases.append([function, encode_argument(arguments), result])
 
     def to_dense(self, arguments: dict[str, Any]) -> Any:
         try:
@@ -263,6 +270,10 @@ class Recorder:
                         "values": encode(tf.constant(values)),
                         "default_value": encode_bytes(default) if default == b"d" else default,
                     }  # fmt: skip
+        self.accepted_and_refused()
+        self.more_tensors()
+        self.ragged_values()
+        self.writers()
 
     def tensors(self) -> None:
         numbers = ["float32", "float64", "int32", "uint8", "int16", "int8", "complex64", "int64"]
@@ -296,12 +307,165 @@ class Recorder:
                         arguments = {"input_bytes": strings, "out_type": dtype, **options}
                         self.add("decode_raw", arguments)
 
+    def accepted_and_refused(self) -> None:
+        """One argument each that TensorFlow takes or refuses, alone and in a batch."""
+        data = self.example(
+            {
+                "i": ("int64", [7]),
+                "f": ("float32", [0.5]),
+                "s": ("string", [b"a"]),
+                "e": ("int64", []),
+            }
+        )
+        fixed, sequence = "FixedLenFeature", "FixedLenSequenceFeature"
+        features: list[dict[str, Any]] = [{}]
+        for dtype in ("int64", "float32", "string", "int32", "float64", "bool", "uint8"):
+            name = {"float32": "f", "float64": "f", "string": "s"}.get(dtype, "i")
+            features.append({name: [fixed, {"shape": [], "dtype": dtype}]})
+            features.append({name: ["VarLenFeature", {"dtype": dtype}]})
+            features.append({name: ["RaggedFeature", {"dtype": dtype}]})
+            for shape in (1, [0], [0, 2], [1, 1], [2], None, [None], [-1]):
+                features.append({name: [fixed, {"shape": shape, "dtype": dtype}]})
+        for dtype, name in (("int64", "i"), ("float32", "f"), ("string", "s")):
+            for default in (True, False, 1, 0.5, 1 << 40, "x", [1], [1, 2], [], [[1]], None):
+                for of in (name, "none"):
+                    given = {"shape": [], "dtype": dtype, "default_value": default}
+                    features.append({of: [fixed, given]})
+                given = {"shape": [1], "dtype": dtype, "default_value": default}
+                features.append({"none": [fixed, given]})
+                given = {
+                    "shape": [],
+                    "dtype": dtype,
+                    "allow_missing": True,
+                    "default_value": default,
+                }
+                features.append({"none": [sequence, given]})
+            for given in ({"allow_missing": False}, {"allow_missing": True}, {}):
+                for of in (name, "e", "none"):
+                    features.append({of: [sequence, {"shape": [], "dtype": dtype, **given}]})
+        for each in features:
+            self.add("parse_single_example", {"serialized": data, "features": each})
+            self.add("parse_example", {"serialized": [data, data], "features": each})
+        label = {"i": [fixed, {"shape": [], "dtype": "int64"}]}
+        for serialized in (data, [], [data], [[data]], [b"\xff"], [b""], b""):
+            self.add("parse_example", {"serialized": serialized, "features": label})
+            self.add("parse_single_example", {"serialized": serialized, "features": label})
+        for names in (["a", "b"], ["a"], [], "a", None):
+            batch = {"serialized": [data, data], "features": label, "example_names": names}
+            self.add("parse_example", batch)
+            self.add("parse_single_example", {**batch, "serialized": data})
+        self.sequences_accepted_and_refused()
+
+    def sequences_accepted_and_refused(self) -> None:
+        message = tf.train.SequenceExample()
+        message.context.feature["i"].CopyFrom(self.feature("int64", [7]))
+        for step in ([1], [2]):
+            message.feature_lists.feature_list["x"].feature.add().CopyFrom(
+                self.feature("int64", step)
+            )
+        data = message.SerializeToString(deterministic=True)
+        arguments: list[dict[str, Any]] = [{}, {"context_features": {}, "sequence_features": {}}]
+        given = {"shape": [], "dtype": "int64"}
+        sparse = {"index_key": "i", "value_key": "i", "dtype": "int64", "size": 9}
+        for name in ("x", "none"):
+            for default in ({}, {"default_value": 3}):
+                for missing in (False, True):
+                    of = {**given, "allow_missing": missing, **default}
+                    lists = {name: ["FixedLenSequenceFeature", of]}
+                    arguments.append({"sequence_features": lists})
+            arguments.append({"sequence_features": {name: ["FixedLenFeature", given]}})
+            arguments.append({"sequence_features": {name: ["VarLenFeature", {"dtype": "int64"}]}})
+            arguments.append({"sequence_features": {name: ["RaggedFeature", {"dtype": "int64"}]}})
+        arguments.append({"context_features": {"i": ["FixedLenFeature", given]}})
+        arguments.append({"context_features": {"x": ["FixedLenFeature", given]}})
+        arguments.append({"context_features": {"i": ["SparseFeature", sparse]}})
+        arguments.append({"sequence_features": {"i": ["SparseFeature", sparse]}})
+        for each in arguments:
+            self.add("parse_single_sequence_example", {"serialized": data, **each})
+            self.add("parse_sequence_example", {"serialized": [data, data], **each})
+        label = {"context_features": {"i": ["FixedLenFeature", given]}}
+        for serialized in (b"\xff", b"", [data], [], data):
+            self.add("parse_single_sequence_example", {"serialized": serialized, **label})
+            self.add("parse_sequence_example", {"serialized": serialized, **label})
+        for names in (["a", "b"], ["a"]):
+            given = {"serialized": [data, data], **label, "example_names": names}
+            self.add("parse_sequence_example", given)
+        named = {"serialized": data, **label, "example_name": "a"}
+        self.add("parse_single_sequence_example", named)
+
+    def more_tensors(self) -> None:
+        for strings in (b"a", [b"a", b"\0b\0"], [[b"", b"\xff"]], []):
+            encoded = encode(tf.constant(strings, tf.string))
+            data = tf.io.serialize_tensor(tf.constant(strings, tf.string))
+            self.cases.append(["serialize_strings", encoded, encode(data)])
+        numbers = bytes(range(64))
+        for dtype in ("float32", "bool", "complex64", "complex128", "uint32", "uint64", "string"):
+            for strings in (numbers[:16], [numbers[:32], numbers[32:]], numbers[:15], b""):
+                options: list[dict[str, Any]] = [{}, {"little_endian": False}]
+                if dtype == "float32":
+                    options += [{"fixed_length": 8}, {"fixed_length": 20}, {"fixed_length": 6}]
+                    options += [{"fixed_length": 8, "little_endian": False}, {"fixed_length": 0}]
+                for option in options:
+                    arguments = {"input_bytes": strings, "out_type": dtype, **option}
+                    self.add("decode_raw", arguments)
+
+    def ragged_values(self) -> None:
+        for dtype in DTYPES:
+            for _ in range(8):
+                lengths = [self.random.randint(0, 3) for _ in range(self.random.randint(0, 4))]
+                splits = [0, *np.cumsum(lengths, dtype=int).tolist()]
+                values = tf.constant(self.values(dtype, splits[-1]), tf.as_dtype(dtype))
+                found = tf.RaggedTensor.from_row_splits(values, splits)
+                result = {
+                    "row_lengths": encode(found.row_lengths()),
+                    "value_rowids": encode(found.value_rowids()),
+                    "nrows": encode(found.nrows()),
+                    "to_list": [
+                        [encode_bytes(item) if isinstance(item, bytes) else item for item in row]
+                        for row in found.to_list()
+                    ],
+                }
+                self.cases.append(["ragged", {"values": encode(values), "splits": splits}, result])
+
+    def writers(self) -> None:
+        """Files that TensorFlow writes with each option; what it does not take ends the process."""
+        options: list[dict[str, Any]] = [{}]
+        for compression in ("GZIP", "ZLIB"):
+            options.append({"compression_type": compression})
+            for name, values in {
+                "compression_level": (0, 1, 9, -1),
+                "window_bits": (25, 31) if compression == "GZIP" else (9, 15),
+                "mem_level": (1, 9),
+                "compression_strategy": (0, 1, 2, 3),
+                "flush_mode": (0, 2, 3),
+                "input_buffer_size": (64, 1 << 20),
+                "output_buffer_size": (64, 1 << 20),
+                "compression_method": (8,),
+            }.items():
+                options += [{"compression_type": compression, name: value} for value in values]
+        records = [b"a" * 1000, b"", bytes(range(256))]
+        for given in options:
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "x"
+                with tf.io.TFRecordWriter(str(path), tf.io.TFRecordOptions(**given)) as writer:
+                    for record in records:
+                        writer.write(record)
+                result = encode_bytes(path.read_bytes())
+            of = {"options": given, "records": [encode_bytes(record) for record in records]}
+            self.cases.append(["TFRecordWriter", of, result])
+
 
 def main() -> None:
+    tf.get_logger().setLevel("ERROR")
     recorder = Recorder()
     recorder.all()
-    lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in recorder.cases)
-    CASES.write_text(f"[\n{lines}\n]\n")
+    lines = [json.dumps(case, separators=(",", ":")) for case in recorder.cases]
+    old = CASES.read_text().splitlines()[1:-1] if CASES.exists() else []
+    new = [f"{line}," for line in lines[:-1]] + lines[-1:]
+    CASES.write_text("\n".join(["[", *new, "]"]) + "\n")
+    changed = len(set(new) - set(old)) + max(0, len(old) - len(new))
+    said = f"{changed:,} changed, see git diff" if changed else "all as before"
+    print(f"{CASES}: {len(lines):,} cases of TensorFlow {tf.__version__}; {said}")
 
 
 if __name__ == "__main__":

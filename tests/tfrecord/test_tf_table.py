@@ -23,8 +23,10 @@ from ffrfs.tfrecord import (
     TFRecordOptions,
     TFRecordWriter,
     VarLenFeature,
+    decode_raw,
     from_dict,
     parse_example,
+    parse_sequence_example,
     parse_single_example,
     parse_tensor,
     serialize_tensor,
@@ -155,6 +157,21 @@ def tensors(_: Path) -> None:
     size = b"\x08\xff\xff\xff\xff\x0f"  # 4 Gi
     with pytest.raises(FormatError, match="more than 2147483648 bytes"):
         parse_tensor(b"\x08\x01" + field(2, field(2, size)), "float32")
+
+
+@difference("tf.io.parse_sequence_example")
+def no_sequences(_: Path) -> None:
+    features = {"x": FixedLenFeature([], "int64")}
+    context, lists, lengths = parse_sequence_example([], features, {"y": VarLenFeature("int64")})
+    assert context["x"].shape == (0,)
+    assert lists["y"].values.shape == (0,)
+    assert lengths == {}
+
+
+@difference("tf.io.decode_raw")
+def unsigned(_: Path) -> None:
+    assert decode_raw(b"\1\0\0\0", "uint32").tolist() == [1]
+    assert decode_raw(b"\1" + bytes(7), "uint64").tolist() == [1]
 
 
 @difference("tf.io.TFRecordOptions")

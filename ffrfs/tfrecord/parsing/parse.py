@@ -71,7 +71,7 @@ def parse_example(
             raise ValueError("example_names: one record has one name")
         return parse_single_example(serialized, features, example_names)
     wanted = _wanted(features)
-    if example_names is None:
+    if example_names is None or are_none(example_names):
         return wanted.values(wanted.parser.parse(serialized), place_in_batch)
     records, names = named_records(serialized, example_names)
     try:
@@ -146,6 +146,11 @@ def named_records(
     if isinstance(names, str | bytes) or len(names) != len(records):
         raise ValueError(f"example_names: there must be one for each of {len(records)} records")
     return records, [text(name) for name in names]
+
+
+def are_none(names: Sequence[str | bytes] | str | bytes) -> bool:
+    """An empty list is as good as None, as in TensorFlow."""
+    return not isinstance(names, str | bytes) and len(names) == 0
 
 
 def text(name: str | bytes) -> str:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ffrfs.errors import FormatError
 from ffrfs.tfrecord.parsing.features import FixedLenSequenceFeature, RaggedFeature
 from ffrfs.tfrecord.parsing.parse import (
+    are_none,
     named_records,
     parse_single_sequence_example,
     refuse_text,
@@ -55,7 +56,7 @@ def parse_sequence_example(
         )
         return context, lists, _single_lengths(lists, sequence_features or {})
     context_plan, list_plan = sequence_plans(context_features, sequence_features)
-    if example_names is None:
+    if example_names is None or are_none(example_names):
         records = list(serialized)
         names = [f"example {row}" for row in range(len(records))]
     else:
