@@ -196,13 +196,16 @@ def _show(args: argparse.Namespace) -> int:
 def _statistics(files: list[str], args: argparse.Namespace) -> Proto:
     """Those in a file, or of the records of TFRecord files."""
     from ffrfs.schema import Statistics, load
+    from ffrfs.schema.feature_view import dataset_of
 
     stored = [file for file in files if file.endswith(_MESSAGE_ENDS) and not os.path.isdir(file)]
     if not stored:
         return _generated(files, args)
     if len(files) > 1:
         raise FormatError.at(stored[0], "a file of statistics is a data set; give it alone")
-    return load(stored[0], Statistics)
+    found = load(stored[0], Statistics)
+    dataset_of(found, stored[0])  # or it says what is wrong with the file
+    return found
 
 
 def _generated(files: list[str], args: argparse.Namespace) -> Proto:

@@ -72,7 +72,7 @@ def _check_level(wanted: Proto, level: Proto, place: str) -> Iterator[Reason]:
     if wanted.HasField("min") and level.least < wanted.min:
         text = f"Some examples have fewer values than expected{place}"
         yield Reason(Type.FEATURE_TYPE_LOW_NUMBER_VALUES, "Missing values", text)
-    if wanted.HasField("max") and level.most > wanted.max:
+    if wanted.HasField("max") and level.most > max(wanted.max, wanted.min):
         text = f"Some examples have more values than expected{place}"
         yield Reason(Type.FEATURE_TYPE_HIGH_NUMBER_VALUES, "Superfluous values", text)
 
@@ -100,8 +100,9 @@ def check_presence(feature: Proto, view: FeatureView) -> Iterator[Reason]:
         text = f"{_FEWER}: minimum count = {presence.min_count}, actual = {view.present_count}"
         yield Reason(Type.FEATURE_TYPE_LOW_NUMBER_PRESENT, _DROPPED, text)
     share = view.present_count / view.example_count if view.missing_count else 1.0
-    if presence.HasField("min_fraction") and share < presence.min_fraction:
-        text = f"{_FEWER}: minimum fraction = {presence.min_fraction:.6f}, actual = {share:.6f}"
+    least = min(presence.min_fraction, 1.0)  # more cannot be, and is an anomaly of its own
+    if presence.HasField("min_fraction") and share < least:
+        text = f"{_FEWER}: minimum fraction = {least:.6f}, actual = {share:.6f}"
         yield Reason(Type.FEATURE_TYPE_LOW_FRACTION_PRESENT, _DROPPED, text)
 
 

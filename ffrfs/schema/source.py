@@ -116,9 +116,9 @@ def _range(part: Part) -> Iterator[list[bytes]]:
 def _is_plain(path: str) -> bool:
     """Whether it is a regular file without compression. What cannot be opened is not."""
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe can be opened once
+            return False
         with open(path, "rb", buffering=0) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return False
             return not recognise(file.read(BEGIN_SIZE))
     except OSError:
         return False

@@ -1,0 +1,241 @@
+"""`ffrfs schema`: what it prints and writes, what it refuses, and with which status it ends."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from statistics import pstdev
+
+import pytest
+
+from ffrfs.cli.main import main
+from ffrfs.schema import Anomalies, Schema, Statistics, load, messages, store
+from tests.cli.command_run import Run
+from tests.schema.records import example, sequence
+from tests.tfrecord_file import write_tfrecord
+
+
+def records(count: int = 20, more: int = 0) -> list[bytes]:
+    words = ["red", "green", "blue"][: 2 + more]
+    return [
+        example(color=[words[i % len(words)]], size=[i], weight=[i / 2 + more] if i % 4 else None)
+        for i in range(count)
+    ]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return write_tfrecord(tmp_path / "x.tfrecord", records())
+
+
+@pytest.fixture
+def schema(ffrfs: Run, data: Path, tmp_path: Path) -> Path:
+    file = tmp_path / "schema.pbtxt"
+    assert ffrfs("schema", "infer", "-o", file, data).status == 0
+    return file
+
+
+def test_stats(ffrfs: Run, data: Path) -> None:
+    done = ffrfs("schema", "stats", data)
+    assert (done.status, done.err) == (0, "")
+    deviation = f"{pstdev(i / 2 for i in range(20) if i % 4):.6g}"
+    assert [" ".join(line.split()) for line in done.lines if line] == [
+        "20 Examples",
+        "numbers type missing values mean std_dev zeros min median max",
+        "size INT 0 1 9.5 5.76628 1 0 10 19",
+        f"weight FLOAT 25.0% 1 5 {deviation} 0 0.5 5 9.5",
+        "bytes type missing values unique avg_length most frequent",
+        "color STRING 0 1 2 4 'red' 10, 'green' 10",
+    ]
+
+
+@pytest.mark.parametrize("end", ["pb", "pbtxt", "json"])
+def test_statistics_are_data(ffrfs: Run, data: Path, tmp_path: Path, end: str) -> None:
+    """What stats has written, the others take in the place of the records."""
+    file = tmp_path / f"stats.{end}"
+    assert ffrfs("schema", "stats", "-o", file, data).out == b""
+    (dataset,) = load(file, Statistics).datasets
+    assert (dataset.name, dataset.num_examples) == (str(data), 20)
+    shown = ffrfs("schema", "show", file)
+    assert shown.out == ffrfs("schema", "stats", data).out
+    assert ffrfs("schema", "infer", file).out == ffrfs("schema", "infer", data).out
+
+
+def test_infer(ffrfs: Run, data: Path, schema: Path) -> None:
+    found = load(schema, Schema)
+    assert [feature.name for feature in found.feature] == ["color", "size", "weight"]
+    assert list(found.string_domain[0].value) == ["green", "red"]
+    assert ffrfs("schema", "infer", data).out == schema.read_bytes()
+    plain = ffrfs("schema", "infer", "--no-shape", "--max-domain", "1", data)
+    assert b"shape" not in plain.out and b"domain" not in plain.out
+    as_json = json.loads(ffrfs("schema", "infer", "--json", data).out)
+    assert [feature["name"] for feature in as_json["feature"]] == ["color", "size", "weight"]
+
+
+def test_show_schema(ffrfs: Run, schema: Path) -> None:
+    assert [line.split() for line in ffrfs("schema", "show", schema).lines if line] == [
+        ["feature", "type", "presence", "valency", "domain"],
+        ["color", "STRING", "required", "single", "'color'"],
+        ["size", "INT", "required", "single", "-"],
+        ["weight", "FLOAT", "optional", "single", "-"],
+        ["domain", "values"],
+        ["'color'", "'green',", "'red'"],
+    ]
+
+
+def test_validate(ffrfs: Run, data: Path, schema: Path, tmp_path: Path) -> None:
+    same = ffrfs("schema", "validate", "--schema", schema, data)
+    assert (same.status, same.lines, same.err) == (0, ["no anomalies"], "")
+    other = write_tfrecord(tmp_path / "y.tfrecord", records(more=1))
+    written = tmp_path / "anomalies.pbtxt"
+    done = ffrfs("schema", "validate", "--schema", schema, "-o", written, other)
+    assert done.status == 1
+    assert done.lines == [
+        "feature  anomaly                   what was found",
+        "color    Unexpected string values  Examples contain values missing from the schema: "
+        "blue (~30%).",
+    ]
+    assert list(load(written, Anomalies).anomaly_info) == ["color"]
+    assert ffrfs("schema", "show", written).lines == done.lines
+    as_json = json.loads(ffrfs("schema", "validate", "--json", "--schema", schema, other).out)
+    (reason,) = as_json["anomaly_info"]["color"]["reason"]
+    assert reason["type"] == "ENUM_TYPE_UNEXPECTED_STRING_VALUES"
+
+
+def test_drift_and_skew(ffrfs: Run, data: Path, schema: Path, tmp_path: Path) -> None:
+    found = load(schema, Schema)
+    found.feature[0].drift_comparator.infinity_norm.threshold = 0.1
+    found.feature[2].skew_comparator.jensen_shannon_divergence.threshold = 0.1
+    found.string_domain[0].value.append("blue")
+    store(schema, found)
+    other = write_tfrecord(tmp_path / "y.tfrecord", records(more=1))
+    stored = tmp_path / "y.pb"
+    ffrfs("schema", "stats", "-o", stored, other)
+    options = ("--previous", other, "--serving", stored)
+    done = ffrfs("schema", "validate", "--schema", schema, *options, data)
+    assert done.status == 1
+    rows = [line.split() for line in done.lines]
+    assert rows[1][:2] == ["color", "High"]
+    assert ["color", "drift", "L_INFTY", "0.3", "0.1"] in rows
+    (skew,) = (row for row in rows if row[1:2] == ["skew"])
+    assert skew[:3] == ["weight", "skew", "JENSEN_SHANNON_DIVERGENCE"]
+
+
+def test_environment(ffrfs: Run, data: Path, schema: Path) -> None:
+    found = load(schema, Schema)
+    found.default_environment.append("SERVING")
+    label = found.feature.add(name="label", type=2, not_in_environment=["SERVING"])
+    label.presence.min_count = 1
+    store(schema, found)
+    validate = ("schema", "validate", "--schema", schema)
+    assert ffrfs(*validate, data).status == 1
+    assert ffrfs(*validate, "--environment", "SERVING", data).status == 0
+
+
+def test_directory_and_jobs(ffrfs: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "train"
+    folder.mkdir()
+    for number in range(3):
+        write_tfrecord(folder / f"x.tfrecord-{number}", records(10))
+    for jobs in ("1", "2"):
+        done = ffrfs("schema", "stats", "--jobs", jobs, folder)
+        assert done.lines[0] == "30 Examples"
+
+
+def test_skipped_records(ffrfs: Run, tmp_path: Path) -> None:
+    file = write_tfrecord(tmp_path / "x.tfrecord", [*records(), b"\xff"])
+    done = ffrfs("schema", "stats", file)
+    assert done.status == 1
+    assert done.err == f"ffrfs: {file}: record 20: is not an Example\n"
+    done = ffrfs("schema", "stats", "--on-error", "skip", file)
+    assert (done.status, done.lines[0]) == (0, "20 Examples")
+    assert done.err == f"ffrfs: {file}: left out 1 damaged record\n"
+
+
+def test_sequences_are_shown(ffrfs: Run, tmp_path: Path) -> None:
+    file = write_tfrecord(tmp_path / "x.tfrecord", [sequence({}, {"a": [["x"], ["y", "z"]]})])
+    rows = [line.split()[:4] for line in ffrfs("schema", "stats", file).lines]
+    assert ["##SEQUENCE##", "STRUCT", "0", "1"] in rows
+    assert ["##SEQUENCE##.a", "STRING", "0", "3"] in rows
+    assert '  name: "##SEQUENCE##"' in ffrfs("schema", "infer", file).lines
+
+
+def test_hostile_names(ffrfs: Run, tmp_path: Path) -> None:
+    file = write_tfrecord(tmp_path / "x.tfrecord", [example(**{"a\nb\x1b": ["c\nd"]})])
+    out = ffrfs("schema", "stats", file).out
+    assert b"\x1b" not in out
+    assert rb"a\nb\x1b" in out and rb"'c\nd'" in out
+
+
+WRONG: list[tuple[list[str], str]] = [
+    (["validate", "x.tfrecord"], "validate: needs a schema; add --schema FILE"),
+    (["infer", "--schema", "s", "x.tfrecord"], "--schema: is for validate, not for infer"),
+    (["stats", "--no-shape", "x.tfrecord"], "--no-shape: is for infer, not for stats"),
+    (["show", "-o", "s", "x"], "--output: is not for show"),
+    (["stats"], "the following arguments are required: FILE"),
+    (["look", "x"], "argument ACTION: invalid choice: 'look'"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), WRONG)
+def test_wrong_usage(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["schema", *arguments])
+    assert caught.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("end", ["pb", "pbtxt", "json"])
+@pytest.mark.parametrize("content", [b"", b"\xff\xff no message {", b"{"])
+def test_files_that_are_no_messages(
+    ffrfs: Run, data: Path, tmp_path: Path, end: str, content: bytes
+) -> None:
+    file = tmp_path / f"bad.{end}"
+    file.write_bytes(content)
+    done = ffrfs("schema", "show", file)
+    assert done.status == 1
+    assert done.err.startswith(f"ffrfs: {file}: ") and done.err.count("\n") == 1
+    if content:
+        done = ffrfs("schema", "validate", "--schema", file, data)
+        assert (done.status, done.err.startswith(f"ffrfs: {file}: not a Schema in this form")) == (
+            1,
+            True,
+        )
+    done = ffrfs("schema", "infer", file)
+    assert done.status == 1
+    assert done.err.startswith(f"ffrfs: {file}: ")
+
+
+def test_several_files_of_statistics(ffrfs: Run, data: Path, tmp_path: Path) -> None:
+    file = tmp_path / "s.pb"
+    ffrfs("schema", "stats", "-o", file, data)
+    done = ffrfs("schema", "infer", file, data)
+    assert done.err == f"ffrfs: {file}: a file of statistics is a data set; give it alone\n"
+
+
+def test_too_large_files(ffrfs: Run, schema: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(messages, "_SIZE_MAX", 10)
+    assert "over 1 GiB" in ffrfs("schema", "show", schema).err
+
+
+def test_without_the_package(data: Path) -> None:
+    program = (
+        "import sys; sys.modules['tensorflow_metadata'] = None; "
+        "from ffrfs.cli.main import main; sys.exit(main(['schema', 'stats', sys.argv[1]]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(data)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (
+        1,
+        "ffrfs: schemas and statistics need the package tensorflow-metadata; to install it: "
+        "pip install 'ffrfs[schema]'\n",
+    )
