@@ -95,7 +95,7 @@ def _add_domain(schema: Proto, feature: Proto, view: FeatureView, size_max: int)
     elif all(as_int(label) is not None for label in labels):
         feature.int_domain.SetInParent()
     # With more different values than labels, the domain is not known.
-    elif max(len(labels), _unique(view)) <= size_max and LARGE_LABEL not in labels:
+    elif len(labels) <= size_max and _unique(view) <= len(labels) and LARGE_LABEL not in labels:
         feature.domain = _free_name(schema, ".".join(view.path))
         schema.string_domain.add(name=feature.domain).value.extend(labels)
 
