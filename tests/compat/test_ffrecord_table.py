@@ -62,6 +62,7 @@ def instances(root: ModuleType, folder: Path) -> dict[str, object]:
         "FileWriter": root.FileWriter(folder / "written.ffr", 1),
         "PackedFolder": root.PackedFolder(pack),
         "Dataset": dataset,
+        "Subset": root.torch.Subset(dataset, [0]),
         "ConcatDataset": root.torch.ConcatDataset([dataset]),
     }
 
