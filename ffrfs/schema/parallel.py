@@ -8,12 +8,13 @@ end between two batches, so Ctrl-C waits for a batch at most.
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from itertools import groupby
+from itertools import chain, groupby
 from multiprocessing.synchronize import Event
 
 from ffrfs.errors import FfrfsError
@@ -30,9 +31,7 @@ def summarize_files(
     files: Sequence[str], jobs: int, on_error: OnError, tick: Tick
 ) -> DatasetSummary:
     """Sum up all files, in their order. `tick`: called for each batch, or part, that was read."""
-    # Skipping needs a look at every record before.
-    is_divided = jobs > 1 and on_error == "raise"
-    parts = [part for file in files for part in parts_of(file, is_divided)]
+    parts = list(chain.from_iterable(_parts(files, jobs, on_error)))
     jobs = min(jobs, len(parts))
     found = DatasetSummary()
     if jobs <= 1:
@@ -49,6 +48,16 @@ def summarize_files(
                 whole.merge(summary, file)
         found.merge(whole, file)
     return found
+
+
+def _parts(files: Sequence[str], jobs: int, on_error: OnError) -> Iterator[list[Part]]:
+    """Files are whole if there are enough of them; the large ones are divided."""
+    sizes = [os.path.getsize(file) for file in files]
+    total = sum(sizes)
+    for file, size in zip(files, sizes, strict=True):
+        is_large = 2 * jobs * size > total
+        # What is left out is known only behind the records before.
+        yield parts_of(file, jobs > 1 and is_large and on_error == "raise")
 
 
 def _summaries(

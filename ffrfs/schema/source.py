@@ -9,6 +9,7 @@ Not here: who reads which part (parallel.py). Concurrency: functions for one thr
 
 from __future__ import annotations
 
+import functools
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
@@ -105,12 +106,16 @@ def _groups(records: RecordIterator) -> Iterator[list[bytes]]:
 
 def _range(part: Part) -> Iterator[list[bytes]]:
     assert part.length is not None
-    with TFRecordReader(part.file) as reader:
-        mean = os.path.getsize(part.file) // max(1, reader.n)
-        step = max(1, min(_BATCH_COUNT, _BATCH_SIZE // max(1, mean)))
-        end = part.first + part.length
-        for at in range(part.first, end, step):
-            yield reader.read(range(at, min(at + step, end)))
+    reader = _kept_reader(part.file)
+    mean = os.path.getsize(part.file) // max(1, reader.n)
+    step = max(1, min(_BATCH_COUNT, _BATCH_SIZE // max(1, mean)))
+    end = part.first + part.length
+    for at in range(part.first, end, step):
+        yield reader.read(range(at, min(at + step, end)))
+
+
+# In a process of the pool: opening looks at every record, and parts of a file follow each other.
+_kept_reader = functools.lru_cache(maxsize=1)(TFRecordReader)
 
 
 def _is_plain(path: str) -> bool:

@@ -69,6 +69,7 @@ def test_the_number_of_processes_changes_nothing(
     assert (len(source.parts_of(str(shards / "x.tfrecord-00000-of-00003"), True)) > 1) == (
         unit < 900
     )
+    write_tfrecord(shards / "large.tfrecord", records(9000, 4))  # which is divided
     alone = serialized(shards)
     assert serialized(shards, jobs=2) == alone
     assert serialized(shards, jobs=5) == alone
