@@ -91,8 +91,8 @@ test-mount-sanitized: test-native $(VENV)/test
 	@for build in test-native-threads test-native-memory; do \
 	    echo "== mounts served by the worker of $$build"; \
 	    FFRFS_WORKER=$(abspath build)/$$build/ffrfs-worker $(sanitizer_options) \
-	        $(BIN)/python -m pytest --quiet $(workers) -k 'native and not larger_than_the_cache' \
-	        $(sanitized_mounts) || exit 1; \
+	        $(BIN)/python -m pytest --quiet $(workers) $(sanitized_mounts) \
+	        -k '(native or uring) and not larger_than_the_cache' || exit 1; \
 	done
 
 # FFRFS_SOAK makes minutes of what takes seconds in `make test`; -rP shows the figures, and

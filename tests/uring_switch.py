@@ -59,12 +59,18 @@ def switched_on() -> Iterator[None]:
             fcntl.lockf(users, fcntl.LOCK_SH)  # not flock(2), whose locks a fork has, too
             if not _BEFORE.exists():
                 _BEFORE.write_text(SWITCH.read_text())
-            SWITCH.write_text("Y")
+            keep_on()
         try:
             yield
         finally:
             fcntl.lockf(users, fcntl.LOCK_UN)
     put_back()
+
+
+def keep_on() -> None:
+    """Within switched_on(): people turn switches, too."""
+    if not uring.is_enabled():
+        SWITCH.write_text("Y")
 
 
 def put_back() -> None:

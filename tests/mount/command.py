@@ -24,6 +24,7 @@ from ffrfs.mount.kernel import kernel_mount, state
 from ffrfs.mount.kernel.mount_table import mount_at
 from ffrfs.mount.kernel.mountpoint import canonical
 from ffrfs.mount.kernel.process import Process
+from tests import uring_switch
 from tests.mount.child import Caller, ask
 from tests.mount.preloaded import preloaded
 
@@ -35,11 +36,16 @@ ENGINES = ["pyfuse3", "native"]
 WAYS = [*ENGINES, "uring"]
 
 
-def engine_words(engine: str) -> list[str]:
-    """The arguments of `ffrfs mount` for one of WAYS. "native" is over /dev/fuse."""
+def engine_settings(engine: str) -> dict[str, Any]:
+    """Of a mount by one of WAYS. "native" is over /dev/fuse, whatever the kernel offers."""
     if engine == "pyfuse3":
-        return ["--engine", engine]
-    return ["--engine", "native", "--transport", "uring" if engine == "uring" else "dev"]
+        return {"engine": engine}
+    return {"engine": "native", "transport": "uring" if engine == "uring" else "dev"}
+
+
+def engine_words(engine: str) -> list[str]:
+    """The same as arguments of `ffrfs mount`."""
+    return [f"--{name}={value}" for name, value in engine_settings(engine).items()]
 
 
 @dataclass
@@ -121,6 +127,8 @@ class Mount:
 
     def mount(self, *arguments: str, **more: Any) -> Done:
         """`ffrfs mount` with these further arguments."""
+        if self.engine == "uring":
+            uring_switch.keep_on()
         done = ffrfs(
             "mount",
             *self.engine_words,
@@ -291,8 +299,9 @@ def mount_command_fails(done: Done, status: int, *words: str) -> None:
         assert word in lines[0]
 
 
-# What a reader may get once daemon or worker are gone.
-ENDED = (errno.ENOTCONN, errno.ECONNABORTED, errno.EIO)
+# What a reader may get once daemon or worker are gone. ECANCELED: it was on its way into a
+# ring of io_uring.
+ENDED = (errno.ENOTCONN, errno.ECONNABORTED, errno.ECANCELED, errno.EIO)
 
 
 def check_nothing_left(tree: Mount) -> None:

@@ -21,6 +21,7 @@ from ffrfs.mount.kernel.mount_table import read_mount_table
 from tests.leftovers import found, found_in_the_end, leave_other_mounts, reap
 from tests.mount.checkable_files import read_through_deaths
 from tests.mount.child import Child
+from tests.mount.command import engine_words
 from tests.mount.preloaded import preloaded
 from tests.mount.running_unit import RunningUnit
 
@@ -32,7 +33,8 @@ def main() -> None:
     leave_other_mounts()
     engine, pack, folder, count = sys.argv[1], sys.argv[2], Path(sys.argv[3]), int(sys.argv[4])
     place = folder / "mount"
-    environment = {"PACKS": pack, "MOUNTPOINT": str(place), "OPTIONS": f"--engine {engine}"}
+    options = " ".join(engine_words(engine))
+    environment = {"PACKS": pack, "MOUNTPOINT": str(place), "OPTIONS": options}
     unit = RunningUnit(environment, folder / "notify", folder / "journal")
     # What is made once, for good, is no leak: the runtime directory, the journal.
     unit.start()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests import uring_switch
 from tests.ffrecord_file import Tree
 from tests.mount.command import Mount
 from tests.mount.disk import Disk
@@ -26,6 +27,7 @@ def engine_of(request: pytest.FixtureRequest) -> str:
     """What a fixture `engine` gives: one of WAYS, and what that needs."""
     if request.param == "uring":
         request.getfixturevalue("uring")
+        uring_switch.keep_on()
     return str(request.param)
 
 

@@ -65,18 +65,18 @@ CHANGES = [
 ACTS = ["read a byte", "readlink", "list", "getxattr", "getxattr of another name", "listxattr"]
 
 
-def differences(first: str, second: str, seed: int) -> tuple[int, list[tuple[str, object, object]]]:
-    """How many questions were asked of both, and those that they answer differently."""
+def differences(roots: list[str], seed: int) -> tuple[int, list[tuple[str, object, object]]]:
+    """How many questions were asked of each, and those that one answers unlike the first."""
     count = 0
     found = []
-    surveys = (survey(os.fsencode(root), random.Random(seed)) for root in (first, second))
-    for one, other in zip(*surveys, strict=True):
+    surveys = (survey(os.fsencode(root), random.Random(seed)) for root in roots)
+    for first, *others in zip(*surveys, strict=True):
         count += 1
-        if one != other:
-            # If the questions differ, an earlier answer has.
-            found.append((f"{one[0]} / {other[0]}", one[1], other[1]))
-            if one[0] != other[0]:
-                break
+        unlike = [other for other in others if other != first]
+        # If the questions differ, an earlier answer has.
+        found += [(f"{first[0]} / {other[0]}", first[1], other[1]) for other in unlike]
+        if any(other[0] != first[0] for other in unlike):
+            break
     return count, found[:20]
 
 

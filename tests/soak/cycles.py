@@ -18,6 +18,7 @@ from ffrfs import mounted
 from tests.leftovers import found, found_in_the_end, leave_other_mounts, reap, wait_for_daemons
 from tests.mount import probes
 from tests.mount.child import ask
+from tests.mount.command import engine_settings
 
 
 def main() -> None:
@@ -38,7 +39,7 @@ def main() -> None:
 
 
 def cycle(engine: str, pack: str, log_file: Path) -> None:
-    with mounted(pack, engine=engine, log_file=log_file) as root:
+    with mounted(pack, log_file=log_file, **engine_settings(engine)) as root:
         if ask(probes.read, str(root / "d" / "file")) != b"bytes" * 10_000:
             raise ValueError("wrong bytes")
     reap()

@@ -15,7 +15,7 @@ import pytest
 
 from ffrfs.mount.engines.worker import PATH_VARIABLE
 from ffrfs.mount.kernel import state
-from tests.mount.command import Mount, ffrfs, wait_until
+from tests.mount.command import WAYS, Mount, ffrfs, wait_until
 from tests.soak.hints import hint_too_large, hinting
 from tests.soak.load import Load, Result, check_bytes, load
 from tests.soak.scale import DURATION_S, PACK_MB, READERS, TEST_TIMEOUT_S
@@ -23,16 +23,20 @@ from tests.soak.scale import DURATION_S, PACK_MB, READERS, TEST_TIMEOUT_S
 CACHE_MB = 32
 # Of daemon and worker: programs, libraries, stacks, request buffers, blocks on their way to a
 # reader.
-PROCESS_MB = {"native": 75, "pyfuse3": 100}
+PROCESS_MB = {"native": 75, "uring": 80, "pyfuse3": 100}
 ERROR_TIMEOUT_S = 15.0
 BEFORE_END_S = 2.0  # that readers are left alone before their mount is ended
 HINTERS = 3
 LASTING_S = 1000.0  # they are to be ended by an error
-ENDS_OF_CONNECTION = {errno.ENOTCONN, errno.ECONNABORTED}
+ENDS_OF_CONNECTION = {errno.ENOTCONN, errno.ECONNABORTED, errno.ECANCELED}
 
 MakeMount = Callable[[Path], Mount]
 
-pytestmark = [pytest.mark.timeout(TEST_TIMEOUT_S), pytest.mark.usefixtures("two_cores")]
+pytestmark = [
+    pytest.mark.timeout(TEST_TIMEOUT_S),
+    pytest.mark.usefixtures("two_cores"),
+    pytest.mark.parametrize("engine", WAYS, indirect=True),
+]
 
 
 @pytest.fixture

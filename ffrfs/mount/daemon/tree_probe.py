@@ -102,7 +102,7 @@ class TreeProbe:
 
 
 def _is_end(error: OSError) -> bool:
-    return error.errno in (errno.ENOTCONN, errno.ECONNABORTED)
+    return error.errno in (errno.ENOTCONN, errno.ECONNABORTED, errno.ECANCELED)
 
 
 def main() -> None:

@@ -27,8 +27,9 @@ PROBE_TIMEOUT_S = 5.0
 _WORKER_TIMEOUT_S = 5.0
 _PAUSE_S = 0.05
 
-# The second: a request that was under way when the connection ended.
-_ENDS = (errno.ENOTCONN, errno.ECONNABORTED)
+# The second: a request that was under way when the connection ended. The third: one on its
+# way into a ring of io_uring whose process was ending.
+_ENDS = (errno.ENOTCONN, errno.ECONNABORTED, errno.ECANCELED)
 _DEAD = tuple(map(os.strerror, _ENDS))
 
 

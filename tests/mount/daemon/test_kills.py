@@ -10,9 +10,10 @@ from ffrfs import pack_folder
 from tests.checkout import CHECKOUT
 from tests.leftovers import check_nothing_left, run_alone
 from tests.mount.checkable_files import write_checkable_file
+from tests.mount.command import WAYS
 from tests.mount.kills import READER_COUNT
 
-COUNTS = {"native": 50, "pyfuse3": 10}
+COUNTS = {"native": 50, "uring": 5, "pyfuse3": 10}
 FILE_COUNT = 40
 TIMEOUT_S = 240.0
 
@@ -31,6 +32,7 @@ def pack(tmp_path: Path) -> Path:
 
 
 @pytest.mark.promise("S50", "S19")
+@pytest.mark.parametrize("engine", WAYS, indirect=True)
 @pytest.mark.timeout(TIMEOUT_S)
 def test_kills_under_load_and_restarts_leave_nothing(
     engine: str, pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -20,6 +20,7 @@ import pytest
 from ffrfs.errors import MountError
 from ffrfs.mount.engines.worker import PATH_VARIABLE
 from ffrfs.mount.kernel import state
+from ffrfs.mount.kernel.uring import queue_count
 from tests.checkout import CHECKOUT
 from tests.index_file import Index, Tree, indexed_pack
 from tests.mount import probes
@@ -64,7 +65,7 @@ def text_file(text: str) -> int:
 
 @needs_filter
 @pytest.mark.promise("S54")
-@pytest.mark.parametrize("engine", ["native"])
+@pytest.mark.parametrize("engine", ["native", "uring"], indirect=True)
 def test_worker_has_no_privilege_and_gains_none(root_user: None, tree: Mount) -> None:
     use(tree)
     assert tree.worker is not None
@@ -100,7 +101,7 @@ def test_processes_of_an_ordinary_user(engine: str, as_ordinary_user: AskAsUser)
     assert (seen["bytes"], seen["left"]) == ("content", ["ffrfs"])
     nothing = {field: [0] for field in NOTHING}
     assert seen["daemon"].items() >= nothing.items()
-    assert len(seen["workers"]) == (1 if engine == "native" else 0)
+    assert len(seen["workers"]) == (0 if engine == "pyfuse3" else 1)
     for worker in seen["workers"]:
         assert worker.items() >= {**nothing, "NoNewPrivs": [1], "Seccomp": [FILTERED]}.items()
 
@@ -136,12 +137,13 @@ def test_without_seccomp_it_goes_on_and_says_so(
 # What they hold open.
 
 
-@pytest.mark.parametrize("engine", ["native"])
+@pytest.mark.parametrize("engine", ["native", "uring"], indirect=True)
 def test_worker_holds_nothing_but_its_mount(tree: Mount) -> None:
     use(tree)
     assert tree.worker is not None
     found = open_files(tree.worker.pid)
     found.pop("[eventfd]")
+    assert found.pop("[io_uring]", 0) == (queue_count() if tree.engine == "uring" else 0)
     assert found == {
         "/dev/null": 2,
         "pipe": 1,  # the log

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.ffrecord_file import INDEX_MAGIC, Header, folder_records, write_folder, write_records
-from tests.mount.command import mount_command_fails
+from tests.mount.command import ENGINES, mount_command_fails
 from tests.mount.makers import MakeMount
 
 TREE = {"a": b"alpha" * 100, "b": b"beta", "d": {"c": b""}}
@@ -21,6 +21,9 @@ N = len(RECORDS)
 HEADER_SIZE = 12 + 12 * N
 
 HeaderSpoiler = Callable[[Header], None]
+
+# Most of it is never served.
+pytestmark = pytest.mark.parametrize("engine", ENGINES, indirect=True)
 
 
 def set_n(n: int) -> HeaderSpoiler:

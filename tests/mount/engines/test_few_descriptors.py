@@ -14,10 +14,12 @@ import pytest
 
 from ffrfs.mount.kernel import state
 from tests.mount import probes
-from tests.mount.command import Mount, ffrfs, mount_command_fails, wait_until
+from tests.mount.command import ENGINES, Mount, ffrfs, mount_command_fails, wait_until
 from tests.mount.makers import MakeMount, PackTree
 
 TREE = {"a": b"alpha" * 1000}
+
+pytestmark = pytest.mark.parametrize("engine", ENGINES, indirect=True)
 
 
 def mount_with(tree: Mount, limit: int) -> int:

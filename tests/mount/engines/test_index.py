@@ -21,14 +21,19 @@ from tests.cut_file import cutting
 from tests.ffrecord_file import flip_byte, record_extents, write_folder, write_records
 from tests.mount import probes
 from tests.mount.child import child
-from tests.mount.command import Mount, ffrfs
-from tests.mount.makers import MakeMount, PackTree
+from tests.mount.command import ENGINES, Mount, ffrfs
+from tests.mount.makers import MakeMount, PackTree, engine_of
 
 MIB = 1 << 20
 BLOCK_SIZE = 64 << 10  # of an index, with a checksum of its own
 INODE_SIZE = 32
 TRAILER_SIZE = 256
 LARGE_COUNT = 100_001  # files: without an index, worth a sidecar
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest, fuse: None) -> str:
+    return engine_of(request)
 
 
 @pytest.fixture

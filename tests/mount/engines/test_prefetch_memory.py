@@ -12,7 +12,7 @@ import pytest
 
 from tests.mount import probes
 from tests.mount.child import child
-from tests.mount.command import Mount, wait_until
+from tests.mount.command import ENGINES, Mount, wait_until
 from tests.mount.hinted_files import (
     COUNT,
     DIGESTS,
@@ -34,7 +34,10 @@ from tests.page_cache import forget_pages
 MIB = 1 << 20
 CACHE_MB = 8
 
-pytestmark = pytest.mark.promise("S33")
+pytestmark = [
+    pytest.mark.promise("S33"),
+    pytest.mark.parametrize("engine", ENGINES, indirect=True),
+]
 
 
 @pytest.fixture

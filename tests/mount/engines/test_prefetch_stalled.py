@@ -221,7 +221,7 @@ def end_of_readers(tree: Mount, killed: int, delay_s: float) -> set[int]:
 
 
 @pytest.mark.promise("S19")
-@pytest.mark.parametrize("engine", ["native"], indirect=True)
+@pytest.mark.parametrize("engine", ["native", "uring"], indirect=True)
 def test_worker_that_is_killed_while_it_pushes(new_mount: MakeMount, tmp_path: Path) -> None:
     pack = write_hinted_files(tmp_path)
     tree = new_mount(pack)

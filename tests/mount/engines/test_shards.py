@@ -13,7 +13,7 @@ from ffrfs import pack_folder
 from tests.ffrecord_file import flip_byte, record_extents, write_folder, write_records
 from tests.mount import probes
 from tests.mount.child import ask
-from tests.mount.command import Done, Mount, ffrfs, mount_command_fails
+from tests.mount.command import ENGINES, Done, Mount, ffrfs, mount_command_fails
 from tests.mount.makers import MakeMount, write_files
 from tests.tfrecord_file import write_tfrecord
 
@@ -37,6 +37,9 @@ UNITED = {
     "own/f": b"f",
     "two": b"2",
 }
+
+
+pytestmark = pytest.mark.parametrize("engine", ENGINES, indirect=True)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ import pytest
 from ffrfs import mounted
 from tests.mount import probes
 from tests.mount.child import ask
-from tests.mount.command import Mount, ffrfs, mount_command_fails
+from tests.mount.command import Mount, engine_settings, ffrfs, mount_command_fails
 from tests.mount.example_tree import (
     Features,
     example,
@@ -144,7 +144,8 @@ def test_without_extensions_names_are_those_of_the_features(golden: Path, mount:
 
 def test_python_mounts_without_extensions(golden: Path, engine: str, places: Path) -> None:
     place = places / "mount"
-    with mounted(golden / "tf/sequences.tfrecord", place, engine=engine, extensions=False) as root:
+    pack, settings = golden / "tf/sequences.tfrecord", engine_settings(engine)
+    with mounted(pack, place, extensions=False, **settings) as root:
         names = ask(probes.listdir, str(root / "000000003/frames"))
     assert sorted(names) == ["0", "1", "2"]
 

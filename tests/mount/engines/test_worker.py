@@ -33,7 +33,7 @@ FILE_COUNT = 40
 READER_COUNT = 4
 TREE = {f"{i:03d}": random.Random(i).randbytes(60_000 + 1000 * i) for i in range(FILE_COUNT)}
 LARGE = random.Random("large").randbytes(6 << 20)
-pytestmark = pytest.mark.parametrize("engine", ["native"], indirect=True)
+pytestmark = pytest.mark.parametrize("engine", ["native", "uring"], indirect=True)
 
 
 @pytest.fixture
@@ -240,7 +240,7 @@ def test_daemon_that_is_killed_while_the_pack_opens_takes_its_worker_along(
     tree = new_mount(disk.pack)
     disk.stall_all(12)  # behind what the daemon itself looks at
     command = start_ffrfs(
-        *("mount", "--engine", "native", "--log-file", tree.log_file, tree.pack, tree.path)
+        *("mount", *tree.engine_words, "--log-file", tree.log_file, tree.pack, tree.path)
     )
     try:
         disk.wait_for("stalled")
@@ -285,7 +285,7 @@ def test_unmounting_under_load_loses_no_byte(tree: Mount, by: str) -> None:
 @pytest.mark.promise("S18", "S25")
 def test_interrupt_from_the_terminal_unmounts(new_mount: MakeMount, pack_tree: PackTree) -> None:
     tree = new_mount(pack_tree({"d": dict(TREE)}))
-    process = start_ffrfs("mount", "-f", "--engine", "native", tree.pack, tree.path)
+    process = start_ffrfs("mount", "-f", *tree.engine_words, tree.pack, tree.path)
     try:
         wait_until(lambda: tree.is_mounted, "mounted")
         assert tree.ask(probes.digests, "d").keys() == TREE.keys()

@@ -24,7 +24,7 @@ FILE = random.Random(0).randbytes(300_000)
 TREE = {"file": FILE, "small": b"small", "d": {"b": b"beta", "e": {}}}
 ENTRY_COUNT = 5000
 
-pytestmark = pytest.mark.parametrize("engine", ["native"], indirect=True)
+pytestmark = pytest.mark.parametrize("engine", ["native", "uring"], indirect=True)
 
 
 @pytest.fixture

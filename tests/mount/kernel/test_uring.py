@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
+from ffrfs.mount.client.mount_statuses import mount_statuses
 from ffrfs.mount.daemon.memory_limit import rings_bytes
 from ffrfs.mount.engines.worker import PATH_VARIABLE
 from ffrfs.mount.kernel import uring
+from tests.checkout import CHECKOUT
 from tests.mount import probes
 from tests.mount.command import ffrfs, mount_command_fails
 from tests.mount.machine import Machine
-from tests.mount.makers import MakeMount, PackTree
+from tests.mount.makers import MakeMount, PackTree, StartService
 
 MIB = 1 << 20
 TREE = {"a": b"alpha", "d": {"b": b"beta"}}
 ADVICE = ("Linux 6.14", "echo Y > /sys/module/fuse/parameters/enable_uring", "/etc/modprobe.d")
+over_uring = pytest.mark.parametrize("engine", ["uring"], indirect=True)
 over_dev = pytest.mark.parametrize("engine", ["native"], indirect=True)
 
 
@@ -139,3 +144,53 @@ def test_uring_where_the_native_engine_was_not_built(
     monkeypatch.setenv(PATH_VARIABLE, str(places / "absent"))
     done = ffrfs("mount", "--transport", "uring", pack, places / "mount")
     mount_command_fails(done, 32, "--transport uring", "was not built")
+
+
+# Where it is on.
+
+
+@over_uring
+@pytest.mark.promise("S60")
+@pytest.mark.parametrize("words", [[], ["--transport", "auto"]])
+def test_uring_is_shown(mount: MakeMount, pack: Path, words: list[str]) -> None:
+    tree = mount(pack, *words)
+    assert tree.ask(probes.read, "d/b") == b"beta"
+    assert tree.statistics()["transport"] == "uring"
+    assert "transport uring" in tree.log()
+    (told,) = [one for one in mount_statuses() if one.mountpoint == str(tree.path)]
+    assert told.transport == "uring"
+    assert re.search(r"^engine +native, .*transport uring$", ffrfs("stats", tree.path).out, re.M)
+    assert 'transport="uring"' in ffrfs("stats", "--prometheus", tree.path).out
+
+
+@over_uring
+@pytest.mark.promise("S60", "S47")
+def test_status_of_a_service_names_it(start_service: StartService, pack: Path) -> None:
+    status = start_service(pack).wait_until_ready()["STATUS"]
+    assert "engine native, transport uring" in status
+
+
+@over_uring
+@pytest.mark.promise("S60")
+@pytest.mark.parametrize("transport", ["auto", "uring"])
+def test_without_io_uring(new_mount: MakeMount, pack: Path, transport: str) -> None:
+    """As in most containers, on a machine whose kernel offers it to FUSE."""
+    tree = new_mount(pack)
+    wrapping = [sys.executable, str(CHECKOUT / "tests/mount/without_call.py"), "io_uring_setup"]
+    done = tree.mount("--transport", transport, prefix=wrapping)
+    if transport == "uring":
+        mount_command_fails(done, 2, "cannot make a ring of io_uring: Function not implemented")
+        assert not tree.path.exists()
+        return
+    assert (done.status, done.err) == (0, "")
+    assert tree.ask(probes.read, "d/b") == b"beta"
+    assert tree.statistics()["transport"] == "dev"
+    (line,) = [line for line in tree.log().splitlines() if "io_uring:" in line]
+    assert " INFO " in line
+    assert "/dev/fuse" in line
+
+
+@over_uring
+@pytest.mark.promise("S52")
+def test_memory_that_dev_needs_less_of(new_mount: MakeMount, pack: Path) -> None:
+    mount_command_fails(new_mount(pack).mount("--max-memory", "16M"), 1, "--transport dev")
