@@ -154,7 +154,7 @@ def _infer(args: argparse.Namespace) -> int:
 
     limit = _DOMAIN_SIZE_MAX if args.max_domain is None else args.max_domain
     schema = infer_schema(_statistics(args.files, args), not args.no_shape, limit)
-    _give(schema, args, lambda found: output.line(to_text(found), end=b""))
+    _give(schema, args, lambda found: _print_text(to_text(found)))
     return 0
 
 
@@ -180,7 +180,7 @@ def _show(args: argparse.Namespace) -> int:
     for number, file in enumerate(args.files):
         found = load_any(file)
         if args.json:
-            output.line(to_json(found), end=b"")
+            _print_text(to_json(found))
             continue
         if number > 0:
             output.line("")
@@ -237,9 +237,14 @@ def _give(message: Proto, args: argparse.Namespace, show: Callable[[Proto], None
     if args.output is not None:
         store(args.output, message)
     if args.json:
-        output.line(to_json(message), end=b"")
+        _print_text(to_json(message))
     elif args.output is None or args.action == "validate":
         show(message)
+
+
+def _print_text(text: str) -> None:
+    for line in text.removesuffix("\n").split("\n"):
+        output.line(line)
 
 
 def _print_schema(schema: Proto) -> None:

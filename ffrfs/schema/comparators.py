@@ -65,8 +65,9 @@ def jensen_shannon(view: FeatureView, control: FeatureView, kind: int = STANDARD
 
 
 def _divergence(first: Masses, second: Masses) -> float | None:
-    if not first.sum() or not second.sum():
-        return None
+    for masses in (first, second):
+        if not np.isfinite(masses).all() or (masses < 0).any() or not masses.sum():
+            return None
     first, second = first / first.sum(), second / second.sum()
     mean = (first + second) / 2
     halves = 0.0

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from ffrfs.schema.comparators import STANDARD
 from ffrfs.schema.feature_view import FeatureView
 from ffrfs.schema.infer import as_int
-from ffrfs.schema.messages import Proto, schema_pb2, statistics_pb2
+from ffrfs.schema.messages import Proto, name_of, schema_pb2, statistics_pb2
 from ffrfs.schema.reason import Reason, Type, six_digits
 
 _INT = statistics_pb2.FeatureNameStatistics.INT
@@ -44,7 +44,7 @@ def check_domain(schema: Proto, feature: Proto, view: FeatureView) -> Iterator[R
             Type.DOMAIN_INVALID_FOR_TYPE,
             "The domain does not match the type",
             f'The domain "{field}" does not match the type: '
-            f"{schema_pb2.FeatureType.Name(feature.type)}",
+            + name_of(schema_pb2.FeatureType, feature.type),
         )
     elif field == "domain":
         named = [one for one in schema.string_domain if one.name == feature.domain]
@@ -162,7 +162,8 @@ def _ints(domain: Proto, view: FeatureView) -> Iterator[Reason]:
                 return
             numbers.append(number)
     elif view.type == _INT and view.is_number:
-        numbers = [int(view.stats.num_stats.min), int(view.stats.num_stats.max)]
+        ends = (view.stats.num_stats.min, view.stats.num_stats.max)
+        numbers = [int(end) for end in ends if math.isfinite(end)]
     else:
         return
     if not numbers:

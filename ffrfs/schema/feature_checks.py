@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ffrfs.schema import comparators
 from ffrfs.schema.feature_view import FeatureView
-from ffrfs.schema.messages import Proto, anomalies_pb2, schema_pb2, statistics_pb2
+from ffrfs.schema.messages import Proto, anomalies_pb2, name_of, schema_pb2, statistics_pb2
 from ffrfs.schema.reason import Reason, Type, six_digits
 
 _Measurement = anomalies_pb2.DriftSkewInfo.Measurement
@@ -109,8 +109,8 @@ def check_presence(feature: Proto, view: FeatureView) -> Iterator[Reason]:
 def check_type(feature: Proto, view: FeatureView) -> Iterator[Reason]:
     """Yield it if the values are of another type than the schema says."""
     if view.schema_type != feature.type:
-        found = statistics_pb2.FeatureNameStatistics.Type.Name(view.type)
-        wanted = schema_pb2.FeatureType.Name(feature.type)
+        found = name_of(statistics_pb2.FeatureNameStatistics.Type, view.type)
+        wanted = name_of(schema_pb2.FeatureType, feature.type)
         text = f"Expected data of type: {wanted} but got {found}"
         yield Reason(Type.UNEXPECTED_DATA_TYPE, "Unexpected data type", text)
 

@@ -35,6 +35,7 @@ __all__ = [
     "anomalies_pb2",
     "load",
     "load_any",
+    "name_of",
     "schema_pb2",
     "statistics_pb2",
     "store",
@@ -65,7 +66,7 @@ def load(path: PathType, of: type[M]) -> M:
     if len(data) > _SIZE_MAX:
         raise FormatError.at(name, "over 1 GiB; too large for a schema or statistics")
     try:
-        return _parsed(data, name, of)
+        found = _parsed(data, name, of)
     except (
         DecodeError,
         UnicodeDecodeError,
@@ -74,6 +75,9 @@ def load(path: PathType, of: type[M]) -> M:
     ) as error:
         reason = " ".join(str(error).split())
         raise FormatError.at(name, f"not a {of.DESCRIPTOR.name} in this form: {reason}") from None
+    if not _is_text(found):
+        raise FormatError.at(name, f"not a {of.DESCRIPTOR.name} in this form: text is not UTF-8")
+    return found
 
 
 def _parsed(data: bytes, name: str, of: type[M]) -> M:
@@ -82,6 +86,27 @@ def _parsed(data: bytes, name: str, of: type[M]) -> M:
     if name.endswith(".json"):
         return json_format.Parse(data.decode(), of())  # type: ignore[no-any-return]
     return of.FromString(data)  # type: ignore[no-any-return]
+
+
+def _is_text(message: Proto) -> bool:
+    """Whether all strings are; protobuf gives others as bytes."""
+    for field, value in message.ListFields():
+        if field.type == field.TYPE_STRING:
+            if not all(isinstance(one, str) for one in ([value] if _is_one(value) else value)):
+                return False
+        elif field.type == field.TYPE_MESSAGE:
+            inside = [value] if _is_one(value) else value
+            if hasattr(value, "keys"):
+                if not all(isinstance(key, str) for key in value):
+                    return False
+                inside = value.values()
+            if not all(map(_is_text, inside)):
+                return False
+    return True
+
+
+def _is_one(value: Proto) -> bool:
+    return isinstance(value, str | bytes | Message)
 
 
 def load_any(path: PathType) -> Proto:
@@ -123,6 +148,11 @@ def store(path: PathType, message: Message) -> None:
     with StagedFile(name) as file:
         file.write(data)
         file.publish()
+
+
+def name_of(enum: Proto, number: int) -> str:
+    """The name of a value of an enum; files may hold numbers without one."""
+    return str(enum.Name(number)) if number in enum.values() else f"unknown ({number})"
 
 
 def to_text(message: Message) -> str:

@@ -7,6 +7,7 @@ end between two batches, so Ctrl-C waits for a batch at most.
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
 import os
 import signal
@@ -23,6 +24,7 @@ from ffrfs.schema.summary import DatasetSummary
 from ffrfs.tfrecord.iterator import OnError
 
 JOB_LIMIT = 64
+_PR_SET_PDEATHSIG = 1  # of linux/prctl.h
 # Parts that are done or at work, and not merged yet, for each process.
 _AHEAD = 3
 
@@ -100,6 +102,8 @@ def _begin(end: Event) -> None:
     _end = end
     # Ctrl-C reaches all processes of a terminal; the first one tells the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Nobody tells them if the first one is killed, and they would wait for parts for ever.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def _summarize(part: Part, on_error: OnError) -> tuple[DatasetSummary, int]:

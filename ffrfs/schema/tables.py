@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from ffrfs.printable import printable
 from ffrfs.schema.feature_view import FeatureView, dataset_of, views_of
-from ffrfs.schema.messages import Proto, anomalies_pb2, schema_pb2, statistics_pb2
+from ffrfs.schema.messages import Proto, anomalies_pb2, name_of, schema_pb2, statistics_pb2
 
 # Of as many texts each; the first one holds titles.
 Rows: TypeAlias = list[tuple[str, ...]]
@@ -36,7 +36,7 @@ def _add_features(rows: Rows, features: Iterable[Proto], above: str) -> None:
 
 def _type(feature: Proto) -> str:
     is_text = feature.WhichOneof("domain_info") in ("domain", "string_domain")
-    name: str = schema_pb2.FeatureType.Name(feature.type)
+    name: str = name_of(schema_pb2.FeatureType, feature.type)
     return "STRING" if name == "BYTES" and is_text else name
 
 
@@ -129,7 +129,7 @@ def _first_cells(view: FeatureView) -> tuple[str, ...]:
     least, most = view.common.min_num_values, view.common.max_num_values
     counts = f"{least:,}" if least == most else f"{least:,} to {most:,}"
     name = printable(".".join(view.path))
-    return name, statistics_pb2.FeatureNameStatistics.Type.Name(view.type), missing, counts
+    return name, name_of(statistics_pb2.FeatureNameStatistics.Type, view.type), missing, counts
 
 
 def anomaly_rows(anomalies: Proto) -> Rows:
@@ -151,6 +151,6 @@ def distance_rows(anomalies: Proto) -> Rows:
         name = printable(".".join(info.path.step))
         for to in ("drift", "skew"):
             for one in getattr(info, f"{to}_measurements"):
-                kind = _Measurement.Type.Name(one.type)
+                kind = name_of(_Measurement.Type, one.type)
                 rows.append((name, to, kind, f"{one.value:.6g}", f"{one.threshold:.6g}"))
     return rows

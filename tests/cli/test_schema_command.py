@@ -14,6 +14,7 @@ from ffrfs.cli.main import main
 from ffrfs.schema import Anomalies, Schema, Statistics, load, messages, store
 from tests.cli.command_run import Run
 from tests.schema.records import example, sequence
+from tests.terminal import run_on_terminal
 from tests.tfrecord_file import write_tfrecord
 
 
@@ -239,3 +240,11 @@ def test_without_the_package(data: Path) -> None:
         "ffrfs: schemas and statistics need the package tensorflow-metadata; to install it: "
         "pip install 'ffrfs[schema]'\n",
     )
+
+
+def test_lines_on_a_terminal(data: Path) -> None:
+    """A terminal gets the same lines as a file."""
+    for options in ((), ("--json",)):
+        shown = run_on_terminal("-m", "ffrfs", "schema", "infer", *options, "--jobs", "1", data)
+        assert len(shown.decode().splitlines()) > 20
+        assert b"\\n" not in shown

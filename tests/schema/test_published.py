@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf.message import Message
 
 from ffrfs.schema import Schema, Sizes, Statistics, infer_schema, validate_statistics
 from ffrfs.schema.comparators import infinity_norm, jensen_shannon
@@ -27,13 +28,13 @@ def differences(found: Any, wanted: Any, place: str = "", error: float = 1e-6) -
     for field, value in wanted.ListFields():
         there = getattr(found, field.name)
         at = f"{place}.{field.name}"
-        if field.is_repeated and len(there) < len(value):
+        if isinstance(value, Message):
+            result += differences(there, value, at, error)
+        elif field.message_type and len(there) < len(value):
             result.append(f"{at}: {len(there)}, not {len(value)}")
-        elif field.message_type and field.is_repeated:
+        elif field.message_type:
             for number, one in enumerate(value):
                 result += differences(there[number], one, f"{at}[{number}]", error)
-        elif field.message_type:
-            result += differences(there, value, at, error)
         elif isinstance(value, float):
             is_same = math.isclose(there, value, rel_tol=1e-6, abs_tol=error)
             if not is_same and not (math.isnan(there) and math.isnan(value)):

@@ -192,8 +192,26 @@ def test_interrupt_ends_all_processes(shards: Path, jobs: int) -> None:
         process.wait(60)
     assert process.returncode in (-signal.SIGINT, 130)
     assert errors.count(b"Traceback") == 1, errors.decode()
+    require_none_left(process.pid)
+
+
+def test_processes_end_with_the_first_one(shards: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", ENDLESS, str(next(shards.iterdir())), "2"],
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"reading\n"
+        assert len(processes_of(process.pid)) >= 3
+        process.kill()
+        process.stdout.read()
+    require_none_left(process.pid)
+
+
+def require_none_left(group: int) -> None:
     deadline = time.monotonic() + 30
-    while processes_of(process.pid):
+    while processes_of(group):
         assert time.monotonic() < deadline
         time.sleep(0.05)
 

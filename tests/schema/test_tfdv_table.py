@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from google.protobuf import text_format
+from google.protobuf.message import Message
 
 from ffrfs import schema
 from ffrfs.cli.main import main
@@ -202,7 +203,7 @@ def check_numbers(found: Any) -> set[str]:
         number = FACETS[found.DESCRIPTOR.name][field.name]
         assert field.number in (number if isinstance(number, tuple) else (number,)), field.name
         if field.message_type:
-            for one in value if field.is_repeated else [value]:
+            for one in [value] if isinstance(value, Message) else value:
                 seen |= check_numbers(one)
     return seen
 
