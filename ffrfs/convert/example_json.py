@@ -21,15 +21,13 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from ffrfs.tfrecord.example import (
-    BytesList,
     Example,
     Feature,
     FeatureList,
     FeatureLists,
     Features,
-    FloatList,
-    Int64List,
     SequenceExample,
+    make_feature,
 )
 
 Json: TypeAlias = dict[str, Any]
@@ -154,16 +152,13 @@ def _feature_from_json(name: str, value: object, decode: Decode) -> Feature:
         raise ValueError(f'feature "{name}" has more than one list')
     ((kind, listed),) = fields.items()
     values = _list(listed, f'feature "{name}"')
+    converters = {"bytes_list": decode, "float_list": _float, "int64_list": _int}
+    if kind not in converters:
+        raise ValueError(f'feature "{name}": "{kind}" is not bytes_list, float_list or int64_list')
     try:
-        if kind == "bytes_list":
-            return Feature(bytes_list=BytesList(value=[decode(each) for each in values]))
-        if kind == "float_list":
-            return Feature(float_list=FloatList(value=[_float(each) for each in values]))
-        if kind == "int64_list":
-            return Feature(int64_list=Int64List(value=[_int(each) for each in values]))
+        return make_feature(kind, list(map(converters[kind], values)))
     except ValueError as error:
         raise ValueError(f'feature "{name}": {error}') from None
-    raise ValueError(f'feature "{name}": "{kind}" is not bytes_list, float_list or int64_list')
 
 
 def _int(value: object) -> int:

@@ -24,15 +24,13 @@ from ffrfs.errors import FormatError, PackError
 from ffrfs.files.staged_file import StagedFile
 from ffrfs.printable import quoted
 from ffrfs.tfrecord.example import (
-    BytesList,
     Example,
     Feature,
     FeatureList,
     FeatureLists,
     Features,
-    FloatList,
-    Int64List,
     SequenceExample,
+    make_feature,
 )
 
 # In the metadata of a table in which rows without feature lists are SequenceExamples all the same.
@@ -46,11 +44,8 @@ _BATCH_ROWS = 1024
 _BUFFER_SIZE = 1 << 20
 _STEPS_DEPTH = 2  # lists of lists
 
-_Feature = {
-    "int64": lambda values: Feature(int64_list=Int64List(value=values)),
-    "float": lambda values: Feature(float_list=FloatList(value=values)),
-    "binary": lambda values: Feature(bytes_list=BytesList(value=values)),
-}
+# Type of a column → list of a feature.
+_KINDS = {"int64": "int64_list", "float": "float_list", "binary": "bytes_list"}
 
 
 def import_pyarrow() -> ModuleType:
@@ -240,7 +235,7 @@ class _ColumnReader:
             raise self._refused("is double, and an Example keeps float32; cast it to float first")
         else:
             raise self._refused(f"is of type {field.type}, which no feature of an Example is")
-        self._feature = _Feature.get(str(wanted))
+        self._kind = _KINDS.get(str(wanted))  # None: there are no values
         for _ in range(self.depth):
             wanted = pyarrow.list_(wanted)
         self._wanted = wanted
@@ -274,7 +269,7 @@ class _ColumnReader:
             if len(values) > 1:
                 raise self._refused("has null among values, which a feature cannot hold")
             return Feature()
-        return Feature() if self._feature is None else self._feature(values)
+        return Feature() if self._kind is None else make_feature(self._kind, values)
 
     def _refused(self, reason: str) -> FormatError:
         return FormatError.at(self._path, f"column {quoted(self.name)} {reason}")

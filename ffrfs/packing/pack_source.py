@@ -30,7 +30,7 @@ from ffrfs.packing.contents import UNKNOWN_TIME_NS, LinkCounts, Symlinks, Tick
 from ffrfs.packing.existing_set import ExistingSet
 from ffrfs.packing.order import number_by_keys
 from ffrfs.packing.selection import Selection, Wanted
-from ffrfs.packing.source import FolderIdentity
+from ffrfs.packing.source import FolderIdentity, OpenFolder
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -62,15 +62,7 @@ class _Place(NamedTuple):
     is_behind_link: bool
 
 
-class _OpenFolder:
-    """A directory on the way from the root to where the walk is."""
-
-    def __init__(self, place: _Place, number: int, existing: int) -> None:
-        self.place = place
-        self.number = number  # in the entries
-        self.existing = existing  # the same directory where new shards are added; 0: none
-        self.folders: list[_Place] = []  # not yet walked, the last first
-        self.is_empty = True
+_OpenFolder: TypeAlias = OpenFolder[_Place, _Place]
 
 
 class PackSource:
@@ -238,7 +230,7 @@ class PackSource:
             if stack[-1].folders:
                 self._enter(stack, stack[-1].folders.pop())
             else:
-                self._leave(stack)
+                stack.pop().leave(stack, self.entries)
         self._selection.check_matched(self.name)
 
     def _enter(self, stack: list[_OpenFolder], place: _Place) -> None:
@@ -252,15 +244,6 @@ class PackSource:
         folder = _OpenFolder(place, number, existing)
         self._list(folder)
         stack.append(folder)
-
-    def _leave(self, stack: list[_OpenFolder]) -> None:
-        folder = stack.pop()
-        if not stack:
-            return
-        if folder.is_empty and not folder.place.wanted.is_asked_for:  # it holds nothing asked for
-            self.entries.drop_folder(folder.number)
-        else:
-            stack[-1].is_empty = False
 
     def _list(self, folder: _OpenFolder) -> None:
         """Take in the names of a directory; the directories among them are for later."""

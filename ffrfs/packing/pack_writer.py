@@ -28,8 +28,6 @@ from ffrfs.packing.pack_job import fixed_time_ns
 from ffrfs.packing.pack_kind import refuse_other_than_pack
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from typing_extensions import Buffer
 
 _MODE = 0o644
@@ -253,12 +251,7 @@ class PackWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self.close()
         else:

@@ -17,7 +17,7 @@ import stat
 from array import array
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, NoReturn
+from typing import Generic, NamedTuple, NoReturn, Protocol, TypeVar
 
 from ffrfs._native import Manifest, Writer
 from ffrfs.errors import PackError
@@ -60,16 +60,39 @@ class _Place(NamedTuple):
     wanted: Wanted
 
 
-class _OpenFolder:
-    """A directory on the way from the root to where the walk is."""
+class _HasWanted(Protocol):
+    @property
+    def wanted(self) -> Wanted: ...
 
-    def __init__(self, place: _Place, info: os.stat_result, number: int, existing: int) -> None:
+
+PlaceT = TypeVar("PlaceT", bound=_HasWanted)
+InnerT = TypeVar("InnerT")
+
+
+class OpenFolder(Generic[PlaceT, InnerT]):
+    """A directory on the way from the root to where a walk is; of packs, too (PackSource)."""
+
+    def __init__(self, place: PlaceT, number: int, existing: int) -> None:
         self.place = place
-        self.identity = FolderIdentity.of(info)
         self.number = number  # in the entries
         self.existing = existing  # the same directory where new shards are added; 0: none
-        self.folders: list[tuple[_Place, os.stat_result]] = []  # not yet walked, the last first
+        self.folders: list[InnerT] = []  # not yet walked, the last first
         self.is_empty = True
+
+    def leave(self, stack: Sequence[OpenFolder[PlaceT, InnerT]], entries: Manifest) -> None:
+        """All in it was walked; `stack`: the directories above."""
+        if not stack:
+            return
+        if self.is_empty and not self.place.wanted.is_asked_for:  # it holds nothing asked for
+            entries.drop_folder(self.number)
+        else:
+            stack[-1].is_empty = False
+
+
+class _OpenFolder(OpenFolder[_Place, tuple[_Place, os.stat_result]]):
+    def __init__(self, place: _Place, info: os.stat_result, number: int, existing: int) -> None:
+        super().__init__(place, number, existing)
+        self.identity = FolderIdentity.of(info)
 
 
 class Source:
@@ -140,7 +163,7 @@ class Source:
             if stack[-1].folders:
                 self._enter(stack, *stack[-1].folders.pop())
             else:
-                self._leave(stack)
+                stack.pop().leave(stack, self.entries)
         if self._outside:
             raise self._outside_refusal()
         self._selection.check_matched(self.name)
@@ -158,15 +181,6 @@ class Source:
         folder = _OpenFolder(place, info, number, existing)
         self._list(folder)
         stack.append(folder)
-
-    def _leave(self, stack: list[_OpenFolder]) -> None:
-        folder = stack.pop()
-        if not stack:
-            return
-        if folder.is_empty and not folder.place.wanted.is_asked_for:  # it holds nothing asked for
-            self.entries.drop_folder(folder.number)
-        else:
-            stack[-1].is_empty = False
 
     def _list(self, folder: _OpenFolder) -> None:
         """Take in the names of a directory; the directories among them are for later."""

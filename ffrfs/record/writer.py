@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import operator
 import os
-from types import TracebackType
 from typing import TYPE_CHECKING, Self, SupportsIndex
 
 from ffrfs._native import Writer
@@ -63,13 +62,8 @@ class FileWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if error is None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
             self.close()
         else:
             self._closed = True

@@ -36,14 +36,25 @@ __all__ = [
     "Int64List",
     "SequenceExample",
     "from_dict",
+    "make_feature",
     "to_dict",
 ]
 
 # int64 or float32, 1-D; bytes; None for a feature without a list.
 FeatureValue: TypeAlias = NDArray[Any] | list[bytes] | None
 
+_LISTS: dict[str, Any] = {
+    "bytes_list": BytesList,
+    "float_list": FloatList,
+    "int64_list": Int64List,
+}
 _INT64 = np.iinfo(np.int64)
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
+
+
+def make_feature(kind: str, values: Sequence[Any]) -> Feature:
+    """Return the feature with that list: "bytes_list", "float_list" or "int64_list"."""
+    return Feature(**{kind: _LISTS[kind](value=values)})
 
 
 def to_dict(message: Example | SequenceExample) -> dict[str, Any]:

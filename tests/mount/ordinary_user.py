@@ -15,7 +15,9 @@ import os
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from ffrfs.mount.client.unmount import unmount
 from ffrfs.mount.config.request import MountRequest
@@ -38,6 +40,23 @@ def open_fuse_to_all(home: Path) -> None:
     os.mknod(node, stat.S_IFCHR | 0o666, os.stat(FUSE_DEVICE).st_rdev)
     node.chmod(0o666)
     subprocess.run(["mount", "--bind", str(node), FUSE_DEVICE], check=True, timeout=20)
+
+
+class Arguments(NamedTuple):
+    pack: str
+    home: Path
+    place: Path  # to mount at
+    user_id: int
+    engine: str
+
+
+def begin() -> Arguments:
+    """What all of these programs begin with; still as root."""
+    pack, home, user_id = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+    engine = sys.argv[4] if len(sys.argv) > 4 else "pyfuse3"
+    open_fuse_to_all(home)
+    os.environ["XDG_RUNTIME_DIR"] = str(home)
+    return Arguments(pack, home, home / "mount", user_id, engine)
 
 
 def become(user_id: int) -> None:
@@ -71,12 +90,31 @@ def start_daemon(
     return daemon_id, answer
 
 
+def serve_as_user(given: Arguments, tell: Callable[[int], str] = str) -> tuple[int, str]:
+    """Mount in a child process that is the user, and ends with the daemon.
+
+    Return its number, and what `tell` says there of the daemon's number, or why it did not mount.
+    """
+    reading, writing = os.pipe()
+    server_id = os.fork()
+    if server_id == 0:
+        try:
+            become(given.user_id)
+            daemon_id, answer = start_daemon(given.pack, given.place, MountOptions(), given.engine)
+            say(writing, tell(daemon_id) if answer == "ready" else answer)
+            os.close(writing)
+            os.waitpid(daemon_id, 0)
+        finally:
+            os._exit(0)
+    os.close(writing)
+    told = os.read(reading, 4096).decode()
+    os.close(reading)
+    return server_id, told
+
+
 def main() -> None:
-    pack, home, user_id, engine = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
-    open_fuse_to_all(home)
-    os.environ["XDG_RUNTIME_DIR"] = str(home)
+    pack, home, place, user_id, engine = begin()
     become(user_id)
-    place = home / "mount"
     seen: dict[str, object] = {}
 
     daemon_id, answer = start_daemon(pack, place, MountOptions(fsname=r"a,b\c d"), engine)

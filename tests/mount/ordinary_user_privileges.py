@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-from pathlib import Path
 
 from ffrfs.mount.client.unmount import unmount
 from ffrfs.mount.kernel import state
 from ffrfs.mount.kernel.options import MountOptions
 from ffrfs.mount.kernel.process import Process
 from tests.mount.command import children
-from tests.mount.ordinary_user import become, open_fuse_to_all, start_daemon
+from tests.mount.ordinary_user import become, begin, start_daemon
 from tests.mount.process_status import privileges
 
 
@@ -25,11 +23,8 @@ def told(pid: int) -> dict[str, list[int]]:
 
 
 def main() -> None:
-    pack, home, user_id, engine = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
-    open_fuse_to_all(home)
-    os.environ["XDG_RUNTIME_DIR"] = str(home)
+    pack, home, place, user_id, engine = begin()
     become(user_id)
-    place = home / "mount"
     daemon_id, answer = start_daemon(pack, place, MountOptions(), engine)
     assert answer == "ready", answer
     daemon = Process.of(daemon_id)

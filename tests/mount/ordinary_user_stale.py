@@ -9,22 +9,17 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
-from pathlib import Path
 
 from ffrfs.mount.client.unmount import unmount
 from ffrfs.mount.kernel import state
 from ffrfs.mount.kernel.mount_table import mount_at, read_mount_table
 from ffrfs.mount.kernel.options import MountOptions
-from tests.mount.ordinary_user import become, open_fuse_to_all, start_daemon
+from tests.mount.ordinary_user import become, begin, start_daemon
 
 
 def main() -> None:
-    pack, home, user_id, engine = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
-    open_fuse_to_all(home)
-    os.environ["XDG_RUNTIME_DIR"] = str(home)
+    pack, home, place, user_id, engine = begin()
     become(user_id)
-    place = home / "mount"
 
     daemon_id, answer = start_daemon(pack, place, MountOptions(), engine)
     assert answer == "ready", answer

@@ -13,16 +13,7 @@ import sys
 from pathlib import Path
 
 from ffrfs.mount.client.unmount import unmount
-from ffrfs.mount.kernel.options import MountOptions
-from tests.mount.ordinary_user import become, open_fuse_to_all, start_daemon
-
-
-def serve(pack: str, place: Path, user_id: int, answer_to: int) -> None:
-    become(user_id)
-    daemon_id, ready = start_daemon(pack, place, MountOptions())
-    os.write(answer_to, ready.encode())
-    os.close(answer_to)
-    os.waitpid(daemon_id, 0)
+from tests.mount.ordinary_user import begin, serve_as_user
 
 
 def make_session(user_id: int) -> None:
@@ -48,19 +39,11 @@ def show() -> list[str]:
 
 
 def main() -> None:
-    pack, home, user_id = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
-    open_fuse_to_all(home)
-    make_session(user_id)
-    place = home / "mount"
-    reading, writing = os.pipe()
-    server_id = os.fork()
-    if server_id == 0:
-        try:
-            serve(pack, place, user_id, writing)
-        finally:
-            os._exit(0)
-    os.close(writing)
-    assert os.read(reading, 4096) == b"ready"
+    given = begin()
+    place = given.place
+    make_session(given.user_id)
+    server_id, daemon_id = serve_as_user(given)
+    assert daemon_id.isdecimal(), daemon_id
     lines = [line for line in show() if line.startswith(f"{place} ")]
     os.environ.pop("XDG_RUNTIME_DIR")
     unmount(str(place))
