@@ -26,6 +26,7 @@ from ffrfs.mount.engines import native_engine, pyfuse3_engine
 from ffrfs.mount.kernel import state
 from ffrfs.mount.kernel.mount_table import mount_at
 from ffrfs.mount.kernel.options import MountOptions
+from tests.mount.command import engine_settings
 
 # Loaded now: they are used only later.
 assert native_engine.Worker
@@ -77,7 +78,8 @@ def start_daemon(
     daemon_id = os.fork()
     if daemon_id == 0:
         os.close(reading)
-        request = MountRequest(packs=(pack,), mountpoint=str(place), options=options, engine=engine)
+        settings = engine_settings(engine)
+        request = MountRequest(packs=(pack,), mountpoint=str(place), options=options, **settings)
         try:
             daemon.serve(request, lambda _: say(writing, "ready"), foreground=True)
         except Exception as error:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
+from tests.mount.command import WAYS
 from tests.mount.makers import ORDINARY_USER_ID, AskAsUser
 
 
+@pytest.mark.parametrize("engine", WAYS, indirect=True)
 def test_mount_read_and_unmount_as_an_ordinary_user(
     engine: str, as_ordinary_user: AskAsUser
 ) -> None:

@@ -25,7 +25,7 @@ from tests.checkout import CHECKOUT
 from tests.index_file import Index, Tree, indexed_pack
 from tests.mount import probes
 from tests.mount.child import ask
-from tests.mount.command import Mount, ffrfs, wait_until
+from tests.mount.command import WAYS, Mount, ffrfs, wait_until
 from tests.mount.makers import ORDINARY_USER_ID, AskAsUser, MakeMount, PackTree
 from tests.mount.process_status import CAP_DAC_OVERRIDE, CAP_SYS_ADMIN, open_files, privileges
 
@@ -96,6 +96,7 @@ def test_daemon_of_root_keeps_what_it_unmounts_with(root_user: None, tree: Mount
 
 @needs_filter
 @pytest.mark.promise("S54")
+@pytest.mark.parametrize("engine", WAYS, indirect=True)
 def test_processes_of_an_ordinary_user(engine: str, as_ordinary_user: AskAsUser) -> None:
     seen = as_ordinary_user("ordinary_user_privileges.py", engine)
     assert (seen["bytes"], seen["left"]) == ("content", ["ffrfs"])
