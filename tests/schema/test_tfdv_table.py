@@ -215,3 +215,21 @@ def test_facets_reads_statistics(tmp_path: Path) -> None:
     ]
     file = write_tfrecord(tmp_path / "x.tfrecord", records)
     assert check_numbers(schema.generate_statistics(file, name="x").statistics) == set(FACETS)
+
+
+def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its program runs, and its schema is one that can be checked."""
+    page = (CHECKOUT / "docs/schema.md").read_text()
+    (program,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "tuesday").mkdir()
+    records = [example(payment_type=["Cash"], fare=[number / 4]) for number in range(9)]
+    write_tfrecord(tmp_path / "tuesday" / "x.tfrecord", records)
+    monkeypatch.chdir(tmp_path)
+    exec(program, {"__name__": "page"})
+    (added,) = re.findall(r"```\n(feature .*?)```", page, re.DOTALL)
+    (tmp_path / "schema.pbtxt").write_text(added + 'string_domain { name: "payment_type" }')
+    found = statistics(tmp_path / "tuesday")
+    limits = schema.load("schema.pbtxt", schema.Schema)
+    anomalies = schema.validate_statistics(found, limits, None, found, found)
+    assert list(anomalies.anomaly_info) == ["payment_type"]  # "Cash" is not in the domain
+    assert len(anomalies.drift_skew_info) == 2
