@@ -17,6 +17,7 @@ _ffrfs() {
         head) flags=(-h --help -n --json) taking=' -n ' ;;
         extract) flags=(-h --help --on-conflict --allow-missing) taking=' --on-conflict ' ;;
         info) flags=(-h --help --json --schema --limit) taking=' --limit ' ;;
+        schema) flags=(-h --help -o --output --json --schema --previous --serving --environment --max-domain --no-shape --jobs --on-error) taking=' -o --output --schema --previous --serving --environment --max-domain --jobs --on-error ' ;;
         verify) flags=(-h --help --jobs --json -q --quiet) taking=' --jobs ' ;;
         ps) flags=(-h --help --json) ;;
         stats) flags=(-h --help --errors --json --prometheus) ;;
@@ -26,7 +27,7 @@ _ffrfs() {
         install-units) flags=(-h --help --destdir --prefix --dry-run --force --uninstall) taking=' --destdir --prefix ' ;;
     esac
     if ((COMP_CWORD == 1)); then
-        _ffrfs_words pack convert index mount umount prefetch ls cat head extract info verify ps stats top log check install-units -h --help -V --version
+        _ffrfs_words pack convert index mount umount prefetch ls cat head extract info schema verify ps stats top log check install-units -h --help -V --version
         return
     fi
     # Which flag waits for its value, and how many places are taken? bash takes words apart at
@@ -103,6 +104,14 @@ _ffrfs_value() { # COMMAND FLAG|PLACE
         extract:0) _ffrfs_packs ;;
         extract:1) _ffrfs_folders ;;
         info:[0-9]*) _ffrfs_packs ;;
+        schema:-o) _ffrfs_files ;;
+        schema:--output) _ffrfs_files ;;
+        schema:--schema) _ffrfs_files ;;
+        schema:--previous) _ffrfs_files ;;
+        schema:--serving) _ffrfs_files ;;
+        schema:--on-error) _ffrfs_words raise skip ;;
+        schema:0) _ffrfs_words stats infer validate show ;;
+        schema:[0-9]*) _ffrfs_files ;;
         verify:[0-9]*) _ffrfs_packs ;;
         stats:0) _ffrfs_mounts ;;
         top:0) _ffrfs_mounts ;;

@@ -202,6 +202,21 @@ complete -c ffrfs -n '__ffrfs_in info' -l schema -d 'read TFRecord files and sho
 complete -c ffrfs -n '__ffrfs_in info' -l limit -f -r -d 'with --schema: read the first N records'
 complete -c ffrfs -n '__ffrfs_at info 0 999 --limit' -a '(__ffrfs_packs)'
 
+complete -c ffrfs -n '__ffrfs_without_command' -a schema -d 'infer, check and show schemas and statistics of TFRecord data sets'
+complete -c ffrfs -n '__ffrfs_in schema' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in schema' -s o -l output -F -r -d 'write the result to FILE, in the form that its name says'
+complete -c ffrfs -n '__ffrfs_in schema' -l json -d 'print the result as JSON'
+complete -c ffrfs -n '__ffrfs_in schema' -l schema -F -r -d 'validate: the schema'
+complete -c ffrfs -n '__ffrfs_in schema' -l previous -F -r -d 'validate: earlier data, or its statistics'
+complete -c ffrfs -n '__ffrfs_in schema' -l serving -F -r -d 'validate: data of serving, or its statistics, for the skew_comparator'
+complete -c ffrfs -n '__ffrfs_in schema' -l environment -f -r -d 'validate: expect the features that the schema has in this environment'
+complete -c ffrfs -n '__ffrfs_in schema' -l max-domain -f -r -d 'infer: strings with at most N different values have a domain'
+complete -c ffrfs -n '__ffrfs_in schema' -l no-shape -d 'infer: give features with always the same number of values a value_count, not a shape'
+complete -c ffrfs -n '__ffrfs_in schema' -l jobs -f -r -d 'number of reading processes'
+complete -c ffrfs -n '__ffrfs_in schema' -l on-error -f -a 'raise skip' -r -d 'how to treat a damaged record, or one that is no Example'
+complete -c ffrfs -n '__ffrfs_at schema 0 0 -o --output --schema --previous --serving --environment --max-domain --jobs --on-error' -a 'stats infer validate show'
+complete -c ffrfs -n '__ffrfs_at schema 1 999 -o --output --schema --previous --serving --environment --max-domain --jobs --on-error' -F
+
 complete -c ffrfs -n '__ffrfs_without_command' -a verify -d 'read packs whole and name damaged files'
 complete -c ffrfs -n '__ffrfs_in verify' -s h -l help -d 'show this help message and exit'
 complete -c ffrfs -n '__ffrfs_in verify' -l jobs -f -r -d 'number of verifying threads'
