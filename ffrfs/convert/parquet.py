@@ -37,7 +37,7 @@ from ffrfs.tfrecord.example import (
 _MARK = {b"ffrfs": b"SequenceExample"}
 # Of a group of rows: what is in memory to be written. Readers take groups of up to 1 GB.
 _GROUP_SIZE = 64 << 20
-_GROUP_ROWS = 1 << 17
+_GROUP_ROWS = 1 << 16
 # What is read at once, about.
 _BATCH_SIZE = 8 << 20
 _BATCH_ROWS = 1024
@@ -71,7 +71,10 @@ def write_parquet(path: str, records: Iterable[Record], columns: Columns) -> Non
             writer = pyarrow.parquet.ParquetWriter(file, schema, write_page_checksum=True)
             for rows in _groups(records, columns):
                 with staged.naming(), _refusing(pyarrow, path):
-                    writer.write_table(pyarrow.Table.from_pylist(rows, schema))
+                    table = pyarrow.Table.from_pylist(rows, schema)
+                    rows.clear()
+                    writer.write_table(table)
+                    del table  # before the next group is read
             with staged.naming():
                 writer.close()
         staged.publish()
