@@ -218,7 +218,8 @@ def test_functions_fit_a_screen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("headers", "room"), [(r"pybind11/|Python\.h|numpy/", "python"), (r"fuse|linux/io_uring", "fuse")]
+    ("headers", "room"),
+    [(r"pybind11/|Python\.h|numpy/", "python"), (r"fuse|linux/io_uring", "fuse")],
 )
 def test_the_core_knows_nothing_of(headers: str, room: str) -> None:
     found = [

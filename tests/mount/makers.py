@@ -10,7 +10,7 @@ import pytest
 
 from tests import uring_switch
 from tests.ffrecord_file import Tree
-from tests.mount.command import Mount
+from tests.mount.command import ENGINES, WAYS, Mount
 from tests.mount.disk import Disk
 from tests.mount.notify_socket import Service
 
@@ -29,6 +29,15 @@ def engine_of(request: pytest.FixtureRequest) -> str:
         request.getfixturevalue("uring")
         uring_switch.keep_on()
     return str(request.param)
+
+
+def ways_of(request: pytest.FixtureRequest) -> list[str]:
+    """What a fixture `ways` gives: all that can be had here at once."""
+    if uring_switch.why_not() is not None and not uring_switch.is_required():
+        return ENGINES
+    request.getfixturevalue("uring")
+    uring_switch.keep_on()
+    return WAYS
 
 
 def write_files(folder: Path, tree: Tree) -> None:

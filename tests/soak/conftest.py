@@ -16,13 +16,19 @@ import pytest
 from ffrfs import pack_folder
 from ffrfs.mount.kernel.mount_table import read_mount_table
 from tests.mount.command import ENGINES, Mount
-from tests.mount.makers import engine_of
+from tests.mount.makers import engine_of, ways_of
 from tests.soak.readers import write_checkable_files
 
 
 @pytest.fixture(params=ENGINES)
 def engine(request: pytest.FixtureRequest, fuse: None) -> str:
     return engine_of(request)
+
+
+@pytest.fixture
+def ways(request: pytest.FixtureRequest, fuse: None) -> list[str]:
+    """All that a mount can be served by here."""
+    return ways_of(request)
 
 
 @pytest.fixture

@@ -38,13 +38,15 @@ def pack(tmp_path: Path) -> Path:
 
 @pytest.mark.promise("S19", "S50", "S51")
 @pytest.mark.timeout(TEST_TIMEOUT_S)
-def test_turmoil_leaves_nothing(fuse: None, pack: Path, tmp_path: Path) -> None:
+def test_turmoil_leaves_nothing(ways: list[str], pack: Path, tmp_path: Path) -> None:
     seed = int(os.environ.get("FFRFS_SOAK_SEED") or random.randrange(1 << 32))
     print(f"FFRFS_SOAK_SEED={seed}")
     folder = tmp_path / "turmoil"
     folder.mkdir()
     program = Path(__file__).with_name("turmoil.py")
-    told = run_alone(program, seed, TURMOIL_S, pack, folder, timeout_s=TEST_TIMEOUT_S - 20)
+    told = run_alone(
+        *(program, seed, TURMOIL_S, pack, folder, ",".join(ways)), timeout_s=TEST_TIMEOUT_S - 20
+    )
     results, early, late = told["results"], told["early"], told["late"]
     reads = sum(result["reads"] for result in results)
     longest_s = max(result["longest_s"] for result in results)

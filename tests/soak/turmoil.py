@@ -1,8 +1,9 @@
 """Mounts that are read, hinted, reloaded, stopped, killed and unmounted at random.
 
-    turmoil.py SEED DURATION_S PACK FOLDER
+    turmoil.py SEED DURATION_S PACK FOLDER WAY[,WAY...]
 
-One mount lives through all of it; at a few other places mounts come and go. Run by
+One mount lives through all of it; at a few other places mounts come and go, each served in
+one of these ways (WAYS of command.py); the one that lasts in the last of them. Run by
 test_turmoil.py in namespaces of its own, so all that it finds is its own doing. Prints, as
 JSON, what was there before and what is left, and what the readers have seen.
 """
@@ -27,7 +28,7 @@ from ffrfs.mount.kernel.mount_table import mount_at
 from ffrfs.mount.kernel.process import Process
 from tests.leftovers import found, found_in_the_end, leave_other_mounts, reap, wait_for_daemons
 from tests.mount.child import Child
-from tests.mount.command import children, ffrfs
+from tests.mount.command import children, engine_settings, engine_words, ffrfs
 from tests.mount.preloaded import preloaded
 from tests.soak.wanderer import wander
 
@@ -43,10 +44,11 @@ _STATUS = re.compile(r"Rss(?:Anon|Shmem):\s*(\d+) kB")
 class Turmoil:
     """What may be done to the mounts; each act is drawn by the seed."""
 
-    def __init__(self, seed: int, pack: Path, folder: Path) -> None:
+    def __init__(self, seed: int, pack: Path, folder: Path, ways: list[str]) -> None:
         self.random = random.Random(seed)
         self.acts: Counter[str] = Counter()
         self._pack = pack
+        self._ways = ways
         self._names = ffrfs("ls", pack).out.splitlines()
         self._journal = folder / "journal"
         self._config = folder / "config.toml"
@@ -62,7 +64,9 @@ class Turmoil:
         assert (done.status, done.err) == (0, ""), done
 
     def _configure(self, cache_mb: int, metrics: Path | None) -> None:
-        lines = [f"cache_mb = {cache_mb}", f'log_file = "{self._journal}"', 'engine = "native"']
+        lines = [f"cache_mb = {cache_mb}", f'log_file = "{self._journal}"']
+        settings = engine_settings(self._ways[-1])
+        lines += [f'{name} = "{value}"' for name, value in settings.items()]
         lines += [] if metrics is None else [f'metrics_file = "{metrics}"']
         self._config.write_text("\n".join(lines) + "\n")
 
@@ -82,7 +86,7 @@ class Turmoil:
     def mount(self) -> None:
         place = self._place()
         arguments = ["--cache-mb", str(CACHE_MB), "--log-file", str(self._journal)]
-        arguments += ["--engine", self.random.choice(["native", "native", "pyfuse3"])]
+        arguments += engine_words(self.random.choice([*self._ways, "native"]))
         done = ffrfs("mount", *arguments, self._pack, place)
         # A mount that lives is refused, and so is one whose worker is just dying.
         assert done.status == 0 or (done.status == 32 and "ffrfs umount" in done.err), done
@@ -180,7 +184,7 @@ def main() -> None:
     leave_other_mounts()
     seed, duration_s = int(sys.argv[1]), float(sys.argv[2])
     pack, folder = Path(sys.argv[3]), Path(sys.argv[4])
-    turmoil = Turmoil(seed, pack, folder)
+    turmoil = Turmoil(seed, pack, folder, sys.argv[5].split(","))
     make_what_stays(turmoil)
     preloaded()  # it stays to the end
     before = found(str(folder))

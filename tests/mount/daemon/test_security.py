@@ -144,7 +144,8 @@ def test_worker_holds_nothing_but_its_mount(tree: Mount) -> None:
     assert tree.worker is not None
     found = open_files(tree.worker.pid)
     found.pop("[eventfd]")
-    assert found.pop("[io_uring]", 0) == (queue_count() if tree.engine == "uring" else 0)
+    ring_count = found.pop("[io_uring]", 0)
+    assert 0 < ring_count <= queue_count() if tree.engine == "uring" else ring_count == 0
     assert found == {
         "/dev/null": 2,
         "pipe": 1,  # the log

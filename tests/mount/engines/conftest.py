@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests import uring_switch
-from tests.mount.command import ENGINES, WAYS
-from tests.mount.makers import engine_of
+from tests.mount.command import WAYS
+from tests.mount.makers import engine_of, ways_of
 
 
 @pytest.fixture(params=WAYS)
@@ -17,7 +16,4 @@ def engine(request: pytest.FixtureRequest, fuse: None) -> str:
 @pytest.fixture
 def ways(request: pytest.FixtureRequest, fuse: None) -> list[str]:
     """All that can be compared here."""
-    if uring_switch.why_not() is not None and not uring_switch.is_required():
-        return ENGINES
-    request.getfixturevalue("uring")
-    return WAYS
+    return ways_of(request)
