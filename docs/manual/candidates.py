@@ -28,6 +28,7 @@ class Kind(enum.Enum):
 
 # A name that is missing here completes to nothing, and fails a test.
 KINDS = {
+    "ACTION": Kind.NOTHING,  # one of a few words, which are its choices
     "COUNT": Kind.NOTHING,
     "DEST": Kind.FOLDER,
     "DIR": Kind.FOLDER,
