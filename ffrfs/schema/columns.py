@@ -215,6 +215,15 @@ class _Builder:
             yield path, found.column()
 
 
+def is_example(record: bytes) -> bool:
+    """Whether it is an Example or a SequenceExample."""
+    try:
+        SequenceExample.FromString(record)
+    except DecodeError:
+        return False
+    return True
+
+
 def _message(record: bytes, row: int) -> SequenceExample:
     """An Example is one, without lists."""
     try:

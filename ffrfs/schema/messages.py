@@ -111,25 +111,24 @@ def _is_one(value: Proto) -> bool:
 
 def load_any(path: PathType) -> Proto:
     """Return the Schema, Statistics or Anomalies that a file holds."""
-    errors = []
+    reasons = []
     for of in (Schema, Statistics, Anomalies):
         try:
             found = load(path, of)
         except FormatError as error:
-            errors.append(error)
+            reasons.append(f"{error.reason}")
             continue
         # Bytes of one binary message may pass for another.
-        if found.ByteSize() and not _has_unknown(found, path):
+        if found.ByteSize() and not _has_unknown(found):
             return found
-    if errors:
-        raise errors[0]
-    raise FormatError.at(os.fspath(path), "holds no schema, statistics or anomalies")
+    name = os.fspath(path)
+    # Of text, the first reason names the line; it is a schema that people write.
+    told = f" ({reasons[0]})" if reasons and name.endswith((*_TEXT_ENDS, ".json")) else ""
+    raise FormatError.at(name, f"holds no schema, statistics or anomalies{told}")
 
 
-def _has_unknown(message: Proto, path: PathType) -> bool:
-    """Whether the file has fields that the message does not know."""
-    if os.fspath(path).endswith((*_TEXT_ENDS, ".json")):
-        return False
+def _has_unknown(message: Proto) -> bool:
+    """Whether the file had fields that the message does not know."""
     known = type(message)()
     known.CopyFrom(message)
     known.DiscardUnknownFields()

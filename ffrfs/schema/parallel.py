@@ -102,7 +102,7 @@ def _begin(end: Event) -> None:
     _end = end
     # Ctrl-C reaches all processes of a terminal; the first one tells the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Nobody tells them if the first one is killed, and they would wait for parts for ever.
+    # If the first one is killed, they end with it, and do not wait for parts for ever.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 

@@ -1,10 +1,10 @@
 """The records of TFRecord files, in parts of UNIT_COUNT records that are summed up alone.
 
-A large file without compression is read from the middle, too, by the numbers of its records;
-what a number is there for, a file of any kind is cut into the same units. So a summary does
-not depend on the number of processes.
+Files of all kinds are cut into the same units, whether one process reads them from front to
+end, or several read parts of a file without compression. So the summary does not depend on the
+number of processes.
 
-Not here: who reads which part (parallel.py). Concurrency: functions for one thread each.
+Not here: which process reads which part (parallel.py). Concurrency: functions for one thread each.
 """
 
 from __future__ import annotations

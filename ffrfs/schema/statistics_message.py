@@ -45,7 +45,6 @@ def to_message(summary: DatasetSummary, name: str, sizes: Sizes) -> Proto:
     for path, feature in sorted(summary.features.items(), key=lambda item: item[0]):
         message = dataset.features.add()
         message.path.step.extend(path)
-        # A feature list can be missing in a record that has others; both count.
         _fill(message, path, feature, summary.record_count, sizes)
     return result
 

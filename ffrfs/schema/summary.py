@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ffrfs.errors import FormatError
-from ffrfs.schema.columns import BadRecordError, Column, ColumnParser, Path, kind_reason
+from ffrfs.schema.columns import (
+    BadRecordError,
+    Column,
+    ColumnParser,
+    Path,
+    is_example,
+    kind_reason,
+)
 from ffrfs.schema.feature import FeatureSummary
 from ffrfs.tfrecord.schema import FEATURE_LIMIT
 
@@ -38,13 +45,14 @@ class DatasetSummary:
                 columns = list(parser.parse(kept))
                 break
             except BadRecordError as error:
-                number = numbers[error.row]
                 if not (skip and error.is_damaged):
+                    number = numbers[error.row]
                     reason = f"record {number:,}: {error.reason}"
                     raise FormatError.at(file, reason, number) from None
-                del kept[error.row], numbers[error.row]
-                self.skipped_count += 1
+                numbers = [number for number in numbers if is_example(records[number - first])]
+                kept = [records[number - first] for number in numbers]
         self.record_count += len(kept)
+        self.skipped_count += len(records) - len(kept)
         for path, column in columns:
             self._add_column(path, column, file)
 

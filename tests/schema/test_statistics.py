@@ -135,6 +135,16 @@ def test_no_example_among_examples(tmp_path: Path, jobs: int) -> None:
     assert found.statistics.datasets[0].num_examples == 28
 
 
+def test_many_that_are_no_examples(tmp_path: Path) -> None:
+    """They are looked for once in a batch, not once for each of them."""
+    data = [b"\xff%d" % i if i % 2 else example(a=[i]) for i in range(20_000)]
+    file = write_tfrecord(tmp_path / "x.tfrecord", data)
+    found = generate_statistics(file, on_error="skip")
+    assert (found.skipped_count, found.statistics.datasets[0].num_examples) == (10_000, 10_000)
+    (feature,) = found.statistics.datasets[0].features
+    assert (feature.num_stats.min, feature.num_stats.max) == (0, 19_998)
+
+
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_cut_off_file(tmp_path: Path, jobs: int) -> None:
     files = [write_tfrecord(tmp_path / f"{name}.tfrecord", records(9)) for name in "ab"]
