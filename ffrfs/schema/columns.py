@@ -1,10 +1,10 @@
 """Columns: the values of many records by feature, whatever features they have.
 
-The native parser reads the features that are known so far. What the records have besides, it
-does not tell, so the features of each record are counted, by a message that leaves them
-unparsed. Where that is not the number of features with values, protobuf parses the record:
-once for each new feature, and always for SequenceExamples, features without a value, and names
-that come twice. The result does not depend on what was known before.
+The native parser reads the features that are known so far, and passes over others. So the
+features of each record are counted, too, by a message that leaves them unparsed. If a record has
+more of them than features with values were found, protobuf parses it: to learn new features, and
+always for SequenceExamples, features without a value, and names that come twice. The result does
+not depend on what was known before.
 
 Not here: reading records (source.py), what is made of columns (feature.py). Concurrency: one
 thread at a time.
