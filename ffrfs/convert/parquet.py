@@ -38,9 +38,12 @@ _MARK = {b"ffrfs": b"SequenceExample"}
 # Of a group of rows: what is in memory to be written. Readers take groups of up to 1 GB.
 _GROUP_SIZE = 64 << 20
 _GROUP_ROWS = 1 << 16
-# What is read at once, about.
+# What is read at once, about; few rows, as a value that is stored once may be that of all.
 _BATCH_SIZE = 8 << 20
-_BATCH_ROWS = 1024
+_BATCH_ROWS = 128
+# Numbers that repeat take next to nothing in the file: a row has at most so many, on average.
+_NUMBERS_MAX = 1 << 27
+_NUMBER_SIZE = 8  # in memory
 _BUFFER_SIZE = 1 << 20
 _STEPS_DEPTH = 2  # lists of lists
 
@@ -158,8 +161,13 @@ class ParquetSource:
         is_marked = dict(schema.metadata or {}).items() >= _MARK.items()
         for number in range(table.num_row_groups):
             group = table.metadata.row_group(number)
-            row_size = max(1, group.total_byte_size // max(1, group.num_rows))
-            rows = min(_BATCH_ROWS, max(1, _BATCH_SIZE // row_size))
+            row_count = max(1, group.num_rows)
+            columns = [group.column(i) for i in range(group.num_columns)]
+            values = max((column.num_values for column in columns), default=0)
+            if values // row_count > _NUMBERS_MAX:
+                raise FormatError.at(path, f"row group {number} has rows too large for an Example")
+            size = max(group.total_byte_size, values * _NUMBER_SIZE)
+            rows = min(_BATCH_ROWS, max(1, _BATCH_SIZE * row_count // max(1, size)))
             missing = group.num_rows
             for batch in table.iter_batches(rows, row_groups=[number], use_threads=False):
                 missing -= batch.num_rows

@@ -292,6 +292,17 @@ def test_bad_tables(tmp_path: Path) -> None:
         convert(tmp_path / "none.parquet", tmp_path / "z.tfrecord")
 
 
+def test_a_few_bytes_that_stand_for_many_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "y.parquet"
+    parquet.write_table(pa.table({"a": [[0] * 2000, [0] * 100]}), file)
+    assert convert(file, tmp_path / "z.tfrecord").record_count == 2
+    monkeypatch.setattr(sys.modules["ffrfs.convert.parquet"], "_NUMBERS_MAX", 1000)
+    with pytest.raises(FormatError, match=r"y\.parquet: row group 0 has rows too large"):
+        convert(file, tmp_path / "z.tfrecord")
+
+
 def test_damage(tmp_path: Path) -> None:
     """A page that changed is found by its checksum; whatever else, one line names the file."""
     file = tmp_path / "y.parquet"
