@@ -87,6 +87,7 @@ def test_several_packs_in_one_word(
 def test_every_setting_is_a_word(machine: Machine, pack: Path, places: Path, place: Path) -> None:
     words = {
         "engine": "native",
+        "transport": "dev",
         "threads": "3",
         "cache_mb": "33",
         "max_memory": "2G",
@@ -105,6 +106,7 @@ def test_every_setting_is_a_word(machine: Machine, pack: Path, places: Path, pla
     asked = machine.worker_arguments()
     assert {
         "--threads=3",
+        "--transport=dev",
         f"--option=cache_bytes={33 << 20}",
         "--option=prefetch_records=7",
         f"--option=prefetch_bytes={2 << 20}",
