@@ -40,7 +40,8 @@ def add_parser(subparsers: Subparsers) -> None:
         "packs",
         metavar="PACK",
         nargs="+",
-        help="a pack, a TFRecord file, or a directory of either",
+        help="a pack, a TFRecord file, a directory of either, or a split of a TFDS directory "
+        "(mnist/3.0.1/train)",
     )
     parser.add_argument(
         "--json", action="store_true", help="print a JSON object; for several packs an array"
@@ -49,7 +50,8 @@ def add_parser(subparsers: Subparsers) -> None:
         "--schema",
         action="store_true",
         help="read TFRecord files and show their features: for each its type, how many records "
-        "have it, how many values it has, and their range (for bytes: of their sizes)",
+        "have it, how many values it has, and their range (for bytes: of their sizes); beside "
+        "them what the features.json of a TFDS directory declares",
     )
     parser.add_argument(
         "--limit",
