@@ -39,6 +39,11 @@ def between(**counters: int) -> Sample:
     return sample(StatsDelta(answer(10), after), 100, 102)
 
 
+def test_transport() -> None:
+    assert holdings(answer(1) | {"transport": "uring"}).transport == "uring"
+    assert holdings(answer(1)).transport is None  # a daemon of an older version
+
+
 def test_rates() -> None:
     found = between(bytes_served=3000, bytes_memory=1000, prefetch_late=4)
     assert (found.begin_s, found.end_s) == (100, 102)

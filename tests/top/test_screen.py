@@ -52,6 +52,7 @@ def test_snapshots_without_a_terminal(tree: Mount) -> None:
     first, second = snapshots(done.out)
     head = f"{tree.path}  {tree.engine}, "
     assert first.startswith(head)
+    assert ", transport dev, mounted for " in first.splitlines()[0]
     assert "\nsince then:\n" in first
     assert re.search(r"^read +[1-9][0-9,.]* +\S+ .?s +\S+ .?s$", first, re.MULTILINE)
     assert second.startswith(head)
@@ -256,7 +257,9 @@ def test_keys_of_the_list(tree: Mount) -> None:
         terminal.press(b"j" * own)
         show_until(terminal, f"\u25b6 {tree.path} ")
         terminal.press(b"\r")
-        assert "mounted for" in show_until(terminal, "Esc back")
+        shown = show_until(terminal, "Esc back")
+        assert "native, dev" in shown
+        assert "mounted for" in shown
         terminal.press(b"p")
         show_until(terminal, "p resume")
         terminal.press(b"p")
