@@ -9,6 +9,9 @@ Not here: the commands (one module each), and which there are (main.py).
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 WRONG_USAGE = 2  # argparse's
+_COLUMNS = 80  # where there is no terminal
 
 
 class Parser(argparse.ArgumentParser):
@@ -34,12 +38,30 @@ class Parser(argparse.ArgumentParser):
 class HelpFormatter(argparse.HelpFormatter):
     """Paragraphs are filled, lists and examples kept."""
 
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=_columns() - 2)  # as argparse has it
+
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         fill = super()._fill_text
         return "\n\n".join(
             paragraph if "\n " in paragraph else fill(paragraph, width, indent)
             for paragraph in text.strip("\n").split("\n\n")
         )
+
+
+def _columns() -> int:
+    """The terminal's width, as shutil.get_terminal_size() tells it, which argparse asks.
+
+    That module takes as long to import as argparse itself, and each argument that is added asks.
+    """
+    try:
+        columns = int(os.environ["COLUMNS"])
+    except (KeyError, ValueError):
+        columns = 0
+    if columns <= 0:
+        with contextlib.suppress(AttributeError, ValueError, OSError):
+            columns = os.get_terminal_size(sys.__stdout__.fileno()).columns  # type: ignore[union-attr]
+    return columns if columns > 0 else _COLUMNS
 
 
 def add_commands(parser: Parser, groups: Mapping[str, Sequence[str]]) -> Subparsers:

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
-import shutil
 import stat
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Self
@@ -151,12 +149,14 @@ def staged_folder(above: str, name: str, path: str) -> Iterator[str]:
             raise
         raise OSError(error.errno, error.strerror, file.replace(place, path)) from None
     finally:
+        import shutil  # here, not above: files have no need of it, and each mount writes one
+
         shutil.rmtree(place, ignore_errors=True)
 
 
 def staging_name(name: str) -> str:
     part = os.fsdecode(os.fsencode(name)[:_NAME_PART_SIZE])
-    return f".{part}.{secrets.token_hex(8)}.partial"
+    return f".{part}.{os.urandom(8).hex()}.partial"
 
 
 def sync_folder(path: str, above: int | None = None) -> None:

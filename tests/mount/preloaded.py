@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 _PRELOADED = (
-    *("ffrfs.cli.main", "ffrfs.cli.mount", "ffrfs.cli.umount", "ffrfs.mount.daemon.daemon"),
+    *("ffrfs.cli.main", "ffrfs.cli.mount", "ffrfs.cli.umount", "ffrfs.mount.daemon.server"),
     *("tests.mount.child_program", "tests.mount.probes"),
 )
 _COMMAND = (sys.executable, "-m", "ffrfs")

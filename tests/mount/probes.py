@@ -466,7 +466,7 @@ def serve_badly(pack: str, mountpoint: str, serving: str) -> Iterator[tuple[str,
     import trio
 
     from ffrfs.mount.config.request import MountRequest
-    from ffrfs.mount.daemon import daemon
+    from ffrfs.mount.daemon import daemon, server
     from ffrfs.mount.kernel.options import MountOptions
 
     class Engine:
@@ -481,6 +481,9 @@ def serve_badly(pack: str, mountpoint: str, serving: str) -> Iterator[tuple[str,
         def close(self) -> None:
             pass
 
+        def connect(self, connection: int) -> bool:
+            return False
+
         async def serve(self, connection: int, abort: object) -> None:
             try:
                 if serving == "fails":
@@ -491,7 +494,7 @@ def serve_badly(pack: str, mountpoint: str, serving: str) -> Iterator[tuple[str,
                 os.close(connection)
 
     daemon.open_engine = lambda _: Engine()  # type: ignore[assignment]
-    daemon.READY_TIMEOUT_S = 1.0
+    server.READY_TIMEOUT_S = 1.0
     request = MountRequest(packs=(pack,), mountpoint=mountpoint, options=MountOptions())
     try:
         daemon.serve(request, lambda _: None)

@@ -1,17 +1,10 @@
 """The process behind one mount: makes it, serves it, and ends with it.
 
-The order is: open the log, open the packs, claim the mount point, mount, serve; a step that
-fails undoes those before it. The process ends when the kernel ends the connection, which is
-when the mount is gone and its last file is closed. So a signal, or the end of the owner
-(`while_open`), only unmounts: a busy mount is detached lazily, and files that are open
-can be read on. A second signal ends the process at once. SIGHUP reads the configuration
-again, where there is one, or a service manager.
+The order is: open the log, open the packs, claim the mount point, mount, say so, serve; a
+step that fails undoes those before it. What serving takes (server.py), trio above all, is
+imported last: an engine with a process of its own serves meanwhile.
 
-Concurrency: one trio loop. Whatever asks the mount itself, or the kernel about it, runs
-in a thread, since the answer may have to come from this very loop.
-
-Not here: going to the background (background.py), what is printed (ffrfs.cli), what a
-reload changes (reload.py).
+Not here: going to the background (background.py), what is printed (ffrfs.cli).
 """
 
 from __future__ import annotations
@@ -19,38 +12,22 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import signal
-import time
-from collections.abc import Callable
+from collections.abc import Iterator
 
-import trio
-
-from ffrfs.errors import MountError, describe
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.daemon import signals
-from ffrfs.mount.daemon.control_server import ControlServer, HandOver
-from ffrfs.mount.daemon.log import Log, journal_match, logging_to
+from ffrfs.mount.daemon.announcement import Announcement, Ready
+from ffrfs.mount.daemon.log import journal_match, logging_to
 from ffrfs.mount.daemon.memory_limit import MemoryLimit
-from ffrfs.mount.daemon.metrics_file import MetricsFile, check_metrics_file
-from ffrfs.mount.daemon.mount_handle import MountHandle, make_mount
+from ffrfs.mount.daemon.mount_handle import make_mount
 from ffrfs.mount.daemon.notify import Notifier
-from ffrfs.mount.daemon.reload import Reload
-from ffrfs.mount.daemon.signals import HeldSignals
-from ffrfs.mount.daemon.statistics import first_value, statistics
-from ffrfs.mount.daemon.watchdog import Watchdog
-from ffrfs.mount.engines.engine import Engine
 from ffrfs.mount.engines.engine_factory import open_engine
-from ffrfs.mount.kernel import kernel_mount, privileges, state
-from ffrfs.mount.stats.request_rate import RequestRate
-from ffrfs.mount.stats.storage_stall import StorageStall
+from ffrfs.mount.kernel import privileges, state
 
-READY_TIMEOUT_S = 60.0
-HINTS_INTERVAL_S = 1.0  # between looks at what has become of them
-LOOK_LIMIT_S = 1.0  # of unmounting what has not answered yet
+# What the loop opens, which begins when the mount is announced: that must not fail any more.
+_LOOP_COUNT = 16
 
 log = logging.getLogger(__name__)
-
-Ready = Callable[[list[str]], None]
 
 
 def serve(
@@ -70,7 +47,10 @@ def serve(
     notifier = notifier or Notifier.from_environment()
     directory = state.runtime_directory()
     notices = privileges.drop()  # before any byte of a pack is read, and any thread started
-    check_metrics_file(request.metrics_file)
+    if request.metrics_file is not None:
+        from ffrfs.mount.daemon.metrics_file import check_metrics_file
+
+        check_metrics_file(request.metrics_file)
     with logging_to(request.log_file) as log_there:
         engine = open_engine(request)
         engine.notices[:0] = notices
@@ -87,17 +67,24 @@ def serve(
                     # Only now: what a dead daemon has left there is gone.
                     if own_log is not None:
                         log_there.reopen(own_log, is_own=True)
-                    server = _Server(
+                    if mount.notice is not None:
+                        log.warning("%s", mount.notice)
+                    announcement = Announcement(request, engine, mount, notifier, ready)
+                    with _descriptors_kept():
+                        if engine.connect(mount.connection):
+                            announcement.make_if_answered()
+                    from ffrfs.mount.daemon import server
+
+                    server.run(
                         request,
                         engine,
                         mount,
                         memory=memory,
-                        ready=ready,
+                        announcement=announcement,
                         notifier=notifier,
                         log_there=log_there,
                         held_signals=held_signals,
                     )
-                    trio.run(server.run)
                 finally:
                     mount.take_away()
                     mount.control.close()
@@ -105,233 +92,14 @@ def serve(
             engine.close()
 
 
-class _Server:
-    """One mount while it is served."""
-
-    def __init__(  # noqa: PLR0913 - what it serves, and whom it tells
-        self,
-        request: MountRequest,
-        engine: Engine,
-        mount: MountHandle,
-        *,
-        memory: MemoryLimit,
-        ready: Ready,
-        notifier: Notifier,
-        log_there: Log,
-        held_signals: HeldSignals,
-    ) -> None:
-        self._request = request
-        self._engine = engine
-        self._memory = memory
-        self._mount = mount
-        self._ready = ready
-        self._notifier = notifier
-        self._held_signals = held_signals
-        self._watchdog = Watchdog(notifier, request.mountpoint, mount.entry.device)
-        self._metrics = MetricsFile(request.metrics_file, lambda: self._statistics(None))
-        self._reload = Reload(log_there, mount.move_log, memory.change, self._metrics.change)
-        self._status = ""  # of the service, once it is ready
-        self._nursery: trio.Nursery
-        self._is_ready = trio.Event()
-        self._is_stopping = False
-        self._failure: MountError | None = None
-        self._began_s = time.monotonic()
-        self._rate: RequestRate
-        self._stall: StorageStall
-
-    async def run(self) -> None:
-        self._rate = RequestRate(self._engine.counters)
-        self._stall = StorageStall(self._engine.counters)
-        if self._mount.notice is not None:
-            log.warning("%s", self._mount.notice)
-        async with trio.open_nursery() as self._nursery:
-            self._nursery.start_soon(self._obey_signals)
-            self._nursery.start_soon(self._announce)
-            self._nursery.start_soon(self._rate.run)
-            self._nursery.start_soon(self._stall.run)
-            self._nursery.start_soon(self._metrics.run)
-            self._nursery.start_soon(self._memory.run)
-            self._nursery.start_soon(self._tell_of_large_hints)
-            commands = {
-                "status": self._summary,
-                "stats": self._statistics,
-                "errors": self._errors,
-                "prefetch": self._prefetch,
-            }
-            self._nursery.start_soon(ControlServer(self._mount.control, commands).run)
-            if self._request.while_open is not None:
-                self._nursery.start_soon(self._watch_owner, self._request.while_open)
-            await self._run_engine()
-            self._notifier.stopping()
-            self._nursery.cancel_scope.cancel()
-        if not (self._failure or self._is_ready.is_set() or self._is_stopping):
-            self._fail("the mount ended before it was ready")
-        if self._failure is not None:
-            raise self._failure
-        log.info("%s: ended", self._request.mountpoint)
-
-    async def _run_engine(self) -> None:
-        try:
-            await self._engine.serve(self._mount.connection, self._mount.abort)
-        except MountError as error:
-            log.error("%s", error)
-            self._fail(str(error))
-        except Exception as error:
-            log.exception("the engine failed")
-            self._fail(f"the engine failed: {describe(error)}")
-
-    async def _announce(self) -> None:
-        """Say that the mount is ready, once it is: the tree itself is asked."""
-        place = self._request.mountpoint
-        try:
-            with trio.fail_after(READY_TIMEOUT_S):
-                await trio.to_thread.run_sync(
-                    _look_into, place, self._mount.entry.device, abandon_on_cancel=True
-                )
-                if self._notifier.is_active:
-                    self._status = await trio.to_thread.run_sync(
-                        self._describe, abandon_on_cancel=True
-                    )
-        except (trio.TooSlowError, OSError) as error:
-            self._fail(f"mounted, but the tree does not answer: {describe(error)}")
-            self._nursery.cancel_scope.cancel()
-            return
-        self._is_ready.set()
-        self._raise_readahead()
-        title, engine, transport = self._request.title, self._engine.name, self._engine.transport
-        log.info("%s: mounted at %s, engine %s, transport %s", title, place, engine, transport)
-        for notice in self._engine.notices:
-            log.warning("%s", notice)
-        self._notifier.ready(self._status)
-        self._nursery.start_soon(self._watchdog.run)
-        try:
-            self._ready(self._engine.notices)
-        except OSError:
-            await self._stop("the caller no longer waits for the mount")
-
-    def _describe(self) -> str:
-        """What is mounted, as a service manager shows it; asks the mount."""
-        place = self._request.mountpoint
-        count = os.statvfs(place).f_files
-        engine = f"engine {self._engine.name}, transport {self._engine.transport}"
-        return f"{self._request.title} at {place}, {engine}, {count:,} entries"
-
-    def _raise_readahead(self) -> None:
-        # Only now: the answer to the kernel's first request lowers it again.
-        try:
-            kernel_mount.raise_readahead(self._mount.entry.device)
-        except OSError as error:
-            log.info("large files are read in small pieces: %s", describe(error))
-
-    async def _obey_signals(self) -> None:
-        reloads, to_do = trio.open_memory_channel[str](1)
-        self._nursery.start_soon(self._reload_on, to_do)
-        with self._held_signals.released() as numbers:
-            first = True
-            async for number in numbers:
-                name = signal.Signals(number).name
-                if number == signal.SIGHUP and self._can_reload:
-                    with contextlib.suppress(trio.WouldBlock):  # one waits: it will do
-                        reloads.send_nowait(name)
-                elif first:
-                    self._nursery.start_soon(self._stop, name)
-                    first = False
-                else:
-                    log.warning("%s again: ending at once; readers get an error", name)
-                    self._nursery.cancel_scope.cancel()
-
-    @property
-    def _can_reload(self) -> bool:
-        # A terminal that closes, or a session that ends, sends SIGHUP too.
-        return self._request.config_file is not None or self._notifier.is_active
-
-    async def _reload_on(self, reasons: trio.MemoryReceiveChannel[str]) -> None:
-        async for reason in reasons:
-            await self._is_ready.wait()
-            if self._is_stopping:
-                continue
-            log.info("%s: reading the configuration again", reason)
-            self._notifier.reloading()
-            self._request = await self._reload.run(self._request)
-            self._notifier.ready(self._status)
-
-    async def _watch_owner(self, fd: int) -> None:
-        while True:
-            await trio.lowlevel.wait_readable(fd)
-            if not os.read(fd, 4096):  # bytes have no meaning; the end has
-                break
-        await self._stop("the owner of the mount has ended")
-
-    async def _stop(self, reason: str) -> None:
-        """Unmount; serving goes on until the kernel ends the connection."""
-        if self._is_stopping:
-            return
-        self._is_stopping = True
-        # Our own looking into it, and the watchdog's, would make it busy.
-        with trio.move_on_after(LOOK_LIMIT_S):
-            await self._is_ready.wait()
-        self._notifier.stopping()
-        log.info("%s: unmounting", reason)
-        await self._watchdog.stop()
-        try:
-            busy = await trio.to_thread.run_sync(self._mount.take_away)
-        except OSError as error:
-            log.error("%s", describe(error))
-            return
-        if busy:
-            log.warning(
-                "%s: busy: detached; serving until its last open file is closed",
-                self._request.mountpoint,
-            )
-
-    def _summary(self, _: object) -> dict[str, object]:
-        """What `ffrfs ps` and `check` show; they may ask a thousand daemons at once."""
-        return {
-            "worker_pid": self._engine.worker_pid,
-            "transport": self._engine.transport,
-            "age_s": round(time.monotonic() - self._began_s, 3),
-            "requests_per_s": round(self._rate.per_s(), 1),
-            "unreadable_files": self._engine.failures.file_count,
-            "read_failures": first_value(self._engine.counters(), "read_failures"),
-            "storage_stalled_s": round(self._stall.look(), 1),
-        }
-
-    def _statistics(self, _: object) -> dict[str, object]:
-        age_s = time.monotonic() - self._began_s
-        logs_to = {"log_file": self._mount.state.log_file, "journal": self._mount.state.journal}
-        return {
-            **statistics(self._request, self._engine, self._memory, age_s, self._rate.per_s()),
-            **logs_to,
-        }
-
-    def _errors(self, _: object) -> dict[str, object]:
-        return self._engine.failures.listed(self._engine.counters())
-
-    def _prefetch(self, _: object) -> HandOver:
-        if self._request.prefetch_records == 0:
-            raise MountError("it was mounted without prefetch (--prefetch-window 0)")
-        limits = {"file_bytes_max": self._memory.hinted_bytes_max}
-        return HandOver(self._engine.take_hints, limits)
-
-    async def _tell_of_large_hints(self) -> None:
-        """Once: who hints in vain should know why."""
-        while not any(self._engine.counters().get("prefetch_too_large", ())):
-            await trio.sleep(HINTS_INTERVAL_S)
-        log.warning(
-            "hinted files of more than %s bytes are not read ahead: they do not fit into an eighth "
-            "of the cache; raise --cache-mb",
-            f"{self._memory.hinted_bytes_max:,}",
-        )
-
-    def _fail(self, reason: str) -> None:
-        self._failure = MountError(f"{self._request.mountpoint}: {reason}")
-
-
-def _look_into(mountpoint: str, device: str) -> None:
-    # A user may hide the tree from themselves (umask=, uid=): that too is an answer.
-    with contextlib.suppress(PermissionError), os.scandir(mountpoint) as entries:
-        next(entries, None)
-    # Asked last: of a mount that ended meanwhile the directory below it was read.
-    found = os.stat(mountpoint).st_dev
-    if f"{os.major(found)}:{os.minor(found)}" != device:
-        raise MountError(f"{mountpoint}: is not mounted any more")
+@contextlib.contextmanager
+def _descriptors_kept() -> Iterator[None]:
+    """Whatever else takes descriptors meanwhile, there are some for the loop afterwards."""
+    kept: list[int] = []
+    try:
+        for _ in range(_LOOP_COUNT):
+            kept.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+        yield
+    finally:
+        for fd in kept:
+            os.close(fd)

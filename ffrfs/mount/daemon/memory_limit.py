@@ -7,8 +7,8 @@
     neither: an eighth of the wanted size more, every few seconds
 
 The base is what daemon and worker hold when the packs are open and nothing has been asked
-yet (their tables). What counts is anonymous memory: what the kernel has of the packs, and
-the programs themselves, are its own to take back. A control group (a container, a
+yet (their tables, and the loop). What counts is anonymous memory: what the kernel has of the
+packs, and the programs themselves, are its own to take back. A control group (a container, a
 job) is charged for those too, so an eighth of what it may have is left to them. Its limit
 is a bound, and no reason not to mount: an administrator can change it, and we follow.
 
@@ -23,8 +23,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-
-import trio
+import sys
 
 from ffrfs.errors import OptionError
 from ffrfs.mount.config.request import MountRequest
@@ -47,6 +46,7 @@ _THREAD_BYTES = 1 << 20
 _QUEUE_BYTES = 64 << 10  # the stack of its thread, and its ring
 _RINGS_SHARE = 8  # one such part of the cache's size is what the rings' buffers take at most
 _INDEX_BYTES = 16 << 20  # native/io/kept_pages.h: pages of mapped indexes
+_LOOP_BYTES = 8 << 20  # trio, which may be imported only when a worker serves
 # native/prefetch/prefetcher.h, hint_list.h, hint_server.cc: all that hints can take.
 _LISTS_MAX = 64
 _HINTS_MAX = 65_536
@@ -72,7 +72,7 @@ class MemoryLimit:
         self._serving_bytes = serving_bytes(threads, request.prefetch_records)
         if engine.may_use_rings:
             self._serving_bytes += rings_bytes(queue_count(), request.opening_cache_bytes)
-        self._base_bytes = self._held_bytes()
+        self._base_bytes = self._held_bytes() + (0 if "trio" in sys.modules else _LOOP_BYTES)
         self._max_memory_bytes = request.max_memory_bytes
         self._group_files = memory_limit_files()
         self._group_bytes = smallest_limit_bytes(self._group_files)
@@ -83,6 +83,8 @@ class MemoryLimit:
 
     async def run(self) -> None:
         """Until cancelled."""
+        import trio  # here, not above: the sizes are found before the loop is imported
+
         pressure = Pressure()
         try:
             self._apply(self._wanted_bytes)

@@ -9,8 +9,6 @@ import contextlib
 import signal
 from collections.abc import AsyncIterator, Iterator
 
-import trio
-
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -27,6 +25,8 @@ class HeldSignals:
     @contextlib.contextmanager
     def released(self) -> Iterator[AsyncIterator[int]]:
         """The signals from now on, and those that were held before."""
+        import trio  # here, not above: a daemon holds them before it imports the loop
+
         with trio.open_signal_receiver(*SIGNALS) as numbers:
             for number in self._came:
                 signal.raise_signal(number)

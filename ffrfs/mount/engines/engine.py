@@ -39,6 +39,14 @@ class Engine(Protocol):
         """What it has done so far (native/stats/counters.h, request_times.h)."""
         ...
 
+    def connect(self, connection: int) -> bool:
+        """Give the connection to a process that serves; it stays the caller's, too.
+
+        True: requests are answered from now on; False: once serve() runs. To be called once,
+        before serve().
+        """
+        ...
+
     async def serve(self, connection: int, abort: Callable[[], None]) -> None:
         """Answer requests until the kernel ends the connection (the last user is gone).
 

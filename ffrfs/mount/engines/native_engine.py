@@ -15,9 +15,7 @@ import logging
 import os
 from collections import deque
 from collections.abc import Callable
-from typing import Self
-
-import trio
+from typing import TYPE_CHECKING
 
 from ffrfs.errors import MountError
 from ffrfs.mount.config.request import MountRequest
@@ -26,10 +24,11 @@ from ffrfs.mount.engines.read_failures import ReadFailures
 from ffrfs.mount.engines.worker import Worker
 from ffrfs.mount.kernel import uring
 
+if TYPE_CHECKING:
+    import trio
+
 _LAST_LINES = 5  # of the log of a worker that died, told to the user
 _LINE_SIZE_MAX = 4096
-_LIFE_INTERVAL_S = 1.0  # between looks at whether it lives
-_STATUS_SIZE_MAX = 4096  # of /proc/PID/status, which has some 1,500 bytes
 _LEVELS = {b"<3>": logging.ERROR, b"<4>": logging.WARNING, b"<6>": logging.INFO}
 
 log = logging.getLogger(__name__)
@@ -75,16 +74,24 @@ class NativeEngine:
     def limit_cache(self, size_bytes: int) -> None:
         self._worker.limit_cache(size_bytes)
 
-    async def serve(self, connection: int, abort: Callable[[], None]) -> None:
+    def connect(self, connection: int) -> bool:
         if self._remark is not None:
             log.info("%s", self._remark)
+        self._worker.connect(connection)
+        return True
+
+    async def serve(self, connection: int, abort: Callable[[], None]) -> None:
+        # Here, not above: the worker serves while these are imported.
+        import trio
+
+        from ffrfs.mount.engines.worker_life import WorkerLife, abort_for_the_dying
+
         try:
-            self._worker.connect(connection)
             # Opened now: when no descriptor is left, the mount goes on all the same.
-            with _WorkerLife(self._worker.pid) as life:
+            with WorkerLife(self._worker.pid) as life:
                 log_copy = trio.lowlevel.FdStream(os.dup(self._worker.log))
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(_abort_for_the_dying, life, abort)
+                    nursery.start_soon(abort_for_the_dying, life, abort)
                     await self._copy_log(log_copy)
                     await life.wait_for_end()
                     nursery.cancel_scope.cancel()
@@ -125,42 +132,3 @@ class NativeEngine:
         text = shown.decode(errors="backslashreplace")
         self._last_lines.append(text)
         log.log(logging.ERROR if level is None else level, "%s", text)
-
-
-class _WorkerLife:
-    """Whether the worker lives, by two descriptors that are opened once."""
-
-    def __init__(self, pid: int) -> None:
-        # Not by waitpid: a worker that has closed its log may live on.
-        self._process = os.pidfd_open(pid)
-        try:
-            self._status = os.open(f"/proc/{pid}/status", os.O_RDONLY | os.O_CLOEXEC)
-        except BaseException:
-            os.close(self._process)
-            raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._status)
-        os.close(self._process)
-
-    async def wait_for_end(self) -> None:
-        await trio.lowlevel.wait_readable(self._process)
-
-    def is_dying(self) -> bool:
-        """It has been killed, though threads of it may be held."""
-        status = os.pread(self._status, _STATUS_SIZE_MAX, 0)
-        # Its first thread has ended, or waits for the others to dump core.
-        return b"\nState:\tZ" in status or b"\nCoreDumping:\t1" in status
-
-
-async def _abort_for_the_dying(life: _WorkerLife, abort: Callable[[], None]) -> None:
-    # A thread that stores bytes in the kernel waits there for a page that a read holds,
-    # and no signal ends that wait. If its process is killed, that read gets no answer:
-    # so the process never quite ends, nor do its log and the connection, which the
-    # thread has open.
-    while not life.is_dying():
-        await trio.sleep(_LIFE_INTERVAL_S)
-    abort()

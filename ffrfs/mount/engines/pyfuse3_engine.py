@@ -99,6 +99,9 @@ class Pyfuse3Engine:
     def close(self) -> None:
         self._volume.close()
 
+    def connect(self, connection: int) -> bool:
+        return False
+
     async def serve(self, connection: int, abort: Callable[[], None]) -> None:
         logging.getLogger("pyfuse3").addFilter(_is_no_withdrawn_request)
         # libfuse takes a ready connection as this "mount point", and closes it at the end.

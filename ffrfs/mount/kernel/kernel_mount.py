@@ -16,7 +16,6 @@ import errno
 import os
 import re
 import select
-import shutil
 import socket
 import stat
 import subprocess
@@ -281,6 +280,8 @@ def _run_helper(arguments: list[str], reply_to: socket.socket | None = None) -> 
 
 
 def _find_helper() -> str:
+    import shutil  # here, not above: root has no need of it
+
     path = shutil.which("fusermount3", path=SEARCH_PATH)
     if path is None:
         raise MountError("fusermount3 is needed to mount without being root: install fuse3")

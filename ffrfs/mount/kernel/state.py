@@ -18,7 +18,6 @@ import hashlib
 import json
 import os
 import stat
-import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
@@ -239,8 +238,8 @@ def _claim(path: str, make: bool) -> None:
     if stat.S_IMODE(found.st_mode) & 0o077:
         raise MountError(f"{path}: must be closed to other users; run: chmod 700 {path}")
     if not os.access(path, os.W_OK | os.X_OK):
-        with writing_to(path), tempfile.TemporaryFile(dir=path):
-            pass  # it has said why
+        with writing_to(path):
+            _try_to_write(path)
 
 
 def _check_can_make(path: str) -> None:
@@ -248,8 +247,14 @@ def _check_can_make(path: str) -> None:
     while not os.path.lexists(above):
         above = os.path.dirname(above)
     if not os.access(above, os.W_OK | os.X_OK):
-        with tempfile.TemporaryFile(dir=above):
-            pass  # it has said why
+        _try_to_write(above)
+
+
+def _try_to_write(path: str) -> None:
+    """Raise why no file can be made in that directory."""
+    import tempfile  # here, not above: hardly any mount comes here
+
+    tempfile.TemporaryFile(dir=path).close()
 
 
 def runtime_directories() -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ffrfs.errors import MountError
-from ffrfs.mount.daemon import daemon
+from ffrfs.mount.daemon.announcement import look_into
 from ffrfs.mount.kernel import state
 from tests.mount import probes
 from tests.mount.child import ask, child
@@ -336,7 +336,6 @@ def test_many_cycles_leave_nothing(new_mount: MakeMount, pack_tree: PackTree) ->
 def test_mount_point_without_its_mount_is_no_answer(tmp_path: Path) -> None:
     """As it is found when the mount has ended just before it is looked into."""
     found = tmp_path.stat().st_dev
-    look_into = daemon._look_into
     look_into(str(tmp_path), f"{os.major(found)}:{os.minor(found)}")
     with pytest.raises(MountError, match="is not mounted any more"):
         look_into(str(tmp_path), "0:99999")

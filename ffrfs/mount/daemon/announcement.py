@@ -1,0 +1,108 @@
+"""Telling that a mount can be read: the log, the service manager, and whoever waits for it.
+
+The tree itself is asked first. An engine with a process of its own answers before our loop
+runs, and whoever waits need not wait for the loop, whose modules take as long to import as
+all the rest of mounting. The others answer once the loop runs, and so does a slow disk.
+
+Concurrency: find_out() may wait for ever, as the mount does, and is for a thread. make() is
+called once, from the main thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+from collections.abc import Callable
+
+from ffrfs.errors import FfrfsError, MountError, describe
+from ffrfs.mount.config.request import MountRequest
+from ffrfs.mount.daemon.mount_handle import MountHandle
+from ffrfs.mount.daemon.notify import Notifier
+from ffrfs.mount.engines.engine import Engine
+from ffrfs.mount.kernel import kernel_mount
+
+EARLY_LIMIT_S = 1.0  # of waiting for an answer before the loop runs, which obeys signals
+
+log = logging.getLogger(__name__)
+
+Ready = Callable[[list[str]], None]
+
+
+class Announcement:
+    """Of one mount. `ready` is called with the engine's notices; OSError: nobody waits."""
+
+    def __init__(
+        self,
+        request: MountRequest,
+        engine: Engine,
+        mount: MountHandle,
+        notifier: Notifier,
+        ready: Ready,
+    ) -> None:
+        self.is_made = False
+        self.is_heard = True  # until `ready` finds nobody
+        self.status = ""  # as a service manager shows it
+        self._request = request
+        self._engine = engine
+        self._device = mount.entry.device
+        self._notifier = notifier
+        self._ready = ready
+
+    def find_out(self) -> None:
+        """Ask the tree. Raises OSError, and MountError if the mount is gone."""
+        place = self._request.mountpoint
+        look_into(place, self._device)
+        if self._notifier.is_active:
+            count = os.statvfs(place).f_files
+            engine = f"engine {self._engine.name}, transport {self._engine.transport}"
+            self.status = f"{self._request.title} at {place}, {engine}, {count:,} entries"
+
+    def make_if_answered(self) -> None:
+        """Make it now, if the tree answers soon and well; else that is left to the loop."""
+        answered = threading.Event()
+
+        def ask() -> None:
+            with contextlib.suppress(OSError, FfrfsError):
+                self.find_out()
+                answered.set()
+
+        thread = threading.Thread(target=ask, daemon=True)
+        thread.start()
+        thread.join(EARLY_LIMIT_S)
+        if answered.is_set():
+            self.make()
+
+    def make(self) -> None:
+        """The tree has answered: say so."""
+        self.is_made = True
+        self._raise_readahead()
+        place = self._request.mountpoint
+        title, engine, transport = self._request.title, self._engine.name, self._engine.transport
+        log.info("%s: mounted at %s, engine %s, transport %s", title, place, engine, transport)
+        for notice in self._engine.notices:
+            log.warning("%s", notice)
+        self._notifier.ready(self.status)
+        try:
+            self._ready(self._engine.notices)
+        except OSError:
+            self.is_heard = False
+
+    def _raise_readahead(self) -> None:
+        # Only now: the answer to the kernel's first request lowers it again.
+        try:
+            kernel_mount.raise_readahead(self._device)
+        except OSError as error:
+            log.info("large files are read in small pieces: %s", describe(error))
+
+
+def look_into(mountpoint: str, device: str) -> None:
+    """Ask the tree of the mount of that device there."""
+    # A user may hide the tree from themselves (umask=, uid=): that too is an answer.
+    with contextlib.suppress(PermissionError), os.scandir(mountpoint) as entries:
+        next(entries, None)
+    # Asked last: of a mount that ended meanwhile the directory below it was read.
+    found = os.stat(mountpoint).st_dev
+    if f"{os.major(found)}:{os.minor(found)}" != device:
+        raise MountError(f"{mountpoint}: is not mounted any more")
