@@ -9,8 +9,6 @@ import os
 from array import array
 from typing import BinaryIO
 
-import numpy as np
-
 from ffrfs._native import Manifest
 from ffrfs.errors import PackError
 
@@ -36,6 +34,8 @@ def number(listed: Manifest, order: Order) -> None:
 
 def number_by_keys(listed: Manifest, keys: array[int]) -> None:
     """Number the files by `keys`, a number for each of them; those of one key by path."""
+    import numpy as np  # here, not above: other orders have no need of it
+
     listed.number("path")
     files = np.empty(listed.record_count, np.uint32)
     for first in range(0, len(files), _BATCH_COUNT):

@@ -11,13 +11,10 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import NamedTuple, TypeAlias
 
-import numpy as np
-
 from ffrfs._native import Manifest
 from ffrfs.errors import PackError
 from ffrfs.folder.progress import Progress
 from ffrfs.packing.contents import Contents
-from ffrfs.packing.duplicates import share_duplicates
 from ffrfs.packing.existing_set import ExistingSet
 from ffrfs.packing.order import Order, number
 from ffrfs.packing.pack_file import Run, write_pack
@@ -146,6 +143,8 @@ class _State:
 def _prepare(contents: Contents, options: PackOptions, watchers: list[Progress]) -> _State:
     """Decide on the records of the list."""
     if options.dedup:
+        from ffrfs.packing.duplicates import share_duplicates  # with NumPy
+
         share_duplicates(contents, options.jobs)
     else:
         contents.share()
@@ -162,6 +161,8 @@ def _prepare(contents: Contents, options: PackOptions, watchers: list[Progress])
 
 def _paths(listed: Manifest) -> Iterator[str]:
     """Yield the paths of the files: those with a record of their own first, in their order."""
+    import numpy as np  # here, not above: packing has no need of it, and it takes 0.1 s
+
     has_own = np.zeros(listed.file_count, bool)
     for first in range(0, listed.record_count, _BATCH_COUNT):
         files = listed.files(first, min(_BATCH_COUNT, listed.record_count - first))
