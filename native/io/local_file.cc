@@ -32,6 +32,9 @@ struct Cachestat {
   uint64_t others[4];  // dirty, in writeback, evicted, recently evicted
 };
 constexpr size_t kLargestAlignment = 65536;
+// After so many reads that the page cache had in full, it is not asked any more before a read.
+// Where it has not, the kernel begins to fetch what is then read past it: once in so many.
+constexpr uint32_t kCachedRun = 256;
 
 // The alignment that direct I/O on `fd` needs; 0 where the kernel says it cannot.
 // Kernels before 6.1, and file systems that do not say, get the usual 4096.
@@ -81,6 +84,7 @@ LocalFile::LocalFile(const std::string& path, Opened opened)
 }
 
 bool LocalFile::is_cached(uint64_t offset, size_t size) const {
+  if (cached_run_.load(std::memory_order_relaxed) >= kCachedRun) return true;
   if (cachestat_works_.load(std::memory_order_relaxed)) {
     const CachestatRange range{offset, size};
     Cachestat found{};
@@ -109,6 +113,7 @@ bool LocalFile::read_now(uint64_t offset, std::span<std::byte> target,
     // which finds out what is wrong, if anything is.
     if (count <= 0) {
       if (count < 0 && errno == EINTR) continue;
+      cached_run_.store(0, std::memory_order_relaxed);
       return false;
     }
     const auto done = static_cast<size_t>(count);
@@ -117,6 +122,9 @@ bool LocalFile::read_now(uint64_t offset, std::span<std::byte> target,
     target = target.subspan(in_target);
     trailer = trailer.subspan(done - in_target);
   }
+  // Without a change of its cache line once that is known.
+  const uint32_t run = cached_run_.load(std::memory_order_relaxed);
+  if (run < kCachedRun) cached_run_.store(run + 1, std::memory_order_relaxed);
   return true;
 }
 

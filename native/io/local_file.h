@@ -22,7 +22,8 @@ class LocalFile final : public Source {
   // Throws StorageError.
   explicit LocalFile(const std::string& path) : LocalFile(path, open(path)) {}
 
-  // By cachestat(2); false where the file system cannot tell.
+  // By cachestat(2), unless all reads of late have found what they wanted; false where the file
+  // system cannot tell.
   [[nodiscard]] bool is_cached(uint64_t offset, size_t size) const override;
   [[nodiscard]] bool read_now(uint64_t offset, std::span<std::byte> target,
                               std::span<std::byte> trailer) const override;
@@ -43,6 +44,8 @@ class LocalFile final : public Source {
   [[nodiscard]] static Opened open(const std::string& path);
   [[nodiscard]] int fd() const { return buffered_.get(); }
 
+  // Reads in a row that found all in the page cache.
+  mutable std::atomic<uint32_t> cached_run_{0};
   mutable std::atomic<bool> cachestat_works_{true};
   FileDescriptor buffered_;
   FileDescriptor direct_descriptor_;

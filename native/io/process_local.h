@@ -3,14 +3,16 @@
 
 #pragma once
 
-#include <unistd.h>
-
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <utility>
 
 namespace ffrfs {
+
+// Another number in each child of a fork(): asking costs no system call, as getpid(2) does.
+[[nodiscard]] uint64_t process_number();
 
 template <typename T>
 class ProcessLocal {
@@ -24,8 +26,8 @@ class ProcessLocal {
   // there: its threads do not exist and its locks may be held for ever.
   [[nodiscard]] T& get() {
     Entry* current = entry_.load(std::memory_order_acquire);
-    while (current == nullptr || current->pid != getpid()) {
-      auto fresh = std::make_unique<Entry>(Entry{getpid(), make_()});
+    while (current == nullptr || current->process != process_number()) {
+      auto fresh = std::make_unique<Entry>(Entry{process_number(), make_()});
       if (entry_.compare_exchange_strong(current, fresh.get(), std::memory_order_acq_rel)) {
         current = fresh.release();
       }
@@ -36,12 +38,12 @@ class ProcessLocal {
   // No other thread may be using it.
   void clear() {
     Entry* current = entry_.exchange(nullptr);
-    if (current != nullptr && current->pid == getpid()) delete current;
+    if (current != nullptr && current->process == process_number()) delete current;
   }
 
  private:
   struct Entry {
-    pid_t pid;
+    uint64_t process;
     std::unique_ptr<T> value;
   };
   std::function<std::unique_ptr<T>()> make_;
