@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "fetch/storage_pass.h"
+#include "io/crc.h"
 #include "shard/record_checksum.h"
 
 namespace ffrfs {
@@ -17,6 +18,8 @@ namespace {
 // Below this, waking another thread costs more than it brings (about 50 µs).
 constexpr uint64_t kWorthSharingBytes = 512 << 10;
 constexpr size_t kHelperLimit = 7;
+// Read and then checked, before the processor's cache has lost it.
+constexpr size_t kPieceSize = 128 << 10;
 
 size_t helper_count() {
   const size_t cores = std::max(1U, std::thread::hardware_concurrency());
@@ -60,8 +63,25 @@ bool Fetcher::read_cached(const Extent& extent, uint64_t offset, std::span<std::
 bool Fetcher::find_cached(const UnitPlan& plan, std::span<std::byte> target) {
   std::array<std::byte, Extent::kTrailerSizeMax> memory;
   const auto trailer = std::span(memory).first(plan.trailer_size());
-  if (!read_cached(plan.extent, plan.file_offset(), target, trailer)) return false;
-  check(plan, shards_, counters_, target, trailer);
+  const Source& file = shards_.file_of(plan.extent);
+  const uint64_t offset = plan.file_offset();
+  if (target.size() + trailer.size() > 0 &&
+      !file.is_cached(offset, target.size() + trailer.size())) {
+    return false;
+  }
+  uint32_t actual = 0;
+  size_t done = 0;
+  do {
+    const auto piece = target.subspan(done).first(std::min(kPieceSize, target.size() - done));
+    const bool is_last = done + piece.size() == target.size();
+    if (!file.read_now(offset + done, piece, is_last ? trailer : std::span<std::byte>())) {
+      return false;
+    }
+    actual = crc(plan, piece, actual);
+    done += piece.size();
+  } while (done < target.size());
+  counters_.bytes_page_cache.fetch_add(target.size(), std::memory_order_relaxed);
+  check(plan, actual, trailer);
   return true;
 }
 
@@ -85,7 +105,7 @@ void Fetcher::start(ReadPort& port, const UnitPlan& plan, Reservation memory, Un
       if (!error) {
         counters_.bytes_storage.fetch_add(plan.size, std::memory_order_relaxed);
         unit->bytes = raw.bytes.first(plan.size);
-        check(plan, shards_, counters_, unit->bytes, raw.bytes.subspan(plan.size));
+        check(plan, crc(plan, unit->bytes), raw.bytes.subspan(plan.size));
         unit->buffer = std::move(raw.buffer);
         unit->is_from_storage = true;
       }
@@ -105,15 +125,26 @@ void Fetcher::start(ReadPort& port, const UnitPlan& plan, Reservation memory, Un
   }
 }
 
-void Fetcher::check(const UnitPlan& plan, const ShardSet& shards, Counters& counters,
-                    std::span<const std::byte> bytes, std::span<const std::byte> trailer) {
+uint32_t Fetcher::crc(const UnitPlan& plan, std::span<const std::byte> bytes, uint32_t seed) {
+  switch (plan.check) {
+    case Check::kNothing:
+      return 0;
+    case Check::kRecord:
+      return record_crc(plan.extent, bytes, seed);
+    case Check::kChunk:
+      return crc32c(bytes, seed);
+  }
+  return 0;
+}
+
+void Fetcher::check(const UnitPlan& plan, uint32_t actual, std::span<const std::byte> trailer) {
   switch (plan.check) {
     case Check::kNothing:
       return;
     case Check::kRecord:
-      return check_record(shards, plan.extent, record_crc(plan.extent, bytes), trailer, counters);
+      return check_record(shards_, plan.extent, actual, trailer, counters_);
     case Check::kChunk:
-      return check_chunk(shards, plan.extent, plan.begin, bytes, plan.crc32c, counters);
+      return check_chunk(shards_, plan.extent, plan.begin, actual, plan.crc32c, counters_);
   }
 }
 

@@ -82,8 +82,11 @@ class Fetcher {
   struct CachedPass;
   using Urgency = ReadPort::Urgency;
 
-  static void check(const UnitPlan& plan, const ShardSet& shards, Counters& counters,
-                    std::span<const std::byte> bytes, std::span<const std::byte> trailer);
+  // Of a unit's bytes, by what checks it: pass the previous result to go on.
+  [[nodiscard]] static uint32_t crc(const UnitPlan& plan, std::span<const std::byte> bytes,
+                                    uint32_t seed = 0);
+  // Throws ChecksumError unless that of all its bytes is `actual`.
+  void check(const UnitPlan& plan, uint32_t actual, std::span<const std::byte> trailer);
   void call_helpers(const std::shared_ptr<CachedPass>& pass, size_t count);
   [[nodiscard]] std::vector<size_t> read_cached_items(std::span<BatchItem> items, bool check,
                                                       const ItemDone& done, bool is_shared);

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "fetch/budget.h"
 #include "io/buffer.h"
@@ -105,6 +106,7 @@ using UnitPtr = std::shared_ptr<Unit>;
 struct Slice {
   UnitPtr owner;
   std::span<const std::byte> bytes;
+  std::vector<Slice> rest{};  // in other units; empty unless asked for so
 };
 
 }  // namespace ffrfs

@@ -3,6 +3,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <string>
@@ -45,19 +46,22 @@ ssize_t Connection::receive(std::span<std::byte> buffer) const {
   return -1;
 }
 
-void Connection::answer(uint64_t unique, int error,
-                        std::span<const std::byte> body) const noexcept {
-  const OutHeader header{.len = static_cast<uint32_t>(sizeof(OutHeader) + body.size()),
-                         .error = -error,
-                         .unique = unique};
-  const std::array parts{to_iovec(header), to_iovec(body)};
-  const int refused = write_all(descriptor_.get(), std::span(parts).first(body.empty() ? 1 : 2));
+void Connection::answer(uint64_t unique, int error, Parts parts) const noexcept {
+  OutHeader header{.len = sizeof(OutHeader), .error = -error, .unique = unique};
+  std::array<iovec, 1 + Reply::kPartCountMax> message{to_iovec(header)};
+  size_t count = 1;
+  for (const Part part : parts.first(std::min(parts.size(), Reply::kPartCountMax))) {
+    if (part.empty()) continue;
+    header.len += static_cast<uint32_t>(part.size());
+    message[count++] = to_iovec(part);
+  }
+  const int refused = write_all(descriptor_.get(), std::span(message).first(count));
   // ENOENT: who asked was killed, or the request is answered. ENODEV: the mount has gone.
   if (refused == 0 || refused == ENOENT || refused == ENODEV) return;
   log_line(Priority::kError, "the kernel refuses an answer: " +
                                  std::generic_category().message(refused));
   // The one who asked must not wait for ever.
-  if (!body.empty()) answer(unique, EIO, {});
+  if (count > 1) answer(unique, EIO, {});
 }
 
 bool Connection::store(uint64_t ino, uint64_t offset, std::span<const std::byte> bytes) const {

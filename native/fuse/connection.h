@@ -9,6 +9,7 @@
 #include <span>
 
 #include "fuse/protocol.h"
+#include "fuse/reply.h"
 #include "io/file_descriptor.h"
 
 namespace ffrfs::fuse {
@@ -27,7 +28,7 @@ class Connection {
   [[nodiscard]] ssize_t receive(std::span<std::byte> buffer) const;
 
   // Answers the request `unique`. One that is there no more is no error.
-  void answer(uint64_t unique, int error, std::span<const std::byte> body) const noexcept;
+  void answer(uint64_t unique, int error, Parts parts) const noexcept;
 
   // Gives the kernel bytes of a file to keep. False: it does not know the inode, or has no room.
   // May wait for a page that a READ holds: never on a thread that answers READs.

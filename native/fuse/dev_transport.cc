@@ -67,7 +67,8 @@ std::optional<Agreement> DevTransport::shake_hands(const Wishes& wishes) {
       connection_.answer(header->unique, EPROTO, {});
       break;
     }
-    connection_.answer(header->unique, 0, std::as_bytes(std::span(&agreement->answer, 1)));
+    const Part answer = std::as_bytes(std::span(&agreement->answer, 1));
+    connection_.answer(header->unique, 0, {&answer, 1});
     return agreement;
   }
   return std::nullopt;
@@ -118,9 +119,8 @@ void DevTransport::take(std::span<const std::byte> message, std::span<std::byte>
   }
 }
 
-void DevTransport::answer(const Reply& reply, int error,
-                          std::span<const std::byte> body) noexcept {
-  connection_.answer(reply.unique(), error, body);
+void DevTransport::answer(const Reply& reply, int error, Parts parts) noexcept {
+  connection_.answer(reply.unique(), error, parts);
 }
 
 void DevTransport::stop() {

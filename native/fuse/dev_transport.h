@@ -39,7 +39,7 @@ class DevTransport final : public AnswerSink {
   // just before a thread begins to wait. Any thread.
   void stop();
 
-  void answer(const Reply& reply, int error, std::span<const std::byte> body) noexcept override;
+  void answer(const Reply& reply, int error, Parts parts) noexcept override;
 
  private:
   class Listed;  // a thread that stop() wakes

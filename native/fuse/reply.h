@@ -1,6 +1,6 @@
 // The answer to one request: a handle, which a handler keeps until it has the answer.
 //
-// Exactly one call of error(), bytes() or value() for each request, on any thread. Copying the
+// Exactly one call of error(), bytes(), parts() or value() for each request, on any thread. Copying the
 // handle copies no bytes. Not here: how answers reach the kernel (the transports).
 
 #pragma once
@@ -13,12 +13,15 @@ namespace ffrfs::fuse {
 
 class Reply;
 
+using Part = std::span<const std::byte>;
+using Parts = std::span<const Part>;
+
 // A transport, as answers see it.
 class AnswerSink {
  public:
-  // `error`: an errno, or 0 and `body` is the answer, which may lie in room(). Never waits for
-  // more than the kernel's copy.
-  virtual void answer(const Reply& reply, int error, std::span<const std::byte> body) noexcept = 0;
+  // `error`: an errno, or 0 and `parts` together are the answer; a single one may lie in room().
+  // Never waits for more than the kernel's copy.
+  virtual void answer(const Reply& reply, int error, Parts parts) noexcept = 0;
 
  protected:
   ~AnswerSink() = default;
@@ -31,7 +34,10 @@ class Reply {
       : sink_(&sink), unique_(unique), room_(room), place_(place) {}
 
   void error(int number) const noexcept { sink_->answer(*this, number, {}); }
-  void bytes(std::span<const std::byte> body) const noexcept { sink_->answer(*this, 0, body); }
+  void bytes(Part body) const noexcept { parts({&body, 1}); }
+  // At most kPartCountMax.
+  static constexpr size_t kPartCountMax = 16;
+  void parts(Parts parts) const noexcept { sink_->answer(*this, 0, parts); }
   template <typename T>
   void value(const T& structure) const noexcept {
     bytes(std::as_bytes(std::span(&structure, 1)));

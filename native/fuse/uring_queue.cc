@@ -192,17 +192,20 @@ void UringQueue::take(Entry& entry, Handler& handler, const HandOver& hand_over)
   }
 }
 
-void UringQueue::answer(const Reply& reply, int error, std::span<const std::byte> body) noexcept {
+void UringQueue::answer(const Reply& reply, int error, Parts parts) noexcept {
   Entry& entry = *static_cast<Entry*>(reply.place());
-  if (body.size() > entry.payload.size()) return answer(reply, EIO, {});
-  const OutHeader header{.len = static_cast<uint32_t>(sizeof(OutHeader) + body.size()),
+  size_t size = 0;
+  for (const Part part : parts) {
+    if (part.size() > entry.payload.size() - size) return answer(reply, EIO, {});
+    std::byte* const place = entry.payload.data() + size;
+    if (!part.empty() && part.data() != place) std::memcpy(place, part.data(), part.size());
+    size += part.size();
+  }
+  const OutHeader header{.len = static_cast<uint32_t>(sizeof(OutHeader) + size),
                          .error = -error,
                          .unique = reply.unique()};
   std::memcpy(entry.header->in_out, &header, sizeof header);
-  entry.header->payload_size = static_cast<uint32_t>(body.size());
-  if (!body.empty() && body.data() != entry.payload.data()) {
-    std::memcpy(entry.payload.data(), body.data(), body.size());
-  }
+  entry.header->payload_size = static_cast<uint32_t>(size);
   if (this_queue == this) return commit(entry);
   bool is_first = false;
   {

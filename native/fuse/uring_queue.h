@@ -44,7 +44,7 @@ class UringQueue final : public AnswerSink {
   void run(int connection, Handler& handler, const HandOver& hand_over);
   void stop();
 
-  void answer(const Reply& reply, int error, std::span<const std::byte> body) noexcept override;
+  void answer(const Reply& reply, int error, Parts parts) noexcept override;
 
  private:
   struct Entry;

@@ -50,9 +50,8 @@ void check_record(const ShardSet& shards, const Extent& extent, uint32_t actual,
                            "; restore the file or " + (in_header ? "pack" : "write") + " it again");
 }
 
-void check_chunk(const ShardSet& shards, const Extent& extent, uint64_t offset,
-                 std::span<const std::byte> bytes, uint32_t expected_crc32c, Counters& counters) {
-  const uint32_t actual = crc32c(bytes);
+void check_chunk(const ShardSet& shards, const Extent& extent, uint64_t offset, uint32_t actual,
+                 uint32_t expected_crc32c, Counters& counters) {
   if (actual == expected_crc32c) {
     counters.checksums_verified.fetch_add(1, std::memory_order_relaxed);
     return;

@@ -30,10 +30,10 @@ namespace ffrfs {
 void check_record(const ShardSet& shards, const Extent& extent, uint32_t actual,
                   std::span<const std::byte> trailer, Counters& counters);
 
-// Throws ChecksumError unless `bytes`, read at `offset` of the record, have the
-// CRC-32C that they had when the whole record was verified.
-void check_chunk(const ShardSet& shards, const Extent& extent, uint64_t offset,
-                 std::span<const std::byte> bytes, uint32_t expected_crc32c, Counters& counters);
+// Throws ChecksumError unless `actual`, the CRC-32C of a chunk at `offset` of the record, is the
+// one in the index, or from the time when the whole record was verified.
+void check_chunk(const ShardSet& shards, const Extent& extent, uint64_t offset, uint32_t actual,
+                 uint32_t expected_crc32c, Counters& counters);
 
 // "checksum mismatch: the header says 0x…, the bytes give 0x…"
 [[nodiscard]] std::string mismatch(const char* witness, uint32_t written, uint32_t found);

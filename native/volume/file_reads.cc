@@ -14,6 +14,7 @@ struct FileReads::Request {
   const uint64_t offset;
   const size_t size;
   const bool is_answer;  // what is read is counted as served
+  const Shape shape;
   Done done;
   std::vector<UnitPlan> plans;
   std::vector<UnitPtr> units;  // by plan; nullptr: still missing
@@ -21,8 +22,8 @@ struct FileReads::Request {
   std::mutex mutex;  // guards `error`
   std::exception_ptr error;
 
-  Request(const Extent& whole, uint64_t begin, size_t count, bool answer)
-      : extent(whole), offset(begin), size(count), is_answer(answer) {}
+  Request(const Extent& whole, uint64_t begin, size_t count, bool answer, Shape wanted_shape)
+      : extent(whole), offset(begin), size(count), is_answer(answer), shape(wanted_shape) {}
 
   // The part of plan `index` that was asked for, as [begin, end) of the record.
   [[nodiscard]] std::pair<uint64_t, uint64_t> wanted(size_t index) const {
@@ -53,16 +54,17 @@ std::optional<size_t> FileReads::read_now(const Extent& extent, std::span<std::b
 }
 
 std::optional<Slice> FileReads::read(const Extent& extent, uint64_t offset, size_t size,
-                                     Done done) {
+                                     Done done, Shape shape) {
   counters_.reads.fetch_add(1, std::memory_order_relaxed);
   if (size == 0) return Slice{};
-  return start(std::make_shared<Request>(extent, offset, size, true), std::move(done));
+  return start(std::make_shared<Request>(extent, offset, size, true, shape), std::move(done));
 }
 
 std::optional<Slice> FileReads::load(const Extent& extent, uint64_t offset, size_t size,
                                      Done done) {
   if (size == 0) return Slice{};
-  return start(std::make_shared<Request>(extent, offset, size, false), std::move(done));
+  return start(std::make_shared<Request>(extent, offset, size, false, Shape::kOnePiece),
+               std::move(done));
 }
 
 std::optional<Slice> FileReads::start(const std::shared_ptr<Request>& request, Done done) {
@@ -178,6 +180,13 @@ Slice FileReads::assemble(const Request& request) {
     units_.served(plan.key(), plan.size, request.units[i], part(i).size());
   }
   if (request.units.size() == 1) return {request.units[0], part(0)};
+  if (request.shape == Shape::kParts) {
+    Slice whole{request.units[0], part(0)};
+    for (size_t i = 1; i < request.units.size(); ++i) {
+      whole.rest.push_back({request.units[i], part(i)});
+    }
+    return whole;
+  }
 
   UnitPtr whole = fetcher_.make_unit(request.size);
   std::byte* target = whole->buffer.data();

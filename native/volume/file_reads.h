@@ -47,8 +47,9 @@ class FileReads {
 
   // Bytes [offset, offset + size) of `extent`, which must hold them. nullopt: they
   // come through `done`, later. Never waits for the disk. Throws ChecksumError.
+  enum class Shape { kOnePiece, kParts };  // or as they lie in units (Slice::rest)
   [[nodiscard]] std::optional<Slice> read(const Extent& extent, uint64_t offset, size_t size,
-                                          Done done);
+                                          Done done, Shape shape = Shape::kOnePiece);
 
   // As read(), of bytes that are not answered to anybody as they are.
   [[nodiscard]] std::optional<Slice> load(const Extent& extent, uint64_t offset, size_t size,

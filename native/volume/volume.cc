@@ -150,12 +150,13 @@ std::optional<size_t> Volume::read_now(Ino ino, uint64_t offset, size_t size,
   return reads_.get().read_now(file, target);
 }
 
-std::optional<Slice> Volume::read(Ino ino, uint64_t offset, size_t size, FileReads::Done done) {
+std::optional<Slice> Volume::read(Ino ino, uint64_t offset, size_t size, FileReads::Done done,
+                                  FileReads::Shape shape) {
   if (subtree_of(ino)) return subtree_reads_.get().read(ino, offset, size, std::move(done));
   const Extent file = extent(ino);
   const uint64_t left = offset < file.size ? file.size - offset : 0;
   return reads_.get().read(file, offset, static_cast<size_t>(std::min<uint64_t>(size, left)),
-                           std::move(done));
+                           std::move(done), shape);
 }
 
 void Volume::limit_cache(size_t limit_bytes) {

@@ -119,8 +119,9 @@ class Volume {
   [[nodiscard]] std::optional<size_t> read_now(Ino ino, uint64_t offset, size_t size,
                                                std::span<std::byte> target);
   // As FileReads::read, clipped to the end of the file. Throws RangeError.
-  [[nodiscard]] std::optional<Slice> read(Ino ino, uint64_t offset, size_t size,
-                                          FileReads::Done done);
+  [[nodiscard]] std::optional<Slice> read(
+      Ino ino, uint64_t offset, size_t size, FileReads::Done done,
+      FileReads::Shape shape = FileReads::Shape::kOnePiece);
   void poll() { reads_.get().poll(); }
   // At most `timeout_ms`; -1: for ever.
   void wait(int timeout_ms) { reads_.get().wait(timeout_ms); }

@@ -46,6 +46,15 @@ void reply_xattr(const fuse::Reply& reply, std::string_view value, size_t size) 
   }
 }
 
+void reply_slice(const fuse::Reply& reply, const Slice& slice) {
+  // Never: a READ is a megabyte at most, as is a part.
+  if (slice.rest.size() >= fuse::Reply::kPartCountMax) return reply.error(EIO);
+  std::array<fuse::Part, fuse::Reply::kPartCountMax> parts{slice.bytes};
+  size_t count = 1;
+  for (const Slice& next : slice.rest) parts[count++] = next.bytes;
+  reply.parts(std::span(parts).first(count));
+}
+
 // What would change the tree: asked only if somebody remounts it rw.
 bool is_change(Opcode opcode) {
   switch (opcode) {
@@ -204,7 +213,7 @@ void Operations::read(const Request& request, const Reply& reply) {
     if (error) {
       reply.error(read_failed(ino, error));
     } else {
-      reply.bytes(slice.bytes);
+      reply_slice(reply, slice);
     }
     timer.stop();
   };
@@ -215,7 +224,8 @@ void Operations::read(const Request& request, const Reply& reply) {
       timer.stop();
       return;
     }
-    const auto slice = volume_.read(request.ino, request.offset, request.size, finish_read);
+    const auto slice = volume_.read(request.ino, request.offset, request.size, finish_read,
+                                    FileReads::Shape::kParts);
     if (slice) finish_read(*slice, nullptr);
   } catch (...) {
     finish_read({}, std::current_exception());
