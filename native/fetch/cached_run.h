@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <span>
 
-#include "fetch/chunk_check.h"
+#include "record/chunk_check.h"
 #include "fetch/fetcher.h"
 #include "io/buffer.h"
 #include "shard/extent.h"

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "fetch/cached_run.h"
-#include "fetch/chunk_check.h"
+#include "record/chunk_check.h"
 #include "fetch/record_stream.h"
 #include "io/buffer.h"
 #include "io/checked.h"

@@ -1,4 +1,4 @@
-#include "fetch/chunk_check.h"
+#include "record/chunk_check.h"
 
 #include <algorithm>
 #include <string>
