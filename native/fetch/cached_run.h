@@ -10,9 +10,9 @@
 #include <cstdint>
 #include <span>
 
-#include "record/chunk_check.h"
 #include "fetch/fetcher.h"
 #include "io/buffer.h"
+#include "record/chunk_check.h"
 #include "shard/extent.h"
 
 namespace ffrfs {

@@ -9,11 +9,11 @@
 #include <thread>
 
 #include "fetch/cached_run.h"
-#include "record/chunk_check.h"
 #include "fetch/record_stream.h"
 #include "io/buffer.h"
 #include "io/checked.h"
 #include "io/error.h"
+#include "record/chunk_check.h"
 #include "record/index_layout.h"
 
 namespace ffrfs {

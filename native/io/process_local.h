@@ -3,6 +3,8 @@
 
 #pragma once
 
+#include <pthread.h>
+
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -12,7 +14,12 @@
 namespace ffrfs {
 
 // Another number in each child of a fork(): asking costs no system call, as getpid(2) does.
-[[nodiscard]] uint64_t process_number();
+[[nodiscard]] inline uint64_t process_number() {
+  static std::atomic<uint64_t> forks{0};
+  [[maybe_unused]] static const int registered = pthread_atfork(
+      nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
+  return forks.load(std::memory_order_relaxed);
+}
 
 template <typename T>
 class ProcessLocal {
