@@ -16,13 +16,14 @@ constexpr uint16_t kPermissions = 0777;
 constexpr uint64_t kTargetSizeBits = 12;
 constexpr uint64_t kPlaceLimit = (uint64_t{1} << 44) - 1;
 
-void check_name(std::string_view name) {
+// What is wrong with a name; nullptr: nothing.
+const char* fault_of(std::string_view name) {
   NameDecoder decoder;
   const char* fault = name_fault(name);
   if (fault == nullptr) fault = decoder.utf8(name);
   // A lone surrogate means the byte that it encodes.
   if (fault == nullptr && decoder.name() != name) fault = "a name that is not UTF-8";
-  if (fault != nullptr) throw std::invalid_argument(quoted(name) + ": " + fault);
+  return fault;
 }
 
 // The first eight bytes as a number that compares as they do.
@@ -38,6 +39,8 @@ size_t common_prefix_size(std::string_view a, std::string_view b) {
 
 }  // namespace
 
+bool Manifest::is_name(std::string_view name) { return fault_of(name) == nullptr; }
+
 Manifest::Manifest() { folders_.push_back({.mode = 0755}); }
 
 Manifest::Entry Manifest::make(uint32_t parent, std::string_view name, uint32_t mode,
@@ -45,7 +48,9 @@ Manifest::Entry Manifest::make(uint32_t parent, std::string_view name, uint32_t 
   if (parent >= folder_count()) {
     throw std::invalid_argument("there is no folder " + std::to_string(parent));
   }
-  check_name(name);
+  if (const char* fault = fault_of(name)) {
+    throw std::invalid_argument(quoted(name) + ": " + fault);
+  }
   if (uint64_t{folder_count()} + file_count() + link_count() >= kSlotLimit) {
     throw PackError("more than 4294967294 files and directories");
   }

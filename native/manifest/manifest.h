@@ -52,6 +52,9 @@ class Manifest {
 
   Manifest();
 
+  // Whether an entry can have that name: what the add_…() ask first.
+  [[nodiscard]] static bool is_name(std::string_view name);
+
   // All throw std::invalid_argument for what no folder can hold (a bad name, a parent that
   // is none), PackError for what no pack can.
   uint32_t add_folder(uint32_t parent, std::string_view name, uint32_t mode, int64_t mtime_ns);

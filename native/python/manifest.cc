@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "io/file_time.h"
+#include "manifest/folder_walk.h"
 #include "manifest/manifest_runs.h"
 #include "python/convert.h"
 
@@ -56,6 +58,33 @@ uint32_t add_files(List& self, uint32_t parent, const py::iterable& files) {
     }
     return first;
   });
+}
+
+// Adds the regular files in an open folder, and returns the names of all else in it: those,
+// too, that no entry can have, and those of which the kernel tells nothing.
+py::list add_found(List& self, uint32_t parent, int folder, const std::string& path) {
+  py::list others;
+  const py::gil_scoped_release unlocked;
+  FolderWalk walk(folder, path);
+  while (true) {
+    const std::vector<FolderWalk::Entry>& found = walk.next();
+    if (found.empty()) break;
+    std::vector<std::string_view> left;
+    self.change([&](Manifest& list) {
+      for (const auto& [name, info, is_known] : found) {
+        if (!is_known || !S_ISREG(info.st_mode) || !Manifest::is_name(name)) {
+          left.push_back(name);
+          continue;
+        }
+        list.add_file(parent, name, static_cast<uint64_t>(info.st_size), info.st_mode,
+                      nanoseconds(info.st_mtim.tv_sec, info.st_mtim.tv_nsec));
+      }
+    });
+    const py::gil_scoped_acquire locked;
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+    for (const std::string_view name : left) others.append(py::bytes(name.data(), name.size()));
+  }
+  return others;
 }
 
 void add_link(List& self, uint32_t parent, const py::bytes& name, const py::bytes& target,
@@ -173,6 +202,7 @@ void bind_manifest(py::module_& module) {
            py::arg("mtime_ns"))
       .def("drop_folder", &drop_folder, py::arg("folder"))
       .def("add_files", &add_files, py::arg("parent"), py::arg("files"))
+      .def("add_found", &add_found, py::arg("parent"), py::arg("folder"), py::arg("path"))
       .def("add_link", &add_link, py::arg("parent"), py::arg("name"), py::arg("target"),
            py::arg("mtime_ns"))
       .def("describe_folder", &describe_folder, py::arg("folder"), py::arg("mode"),

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <system_error>
 #include <thread>
 
@@ -22,28 +24,50 @@ namespace {
 constexpr size_t kBatchSize = kIndexChunkSize;  // so a piece of a large file is a chunk
 constexpr size_t kBatchCount = 1024;  // of empty files, say
 constexpr size_t kJobLimit = 256;
+constexpr int64_t kEndOfTime = std::numeric_limits<int64_t>::max();
 constexpr auto kTickInterval = std::chrono::milliseconds(100);
 
 std::string bytes_text(uint64_t size) {
   return std::to_string(size) + (size == 1 ? " byte" : " bytes");
 }
 
+}  // namespace
+
+// Opens files by their names in the folder of the last one, which most often is theirs too: the
+// kernel then looks up a name, and not a path.
+class FolderInUse {
+ public:
+  [[nodiscard]] int open(const std::string& path) {
+    // O_NONBLOCK: a FIFO that took the file's place must not hold us.
+    constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
+    const size_t slash = path.rfind('/');
+    if (slash != std::string::npos && path.compare(0, slash, folder_) != 0) {
+      folder_.assign(path, 0, slash);
+      fd_ = FileDescriptor(::open(folder_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    }
+    // By its path, where that fails: to say of the file itself why.
+    if (slash == std::string::npos || !fd_.valid()) return ::open(path.c_str(), kFlags);
+    return ::openat(fd_.get(), path.c_str() + slash + 1, kFlags);
+  }
+
+ private:
+  std::string folder_;  // "": none
+  FileDescriptor fd_;
+};
+
+namespace {
+
 // A file while it is read from its first byte to its last.
 class InputFile {
  public:
-  explicit InputFile(FileToPack file)
-      // O_NONBLOCK: a FIFO that took the file's place must not hold us.
-      : file_(std::move(file)),
-        fd_(::open(file_.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+  InputFile(FileToPack file, FolderInUse& folder)
+      : file_(std::move(file)), fd_(folder.open(file_.path)) {
     if (!fd_.valid()) throw StorageError(errno, file_.path, "cannot open");
-    opened_ = stat();
-    if (!S_ISREG(opened_.st_mode)) {
-      throw PackError(file_.path, "is no longer a regular file");
-    }
-    check_size(opened_);
-    const timespec& time = opened_.st_mtim;
-    if (file_.mtime_ns && nanoseconds(time.tv_sec, time.tv_nsec) != *file_.mtime_ns) {
-      throw changed();
+    // What is in memory at once is compared at its end with what was listed; that will do if
+    // the time it was listed with says which one.
+    if (file_.size > kBatchSize || !has_exact_time()) {
+      opened_ = stat();
+      check(*opened_);
     }
   }
 
@@ -51,22 +75,26 @@ class InputFile {
   [[nodiscard]] size_t read(std::span<std::byte> target) const {
     size_t size = 0;
     while (size < target.size()) {
-      const ssize_t count = ::read(fd_.get(), target.data() + size, target.size() - size);
-      if (count < 0) {
-        if (errno == EINTR) continue;
-        throw StorageError(errno, file_.path, "cannot read");
-      }
+      const size_t count = read_some(target.subspan(size));
       if (count == 0) break;
-      size += static_cast<size_t>(count);
+      size += count;
     }
     return size;
+  }
+
+  // All of a file, for which there is room, and for a byte more that shows if it goes on.
+  [[nodiscard]] size_t read_all(std::span<std::byte> target) const {
+    const size_t size = read_some(target);
+    // A file of the size that was listed ends where a read ends early: no second one says so.
+    if (size == file_.size) return size;
+    return size == 0 ? 0 : size + read(target.subspan(size));
   }
 
   // After the last byte: `size` have been read, until the end.
   void check_unchanged(uint64_t size) const {
     const struct stat now = stat();
-    check_size(now);
-    if (!is_same(now.st_mtim, opened_.st_mtim)) throw changed();
+    check(now);
+    if (opened_ && !is_same(now.st_mtim, opened_->st_mtim)) throw changed();
     if (size != file_.size) {  // as in /proc
       throw PackError(file_.path, "its size does not tell how much it holds (" +
                              bytes_text(file_.size) + ")");
@@ -77,6 +105,36 @@ class InputFile {
   // Not as nanoseconds alone, which do not reach as far.
   [[nodiscard]] static bool is_same(const timespec& a, const timespec& b) {
     return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+  }
+
+  // It is the only one that becomes that number.
+  [[nodiscard]] bool has_exact_time() const {
+    return file_.mtime_ns && *file_.mtime_ns != nanoseconds(kEndOfTime, 0) &&
+           *file_.mtime_ns != nanoseconds(-kEndOfTime, 0);
+  }
+
+  // Up to target.size() bytes; none: it ends there.
+  [[nodiscard]] size_t read_some(std::span<std::byte> target) const {
+    while (true) {
+      const ssize_t count = ::read(fd_.get(), target.data(), target.size());
+      if (count >= 0) return static_cast<size_t>(count);
+      if (errno == EINTR) continue;
+      const int error = errno;
+      check(stat());  // it may be another file by now
+      throw StorageError(error, file_.path, "cannot read");
+    }
+  }
+
+  // Throws PackError unless it is what was listed.
+  void check(const struct stat& info) const {
+    if (!S_ISREG(info.st_mode)) {
+      throw PackError(file_.path, "is no longer a regular file");
+    }
+    check_size(info);
+    if (file_.mtime_ns &&
+        nanoseconds(info.st_mtim.tv_sec, info.st_mtim.tv_nsec) != *file_.mtime_ns) {
+      throw changed();
+    }
   }
 
   [[nodiscard]] PackError changed() const {
@@ -98,7 +156,7 @@ class InputFile {
 
   const FileToPack file_;
   const FileDescriptor fd_;
-  struct stat opened_ {};
+  std::optional<struct stat> opened_;
 };
 
 }  // namespace
@@ -143,12 +201,13 @@ void FilePacker::work() {
     // One byte more than a batch: it shows that a file goes on.
     const auto memory = std::make_unique_for_overwrite<std::byte[]>(kBatchSize + 1);
     const std::span buffer(memory.get(), kBatchSize + 1);
+    FolderInUse folder;
     while (const auto batch = take()) {
       index = batch->first;
       if (files_.size(index) > kBatchSize) {
-        copy_large(*batch, buffer);
+        copy_large(*batch, buffer, folder);
       } else {
-        copy_small(*batch, buffer, index);
+        copy_small(*batch, buffer, folder, index);
       }
     }
   } catch (...) {
@@ -173,14 +232,15 @@ std::optional<FilePacker::Batch> FilePacker::take() {
   return batch;
 }
 
-void FilePacker::copy_small(const Batch& batch, std::span<std::byte> buffer, size_t& index) {
+void FilePacker::copy_small(const Batch& batch, std::span<std::byte> buffer, FolderInUse& folder,
+                            size_t& index) {
   size_t used = 0;
   for (; index < batch.end; ++index) {
     if (index >= stop_) return;
-    const InputFile source(files_.file(index));
+    const InputFile source(files_.file(index), folder);
     const size_t size = files_.size(index);
     const auto place = buffer.subspan(used, size + 1);
-    source.check_unchanged(source.read(place));
+    source.check_unchanged(source.read_all(place));
     checksums_[index] = crc32(place.first(size));
     used += size;
   }
@@ -190,9 +250,9 @@ void FilePacker::copy_small(const Batch& batch, std::span<std::byte> buffer, siz
   bytes_done_ += used;
 }
 
-void FilePacker::copy_large(const Batch& batch, std::span<std::byte> buffer) {
+void FilePacker::copy_large(const Batch& batch, std::span<std::byte> buffer, FolderInUse& folder) {
   const uint64_t file_size = files_.size(batch.first);
-  const InputFile source(files_.file(batch.first));
+  const InputFile source(files_.file(batch.first), folder);
   uint32_t crc = 0;
   uint64_t done = 0;
   while (batch.first < stop_) {

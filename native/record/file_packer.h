@@ -30,6 +30,8 @@
 
 namespace ffrfs {
 
+class FolderInUse;  // of a thread: what file_packer.cc opens files by
+
 class FilePacker {
  public:
   // Called with the files and bytes done so far. What it throws stops the work.
@@ -63,8 +65,9 @@ class FilePacker {
 
   void work();
   [[nodiscard]] std::optional<Batch> take();
-  void copy_small(const Batch& batch, std::span<std::byte> buffer, size_t& index);
-  void copy_large(const Batch& batch, std::span<std::byte> buffer);
+  void copy_small(const Batch& batch, std::span<std::byte> buffer, FolderInUse& folder,
+                  size_t& index);
+  void copy_large(const Batch& batch, std::span<std::byte> buffer, FolderInUse& folder);
   void fail(size_t index);
   void wait(const Tick& tick);
 

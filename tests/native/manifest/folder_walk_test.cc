@@ -1,0 +1,85 @@
+// FolderWalk: the names in a folder, and what the kernel tells of them.
+
+#include "manifest/folder_walk.h"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "io/error.h"
+#include "scratch.h"
+
+namespace fs = std::filesystem;
+using namespace ffrfs;
+using namespace ffrfs::test;
+
+namespace {
+
+FileDescriptor opened(const TemporaryFolder& folder) {
+  return FileDescriptor(::open((folder / "").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+}
+
+std::map<std::string, FolderWalk::Entry> all_of(const TemporaryFolder& folder) {
+  const FileDescriptor fd = opened(folder);
+  FolderWalk walk(fd.get(), folder / "");
+  std::map<std::string, FolderWalk::Entry> found;
+  while (true) {
+    const auto& part = walk.next();
+    if (part.empty()) return found;
+    for (const auto& entry : part) CHECK(found.emplace(entry.name, entry).second);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every name is found once, with what it is itself") {
+  const TemporaryFolder folder;
+  folder.write("file", "12345");
+  fs::create_directory(folder / "folder");
+  fs::create_symlink("file", folder / "link");
+  fs::create_symlink("nothing", folder / "dangling");
+  const auto found = all_of(folder);
+  REQUIRE(found.size() == 4);
+  CHECK(S_ISREG(found.at("file").info.st_mode));
+  CHECK(found.at("file").info.st_size == 5);
+  CHECK(S_ISDIR(found.at("folder").info.st_mode));
+  CHECK(S_ISLNK(found.at("link").info.st_mode));
+  CHECK(S_ISLNK(found.at("dangling").info.st_mode));
+  for (const auto& [name, entry] : found) CHECK(entry.is_known);
+}
+
+TEST_CASE("more names than one part has, asked for by several threads") {
+  const TemporaryFolder folder;
+  for (size_t count : {1, 127, 128, 300, 9000}) {
+    for (size_t i = 0; i < count; ++i) folder.write(std::to_string(i), Bytes(i % 7, 'x'));
+    const auto found = all_of(folder);
+    REQUIRE(found.size() == count);
+    for (size_t i = 0; i < count; ++i) {
+      const auto& entry = found.at(std::to_string(i));
+      REQUIRE(entry.is_known);
+      REQUIRE(static_cast<size_t>(entry.info.st_size) == i % 7);
+    }
+  }
+}
+
+TEST_CASE("a folder without names has none") {
+  const TemporaryFolder folder;
+  CHECK(all_of(folder).empty());
+}
+
+TEST_CASE("what cannot be listed is named") {
+  const TemporaryFolder folder;
+  const FileDescriptor file(::open(folder.write("file", "").c_str(), O_RDONLY | O_CLOEXEC));
+  try {
+    FolderWalk walk(file.get(), "the file");
+    FAIL("listed a file");
+  } catch (const StorageError& error) {
+    CHECK(error.path() == "the file");
+    CHECK(error.code() == ENOTDIR);
+  }
+}
