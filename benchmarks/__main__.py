@@ -23,6 +23,7 @@ from benchmarks import (
     report,
     streaming,
     tfrecord,
+    uring_switch,
 )
 from benchmarks.plan import Plan
 
@@ -50,7 +51,10 @@ def main() -> None:
     kind = machine.file_system(args.dir)
     if kind in ("tmpfs", "ramfs"):
         _say(f"warning: {args.dir} is on {kind}; choose a real disk with --dir")
-    with tempfile.TemporaryDirectory(prefix="bench-", dir=args.dir) as name:
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-", dir=args.dir) as name,
+        uring_switch.switched_on(),
+    ):
         results = _measure(args, Path(name))
     print(report.as_markdown(results))
     if args.quick:

@@ -13,11 +13,12 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import measure, mounts, packers, ratarmount
+from benchmarks import measure, mounts, packers, ratarmount, uring_switch
 
 FOLDER, EROFS, SQUASHFS = "plain folder", "EROFS", "squashfs"
 SQUASHFUSE = "squashfuse_ll"
 RATARMOUNT, PYFUSE3, NATIVE = "ratarmount", "ffrfs pyfuse3", "ffrfs native"
+URING = "ffrfs io_uring"
 # In the order of tables and plots, with the packer whose file each mounts.
 PACKERS = {
     FOLDER: "",
@@ -27,9 +28,15 @@ PACKERS = {
     RATARMOUNT: packers.TAR,
     PYFUSE3: packers.FFR,
     NATIVE: packers.FFR,
+    URING: packers.FFR,
 }
 PROGRAMS = {SQUASHFUSE: "squashfuse_ll", RATARMOUNT: str(ratarmount.PROGRAM)}
-ENGINES = {PYFUSE3: "pyfuse3", NATIVE: "native"}
+# Options of `ffrfs mount`.
+ENGINES = {
+    PYFUSE3: ["--engine", "pyfuse3"],
+    NATIVE: ["--engine", "native", "--transport", "dev"],
+    URING: ["--engine", "native", "--transport", "uring"],
+}
 # Of the part `prefetching` alone: NATIVE's mount with its readers' order told, who needs none,
 # and a plain folder on the slow disk.
 HINTS, AIO, EXT4 = "ffrfs native + hints", "AIO batches", "plain folder, ext4"
@@ -61,7 +68,7 @@ def _command(name: str, stored: Path, place: Path) -> list[str | Path]:
     if name == RATARMOUNT:
         index = ratarmount.index_of(stored)
         return [ratarmount.PROGRAM, "-f", "--index-file", index, stored, place]
-    return [*packers.FFRFS, "mount", "-f", "--engine", ENGINES[name], stored, place]
+    return [*packers.FFRFS, "mount", "-f", *ENGINES[name], stored, place]
 
 
 def find(folder: Path) -> Field:
@@ -87,6 +94,8 @@ def _why_missing(name: str, root: Path) -> str:
         return "mounting a kernel's file system needs root"
     if name != FOLDER and name not in KERNEL_TYPES and not os.path.exists("/dev/fuse"):
         return "there is no /dev/fuse"
+    if name == URING and uring_switch.why_not():
+        return uring_switch.why_not()
     try:
         stored = store(packer, root / "source", root) if packer else root / "source"
         with mounted(name, stored, root / "mnt") as mount:

@@ -111,8 +111,7 @@ def _until_listed(pack: Pack, mountpoint: Path, prepare: Callable[[Pack], None] 
     theirs, ours = os.pipe()
     try:
         try:
-            engine = contenders.ENGINES[NATIVE]
-            flags = ["--engine", engine, "--while-open", str(theirs)]
+            flags = [*contenders.ENGINES[NATIVE], "--while-open", str(theirs)]
             start = time.perf_counter()
             mount = [*packers.FFRFS, "mount", *flags, pack.path, mountpoint]
             measure.run(mount, TIMEOUT_S, pass_fds=[theirs])

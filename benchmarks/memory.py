@@ -30,6 +30,19 @@ def resident_bytes(pid: int) -> int:
     return sum(map(_proportional_bytes, _family(pid)))
 
 
+def cpu_seconds(pid: int) -> float:
+    """What this process and all its descendants have used so far."""
+    # Of the scheduler, in nanoseconds: the usual count is in hundredths of a second.
+    return (
+        sum(
+            int(Path(f"/proc/{member}/task/{thread.name}/schedstat").read_text().split()[0])
+            for member in _family(pid)
+            for thread in Path(f"/proc/{member}/task").iterdir()
+        )
+        / 1e9
+    )
+
+
 def peak_bytes(pid: int) -> int:
     """VmHWM of this process and of all its descendants together."""
     return sum(_field_bytes(member, "status", "VmHWM:") for member in _family(pid))

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import contenders, data, measure, memory, page_cache
-from benchmarks.contenders import EROFS, FOLDER, NATIVE, PYFUSE3, SQUASHFS, SQUASHFUSE
+from benchmarks.contenders import EROFS, FOLDER, NATIVE, PYFUSE3, SQUASHFS, SQUASHFUSE, URING
 from benchmarks.figure import Comparison, Figure, Findings
 from benchmarks.plan import Plan
 
@@ -30,6 +30,8 @@ TIMEOUT_S = 900
 READERS = (1, 2, 4)
 Values = dict[str, float]  # what one session measured, by the name of the comparison
 FIRST, AGAIN, UNCACHED = "first touch, cached", "again", "first touch, uncached"
+STAT = "stat of names not listed"
+CPU = "CPU of server and reader, first touch"
 WALK, WALK_AGAIN = "find -size +0, first", "find -size +0, again"
 PAGES, MEMORY = "page cache after reading all uncached", "memory of the daemon after all"
 FILE_UNIT, RATE_UNIT = "µs a file", "files/s"
@@ -57,6 +59,7 @@ def _large_figures(found: dict[str, Comparison]) -> list[Figure]:
         found[AGAIN].versus(NATIVE, EROFS, at_most=1.08),
         found[AGAIN].versus(SQUASHFUSE, NATIVE, at_least=3),
         found[FIRST].versus(NATIVE, EROFS, at_most=0.95),
+        found[FIRST].versus(URING, EROFS, at_most=0.75),
         found[FIRST].versus(NATIVE, SQUASHFUSE, at_most=0.65),
         found[FIRST].versus(NATIVE, SQUASHFS, at_most=1),
     ]
@@ -67,7 +70,10 @@ def _small_figures(found: dict[str, Comparison]) -> list[Figure]:
         found[AGAIN].versus(NATIVE, FOLDER, at_most=1.3),
         found[AGAIN].versus(NATIVE, EROFS, at_most=1.3),
         found[AGAIN].versus(SQUASHFUSE, NATIVE, at_least=6),
-        found[FIRST].versus(NATIVE, EROFS, at_most=0.8),
+        found[FIRST].versus(URING, EROFS, at_most=0.45),
+        found[FIRST].versus(NATIVE, EROFS, at_most=0.75),
+        found[STAT].versus(URING, EROFS, at_most=0.3),
+        *(found[rate_name(n, FIRST)].versus(URING, EROFS, at_least=1.2) for n in READERS[1:]),
         found[FIRST].versus(NATIVE, SQUASHFUSE, at_most=0.5),
         found[FIRST].versus(NATIVE, SQUASHFS, at_most=1),
         found[WALK].versus(NATIVE, SQUASHFUSE, at_most=0.15),
@@ -132,7 +138,7 @@ def _measures() -> dict[str, str]:
     """All comparisons of one tree, with their units, in the order of the table."""
     rates = [rate_name(readers, key) for key in (FIRST, AGAIN) for readers in READERS]
     return {
-        **dict.fromkeys((FIRST, UNCACHED, AGAIN), FILE_UNIT),
+        **dict.fromkeys((FIRST, UNCACHED, AGAIN, STAT, CPU), FILE_UNIT),
         **dict.fromkeys((WALK, WALK_AGAIN), "s"),
         **dict.fromkeys(rates, RATE_UNIT),
         **dict.fromkeys((PAGES, MEMORY), "MB"),
@@ -162,6 +168,7 @@ def _sessions(plan: Plan, tree: Tree) -> dict[str, measure.Samples[float]]:
     """By comparison, the samples of each contender."""
     sessions: list[Callable[[str], Values]] = [
         *(partial(_read, tree, readers) for readers in READERS),
+        partial(_stat, tree),
         partial(_walk, tree),
         partial(_read_everything, tree),
     ]
@@ -187,6 +194,20 @@ def _read(tree: Tree, readers: int, name: str) -> Values:
     if readers == 1:
         values |= {key: value / tree.sample * 1e6 for key, value in seconds.items()}
     return values
+
+
+def _stat(tree: Tree, name: str) -> Values:
+    """Names alone on one fresh mount; one first touch, for its CPU, on another."""
+    page_cache.fill(tree.stored_files(name))
+    with contenders.mounted(name, tree.stored(name), tree.mountpoint) as mount:
+        found = _passes(tree, mount.root, tree.sample, 1, "stat")
+    stat_s = found["seconds"][0]
+    with contenders.mounted(name, tree.stored(name), tree.mountpoint) as mount:
+        before_s = 0 if mount.daemon is None else memory.cpu_seconds(mount.daemon)
+        found = _passes(tree, mount.root, tree.sample, 1, "read")
+        after_s = 0 if mount.daemon is None else memory.cpu_seconds(mount.daemon)
+    cpu_s = found["cpu_seconds"][0] + after_s - before_s
+    return {STAT: stat_s / tree.sample * 1e6, CPU: cpu_s / tree.sample * 1e6}
 
 
 def _read_uncached(tree: Tree, name: str) -> Values:

@@ -24,6 +24,7 @@ COLOURS = {
     contenders.RATARMOUNT: "#CC79A7",
     contenders.PYFUSE3: "#56B4E9",
     contenders.NATIVE: "#D55E00",
+    contenders.URING: "#009E73",
 }
 # A packer has the colour of the mount that reads its file.
 PACKER_COLOURS = {
@@ -37,7 +38,7 @@ PREFETCHING_COLOURS = {
     contenders.HINTS: "#009E73",
     contenders.AIO: "#000000",
 }
-MARKERS = dict(zip(COLOURS, "osXD^vP", strict=True))
+MARKERS = dict(zip(COLOURS, "osXD^vP*", strict=True))
 DPI = 100
 LESS, MORE = "less is better", "more is better"
 MOUNTING = {

@@ -7,13 +7,15 @@ with SEED `-` taken as they are listed; READERS processes share them in turn, an
 pass together; every pass has the same order. A PASS is one of
 
     read     timed
+    stat     attributes of each file by its name, and no byte; timed
     paced    after each file the reader does something else for 2 ms
     check    checksums are compared, and page cache is counted
 
 and with `hinted-` before it the mount at ROOT is told what will be read (hints.py), from the
 moment on when the readers begin. Prints JSON: seconds of each pass, from the first reader's
-start to the last one's end; seconds that all readers spent inside of paced files; files that
-were wrong; bytes of page cache that hold the files, if the kernel can tell.
+start to the last one's end; the readers' own CPU seconds of each; seconds that all readers
+spent inside of paced files; files that were wrong; bytes of page cache that hold the files, if
+the kernel can tell.
 
 A process of its own, so that whoever started it can end it if the mount hangs. The system
 calls are made from Python, which adds about 2 µs a file, the same for every contender.
@@ -50,6 +52,7 @@ class Report:
 
     starts: list[float] = field(default_factory=list)
     ends: list[float] = field(default_factory=list)
+    cpu_s: list[float] = field(default_factory=list)
     busy_s: float = 0
     wrong: int = 0
     cached_bytes: int = 0
@@ -103,14 +106,19 @@ def read_share(
         for name in passes:
             together.wait()
             report.starts.append(time.perf_counter())
+            cpu_s = time.process_time()
             kind = name.removeprefix(HINTED)
             if kind == "check":
                 check_files(files, buffer, report)
+            elif kind == "stat":
+                for path, _ in files:
+                    os.stat(path)
             elif kind == "paced":
                 read_paced(files, buffer, report)
             else:
                 read_files(files, buffer)
             report.ends.append(time.perf_counter())
+            report.cpu_s.append(time.process_time() - cpu_s)
         report.failure = ""
     except BaseException as error:
         report.failure = f"{type(error).__name__}: {error}"
@@ -171,6 +179,7 @@ def main(root: str, listing: str, seed: str, *numbers_and_passes: str) -> None:
     ends = zip(*(report.ends for report in reports), strict=True)
     found = {
         "seconds": [max(end) - min(start) for start, end in zip(starts, ends, strict=True)],
+        "cpu_seconds": [sum(shares) for shares in zip(*(r.cpu_s for r in reports), strict=True)],
         "busy_seconds": sum(report.busy_s for report in reports),
         "wrong": sum(report.wrong for report in reports),
         "cached_bytes": sum(report.cached_bytes for report in reports),

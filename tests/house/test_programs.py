@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests import uring_switch
 from tests.house import sources
 
 
@@ -57,6 +58,8 @@ def able_contenders() -> set[str]:
     if not os.path.exists("/dev/fuse"):
         return able
     able |= {"ffrfs pyfuse3", "ffrfs native"}
+    if uring_switch.why_not() is None:
+        able.add("ffrfs io_uring")
     if shutil.which("squashfuse_ll") and shutil.which("mksquashfs"):
         able.add("squashfuse_ll")
     if (sources.CHECKOUT / "build" / "ratarmount" / "bin" / "ratarmount").exists():

@@ -1,0 +1,82 @@
+"""What a native mount's worker asks the kernel for while it serves page-cached small files.
+
+strace counts, and its file has a line for each call: "% time, seconds, µs a call, calls,
+errors, name".
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.ffrecord_file import write_folder
+from tests.mount import probes
+from tests.mount.command import Mount
+from tests.mount.makers import MakeMount
+
+WARM_COUNT = 400  # after 256 cached reads in a row the page cache is not asked any more
+COUNT = 300
+NAMES = [f"{i:04d}" for i in range(WARM_COUNT + COUNT)]
+random.Random(5).shuffle(NAMES)
+WARM, COUNTED = NAMES[:WARM_COUNT], NAMES[WARM_COUNT:]
+# Of threads that wake up for something else, and of strace's own beginning and end.
+SLACK = 30
+RECEIVE = {"native": ["read", "writev"], "uring": ["io_uring_enter"]}
+
+pytestmark = pytest.mark.skipif(
+    subprocess.run(["sh", "-c", "command -v strace"], capture_output=True, check=False).returncode
+    != 0,
+    reason="there is no strace",
+)
+
+
+@contextmanager
+def counted(tree: Mount, file: Path) -> Iterator[dict[str, int]]:
+    """The worker's system calls of each name, once the block has ended."""
+    assert tree.worker is not None
+    strace = subprocess.Popen(
+        ["strace", "-f", "-c", "-o", file, "-p", str(tree.worker.pid)],
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    calls: dict[str, int] = {}
+    try:
+        assert strace.stderr is not None
+        # "strace: Process 7441 attached with 9 threads": it has all of them.
+        assert "attached" in strace.stderr.readline()
+        yield calls
+    finally:
+        strace.send_signal(signal.SIGINT)
+        strace.communicate(timeout=20)
+    for line in file.read_text().splitlines()[2:]:
+        words = line.split()
+        if len(words) >= 5 and words[3].isdigit() and words[-1] != "total":
+            calls[words[-1]] = int(words[3])
+
+
+@pytest.mark.promise("S23")
+@pytest.mark.parametrize("engine", ["native", "uring"], indirect=True)
+def test_a_small_file_takes_few_system_calls(engine: str, mount: MakeMount, tmp_path: Path) -> None:
+    """A name: its receipt and its answer. A file: the read of its record besides."""
+    files: dict[str, object] = {name: random.Random(name).randbytes(4500) for name in NAMES}
+    tree: Mount = mount(write_folder(tmp_path / "pack.ffr", {"d": files}))
+    tree.ask(probes.read_all_by_descriptor_in, "d", WARM)
+    with counted(tree, tmp_path / "calls") as calls:
+        found = tree.ask(probes.read_all_by_descriptor_in, "d", COUNTED)
+    assert found == [files[name] for name in COUNTED]
+    requests = 2 * COUNT  # LOOKUP and READ of each
+    for name in RECEIVE[engine]:
+        assert requests <= calls[name] <= requests + SLACK, calls
+    assert COUNT <= calls["preadv2"] <= COUNT + SLACK, calls
+    once_in_a_while = {"futex", "poll", "restart_syscall", "write", *RECEIVE[engine], "preadv2"}
+    others = {name: count for name, count in calls.items() if name not in once_in_a_while}
+    assert all(count <= SLACK for count in others.values()), calls
+    assert not {"statx", "newfstatat", "fstat", "getpid", "openat"} & calls.keys(), calls
