@@ -342,6 +342,12 @@ class Manifest:
         """Take back the folder that was added last; ValueError if something is in it."""
     def add_files(self, parent: int, files: Iterable[tuple[bytes, int, int, int]]) -> int:
         """Add (name, size, mode, mtime_ns) each; return the number of the first."""
+    def add_found(self, parent: int, folder: int, path: bytes) -> list[bytes]:
+        """Add the regular files in the folder that is open as `folder`.
+
+        Return the names of all else in it: also of files with names that no entry can have,
+        and of what the kernel tells nothing of. `path`: for errors. Raises OSError.
+        """
     def add_link(self, parent: int, name: bytes, target: bytes, mtime_ns: int) -> None:
         """Add a symbolic link. `target`: 1 to 4095 bytes without NUL, else ValueError."""
     def describe_folder(self, folder: int, mode: int, mtime_ns: int) -> None:

@@ -15,7 +15,7 @@ import hashlib
 import os
 import stat
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, NamedTuple, NoReturn, Protocol, TypeVar
 
@@ -58,6 +58,19 @@ class _Place(NamedTuple):
     path: str
     below_root: str  # path from the root of what is packed
     wanted: Wanted
+
+
+class _Name(NamedTuple):
+    """A name in an open directory: as much of an os.DirEntry as is needed here."""
+
+    fd: int  # of the directory
+    name: str
+
+    def stat(self, *, follow_symlinks: bool) -> os.stat_result:
+        return os.stat(self.name, dir_fd=self.fd, follow_symlinks=follow_symlinks)
+
+    def is_symlink(self) -> bool:
+        return stat.S_ISLNK(self.stat(follow_symlinks=False).st_mode)
 
 
 class _HasWanted(Protocol):
@@ -190,40 +203,64 @@ class Source:
                 f"{place.path}: the pack would be inside the directory that it packs; write "
                 "it elsewhere"
             )
+        takes_whole = self._selection.takes_whole(place.wanted)
+        # By descriptor: the kernel then looks up names alone, not their paths.
+        with _opened(place.path) as fd:
+            if takes_whole and not (self._existing and folder.existing):
+                self._take(folder, self._others(folder, fd), takes_whole)
+            else:
+                with os.scandir(fd) as found:
+                    self._take(folder, found, takes_whole)
+        folder.folders.sort(reverse=True)
+
+    def _others(self, folder: _OpenFolder, fd: int) -> Iterator[_Name]:
+        """Take in the regular files of a directory in one go; yield what else is in it."""
+        entries = self.entries
+        count = entries.file_count
+        others = entries.add_found(folder.number, fd, os.fsencode(folder.place.path))
+        count = entries.file_count - count
+        folder.is_empty = folder.is_empty and count == 0
+        if self._selection.has_list:
+            self._lines.extend([folder.place.wanted.line or 0] * count)
+        return (_Name(fd, os.fsdecode(name)) for name in others)
+
+    def _take(
+        self,
+        folder: _OpenFolder,
+        found: Iterable[os.DirEntry[str]] | Iterable[_Name],
+        takes_whole: bool,
+    ) -> None:
+        place = folder.place
         files: list[tuple[bytes, int, int, int]] = []
         follows = self._symlinks in ("inside", "follow")
         selection = self._selection
-        takes_whole = selection.takes_whole(place.wanted)
-        # By descriptor: the kernel then looks up names alone, not their paths.
-        with _opened(place.path) as fd, os.scandir(fd) as found:
-            for entry in found:
-                wanted: Wanted | None = place.wanted
-                if not takes_whole:
-                    wanted = selection.step(place.wanted, entry.name, _below(place, entry.name))
-                if wanted is None:
+        for entry in found:
+            wanted: Wanted | None = place.wanted
+            if not takes_whole:
+                wanted = selection.step(place.wanted, entry.name, _below(place, entry.name))
+            if wanted is None:
+                continue
+            included = wanted.is_asked_for
+            try:
+                info = entry.stat(follow_symlinks=follows)
+            except OSError as error:
+                if included:
+                    _refuse_unknown(os.path.join(place.path, entry.name), error)
+                continue
+            if follows and entry.is_symlink():
+                # Behind a link to a directory may be what is asked for.
+                asked_for = included or stat.S_ISDIR(info.st_mode)
+                if not asked_for or not self._follow(os.path.join(place.path, entry.name)):
                     continue
-                included = wanted.is_asked_for
-                try:
-                    info = entry.stat(follow_symlinks=follows)
-                except OSError as error:
-                    if included:
-                        _refuse_unknown(os.path.join(place.path, entry.name), error)
-                    continue
-                if follows and entry.is_symlink():
-                    # Behind a link to a directory may be what is asked for.
-                    asked_for = included or stat.S_ISDIR(info.st_mode)
-                    if not asked_for or not self._follow(os.path.join(place.path, entry.name)):
-                        continue
-                if not stat.S_ISREG(info.st_mode):
-                    self._take_other(folder, entry.name, info, wanted)
-                elif included and (name := self._encoded(place, entry.name)) is not None:
-                    files.append((name, info.st_size, info.st_mode, _time_ns(info)))
-                    if selection.has_list:
-                        self._lines.append(wanted.line or 0)
-                    if len(files) == _BATCH_COUNT:
-                        self._add(folder, files)
+            if not stat.S_ISREG(info.st_mode):
+                self._take_other(folder, entry.name, info, wanted)
+            elif included and (name := self._encoded(place, entry.name)) is not None:
+                files.append((name, info.st_size, info.st_mode, _time_ns(info)))
+                if selection.has_list:
+                    self._lines.append(wanted.line or 0)
+                if len(files) == _BATCH_COUNT:
+                    self._add(folder, files)
         self._add(folder, files)
-        folder.folders.sort(reverse=True)
 
     def _follow(self, link: str) -> bool:
         """Tell whether a link that leads somewhere is followed."""

@@ -12,6 +12,7 @@ import pytest
 
 from ffrfs.errors import PackError
 from ffrfs.packing.contents import Symlinks
+from ffrfs.packing.pack import pack_folder
 from ffrfs.packing.selection import Selection
 from ffrfs.packing.source import DEPTH_LIMIT, FolderIdentity, Source
 from tests.folder.folder_model import make_folder
@@ -140,6 +141,24 @@ def test_more_files_than_are_listed_at_a_time(tmp_path: Path) -> None:
     assert digests == [
         hashlib.sha256((tmp_path / os.fsdecode(path)).read_bytes()).digest() for path in paths
     ]
+
+
+def test_patterns_that_match_nothing_change_nothing(folder: Path, tmp_path: Path) -> None:
+    """With patterns each name is looked at; without them a directory is taken in one go."""
+    (folder / "link").symlink_to("a.png")
+    (folder / "folder-link").symlink_to("a")
+    os.mkfifo(folder / "pipe")
+    os.mkdir(os.fsencode(folder) + b"/\xff")
+    (folder / os.fsdecode(b"\xfe")).write_bytes(b"no UTF-8")
+    found = [source(folder, exclude=exclude, skip_special=True) for exclude in (None, ["none"])]
+    assert sizes(found[0]) == sizes(found[1])
+    assert sorted(found[0].skipped) == sorted(found[1].skipped)
+    assert len(found[0].skipped) == 3
+    assert found[0].links.followed == found[1].links.followed == 2
+    packs = [tmp_path / "one.ffr", tmp_path / "other.ffr"]
+    for exclude, pack in zip((None, ["none"]), packs, strict=True):
+        pack_folder(folder, pack, exclude=exclude, skip_special=True, reproducible=True)
+    assert packs[0].read_bytes() == packs[1].read_bytes()
 
 
 def test_links_are_followed(folder: Path, tmp_path: Path) -> None:
