@@ -7,7 +7,8 @@ target is no failure. Wrong bytes are.
 Parts: reading.py, streaming.py, packing.py, mounting.py, opening.py, tfrecord.py (with
 scalars.py, mounted_examples.py and hops.c), prefetching.py (with slow_files.py, slow_disk.py
 and .c, hints.py and aio_batches.c), indexes.py (with index_packs.py, first_listing.py,
-footprint.py, wide_folder.py, many_files.py, shards.py and verifying.py); each has
+footprint.py, wide_folder.py, many_files.py, shards.py and verifying.py), reference.py (with
+original.py and records.py); each has
 run(Plan) → Findings (figure.py).
 Who is compared: contenders.py, with packers.py, mounts.py and ratarmount.py.
 What runs in children: reader.py, streamer.py, loader.py, lookups.py and what walk.py and

@@ -16,10 +16,12 @@ from benchmarks import (
     machine,
     mounting,
     opening,
+    original,
     packing,
     prefetching,
     ratarmount,
     reading,
+    reference,
     report,
     streaming,
     tfrecord,
@@ -40,6 +42,7 @@ PARTS = {
     "tfrecord": tfrecord.run,
     "prefetching": prefetching.run,
     "indexes": indexes.run,
+    "reference": reference.run,
 }
 
 
@@ -68,10 +71,11 @@ def main() -> None:
 
 def _measure(args: argparse.Namespace, folder: Path) -> report.Results:
     if not args.quick:
-        try:
-            ratarmount.install()
-        except RuntimeError as error:  # named as missing, with all that cannot take part
-            _say(f"warning: {error}")
+        for install in (ratarmount.install, original.install):
+            try:
+                install()
+            except RuntimeError as error:  # named as missing, with all that cannot take part
+                _say(f"warning: {error}")
     field = contenders.find(folder)
     for name, reason in field.missing.items():
         _say(f"missing: {name}: {reason}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from pathlib import Path
 
 from benchmarks.contenders import Field
@@ -36,6 +37,11 @@ class Plan:
     lookup_count: int = 1_000  # names looked up in a folder of indexed_count
     shard_count: int = 64
     verified_size: int = 10_000_000_000  # bytes, in files of large_size
+    original_count: int = 100_000  # reference: records as in the benchmark of ffrecord
+    original_size: int = 1_000
+    record_sizes: dict[int, int] = dataclass_field(  # reference: size and count
+        default_factory=lambda: {4 << 10: 32_000, 64 << 10: 8_000, 1 << 20: 512}
+    )
 
     @classmethod
     def quick(cls, folder: Path, field: Field) -> Plan:
@@ -61,6 +67,8 @@ class Plan:
             lookup_count=50,
             shard_count=4,
             verified_size=4_000_000,
+            original_count=300,
+            record_sizes={4 << 10: 256, 1 << 20: 128},
         )
 
     def sets(self) -> list[tuple[int, int]]:

@@ -15,11 +15,12 @@ from typing import Any
 from benchmarks import machine, packers
 from benchmarks.contenders import AIO, EXT4, HINTS, NATIVE, PACKERS, PYFUSE3
 from benchmarks.figure import Comparison, Figure, Findings
+from benchmarks.original import LIBRARY, ORIGINAL
 from benchmarks.plan import Plan
 
 # Whom ratios are to: the first that was measured.
-OURS = (HINTS, NATIVE, PYFUSE3, packers.FFR)
-COLUMNS = (EXT4, *PACKERS, HINTS, AIO, packers.FFR, *packers.PROGRAMS)
+OURS = (HINTS, NATIVE, PYFUSE3, packers.FFR, LIBRARY)
+COLUMNS = (EXT4, *PACKERS, HINTS, AIO, packers.FFR, *packers.PROGRAMS, ORIGINAL, LIBRARY)
 VERDICTS = {None: "", True: "reached", False: "**missed**"}
 Row = tuple[str, ...]
 

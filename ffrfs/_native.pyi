@@ -114,6 +114,19 @@ def claimed_records(path: bytes) -> tuple[int, int]:
     For progress: nothing is checked but that so many fit into the file. OSError.
     """
 
+class Frames:
+    """TFRecord frames, gathered in memory until they are written. Keeps the GIL."""
+
+    def __init__(self, capacity: int) -> None: ...
+    def append(self, record: Buffer | str) -> bool:
+        """Frame a record behind the others; False, and nothing is done, if there is no room.
+
+        There never is for one of more than 64 KiB. BufferError: not contiguous.
+        """
+    def bytes(self) -> memoryview:
+        """The frames, as they are until the next call of append()."""
+    def clear(self) -> None: ...
+
 class TFRecords:
     """One or several TFRecord files as one index space, read in blocking batches."""
 

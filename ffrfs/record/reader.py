@@ -59,7 +59,7 @@ class FileReader:
         for a number below 0 or not below `n`, ChecksumError for a damaged record, OSError if
         the disk fails; then nothing is returned.
         """
-        if isinstance(indices, Iterable) and not isinstance(indices, list | tuple):
+        if not isinstance(indices, (list, tuple)) and isinstance(indices, Iterable):
             indices = list(indices)
         try:
             return self._records.read(cast(Sequence[SupportsIndex], indices))

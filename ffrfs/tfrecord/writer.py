@@ -13,6 +13,7 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, NoReturn, Self
 
+from ffrfs._native import Frames
 from ffrfs.tfrecord.compression import CompressedFile
 from ffrfs.tfrecord.framing import encode_footer, encode_header
 from ffrfs.tfrecord.options import OptionsLike, TFRecordOptions
@@ -45,7 +46,7 @@ class TFRecordWriter:
         raw = io.FileIO(self.path, "w")
         self._compressed = CompressedFile(raw, options) if options.compression_type else None
         size = options.input_buffer_size if self._compressed else None
-        self._file = io.BufferedWriter(self._compressed or raw, size or BUFFER_SIZE)
+        self._file = _FrameFile(self._compressed or raw, size or BUFFER_SIZE)
         weakref.finalize(self, self._file.close)
 
     def write(self, record: Buffer | str) -> None:
@@ -53,16 +54,10 @@ class TFRecordWriter:
 
         Raises ValueError if the writer is closed.
         """
-        if isinstance(record, str):
-            record = record.encode()
-        view = memoryview(record)
-        if not view.c_contiguous:
-            raise ValueError("a record is contiguous bytes; copy it first")
-        frame = (encode_header(view.nbytes), view, encode_footer(view))
         with self._lock:
             self._require_open()
             try:
-                self._file.writelines(frame)
+                self._file.append(record)
             except OSError as error:
                 self._fail(error)
 
@@ -93,7 +88,7 @@ class TFRecordWriter:
             raise ValueError(f"{self.path}: the writer is closed")
 
     def _fail(self, error: OSError) -> NoReturn:
-        with contextlib.suppress(OSError):  # it would write again
+        with contextlib.suppress(OSError):
             self._file.close()
         raise OSError(error.errno, f"cannot write: {error.strerror}", self.path) from None
 
@@ -105,3 +100,50 @@ class TFRecordWriter:
 
     def __repr__(self) -> str:
         return f"TFRecordWriter({self.path!r})"
+
+
+class _FrameFile:
+    """Frames that are gathered, and the raw file that they are for, which it owns."""
+
+    def __init__(self, file: io.RawIOBase, size: int) -> None:
+        self._file = file
+        self._frames = Frames(size)
+        self.closed = False
+
+    def append(self, record: Buffer | str) -> None:
+        try:
+            if self._frames.append(record):
+                return
+            self.flush()
+            if self._frames.append(record):
+                return
+        except BufferError:
+            raise ValueError("a record is contiguous bytes; copy it first") from None
+        view = memoryview(record.encode() if isinstance(record, str) else record).cast("B")
+        self._put_all(memoryview(encode_header(view.nbytes)), view, memoryview(encode_footer(view)))
+
+    def flush(self) -> None:
+        try:
+            self._put(self._frames.bytes())
+        finally:
+            self._frames.clear()  # after an error nothing is written twice
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        try:
+            self.flush()
+        finally:
+            self._file.close()
+
+    def _put_all(self, *parts: memoryview) -> None:
+        is_plain = isinstance(self._file, io.FileIO)
+        done = os.writev(self._file.fileno(), parts) if is_plain else 0
+        for part in parts:
+            self._put(part[done:])
+            done = max(done - part.nbytes, 0)
+
+    def _put(self, data: memoryview) -> None:
+        while data:  # a raw file may take a part
+            data = data[self._file.write(data) :]

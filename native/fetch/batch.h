@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <span>
@@ -32,6 +33,7 @@ struct BatchItem {
     buffer = {};
     target = {};
   }
+  [[nodiscard]] uint64_t whole_size() const { return extent.size + extent.trailer_size(); }
   [[nodiscard]] std::span<std::byte> trailer() {
     return std::span(trailer_memory).first(extent.trailer_size());
   }

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
+#include <functional>
 #include <new>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include "fetch/shared_pass.h"
 #include "fetch/storage_pass.h"
 #include "io/crc.h"
 #include "shard/record_checksum.h"
@@ -24,6 +25,38 @@ constexpr size_t kPieceSize = 128 << 10;
 size_t helper_count() {
   const size_t cores = std::max(1U, std::thread::hardware_concurrency());
   return std::min(cores - 1, kHelperLimit);
+}
+
+// Beyond that a run is cut, so that threads can share it.
+constexpr uint64_t kRunSizeMax = 64 << 10;
+
+uint64_t total_size(std::span<const BatchItem> items) {
+  uint64_t total = 0;
+  for (const BatchItem& item : items) total += item.extent.size;
+  return total;
+}
+
+// Cuts a batch into runs of items that lie side by side in the file, in this order.
+std::vector<size_t> run_ends(std::span<const BatchItem> items) {
+  std::vector<size_t> ends;
+  uint64_t size = 0;
+  size_t parts = 0;
+  for (size_t i = 0; i < items.size(); ++i) {
+    const Extent& extent = items[i].extent;
+    const size_t part_count = extent.trailer_size() > 0 ? 2 : 1;
+    const bool follows = i > 0 && extent.shard == items[i - 1].extent.shard &&
+                         extent.offset == items[i - 1].extent.offset + items[i - 1].whole_size();
+    if (i > 0 && !(follows && size + items[i].whole_size() <= kRunSizeMax &&
+                   parts + part_count <= Source::kPartsMax)) {
+      ends.push_back(i);
+      size = 0;
+      parts = 0;
+    }
+    size += items[i].whole_size();
+    parts += part_count;
+  }
+  if (!items.empty()) ends.push_back(items.size());
+  return ends;
 }
 
 }  // namespace
@@ -74,7 +107,9 @@ bool Fetcher::find_cached(const UnitPlan& plan, std::span<std::byte> target) {
   do {
     const auto piece = target.subspan(done).first(std::min(kPieceSize, target.size() - done));
     const bool is_last = done + piece.size() == target.size();
-    if (!file.read_now(offset + done, piece, is_last ? trailer : std::span<std::byte>())) {
+    const std::array<std::span<std::byte>, 2> parts{piece, is_last ? trailer
+                                                                   : std::span<std::byte>()};
+    if (!file.read_now(offset + done, parts)) {
       return false;
     }
     actual = crc(plan, piece, actual);
@@ -148,61 +183,59 @@ void Fetcher::check(const UnitPlan& plan, uint32_t actual, std::span<const std::
   }
 }
 
-// The items of one call, shared by the calling thread and its helpers: whichever is
-// free takes the next. A helper that comes late finds nothing left and touches
-// nothing of the caller's.
-struct Fetcher::CachedPass {
-  Fetcher& fetcher;
-  const std::span<BatchItem> items;
-  const bool check;
-  const ItemDone& done;
-  std::vector<char> missing;  // by item: not in the page cache (not vector<bool>: threads)
-  std::atomic<size_t> next{0};
-  std::atomic<size_t> finished{0};
-
-  void run() {
-    while (true) {
-      const size_t index = next.fetch_add(1, std::memory_order_relaxed);
-      if (index >= items.size()) return;
-      missing[index] = read_one(items[index]) ? 0 : 1;
-      if (!missing[index]) done(index);
-      if (finished.fetch_add(1, std::memory_order_release) + 1 == items.size()) {
-        finished.notify_all();
-      }
-    }
+// Records side by side, by one system call. False: one by one, as the page cache does not hold
+// all of them, or may not.
+bool Fetcher::read_cached_run(std::span<BatchItem> run, bool check) noexcept {
+  if (!all_cached_.load(std::memory_order_relaxed)) return false;
+  std::array<std::span<std::byte>, Source::kPartsMax> parts;
+  size_t count = 0;
+  uint64_t size = 0;
+  for (BatchItem& item : run) {
+    if (item.target.empty()) return false;
+    parts.at(count++) = item.target;
+    if (!item.trailer().empty()) parts.at(count++) = item.trailer();
+    size += item.target.size();
   }
-
-  [[nodiscard]] bool read_one(BatchItem& item) const noexcept {
-    const bool has_target = !item.target.empty();
-    try {
-      if (!has_target) item.make_target(fetcher.buffers_);
-    } catch (const std::bad_alloc&) {
-      return false;  // where it is looked for next, that is an error
-    }
-    if (!fetcher.read_cached(item.extent, item.extent.offset, item.target, item.trailer())) {
-      if (!has_target) item.drop_target();
-      return false;
-    }
-    try {
-      if (check) item.check(fetcher.shards_, fetcher.counters_);
-    } catch (...) {
-      item.error = std::current_exception();
-    }
-    return true;
+  const Extent& first = run.front().extent;
+  if (!shards_.file_of(first).read_now(first.offset, std::span(parts).first(count))) {
+    all_cached_.store(false, std::memory_order_relaxed);
+    return false;
   }
+  counters_.bytes_page_cache.fetch_add(size, std::memory_order_relaxed);
+  for (BatchItem& item : run) check_item(item, check);
+  return true;
+}
 
-  void wait() const {
-    for (size_t count = finished.load(std::memory_order_acquire); count < items.size();
-         count = finished.load(std::memory_order_acquire)) {
-      finished.wait(count, std::memory_order_acquire);
-    }
+void Fetcher::check_item(BatchItem& item, bool check) noexcept {
+  try {
+    if (check) item.check(shards_, counters_);
+  } catch (...) {
+    item.error = std::current_exception();
   }
-};
+}
+
+// False: the page cache does not hold all of it.
+bool Fetcher::read_cached_item(BatchItem& item, bool check) noexcept {
+  const bool has_target = !item.target.empty();
+  try {
+    if (!has_target) item.make_target(buffers_);
+  } catch (const std::bad_alloc&) {
+    return false;  // where it is looked for next, that is an error
+  }
+  if (!read_cached(item.extent, item.extent.offset, item.target, item.trailer())) {
+    if (!has_target) item.drop_target();
+    return false;
+  }
+  check_item(item, check);
+  return true;
+}
 
 void Fetcher::read(std::span<BatchItem> items, bool check) {
   const ItemDone ignore = [](size_t) {};
   counters_.reads.fetch_add(items.size(), std::memory_order_relaxed);
-  std::vector<size_t> missing = read_cached_items(items, check, ignore, true);
+  std::vector<size_t> missing = read_cached_items(items, check);
+  all_cached_.store(missing.empty(), std::memory_order_relaxed);
+  if (!missing.empty()) missing = read_buffered(items, std::move(missing), check);
   if (!missing.empty()) {
     read_storage(items, std::move(missing), check, ignore, Urgency::kSomeoneWaits);
   }
@@ -212,35 +245,65 @@ void Fetcher::read(std::span<BatchItem> items, bool check) {
 }
 
 void Fetcher::load(std::span<BatchItem> items, bool check, const ItemDone& done) {
-  std::vector<size_t> missing = read_cached_items(items, check, done, false);
+  std::vector<size_t> missing;
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (read_cached_item(items[i], check)) {
+      done(i);
+    } else {
+      missing.push_back(i);
+    }
+  }
   if (!missing.empty()) read_storage(items, std::move(missing), check, done, Urgency::kBackground);
 }
 
-void Fetcher::call_helpers(const std::shared_ptr<CachedPass>& pass, size_t count) {
+// `total`: bytes, by which it is decided whether others help.
+template <typename Work>
+void Fetcher::share(uint64_t total, size_t count, const Work& work) {
+  if (count <= 1 || total < kWorthSharingBytes) {
+    for (size_t i = 0; i < count; ++i) work(i);
+    return;
+  }
+  const auto pass = std::make_shared<SharedPass>(count, std::cref(work));
   try {
-    for (size_t i = 0; i < count; ++i) helpers_.submit([pass] { pass->run(); });
+    for (size_t i = 0; i < std::min(helper_count(), count - 1); ++i) {
+      helpers_.submit([pass] { pass->run(); });
+    }
   } catch (const std::system_error&) {
     // No threads to be had: then this one does it all.
   }
-}
-
-std::vector<size_t> Fetcher::read_cached_items(std::span<BatchItem> items, bool check,
-                                               const ItemDone& done, bool is_shared) {
-  auto pass = std::make_shared<CachedPass>(*this, items, check, done);
-  pass->missing.resize(items.size());
-  uint64_t total = 0;
-  for (const BatchItem& item : items) total += item.extent.size;
-  if (is_shared && items.size() > 1 && total >= kWorthSharingBytes) {
-    call_helpers(pass, std::min(helper_count(), items.size() - 1));
-  }
   pass->run();
   pass->wait();
+}
 
+std::vector<size_t> Fetcher::read_cached_items(std::span<BatchItem> items, bool check) {
+  const std::vector<size_t> ends = run_ends(items);
+  std::vector<char> is_missing(items.size());  // not vector<bool>: threads
+  share(total_size(items), ends.size(), [&](size_t number) {
+    const size_t begin = number == 0 ? 0 : ends[number - 1];
+    if (read_cached_run(items.subspan(begin, ends[number] - begin), check)) return;
+    for (size_t i = begin; i < ends[number]; ++i) {
+      is_missing[i] = read_cached_item(items[i], check) ? 0 : 1;
+    }
+  });
   std::vector<size_t> missing;
   for (size_t i = 0; i < items.size(); ++i) {
-    if (pass->missing[i]) missing.push_back(i);
+    if (is_missing[i]) missing.push_back(i);
   }
   return missing;
+}
+
+// Returns those that are to be read past the page cache.
+std::vector<size_t> Fetcher::read_buffered(std::span<BatchItem> items, std::vector<size_t> missing,
+                                           bool check) {
+  const auto others = std::ranges::stable_partition(missing, [&](size_t index) {
+    const Extent& extent = items[index].extent;
+    return !items[index].target.empty() && shards_.file_of(extent).reads_ahead();
+  });
+  std::vector<size_t> rest(others.begin(), others.end());
+  missing.erase(others.begin(), others.end());
+  BufferedPass pass(*this, items, check, std::move(missing));
+  share(total_size(items), pass.count(), [&pass](size_t place) { pass.read_item(place); });
+  return rest;
 }
 
 void Fetcher::read_storage(std::span<BatchItem> items, std::vector<size_t> missing, bool check,

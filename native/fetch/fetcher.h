@@ -3,15 +3,18 @@
 //
 //   find_cached()   one unit, if the page cache holds it
 //   start()         one unit from storage; the result comes in the port's poll()
-//   read(), load()  many records in one call: what the page cache holds by several threads,
-//                   the rest in one pass of direct reads, sorted and merged by offset
-//   read_cached()   raw bytes, for those who check as they go (record_stream.h, cached_run.h)
+//   read()          many records in one call: what the page cache holds by several threads,
+//                   the rest through it, where the source reads ahead
+//   load()          the same ahead of need; the rest in one pass of direct reads, sorted and
+//                   merged by offset, which leave nothing in the page cache
+//   read_cached()   raw bytes, for those who check as they go (record_stream.h, scrub/cached_run.h)
 //
 // Any thread. Does not survive fork() (see io/process_local.h).
 // Not here: which units are held or under way (unit_table.h), waiting for one (demand_reader.h).
 
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -79,7 +82,6 @@ class Fetcher {
   void load(std::span<BatchItem> items, bool check, const ItemDone& done);
 
  private:
-  struct CachedPass;
   using Urgency = ReadPort::Urgency;
 
   // Of a unit's bytes, by what checks it: pass the previous result to go on.
@@ -87,9 +89,14 @@ class Fetcher {
                                     uint32_t seed = 0);
   // Throws ChecksumError unless that of all its bytes is `actual`.
   void check(const UnitPlan& plan, uint32_t actual, std::span<const std::byte> trailer);
-  void call_helpers(const std::shared_ptr<CachedPass>& pass, size_t count);
-  [[nodiscard]] std::vector<size_t> read_cached_items(std::span<BatchItem> items, bool check,
-                                                      const ItemDone& done, bool is_shared);
+  [[nodiscard]] bool read_cached_item(BatchItem& item, bool check) noexcept;
+  [[nodiscard]] bool read_cached_run(std::span<BatchItem> run, bool check) noexcept;
+  void check_item(BatchItem& item, bool check) noexcept;
+  template <typename Work>
+  void share(uint64_t total, size_t count, const Work& work);
+  [[nodiscard]] std::vector<size_t> read_buffered(std::span<BatchItem> items,
+                                                  std::vector<size_t> missing, bool check);
+  [[nodiscard]] std::vector<size_t> read_cached_items(std::span<BatchItem> items, bool check);
   void read_storage(std::span<BatchItem> items, std::vector<size_t> missing, bool check,
                     const ItemDone& done, Urgency urgency);
   [[nodiscard]] std::unique_ptr<ReadPort> take_port(Urgency urgency);
@@ -103,6 +110,7 @@ class Fetcher {
   std::mutex mutex_;
   std::vector<std::unique_ptr<ReadPort>> idle_ports_;        // of read()
   std::vector<std::unique_ptr<ReadPort>> idle_batch_ports_;  // of load()
+  std::atomic<bool> all_cached_{false};  // what the last read() asked for
   ThreadPool helpers_;  // of read()
 };
 

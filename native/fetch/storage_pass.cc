@@ -15,6 +15,7 @@ constexpr uint64_t kSegmentSize = uint64_t{1} << 20;
 constexpr uint64_t kMergeGap = 16 << 10;
 constexpr size_t kSegmentsInFlight = 64;
 constexpr uint64_t kBytesInFlight = uint64_t{32} << 20;
+constexpr uint64_t kBytesAhead = uint64_t{32} << 20;
 
 // Bytes from `offset` of a record on: into its target, and those behind into its trailer.
 void put(BatchItem& item, uint64_t offset, std::span<const std::byte> bytes) {
@@ -27,6 +28,15 @@ void put(BatchItem& item, uint64_t offset, std::span<const std::byte> bytes) {
   }
   if (bytes.empty()) return;
   std::ranges::copy(bytes, item.trailer().subspan(static_cast<size_t>(offset - size)).begin());
+}
+
+// In the order of the files.
+void sort_by_offset(std::vector<size_t>& order, std::span<const BatchItem> items) {
+  std::sort(order.begin(), order.end(), [items](size_t a, size_t b) {
+    const Extent& left = items[a].extent;
+    const Extent& right = items[b].extent;
+    return std::tie(left.shard, left.offset) < std::tie(right.shard, right.offset);
+  });
 }
 
 }  // namespace
@@ -79,11 +89,7 @@ void StoragePass::submit(size_t index) {
 }
 
 void StoragePass::plan(std::vector<size_t> missing) {
-  std::sort(missing.begin(), missing.end(), [this](size_t a, size_t b) {
-    const Extent& left = items_[a].extent;
-    const Extent& right = items_[b].extent;
-    return std::tie(left.shard, left.offset) < std::tie(right.shard, right.offset);
-  });
+  sort_by_offset(missing, items_);
   for (const size_t item : missing) {
     const Extent& extent = items_[item].extent;
     const uint64_t whole = extent.size + extent.trailer_size();
@@ -181,6 +187,41 @@ void StoragePass::finish_item(size_t item_index) {
     item.error = std::current_exception();
   }
   done_(item_index);
+}
+
+BufferedPass::BufferedPass(Fetcher& fetcher, std::span<BatchItem> items, bool check,
+                           std::vector<size_t> missing)
+    : fetcher_(fetcher), items_(items), check_(check), order_(std::move(missing)) {
+  sort_by_offset(order_, items_);
+}
+
+// For that item at least, and for those behind it as far as there is room.
+void BufferedPass::ask(size_t place) {
+  const std::lock_guard lock(mutex_);
+  while (asked_ < order_.size()) {
+    const BatchItem& item = items_[order_[asked_]];
+    const uint64_t size = item.whole_size();
+    if (asked_ > place && bytes_ahead_ + size > kBytesAhead) return;
+    fetcher_.shards().file_of(item.extent).will_need(item.extent.offset, size);
+    bytes_ahead_ += size;
+    ++asked_;
+  }
+}
+
+void BufferedPass::read_item(size_t place) noexcept {
+  BatchItem& item = items_[order_[place]];
+  ask(place);
+  try {
+    const Source& file = fetcher_.shards().file_of(item.extent);
+    file.read_fully(item.extent.offset, item.target);
+    file.read_fully(item.extent.offset + item.extent.size, item.trailer());
+    fetcher_.counters().bytes_storage.fetch_add(item.whole_size(), std::memory_order_relaxed);
+    if (check_) item.check(fetcher_.shards(), fetcher_.counters());
+  } catch (...) {
+    item.error = std::current_exception();
+  }
+  const std::lock_guard lock(mutex_);
+  bytes_ahead_ -= item.whole_size();
 }
 
 }  // namespace ffrfs

@@ -1,5 +1,7 @@
-// One batch's reads from storage: the records that the page cache did not hold, as
-// segments sorted by offset.
+// One batch's reads from storage, of the records that the page cache did not hold. Two ways:
+// StoragePass past it, BufferedPass through it.
+//
+// StoragePass: segments sorted by offset.
 //
 //   records     [ 3 ][ 4 ]      [ 9 .............. ]       sorted by offset
 //   segments    [  one   ]      [ one ][ one ][ one]       near ones merged, large ones cut
@@ -9,11 +11,21 @@
 // Owned by one call of Fetcher::read or load; its port serves no other meanwhile. Segments
 // that are copied out of are in flight in the budget; a batch ahead of need takes at most half
 // of that account, so that demand reads have room.
+//
+// BufferedPass: the kernel is asked for all of it, in the order of the file, and each item is
+// copied and checked when it has come.
+//
+//   items, sorted    [ done ][ done ][ copied ][ on its way ............ ][ not asked for yet ]
+//                                               at most kBytesAhead
+//
+// So many reads wait for the disk at once, without a thread or a buffer for each, and the
+// next reader finds the bytes in memory. Only for sources that read ahead (io/source.h).
 
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -69,6 +81,29 @@ class StoragePass {
   std::vector<uint32_t> parts_left_;  // by item
   size_t in_flight_ = 0;
   uint64_t in_flight_bytes_ = 0;
+};
+
+// Owned by one call of Fetcher::read; read_item() on any thread.
+class BufferedPass {
+ public:
+  // Reads items[i] for every i of `missing`. An item has a target.
+  BufferedPass(Fetcher& fetcher, std::span<BatchItem> items, bool check,
+               std::vector<size_t> missing);
+
+  [[nodiscard]] size_t count() const { return order_.size(); }
+  // The item at that place in the order of the file.
+  void read_item(size_t place) noexcept;
+
+ private:
+  void ask(size_t place);
+
+  Fetcher& fetcher_;
+  const std::span<BatchItem> items_;
+  const bool check_;
+  std::vector<size_t> order_;
+  std::mutex mutex_;  // of all below
+  size_t asked_ = 0;  // places before were asked for
+  uint64_t bytes_ahead_ = 0;
 };
 
 }  // namespace ffrfs

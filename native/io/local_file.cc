@@ -1,8 +1,10 @@
 #include "io/local_file.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -35,6 +37,7 @@ constexpr size_t kLargestAlignment = 65536;
 // After so many reads that the page cache had in full, it is not asked any more before a read.
 // Where it has not, the kernel begins to fetch what is then read past it: once in so many.
 constexpr uint32_t kCachedRun = 256;
+constexpr size_t kAdviceSize = 128 << 10;
 
 // The alignment that direct I/O on `fd` needs; 0 where the kernel says it cannot.
 // Kernels before 6.1, and file systems that do not say, get the usual 4096.
@@ -50,10 +53,33 @@ size_t direct_alignment(int fd) {
   return std::max<size_t>(info.stx_dio_offset_align, kUsualAlignment);
 }
 
+// File systems of which it is known that advice makes them read, many ranges at once. Others may
+// take no advice, or serve no read from the page cache (FUSE).
+bool takes_advice(int fd) {
+  struct statfs info {};
+  if (fstatfs(fd, &info) != 0) return false;
+  constexpr std::array<uint32_t, 5> kKnown{EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC,
+                                           F2FS_SUPER_MAGIC, NFS_SUPER_MAGIC};
+  return std::ranges::find(kKnown, static_cast<uint32_t>(info.f_type)) != kKnown.end();
+}
+
 // The same inode once more, whatever has happened to its name since.
 FileDescriptor reopen_direct(int fd) {
   const std::string link = "/proc/self/fd/" + std::to_string(fd);
   return FileDescriptor(::open(link.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT));
+}
+
+// What is left of them when `done` bytes were filled.
+std::span<iovec> behind(std::span<iovec> vectors, size_t done) {
+  while (!vectors.empty() && done >= vectors.front().iov_len) {
+    done -= vectors.front().iov_len;
+    vectors = vectors.subspan(1);
+  }
+  if (!vectors.empty()) {
+    iovec& first = vectors.front();
+    first = {static_cast<std::byte*>(first.iov_base) + done, first.iov_len - done};
+  }
+  return vectors;
 }
 
 }  // namespace
@@ -76,7 +102,8 @@ LocalFile::LocalFile(const std::string& path, Opened opened)
                     .mtime_ns = nanoseconds(opened.info.st_mtim.tv_sec,
                                             opened.info.st_mtim.tv_nsec),
                     .owner = opened.info.st_uid}),
-      buffered_(std::move(opened.descriptor)) {
+      buffered_(std::move(opened.descriptor)),
+      reads_ahead_(takes_advice(fd())) {
   if (const size_t alignment = direct_alignment(fd()); alignment != 0) {
     direct_descriptor_ = reopen_direct(fd());
     direct_ = {.fd = direct_descriptor_.get(), .alignment = alignment};
@@ -101,26 +128,25 @@ bool LocalFile::is_cached(uint64_t offset, size_t size) const {
   return preadv2(fd(), &vector, 1, static_cast<off_t>(offset + size / 2), RWF_NOWAIT) == 1;
 }
 
-bool LocalFile::read_now(uint64_t offset, std::span<std::byte> target,
-                         std::span<std::byte> trailer) const {
-  while (target.size() + trailer.size() > 0) {
-    const std::array<iovec, 2> parts{
-        {{target.data(), target.size()}, {trailer.data(), trailer.size()}}};
-    const ssize_t count =
-        preadv2(fd(), parts.data(), parts.size(), static_cast<off_t>(offset), RWF_NOWAIT);
+bool LocalFile::read_now(uint64_t offset, Parts parts) const {
+  std::array<iovec, kPartsMax> vectors;
+  size_t count = 0;
+  for (const auto part : parts) {
+    if (!part.empty()) vectors.at(count++) = {part.data(), part.size()};
+  }
+  for (auto rest = std::span(vectors).first(count); !rest.empty();) {
+    const ssize_t done = preadv2(fd(), rest.data(), static_cast<int>(rest.size()),
+                                 static_cast<off_t>(offset), RWF_NOWAIT);
     // EAGAIN: not cached. EOPNOTSUPP: cannot tell. 0: the file has shrunk. A partial
     // read stops where the cached pages end. All of these go to the waiting path,
     // which finds out what is wrong, if anything is.
-    if (count <= 0) {
-      if (count < 0 && errno == EINTR) continue;
+    if (done <= 0) {
+      if (done < 0 && errno == EINTR) continue;
       cached_run_.store(0, std::memory_order_relaxed);
       return false;
     }
-    const auto done = static_cast<size_t>(count);
-    offset += done;
-    const size_t in_target = std::min(done, target.size());
-    target = target.subspan(in_target);
-    trailer = trailer.subspan(done - in_target);
+    offset += static_cast<uint64_t>(done);
+    rest = behind(rest, static_cast<size_t>(done));
   }
   // Without a change of its cache line once that is known.
   const uint32_t run = cached_run_.load(std::memory_order_relaxed);
@@ -148,7 +174,11 @@ void LocalFile::read_fully(uint64_t offset, std::span<std::byte> target) const {
 }
 
 void LocalFile::will_need(uint64_t offset, size_t size) const {
-  posix_fadvise(fd(), static_cast<off_t>(offset), static_cast<off_t>(size), POSIX_FADV_WILLNEED);
+  // The kernel takes no more of one piece of advice than the device's readahead.
+  for (size_t done = 0; done < size; done += kAdviceSize) {
+    posix_fadvise(fd(), static_cast<off_t>(offset + done),
+                  static_cast<off_t>(std::min(size - done, kAdviceSize)), POSIX_FADV_WILLNEED);
+  }
 }
 
 std::unique_ptr<const Source> open_local_file(const std::string& path) {

@@ -25,10 +25,10 @@ class LocalFile final : public Source {
   // By cachestat(2), unless all reads of late have found what they wanted; false where the file
   // system cannot tell.
   [[nodiscard]] bool is_cached(uint64_t offset, size_t size) const override;
-  [[nodiscard]] bool read_now(uint64_t offset, std::span<std::byte> target,
-                              std::span<std::byte> trailer) const override;
+  [[nodiscard]] bool read_now(uint64_t offset, Parts parts) const override;
   void read_fully(uint64_t offset, std::span<std::byte> target) const override;
   void will_need(uint64_t offset, size_t size) const override;
+  [[nodiscard]] bool reads_ahead() const override { return reads_ahead_; }
   // nullptr where O_DIRECT is refused: then reads go through the page cache.
   [[nodiscard]] const DirectFile* direct() const override {
     return direct_descriptor_.valid() ? &direct_ : nullptr;
@@ -48,6 +48,7 @@ class LocalFile final : public Source {
   mutable std::atomic<uint32_t> cached_run_{0};
   mutable std::atomic<bool> cachestat_works_{true};
   FileDescriptor buffered_;
+  const bool reads_ahead_;
   FileDescriptor direct_descriptor_;
   DirectFile direct_;
 };

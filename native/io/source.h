@@ -13,6 +13,7 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -55,10 +56,11 @@ class Source {
   // Whether a read of that range is likely to find all of it in memory.
   [[nodiscard]] virtual bool is_cached(uint64_t offset, size_t size) const = 0;
 
-  // Fills `target` from `offset`, and `trailer` from where that ends, if that can be done
-  // without waiting; false if not. Unless is_cached() it may start to fetch the range.
-  [[nodiscard]] virtual bool read_now(uint64_t offset, std::span<std::byte> target,
-                                      std::span<std::byte> trailer) const = 0;
+  // Fills these from `offset` on, one after the other, if that can be done without waiting;
+  // false if not. Unless is_cached() it may start to fetch the range.
+  using Parts = std::span<const std::span<std::byte>>;
+  static constexpr size_t kPartsMax = 64;
+  [[nodiscard]] virtual bool read_now(uint64_t offset, Parts parts) const = 0;
 
   // Fills `target` from `offset`, waiting as long as it takes. Throws StorageError, also when
   // the source ends before.
@@ -74,6 +76,9 @@ class Source {
 
   // Advice: the range is read soon.
   virtual void will_need(uint64_t /*offset*/, size_t /*size*/) const {}
+  // Whether will_need() starts a read that does not wait, of many ranges at once, into memory
+  // where read_fully() finds them.
+  [[nodiscard]] virtual bool reads_ahead() const { return false; }
 
   // To read what is near; nullptr: there is none.
   [[nodiscard]] virtual const DirectFile* direct() const { return nullptr; }
@@ -82,7 +87,8 @@ class Source {
   [[nodiscard]] bool read_cached(uint64_t offset, std::span<std::byte> target,
                                  std::span<std::byte> trailer = {}) const {
     const size_t size = target.size() + trailer.size();
-    return size == 0 || (is_cached(offset, size) && read_now(offset, target, trailer));
+    const std::array<std::span<std::byte>, 2> parts{target, trailer};
+    return size == 0 || (is_cached(offset, size) && read_now(offset, parts));
   }
 
   [[nodiscard]] size_t alignment() const {

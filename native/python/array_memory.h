@@ -10,11 +10,16 @@
 
 #include <pybind11/pybind11.h>
 
+#include <cstddef>
+
 namespace ffrfs::python {
 
 // While it lives, arrays made by this thread take their memory from the pool.
 class ArrayMemoryScope {
  public:
+  // Below a page, malloc's own free lists are as warm: such arrays need no scope.
+  static constexpr size_t kSmallestPooled = 4096;
+
   ArrayMemoryScope();
   ArrayMemoryScope(const ArrayMemoryScope&) = delete;
   ArrayMemoryScope& operator=(const ArrayMemoryScope&) = delete;

@@ -2,6 +2,9 @@
 
 #include <pybind11/stl.h>
 
+#include <algorithm>
+#include <optional>
+
 #include "io/error.h"
 #include "python/array_memory.h"
 
@@ -14,6 +17,8 @@ py::object exception_of(const ErrorFields& fields) {
       .attr("from_fields")(fields.kind, fs_text(fields.reason), fs_text(fields.path),
                            fields.record, fields.code);
 }
+
+bool is_pooled(const Extent& extent) { return extent.size >= ArrayMemoryScope::kSmallestPooled; }
 
 }  // namespace
 
@@ -42,7 +47,8 @@ py::list read_arrays(Fetcher& fetcher, const std::vector<Extent>& extents, bool 
   std::vector<BatchItem> items;
   items.reserve(extents.size());
   {
-    const ArrayMemoryScope warm;
+    std::optional<ArrayMemoryScope> warm;
+    if (std::ranges::any_of(extents, is_pooled)) warm.emplace();
     for (size_t i = 0; i < extents.size(); ++i) {
       py::array_t<uint8_t> array(static_cast<py::ssize_t>(extents[i].size));
       auto* memory = reinterpret_cast<std::byte*>(array.mutable_data());

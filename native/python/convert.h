@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "fetch/fetcher.h"
-#include "fetch/scrub.h"
+#include "scrub/scrub.h"
 
 namespace ffrfs::python {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "fetch/fetcher.h"
-#include "fetch/scrub.h"
+#include "scrub/scrub.h"
 #include "io/error.h"
 #include "io/process_local.h"
 #include "python/convert.h"

@@ -8,7 +8,7 @@
 #include <memory>
 #include <stdexcept>
 
-#include "fetch/scrub.h"
+#include "scrub/scrub.h"
 #include "io/error.h"
 #include "io/local_file.h"
 #include "open/index_check.h"

@@ -6,7 +6,7 @@
 #include <optional>
 #include <span>
 
-#include "fetch/scrub.h"
+#include "scrub/scrub.h"
 #include "io/error.h"
 #include "io/file_descriptor.h"
 #include "python/array_memory.h"

@@ -9,6 +9,7 @@
 
 #include "io/local_file.h"
 #include "python/open_records.h"
+#include "tfrecord/frame_buffer.h"
 #include "tfrecord/sidecar.h"
 #include "tfrecord/tfrecord_scan.h"
 #include "tfrecord/tfrecord_shard.h"
@@ -179,9 +180,27 @@ class TFRecords : public OpenRecords<TfrecordShard> {
   const bool check_data_;
 };
 
+// Keeps the GIL: a record that takes long to checksum is refused.
+bool append_frame(FrameBuffer& frames, const py::object& record) {
+  if (PyUnicode_Check(record.ptr()) == 0) return frames.append(BytesView(record).bytes());
+  Py_ssize_t size = 0;
+  const char* const text = PyUnicode_AsUTF8AndSize(record.ptr(), &size);
+  if (text == nullptr) throw py::error_already_set();
+  return frames.append(std::as_bytes(std::span(text, static_cast<size_t>(size))));
+}
+
 }  // namespace
 
 void bind_tfrecords(py::module_& module) {
+  py::class_<FrameBuffer>(module, "Frames")
+      .def(py::init<size_t>(), py::arg("capacity"))
+      .def("append", &append_frame, py::arg("record"))
+      .def("bytes",
+           [](const FrameBuffer& frames) {
+             const auto bytes = frames.bytes();
+             return py::memoryview::from_memory(bytes.data(), std::ssize(bytes));
+           }, py::keep_alive<0, 1>())
+      .def("clear", &FrameBuffer::clear);
   py::class_<PyTfrecordScan>(module, "TFRecordScan")
       .def(py::init(&PyTfrecordScan::open), py::arg("path"), py::arg("check_data") = true)
       .def("next", &PyTfrecordScan::next)

@@ -19,6 +19,8 @@ namespace {
 
 constexpr uint64_t kLargestOffset = std::numeric_limits<int64_t>::max();
 constexpr size_t kBufferSize = size_t{1} << 20;
+// Larger pieces are not worth a copy.
+constexpr size_t kGatheredSizeMax = kBufferSize / 4;
 
 uint64_t header_size(const std::string& path, uint64_t count) {
   const auto size = checked_header_size(count);
@@ -34,21 +36,13 @@ uint64_t header_size(const std::string& path, uint64_t count) {
 // One that is being written, piece by piece.
 class Writer::Record {
  public:
-  explicit Record(Writer& writer) : writer_(writer), begin_(writer.end_) {}
+  explicit Record(Writer& writer, bool may_be_large = true)
+      : writer_(writer), begin_(writer.end_), may_be_large_(may_be_large) {}
 
   void write(std::span<const std::byte> bytes) {
-    writer_.write(bytes);
     crc_ = crc32(bytes, crc_);
-    while (!bytes.empty()) {
-      if (chunk_left_ == 0) {
-        chunks_.push_back(0);
-        chunk_left_ = kIndexChunkSize;
-      }
-      const auto piece = bytes.first(std::min(bytes.size(), chunk_left_));
-      chunks_.back() = crc32c(piece, chunks_.back());
-      chunk_left_ -= piece.size();
-      bytes = bytes.subspan(piece.size());
-    }
+    if (may_be_large_) add_to_chunks(bytes);
+    writer_.write(bytes);
   }
 
   void end() {
@@ -61,8 +55,22 @@ class Writer::Record {
   }
 
  private:
+  void add_to_chunks(std::span<const std::byte> bytes) {
+    while (!bytes.empty()) {
+      if (chunk_left_ == 0) {
+        chunks_.push_back(0);
+        chunk_left_ = kIndexChunkSize;
+      }
+      const auto piece = bytes.first(std::min(bytes.size(), chunk_left_));
+      chunks_.back() = crc32c(piece, chunks_.back());
+      chunk_left_ -= piece.size();
+      bytes = bytes.subspan(piece.size());
+    }
+  }
+
   Writer& writer_;
   const uint64_t begin_;
+  const bool may_be_large_;  // more than one chunk
   uint32_t crc_ = 0;
   std::vector<uint32_t> chunks_;
   size_t chunk_left_ = 0;
@@ -83,7 +91,16 @@ void Writer::check_open(uint64_t more) const {
 }
 
 void Writer::append(std::span<const std::byte> record) {
-  append_pieces([record](const Sink& sink) { sink(record); });
+  const std::lock_guard lock(mutex_);
+  check_open(1);
+  try {
+    Record whole(*this, record.size() > kIndexChunkSize);
+    whole.write(record);
+    whole.end();
+  } catch (...) {
+    file_.reset();
+    throw;
+  }
 }
 
 void Writer::append_pieces(const std::function<void(const Sink&)>& produce) {
@@ -157,8 +174,9 @@ void Writer::add(uint64_t begin, uint32_t crc) {
 
 void Writer::write(std::span<const std::byte> bytes) {
   if (end_ > kLargestOffset - bytes.size()) throw StorageError(EFBIG, path_, "cannot write");
-  if (bytes.size() > kBufferSize - buffered_size_) flush();
-  if (bytes.size() > kBufferSize) {
+  const bool is_gathered = bytes.size() <= kGatheredSizeMax;
+  if (!is_gathered || bytes.size() > kBufferSize - buffered_size_) flush();
+  if (!is_gathered) {
     file_->write(end_, bytes);
   } else if (!bytes.empty()) {
     std::memcpy(buffer_.get() + buffered_size_, bytes.data(), bytes.size());

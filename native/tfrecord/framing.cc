@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <string>
 #include <string_view>
 
@@ -83,6 +84,13 @@ bool begins_like_index(std::span<const std::byte> begin) {
 }
 
 }  // namespace
+
+void write_frame(std::span<const std::byte> data, std::span<std::byte> frame) {
+  store_le<uint64_t>(frame, 0, data.size());
+  store_le<uint32_t>(frame, kLengthSize, length_crc(frame));
+  if (!data.empty()) std::memcpy(frame.data() + kFrameHeaderSize, data.data(), data.size());
+  store_le<uint32_t>(frame, kFrameHeaderSize + data.size(), mask_crc32c(crc32c(data)));
+}
 
 bool is_frame_header(std::span<const std::byte> begin) {
   return begin.size() >= kFrameHeaderSize &&

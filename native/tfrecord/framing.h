@@ -31,6 +31,9 @@ struct FramePlace {
   uint64_t offset = 0;
 };
 
+// Fills `frame`, which is kFramingSize larger than `data`.
+void write_frame(std::span<const std::byte> data, std::span<std::byte> frame);
+
 // True if `begin` begins with a length and the checksum of that length.
 [[nodiscard]] bool is_frame_header(std::span<const std::byte> begin);
 

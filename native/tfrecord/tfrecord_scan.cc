@@ -108,7 +108,7 @@ struct TfrecordScan::Pass {
   void read_checked(const Item& item) {
     std::array<std::byte, kFrameTrailerSize> trailer;
     const uint64_t offset = item.place.offset + kFrameHeaderSize;
-    if (!file.read_now(offset, item.target, trailer)) {
+    if (!file.read_now(offset, std::array<std::span<std::byte>, 2>{item.target, trailer})) {
       has_waited = true;
       file.read_fully(offset, item.target);
       file.read_fully(offset + item.target.size(), trailer);

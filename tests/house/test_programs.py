@@ -124,6 +124,21 @@ def check_indexes(comparisons: list[dict[str, Any]], able: set[str]) -> None:
     )
 
 
+def check_reference(comparisons: list[dict[str, Any]]) -> None:
+    """Each row has its time and its CPU, of ffrecord too if that is installed."""
+    installed = (sources.CHECKOUT / "build" / "ffrecord" / "ffrecord").exists()
+    libraries = {"ffrfs"} | ({"ffrecord"} if installed else set())
+    for comparison in comparisons:
+        assert set(comparison["samples"]) == libraries
+    names = {comparison["name"] for comparison in comparisons}
+    rows = {name for name in names if not name.endswith(": CPU")}
+    assert names - rows == {f"{name}: CPU" for name in rows}
+    assert {"written until close", "read in order, batches of 64"} < rows
+    assert any(name.startswith("DataLoader") for name in rows) == bool(
+        importlib.util.find_spec("torch")
+    )
+
+
 @pytest.mark.timeout(300)
 def test_benchmarks_measure_every_part(tmp_path: Path) -> None:
     data, output = tmp_path / "data", tmp_path / "output"
@@ -134,7 +149,7 @@ def test_benchmarks_measure_every_part(tmp_path: Path) -> None:
     parts = document["parts"]
     assert set(parts) == {
         *("reading", "packing", "mounting", "streaming", "opening", "tfrecord"),
-        *("prefetching", "indexes"),
+        *("prefetching", "indexes", "reference"),
     }
     runs = [part["run"] for part in parts.values()]
     assert all(run == runs[0] for run in runs)
@@ -154,10 +169,11 @@ def test_benchmarks_measure_every_part(tmp_path: Path) -> None:
                 assert figure["value"] > 0
         for comparison in findings["comparisons"]:
             check_comparison(comparison)
-            if name not in ("prefetching", "indexes"):
+            if name not in ("prefetching", "indexes", "reference"):
                 check_contenders(comparison, able | missing.keys(), set(missing))
     check_prefetching(parts["prefetching"]["comparisons"], able_on_a_slow_disk(able))
     check_indexes(parts["indexes"]["comparisons"], able)
+    check_reference(parts["reference"]["comparisons"])
     names = {comparison["name"] for comparison in parts["streaming"]["comparisons"]}
     assert {"first read, cached", "later read, cached", "again"} <= names
     assert bool(list(output.glob("*.png"))) == bool(importlib.util.find_spec("matplotlib"))

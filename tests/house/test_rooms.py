@@ -43,6 +43,7 @@ fuse
 volume
 prefetch
 open
+scrub
 fetch
 union example pickle
 manifest

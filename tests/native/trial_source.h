@@ -131,10 +131,7 @@ class TrialSource final : public Source {
       : Source(path, {.size = trial->content_.size()}), trial_(std::move(trial)) {}
 
   [[nodiscard]] bool is_cached(uint64_t, size_t) const override { return false; }
-  [[nodiscard]] bool read_now(uint64_t, std::span<std::byte>,
-                              std::span<std::byte>) const override {
-    return false;
-  }
+  [[nodiscard]] bool read_now(uint64_t, Parts) const override { return false; }
   void read_fully(uint64_t offset, std::span<std::byte> target) const override {
     trial_->read(path(), offset, target);
   }

@@ -9,8 +9,8 @@ No state; any thread.
 from __future__ import annotations
 
 import struct
-import zlib
 
+from ffrfs._native import crc32
 from ffrfs.mount.engines.counter_page import Counters
 from ffrfs.mount.stats.request_times import KINDS
 from ffrfs.printable import printable
@@ -40,7 +40,7 @@ def _request(row: list[int], now_ns: int) -> dict[str, object] | None:
         return None
     *values, checksum = row
     data = _VALUES.pack(*values)
-    if zlib.crc32(data) != checksum:
+    if crc32(data) != checksum:
         return None
     ended_ns, elapsed_ns, kind, ino, path_size, path = _ROW.unpack(data)
     age_s = (now_ns - ended_ns) / 1e9

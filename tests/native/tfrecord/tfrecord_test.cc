@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "fetch/fetcher.h"
-#include "fetch/scrub.h"
+#include "scrub/scrub.h"
 #include "frames.h"
 #include "golden.h"
 #include "io/error.h"

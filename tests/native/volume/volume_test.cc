@@ -9,7 +9,7 @@
 #include <random>
 #include <thread>
 
-#include "fetch/scrub.h"
+#include "scrub/scrub.h"
 #include "io/error.h"
 #include "page_cache.h"
 #include "record/ffrecord_shard.h"

@@ -1,4 +1,4 @@
-#include "fetch/cached_run.h"
+#include "scrub/cached_run.h"
 
 #include <algorithm>
 #include <array>

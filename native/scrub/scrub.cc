@@ -1,4 +1,4 @@
-#include "fetch/scrub.h"
+#include "scrub/scrub.h"
 
 #include <algorithm>
 #include <atomic>
@@ -8,7 +8,7 @@
 #include <system_error>
 #include <thread>
 
-#include "fetch/cached_run.h"
+#include "scrub/cached_run.h"
 #include "fetch/record_stream.h"
 #include "io/buffer.h"
 #include "io/checked.h"

@@ -1,7 +1,7 @@
 // Verification: every bad record is found, whoever holds it (page cache or storage), with any
 // number of threads; and what an index says of large records.
 
-#include "fetch/scrub.h"
+#include "scrub/scrub.h"
 
 #include <doctest/doctest.h>
 

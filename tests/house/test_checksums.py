@@ -1,0 +1,36 @@
+"""What Python code checksums with: docs/decisions/033-checksums.md."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.house import sources
+
+# CRC-32C comes from PyPI, CRC-32 from the core.
+CHECKSUMS = {"crc32": "ffrfs._native", "crc32c": "crc32c"}
+OTHERS = {"adler32", "crc_hqx"}
+
+
+def checksums(path: Path) -> list[tuple[str, str]]:
+    """(module, function) of each function of a checksum that a file names."""
+    found = []
+    for node in ast.walk(sources.syntax(path)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found += [(node.module, alias.name) for alias in node.names]
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            found.append((node.value.id, node.attr))
+    return [pair for pair in found if pair[1] in CHECKSUMS.keys() | OTHERS]
+
+
+@pytest.mark.parametrize("path", sources.files(".py", below="ffrfs"), ids=str)
+def test_checksums_come_from_one_place(path: Path) -> None:
+    for module, function in checksums(path):
+        assert CHECKSUMS.get(function) == module, f"{module}.{function}"
+
+
+def test_there_are_checksums() -> None:
+    found = {pair for path in sources.files(".py", below="ffrfs") for pair in checksums(path)}
+    assert found == {(module, function) for function, module in CHECKSUMS.items()}

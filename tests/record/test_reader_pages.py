@@ -1,0 +1,110 @@
+"""FileReader and the page cache: what it asks for, what it leaves there, what it trusts."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ffrfs import FileReader
+from ffrfs.errors import ChecksumError
+from ffrfs.tfrecord import TFRecordReader, TFRecordWriter
+from tests.ffrecord_file import flip_byte, record_extents, write_records
+from tests.page_cache import forget_pages
+
+# As native/io/local_file.cc has them, in the words of stat(1).
+KNOWN_FILE_SYSTEMS = {"ext2/ext3", "xfs", "btrfs", "f2fs", "nfs"}
+COUNT = 500
+SIZE = 3000
+
+
+def content(record: int) -> bytes:
+    return random.Random(record).randbytes(SIZE)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return write_records(tmp_path / "records.ffr", [content(i) for i in range(COUNT)])
+
+
+def cached_size(path: Path, offset: int, size: int) -> int:
+    """How many bytes from `offset` on can be read without waiting."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        return os.preadv(fd, [bytearray(size)], offset, os.RWF_NOWAIT)
+    except OSError as error:
+        if error.errno == errno.EAGAIN:
+            return 0
+        raise
+    finally:
+        os.close(fd)
+
+
+def needs_a_known_file_system(path: Path) -> None:
+    command = ["stat", "--file-system", "--format=%T", path]
+    kind = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    if kind not in KNOWN_FILE_SYSTEMS:
+        pytest.skip(f"{kind}: read past the page cache")
+
+
+def test_what_was_read_is_cached(file: Path) -> None:
+    needs_a_known_file_system(file)
+    numbers = random.Random(1).sample(range(COUNT), 40)
+    reader = FileReader(file)
+    forget_pages(file)
+    assert [record.tobytes() for record in reader.read(numbers)] == list(map(content, numbers))
+    offsets = reader.get_offsets(0).tolist()
+    assert all(cached_size(file, offsets[number], SIZE) == SIZE for number in numbers)
+
+
+def test_tfrecords_that_were_read_are_cached(tmp_path: Path) -> None:
+    needs_a_known_file_system(tmp_path)
+    path = tmp_path / "x.tfrecord"
+    with TFRecordWriter(path) as writer:
+        for number in range(COUNT):
+            writer.write(content(number))
+    reader = TFRecordReader(path)
+    forget_pages(path)
+    assert list(reader.read([7, 300])) == [content(7), content(300)]
+    for number in (7, 300):
+        assert cached_size(path, number * (SIZE + 16) + 12, SIZE + 4) == SIZE + 4
+
+
+@pytest.mark.parametrize("is_cold", [False, True], ids=["cached", "cold"])
+def test_neighbours_are_read_at_once_and_each_is_checked(file: Path, is_cold: bool) -> None:
+    reader = FileReader(file)
+    everything = range(COUNT)
+    for _ in range(2):  # from now on it is not asked whether they are cached
+        assert [r.tobytes() for r in reader.read(everything)] == list(map(content, everything))
+    flip_byte(file, record_extents(file)[123][0] + 5)
+    if is_cold:
+        forget_pages(file)
+    with pytest.raises(ChecksumError, match="record 123 "):
+        reader.read(everything)
+    rest = [number for number in everything if number != 123]
+    assert [r.tobytes() for r in reader.read(rest)] == list(map(content, rest))
+
+
+def test_a_file_that_has_shrunk_is_an_error(file: Path) -> None:
+    reader = FileReader(file)
+    for _ in range(2):
+        reader.read(range(COUNT))
+    os.truncate(file, record_extents(file)[400][0] + 10)
+    with pytest.raises(OSError, match="earlier than when opened"):
+        reader.read(range(COUNT))
+    assert [r.tobytes() for r in reader.read(range(400))] == list(map(content, range(400)))
+
+
+def test_more_than_is_asked_for_at_a_time(tmp_path: Path) -> None:
+    blobs = [random.Random(i).randbytes(1 << 20) for i in range(4)]
+    order = [i % 4 for i in range(70)]  # beyond 32 MiB
+    path = write_records(tmp_path / "large.ffr", [blobs[i] for i in order])
+    reader = FileReader(path)
+    forget_pages(path)
+    numbers = random.Random(2).sample(range(70), 70)
+    for number, record in zip(numbers, reader.read(numbers), strict=True):
+        assert record.tobytes() == blobs[order[number]]
