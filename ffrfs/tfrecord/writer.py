@@ -13,7 +13,6 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, NoReturn, Self
 
-from ffrfs._native import Frames
 from ffrfs.tfrecord.compression import CompressedFile
 from ffrfs.tfrecord.framing import encode_footer, encode_header
 from ffrfs.tfrecord.options import OptionsLike, TFRecordOptions
@@ -106,6 +105,8 @@ class _FrameFile:
     """Frames that are gathered, and the raw file that they are for, which it owns."""
 
     def __init__(self, file: io.RawIOBase, size: int) -> None:
+        from ffrfs._native import Frames
+
         self._file = file
         self._frames = Frames(size)
         self.closed = False

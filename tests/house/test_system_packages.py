@@ -13,7 +13,17 @@ from tests.house import sources
 
 SCRIPT = sources.CHECKOUT / ".ci" / "system-packages"
 ROOT, USER = "echo 0", "echo 1000"
-FOR_TESTS = ["doctest-dev", "mount", "shellcheck", "systemd", "mandoc", "man-db", "zsh", "fish", "strace"]
+FOR_TESTS = [
+    "doctest-dev",
+    "mount",
+    "shellcheck",
+    "systemd",
+    "mandoc",
+    "man-db",
+    "zsh",
+    "fish",
+    "strace",
+]
 
 
 class Machine:
