@@ -223,6 +223,7 @@ class Volume:
         cache_bytes: int = 256 << 20,
         check_data: bool = True,
         extensions: bool = True,
+        splits: str = "",
         on_conflict: Literal["error", "first", "last"] = "error",
         allow_missing: bool = False,
         prefetch_records: int = 512,
@@ -235,6 +236,9 @@ class Volume:
         A path in two packs is a FormatError that names both, or the `first` or `last` pack's
         is shown. So is a shard that its set lacks; a pack that cannot be opened is its own
         error. `allow_missing`: the rest is shown, and `warnings` names them.
+
+        `splits`: NAME/COUNT/NAME/COUNT…: the paths are TFRecord files, of which the next COUNT
+        are shown in the folder NAME, in byte order of the names; a single "" means the root.
         """
     @property
     def paths(self) -> builtins.list[bytes]:

@@ -65,7 +65,8 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="PACK",
         nargs="+",
         help="a pack or a directory of packs (*.ffr), any number of them; or one plain FFRecord "
-        "file, one TFRecord file, or one directory of TFRecord files; PACK1:PACK2 names two packs",
+        "file, one TFRecord file, one directory of TFRecord files, one TFDS directory DIR, or its "
+        "split DIR/SPLIT; PACK1:PACK2 names two packs",
     )
     mountpoint = parser.add_argument(
         "mountpoint",
@@ -97,8 +98,8 @@ def add_parser(subparsers: Subparsers) -> None:
     several.add_argument(
         "--allow-missing",
         action="store_true",
-        help="show the other packs if some cannot be opened, or if shards of a pack set are "
-        "missing",
+        help="show the other packs if some cannot be opened, or if shards of a pack set or of a "
+        "TFDS split are missing",
     )
     groups = {title: parser.add_argument_group(title) for title in GROUPS}
     for title, group in groups.items():

@@ -14,7 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "pack",
         metavar="PACK",
         help="a pack, or a directory of packs (a pack set), read as one tree; also a TFRecord "
-        "file, or a directory of them",
+        "file, a directory of them, a TFDS directory DIR, or its split DIR/SPLIT",
     )
     parser.add_argument(
         "--on-conflict",
@@ -26,8 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow-missing",
         action="store_true",
-        help="show the other packs if some cannot be opened, or if shards of a pack set are "
-        "missing",
+        help="show the other packs if some cannot be opened, or if shards of a pack set or of a "
+        "TFDS split are missing",
     )
 
 

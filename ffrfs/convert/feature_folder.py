@@ -57,7 +57,7 @@ class FeatureFolder:
         self._entries.describe_folder(0, 0, UNKNOWN_TIME_NS)
         self._inos = array("Q")  # of the files, in the order of the pack
         self._sizes = array("Q")
-        self._pack = PackTree(path)
+        self._pack = PackTree(path, show_splits=False)
         try:
             self._walk()
         except BaseException:

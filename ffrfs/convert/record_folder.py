@@ -34,7 +34,7 @@ def write_record_folder(source: str, target: str, progress: Progress | None) -> 
         raise PackError(f"{source}: is a pack; write its files with: ffrfs extract {source} DIR")
     if found not in ("tfrecord", "ffrecord"):
         raise PackError(f"{source}: convert it to a .tfrecord file first, and that to a directory")
-    with staged_set(target) as staging, PackTree(source) as tree:
+    with staged_set(target) as staging, PackTree(source, show_splits=False) as tree:
         bad = extract(tree, staging, progress=progress)
         if bad:
             more = f" (and {len(bad) - 1:,} more damaged files)" if len(bad) > 1 else ""

@@ -15,7 +15,7 @@ import os
 import stat
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias
 
 from ffrfs._native import Volume, record_files
 from ffrfs.errors import (
@@ -63,9 +63,11 @@ class PackTree:
 
     `on_conflict`: what becomes of a path that two packs have: an error that names both, or
     the first or last pack's is there. `allow_missing`: packs that cannot be opened, and
-    shards that a set lacks, are left out. Warns (UnverifiedHeaderWarning, PackWarning) of what
-    is not verified or left aside. Raises FormatError, ChecksumError (of an index) or
-    OSError if a pack is no good, or a shard is missing.
+    shards that a set lacks, are left out. `show_splits`: of a TFDS directory each split is a
+    directory; else all its records are in one, as of any directory of TFRecord files. Warns
+    (UnverifiedHeaderWarning, PackWarning) of what is not verified or left aside. Raises
+    FormatError, ChecksumError (of an index) or OSError if a pack is no good, or a shard is
+    missing.
     """
 
     def __init__(
@@ -74,23 +76,41 @@ class PackTree:
         check_data: bool = True,
         on_conflict: OnConflict = "error",
         allow_missing: bool = False,
+        show_splits: bool = True,
     ) -> None:
         packs = [pack] if isinstance(pack, str | os.PathLike) else pack
         self.packs = [os.fspath(one) for one in packs]
         if not self.packs:
             raise ValueError("needs at least one pack")
+        files, options, left_out = self._files(allow_missing, show_splits)
         self.volume = Volume(
-            [os.fsencode(one) for one in self.packs],
+            [os.fsencode(one) for one in files],
             uid=os.getuid(),
             gid=os.getgid(),
             check_data=check_data,
             on_conflict=on_conflict,
             allow_missing=allow_missing,
+            **options,
         )
         for file in self.volume.unverified_paths:
             warnings.warn(UnverifiedHeaderWarning.of(os.fsdecode(file)), stacklevel=3)
-        for text in self.volume.warnings:
+        for text in (*left_out, *self.volume.warnings):
             warnings.warn(PackWarning(text), stacklevel=3)
+
+    def _files(
+        self, allow_missing: bool, show_splits: bool
+    ) -> tuple[list[str], dict[str, Any], list[str]]:
+        """What Volume is to open; its options for splits, if there are any; what is left out."""
+        pack, *others = self.packs
+        is_folder = os.path.isdir(pack)
+        if others or (is_folder and not show_splits) or (not is_folder and os.path.lexists(pack)):
+            return self.packs, {}, []
+        from ffrfs.tfrecord.shown_splits import shown_splits
+
+        shown = shown_splits(pack, allow_missing)
+        if shown is None:
+            return self.packs, {}, []
+        return shown.files, {"splits": shown.option}, shown.warnings
 
     @property
     def file(self) -> str:

@@ -26,6 +26,7 @@ FEATURES = "features.json"
 JSON_SIZE_MAX = 64 << 20  # bytes of either
 SHARDS_MAX = 1_000_000  # of a split
 _SPLITS_MAX = 10_000
+_NAME_SIZE_MAX = 255  # bytes; it names a directory of a mount
 _TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
 _TEMPLATE_LENGTH_MAX = 4096
 _DIGITS_MIN = 5  # of a shard's number
@@ -50,6 +51,13 @@ class TfdsSplit:
         """Return the paths at which no file is."""
         return [path for path in self.shard_paths if not os.path.exists(path)]
 
+    def gap(self, missing: list[str]) -> str:
+        """Say for a message what of it is missing(), which must be something."""
+        first = quoted(os.path.basename(missing[0]))
+        others = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
+        is_or_are = "are" if others else "is"
+        return f"of its {len(self.shard_paths):,} files, {first}{others} {is_or_are} missing"
+
     @property
     def files(self) -> list[str]:
         """For TFRecordReader, RecordDataset and all else that takes a list of files.
@@ -58,13 +66,7 @@ class TfdsSplit:
         """
         missing = self.missing()
         if missing:
-            first = quoted(os.path.basename(missing[0]))
-            others = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
-            raise FormatError.at(
-                self.path,
-                f"of its {len(self.shard_paths):,} files, {first}{others} "
-                f"{'are' if others else 'is'} missing",
-            )
+            raise FormatError.at(self.path, self.gap(missing))
         if not self.shard_paths:
             raise FormatError.at(self.path, "the split has no files")
         return list(self.shard_paths)
@@ -191,8 +193,9 @@ def _split(folder: str, dataset: str, given: object) -> TfdsSplit:
     if not isinstance(given, dict):
         raise ValueError("a split is not a JSON object")
     name = _text(given.get("name", ""), "the name of a split")
-    if name in ("", ".", "..") or "/" in name:
-        raise ValueError(f"{quoted(name)} is not a name of a split")
+    size = len(name.encode())
+    if name in ("", ".", "..") or "/" in name or "\0" in name or size > _NAME_SIZE_MAX:
+        raise ValueError(f"{quoted(name[:100])} is not a name of a split")
     lengths = given.get("shardLengths", [])
     if not isinstance(lengths, list) or len(lengths) > SHARDS_MAX:
         raise ValueError(f"split {quoted(name)}: shardLengths is not a list of at most a million")

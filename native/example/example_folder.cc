@@ -41,19 +41,18 @@ uint64_t value_count(const Recipe& npy) {
 }  // namespace
 
 std::unique_ptr<const ExampleFolder> ExampleFolder::make(std::span<const std::byte> record,
-                                                         uint64_t number, std::string name,
+                                                         ExamplePlace place,
                                                          const ExampleOptions& options) {
   if (const auto content = ExampleContent::read(record, kNodeLimit)) {
     ExampleLayout layout(record, options);
-    if (layout.add(*content)) return layout.finish(number, std::move(name));
+    if (layout.add(*content)) return layout.finish(std::move(place));
   }
-  return make_opaque(record.size(), number, std::move(name));
+  return make_opaque(record.size(), std::move(place));
 }
 
 std::unique_ptr<const ExampleFolder> ExampleFolder::make_opaque(uint64_t record_size,
-                                                                uint64_t number,
-                                                                std::string name) {
-  std::unique_ptr<ExampleFolder> folder(new ExampleFolder(number, std::move(name)));
+                                                                ExamplePlace place) {
+  std::unique_ptr<ExampleFolder> folder(new ExampleFolder(std::move(place)));
   folder->names_.resize(1 + kRecordFile.size());
   folder->names_[0] = static_cast<char>(kRecordFile.size());
   std::ranges::copy(kRecordFile, folder->names_.begin() + 1);
@@ -63,10 +62,10 @@ std::unique_ptr<const ExampleFolder> ExampleFolder::make_opaque(uint64_t record_
   return folder;
 }
 
-ExampleFolder::ExampleFolder(uint64_t number, std::string name)
-    : MemoryTree(ExampleTree::folder_ino(number), kRootIno),
-      number_(number),
-      name_(std::move(name)) {}
+ExampleFolder::ExampleFolder(ExamplePlace place)
+    : MemoryTree(ExampleTree::folder_ino(place.number), place.parent),
+      number_(place.number),
+      name_(std::move(place.name)) {}
 
 void ExampleFolder::describe_file(const Node& node, Inode& inode) const {
   inode.record = number_;

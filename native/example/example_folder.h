@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "tree/file_part.h"
 #include "tree/memory_tree.h"
@@ -42,23 +43,29 @@ struct ExampleOptions {
   bool extensions = true;  // names end with what the content is: .jpg, .npy
 };
 
+// Where a record's folder is in its tree.
+struct ExamplePlace {
+  uint64_t number = 0;  // the record's, over all shards
+  std::string name;     // of the folder
+  Ino parent = kRootIno;
+};
+
 class ExampleFolder final : public MemoryTree {
  public:
   // Files and folders of a record, its own folder too.
   static constexpr uint32_t kNodeLimit = uint32_t{1} << 18;
 
-  // `number` is the record's, over all shards; `name` that of its folder. Any bytes make
-  // a folder. Memory is bounded by the node limit, time by the size of the record.
+  // Any bytes make a folder. Memory is bounded by the node limit, time by the size of the
+  // record.
   [[nodiscard]] static std::unique_ptr<const ExampleFolder> make(std::span<const std::byte> record,
-                                                                 uint64_t number, std::string name,
+                                                                 ExamplePlace place,
                                                                  const ExampleOptions& options);
   // record.bin alone, for a record that is not looked into.
   [[nodiscard]] static std::unique_ptr<const ExampleFolder> make_opaque(uint64_t record_size,
-                                                                        uint64_t number,
-                                                                        std::string name);
+                                                                        ExamplePlace place);
 
   // All of Tree answers for the record's folder and what is in it. That folder's parent is
-  // the root, which is not here; so path() begins with the folder's name.
+  // not here; so path() begins with the folder's name.
   [[nodiscard]] std::string name(Ino ino) const override;
   // The record's folder.
   [[nodiscard]] Ino file_of(uint64_t record) const override;
@@ -72,7 +79,7 @@ class ExampleFolder final : public MemoryTree {
  private:
   friend class ExampleLayout;
 
-  ExampleFolder(uint64_t number, std::string name);
+  explicit ExampleFolder(ExamplePlace place);
 
   void describe_file(const Node& node, Inode& inode) const override;
   [[nodiscard]] const Recipe* recipe(Ino ino) const;  // or nullptr

@@ -61,14 +61,14 @@ bool ExampleLayout::add(const ExampleContent& content) {
   return true;
 }
 
-std::unique_ptr<const ExampleFolder> ExampleLayout::finish(uint64_t number, std::string name) {
+std::unique_ptr<const ExampleFolder> ExampleLayout::finish(ExamplePlace place) {
   sort();
   if (tell_apart()) sort();
   std::vector<uint32_t> begins(size_t{directory_count_} + 1);
   for (const Entry& entry : entries_) ++begins[entry.parent + 1];
   for (size_t d = 0; d < directory_count_; ++d) begins[d + 1] += begins[d];
 
-  std::unique_ptr<ExampleFolder> folder(new ExampleFolder(number, std::move(name)));
+  std::unique_ptr<ExampleFolder> folder(new ExampleFolder(std::move(place)));
   folder->nodes_.reserve(entries_.size() + 1);
   folder->files_.reserve(files_.size());
   folder->directories_.reserve(directory_count_);

@@ -30,7 +30,7 @@ class ExampleLayout {
   [[nodiscard]] bool add(const ExampleContent& content);
 
   // Once only.
-  [[nodiscard]] std::unique_ptr<const ExampleFolder> finish(uint64_t number, std::string name);
+  [[nodiscard]] std::unique_ptr<const ExampleFolder> finish(ExamplePlace place);
 
  private:
   using NameRef = uint32_t;  // as ExampleFolder::Node::name

@@ -1,12 +1,19 @@
 // A TFRecord file, or several, as a tree: the root, with a folder for each record that is
-// named as FlatTree names its file. Everything is computed, no tables.
+// named as FlatTree names its file. In groups: the root with a folder for each group, in
+// which are the folders of its records, numbered from 0 there. Records are computed; the
+// groups are the only table.
 //
-//   ino = (record + 1) << 24    of the folder; what is in it follows: + 1, + 2 …
+//   ino = (record + 1) << 24    of a record's folder; what is in it follows: + 1, + 2 …
+//   ino = 2 + group             of a group's folder
 //
 // Its ExampleFolder (example_folder.h) says what is in a record's folder, which
 // needs the record's bytes; here such a folder has no entries.
 
 #pragma once
+
+#include <deque>
+#include <span>
+#include <string>
 
 #include "example/example_folder.h"
 #include "tree/flat_tree.h"
@@ -15,10 +22,20 @@
 
 namespace ffrfs {
 
+// Records that follow each other.
+struct ExampleGroup {
+  std::string name;
+  uint64_t record_count = 0;
+};
+
 class ExampleTree final : public Tree, public Subtrees {
  public:
   // Throws FormatError: more records than there are inode numbers (2^40).
   explicit ExampleTree(uint64_t record_count, const ExampleOptions& options = {});
+  // `groups`: as many as 2^24 - 2, in the order of their records, which is that of their
+  // names' bytes. Throws FormatError, also if they are not in order, or for a name that no
+  // folder can have.
+  explicit ExampleTree(std::span<const ExampleGroup> groups, const ExampleOptions& options = {});
 
   [[nodiscard]] static constexpr Ino folder_ino(uint64_t record) {
     return (record + 1) << kInoBits;
@@ -37,12 +54,14 @@ class ExampleTree final : public Tree, public Subtrees {
   [[nodiscard]] Ino file_of(uint64_t record) const override;
   // Those that are known without a record's bytes.
   [[nodiscard]] uint64_t file_count() const override { return 0; }
-  [[nodiscard]] uint64_t directory_count() const override { return records_.file_count() + 1; }
-  [[nodiscard]] uint64_t memory_bytes() const override { return sizeof *this; }
+  [[nodiscard]] uint64_t directory_count() const override {
+    return record_count_ + 1 + (is_grouped_ ? groups_.size() : 0);
+  }
+  [[nodiscard]] uint64_t memory_bytes() const override;
 
   [[nodiscard]] const Subtrees* subtrees() const override { return this; }
   [[nodiscard]] std::optional<uint64_t> record_of(Ino ino) const override {
-    if (ino >> kInoBits == 0 || ino >> kInoBits > record_count()) return std::nullopt;
+    if (ino >> kInoBits == 0 || ino >> kInoBits > record_count_) return std::nullopt;
     return (ino >> kInoBits) - 1;
   }
   [[nodiscard]] Ino top(uint64_t record) const override { return folder_ino(record); }
@@ -53,13 +72,29 @@ class ExampleTree final : public Tree, public Subtrees {
 
  private:
   static constexpr int kInoBits = 24;
+  static constexpr Ino kFirstGroupIno = kRootIno + 1;
 
-  [[nodiscard]] uint64_t record_count() const { return records_.file_count(); }
+  // A folder of records: a group's, or the root where there are no groups.
+  struct Group {
+    Group(std::string given, Ino own, uint64_t first, uint64_t count)
+        : name(std::move(given)), ino(own), first_record(first), records(count) {}
+
+    std::string name;
+    Ino ino;
+    uint64_t first_record;
+    FlatTree records;  // their names
+  };
+
   [[nodiscard]] bool is_folder(Ino ino) const;
-  // From the inode of the record's file in `records_`; 0 stays 0.
-  [[nodiscard]] Ino folder_of(Ino file) const;
+  [[nodiscard]] const Group* group_at(Ino ino) const;  // or nullptr
+  [[nodiscard]] const Group& group_of(uint64_t record) const;
+  [[nodiscard]] ExamplePlace place(uint64_t record) const;
+  // The record's folder, from the inode of its file in `group.records`; 0 stays 0.
+  [[nodiscard]] static Ino folder_of(const Group& group, Ino file);
 
-  const FlatTree records_;  // the names
+  const bool is_grouped_;
+  uint64_t record_count_ = 0;
+  std::deque<Group> groups_;  // in the order of their records
   const ExampleOptions options_;
 };
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "example/example_tree.h"
 #include "io/error.h"
 #include "open/open_shards.h"
 #include "open/pack.h"
@@ -143,17 +144,42 @@ OpenedPacks open_one(const std::string& path, const OpenSource& open, Counters& 
   return packs;
 }
 
+// The groups of records that the files of the splits hold.
+std::vector<ExampleGroup> groups_of(const ShardSet& shards,
+                                    const std::vector<RecordSplit>& splits) {
+  std::vector<ExampleGroup> groups;
+  size_t first = 0;
+  for (const RecordSplit& split : splits) {
+    if (split.file_count > shards.shard_count() - first) break;
+    const size_t end = first + split.file_count;
+    const uint64_t end_record = end < shards.shard_count() ? shards.start(end) : shards.count();
+    groups.push_back({.name = split.name, .record_count = end_record - shards.start(first)});
+    first = end;
+  }
+  if (groups.size() == splits.size() && first == shards.shard_count()) return groups;
+  throw FormatError("the splits do not have as many files as were named");
+}
+
+OpenedPacks open_tfrecords(const std::vector<std::string>& paths, const PackPolicy& policy,
+                           Counters& counters) {
+  ShardSet shards = open_tfrecord_shards(paths, true, policy.open_source);
+  shards.keep_checksums();  // names and positions come out of the records
+  OpenedTree opened = open_tree(shards, nullptr, counters, policy.examples);
+  const auto& splits = policy.splits;
+  if (splits.size() > 1 || (splits.size() == 1 && !splits.front().name.empty())) {
+    const std::vector<ExampleGroup> groups = groups_of(shards, splits);
+    opened.tree = std::make_unique<ExampleTree>(groups, policy.examples);
+  }
+  return {std::move(shards), std::move(opened), {}};
+}
+
 }  // namespace
 
 OpenedPacks open_packs(const std::vector<std::string>& paths, const PackPolicy& policy,
                        Counters& counters) {
+  if (!policy.splits.empty()) return open_tfrecords(paths, policy, counters);
   const RecordFiles files = find_record_files(paths, policy.open_source);
-  if (files.is_tfrecord) {
-    ShardSet shards = open_tfrecord_shards(files.paths, true, policy.open_source);
-    shards.keep_checksums();  // names and positions come out of the records
-    OpenedTree opened = open_tree(shards, nullptr, counters, policy.examples);
-    return {std::move(shards), std::move(opened), {}};
-  }
+  if (files.is_tfrecord) return open_tfrecords(files.paths, policy, counters);
   // Who names one file has chosen it, whatever it is a shard of.
   if (files.paths.size() == 1 && !files.has_folder) {
     return open_one(files.paths.front(), policy.open_source, counters);

@@ -15,10 +15,18 @@
 
 namespace ffrfs {
 
+// Some of the TFRecord files that are opened: those behind the split before.
+struct RecordSplit {
+  std::string name;  // of the folder that shows its records; "" alone: the root shows them
+  size_t file_count = 0;
+};
+
 struct PackPolicy {
   OnConflict on_conflict = OnConflict::kError;  // the same path in several packs
   bool allow_missing = false;  // packs that cannot be opened, shards that a set lacks
   ExampleOptions examples{};
+  // Not empty: the paths are TFRecord files of one data set, in the order of these splits.
+  std::vector<RecordSplit> splits{};
   OpenSource open_source = open_local_file;  // where the files of records are
 };
 
@@ -28,9 +36,9 @@ struct OpenedPacks {
   std::vector<std::string> warnings;  // what was left aside, a line each
 };
 
-// Opens `paths` (find_record_files()). Throws StorageError, FormatError (also for a path
-// that is in two packs, and for a set that lacks shards), TruncatedError,
-// UnsafeIndexError, ChecksumError.
+// Opens `paths` (find_record_files(), or the files of splits). Throws StorageError,
+// FormatError (also for a path that is in two packs, and for a set that lacks shards),
+// TruncatedError, UnsafeIndexError, ChecksumError.
 [[nodiscard]] OpenedPacks open_packs(const std::vector<std::string>& paths,
                                      const PackPolicy& policy, Counters& counters);
 

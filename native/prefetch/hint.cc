@@ -35,10 +35,11 @@ std::optional<Hint> of_path(const Tree& tree, std::string_view path) {
     if (name == ".") continue;
     ino = tree.lookup(ino, name);
     if (ino == 0) return std::nullopt;
-    if (const Subtrees* const parts = tree.subtrees(); parts != nullptr) {
+    const Subtrees* const parts = tree.subtrees();
+    if (const auto record = parts != nullptr ? parts->record_of(ino) : std::nullopt) {
       path.remove_prefix(std::min(path.find_first_not_of('/'), path.size()));
       const bool is_of_all = path == "record.bin" || path == "example.json";
-      return Hint{.record = parts->record_of(ino).value(), .is_of_all = is_of_all};
+      return Hint{.record = *record, .is_of_all = is_of_all};
     }
   }
   const auto inode = tree.inode(ino);

@@ -114,8 +114,11 @@ std::string Volume::path(Ino ino) {
   try {
     const auto record = subtree_of(ino);
     if (!record) return tree().path(ino);
-    if (const TreePtr part = subtree_reads_.get().trees().find(*record)) return part->path(ino);
-    return tree().path(subtrees_->top(*record));
+    const Ino top = subtrees_->top(*record);
+    const TreePtr part = subtree_reads_.get().trees().find(*record);
+    if (!part) return tree().path(top);
+    // The part's paths begin with its own name; what is above it the tree knows.
+    return tree().path(top) + part->path(ino).substr(part->name(top).size());
   } catch (const std::exception&) {
     return "inode " + std::to_string(ino);
   }

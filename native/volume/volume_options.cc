@@ -6,6 +6,7 @@
 #include <concepts>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace ffrfs {
 namespace {
@@ -40,6 +41,21 @@ bool parse(std::string_view text, OnConflict& value) {
   return true;
 }
 
+// NAME/COUNT/NAME/COUNT…: no name has a '/'.
+bool parse(std::string_view text, std::vector<RecordSplit>& value) {
+  value.clear();
+  while (!text.empty()) {
+    const size_t end = text.find('/');
+    if (end == text.npos) return false;
+    RecordSplit& split = value.emplace_back(RecordSplit{.name = std::string(text.substr(0, end))});
+    text.remove_prefix(end + 1);
+    const std::string_view count = text.substr(0, text.find('/'));
+    if (!parse(count, split.file_count)) return false;
+    text.remove_prefix(std::min(count.size() + 1, text.size()));
+  }
+  return true;
+}
+
 using Setter = bool (*)(VolumeOptions& options, std::string_view text);
 
 struct Row {
@@ -54,6 +70,7 @@ constexpr Row kRows[] = {
     {"cache_bytes", [](VolumeOptions& o, std::string_view t) { return parse(t, o.cache_bytes); }},
     {"check_data", [](VolumeOptions& o, std::string_view t) { return parse(t, o.check_data); }},
     {"extensions", [](VolumeOptions& o, std::string_view t) { return parse(t, o.packs.examples.extensions); }},
+    {"splits", [](VolumeOptions& o, std::string_view t) { return parse(t, o.packs.splits); }},
     {"on_conflict",
      [](VolumeOptions& o, std::string_view t) { return parse(t, o.packs.on_conflict); }},
     {"allow_missing",

@@ -53,7 +53,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   // A place of its own, so that a read beyond its end is seen.
   const std::vector<uint8_t> copy(data, data + size);
   const auto record = std::as_bytes(std::span(copy));
-  const auto folder = ExampleFolder::make(record, 0, "000000000", {});
+  const auto folder = ExampleFolder::make(record, {0, "000000000"}, {});
   read_files(*folder, record, folder->file_of(0));
   parse(record);
   return 0;

@@ -22,7 +22,7 @@ using FolderPtr = std::unique_ptr<const ExampleFolder>;
 inline constexpr uint64_t kNumber = 12;  // of every record here
 
 inline FolderPtr make(const Bytes& record, bool extensions = true) {
-  return ExampleFolder::make(view(record), kNumber, "000000012", {.extensions = extensions});
+  return ExampleFolder::make(view(record), {kNumber, "000000012"}, {.extensions = extensions});
 }
 
 // All of a file that is rendered.

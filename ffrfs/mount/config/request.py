@@ -35,6 +35,7 @@ class MountRequest:
     prefetch_bytes: int = PREFETCH_BYTES_DEFAULT
     prefetch_ttl_s: float = PREFETCH_TTL_S_DEFAULT  # of what was fetched and is not read
     extensions: bool = True  # of the files in a TFRecord's records: .jpg, .npy
+    splits: str = ""  # of an engine's packs, if TFDS has them (ffrfs/tfrecord/shown_splits.py)
     log_file: str | None = None  # None: a small one beside the state file
     max_memory_bytes: int | None = None  # of daemon and worker together; None: as it comes
     metrics_file: str | None = None  # written every few seconds, for node_exporter; None: none
@@ -56,6 +57,7 @@ class MountRequest:
             "prefetch_records": self.prefetch_records,
             "prefetch_bytes": self.prefetch_bytes,
             "prefetch_ttl_ms": max(round(self.prefetch_ttl_s * 1000), 1),
+            **({"splits": self.splits} if self.splits else {}),
         }
 
     @property

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
+
 from ffrfs.errors import MountError
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.engines.engine import Engine
@@ -18,6 +21,28 @@ def open_engine(request: MountRequest) -> Engine:
 
 def open_packs(request: MountRequest) -> Engine:
     """As open_engine(), and nothing is written beside a pack."""
+    request, warnings = _with_splits(request)
+    engine = _open(request)
+    engine.notices += warnings
+    return engine
+
+
+def _with_splits(request: MountRequest) -> tuple[MountRequest, list[str]]:
+    """The request with the files of a TFDS directory for the pack; what is left out of them."""
+    pack, *others = request.packs
+    if others or not (os.path.isdir(pack) or not os.path.lexists(pack)):
+        return request, []
+    from ffrfs.tfrecord.shown_splits import shown_splits
+
+    shown = shown_splits(pack, request.options.allow_missing)
+    if shown is None:
+        return request, []
+    return dataclasses.replace(
+        request, packs=tuple(shown.files), splits=shown.option
+    ), shown.warnings
+
+
+def _open(request: MountRequest) -> Engine:
     # Imported here: the process that waits for the daemon needs none of them, and the
     # daemon of a native mount neither pyfuse3 nor the native module.
     from ffrfs.mount.engines.worker import worker_path

@@ -72,7 +72,7 @@ TEST_CASE("records that are no Examples") {
   for (const Bytes& record : golden_records("raw.tfrecord")) {
     CHECK(paths(record) == std::vector<Bytes>{"record.bin"});
   }
-  const FolderPtr folder = ExampleFolder::make_opaque(uint64_t{1} << 40, kNumber, "000000012");
+  const FolderPtr folder = ExampleFolder::make_opaque(uint64_t{1} << 40, {kNumber, "000000012"});
   const Ino file = folder->lookup(ExampleTree::folder_ino(kNumber), "record.bin");
   CHECK(folder->inode(file)->size == uint64_t{1} << 40);
   CHECK(folder->contents(file)->size == uint64_t{1} << 40);

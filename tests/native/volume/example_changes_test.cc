@@ -64,7 +64,7 @@ const VolumeOptions kOptions{.cache_bytes = size_t{64} << 20,
                              .packs = {.examples = {.extensions = false}}};
 
 std::map<Bytes, Bytes> expected(const Bytes& record, size_t number) {
-  const auto made = ExampleFolder::make(view(record), number, "x", {.extensions = false});
+  const auto made = ExampleFolder::make(view(record), {number, "x"}, {.extensions = false});
   std::map<Bytes, Bytes> files;
   for (Ino ino = ExampleTree::folder_ino(number); made->inode(ino); ++ino) {
     if (made->inode(ino)->is_directory()) continue;

@@ -58,7 +58,7 @@ struct ExampleFile {
 
   // What path shows of a record: by the folder's own rules, from the record itself.
   [[nodiscard]] std::map<Bytes, Bytes> expected(size_t record) const {
-    const auto made = ExampleFolder::make(view(records[record]), record, "x", {});
+    const auto made = ExampleFolder::make(view(records[record]), {record, "x"}, {});
     std::map<Bytes, Bytes> files;
     for (Ino ino = ExampleTree::folder_ino(record); made->inode(ino); ++ino) {
       if (made->inode(ino)->is_directory()) continue;
