@@ -39,6 +39,9 @@ class Plan:
     verified_size: int = 10_000_000_000  # bytes, in files of large_size
     original_count: int = 100_000  # reference: records as in the benchmark of ffrecord
     original_size: int = 1_000
+    written_sizes: dict[int, int] = dataclass_field(  # tfrecord: size and count of what is written
+        default_factory=lambda: {100: 1_000_000, 100_000: 10_000}
+    )
     record_sizes: dict[int, int] = dataclass_field(  # reference: size and count
         default_factory=lambda: {4 << 10: 32_000, 64 << 10: 8_000, 1 << 20: 512}
     )
@@ -68,6 +71,7 @@ class Plan:
             shard_count=4,
             verified_size=4_000_000,
             original_count=300,
+            written_sizes={100: 1_000, 100_000: 20},
             record_sizes={4 << 10: 256, 1 << 20: 128},
         )
 

@@ -1,8 +1,8 @@
 """TFRecord files of Examples: reading, parsing, the index, and the mounted file.
 
 Beside the PyPI package `tfrecord` (reading), protobuf (parsing: scalars.py) and a loop in C
-(the index: hops.c); the mounted file beside a packed folder (mounted_examples.py). All files
-are page-cached.
+(the index: hops.c); the mounted file beside a packed folder (mounted_examples.py); writing
+beside TensorFlow, if it is there (written_tfrecord.py). All files are page-cached.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 
 from tfrecord.reader import tfrecord_iterator
 
-from benchmarks import data, measure, mounted_examples, page_cache, scalars
+from benchmarks import data, measure, mounted_examples, page_cache, scalars, written_tfrecord
 from benchmarks.contenders import NATIVE
 from benchmarks.figure import Figure, Findings
 from benchmarks.mounted_examples import PACKED_FOLDER, TFRECORD
@@ -47,6 +47,7 @@ def run(plan: Plan) -> Findings:
                 _parsing(plan),
                 _indexing(plan, examples),
                 _mounted(plan, examples, checksums),
+                *written_tfrecord.figures(plan, work),
             ]
         )
     finally:
