@@ -7,7 +7,7 @@ numbers are off by at most n * levels / LEVEL_SIZE, where levels = 1 + log2(n / 
 0.2 % of a million, 0.5 % of a billion. Nothing is random: the same numbers, added and merged
 in the same order, give the same answers.
 
-Libraries on PyPI draw lots, and give other answers in every run (docs/decisions/032-sketches.md).
+Libraries on PyPI draw lots, and give other answers in every run (docs/decisions/029-sketches.md).
 
 Not here: histograms (histograms.py). Concurrency: one thread at a time.
 """

@@ -1,4 +1,4 @@
-"""What Python code checksums with: docs/decisions/033-checksums.md."""
+"""What Python code checksums with: docs/decisions/030-checksums.md."""
 
 from __future__ import annotations
 
