@@ -248,7 +248,7 @@ def test_daemon_that_is_killed_while_bytes_are_pushed(new_mount: MakeMount, tmp_
         delay_s = random.Random(serial).random() / 100
         assert end_of_readers(tree, tree.process.pid, delay_s) <= set(ENDED)
         tree.wait_for_daemon(10)
-        assert tree.ask(probes.errno_of, "d/never asked for", "stat") == errno.ENOTCONN
+        assert tree.ask(probes.errno_of, "d/never asked for", "stat") in ENDED
         done = ffrfs("umount", tree.path)
         assert (done.status, done.err) == (0, "")
         check_nothing_left(tree)

@@ -211,7 +211,7 @@ def test_killed_daemon_under_load_gives_errors(tree: Mount, both: bool) -> None:
         assert caught.value.errno in ENDED
         tree.wait_for_daemon(5)  # and for the worker, whom nobody tells
         assert tree.is_mounted
-        assert tree.ask(probes.errno_of, "d/000", "read") == errno.ENOTCONN
+        assert tree.ask(probes.errno_of, "d/000", "read") in ENDED
     assert ffrfs("umount", tree.path).status == 0
     check_nothing_left(tree)
 
@@ -226,7 +226,7 @@ def test_killed_daemon_while_reads_wait_for_the_disk(new_mount: MakeMount, disk:
         disk.wait_for("stalled")
         tree.signal(signal.SIGKILL)
         assert reader.answer(10) in ENDED  # though the disk has not answered
-        assert tree.ask(probes.errno_of, "cold", "read") == errno.ENOTCONN
+        assert tree.ask(probes.errno_of, "cold", "read") in ENDED
         disk.go()
     tree.wait_for_daemon()
     assert ffrfs("umount", tree.path).status == 0
