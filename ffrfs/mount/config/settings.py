@@ -63,16 +63,13 @@ class Setting:
         return self.types == (bool,)
 
 
-def _engine(text: str, _: str) -> Fields:
-    if text not in ENGINES:
-        raise OptionError(f"must be one of {', '.join(ENGINES)}")
-    return {"engine": text}
+def _one_of(field: str, choices: tuple[str, ...]) -> Callable[[str, str], Fields]:
+    def fields(text: str, _: str) -> Fields:
+        if text not in choices:
+            raise OptionError(f"must be one of {', '.join(choices)}")
+        return {field: text}
 
-
-def _transport(text: str, _: str) -> Fields:
-    if text not in TRANSPORTS:
-        raise OptionError(f"must be one of {', '.join(TRANSPORTS)}")
-    return {"transport": text}
+    return fields
 
 
 def _threads(text: str, _: str) -> Fields:
@@ -135,7 +132,7 @@ def _size_bytes(text: str, example: str) -> int:
 
 SETTINGS: dict[str, Setting] = {
     "engine": Setting(
-        parse=_engine,
+        parse=_one_of("engine", ENGINES),
         fields=("engine",),
         types=(str,),
         choices=ENGINES,
@@ -144,7 +141,7 @@ SETTINGS: dict[str, Setting] = {
         f"native if it was built (default: {ENGINES[0]})",
     ),
     "transport": Setting(
-        parse=_transport,
+        parse=_one_of("transport", TRANSPORTS),
         fields=("transport",),
         types=(str,),
         choices=TRANSPORTS,

@@ -73,9 +73,9 @@ def serve(
                     with _descriptors_kept():
                         if engine.connect(mount.connection):
                             announcement.make_if_answered()
-                    from ffrfs.mount.daemon import server
+                    from ffrfs.mount.daemon.server import Server
 
-                    server.run(
+                    server = Server(
                         request,
                         engine,
                         mount,
@@ -85,6 +85,7 @@ def serve(
                         log_there=log_there,
                         held_signals=held_signals,
                     )
+                    server.serve()
                 finally:
                     mount.take_away()
                     mount.control.close()

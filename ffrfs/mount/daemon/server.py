@@ -45,32 +45,7 @@ LOOK_LIMIT_S = 1.0  # of unmounting what has not answered yet
 log = logging.getLogger(__name__)
 
 
-def run(  # noqa: PLR0913 - what it serves, and whom it tells
-    request: MountRequest,
-    engine: Engine,
-    mount: MountHandle,
-    *,
-    memory: MemoryLimit,
-    announcement: Announcement,
-    notifier: Notifier,
-    log_there: Log,
-    held_signals: HeldSignals,
-) -> None:
-    """Serve until the mount is gone. Raises MountError if that came before it was ready."""
-    server = _Server(
-        request,
-        engine,
-        mount,
-        memory=memory,
-        announcement=announcement,
-        notifier=notifier,
-        log_there=log_there,
-        held_signals=held_signals,
-    )
-    trio.run(server.run)
-
-
-class _Server:
+class Server:
     """One mount while it is served."""
 
     def __init__(  # noqa: PLR0913 - what it serves, and whom it tells
@@ -103,7 +78,11 @@ class _Server:
         self._rate: RequestRate
         self._stall: StorageStall
 
-    async def run(self) -> None:
+    def serve(self) -> None:
+        """Serve until the mount is gone. Raises MountError if that came before it was ready."""
+        trio.run(self._run)
+
+    async def _run(self) -> None:
         self._rate = RequestRate(self._engine.counters)
         self._stall = StorageStall(self._engine.counters)
         async with trio.open_nursery() as self._nursery:
