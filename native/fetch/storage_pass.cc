@@ -195,16 +195,25 @@ BufferedPass::BufferedPass(Fetcher& fetcher, std::span<BatchItem> items, bool ch
   sort_by_offset(order_, items_);
 }
 
-// For that item at least, and for those behind it as far as there is room.
+// For that item at least, and for those behind it as far as there is room. The kernel may wait for
+// a busy disk meanwhile, so not with the lock held.
 void BufferedPass::ask(size_t place) {
-  const std::lock_guard lock(mutex_);
-  while (asked_ < order_.size()) {
-    const BatchItem& item = items_[order_[asked_]];
-    const uint64_t size = item.whole_size();
-    if (asked_ > place && bytes_ahead_ + size > kBytesAhead) return;
-    fetcher_.shards().file_of(item.extent).will_need(item.extent.offset, size);
-    bytes_ahead_ += size;
-    ++asked_;
+  size_t begin = 0;
+  size_t end = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    begin = asked_;
+    while (asked_ < order_.size()) {
+      const uint64_t size = items_[order_[asked_]].whole_size();
+      if (asked_ > place && bytes_ahead_ + size > kBytesAhead) break;
+      bytes_ahead_ += size;
+      ++asked_;
+    }
+    end = asked_;
+  }
+  for (size_t next = begin; next < end; ++next) {
+    const BatchItem& item = items_[order_[next]];
+    fetcher_.shards().file_of(item.extent).will_need(item.extent.offset, item.whole_size());
   }
 }
 
