@@ -18,8 +18,11 @@ namespace ffrfs::fuse {
 namespace {
 
 constexpr size_t kPayloadSizeMax = 1 << 20;
-constexpr size_t kPayloadSizeMin = 128 << 10;
+constexpr size_t kPayloadSizeMin = 64 << 10;
 constexpr size_t kHotEntryCount = 2;  // of a thread, while it is busy
+// READs ahead of readers that the kernel has under way (kernel_mount.py): while the threads are
+// busy with others, all their answers may wait to be taken.
+constexpr size_t kBackgroundRequests = 64;
 constexpr size_t kEntryCount = 4096;  // of all queues together, to begin with
 constexpr size_t kDepthMin = 8;
 constexpr size_t kDepthMax = 64;
@@ -57,8 +60,10 @@ RingPlan plan_rings(size_t possible_count, const std::vector<int>& own_cpus,
   }
   if (!others.queues.empty()) plan.threads.push_back(std::move(others));
   plan.depth = std::clamp(kEntryCount / std::max<size_t>(possible_count, 1), kDepthMin, kDepthMax);
+  const size_t hot_count = kHotEntryCount * plan.threads.size();
   while (plan.payload_size > kPayloadSizeMin &&
-         plan.payload_size * kHotEntryCount * plan.threads.size() > limit_bytes) {
+         (plan.payload_size * hot_count > limit_bytes ||
+          plan.payload_size * kBackgroundRequests > 2 * limit_bytes)) {
     plan.payload_size /= 2;
   }
   return plan;

@@ -30,7 +30,8 @@ struct RingPlan {
 };
 
 // A thread for each of `own_cpus`, at which this process may run, pinned there; one for all
-// other queues. `limit_bytes` bounds their memory, but for what one READ for each takes.
+// other queues. `limit_bytes` bounds their memory while they are idle; answers that wait to be taken
+// come to twice that at most, or to 4 MiB.
 [[nodiscard]] RingPlan plan_rings(size_t possible_count, const std::vector<int>& own_cpus,
                                   size_t limit_bytes);
 

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -66,32 +68,42 @@ UringQueue::UringQueue(const RingThread& thread, const RingPlan& plan,
 
 UringQueue::~UringQueue() = default;
 
+// Throws for want of memory; then nothing has changed.
 void UringQueue::add_entries(Queue& queue) {
-  if (queue.entry_count + plan_.depth > kEntryCountMax) return;
+  const size_t count = plan_.depth;
+  if (queue.entry_count + count > kEntryCountMax) return;
   auto batch = std::make_unique<Batch>();
-  batch->headers = Mapping(plan_.depth * kHeaderSize, -1, 0);
-  batch->payloads = Mapping(plan_.depth * plan_.payload_size, -1, 0);
-  batch->entries.resize(plan_.depth);
-  for (size_t i = 0; i < plan_.depth; ++i) {
-    Entry& entry = batch->entries[i];
-    entry.header = reinterpret_cast<RingHeader*>(batch->headers.data() + i * kHeaderSize);
-    entry.payload =
-        batch->payloads.bytes().subspan(i * plan_.payload_size, plan_.payload_size);
+  batch->headers = Mapping(count * kHeaderSize, -1, 0);
+  batch->payloads = Mapping(count * plan_.payload_size, -1, 0);
+  batch->entries.resize(count);
+  // answer() must not fail for want of room.
+  oversized_.reserve(oversized_.capacity() + count);
+  answered_.reserve(answered_.capacity() + count);
+  {
+    const std::lock_guard lock(mutex_);
+    inbox_.reserve(inbox_.capacity() + count);
+  }
+  queue.batches.push_back(std::move(batch));
+  Batch& added = *queue.batches.back();
+  for (size_t i = 0; i < count; ++i) {
+    Entry& entry = added.entries[i];
+    entry.header = reinterpret_cast<RingHeader*>(added.headers.data() + i * kHeaderSize);
+    entry.payload = added.payloads.bytes().subspan(i * plan_.payload_size, plan_.payload_size);
     entry.parts = {{{entry.header, sizeof(RingHeader)},
                     {entry.payload.data(), entry.payload.size()}}};
     entry.queue = &queue;
     submit(entry, kRegister);
   }
-  // answer() must not fail for want of room.
-  oversized_.reserve(oversized_.capacity() + plan_.depth);
-  answered_.reserve(answered_.capacity() + plan_.depth);
-  {
-    const std::lock_guard lock(mutex_);
-    inbox_.reserve(inbox_.capacity() + plan_.depth);
+  queue.entry_count += count;
+  queue.idle_count += count;
+}
+
+// Without the memory for more the requests of that CPU wait for those before them.
+void UringQueue::grow(Queue& queue) noexcept {
+  try {
+    if (queue.idle_count < plan_.depth / 2) add_entries(queue);
+  } catch (const std::exception&) {
   }
-  queue.entry_count += plan_.depth;
-  queue.idle_count += plan_.depth;
-  queue.batches.push_back(std::move(batch));
 }
 
 void UringQueue::submit(Entry& entry, uint32_t command) {
@@ -124,12 +136,21 @@ void UringQueue::run(int connection, Handler& handler, const HandOver& hand_over
   this_queue = this;
   connection_ = connection;
   listen();
-  for (const auto& queue : queues_) add_entries(*queue);
+  try {
+    for (const auto& queue : queues_) add_entries(*queue);
+  } catch (const std::exception& error) {
+    // The kernel uses no ring before each queue has an entry.
+    log_line(Priority::kWarning,
+             std::string("no memory for rings: requests come over /dev/fuse: ") + error.what());
+    return;
+  }
   while (!is_stopping_) {
     const int refused = ring_.submit_and_wait();
     if (refused != 0 && refused != EINTR && refused != EAGAIN && refused != EBUSY) {
+      // The kernel would leave the requests of this CPU in the ring. When the process has ended
+      // the daemon ends the connection, and they fail.
       log_line(Priority::kError, "io_uring: " + std::generic_category().message(refused));
-      return;
+      std::abort();
     }
     release_memory();
     for (Ring::Completion found{}; ring_.take(found);) {
@@ -145,9 +166,7 @@ void UringQueue::run(int connection, Handler& handler, const HandOver& hand_over
       }
     }
     commit_inbox();
-    for (const auto& queue : queues_) {
-      if (queue->idle_count < plan_.depth / 2) add_entries(*queue);
-    }
+    for (const auto& queue : queues_) grow(*queue);
   }
 }
 

@@ -52,6 +52,7 @@ class UringQueue final : public AnswerSink {
   struct Queue;
 
   void add_entries(Queue& queue);
+  void grow(Queue& queue) noexcept;
   void submit(Entry& entry, uint32_t command);
   void listen();
   [[nodiscard]] bool go_on_after(int error, Entry& entry);

@@ -59,8 +59,9 @@ TEST_CASE("128 CPUs stay within the limit; two have READs of a megabyte") {
   const auto small = plan_rings(2, cpus(2), 32 * kMiB);
   CHECK(small.payload_size == kMiB);
   CHECK(small.depth == 64);
-  CHECK(plan_rings(2, cpus(2), kMiB).payload_size == kMiB / 4);
-  CHECK(plan_rings(2, cpus(2), 0).payload_size == kMiB / 8);  // as small as READs are
+  CHECK(plan_rings(2, cpus(2), 16 * kMiB).payload_size == kMiB / 2);
+  CHECK(plan_rings(2, cpus(2), kMiB).payload_size == kMiB / 16);
+  CHECK(plan_rings(2, cpus(2), 0).payload_size == kMiB / 16);  // no READ is smaller than that
   CHECK(plan_rings(4096, cpus(4096), 32 * kMiB).depth == 8);
 }
 
