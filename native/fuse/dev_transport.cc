@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "fuse/log.h"
+#include "io/little_endian.h"
 
 namespace ffrfs::fuse {
 namespace {
@@ -107,7 +108,10 @@ void DevTransport::take(std::span<const std::byte> message, std::span<std::byte>
     case Opcode::kBatchForget:
       return;  // inode numbers are computed: nothing is counted, nothing to be forgotten
     case Opcode::kInterrupt:
-      return;  // what was asked is answered all the same
+      if (const auto body = message.subspan(sizeof(InHeader)); body.size() >= sizeof(InterruptIn)) {
+        handler_.interrupt(load_le<uint64_t>(body));
+      }
+      return;
     default:
       break;
   }

@@ -13,6 +13,9 @@ class Handler {
   // once; what lies in `request` goes when this returns.
   virtual void handle(const Request& request, const Reply& reply) noexcept = 0;
 
+  // Who asked for that is no longer sure to wait for the answer. As handle().
+  virtual void interrupt(uint64_t /*unique*/) noexcept {}
+
  protected:
   ~Handler() = default;
 };

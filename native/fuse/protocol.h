@@ -153,6 +153,10 @@ struct AttrOut {
   Attr attr;
 };
 
+struct InterruptIn {
+  uint64_t unique;  // of the request that is interrupted
+};
+
 struct OpenIn {  // of OPEN and OPENDIR
   uint32_t flags;  // of open(2)
   uint32_t open_flags;

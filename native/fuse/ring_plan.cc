@@ -44,6 +44,14 @@ size_t RingPlan::queue_count() const {
   return count;
 }
 
+std::vector<int> RingPlan::cpus() const {
+  std::vector<int> found;
+  for (const RingThread& thread : threads) {
+    if (thread.cpu >= 0) found.push_back(thread.cpu);
+  }
+  return found;
+}
+
 RingPlan plan_rings(size_t possible_count, const std::vector<int>& own_cpus,
                     size_t limit_bytes) {
   RingPlan plan{.threads = {}, .payload_size = kPayloadSizeMax, .depth = 0,

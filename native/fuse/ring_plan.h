@@ -27,6 +27,7 @@ struct RingPlan {
   size_t limit_bytes = 0;   // what the entries may hold while they are idle
 
   [[nodiscard]] size_t queue_count() const;
+  [[nodiscard]] std::vector<int> cpus() const;  // that threads are pinned to
 };
 
 // A thread for each of `own_cpus`, at which this process may run, pinned there; one for all

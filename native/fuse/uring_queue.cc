@@ -24,6 +24,8 @@ constexpr size_t kHeaderSize = 320;  // RingHeader, up to a cache line
 constexpr size_t kEntryCountMax = 4096;  // of a queue
 // From here on another thread makes the answer: a stream's READs come all from one CPU.
 constexpr uint32_t kLargeRead = 256 << 10;
+// Smaller requests in a row after which a stream is over.
+constexpr size_t kStreamEnd = 32;
 constexpr unsigned kSubmissionCount = 256;
 constexpr unsigned kCompletionCount = 1024;
 
@@ -56,6 +58,8 @@ struct UringQueue::Queue {
 UringQueue::UringQueue(const RingThread& thread, const RingPlan& plan,
                        std::atomic<size_t>& held_bytes)
     : plan_(plan),
+      own_cpu_(mask_of(thread.cpu < 0 ? std::vector<int>() : std::vector<int>{thread.cpu})),
+      all_cpus_(mask_of(plan.cpus())),
       held_bytes_(held_bytes),
       ring_(kSubmissionCount, kCompletionCount),
       event_(eventfd(0, EFD_CLOEXEC)) {
@@ -64,9 +68,38 @@ UringQueue::UringQueue(const RingThread& thread, const RingPlan& plan,
     queues_.push_back(std::make_unique<Queue>());
     queues_.back()->id = id;
   }
+  run_on(own_cpu_);
 }
 
 UringQueue::~UringQueue() = default;
+
+UringQueue::CpuMask UringQueue::mask_of(const std::vector<int>& cpus) {
+  CpuMask mask;
+  for (const int cpu : cpus) {
+    mask.resize(std::max(mask.size(), static_cast<size_t>(cpu) / CPU_SETSIZE + 1));
+    CPU_SET_S(static_cast<size_t>(cpu), mask.size() * sizeof(cpu_set_t), mask.data());
+  }
+  return mask;
+}
+
+void UringQueue::run_on(const CpuMask& cpus) {
+  if (cpus.empty()) return;
+  // Where that is refused requests are answered all the same, from another CPU.
+  [[maybe_unused]] const int refused =
+      sched_setaffinity(0, cpus.size() * sizeof(cpu_set_t), cpus.data());
+}
+
+// A small request is answered on the CPU of its reader, which sleeps meanwhile. The reader of a
+// stream goes on, so a thread that copies megabytes beside it has to be elsewhere.
+void UringQueue::follow_stream(bool is_large) {
+  if (own_cpu_.empty()) return;
+  if (is_large) {
+    if (small_count_ >= kStreamEnd) run_on(all_cpus_);
+    small_count_ = 0;
+  } else if (small_count_ < kStreamEnd && ++small_count_ == kStreamEnd) {
+    run_on(own_cpu_);
+  }
+}
 
 // Throws for want of memory; then nothing has changed.
 void UringQueue::add_entries(Queue& queue) {
@@ -202,9 +235,12 @@ void UringQueue::take(Entry& entry, Handler& handler, const HandOver& hand_over)
   const size_t size = std::min<size_t>(entry.header->payload_size, entry.payload.size());
   const Reply reply(*this, header.unique, entry.payload, &entry);
   const auto request = parse_request(header, entry.header->op_in, entry.payload.first(size));
+  const bool is_large =
+      request && request->opcode == Opcode::kRead && request->size > kLargeRead;
+  follow_stream(is_large);
   if (!request) {
     reply.error(EINVAL);
-  } else if (request->opcode == Opcode::kRead && request->size > kLargeRead) {
+  } else if (is_large) {
     hand_over(*request, reply);
   } else {
     handler.handle(*request, reply);

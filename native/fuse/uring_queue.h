@@ -8,10 +8,12 @@
 // belong to such requests the kernel can give it no more, so more entries are registered early:
 // requests that wait for a disk hold up no others.
 //
+// The thread is pinned to the CPU of its queue, but for the time of a stream of large READs.
 // The ring is used by this thread alone. answer() and stop() may come from any thread.
 
 #pragma once
 
+#include <sched.h>
 #include <sys/uio.h>
 
 #include <array>
@@ -51,6 +53,11 @@ class UringQueue final : public AnswerSink {
   struct Batch;  // of entries, with their memory
   struct Queue;
 
+  using CpuMask = std::vector<cpu_set_t>;  // empty: no CPU is known
+
+  static CpuMask mask_of(const std::vector<int>& cpus);
+  static void run_on(const CpuMask& cpus);
+  void follow_stream(bool is_large);
   void add_entries(Queue& queue);
   void grow(Queue& queue) noexcept;
   void submit(Entry& entry, uint32_t command);
@@ -63,6 +70,10 @@ class UringQueue final : public AnswerSink {
   void wake() const;
 
   const RingPlan plan_;
+  const CpuMask own_cpu_;
+  const CpuMask all_cpus_;  // of streams
+  // Requests since the last large READ; from kStreamEnd on the thread is pinned.
+  size_t small_count_ = SIZE_MAX;
   std::atomic<size_t>& held_bytes_;
   Ring ring_;
   FileDescriptor event_;  // of the inbox

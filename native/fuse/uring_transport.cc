@@ -1,7 +1,5 @@
 #include "fuse/uring_transport.h"
 
-#include <sched.h>
-
 #include <exception>
 #include <future>
 #include <string>
@@ -13,18 +11,6 @@ namespace ffrfs::fuse {
 namespace {
 
 constexpr size_t kHelperCount = 4;
-
-void pin(int cpu) {
-  const auto free_set = [](cpu_set_t* set) { CPU_FREE(set); };
-  const auto count = static_cast<size_t>(cpu) + 1;
-  const std::unique_ptr<cpu_set_t, decltype(free_set)> set(CPU_ALLOC(count), free_set);
-  if (!set) return;
-  const size_t size = CPU_ALLOC_SIZE(count);
-  CPU_ZERO_S(size, set.get());
-  CPU_SET_S(static_cast<size_t>(cpu), size, set.get());
-  // Where that is refused requests are answered all the same, from another CPU.
-  [[maybe_unused]] const int refused = sched_setaffinity(0, size, set.get());
-}
 
 }  // namespace
 
@@ -63,7 +49,6 @@ UringTransport::~UringTransport() {
 
 void UringTransport::run(Thread& thread, const std::function<void()>& on_thread) {
   try {
-    if (thread.plan_.cpu >= 0) pin(thread.plan_.cpu);
     thread.queue = std::make_unique<UringQueue>(thread.plan_, plan_, held_bytes_);
     on_thread();
   } catch (...) {
