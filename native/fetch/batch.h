@@ -10,6 +10,7 @@
 #include <exception>
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "io/buffer.h"
 #include "shard/extent.h"
@@ -40,6 +41,12 @@ struct BatchItem {
   // Throws ChecksumError unless the target holds the record.
   void check(const ShardSet& shards, Counters& counters);
 };
+
+[[nodiscard]] uint64_t total_size(std::span<const BatchItem> items);
+
+// Cuts a batch into runs of items that lie side by side in the file, in this order: where each
+// ends.
+[[nodiscard]] std::vector<size_t> run_ends(std::span<const BatchItem> items);
 
 // Gets the place of each item as soon as that is finished, on any thread; must not throw.
 using ItemDone = std::function<void(size_t index)>;

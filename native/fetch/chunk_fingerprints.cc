@@ -32,6 +32,8 @@ std::vector<uint32_t> written_fingerprints(const Shard& shard, const Extent& ext
   return {};
 }
 
+uint64_t whole_size(const Extent& extent) { return extent.size + extent.trailer_size(); }
+
 // std::function wants something that can be copied.
 std::shared_ptr<Reservation> shared(Reservation memory) {
   return std::make_shared<Reservation>(std::move(memory));
@@ -101,10 +103,13 @@ void ChunkFingerprints::fingerprint(const Extent& extent, Reservation memory) {
   std::exception_ptr error;
   try {
     prints->chunks.reserve(static_cast<size_t>(extent.size / kChunkSize + 1));
-    RecordStream stream(fetcher_, extent, std::move(memory));
-    for (auto piece = stream.next(); !piece.empty(); piece = stream.next()) {
-      prints->chunks.push_back(crc32c(piece));
-    }
+    with_second_try(fetcher_.shards().file_of(extent), extent.offset, whole_size(extent), [&] {
+      prints->chunks.clear();
+      RecordStream stream(fetcher_, extent, std::move(memory));
+      for (auto piece = stream.next(); !piece.empty(); piece = stream.next()) {
+        prints->chunks.push_back(crc32c(piece));
+      }
+    });
     prints->memory = fetcher_.budget().reserve(Account::kMetadata,
                                                prints->chunks.size() * sizeof(uint32_t));
   } catch (...) {
@@ -127,7 +132,8 @@ void ChunkFingerprints::read(const Extent& extent, bool check, Use use,
           Unit unit(std::move(memory));
           unit.buffer = fetcher_.buffers().acquire(size);
           unit.bytes = unit.buffer.first(size);
-          fill(extent, unit, check);
+          with_second_try(fetcher_.shards().file_of(extent), extent.offset, whole_size(extent),
+                          [&] { fill(extent, unit, check); });
           use(unit.bytes);
         } catch (...) {
           error = std::current_exception();

@@ -27,43 +27,7 @@ size_t helper_count() {
   return std::min(cores - 1, kHelperLimit);
 }
 
-// Beyond that a run is cut, so that threads can share it.
-constexpr uint64_t kRunSizeMax = 64 << 10;
-
-uint64_t total_size(std::span<const BatchItem> items) {
-  uint64_t total = 0;
-  for (const BatchItem& item : items) total += item.extent.size;
-  return total;
-}
-
-// Cuts a batch into runs of items that lie side by side in the file, in this order.
-std::vector<size_t> run_ends(std::span<const BatchItem> items) {
-  std::vector<size_t> ends;
-  uint64_t size = 0;
-  size_t parts = 0;
-  for (size_t i = 0; i < items.size(); ++i) {
-    const Extent& extent = items[i].extent;
-    const size_t part_count = extent.trailer_size() > 0 ? 2 : 1;
-    const bool follows = i > 0 && extent.shard == items[i - 1].extent.shard &&
-                         extent.offset == items[i - 1].extent.offset + items[i - 1].whole_size();
-    if (i > 0 && !(follows && size + items[i].whole_size() <= kRunSizeMax &&
-                   parts + part_count <= Source::kPartsMax)) {
-      ends.push_back(i);
-      size = 0;
-      parts = 0;
-    }
-    size += items[i].whole_size();
-    parts += part_count;
-  }
-  if (!items.empty()) ends.push_back(items.size());
-  return ends;
-}
-
 }  // namespace
-
-void BatchItem::check(const ShardSet& shards, Counters& counters) {
-  check_record(shards, extent, record_crc(extent, target), trailer(), counters);
-}
 
 Fetcher::Fetcher(const ShardSet& shards, Counters& counters, size_t limit_bytes)
     : shards_(shards),
@@ -116,8 +80,13 @@ bool Fetcher::find_cached(const UnitPlan& plan, std::span<std::byte> target) {
     done += piece.size();
   } while (done < target.size());
   counters_.bytes_page_cache.fetch_add(target.size(), std::memory_order_relaxed);
-  check(plan, actual, trailer);
-  return true;
+  try {
+    check(plan, actual, trailer);
+    return true;
+  } catch (const ChecksumError&) {
+    if (!file.can_refetch()) throw;
+  }
+  return false;
 }
 
 UnitPtr Fetcher::find_cached(const UnitPlan& plan) {
@@ -133,8 +102,13 @@ size_t Fetcher::memory_for(const UnitPlan& plan) const {
 }
 
 void Fetcher::start(ReadPort& port, const UnitPlan& plan, Reservation memory, UnitDone done) {
-  auto unit = std::make_shared<Unit>(std::move(memory));
-  const auto finish = [this, plan, unit, done = std::move(done)](RawBytes raw) {
+  submit(port, plan, std::make_shared<Unit>(std::move(memory)), std::move(done),
+         ReadPort::Bytes::kAnyhow);
+}
+
+void Fetcher::submit(ReadPort& port, const UnitPlan& plan, std::shared_ptr<Unit> unit,
+                     UnitDone done, ReadPort::Bytes bytes) {
+  const auto finish = [this, &port, plan, unit, done = std::move(done), bytes](RawBytes raw) {
     std::exception_ptr error = raw.error;
     try {
       if (!error) {
@@ -144,6 +118,11 @@ void Fetcher::start(ReadPort& port, const UnitPlan& plan, Reservation memory, Un
         unit->buffer = std::move(raw.buffer);
         unit->is_from_storage = true;
       }
+    } catch (const ChecksumError&) {
+      if (bytes == ReadPort::Bytes::kAnyhow && can_refetch(plan.extent)) {
+        return submit(port, plan, unit, done, ReadPort::Bytes::kAnew);
+      }
+      error = std::current_exception();
     } catch (...) {
       error = std::current_exception();
     }
@@ -152,7 +131,7 @@ void Fetcher::start(ReadPort& port, const UnitPlan& plan, Reservation memory, Un
   };
   try {
     port.submit(shards_.file_of(plan.extent), plan.file_offset(), plan.size + plan.trailer_size(),
-                finish);
+                finish, bytes);
   } catch (...) {  // no memory: those who wait must hear of it
     port.post([finish, error = std::current_exception()] {
       finish(RawBytes{.buffer = {}, .bytes = {}, .error = error});
@@ -202,16 +181,21 @@ bool Fetcher::read_cached_run(std::span<BatchItem> run, bool check) noexcept {
     return false;
   }
   counters_.bytes_page_cache.fetch_add(size, std::memory_order_relaxed);
-  for (BatchItem& item : run) check_item(item, check);
+  for (BatchItem& item : run) {
+    if (!check_item(item, check)) return false;
+  }
   return true;
 }
 
-void Fetcher::check_item(BatchItem& item, bool check) noexcept {
+// False: it is damaged, and may be sound where it comes from.
+bool Fetcher::check_item(BatchItem& item, bool check) noexcept {
   try {
     if (check) item.check(shards_, counters_);
   } catch (...) {
+    if (can_refetch(item.extent)) return false;
     item.error = std::current_exception();
   }
+  return true;
 }
 
 // False: the page cache does not hold all of it.
@@ -222,12 +206,12 @@ bool Fetcher::read_cached_item(BatchItem& item, bool check) noexcept {
   } catch (const std::bad_alloc&) {
     return false;  // where it is looked for next, that is an error
   }
-  if (!read_cached(item.extent, item.extent.offset, item.target, item.trailer())) {
-    if (!has_target) item.drop_target();
-    return false;
+  if (read_cached(item.extent, item.extent.offset, item.target, item.trailer()) &&
+      check_item(item, check)) {
+    return true;
   }
-  check_item(item, check);
-  return true;
+  if (!has_target) item.drop_target();
+  return false;
 }
 
 void Fetcher::read(std::span<BatchItem> items, bool check) {

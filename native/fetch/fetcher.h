@@ -74,6 +74,11 @@ class Fetcher {
   using UnitDone = std::function<void(UnitPtr, std::exception_ptr)>;
   void start(ReadPort& port, const UnitPlan& plan, Reservation memory, UnitDone done);
 
+  // Whether bytes of it that do not match are to be had anew.
+  [[nodiscard]] bool can_refetch(const Extent& extent) const {
+    return shards_.file_of(extent).can_refetch();
+  }
+
   // Fills every target, in no particular order; an item that fails has its `error`
   // set and the others are read all the same. `check`: verify checksums. Blocks.
   void read(std::span<BatchItem> items, bool check);
@@ -91,7 +96,9 @@ class Fetcher {
   void check(const UnitPlan& plan, uint32_t actual, std::span<const std::byte> trailer);
   [[nodiscard]] bool read_cached_item(BatchItem& item, bool check) noexcept;
   [[nodiscard]] bool read_cached_run(std::span<BatchItem> run, bool check) noexcept;
-  void check_item(BatchItem& item, bool check) noexcept;
+  [[nodiscard]] bool check_item(BatchItem& item, bool check) noexcept;
+  void submit(ReadPort& port, const UnitPlan& plan, std::shared_ptr<Unit> unit, UnitDone done,
+              ReadPort::Bytes bytes);
   template <typename Work>
   void share(uint64_t total, size_t count, const Work& work);
   [[nodiscard]] std::vector<size_t> read_buffered(std::span<BatchItem> items,

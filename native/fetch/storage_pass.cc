@@ -62,6 +62,7 @@ void StoragePass::run(std::vector<size_t> missing) {
     }
     port_.wait();
     port_.poll();
+    read_anew();
   }
 }
 
@@ -83,7 +84,8 @@ void StoragePass::submit(size_t index) {
   const Segment& segment = segments_[index];
   const auto size = static_cast<size_t>(segment.end - segment.offset);
   port_.submit(fetcher_.shards().shard(segment.shard).file(), segment.offset, size,
-               [this, index](RawBytes raw) { finish_segment(index, std::move(raw)); });
+               [this, index](RawBytes raw) { finish_segment(index, std::move(raw)); },
+               segment.bytes);
   ++in_flight_;
   in_flight_bytes_ += size;
 }
@@ -91,15 +93,18 @@ void StoragePass::submit(size_t index) {
 void StoragePass::plan(std::vector<size_t> missing) {
   sort_by_offset(missing, items_);
   for (const size_t item : missing) {
-    const Extent& extent = items_[item].extent;
-    const uint64_t whole = extent.size + extent.trailer_size();
+    const uint64_t whole = items_[item].whole_size();
     for (uint64_t done = 0; done < whole;) {
       const auto size = static_cast<size_t>(std::min(whole - done, kSegmentSize));
-      add_part({item, done, extent.offset + done, size}, extent.shard);
+      add_part(part_of(item, done, size), items_[item].extent.shard);
       ++parts_left_[item];
       done += size;
     }
   }
+}
+
+StoragePass::Part StoragePass::part_of(size_t item, uint64_t offset, size_t size) const {
+  return {item, offset, items_[item].extent.offset + offset, size};
 }
 
 void StoragePass::add_part(const Part& part, uint32_t shard) {
@@ -184,9 +189,36 @@ void StoragePass::finish_item(size_t item_index) {
   try {
     if (!item.error && check_) item.check(fetcher_.shards(), fetcher_.counters());
   } catch (const ChecksumError&) {
+    if (fetcher_.can_refetch(item.extent) && (is_second_.empty() || !is_second_[item_index])) {
+      return anew_.push_back(item_index);
+    }
     item.error = std::current_exception();
   }
   done_(item_index);
+}
+
+// Not where they are found: who works on parts and segments there goes on.
+void StoragePass::read_anew() {
+  if (anew_.empty()) return;
+  is_second_.resize(items_.size());
+  for (const size_t item : anew_) {
+    is_second_[item] = 1;
+    const uint64_t whole = items_[item].whole_size();
+    for (uint64_t done = 0; done < whole;) {
+      const auto size = static_cast<size_t>(std::min(whole - done, kSegmentSize));
+      const Part part = part_of(item, done, size);
+      segments_.push_back({.shard = items_[item].extent.shard,
+                           .offset = part.offset,
+                           .end = part.offset + size,
+                           .first_part = parts_.size(),
+                           .part_count = 1,
+                           .bytes = ReadPort::Bytes::kAnew});
+      parts_.push_back(part);
+      ++parts_left_[item];
+      done += size;
+    }
+  }
+  anew_.clear();
 }
 
 BufferedPass::BufferedPass(Fetcher& fetcher, std::span<BatchItem> items, bool check,
@@ -222,10 +254,12 @@ void BufferedPass::read_item(size_t place) noexcept {
   ask(place);
   try {
     const Source& file = fetcher_.shards().file_of(item.extent);
-    file.read_fully(item.extent.offset, item.target);
-    file.read_fully(item.extent.offset + item.extent.size, item.trailer());
-    fetcher_.counters().bytes_storage.fetch_add(item.whole_size(), std::memory_order_relaxed);
-    if (check_) item.check(fetcher_.shards(), fetcher_.counters());
+    with_second_try(file, item.extent.offset, item.whole_size(), [&] {
+      file.read_fully(item.extent.offset, item.target);
+      file.read_fully(item.extent.offset + item.extent.size, item.trailer());
+      fetcher_.counters().bytes_storage.fetch_add(item.whole_size(), std::memory_order_relaxed);
+      if (check_) item.check(fetcher_.shards(), fetcher_.counters());
+    });
   } catch (...) {
     item.error = std::current_exception();
   }

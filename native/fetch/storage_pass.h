@@ -56,10 +56,12 @@ class StoragePass {
     uint64_t end;
     size_t first_part;
     size_t part_count;
+    ReadPort::Bytes bytes = ReadPort::Bytes::kAnyhow;
     Reservation memory{};  // while it is under way
   };
 
   void plan(std::vector<size_t> missing);
+  [[nodiscard]] Part part_of(size_t item, uint64_t offset, size_t size) const;
   void add_part(const Part& part, uint32_t shard);
   void make_targets();
   [[nodiscard]] bool reserve(Segment& segment);
@@ -67,6 +69,7 @@ class StoragePass {
   [[nodiscard]] bool is_one_item(const Segment& segment) const;
   void adopt(const Segment& segment, RawBytes& raw);
   void finish_segment(size_t index, RawBytes raw);
+  void read_anew();
   void try_parts(size_t first_part, size_t part_count, uint32_t shard);
   void finish_item(size_t item);
 
@@ -79,6 +82,8 @@ class StoragePass {
   std::vector<Part> parts_;
   std::vector<Segment> segments_;
   std::vector<uint32_t> parts_left_;  // by item
+  std::vector<size_t> anew_;          // items whose bytes are wrong, to be read once more
+  std::vector<char> is_second_;       // by item: it was; empty: none
   size_t in_flight_ = 0;
   uint64_t in_flight_bytes_ = 0;
 };

@@ -70,6 +70,11 @@ uint32_t CheckedRange::fingerprint(uint64_t page, const char* part) const {
 }
 
 void CheckedRange::check(uint64_t block, const char* part) const {
+  with_second_try(file_, file_offset_ + block * kBlockSize, kBlockSize,
+                  [&] { check_once(block, part); });
+}
+
+void CheckedRange::check_once(uint64_t block, const char* part) const {
   const uint64_t begin = block * kBlockSize;
   const auto size = static_cast<size_t>(std::min(kBlockSize, size_ - begin));
   const auto buffer = std::make_unique_for_overwrite<std::byte[]>(size);

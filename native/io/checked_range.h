@@ -90,6 +90,7 @@ class CheckedRange {
   [[nodiscard]] uint32_t fingerprint(uint64_t page, const char* part) const;
   // Reads it; throws ChecksumError, or sets the fingerprints of its pages.
   void check(uint64_t block, const char* part) const;
+  void check_once(uint64_t block, const char* part) const;
   void set_fingerprints(uint64_t block, const std::array<uint32_t, kPageCount>& values) const;
   void read_ahead(uint64_t block) const;
   void read_file(uint64_t offset, std::span<std::byte> target, const char* part) const;

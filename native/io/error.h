@@ -98,6 +98,14 @@ class StorageError : public Error {
   // Of descriptors: the file that was to be opened is not to blame.
   [[nodiscard]] bool is_shortage() const { return code_ == EMFILE || code_ == ENFILE; }
 
+ protected:
+  struct Exactly {
+    int error_number;
+  };
+  // The reason says all.
+  StorageError(Exactly code, std::string path, std::string reason)
+      : Error(std::move(path), std::move(reason)), code_(code.error_number) {}
+
  private:
   int code_;
 };

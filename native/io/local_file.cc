@@ -89,6 +89,10 @@ LocalFile::Opened LocalFile::open(const std::string& path) {
   Opened opened{.descriptor = FileDescriptor(
                     ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK))};
   if (!opened.descriptor.valid()) throw StorageError(errno, path, "cannot open");
+  return check(std::move(opened), path);
+}
+
+LocalFile::Opened LocalFile::check(Opened opened, const std::string& path) {
   if (fstat(opened.descriptor.get(), &opened.info) != 0) {
     throw StorageError(errno, path, "cannot stat");
   }
@@ -103,7 +107,12 @@ LocalFile::LocalFile(const std::string& path, Opened opened)
                                             opened.info.st_mtim.tv_nsec),
                     .owner = opened.info.st_uid}),
       buffered_(std::move(opened.descriptor)),
-      reads_ahead_(takes_advice(fd())) {
+      reads_ahead_(takes_advice(fd())) {}
+
+LocalFile::LocalFile(const std::string& path, FileDescriptor descriptor)
+    : LocalFile(path, check({.descriptor = std::move(descriptor)}, path)) {}
+
+void LocalFile::open_direct() {
   if (const size_t alignment = direct_alignment(fd()); alignment != 0) {
     direct_descriptor_ = reopen_direct(fd());
     direct_ = {.fd = direct_descriptor_.get(), .alignment = alignment};
@@ -179,6 +188,11 @@ void LocalFile::will_need(uint64_t offset, size_t size) const {
     posix_fadvise(fd(), static_cast<off_t>(offset + done),
                   static_cast<off_t>(std::min(size - done, kAdviceSize)), POSIX_FADV_WILLNEED);
   }
+}
+
+void LocalFile::drop_cached(uint64_t offset, uint64_t size) const {
+  cached_run_.store(0, std::memory_order_relaxed);
+  posix_fadvise(fd(), static_cast<off_t>(offset), static_cast<off_t>(size), POSIX_FADV_DONTNEED);
 }
 
 std::unique_ptr<const Source> open_local_file(const std::string& path) {

@@ -20,7 +20,9 @@ namespace ffrfs {
 class LocalFile final : public Source {
  public:
   // Throws StorageError.
-  explicit LocalFile(const std::string& path) : LocalFile(path, open(path)) {}
+  explicit LocalFile(const std::string& path) : LocalFile(path, open(path)) { open_direct(); }
+  // What a descriptor of ours is of, through the page cache alone. `path` is for messages.
+  LocalFile(const std::string& path, FileDescriptor descriptor);
 
   // By cachestat(2), unless all reads of late have found what they wanted; false where the file
   // system cannot tell.
@@ -28,6 +30,8 @@ class LocalFile final : public Source {
   [[nodiscard]] bool read_now(uint64_t offset, Parts parts) const override;
   void read_fully(uint64_t offset, std::span<std::byte> target) const override;
   void will_need(uint64_t offset, size_t size) const override;
+  // Lets go of what the page cache has of it; what no disk has yet stays.
+  void drop_cached(uint64_t offset, uint64_t size) const;
   [[nodiscard]] bool reads_ahead() const override { return reads_ahead_; }
   // nullptr where O_DIRECT is refused: then reads go through the page cache.
   [[nodiscard]] const DirectFile* direct() const override {
@@ -41,7 +45,9 @@ class LocalFile final : public Source {
   };
 
   LocalFile(const std::string& path, Opened opened);
+  void open_direct();
   [[nodiscard]] static Opened open(const std::string& path);
+  [[nodiscard]] static Opened check(Opened opened, const std::string& path);
   [[nodiscard]] int fd() const { return buffered_.get(); }
 
   // Reads in a row that found all in the page cache.

@@ -80,7 +80,7 @@ ReadPort::~ReadPort() {
   io_destroy(context_);
 }
 
-void ReadPort::submit(const Source& file, uint64_t offset, size_t size, Done done) {
+void ReadPort::submit(const Source& file, uint64_t offset, size_t size, Done done, Bytes bytes) {
   auto operation = std::make_unique<Operation>();
   operation->file = &file;
   operation->direct = file.direct();
@@ -91,15 +91,15 @@ void ReadPort::submit(const Source& file, uint64_t offset, size_t size, Done don
       static_cast<size_t>(file.align_up(offset + size) - operation->aligned_offset);
   operation->buffer = queue_.buffers_.acquire(operation->aligned_size);
   operation->done = std::move(done);
-  if (file.is_near(offset, size)) {
+  if (bytes == Bytes::kAnyhow && file.is_near(offset, size)) {
     launch(std::move(operation));
   } else {
-    prepare(std::move(operation));
+    prepare(std::move(operation), bytes);
   }
 }
 
 // No thread waits while a source brings bytes from far away.
-void ReadPort::prepare(std::unique_ptr<Operation> operation) {
+void ReadPort::prepare(std::unique_ptr<Operation> operation, Bytes bytes) {
   {
     const std::lock_guard lock(mutex_);
     ++elsewhere_;
@@ -119,7 +119,14 @@ void ReadPort::prepare(std::unique_ptr<Operation> operation) {
     }
   };
   try {
-    file.prepare(offset, size, prepared);
+    if (bytes == Bytes::kAnew) {
+      file.refetch(offset, size, prepared);
+    } else {
+      file.prepare(offset, size,
+                   urgency_ == Urgency::kBackground ? Source::Urgency::kBackground
+                                                    : Source::Urgency::kSomeoneWaits,
+                   prepared);
+    }
   } catch (...) {
     prepared(std::current_exception());
   }

@@ -74,8 +74,11 @@ class ReadPort {
   ReadPort(const ReadPort&) = delete;
   ReadPort& operator=(const ReadPort&) = delete;
 
-  // Reads [offset, offset + size) of `file`, which must stay open until `done` ran.
-  void submit(const Source& file, uint64_t offset, size_t size, Done done);
+  // Reads [offset, offset + size) of `file`, which must stay open until `done` ran. kAnew: what
+  // is near is not to be had (Source::refetch()).
+  enum class Bytes { kAnyhow, kAnew };
+  void submit(const Source& file, uint64_t offset, size_t size, Done done,
+              Bytes bytes = Bytes::kAnyhow);
 
   // Runs `callback` in a poll() to come. Any thread.
   void post(std::function<void()> callback);
@@ -97,7 +100,7 @@ class ReadPort {
   static constexpr int kDepth = 64;
 
   [[nodiscard]] bool start_aio(Operation& operation);
-  void prepare(std::unique_ptr<Operation> operation);
+  void prepare(std::unique_ptr<Operation> operation, Bytes bytes);
   void start_blocking(std::unique_ptr<Operation> operation);
   [[nodiscard]] bool is_wanted() const;
   void end_blocking(std::unique_ptr<Operation> operation);

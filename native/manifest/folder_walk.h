@@ -4,7 +4,7 @@
 // not in memory takes as long as the disk, or the network, does.
 // Memory: some hundred KB, whatever the number of names.
 //
-// Not here: what becomes of it (ffrfs/packing/source.py), nor the folders below.
+// Not here: what becomes of it (ffrfs/packing/sources/source.py), nor the folders below.
 
 #pragma once
 

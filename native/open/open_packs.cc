@@ -178,7 +178,9 @@ OpenedPacks open_tfrecords(const std::vector<std::string>& paths, const PackPoli
 OpenedPacks open_packs(const std::vector<std::string>& paths, const PackPolicy& policy,
                        Counters& counters) {
   if (!policy.splits.empty()) return open_tfrecords(paths, policy, counters);
+  const remote::OpenTogether named(paths);  // some are opened twice
   const RecordFiles files = find_record_files(paths, policy.open_source);
+  const remote::OpenTogether found(files.paths);
   if (files.is_tfrecord) return open_tfrecords(files.paths, policy, counters);
   // Who names one file has chosen it, whatever it is a shard of.
   if (files.paths.size() == 1 && !files.has_folder) {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "example/example_folder.h"
-#include "io/local_file.h"
 #include "open/open_tree.h"
+#include "remote/remote_opener.h"
 #include "shard/shard_set.h"
 #include "stats/counters.h"
 #include "union/union_tree.h"
@@ -27,7 +27,7 @@ struct PackPolicy {
   ExampleOptions examples{};
   // Not empty: the paths are TFRecord files of one data set, in the order of these splits.
   std::vector<RecordSplit> splits{};
-  OpenSource open_source = open_local_file;  // where the files of records are
+  OpenSource open_source = remote::open_source;  // where the files of records are
 };
 
 struct OpenedPacks {

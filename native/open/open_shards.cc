@@ -11,6 +11,8 @@
 #include "io/error.h"
 #include "io/source.h"
 #include "record/ffrecord_shard.h"
+#include "remote/remote_error.h"
+#include "remote/remote_opener.h"
 #include "tfrecord/framing.h"
 #include "tfrecord/tfrecord_shard.h"
 
@@ -24,8 +26,21 @@ bool is_tfrecord_name(std::string_view name) {
 }
 
 bool is_folder(const std::string& path) {
+  if (remote::is_url(path)) return path.ends_with('/');
   std::error_code unknown;  // then opening it tells why
   return std::filesystem::is_directory(path, unknown);
+}
+
+template <typename Add>
+void add_local(const std::string& folder, const Add& add) {
+  try {
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      add(entry.path().filename().string(), entry.path().string(),
+          [&] { return !entry.is_directory(); });
+    }
+  } catch (const std::filesystem::filesystem_error& error) {
+    throw StorageError(error.code().value(), folder, "cannot list");
+  }
 }
 
 RecordFiles find_in_folder(const std::string& folder) {
@@ -48,19 +63,22 @@ RecordFiles find_in_folder(const std::string& folder) {
 
 FolderFiles files_in(const std::string& folder) {
   FolderFiles found;
-  try {
-    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-      const std::string name = entry.path().filename().string();
-      if (name.starts_with('.')) continue;
-      const bool is_index = name.ends_with(".idx") || name.ends_with(".tfindex");
-      if (is_tfrecord_name(name) && !is_index && !entry.is_directory()) {
-        found.tfrecords.push_back(entry.path().string());
-      } else if (name.ends_with(kPackSuffix) && !entry.is_directory()) {
-        found.packs.push_back(entry.path().string());
-      }
+  const auto add = [&found](const std::string& name, std::string path, const auto& is_file) {
+    if (name.starts_with('.')) return;
+    const bool is_index = name.ends_with(".idx") || name.ends_with(".tfindex");
+    if (is_tfrecord_name(name) && !is_index && is_file()) {
+      found.tfrecords.push_back(std::move(path));
+    } else if (name.ends_with(kPackSuffix) && is_file()) {
+      found.packs.push_back(std::move(path));
     }
-  } catch (const std::filesystem::filesystem_error& error) {
-    throw StorageError(error.code().value(), folder, "cannot list");
+  };
+  if (remote::is_url(folder)) {
+    for (std::string& url : remote::list_urls(folder)) {
+      const std::string name = url.substr(url.rfind('/') + 1);  // "": a folder
+      add(name, std::move(url), [&] { return !name.empty(); });
+    }
+  } else {
+    add_local(folder, add);
   }
   std::ranges::sort(found.tfrecords);
   std::ranges::sort(found.packs);

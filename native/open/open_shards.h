@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "io/local_file.h"
+#include "remote/remote_opener.h"
 
 namespace ffrfs {
 
@@ -23,11 +23,11 @@ struct RecordFiles {
 // FormatError (for a folder of neither kind, or of both, and for TFRecord files among
 // several).
 [[nodiscard]] RecordFiles find_record_files(const std::vector<std::string>& paths,
-                                            const OpenSource& open = open_local_file);
+                                            const OpenSource& open = remote::open_source);
 
 // Whether it is a TFRecord file. Throws StorageError.
 [[nodiscard]] bool is_tfrecord(const std::string& path,
-                               const OpenSource& open = open_local_file);
+                               const OpenSource& open = remote::open_source);
 
 // The one rule for which files of a directory are packs (NAME.ffr) and which are TFRecord files
 // (.tfrecord in the name): neither hidden files nor directories are. In byte order of the names.

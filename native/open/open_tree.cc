@@ -79,7 +79,9 @@ OpenedTree open_tree(const ShardSet& shards, const IndexMap* index, Counters& co
     return {std::make_unique<ExampleTree>(shards.count(), examples), TreeKind::kExamples};
   }
   if (begins_with_magic(shards, last)) {
-    return {read_index(shards, last, counters), TreeKind::kFolder};
+    auto tree = with_second_try(shards.file_of(last), last.offset, last.size,
+                                [&] { return read_index(shards, last, counters); });
+    return {std::move(tree), TreeKind::kFolder};
   }
   // Too short to tell: an empty or tiny record, or an index of which a truncation has
   // left a stump. The checksum knows.

@@ -68,6 +68,20 @@ std::optional<HintList::Next> HintList::take() {
   return Next{next.hint, fetched_++, is_marker};
 }
 
+std::vector<uint64_t> HintList::take_coming(uint64_t limit_bytes) {
+  std::vector<uint64_t> records;
+  uint64_t bytes = 0;
+  uint64_t index = fetched_;
+  for (; index < end() && bytes < limit_bytes; ++index) {
+    bytes += entry(index).size_bytes;
+    if (index >= told_ && entry(index).state == State::kPending) {
+      records.push_back(entry(index).hint.record);
+    }
+  }
+  told_ = std::max(told_, index);
+  return records;
+}
+
 void HintList::put_back(uint64_t index) {
   fetched_ = index;
   entry(index).state = State::kPending;

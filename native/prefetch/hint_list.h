@@ -59,6 +59,10 @@ class HintList {
   // The next to be read, now in state kFetching; nullopt: it is not time.
   [[nodiscard]] std::optional<Next> take();
 
+  // The records behind those that were taken, up to so many bytes of them, that it has not told
+  // before: their turn comes soon.
+  [[nodiscard]] std::vector<uint64_t> take_coming(uint64_t limit_bytes);
+
   // It was the last to be taken, and could not be.
   void put_back(uint64_t index);
   // Of a hint that was taken; nothing happens once it is done.
@@ -113,6 +117,7 @@ class HintList {
   uint64_t base_ = 0;      // of the first entry
   uint64_t position_ = 0;
   uint64_t fetched_ = 0;   // the next to be taken
+  uint64_t told_ = 0;      // the next that take_coming() has not told
   uint64_t ahead_bytes_ = 0;  // of [position, fetched)
   size_t since_marker_ = 0;
   uint64_t since_marker_bytes_ = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
 #include <utility>
 
 namespace ffrfs {
@@ -24,11 +25,12 @@ Prefetcher::Prefetcher(const Tree& tree, bool has_files, DemandReader& reader,
       options_(options),
       check_data_(check_data),
       push_(std::move(push)),
+      far_(shards_),
       lists_(
           options.window_records, options.window_bytes, kBatchRecords,
           [this](uint64_t record) {
             // Nothing is to be read of one whose index is damaged; its reader gets the error.
-            const auto extent = find_extent(record);
+            const auto extent = find_extent(shards_, record);
             return extent ? extent->size : 0;
           },
           counters_),
@@ -71,6 +73,8 @@ Prefetcher::ListId Prefetcher::open_list() {
 }
 
 size_t Prefetcher::add(ListId list, std::span<const Hint> hints) {
+  far_.find(hints);  // below that is asked with the lock held
+  const NearOnly here;
   const std::lock_guard lock(mutex_);
   const size_t room = lists_.add(list, hints);
   if (lists_.contains(list)) work_.notify_all();
@@ -110,6 +114,7 @@ void Prefetcher::note_read(const Extent& extent, Found found) {
   const uint64_t record = shards_.start(extent.shard) + extent.record;
   std::function<void()> has_room;
   {
+    const NearOnly here;
     const std::lock_guard lock(mutex_);
     const auto [is_hinted, is_roomy] = lists_.note_read(record, found == Found::kPrefetched);
     if (is_roomy) has_room = on_room_;
@@ -133,12 +138,15 @@ void Prefetcher::note_read(const Extent& extent, Found found) {
 void Prefetcher::run() {
   while (true) {
     std::vector<Task> batch;
+    std::vector<uint64_t> coming;
     {
+      const NearOnly here;
       std::unique_lock lock(mutex_);
-      while (!stopping_ && (batch = take_batch()).empty()) work_.wait(lock);
+      while (!stopping_ && (batch = take_batch(coming)).empty()) work_.wait(lock);
       if (stopping_) return;
       watch_.notify_one();
     }
+    far_.ask_for(coming);
     // Each becomes known to the readers, who may be waiting, as soon as it is there.
     read_tasks(batch, fetcher_, check_data_,
                [this](Task& task, const std::exception_ptr& error) { hand_over(task, error); });
@@ -149,6 +157,7 @@ void Prefetcher::run() {
 void Prefetcher::watch() {
   const auto interval = std::clamp<Clock::duration>(options_.ttl, kWatchIntervalMin,
                                                     kWatchIntervalMax);
+  const NearOnly here;
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     const bool is_idle = in_flight_ == 0 && lists_.empty() && !table_.has_ahead();
@@ -174,7 +183,7 @@ bool Prefetcher::has_work() const {
   return in_flight_ < kDepth && (readahead_.wants(kBatchRecords) || lists_.wants());
 }
 
-std::vector<Prefetcher::Task> Prefetcher::take_batch() {
+std::vector<Prefetcher::Task> Prefetcher::take_batch(std::vector<uint64_t>& coming) {
   std::vector<Task> batch;
   if (in_flight_ >= kDepth) return batch;
   const size_t limit = std::min(kBatchRecords, kDepth - in_flight_);
@@ -184,6 +193,9 @@ std::vector<Prefetcher::Task> Prefetcher::take_batch() {
   lists_.serve([&](ListId id, HintList& hints) {
     const size_t end = wanting > 2 ? std::min(limit, batch.size() + share) : limit;
     take_hinted(id, hints, batch, end);
+    if (far_.any()) {
+      std::ranges::copy(hints.take_coming(FarFiles::kAheadBytes), std::back_inserter(coming));
+    }
     return batch.size() < limit;
   });
   take_in_order(batch, limit);
@@ -232,17 +244,8 @@ void Prefetcher::take_in_order(std::vector<Task>& batch, size_t end) {
   }
 }
 
-// nullopt: the index is damaged there, which is for those to hear who read the record.
-std::optional<Extent> Prefetcher::find_extent(uint64_t record) const {
-  try {
-    return shards_.extent(record);
-  } catch (const std::exception&) {
-    return std::nullopt;
-  }
-}
-
 Prefetcher::Claim Prefetcher::claim(Task& task) {
-  const auto extent = find_extent(task.hint.record);
+  const auto extent = find_extent(shards_, task.hint.record);
   if (!extent || extent->size == 0) return Claim::kBusy;  // readers manage
   Budget& budget = fetcher_.budget();
   const size_t alignment = shards_.file_of(*extent).alignment();
@@ -333,7 +336,7 @@ void Prefetcher::count_waste(const std::vector<UnitTable::Ahead>& dropped) {
 // What is held for those who will not come for it goes.
 void Prefetcher::drop_forgotten() {
   for (const auto& [list, record] : lists_.take_forgotten()) {
-    if (const auto extent = find_extent(record)) {
+    if (const auto extent = find_extent(shards_, record)) {
       count_waste(table_.drop_ahead(list, whole_plan(*extent, check_data_).key()));
     }
   }

@@ -13,7 +13,8 @@
 // pushes. A push may wait in the kernel for a page that a READ holds: that READ finds its
 // bytes in memory, and is answered by others. All else: any thread.
 // One more watches the time: what is too old, and reads that wait for a batch of ours whose
-// disk has stalled. Locks: ours, then the table's.
+// disk has stalled. Locks: ours, then the table's. Nobody waits with ours for an index that is far
+// away (NearOnly): every READ takes it.
 
 #pragma once
 
@@ -31,6 +32,7 @@
 
 #include "fetch/demand_reader.h"
 #include "fetch/unit_table.h"
+#include "prefetch/far_files.h"
 #include "prefetch/hint.h"
 #include "prefetch/hint_lists.h"
 #include "prefetch/prefetch_task.h"
@@ -95,10 +97,9 @@ class Prefetcher {
   void run();
   void watch();
   [[nodiscard]] bool has_work() const;
-  [[nodiscard]] std::vector<Task> take_batch();
+  [[nodiscard]] std::vector<Task> take_batch(std::vector<uint64_t>& coming);
   void take_hinted(ListId id, HintList& hints, std::vector<Task>& batch, size_t end);
   void take_in_order(std::vector<Task>& batch, size_t end);
-  [[nodiscard]] std::optional<Extent> find_extent(uint64_t record) const;
   // kTaken: it is to be read. kBusy: it is being fetched, or held, or cannot be. kFull: there
   // is too much under way.
   enum class Claim { kTaken, kBusy, kFull };
@@ -119,6 +120,7 @@ class Prefetcher {
   const PrefetchOptions options_;
   const bool check_data_;
   const Push push_;
+  const FarFiles far_;
 
   mutable std::mutex mutex_;  // guards all below but the threads and lists_.any()
   std::condition_variable work_;

@@ -3,13 +3,18 @@
 #include <algorithm>
 #include <exception>
 
+#include "io/source.h"
+
 namespace ffrfs {
 namespace {
 
-// Where the index is damaged nothing is read ahead: a reader there gets the error.
+// Where the index is damaged nothing is read ahead: a reader there gets the error. Both throw
+// FarAway.
 Ino find_file(const Tree& tree, uint64_t record) {
   try {
     return tree.file_of(record);
+  } catch (const FarAway&) {
+    throw;
   } catch (const std::exception&) {
     return 0;
   }
@@ -18,8 +23,20 @@ Ino find_file(const Tree& tree, uint64_t record) {
 std::optional<Inode> find_inode(const Tree& tree, Ino ino) {
   try {
     return tree.inode(ino);
+  } catch (const FarAway&) {
+    throw;
   } catch (const std::exception&) {
     return std::nullopt;
+  }
+}
+
+// 0: nobody knows yet, where the index is far away.
+Ino find_file_now(const Tree& tree, uint64_t record) {
+  try {
+    return find_file(tree, record);
+  } catch (const FarAway& index) {
+    index.will_need();
+    return 0;
   }
 }
 
@@ -37,7 +54,7 @@ Readahead::Readahead(const Tree& tree, uint64_t record_count, bool has_files, si
 void Readahead::note_read(uint64_t record) {
   if (window_max_ == 0) return;
   ++tick_;
-  const Ino ino = has_files_ ? find_file(tree_, record) : 0;
+  const Ino ino = has_files_ ? find_file_now(tree_, record) : 0;
   if (is_passed(record, ino)) return;
   Run* const by_record = find(Order::kRecords, record);
   Run* const by_listing = ino != 0 ? find(Order::kListing, ino) : nullptr;
@@ -126,7 +143,13 @@ std::optional<Readahead::Next> Readahead::take(size_t batch_count) {
   for (Run& run : runs_) {
     if (!is_worth(run, batch_count)) continue;
     skip_covered(run);
-    const auto next = take_from(run);
+    std::optional<Next> next;
+    try {
+      next = take_from(run);
+    } catch (const FarAway& index) {  // it goes on there when that has come
+      --run.ahead;
+      index.will_need();
+    }
     run.is_filling = wanted(run) > 0;
     if (next) return next;
   }

@@ -22,12 +22,26 @@ bool is_pooled(const Extent& extent) { return extent.size >= ArrayMemoryScope::k
 
 }  // namespace
 
+py::list to_bytes_list(const std::vector<std::string>& texts) {
+  py::list list;
+  for (const std::string& text : texts) list.append(py::bytes(text));
+  return list;
+}
+
 py::str fs_text(const std::string& text) {
   return py::reinterpret_steal<py::str>(
       PyUnicode_DecodeFSDefaultAndSize(text.data(), static_cast<Py_ssize_t>(text.size())));
 }
 
-py::object to_python(const std::exception_ptr& error) { return exception_of(fields_of(error)); }
+py::object to_python(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const py::error_already_set& own) {  // Ctrl-C while bytes were waited for
+    return own.value();
+  } catch (...) {
+    return exception_of(fields_of(error));
+  }
+}
 
 void raise(const std::exception_ptr& error) {
   const py::object exception = to_python(error);
@@ -56,10 +70,7 @@ py::list read_arrays(Fetcher& fetcher, const std::vector<Extent>& extents, bool 
       arrays[i] = std::move(array);
     }
   }
-  {
-    const py::gil_scoped_release unlocked;
-    fetcher.read(items, check);
-  }
+  unlocked([&] { fetcher.read(items, check); });
   for (const BatchItem& item : items) {
     if (item.error) raise(item.error);
   }

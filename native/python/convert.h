@@ -22,11 +22,18 @@ namespace ffrfs::python {
 namespace py = pybind11;
 
 // Each adds its classes to the module.
+// What `work` returns; it runs without the GIL.
+template <typename Work>
+auto unlocked(Work work) {
+  const py::gil_scoped_release released;
+  return work();
+}
+
 void bind_examples(py::module_& module);
 void bind_manifest(py::module_& module);
-void bind_made_file(py::module_& module);
 void bind_pack(py::module_& module);
 void bind_records(py::module_& module);
+void bind_remote(py::module_& module);
 void bind_sidecar(py::module_& module);
 void bind_tfrecords(py::module_& module);
 void bind_volume(py::module_& module);
@@ -39,6 +46,7 @@ void bind_writer(py::module_& module);
 [[noreturn]] void raise(const std::exception_ptr& error);
 
 // A file name or text of the core: not always UTF-8, so as os.fsdecode.
+[[nodiscard]] py::list to_bytes_list(const std::vector<std::string>& texts);
 [[nodiscard]] py::str fs_text(const std::string& text);
 
 // A non-negative index from any integer object. Raises IndexError.

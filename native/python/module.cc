@@ -43,9 +43,9 @@ PYBIND11_MODULE(_native, module) {
   py::register_exception_translator(&translate);
   bind_examples(module);
   bind_manifest(module);
-  bind_made_file(module);
   bind_pack(module);
   bind_records(module);
+  bind_remote(module);
   bind_sidecar(module);
   bind_tfrecords(module);
   bind_volume(module);

@@ -47,11 +47,7 @@ class OpenRecords {
   // See scrub_records().
   [[nodiscard]] py::list verify(uint64_t first, uint64_t count) const {
     const auto open_now = open();
-    BadRecords bad;
-    {
-      const py::gil_scoped_release unlocked;
-      bad = scrub_records(open_now->fetcher.get(), first, count);
-    }
+    const auto bad = unlocked([&] { return scrub_records(open_now->fetcher.get(), first, count); });
     return to_list(bad);
   }
 

@@ -1,5 +1,4 @@
-// Pack: one FFRecord file, for info, verify and those who make sidecars; where sidecars are; and
-// what is at a path, before it is opened.
+// Pack: one FFRecord file, for info, verify and those who make sidecars.
 
 #include <pybind11/stl.h>
 
@@ -10,14 +9,11 @@
 
 #include "scrub/scrub.h"
 #include "io/error.h"
-#include "io/local_file.h"
 #include "open/index_check.h"
-#include "open/open_shards.h"
 #include "python/convert.h"
 #include "python/pack.h"
 #include "record/header_layout.h"
-#include "record/sidecar_path.h"
-#include "shard/cached_index.h"
+#include "remote/remote_opener.h"
 
 namespace ffrfs::python {
 namespace {
@@ -31,19 +27,10 @@ bool ends_with_folder(const FfrecordShard& shard) {
   return std::string_view(begin.data(), begin.size()) == kFolderMagic;
 }
 
-py::list to_list(const std::vector<std::string>& paths) {
-  py::list list;
-  for (const std::string& path : paths) list.append(py::bytes(path));
-  return list;
-}
-
 }  // namespace
 
 PyPack::PyPack(const std::string& path)
-    : own_([&] {
-        const py::gil_scoped_release unlocked;
-        return std::make_shared<const Pack>(open_local_file(path));
-      }()),
+    : own_(unlocked([&] { return std::make_shared<const Pack>(remote::open_source(path)); })),
       shard_(own_, &own_->shard()) {}
 
 PyPack::PyPack(const std::shared_ptr<Volume>& volume, size_t number)
@@ -96,11 +83,7 @@ py::array_t<int64_t> PyPack::offsets() {
 py::str PyPack::find_fault() {
   if (shard_->index() == nullptr) return "";
   const ShardSet& plain = header();
-  std::string fault;
-  {
-    const py::gil_scoped_release unlocked;
-    fault = find_index_fault(*shard_, plain, counters_);
-  }
+  const auto fault = unlocked([&] { return find_index_fault(*shard_, plain, counters_); });
   return fs_text(fault);
 }
 
@@ -172,51 +155,6 @@ void bind_pack(py::module_& module) {
       .def("verify", &PyPack::verify, py::arg("first"), py::arg("count"), py::arg("jobs") = 0)
       .def("open_tree", &PyPack::open_tree)
       .def("path_of", &PyPack::path_of, py::arg("record"));
-
-  module.def(
-      "cached_index_path",
-      [](const std::string& file) { return py::bytes(cached_index_path(file)); },
-      py::arg("file"));
-  module.def(
-      "sidecar_paths",
-      [](const std::string& pack) {
-        return to_list(index_sidecar_paths(pack));
-      },
-      py::arg("pack"));
-
-  module.def(
-      "record_files",
-      [](const std::vector<std::string>& paths) {
-        RecordFiles found;
-        {
-          const py::gil_scoped_release unlocked;
-          found = find_record_files(paths);
-        }
-        return to_list(found.paths);
-      },
-      py::arg("paths"));
-  module.def(
-      "folder_files",
-      [](const std::string& folder) {
-        FolderFiles found;
-        {
-          const py::gil_scoped_release unlocked;
-          found = files_in(folder);
-        }
-        return py::make_tuple(to_list(found.packs), to_list(found.tfrecords));
-      },
-      py::arg("folder"));
-  module.def(
-      "is_tfrecord", [](const std::string& path) { return is_tfrecord(path); }, py::arg("path"),
-      py::call_guard<py::gil_scoped_release>());
-  module.def(
-      "claimed_records",
-      [](const std::string& path) {
-        const LocalFile file(path);
-        const uint64_t count = claimed_record_count(file).value_or(0);
-        return std::pair(count, count == 0 ? 0 : file.size() - ffrecord_header_size(count));
-      },
-      py::arg("path"), py::call_guard<py::gil_scoped_release>());
 }
 
 }  // namespace ffrfs::python

@@ -81,8 +81,7 @@ void PyVolume::take_hints(int fd) const {
 
 void PyVolume::limit_cache(size_t limit_bytes) const {
   const auto volume = open();
-  const py::gil_scoped_release unlocked;
-  volume->limit_cache(limit_bytes);
+  unlocked([&] { volume->limit_cache(limit_bytes); });
 }
 
 py::object PyVolume::load_tree(Need need, Ino ino, uint64_t token) {
@@ -199,10 +198,7 @@ py::list PyVolume::read_parts(Volume& volume, const py::sequence& inos) const {
                                       static_cast<size_t>(attributes->size)));
     arrays.append(std::move(array));
   }
-  {
-    const py::gil_scoped_release unlocked;
-    Waiting(volume).read_files(files);
-  }
+  unlocked([&] { Waiting(volume).read_files(files); });
   return arrays;
 }
 
@@ -221,11 +217,7 @@ Ino PyVolume::find_too_deep(Ino ino) const {
 
 py::list PyVolume::verify(uint64_t first, uint64_t count) {
   const auto volume = open();
-  BadRecords bad;
-  {
-    const py::gil_scoped_release unlocked;
-    bad = scrub_records(volume->fetcher(), first, count);
-  }
+  const auto bad = unlocked([&] { return scrub_records(volume->fetcher(), first, count); });
   return to_list(bad);
 }
 

@@ -15,12 +15,12 @@ class Records : public OpenRecords<FfrecordShard> {
 
   [[nodiscard]] py::list unverified_paths() const {
     const auto open_now = open();
-    py::list paths;
+    std::vector<std::string> paths;
     for (size_t i = 0; i < open_now->shards.shard_count(); ++i) {
       const FfrecordShard& file = open_now->file(i);
-      if (!file.metadata_verified()) paths.append(py::bytes(file.file().path()));
+      if (!file.metadata_verified()) paths.push_back(file.file().path());
     }
-    return paths;
+    return to_bytes_list(paths);
   }
 
   [[nodiscard]] py::list read(const py::sequence& indices) const {

@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <memory>
 
-#include "io/local_file.h"
 #include "python/open_records.h"
+#include "remote/remote_opener.h"
 #include "tfrecord/frame_buffer.h"
 #include "tfrecord/sidecar.h"
 #include "tfrecord/tfrecord_scan.h"
@@ -55,21 +55,13 @@ class PyTfrecordScan {
 
   [[nodiscard]] static std::unique_ptr<PyTfrecordScan> open(const std::string& path,
                                                             bool check_data) {
-    std::shared_ptr<const Source> file;
-    {
-      const py::gil_scoped_release unlocked;
-      file = open_local_file(path);
-    }
+    std::shared_ptr<const Source> file = unlocked([&] { return remote::open_source(path); });
     return std::make_unique<PyTfrecordScan>(std::move(file), check_data);
   }
 
   [[nodiscard]] py::list next() {
     const InUse in_use(*this);
-    std::span<const TfrecordScan::Record> found;
-    {
-      const py::gil_scoped_release unlocked;
-      found = scan_->next();
-    }
+    const auto found = unlocked([&] { return scan_->next(); });
     if (found.empty()) return py::list();
     return found[0].bytes != nullptr ? copy(found) : read(found);
   }
@@ -114,11 +106,7 @@ class PyTfrecordScan {
       records.push_back(unfilled_bytes(record.size));
       targets.push_back(memory_of(records.back()));
     }
-    size_t good_count = 0;
-    {
-      const py::gil_scoped_release unlocked;
-      good_count = scan_->read(targets);
-    }
+    const auto good_count = unlocked([&] { return scan_->read(targets); });
     py::list good(good_count);
     for (size_t i = 0; i < good_count; ++i) good[i] = std::move(records[i]);
     return good;
@@ -146,10 +134,7 @@ class TFRecords : public OpenRecords<TfrecordShard> {
       items.push_back({extent, memory_of(record), nullptr});
       records.append(record);
     }
-    {
-      const py::gil_scoped_release unlocked;
-      open_now->fetcher.get().read(items, check_data_);
-    }
+    unlocked([&] { open_now->fetcher.get().read(items, check_data_); });
     for (const BatchItem& item : items) {
       if (item.error) raise(item.error);
     }
@@ -168,12 +153,7 @@ class TFRecords : public OpenRecords<TfrecordShard> {
     const TfrecordShard& file = open_now->file(shard);
     if (first >= file.count()) return "";
     count = std::min(count, file.count() - first);
-    std::string text;
-    {
-      const py::gil_scoped_release unlocked;
-      text = sidecar_text(file.offsets().subspan(first, count + 1));
-    }
-    return text;
+    return unlocked([&] { return sidecar_text(file.offsets().subspan(first, count + 1)); });
   }
 
  private:

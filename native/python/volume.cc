@@ -1,26 +1,44 @@
-// Volume and its Slice: a mounted tree, for PackedFolder, the commands and the pyfuse3
+// Volume, its Slice and MadeFile: a mounted tree, for PackedFolder, the commands and the pyfuse3
 // engine. What its functions do is in py_volume.h, its TreePart in tree_part.h.
 
 #include "volume/volume.h"
 
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <chrono>
+#include <memory>
 
 #include "python/convert.h"
 #include "python/pack.h"
 #include "python/py_volume.h"
 #include "python/tree_part.h"
+#include "volume/made_file.h"
 
 namespace ffrfs::python {
 namespace {
 
 using VolumeClass = py::class_<PyVolume>;
 
-py::list to_bytes_list(const std::vector<std::string>& texts) {
-  py::list list;
-  for (const std::string& text : texts) list.append(py::bytes(text));
-  return list;
+py::bytes read_made(const MadeFile& file, uint64_t offset, uint64_t size) {
+  const uint64_t left = offset < file.size() ? file.size() - offset : 0;
+  const auto count = static_cast<py::ssize_t>(std::min(size, left));
+  // No other code has it yet: it may be written to.
+  const auto bytes = py::reinterpret_steal<py::bytes>(PyBytes_FromStringAndSize(nullptr, count));
+  if (!bytes) throw py::error_already_set();
+  auto* const memory = reinterpret_cast<std::byte*>(PyBytes_AS_STRING(bytes.ptr()));
+  if (count > 0) {
+    const py::gil_scoped_release unlocked;
+    file.read(offset, {memory, static_cast<size_t>(count)});
+  }
+  return bytes;
+}
+
+// What a TFRecord's record does not hold as it is, for those who write it elsewhere.
+void bind_made_file(py::module_& module) {
+  py::class_<MadeFile>(module, "MadeFile")
+      .def_property_readonly("size", &MadeFile::size)
+      .def("read", &read_made, py::arg("offset"), py::arg("size"));
 }
 
 void bind_slice(py::module_& module) {
@@ -150,6 +168,7 @@ void bind_reading(VolumeClass& volume) {
 
 void bind_volume(py::module_& module) {
   bind_slice(module);
+  bind_made_file(module);
   bind_tree_part(module);
   VolumeClass volume(module, "Volume");
   bind_opening(volume);

@@ -10,6 +10,7 @@
 #include "io/crc.h"
 #include "io/error.h"
 #include "io/little_endian.h"
+#include "io/local_file.h"
 #include "record/header_layout.h"
 #include "record/sidecar_path.h"
 
@@ -60,6 +61,9 @@ std::unique_ptr<const IndexMap> open_sidecar(const std::string& path, size_t pla
 // More records than any file has: these bytes are not a header that was cut off.
 constexpr uint64_t kCountPlausible = uint64_t{1} << 40;
 
+// Of most packs the trailer of the index and its checksums.
+constexpr uint64_t kIndexEndSize = uint64_t{1} << 20;
+
 uint64_t checksum_place(uint64_t record) { return kHeaderFixedSize + 4 * record; }
 uint64_t offset_place(uint64_t count, uint64_t record) {
   return kHeaderFixedSize + 4 * count + 8 * record;
@@ -69,9 +73,18 @@ uint64_t offset_place(uint64_t count, uint64_t record) {
 
 FfrecordShard::FfrecordShard(std::shared_ptr<const Source> file, IndexUse use)
     : Shard(std::move(file)) {
+  with_second_try<FormatError>(this->file(), 0, kHeaderFixedSize, [this, use] { open(use); });
+}
+
+void FfrecordShard::open(IndexUse use) {
+  ignored_.reset();
   read_fixed();
-  if (use == IndexUse::kIfSound) find_index();
-  if (!index_) read_tables();
+  if (use == IndexUse::kIfSound) {
+    if (file().can_refetch()) ask_for_index();
+    find_index();
+  }
+  if (index_) return;
+  with_second_try<FormatError>(file(), 0, header_size(), [this] { read_tables(); });
 }
 
 void FfrecordShard::read_fixed() {
@@ -144,6 +157,14 @@ void FfrecordShard::check_offsets() const {
   }
 }
 
+// What opening looks at, and who lists the root: all at once, where each costs a round trip.
+void FfrecordShard::ask_for_index() const {
+  if (count_ == 0) return;
+  file().will_need(offset_place(count_, count_ - 1), sizeof(uint64_t));
+  file().will_need(checksum_place(count_ - 1), offset_place(count_, 1) - checksum_place(count_ - 1));
+  IndexMap::ask_for_root(file());
+}
+
 // In the file, or else in the first sidecar that is sound.
 void FfrecordShard::find_index() {
   if (count_ == 0) return;  // its header is all that there is
@@ -153,10 +174,14 @@ void FfrecordShard::find_index() {
                          .record_count = count_,
                          .last_offset = load_le<uint64_t>(last),
                          .header_crc = stored_crc_};
-  const auto in_pack = [&] { return IndexMap::in_pack(pack); };
+  const auto in_pack = [&] {
+    const uint64_t end = std::min(file().size(), kIndexEndSize);
+    return with_second_try<FormatError>(file(), file().size() - end, end,
+                                        [&] { return IndexMap::in_pack(pack); });
+  };
   if (use_index(pack, in_pack, ignored_)) return;
 
-  const auto paths = index_sidecar_paths(file().path());
+  const auto paths = index_sidecar_paths(file());
   std::optional<IgnoredIndex> ignored;
   for (size_t place = 0; place < paths.size(); ++place) {
     const auto sidecar = [&] { return open_sidecar(paths[place], place, pack); };
@@ -278,6 +303,7 @@ std::optional<uint64_t> claimed_record_count(const Source& file) {
 ShardSet open_ffrecord_shards(const std::vector<std::string>& paths, IndexUse use,
                               const OpenSource& open) {
   if (paths.empty()) throw FormatError("no FFRecord file was named");
+  const remote::OpenTogether together(paths);
   std::vector<std::unique_ptr<const Shard>> shards;
   for (const std::string& path : paths) {
     shards.push_back(std::make_unique<FfrecordShard>(open(path), use));

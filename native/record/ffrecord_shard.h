@@ -25,9 +25,9 @@
 #include <vector>
 
 #include "io/checked_range.h"
-#include "io/local_file.h"
 #include "record/header_layout.h"
 #include "record/index_map.h"
+#include "remote/remote_opener.h"
 #include "shard/shard.h"
 #include "shard/shard_set.h"
 
@@ -42,9 +42,9 @@ class FfrecordShard final : public Shard {
  public:
   // Throws StorageError and FormatError (anything but a sound header).
   explicit FfrecordShard(std::shared_ptr<const Source> file, IndexUse use = IndexUse::kNone);
-  // Of a file of this machine.
+  // Of what a path or a URL names.
   explicit FfrecordShard(const std::string& path, IndexUse use = IndexUse::kNone)
-      : FfrecordShard(open_local_file(path), use) {}
+      : FfrecordShard(remote::open_source(path), use) {}
 
   [[nodiscard]] uint64_t count() const override { return count_; }
   // Throws only with an index.
@@ -80,7 +80,9 @@ class FfrecordShard final : public Shard {
     bool is_stale = false;
   };
 
+  void open(IndexUse use);
   void read_fixed();
+  void ask_for_index() const;
   void read_tables();
   void check_offsets() const;
   void find_index();
@@ -114,6 +116,6 @@ class FfrecordShard final : public Shard {
 // `paths` is empty.
 [[nodiscard]] ShardSet open_ffrecord_shards(const std::vector<std::string>& paths,
                                             IndexUse use = IndexUse::kNone,
-                                            const OpenSource& open = open_local_file);
+                                            const OpenSource& open = remote::open_source);
 
 }  // namespace ffrfs

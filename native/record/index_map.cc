@@ -41,6 +41,19 @@ std::unique_ptr<const IndexMap> IndexMap::in_pack(const IndexedPack& pack) {
   return index;
 }
 
+// Nothing of it is believed.
+void IndexMap::ask_for_root(const Source& file) {
+  IndexTrailer trailer;
+  if (file.size() < sizeof trailer) return;
+  file.read_fully(file.size() - sizeof trailer, std::as_writable_bytes(std::span(&trailer, 1)));
+  if (trailer.magic != kIndexMagic || trailer.index_size > file.size()) return;
+  const uint64_t begin = file.size() - trailer.index_size;
+  for (const Section section : {Section::kInodes, Section::kDirectories, Section::kNames}) {
+    const uint64_t offset = trailer.sections[static_cast<size_t>(section)].offset;
+    if (offset < trailer.index_size) file.will_need(begin + offset, kIndexBlockSize);
+  }
+}
+
 std::unique_ptr<const IndexMap> IndexMap::sidecar(std::unique_ptr<const Source> file,
                                                   const IndexedPack& pack) {
   const Source& own = *file;

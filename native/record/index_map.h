@@ -38,6 +38,9 @@ class IndexMap {
   // Throws FormatError, StorageError.
   [[nodiscard]] static std::unique_ptr<const IndexMap> in_pack(const IndexedPack& pack);
 
+  // Advice to `file`, that ends as an index may: what is read first is read soon. Throws
+  // StorageError.
+  static void ask_for_root(const Source& file);
   // A file that is an index. Throws StaleIndexError (of another pack, or of what the pack was
   // before), FormatError, StorageError.
   [[nodiscard]] static std::unique_ptr<const IndexMap> sidecar(

@@ -14,6 +14,8 @@ namespace ffrfs {
 // In the order in which they are looked for: PACK.idx beside the pack; then, if there is a
 // place for caches, the one there (shard/cached_index.h). Nothing of it need exist.
 [[nodiscard]] std::vector<std::string> index_sidecar_paths(const std::string& pack);
+// Of a pack that is far away the one in the cache alone.
+[[nodiscard]] std::vector<std::string> index_sidecar_paths(const Source& pack);
 
 // Whether a sidecar of `pack` that was opened at place number `place` of these is to be believed.
 // In the cache it must be this user's own. Beside the pack it may be any user's: a user who can

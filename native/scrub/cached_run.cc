@@ -57,6 +57,7 @@ bool CachedRun::check(const Extent& extent, ChunkCheck chunks) {
     done += piece.size();
   }
   if (!is_sound(extent, crc, trailer)) {
+    if (fetcher_.can_refetch(extent)) return false;
     check_record(fetcher_.shards(), extent, crc, trailer, fetcher_.counters());
   }
   ++sound_count_;

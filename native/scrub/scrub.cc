@@ -147,10 +147,14 @@ class Scrub {
     batch_size_ = 0;
   }
 
-  void stream(const Extent& extent, ChunkCheck& chunks) {
-    RecordStream stream(fetcher_, extent);
-    for (auto piece = stream.next(); !piece.empty(); piece = stream.next()) chunks.add(piece);
-    chunks.finish(shards_, extent);
+  void stream(const Extent& extent, const ChunkCheck& expected) {
+    const uint64_t size = extent.size + extent.trailer_size();
+    with_second_try(shards_.file_of(extent), extent.offset, size, [&] {
+      ChunkCheck chunks = expected;
+      RecordStream stream(fetcher_, extent);
+      for (auto piece = stream.next(); !piece.empty(); piece = stream.next()) chunks.add(piece);
+      chunks.finish(shards_, extent);
+    });
   }
 
   [[nodiscard]] ChunkCheck chunks_of(const Item& item) const {

@@ -10,6 +10,9 @@
 #include <system_error>
 #include <utility>
 
+#include "remote/remote_error.h"
+#include "remote/remote_opener.h"
+
 namespace ffrfs {
 namespace {
 
@@ -40,15 +43,25 @@ std::string cache_folder() {
   return geteuid() == 0 ? "/var/cache" : "";
 }
 
+// "": there is no place for it.
+std::string path_of(const std::string& identity) {
+  const std::string folder = cache_folder();
+  const std::string digits = folder.empty() ? "" : digest(identity);
+  return digits.empty() ? "" : folder + "/ffrfs/index/" + digits + ".idx";
+}
+
 }  // namespace
 
 std::string cached_index_path(const std::string& file) {
-  const std::string folder = cache_folder();
+  if (remote::is_url(file)) return cached_index_path(*remote::open_source(file));
   std::error_code unknown;  // then it has no name in the cache
   const std::string real_path = std::filesystem::canonical(file, unknown).string();
-  if (folder.empty() || unknown) return "";
-  const std::string digits = digest(real_path);
-  return digits.empty() ? "" : folder + "/ffrfs/index/" + digits + ".idx";
+  return unknown ? "" : path_of(real_path);
+}
+
+std::string cached_index_path(const Source& file) {
+  const std::string identity = file.identity();
+  return identity.empty() ? cached_index_path(file.path()) : path_of(identity);
 }
 
 bool is_own(const Source& index) { return index.owner() == geteuid(); }

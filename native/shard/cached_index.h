@@ -15,6 +15,8 @@ namespace ffrfs {
 // path of `file`. XDG_CACHE_HOME is ~/.cache where it is not set; for root without a HOME,
 // /var/cache. Nothing of it need exist. "": there is no place for caches, or no such file.
 [[nodiscard]] std::string cached_index_path(const std::string& file);
+// Of what is far away the digits are of its identity.
+[[nodiscard]] std::string cached_index_path(const Source& file);
 
 // The cache's names are all that says whose an index is, so there it must be this user's own.
 [[nodiscard]] bool is_own(const Source& index);

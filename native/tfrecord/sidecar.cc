@@ -117,11 +117,12 @@ std::vector<std::string> sidecar_paths(const std::string& path) {
 }
 
 std::vector<uint64_t> read_sidecar(const Source& file) {
-  for (const std::string& path : sidecar_paths(file.path())) {
+  const bool is_far = !file.identity().empty();
+  for (const std::string& path : is_far ? std::vector<std::string>() : sidecar_paths(file.path())) {
     auto offsets = read_one(file, path, false);
     if (!offsets.empty()) return offsets;
   }
-  const std::string cached = cached_index_path(file.path());
+  const std::string cached = cached_index_path(file);
   return cached.empty() ? std::vector<uint64_t>() : read_one(file, cached, true);
 }
 

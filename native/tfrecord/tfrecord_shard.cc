@@ -72,6 +72,7 @@ bool is_gzip(std::span<const std::byte> begin) {
 ShardSet open_tfrecord_shards(const std::vector<std::string>& paths, bool use_sidecars,
                               const OpenSource& open) {
   if (paths.empty()) throw FormatError("no TFRecord file was named");
+  const remote::OpenTogether together(paths);
   std::vector<std::unique_ptr<const Shard>> shards(paths.size());
   std::vector<std::exception_ptr> errors(paths.size());
   std::atomic<size_t> next{0};

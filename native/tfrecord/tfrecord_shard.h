@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "io/local_file.h"
+#include "remote/remote_opener.h"
 #include "shard/shard.h"
 #include "shard/shard_set.h"
 
@@ -48,6 +48,6 @@ class TfrecordShard final : public Shard {
 // is empty.
 [[nodiscard]] ShardSet open_tfrecord_shards(const std::vector<std::string>& paths,
                                             bool use_sidecars = true,
-                                            const OpenSource& open = open_local_file);
+                                            const OpenSource& open = remote::open_source);
 
 }  // namespace ffrfs

@@ -55,8 +55,10 @@ std::optional<size_t> FileReads::read_now(const Extent& extent, std::span<std::b
 
 std::optional<Slice> FileReads::read(const Extent& extent, uint64_t offset, size_t size,
                                      Done done, Shape shape) {
-  counters_.reads.fetch_add(1, std::memory_order_relaxed);
-  if (size == 0) return Slice{};
+  if (size == 0) {
+    counters_.reads.fetch_add(1, std::memory_order_relaxed);
+    return Slice{};
+  }
   return start(std::make_shared<Request>(extent, offset, size, true, shape), std::move(done));
 }
 
@@ -69,10 +71,13 @@ std::optional<Slice> FileReads::load(const Extent& extent, uint64_t offset, size
 
 std::optional<Slice> FileReads::start(const std::shared_ptr<Request>& request, Done done) {
   const Extent& extent = request->extent;
-  if (extent.size > kWholeRecordSize && find_whole(*request)) return assemble(*request);
+  const bool is_whole = extent.size > kWholeRecordSize && find_whole(*request);
   FingerprintsPtr prints;
-  const bool needs_prints = check_data_ && extent.size > kWholeRecordSize;
+  const bool needs_prints = check_data_ && extent.size > kWholeRecordSize && !is_whole;
   if (needs_prints) prints = large_.find(extent);
+  // Not before: they may be far away (NearOnly), and then it is read once more.
+  if (request->is_answer) counters_.reads.fetch_add(1, std::memory_order_relaxed);
+  if (is_whole) return assemble(*request);
   if (needs_prints && !prints) {
     request->done = std::move(done);
     large_.verify(extent, [this, request](const FingerprintsPtr& made,

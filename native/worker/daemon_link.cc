@@ -18,6 +18,7 @@ constexpr size_t kMessageSizeMax = 60'000;
 constexpr char kConnection = 'c';
 constexpr char kHints = 'h';
 constexpr char kLimit = 'l';
+constexpr char kFetcher = 'f';
 
 }  // namespace
 
@@ -48,6 +49,7 @@ FileDescriptor DaemonLink::receive_connection() {
   while (std::optional<Message> message = receive()) {
     if (message->kind == kConnection) return std::move(message->carried);
     if (message->kind == kLimit) early_limit_ = message->number;
+    take(std::move(*message));
   }
   return {};
 }
@@ -60,7 +62,16 @@ void DaemonLink::wait_for_end(const std::function<void(FileDescriptor)>& take_hi
       take_hints(std::move(message->carried));
     } else if (message->kind == kLimit && message->number) {
       limit_cache(*message->number);
+    } else {
+      take(std::move(*message));
     }
+  }
+}
+
+// What may come at any time.
+void DaemonLink::take(Message message) {
+  if (message.kind == kFetcher && message.carried.valid() && take_fetcher_) {
+    take_fetcher_(std::move(message.carried));
   }
 }
 

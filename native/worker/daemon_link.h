@@ -5,6 +5,7 @@
 //                     "opened", or "failed" and what is wrong
 //   daemon → worker   "c" with the connection to the kernel, once
 //                     "h" with the socket of a client that hints, any number
+//                     "f" with a link to another fetcher, after one has ended, any number
 //                     "l" and 8 bytes, little-endian: what the cache may hold, any number
 //
 // What the worker says is a list of texts, a zero byte after each; what happens later is
@@ -17,6 +18,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "io/file_descriptor.h"
@@ -25,14 +27,18 @@ namespace ffrfs {
 
 class DaemonLink {
  public:
-  explicit DaemonLink(int socket_fd) : socket_(socket_fd) {}
+  // `take_fetcher` gets the links to fetchers, on the thread that receives.
+  using TakeFetcher = std::function<void(FileDescriptor)>;
+  explicit DaemonLink(int socket_fd, TakeFetcher take_fetcher = nullptr)
+      : socket_(socket_fd), take_fetcher_(std::move(take_fetcher)) {}
 
   void send_notice(const std::string& line);
   void send_unverified(const std::string& path);
   void send_opened();
   void send_failed(const std::exception_ptr& error);
 
-  // Waits for the daemon to have mounted; an invalid one if it has not, and ended.
+  // Waits for the daemon to have mounted; an invalid one if it has not, and ended. Meanwhile
+  // another thread may send.
   [[nodiscard]] FileDescriptor receive_connection();
 
   // Returns when the daemon has ended, or has ended the talk; until then every socket of a
@@ -50,7 +56,10 @@ class DaemonLink {
   [[nodiscard]] std::optional<Message> receive();  // nullopt: the talk has ended
   void send(const std::vector<std::string>& texts);
 
+  void take(Message message);
+
   FileDescriptor socket_;
+  const TakeFetcher take_fetcher_;
   std::optional<uint64_t> early_limit_;  // came before the connection did
 };
 

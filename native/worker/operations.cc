@@ -3,17 +3,14 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <exception>
-#include <new>
 #include <span>
 #include <string>
 
-#include "fuse/log.h"
-#include "io/error.h"
 #include "worker/answer.h"
 #include "worker/inode_reply.h"
 
@@ -44,15 +41,6 @@ void reply_xattr(const fuse::Reply& reply, std::string_view value, size_t size) 
   } else {
     reply.bytes(bytes_of(value));
   }
-}
-
-void reply_slice(const fuse::Reply& reply, const Slice& slice) {
-  // Never: a READ is a megabyte at most, as is a part.
-  if (slice.rest.size() >= fuse::Reply::kPartCountMax) return reply.error(EIO);
-  std::array<fuse::Part, fuse::Reply::kPartCountMax> parts{slice.bytes};
-  size_t count = 1;
-  for (const Slice& next : slice.rest) parts[count++] = next.bytes;
-  reply.parts(std::span(parts).first(count));
 }
 
 // What would change the tree: asked only if somebody remounts it rw.
@@ -127,68 +115,93 @@ void Operations::finish(const Reply& reply, RequestKind kind, int error_number) 
   answer(volume_, kind, reply, [&] { reply.error(error_number); });
 }
 
+int Operations::expire_interrupts() noexcept {
+  const auto now = Interrupts::Clock::now();
+  const auto next = interrupts_.expire(now);
+  if (!next) return -1;
+  return static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(*next - now).count());
+}
+
 template <typename Body>
-void Operations::answer_from(const Reply& reply, RequestKind kind, Need need, Ino ino,
-                             std::string_view name, Body body) noexcept {
-  const RequestTimer timer(volume_, kind, ino);
-  const auto fail = [this, reply, timer, ino](const std::exception_ptr& error) {
-    answer(timer, reply, [&] { reply.error(read_failed(ino, error)); });
-  };
+void Operations::answer_from(const Request& request, const Reply& reply, RequestKind kind,
+                             Need need, Body body) noexcept {
+  const RequestTimer timer(volume_, kind, request.ino);
   try {
-    TreePtr part = volume_.find_tree(need, ino);
-    if (!part) {
-      part = volume_.load_tree(need, ino, [timer, fail, name = std::string(name), body](
-                                              const TreePtr& late, std::exception_ptr error) {
-        try {
-          if (error) std::rethrow_exception(error);
-          body(*late, name);
-          timer.stop();
-        } catch (...) {
-          fail(std::current_exception());
-        }
-      });
+    const NearOnly here;
+    if (const TreePtr part = volume_.find_tree(need, request.ino)) {
+      body(reply, *part, request.name);
+      return timer.stop();
     }
-    if (!part) return;
-    body(*part, name);
-    timer.stop();
+  } catch (const FarAway&) {  // as what is not at hand
   } catch (...) {
-    fail(std::current_exception());
+    return fail(reply, request.ino, timer, std::current_exception());
+  }
+  answer_later(request, reply, need, timer, body);
+}
+
+template <typename Body>
+void Operations::answer_later(const Request& request, const Reply& reply, Need need,
+                              const RequestTimer& timer, Body body) noexcept {
+  const auto failed = [this, timer, ino = request.ino](const Reply& to,
+                                                       const std::exception_ptr& error) {
+    fail(to, ino, timer, error);
+  };
+  Reply watched = reply;
+  try {
+    watched = interrupts_.watch(reply);
+    const auto answer_by = [this, watched, failed, timer, name = std::string(request.name),
+                            body](const TreePtr& part) {
+      far_.run(watched, [part, timer, name, body](const Reply& to) {
+        body(to, *part, name);
+        timer.stop();
+      }, failed);
+    };
+    const TreePtr part = volume_.load_tree(
+        need, request.ino,
+        [watched, failed, answer_by](const TreePtr& late, const std::exception_ptr& error) {
+          if (error) return failed(watched, error);
+          answer_by(late);
+        });
+    if (part) answer_by(part);
+  } catch (...) {
+    failed(watched, std::current_exception());
   }
 }
 
 void Operations::lookup(const Request& request, const Reply& reply) {
-  answer_from(reply, RequestKind::kLookup, Need::kEntries, request.ino, request.name,
-              [this, reply, parent = request.ino](const Tree& part, std::string_view wanted) {
+  answer_from(request, reply, RequestKind::kLookup, Need::kEntries,
+              [this, parent = request.ino](const Reply& to, const Tree& part,
+                                           std::string_view wanted) {
     const Ino ino = part.lookup(parent, wanted);
     if (ino != 0) {
-      reply.value(to_entry(volume_.attributes(part, ino).value()));
+      to.value(to_entry(volume_.attributes(part, ino).value()));
     } else if (wanted.size() > kNameMax) {  // the kernel lets up to 1024 bytes through
-      reply.error(ENAMETOOLONG);
+      to.error(ENAMETOOLONG);
     } else {
-      reply.value(absent_entry());
+      to.value(absent_entry());
     }
   });
 }
 
 void Operations::getattr(const Request& request, const Reply& reply) {
-  answer_from(reply, RequestKind::kGetattr, Need::kInode, request.ino, {},
-              [this, reply, ino = request.ino](const Tree& part, std::string_view) {
+  answer_from(request, reply, RequestKind::kGetattr, Need::kInode,
+              [this, ino = request.ino](const Reply& to, const Tree& part, std::string_view) {
     if (const auto attributes = volume_.attributes(part, ino)) {
-      reply.value(to_attr_out(*attributes));
+      to.value(to_attr_out(*attributes));
     } else {
-      reply.error(ESTALE);
+      to.error(ESTALE);
     }
   });
 }
 
 void Operations::readlink(const Request& request, const Reply& reply) {
-  answer_from(reply, RequestKind::kReadlink, Need::kInode, request.ino, {},
-              [reply, ino = request.ino](const Tree& part, std::string_view) {
+  answer_from(request, reply, RequestKind::kReadlink, Need::kInode,
+              [ino = request.ino](const Reply& to, const Tree& part, std::string_view) {
     const std::string target = part.target(ino);
     if (target.empty()) {
-      reply.error(EINVAL);  // no link
+      to.error(EINVAL);  // no link
     } else {
-      reply.bytes(bytes_of(target));
+      to.bytes(bytes_of(target));
     }
   });
 }
@@ -206,63 +219,13 @@ void Operations::open(const Request& request, const Reply& reply, uint32_t open_
   });
 }
 
-void Operations::read(const Request& request, const Reply& reply) {
-  const RequestTimer timer(volume_, RequestKind::kRead, request.ino);
-  const auto finish_read = [this, ino = request.ino, reply, timer](
-                               const Slice& slice, const std::exception_ptr& error) {
-    if (error) {
-      reply.error(read_failed(ino, error));
-    } else {
-      reply_slice(reply, slice);
-    }
-    timer.stop();
-  };
-  try {
-    const auto room = reply.room().first(std::min<size_t>(request.size, reply.room().size()));
-    if (const auto size = volume_.read_now(request.ino, request.offset, request.size, room)) {
-      reply.bytes(room.first(*size));
-      timer.stop();
-      return;
-    }
-    const auto slice = volume_.read(request.ino, request.offset, request.size, finish_read,
-                                    FileReads::Shape::kParts);
-    if (slice) finish_read(*slice, nullptr);
-  } catch (...) {
-    finish_read({}, std::current_exception());
-  }
-}
-
-int Operations::read_failed(Ino ino, const std::exception_ptr& error) {
-  int number = EIO;
-  std::string reason;
-  try {
-    std::rethrow_exception(error);
-  } catch (const StorageError& refused) {
-    number = refused.code();
-    reason = refused.what();
-  } catch (const TooLargeError& refused) {
-    number = EFBIG;
-    reason = refused.what();
-  } catch (const std::bad_alloc&) {
-    number = ENOMEM;
-    reason = "out of memory";
-  } catch (const std::exception& bad) {
-    reason = bad.what();
-  }
-  if (const auto counted = volume_.note_failure(ino)) {
-    const std::string path = volume_.path(ino);
-    log_failure(*counted, path.empty() ? "/" : path, reason);
-  }
-  return number;
-}
-
 void Operations::readdirplus(const Request& request, const Reply& reply) {
-  answer_from(reply, RequestKind::kReaddir, Need::kEntries, request.ino, {},
-              [this, reply, ino = request.ino, size = request.size, begin = request.offset](
-                  const Tree& part, std::string_view) {
+  answer_from(request, reply, RequestKind::kReaddir, Need::kEntries,
+              [this, ino = request.ino, size = request.size, begin = request.offset](
+                  const Reply& to, const Tree& part, std::string_view) {
     const auto inode = part.inode(ino);
     if (!inode || !inode->is_directory()) {
-      reply.error(inode ? ENOTDIR : ESTALE);
+      to.error(inode ? ENOTDIR : ESTALE);
       return;
     }
     ListingReply listing(size, begin);
@@ -272,7 +235,7 @@ void Operations::readdirplus(const Request& request, const Reply& reply) {
       fits = listing.add("..", volume_.attributes(part, inode->parent).value());
     }
     if (fits) listing.add_entries(volume_, part, ino);
-    reply.bytes(listing.bytes());
+    to.bytes(listing.bytes());
   });
 }
 
@@ -289,37 +252,34 @@ void Operations::statfs(const Reply& reply) {
 
 void Operations::getxattr(const Request& request, const Reply& reply) {
   if (!options_.xattr) return finish(reply, RequestKind::kGetxattr, ENOSYS);  // never asked again
-  answer_from(reply, RequestKind::kGetxattr, Need::kInode, request.ino, request.name,
-              [this, reply, ino = request.ino, size = request.size](const Tree& part,
-                                                                    std::string_view wanted) {
+  answer_from(request, reply, RequestKind::kGetxattr, Need::kInode,
+              [this, ino = request.ino, size = request.size](const Reply& to, const Tree& part,
+                                                             std::string_view wanted) {
     const auto contents = part.contents(ino);
     if (contents && wanted == kRecordName) {
-      return reply_xattr(reply, std::to_string(contents->record), size);
+      return reply_xattr(to, std::to_string(contents->record), size);
     }
     const auto crc32 =
         contents && wanted == kCrc32Name ? volume_.stored_crc32(*contents) : std::nullopt;
-    if (!crc32) {
-      reply.error(ENODATA);
-      return;
-    }
+    if (!crc32) return to.error(ENODATA);
     std::array<char, 9> text{};
     std::snprintf(text.data(), text.size(), "%08x", *crc32);
-    reply_xattr(reply, text.data(), size);
+    reply_xattr(to, text.data(), size);
   });
 }
 
 void Operations::listxattr(const Request& request, const Reply& reply) {
   if (!options_.xattr) return finish(reply, RequestKind::kListxattr, ENOSYS);
-  answer_from(reply, RequestKind::kListxattr, Need::kInode, request.ino, {},
-              [this, reply, ino = request.ino, size = request.size](const Tree& part,
-                                                                    std::string_view) {
+  answer_from(request, reply, RequestKind::kListxattr, Need::kInode,
+              [this, ino = request.ino, size = request.size](const Reply& to, const Tree& part,
+                                                             std::string_view) {
     const auto contents = part.contents(ino);
     std::string names;
     if (contents) {
       (names += kRecordName) += '\0';
       if (volume_.stored_crc32(*contents)) (names += kCrc32Name) += '\0';
     }
-    reply_xattr(reply, names, size);
+    reply_xattr(to, names, size);
   });
 }
 

@@ -8,7 +8,6 @@
 namespace ffrfs {
 namespace {
 
-constexpr int kNoTimeout = -1;
 constexpr auto kWakeUpInterval = std::chrono::milliseconds(5);
 constexpr auto kPushLimit = std::chrono::milliseconds(1000);
 
@@ -58,6 +57,7 @@ void Session::serve() {
   is_ended_ = true;
   volume_.wake();
   completion.join();
+  operations_.close();
   rings_.reset();  // now that no answer is on its way there
   if (is_quiet) connection_.close();  // else the process ends, too
   is_over_ = true;
@@ -74,7 +74,7 @@ void Session::stop() {
 
 void Session::complete() {
   while (!is_ended_) {
-    volume_.wait(kNoTimeout);
+    volume_.wait(operations_.expire_interrupts());
     volume_.poll();
   }
 }

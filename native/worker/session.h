@@ -1,7 +1,8 @@
 // The native engine: answers the kernel's requests on one FUSE connection from a volume.
 //
 //   transports         /dev/fuse and, if the kernel has them, rings ─► Operations ─► answer
-//   completion thread  the volume's eventfd ─► verified bytes ─► answer
+//   completion thread  the volume's eventfd ─► verified bytes ─► answer; who was interrupted ─► EINTR
+//   far requests       what has come from far away ─► Operations, again ─► answer
 //   the volume's own   read ahead ─► store() into the kernel's page cache
 //
 // Not here: the tree, checksums, caching (volume); the protocol (fuse); the mount itself (the

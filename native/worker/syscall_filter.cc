@@ -45,8 +45,8 @@ constexpr std::initializer_list<int> kServing = {
     SYS_io_destroy, SYS_eventfd2, SYS_ppoll,
     // Rings that were made before; what a ring does is checked by the files that it is given.
     SYS_io_uring_enter,
-    // Sockets that the daemon hands over: its own, and those of clients that hint.
-    SYS_recvmsg, SYS_recvfrom, SYS_setsockopt,
+    // Sockets that the daemon hands over: its own, those of clients that hint, the fetcher's.
+    SYS_recvmsg, SYS_recvfrom, SYS_sendmsg, SYS_setsockopt,
     // Memory.
     SYS_brk, SYS_munmap, SYS_mremap, SYS_madvise,
     // Threads, locks, time.
@@ -156,6 +156,7 @@ int install_syscall_filter(Stage stage) {
   // Threads, and no processes. clone3(2) hides its flags in memory: as it is unknown here,
   // the C library takes clone(2).
   program.by_argument(SYS_clone, 0, kHasBit, CLONE_THREAD, kAllow, kEnd);
+  program.by_argument(SYS_sched_setaffinity, 0, kEquals, 0, kAllow, kRefuse);  // its own thread's
   program.by_argument(SYS_tgkill, 0, kEquals, static_cast<uint32_t>(getpid()), kAllow, kRefuse);
   if (stage == Stage::kOpening) {
     constexpr uint32_t writing = O_ACCMODE | O_CREAT | O_TRUNC;

@@ -21,6 +21,7 @@
 #include <cstdlib>
 #include <exception>
 #include <functional>
+#include <future>
 #include <memory>
 #include <new>
 #include <optional>
@@ -38,9 +39,9 @@
 #include "fuse/uring_transport.h"
 #include "worker/session.h"
 #include "io/error.h"
-#include "io/local_file.h"
 #include "open/open_shards.h"
 #include "record/ffrecord_shard.h"
+#include "remote/remote_opener.h"
 #include "volume/volume.h"
 
 namespace ffrfs {
@@ -60,6 +61,8 @@ struct WorkerOptions {
   std::vector<std::string> packs;
   std::optional<uint64_t> unindexed;
   int daemon_socket = -1;
+  int fetcher_socket = -1;  // of what is read by URLs
+  unsigned remote_timeout_s = 60;
   VolumeOptions volume;
   SessionOptions session;
 };
@@ -94,10 +97,12 @@ void set_option(VolumeOptions& options, std::string_view text) {
 
 WorkerOptions parse_arguments(int argc, char** argv) {
   enum { kPack = 1, kSocket, kCounters, kThreads, kXattr, kAllowRoot, kSendOpens, kOption,
-         kUnindexed, kTransport };
+         kUnindexed, kTransport, kFetcher, kRemoteTimeout };
   const option known[] = {
       {"pack", required_argument, nullptr, kPack},  // any number, at least one
       {"daemon-socket", required_argument, nullptr, kSocket},
+      {"fetcher-socket", required_argument, nullptr, kFetcher},
+      {"remote-timeout", required_argument, nullptr, kRemoteTimeout},  // seconds
       {"counters", required_argument, nullptr, kCounters},
       {"threads", required_argument, nullptr, kThreads},
       {"transport", required_argument, nullptr, kTransport},  // auto, dev or uring
@@ -114,6 +119,8 @@ WorkerOptions parse_arguments(int argc, char** argv) {
     switch (which) {
       case kPack: options.packs.emplace_back(optarg); break;
       case kSocket: parse(optarg, options.daemon_socket); break;
+      case kFetcher: parse(optarg, options.fetcher_socket); break;
+      case kRemoteTimeout: parse(optarg, options.remote_timeout_s); break;
       case kCounters: parse(optarg, options.volume.counters_fd); break;
       case kThreads: parse(optarg, options.session.thread_count); break;
       case kTransport: options.transport = parse_transport(optarg); break;
@@ -179,22 +186,9 @@ std::unique_ptr<fuse::UringTransport> make_rings(const WorkerOptions& options) {
   }
 }
 
-std::unique_ptr<Volume> open_volume(const WorkerOptions& options, DaemonLink& daemon) {
-  try {
-    auto volume = std::make_unique<Volume>(options.packs, options.volume);
-    for (const std::string& path : volume->unverified_paths()) daemon.send_unverified(path);
-    for (const std::string& warning : volume->warnings()) daemon.send_notice(warning);
-    daemon.send_opened();
-    return volume;
-  } catch (...) {
-    daemon.send_failed(std::current_exception());
-    return nullptr;
-  }
-}
-
 bool is_unindexed(const std::string& pack, uint64_t indexed_count) {
   try {
-    return claimed_record_count(LocalFile(pack)).value_or(0) > indexed_count &&
+    return claimed_record_count(*remote::open_source(pack)).value_or(0) > indexed_count &&
            FfrecordShard(pack, IndexUse::kIfSound).index() == nullptr;
   } catch (const std::exception&) {
     return false;  // opening it says what is wrong
@@ -214,27 +208,71 @@ int tell_unindexed(const std::vector<std::string>& packs, uint64_t indexed_count
   return std::fflush(stdout) == 0 ? 0 : kFailed;
 }
 
+// After each end of a fetcher the daemon brings another link.
+void open_urls_by(const WorkerOptions& options) {
+  if (options.fetcher_socket < 0) return;
+  remote::set_opener(std::make_shared<remote::RemoteOpener>(
+      FileDescriptor(options.fetcher_socket), std::chrono::seconds(options.remote_timeout_s)));
+}
+
+void replace_link(FileDescriptor link) {
+  if (const auto opener = remote::opener()) opener->replace(std::move(link));
+}
+
+// Gets the connection, once the daemon has mounted. It listens while the packs are opened, too: a
+// fetcher may end just then, and they wait for what the next one brings.
+std::future<FileDescriptor> listen_to(DaemonLink& daemon) {
+  std::promise<FileDescriptor> promise;
+  auto coming = promise.get_future();
+  std::thread([&daemon, promise = std::move(promise)]() mutable {
+    FileDescriptor connection = daemon.receive_connection();
+    if (!connection.valid()) std::_Exit(0);  // nobody waits for the packs any more
+    promise.set_value(std::move(connection));
+  }).detach();
+  return coming;
+}
+
+struct Opened {
+  std::unique_ptr<fuse::UringTransport> rings;
+  std::future<FileDescriptor> connection;
+  std::unique_ptr<Volume> volume;
+};
+
+// nullopt: the daemon was told why not.
+std::optional<Opened> open_all(const WorkerOptions& options, DaemonLink& daemon) {
+  try {
+    Opened opened;
+    opened.rings = make_rings(options);
+    Lockdown lockdown;
+    // The threads that these two start have the capabilities of the one that does, and need none.
+    opened.connection = std::async(std::launch::async, [&options, &daemon] {
+      give_up_capabilities();
+      open_urls_by(options);
+      return listen_to(daemon);
+    }).get();
+    opened.volume = std::make_unique<Volume>(options.packs, options.volume);
+    for (const std::string& path : opened.volume->unverified_paths()) daemon.send_unverified(path);
+    for (const std::string& warning : opened.volume->warnings()) daemon.send_notice(warning);
+    daemon.send_opened();
+    lockdown.tighten();
+    return opened;
+  } catch (...) {
+    daemon.send_failed(std::current_exception());
+    return std::nullopt;
+  }
+}
+
 int run(const WorkerOptions& options) {
   if (options.unindexed) return tell_unindexed(options.packs, *options.unindexed);
   // None of the three is destroyed: the thread that watches knows them until the process
   // ends; of the volume see main().
-  auto* const daemon = new DaemonLink(options.daemon_socket);
-  std::unique_ptr<fuse::UringTransport> rings;
+  auto* const daemon = new DaemonLink(options.daemon_socket, replace_link);
+  std::optional<Opened> opened = open_all(options, *daemon);
+  if (!opened) return kFailed;
+  Volume* const volume = opened->volume.release();
   try {
-    rings = make_rings(options);
-  } catch (...) {
-    daemon->send_failed(std::current_exception());
-    return kFailed;
-  }
-  Lockdown lockdown;
-  Volume* const volume = open_volume(options, *daemon).release();
-  if (volume == nullptr) return kFailed;
-  lockdown.tighten();
-  FileDescriptor connection = daemon->receive_connection();
-  if (!connection.valid()) return 0;
-  try {
-    auto* const session = new Session(*volume, std::move(connection), options.session,
-                                      std::move(rings));
+    auto* const session = new Session(*volume, opened->connection.get(), options.session,
+                                      std::move(opened->rings));
     std::thread(watch_daemon, std::ref(*daemon), std::ref(*volume), std::ref(*session)).detach();
     session->serve();
   } catch (const std::exception& error) {

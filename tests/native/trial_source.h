@@ -138,7 +138,7 @@ class TrialSource final : public Source {
   [[nodiscard]] bool is_near(uint64_t offset, size_t size) const override {
     return trial_->is_near(offset, size);
   }
-  void prepare(uint64_t offset, size_t size, Prepared prepared) const override {
+  void prepare(uint64_t offset, size_t size, Urgency, Prepared prepared) const override {
     trial_->ask({offset, size, std::move(prepared)});
   }
 

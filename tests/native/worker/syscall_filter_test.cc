@@ -21,6 +21,8 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "worker/syscall_filter.h"
 #include "fuse/ring.h"
@@ -29,7 +31,10 @@
 #include "io/file_descriptor.h"
 #include "io/read_queue.h"
 #include "io/local_file.h"
+#include "remote/cached_files.h"
+#include "remote/link_message.h"
 #include "scratch.h"
+#include "test_fetcher.h"
 
 using namespace ffrfs;
 using namespace ffrfs::test;
@@ -122,6 +127,28 @@ TEST_CASE("a ring that was made before can be used, by the thread that made it")
         return ring->submit_and_wait() == 0 && ring->take(found) ? -found.result : EIO;
       },
       make);
+}
+
+TEST_CASE("a link that was made before brings and takes messages and descriptors, and no other is made") {
+  int pair[2] = {-1, -1};
+  REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
+  TestObject object(pattern(5000, 1));
+  check_does(Stage::kServing, 0, [&] {
+    const remote::LinkSocket ours{FileDescriptor(pair[0])};
+    if (ours.send(remote::make_message(remote::Ask::kCancel, 0, 1)) !=
+        remote::LinkSocket::Sent::kYes) {
+      return EIO;
+    }
+    send_message(pair[1], moved(), {object.data(), object.state()});
+    std::vector<std::byte> memory(remote::LinkSocket::kMessageSizeMax);
+    remote::Answer answer;
+    if (ours.receive(memory, answer) != remote::LinkSocket::Got::kAnswer) return EPROTO;
+    const remote::ObjectFacts facts{.size = 5000, .mtime_ns = 0, .block_size = kTestBlock};
+    const remote::CachedFiles files(std::move(answer.data), std::move(answer.state), facts, "x");
+    return files.has({.first = 0, .count = 1}) ? EIO : 0;
+  });
+  close(pair[0]);
+  close(pair[1]);
 }
 
 TEST_CASE("nothing is opened while a mount is served") {

@@ -1,0 +1,66 @@
+// set_remote: who brings the links to a fetcher, for all that opens URLs in this process.
+//
+// The callable may be asked on a thread of the core. A forked child asks it again.
+
+#include <pybind11/pybind11.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "io/file_descriptor.h"
+#include "python/convert.h"
+#include "remote/remote_error.h"
+#include "remote/remote_opener.h"
+
+namespace ffrfs::python {
+namespace {
+
+bool is_finalizing() {
+#if PY_VERSION_HEX >= 0x030D0000
+  return Py_IsFinalizing() != 0;
+#else
+  return _Py_IsFinalizing() != 0;
+#endif
+}
+
+// Without the GIL.
+FileDescriptor ask_for_link(const py::object& get_link) {
+  // Who took the GIL then would never come back.
+  if (is_finalizing()) throw remote::RemoteError("RemoteError", "", "the program is ending");
+  const py::gil_scoped_acquire locked;
+  try {
+    return FileDescriptor(py::cast<int>(get_link()));
+  } catch (py::error_already_set& error) {
+    // Not as it is: it may be kept, and thrown where the GIL is not at hand.
+    throw remote::RemoteError(py::cast<std::string>(error.type().attr("__name__")), "",
+                              py::cast<std::string>(py::str(error.value())), true);
+  }
+}
+
+// Ctrl-C, in the main thread.
+void check_signals() {
+  if (is_finalizing()) return;
+  const py::gil_scoped_acquire locked;
+  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+}
+
+void set_remote(const py::object& get_link, double timeout_s) {
+  if (get_link.is_none()) return remote::set_opener(nullptr);
+  const auto timeout = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::duration<double>(timeout_s));
+  // Never destroyed: that would take the GIL, wherever it happens.
+  const auto* const kept = new py::object(get_link);
+  auto opener = std::make_shared<remote::RemoteOpener>([kept] { return ask_for_link(*kept); },
+                                                       timeout);
+  remote::set_wait_check(check_signals);
+  remote::set_opener(std::move(opener));
+}
+
+}  // namespace
+
+void bind_remote(py::module_& module) {
+  module.def("set_remote", &set_remote, py::arg("get_link"), py::arg("timeout_s"));
+}
+
+}  // namespace ffrfs::python

@@ -1,0 +1,100 @@
+// An object that is far away, as a source: what its cache holds is near, all else the fetcher is
+// asked for.
+//
+//   read_now()     the cache's file, if it is in memory
+//   read_fully()   the same, waiting for the disk; what is absent is asked for, and waited for
+//                  (or FarAway is thrown: NearOnly)
+//   prepare()      asked for; the link's thread says when it is there
+//   will_need()    what is near from its disk, what is far by the fetcher, ahead of need
+//   refetch()      what is there, anew
+//
+// Reads go through the page cache, where the fetcher has just put what it has brought; what was
+// read to its end leaves it (RemoteObject).
+// Any thread. Survives fork(): a child asks by a link of its own.
+
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "io/process_local.h"
+#include "io/source.h"
+#include "remote/fetch_link.h"
+#include "remote/remote_object.h"
+
+namespace ffrfs::remote {
+
+// Of this process, made when it is first asked for.
+using Links = ProcessLocal<FetchLink>;
+
+// Keeps an object open, however many read it.
+class OpenObject {
+ public:
+  OpenObject(std::shared_ptr<Links> links, FetchLink& link, std::shared_ptr<RemoteObject> object)
+      : links_(std::move(links)), link_(link), object_(std::move(object)) {}
+  OpenObject(const OpenObject&) = delete;
+  OpenObject& operator=(const OpenObject&) = delete;
+  ~OpenObject() { link_.close(*object_); }
+
+  [[nodiscard]] FetchLink& link() const { return link_; }
+  [[nodiscard]] const std::shared_ptr<RemoteObject>& object() const { return object_; }
+  [[nodiscard]] const std::shared_ptr<Links>& links() const { return links_; }
+
+ private:
+  const std::shared_ptr<Links> links_;  // they outlive us
+  FetchLink& link_;
+  const std::shared_ptr<RemoteObject> object_;
+};
+
+class RemoteFile final : public Source {
+ public:
+  explicit RemoteFile(std::shared_ptr<const OpenObject> object);
+
+  [[nodiscard]] bool is_cached(uint64_t offset, size_t size) const override;
+  [[nodiscard]] bool read_now(uint64_t offset, Parts parts) const override;
+  void read_fully(uint64_t offset, std::span<std::byte> target) const override;
+  [[nodiscard]] bool is_near(uint64_t offset, size_t size) const override;
+  void prepare(uint64_t offset, size_t size, Urgency urgency, Prepared prepared) const override;
+  void will_need(uint64_t offset, size_t size) const override;
+  [[nodiscard]] bool reads_ahead() const override { return true; }
+  [[nodiscard]] bool can_refetch() const override { return true; }
+  void refetch(uint64_t offset, size_t size, Prepared prepared) const override;
+  [[nodiscard]] std::string identity() const override;
+
+ private:
+  using Object = std::shared_ptr<RemoteObject>;
+
+  [[nodiscard]] const OpenObject& open() const { return *attached_.get(); }
+  [[nodiscard]] std::shared_ptr<const OpenObject> attach() const;
+  [[nodiscard]] const ObjectFacts& facts() const { return first_->object()->facts(); }
+  void ask(const OpenObject& open, Ask ask, BlockRange range, Prepared prepared) const;
+  void wait_for(const OpenObject& open, BlockRange range) const;
+  [[nodiscard]] bool read_piece(const OpenObject& open, uint64_t offset,
+                                std::span<std::byte> target) const;
+  void note_kept(bool is_kept) const;
+  [[nodiscard]] uint64_t piece_blocks() const {
+    return piece_blocks_.load(std::memory_order_relaxed);
+  }
+  void note_used(const OpenObject& open, uint64_t offset, uint64_t size) const;
+  void read_on(BlockRange missing) const;
+
+  static constexpr uint64_t kPieceBlocks = 16;
+
+  const std::shared_ptr<const OpenObject> first_;
+  const std::shared_ptr<const CachedFiles> first_files_;  // for children
+  const uint64_t process_;
+  // Of runs: the block behind what was last waited for, and how far it is asked for ahead.
+  mutable std::atomic<uint64_t> run_next_{UINT64_MAX};
+  mutable std::atomic<uint64_t> run_blocks_{0};
+  // Of long reads: what is read at a time, less where the cache does not keep as much, and how
+  // often it has kept that.
+  mutable std::atomic<uint64_t> piece_blocks_{kPieceBlocks};
+  mutable std::atomic<uint64_t> good_pieces_{0};
+  mutable ProcessLocal<std::shared_ptr<const OpenObject>> attached_;
+};
+
+}  // namespace ffrfs::remote

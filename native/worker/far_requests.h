@@ -1,0 +1,70 @@
+// Requests whose answers need what is far away (io/source.h): their attempts are made again when it
+// is near, and no thread waits meanwhile, whatever the number of requests.
+//
+//   run() ── the attempt answers ──────────────────────────────► done
+//     └───── FarAway: bring it ──► the source's callback ──► threads of ours: the attempt, again
+//
+// What needs one thing after another is attempted often; from some number on, and where what is
+// near is damaged, a thread of ours waits for the rest.
+//
+// Any thread. Not here: who answers if the caller is interrupted (interrupts.h).
+
+#pragma once
+
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <memory>
+
+#include "fuse/reply.h"
+#include "io/source.h"
+#include "io/thread_pool.h"
+
+namespace ffrfs {
+
+class FarRequests {
+ public:
+  using Attempt = std::function<void(const fuse::Reply&)>;
+  using Failed = std::function<void(const fuse::Reply&, const std::exception_ptr&)>;
+
+  // attempt(reply) answers, or throws and has not; then failed(reply, error) answers, unless it
+  // was FarAway. Both may be called later, on other threads; `failed` must not throw.
+  template <typename A, typename F>
+  void run(const fuse::Reply& reply, const A& attempt, const F& failed) noexcept {
+    try {
+      const NearOnly here;
+      attempt(reply);
+    } catch (const FarAway& far) {
+      try {
+        bring(far, std::make_shared<const Job>(reply, attempt, failed), 1);
+      } catch (...) {
+        failed(reply, std::current_exception());
+      }
+    } catch (...) {
+      failed(reply, std::current_exception());
+    }
+  }
+
+ private:
+  static constexpr size_t kThreads = 8;
+  // Attempts that do not wait.
+  static constexpr size_t kAttemptsMax = 256;
+
+  struct Job {
+    Job(const fuse::Reply& to, Attempt body, Failed on_failure)
+        : reply(to), attempt(std::move(body)), failed(std::move(on_failure)) {}
+
+    const fuse::Reply reply;
+    const Attempt attempt;
+    const Failed failed;
+  };
+  using JobPtr = std::shared_ptr<const Job>;
+
+  void bring(const FarAway& far, const JobPtr& job, size_t attempts);
+  void submit(const JobPtr& job, size_t attempts, const std::exception_ptr& error) noexcept;
+  void go_on(const JobPtr& job, size_t attempts, const std::exception_ptr& error) noexcept;
+
+  ThreadPool threads_{kThreads};
+};
+
+}  // namespace ffrfs

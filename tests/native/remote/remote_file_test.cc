@@ -1,0 +1,335 @@
+// native/remote/remote_file.h, fetch_link.h: what a cache holds is read, what it lacks is asked
+// for; fetchers that end, are late, or say what is wrong.
+
+#include <doctest/doctest.h>
+#include <linux/magic.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <deque>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "io/error.h"
+#include "prefetch_rig.h"
+#include "remote/remote_error.h"
+#include "remote/remote_opener.h"
+#include "test_fetcher.h"
+
+using namespace ffrfs;
+using namespace ffrfs::test;
+using namespace std::chrono_literals;
+using remote::Ask;
+using remote::Told;
+
+namespace {
+
+const std::string kUrl = "s3://bucket/a.ffr";
+
+struct Link {
+  explicit Link(size_t size = 40'000, std::chrono::milliseconds timeout = 10s,
+               const std::string& folder = "")
+      : object(std::make_shared<TestObject>(pattern(size, 1), folder)) {
+    fetcher.add(kUrl, object);
+    opener = std::make_shared<remote::RemoteOpener>(fetcher.start(), timeout);
+  }
+  // Both ends of it are near.
+  [[nodiscard]] std::unique_ptr<const Source> open(const std::string& url = kUrl) const {
+    auto file = opener->open(url);
+    CHECK(wait_until([&] { return file->is_near(0, 1) && file->is_near(file->size() - 1, 1); }));
+    return file;
+  }
+
+  TestFetcher fetcher;
+  std::shared_ptr<TestObject> object;
+  std::shared_ptr<remote::RemoteOpener> opener;
+};
+
+Bytes read(const Source& file, uint64_t offset, size_t size) {
+  Bytes bytes(size, '?');
+  file.read_fully(offset, std::as_writable_bytes(std::span(bytes)));
+  return bytes;
+}
+
+bool read_now(const Source& file, uint64_t offset, Bytes& bytes) {
+  const std::span<std::byte> part = std::as_writable_bytes(std::span(bytes));
+  return file.read_now(offset, {&part, 1});
+}
+
+// Files that are in memory alone leave no page cache.
+bool has_disk(int fd) {
+  struct statfs found {};
+  return fstatfs(fd, &found) == 0 && found.f_type != TMPFS_MAGIC;
+}
+
+template <typename Error = StorageError, typename Call>
+std::string error_of(Call call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("what is not there is asked for, and then it is there") {
+  TemporaryFolder folder;
+  for (const std::string& where : {std::string(), folder / ""}) {
+    Link rig(40'000, 10s, where);
+    const auto file = rig.open();
+    CHECK(file->size() == 40'000);
+    CHECK(file->mtime_ns() == 7);
+    CHECK(file->path() == kUrl);
+    CHECK(read(*file, 0, 40'000) == rig.object->content());
+    CHECK(read(*file, 4000, 5000) == rig.object->content().substr(4000, 5000));
+    CHECK(file->is_near(0, 40'000));
+    Bytes now(9000, '?');
+    CHECK(read_now(*file, 3000, now));
+    CHECK(now == rig.object->content().substr(3000, 9000));
+    CHECK_FALSE(error_of([&] { (void)read(*file, 39'999, 2); }).empty());
+  }
+}
+
+TEST_CASE("neither is_cached() nor prepare() waits") {
+  Link rig;
+  const auto file = rig.open();
+  rig.fetcher.hold();
+  for (uint64_t block = 0; block < 10; ++block) rig.object->evict(block);
+  CHECK_FALSE(file->is_near(8192, 100));
+  CHECK_FALSE(file->is_cached(8192, 100));
+  Bytes now(100, '?');
+  CHECK_FALSE(read_now(*file, 8192, now));
+  std::promise<bool> prepared;
+  file->prepare(8192, 5000, Source::Urgency::kSomeoneWaits,
+                [&](const std::exception_ptr& error) { prepared.set_value(!error); });
+  auto coming = prepared.get_future();
+  CHECK(coming.wait_for(50ms) == std::future_status::timeout);
+  rig.fetcher.release();
+  CHECK(coming.get());
+  CHECK(read_now(*file, 8192, now));
+  CHECK(now == rig.object->content().substr(8192, 100));
+}
+
+TEST_CASE("a block that goes and comes while it is read is read again") {
+  Link rig;
+  const auto file = rig.open();
+  CHECK(read(*file, 0, 40'000) == rig.object->content());
+  std::atomic<bool> over{false};
+  std::thread evictor([&] {
+    while (!over) {
+      rig.object->evict(3);
+      std::this_thread::sleep_for(100us);
+    }
+  });
+  for (int i = 0; i < 300; ++i) {
+    Bytes seen;
+    try {
+      seen = read(*file, 12'000, 5000);
+    } catch (const remote::RemoteError& error) {  // the evictor won every try
+      CHECK(std::string(error.kind()) == "CacheError");
+      continue;
+    }
+    CHECK(seen == rig.object->content().substr(12'000, 5000));
+  }
+  over = true;
+  evictor.join();
+}
+
+TEST_CASE("what is larger than its cache is read all the same") {
+  for (const size_t room : {size_t{12}, size_t{2}, size_t{0}}) {
+    Link rig(100 * kTestBlock);
+    std::deque<uint64_t> kept;  // the oldest first
+    rig.fetcher.answer_by([&](TestFetcher& fetcher, const Asked& asked) {
+      if (asked.kind != Ask::kWant && asked.kind != Ask::kSoon) return false;
+      for (uint64_t block = asked.first; block < asked.first + asked.count; ++block) {
+        std::erase(kept, block);
+        rig.object->fill(block, 1);
+        kept.push_back(block);
+        if (kept.size() <= room) continue;
+        rig.object->evict(kept.front());
+        kept.pop_front();
+      }
+      fetcher.send(Told::kReady, asked.object, asked.id);
+      return true;
+    });
+    const auto file = rig.opener->open(kUrl);
+    const auto read_all = [&] { return read(*file, 0, 100 * kTestBlock); };
+    if (room > 0) {
+      for (int i = 0; i < 3; ++i) CHECK(read_all() == rig.object->content());
+    } else {
+      CHECK(error_of([&] { (void)read_all(); }).find("loses blocks faster") != Bytes::npos);
+    }
+  }
+}
+
+TEST_CASE("a fetcher that dies is a delay for those who wait") {
+  Link rig;
+  const auto file = rig.open();
+  rig.fetcher.hold();
+  for (uint64_t block = 0; block < 10; ++block) rig.object->evict(block);
+  auto reading = std::async(std::launch::async, [&] { return read(*file, 20'000, 10'000); });
+  REQUIRE(wait_until([&] { return rig.fetcher.count(Ask::kWant) > 0; }));
+  rig.fetcher.kill();
+  CHECK(reading.wait_for(50ms) == std::future_status::timeout);
+  rig.fetcher.release();
+  rig.opener->replace(rig.fetcher.start());
+  CHECK(reading.get() == rig.object->content().substr(20'000, 10'000));
+  const auto asked = rig.fetcher.asked();
+  const auto last_open = std::ranges::find_if(
+      asked.rbegin(), asked.rend(), [](const Asked& one) { return one.kind == Ask::kOpen; });
+  CHECK(last_open->pin == "v1");
+}
+
+TEST_CASE("an object that has changed when a fetcher comes back is an error for ever") {
+  Link rig;
+  const auto file = rig.open();
+  rig.object->evict(5);
+  rig.fetcher.kill();
+  rig.fetcher.answer_by([&](TestFetcher& fetcher, const Asked& asked) {
+    if (asked.kind == Ask::kOpen) fetcher.send_opened(asked, *rig.object, "v2");
+    return asked.kind == Ask::kOpen;
+  });
+  rig.opener->replace(rig.fetcher.start());
+  for (int i = 0; i < 2; ++i) {
+    const std::string error = error_of([&] { (void)read(*file, 5 * kTestBlock, 10); });
+    CHECK(error == kUrl + ": changed at its origin; open or mount it anew");
+  }
+}
+
+TEST_CASE("who waits in vain gets an error in time, and later reads try again") {
+  Link rig(40'000, 200ms);
+  const auto file = rig.open();
+  rig.fetcher.hold();
+  rig.object->evict(5);
+  const auto begin = std::chrono::steady_clock::now();
+  const auto read_it = [&] { (void)read(*file, 5 * kTestBlock, 10); };
+  CHECK(error_of(read_it).starts_with(kUrl + ": no answer for 0.2 s: "));
+  const auto first = std::chrono::steady_clock::now() - begin;
+  CHECK(first >= 200ms);
+  // The kernel asks once more for what has failed, and need not wait as long.
+  CHECK_FALSE(error_of(read_it).empty());
+  CHECK(std::chrono::steady_clock::now() - begin < first + 190ms);
+  CHECK(wait_until([&] { return rig.fetcher.count(Ask::kCancel) == 1; }));
+  rig.fetcher.release();
+  std::this_thread::sleep_for(1100ms);
+  CHECK(error_of(read_it).empty());
+}
+
+TEST_CASE("what the fetcher says went wrong has its class, and no secret of the URL") {
+  Link rig;
+  const std::string url = "https://me:secret@host/a.ffr?signature=secret";
+  rig.fetcher.answer_by([&](TestFetcher& fetcher, const Asked& asked) {
+    if (asked.kind != Ask::kOpen) return false;
+    fetcher.send_failed(asked, "RemoteDeniedError", asked.url + ": no\ncredentials");
+    return true;
+  });
+  try {
+    (void)rig.open(url);
+    CHECK(false);
+  } catch (const remote::RemoteError& error) {
+    CHECK(std::string(error.what()) == "https://host/a.ffr: no credentials");
+    CHECK(std::string(error.kind()) == "RemoteDeniedError");
+    CHECK(error.code() == EACCES);
+  }
+}
+
+TEST_CASE("objects are closed when no one reads them, and shared while several open them") {
+  Link rig;
+  {
+    remote::set_opener(rig.opener);
+    const remote::OpenTogether together({kUrl, "s3://bucket/none"});
+    const auto one = remote::open_source(kUrl);
+    const auto two = remote::open_source(kUrl);
+    CHECK(read(*one, 0, 100) == read(*two, 0, 100));
+    CHECK_FALSE(error_of([] { (void)remote::open_source("s3://bucket/none"); }).empty());
+    remote::set_opener(nullptr);
+  }
+  CHECK(rig.fetcher.count(Ask::kOpen) == 2);
+  CHECK(wait_until([&] { return rig.fetcher.count(Ask::kClose) == 1; }));
+  CHECK_FALSE(error_of([] { (void)remote::open_source(kUrl); }).empty());
+}
+
+TEST_CASE("folders are listed") {
+  Link rig;
+  rig.fetcher.add("s3://bucket/b.ffr", rig.object);
+  CHECK(rig.opener->list("s3://bucket/") ==
+        std::vector<std::string>{"s3://bucket/a.ffr", "s3://bucket/b.ffr"});
+}
+
+TEST_CASE("what was read is told, once in a while") {
+  Link rig;
+  const auto file = rig.open();
+  (void)read(*file, 0, 3 * kTestBlock);
+  (void)read(*file, 8 * kTestBlock, 10);
+  REQUIRE(wait_until([&] { return rig.fetcher.count(Ask::kUsed) >= 1; }));
+  uint64_t blocks = 0;
+  for (int i = 0; i < 300 && blocks < 4; ++i) {
+    blocks = 0;
+    for (const Asked& asked : rig.fetcher.asked()) {
+      if (asked.kind == Ask::kUsed) blocks += asked.count;
+    }
+    std::this_thread::sleep_for(10ms);
+  }
+  CHECK(blocks == 4);
+}
+
+TEST_CASE("advice is asked for once, and never ahead of what someone waits for") {
+  Link rig(4 << 20);
+  const auto file = rig.open();
+  rig.fetcher.hold();
+  for (uint64_t block = 100; block < 110; ++block) rig.object->evict(block);
+  const size_t before = rig.fetcher.count(Ask::kSoon);
+  for (int i = 0; i < 5; ++i) file->will_need(100 * kTestBlock, 10 * kTestBlock);
+  REQUIRE(wait_until([&] { return rig.fetcher.count(Ask::kSoon) > before; }));
+  CHECK(rig.fetcher.count(Ask::kSoon) == before + 1);
+  rig.fetcher.release();
+  CHECK(wait_until([&] { return file->is_near(100 * kTestBlock, 10 * kTestBlock); }));
+}
+
+TEST_CASE("more is asked for at a time than the protocol allows to be open") {
+  Link rig(32 << 20);
+  const auto file = rig.open();
+  rig.fetcher.hold();
+  for (uint64_t block = 0; block < 8192; ++block) rig.object->evict(block);
+  std::atomic<int> good{0};
+  for (uint64_t block = 0; block < 8192; ++block) {
+    file->prepare(block * kTestBlock, 1, Source::Urgency::kSomeoneWaits,
+                  [&](const std::exception_ptr& error) { good += error ? 0 : 1; });
+  }
+  std::this_thread::sleep_for(100ms);
+  CHECK(rig.fetcher.count(Ask::kWant) <= 4096);
+  rig.fetcher.release();
+  CHECK(wait_until([&] { return good == 8192; }));
+}
+
+TEST_CASE("what a mount has fetched and read leaves the page cache, some reads later") {
+  constexpr uint64_t kCount = 200;
+  constexpr uint64_t kHalf = kTestBlock / 2;
+  struct {
+    bool is_mount, is_there, is_dropped;
+  } const cases[] = {{true, false, true}, {false, false, false}, {true, true, false}};
+  for (const auto& [is_mount, is_there, is_dropped] : cases) {
+    TemporaryFolder folder;
+    Link rig(kCount * kTestBlock, 10s, folder / "");
+    if (!is_mount) {
+      rig.opener.reset();
+      rig.opener = std::make_shared<remote::RemoteOpener>([&] { return rig.fetcher.start(); }, 10s);
+    }
+    if (is_there) rig.object->fill(0, kCount);
+    const auto file = rig.open();
+    for (uint64_t block = 0; block < kCount; ++block) (void)read(*file, block * kTestBlock, kHalf);
+    CHECK(file->is_cached(0, kCount * kTestBlock));
+    REQUIRE(fdatasync(rig.object->data()) == 0);
+    for (uint64_t block = 0; block < kCount; ++block) {
+      (void)read(*file, block * kTestBlock + kHalf, kHalf);
+    }
+    CHECK(file->is_cached((kCount - 100) * kTestBlock, 100 * kTestBlock));
+    if (has_disk(rig.object->data())) CHECK(file->is_cached(0, kTestBlock) == !is_dropped);
+    CHECK(read(*file, 0, kCount * kTestBlock) == rig.object->content());
+  }
+}
