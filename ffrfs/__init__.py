@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from ffrfs.dataset.info import info
     from ffrfs.dataset.verify import verify
     from ffrfs.errors import (
+        CacheError,
+        ChangedAtOriginError,
         ChecksumError,
         FfrfsError,
         FileSystemHangsError,
@@ -29,8 +31,13 @@ if TYPE_CHECKING:
         PackWarning,
         PathNotFoundError,
         RecordCountError,
+        RemoteDeniedError,
+        RemoteError,
+        RemoteNotFoundError,
+        RemoteTimeoutError,
         TooLargeError,
         TruncatedError,
+        UnfinishedError,
         UnsafeIndexError,
         UnverifiedHeaderWarning,
     )
@@ -49,6 +56,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "CacheError",
+    "ChangedAtOriginError",
     "ChecksumError",
     "FfrfsError",
     "FileReader",
@@ -66,8 +75,13 @@ __all__ = [
     "PackedFolder",
     "PathNotFoundError",
     "RecordCountError",
+    "RemoteDeniedError",
+    "RemoteError",
+    "RemoteNotFoundError",
+    "RemoteTimeoutError",
     "TooLargeError",
     "TruncatedError",
+    "UnfinishedError",
     "UnsafeIndexError",
     "UnverifiedHeaderWarning",
     "__version__",
@@ -89,6 +103,8 @@ __all__ = [
 ]
 
 _MODULE_OF = {
+    "CacheError": "ffrfs.errors",
+    "ChangedAtOriginError": "ffrfs.errors",
     "ChecksumError": "ffrfs.errors",
     "FfrfsError": "ffrfs.errors",
     "FileReader": "ffrfs.record.reader",
@@ -106,8 +122,13 @@ _MODULE_OF = {
     "PackedFolder": "ffrfs.folder.packed",
     "PathNotFoundError": "ffrfs.errors",
     "RecordCountError": "ffrfs.errors",
+    "RemoteDeniedError": "ffrfs.errors",
+    "RemoteError": "ffrfs.errors",
+    "RemoteNotFoundError": "ffrfs.errors",
+    "RemoteTimeoutError": "ffrfs.errors",
     "TooLargeError": "ffrfs.errors",
     "TruncatedError": "ffrfs.errors",
+    "UnfinishedError": "ffrfs.errors",
     "UnsafeIndexError": "ffrfs.errors",
     "UnverifiedHeaderWarning": "ffrfs.errors",
     "checkFsAlign": "ffrfs.record.alignment",
@@ -127,7 +148,7 @@ _MODULE_OF = {
 }
 
 # Packages below this one that users import; others are not shown.
-_PACKAGES = {"tfrecord", "torch"}
+_PACKAGES = {"cluster", "dask", "ray", "tfrecord", "torch"}
 
 # Packages that have the name of a function. Importing one for the first time puts it into the
 # place of that name here, so that is done now: they are empty.

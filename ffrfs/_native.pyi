@@ -90,6 +90,14 @@ class Pack:
     def path_of(self, record: int) -> bytes | None:
         """The path that shows it, if one does. FormatError, ChecksumError."""
 
+def set_remote(get_link: Callable[[], int] | None, timeout_s: float) -> None:
+    """Let paths be URLs: `get_link` gives the descriptor of a new link to the fetcher.
+
+    It is called when the first URL is opened, in each process, and when a link has ended and
+    something is waited for; perhaps on another thread. The descriptor is then the core's.
+    A read gives up after `timeout_s`. None: URLs cannot be opened any more.
+    """
+
 def cached_index_path(file: bytes) -> bytes:
     """Where the index of that file may lie in the cache; b"": there is no cache."""
 

@@ -83,6 +83,14 @@ class RecordCountError(FfrfsError, ValueError):
     """More or fewer records were written than were announced."""
 
 
+class UnfinishedError(FfrfsError, OSError):
+    """Some tasks of many failed; what the others made is kept. `failures`: a line for each."""
+
+    def __init__(self, text: str, failures: Sequence[str] = ()) -> None:
+        super().__init__(text)
+        self.failures = list(failures)
+
+
 class MountError(FfrfsError, OSError):
     """The mount could not be made, or could not be taken away."""
 
@@ -97,6 +105,30 @@ class OptionError(FfrfsError, ValueError):
 
 class FileSystemHangsError(FfrfsError, TimeoutError):
     """A file system has not answered in time; who asked it is left behind."""
+
+
+class RemoteError(FfrfsError, OSError):
+    """An object at a URL could not be read. The message has the URL without its secret part."""
+
+
+class RemoteNotFoundError(RemoteError, FileNotFoundError):
+    """There is no such bucket, or no such object in it."""
+
+
+class RemoteDeniedError(RemoteError, PermissionError):
+    """The server refuses: no credentials, wrong ones, or a missing permission."""
+
+
+class RemoteTimeoutError(RemoteError, TimeoutError):
+    """There was no answer in time, after all retries; a later read may succeed."""
+
+
+class ChangedAtOriginError(RemoteError):
+    """The object was replaced since it was opened: bytes of the two must not be mixed."""
+
+
+class CacheError(FfrfsError, OSError):
+    """The cache directory cannot be used; reading goes on without one."""
 
 
 class UnverifiedHeaderWarning(UserWarning):

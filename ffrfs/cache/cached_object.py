@@ -1,0 +1,295 @@
+"""One open object of a cache: blocks are claimed, filled and forgotten.
+
+The order of writes makes a crash at any point harmless. A fill writes the data, then
+`live`; `durable` follows when the data has been synced. Before the data of a durable block is
+overwritten or punched out, `durable` is cleared and synced. So `live` is right as long as the
+machine runs, whichever process is killed, and `durable` is right after a boot.
+
+Not here: how much is kept (quota.py), which blocks must go (eviction.py), files and their
+names (directory.py).
+
+Concurrency: any thread, each block one at a time. claim(), is_present(), release(), forget()
+and touch() do not wait; fill() and sync() wait for the disk, and for room.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Protocol
+
+from ffrfs.cache.locks import try_lock, unlock
+from ffrfs.cache.sparse import is_full, punch_hole
+from ffrfs.cache.state_file import BLOCK_SIZE, BLOCKS_AT, StateFile
+from ffrfs.errors import CacheError, describe
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_SYNC_BLOCKS = 64
+_SYNC_S = 5.0
+
+
+class Room(Protocol):
+    """Limits how much may be kept: in a directory, or in memory."""
+
+    lasts: bool  # whether the blocks outlast a boot
+    fill_blocks: int  # how many are reserved and written at a time
+
+    def reserve(self, size: int) -> None:
+        """Count `size` more bytes; wait until old blocks have been removed. Raises CacheError."""
+        ...
+
+    def make_room(self) -> bool:
+        """The disk is full: remove old blocks of any object. False: there are none."""
+        ...
+
+
+class CachedObject:
+    """`data_fd`, `state_fd`: read-only, for clients; they are closed with the object."""
+
+    def __init__(
+        self,
+        name: str,
+        state: StateFile,
+        data: int,
+        room: Room,
+        on_close: Callable[[CachedObject], None] = lambda _: None,
+    ) -> None:
+        """Owns both descriptors from now on. `name`: of the object, in messages."""
+        self.name = name
+        self._state, self._data = state, data
+        self._room, self._on_close = room, on_close
+        self._mutex = threading.Lock()  # of all below; never held while a disk is waited for
+        self._claimed: set[int] = set()
+        self._unsynced: list[tuple[int, int]] = []  # (block, number)
+        self._unsynced_since = 0.0
+        self._syncing = False
+        self._users = 1  # one is the object itself, until close()
+        self._is_closed = False
+        with contextlib.ExitStack() as failed:
+            # Opened again: a duplicate would be writable.
+            self.data_fd = _reopen(data)
+            failed.callback(os.close, self.data_fd)
+            self.state_fd = _reopen(state.fd)
+            failed.callback(os.close, self.state_fd)
+            if room.lasts:  # a process that was killed may not have synced them
+                self._unsynced += state.unsynced()
+            failed.pop_all()
+
+    @property
+    def size(self) -> int:
+        return self._state.size
+
+    @property
+    def block_count(self) -> int:
+        return self._state.block_count
+
+    def is_present(self, block: int) -> bool:
+        return not self._is_closed and self._state.number(block) != 0
+
+    def present(self, first: int, count: int) -> bytes:
+        """A byte a block; 0: it is absent."""
+        return bytes(count) if self._is_closed else self._state.numbers(first, count)
+
+    def claim(self, block: int) -> bool:
+        """Lock a block, to fetch it. False: another thread or process has it locked.
+
+        The block may be present by now. fill() or release() unlock it. Raises CacheError.
+        """
+        if not 0 <= block < self.block_count:
+            raise CacheError.at(self.name, f"has no block {block:,} of {self.block_count:,}")
+        with self._mutex:
+            if self._is_closed:
+                raise self._closed()
+            if block in self._claimed or not try_lock(self._state.fd, BLOCKS_AT + block):
+                return False
+            self._claimed.add(block)
+            return True
+
+    def release(self, first: int, count: int = 1) -> None:
+        with self._mutex:
+            ours = self._claimed.intersection(range(first, first + count))
+            self._claimed -= ours
+            if not self._users or not ours:  # to unlock no byte is to unlock all behind it
+                return
+            if len(ours) == count:
+                unlock(self._state.fd, BLOCKS_AT + first, count)
+            else:
+                for block in ours:
+                    unlock(self._state.fd, BLOCKS_AT + block)
+
+    def fill(self, first: int, data: Buffer) -> None:
+        """Store claimed blocks that lie together, and release them.
+
+        Raises CacheError: some of them were not stored.
+        """
+        with memoryview(data).cast("B") as view:
+            rest, left = view, max(-(-len(view) // BLOCK_SIZE), 1)
+            try:
+                if len(view) != self._state.size_of(first, left):
+                    raise CacheError.at(self.name, f"block {first:,} or a later one is not whole")
+                while left:
+                    count = min(left, self._room.fill_blocks)
+                    self._fill_together(first, count, rest[: count * BLOCK_SIZE])
+                    rest = rest[count * BLOCK_SIZE :]
+                    first, left = first + count, left - count
+            finally:
+                self.release(first, left)
+        self._sync_if_due()
+
+    def _fill_together(self, first: int, count: int, view: memoryview) -> None:
+        """Each step once for all of them: a call of the system costs as much as a part of a copy.
+
+        (Each gives the interpreter's lock away, and waits for it.)
+        """
+        with self._using():
+            if not self._claimed.issuperset(range(first, first + count)):
+                raise CacheError.at(self.name, f"block {first:,} or a later one is not claimed")
+            self._check_names()
+            self._room.reserve(len(view))
+            self._make_volatile(first, count)
+            self._write(first, view)
+            self._state.set_used(first, count, now_us())
+            self._note(first, self._state.set_present(first, count))
+        self.release(first, count)
+
+    def forget(self, block: int) -> None:
+        """The bytes of the block are wrong: it is absent from now on."""
+        with self._using():
+            self._state.withdraw(block)
+
+    def touch(self, first: int, count: int) -> None:
+        """These blocks were read: others are removed before them."""
+        count = min(count, self.block_count - first)
+        if first < 0 or count <= 0:
+            return
+        # The reader has its bytes, whether this is noted or not.
+        with contextlib.suppress(OSError), self._using():
+            self._state.set_used(first, count, now_us())
+
+    def sync(self) -> None:
+        """Make what was filled so far outlast a crash of the machine."""
+        with self._mutex:
+            if self._syncing or not self._unsynced:
+                return
+            self._syncing = True
+            filled, self._unsynced = self._unsynced, []
+        left: list[tuple[int, int]] = []
+        try:
+            with self._using():
+                os.fdatasync(self._data)
+                left = [pair for pair in filled if not self._make_durable(*pair)]
+        finally:
+            with self._mutex:
+                self._syncing = False
+                self._unsynced += left[:_SYNC_BLOCKS]
+                self._unsynced_since = time.monotonic()
+
+    def close(self) -> None:
+        """Sync, and release all claims. Fills that are running end first."""
+        if self._is_closed:
+            return
+        with contextlib.suppress(OSError):
+            self.sync()
+        with self._mutex:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            os.close(self.data_fd)
+            os.close(self.state_fd)
+        self._on_close(self)
+        self._end_use()
+
+    @contextlib.contextmanager
+    def _using(self) -> Iterator[None]:
+        """Keep the descriptors open; raise errors of the system as CacheError of this object."""
+        with self._mutex:
+            if self._is_closed:
+                raise self._closed()
+            self._users += 1
+        try:
+            yield
+        except CacheError:
+            raise
+        except OSError as error:
+            raise CacheError.at(self.name, f"cannot be cached: {describe(error)}") from error
+        finally:
+            self._end_use()
+
+    def _end_use(self) -> None:
+        with self._mutex:
+            self._users -= 1
+            if self._users == 0:
+                self._claimed.clear()
+                os.close(self._data)
+                os.close(self._state.fd)
+
+    def _closed(self) -> CacheError:
+        return CacheError.at(self.name, "its cache is closed")
+
+    def _check_names(self) -> None:
+        """A file without a name could grow without limit: nothing counts its blocks."""
+        if self._room.lasts and not (
+            os.fstat(self._state.fd).st_nlink and os.fstat(self._data).st_nlink
+        ):
+            raise CacheError.at(self.name, "its files in the cache directory were removed")
+
+    def _make_volatile(self, first: int, count: int) -> None:
+        """Clear `durable` before the data of the blocks is overwritten."""
+        if self._room.lasts and self._state.may_be_durable(first, count):
+            self._state.set_durable(first, False, count)
+            os.fdatasync(self._state.fd)
+
+    def _write(self, first: int, view: memoryview) -> None:
+        while True:
+            try:
+                done = 0
+                while done < len(view):
+                    part = view[done : done + BLOCK_SIZE]
+                    done += os.pwrite(self._data, part, first * BLOCK_SIZE + done)
+                return
+            except OSError as error:
+                with contextlib.suppress(OSError):
+                    punch_hole(self._data, first * BLOCK_SIZE, len(view))
+                if not is_full(error) or not self._room.make_room():
+                    raise
+
+    def _note(self, first: int, numbers: bytes) -> None:
+        if self._room.lasts:
+            with self._mutex:
+                self._unsynced_since = self._unsynced_since or time.monotonic()
+                self._unsynced += enumerate(numbers, first)
+
+    def _make_durable(self, block: int, number: int) -> bool:
+        """False: the block is locked just now."""
+        if not self.claim(block):
+            return False
+        try:
+            # Another number: evicted since, and perhaps filled again, but not synced.
+            if self._state.number(block) == number:
+                self._state.set_durable(block, True)
+        finally:
+            self.release(block)
+        return True
+
+    def _sync_if_due(self) -> None:
+        with self._mutex:
+            age = time.monotonic() - self._unsynced_since
+            if len(self._unsynced) < _SYNC_BLOCKS and age < _SYNC_S:
+                return
+        # The block is filled. If the sync fails, the next fill tries again; a crash before that
+        # costs another fetch.
+        with contextlib.suppress(CacheError):
+            self.sync()
+
+
+def now_us() -> int:
+    return time.time_ns() // 1000
+
+
+def _reopen(fd: int) -> int:
+    return os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)

@@ -1,0 +1,314 @@
+"""CacheDirectory: persistent objects, shared by all processes that may write to the directory.
+
+The files of an object are complete before they get their names: the state file first, locked,
+then the data file. The lock of the state file covers both: users of the object share it; making
+the object, repairing it after a boot and removing it take it exclusively. Damaged files of ours
+are replaced, with one line in the log; files that are not ours stay, and are a CacheError.
+
+Not here: which files are ours (place.py), what happens to blocks (cached_object.py).
+Concurrency: any thread. open() may wait for another process that makes the same object.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from ffrfs.cache.cached_object import CachedObject
+from ffrfs.cache.eviction import Files
+from ffrfs.cache.locks import lock_within, locked, try_lock, unlock
+from ffrfs.cache.place import CachePlace
+from ffrfs.cache.quota import Quota
+from ffrfs.cache.sparse import data_ranges, is_full
+from ffrfs.cache.state_file import (
+    BLOCK_SIZE,
+    HEADER_SIZE,
+    USE_AT,
+    Label,
+    StateFile,
+    boot_id,
+    check_size,
+    is_ours,
+    object_name,
+    parse_header,
+)
+from ffrfs.cache.usage import EVICTION_AT, UsageFile
+from ffrfs.errors import CacheError
+from ffrfs.files.staged_file import StagedFile
+
+_OPEN_S = 5.0
+_LOOK_S = 0.005
+_DROP_S = 2.0
+_NO_DATA = "its data file is missing"
+_EVICTION_S = 5.0
+
+
+class CacheDirectory:
+    """`log` gets a line for each damaged object that was removed.
+
+    Every method may raise CacheError: why the directory cannot be used, and what to do.
+    """
+
+    def __init__(
+        self, path: str, size_max: int, log: Callable[[str], None] = lambda _: None
+    ) -> None:
+        self.path, self.size_max, self._log = path, size_max, log
+        self._objects: set[CachedObject] = set()
+        self._mutex = threading.Lock()
+        with contextlib.ExitStack() as failed:
+            self.place = CachePlace(path)
+            failed.callback(self.place.close)
+            self._usage = open_usage(self.place)
+            failed.callback(os.close, self._usage.fd)
+            self.place.check_holes(self._usage.fd)
+            self.store = Store(self.place)
+            self._quota = Quota(path, size_max, self._usage, self.store, self._alone, lasts=True)
+            failed.pop_all()
+        self._quota.begin()
+
+    def open(self, url: str, version: str, size: int, pin: str = "") -> CachedObject:
+        """The object of this URL, version (it changes when the bytes change) and size.
+
+        `url`: without its secret part; the state file holds it, and `pin` if that fits.
+        """
+        check_size(url, size)
+        label = Label(object_name(url, version, size), url, pin)
+        end = time.monotonic() + _OPEN_S
+        while time.monotonic() < end:
+            with self.place.naming(self.place.shown(label.name, "state")):
+                try:
+                    files = self._open_there(label, size) or self._make(label, size)
+                except OSError as error:
+                    if not is_full(error) or not self._quota.make_room():
+                        raise
+                    continue
+            if files is not None:
+                return self._opened(label, *files)
+            time.sleep(_LOOK_S)
+        raise CacheError.at(
+            self.place.shown(label.name, "state"),
+            "another process or machine has locked it; try again, or use another --cache-dir",
+        )
+
+    def sync(self) -> None:
+        """Make what was filled so far outlast a crash of the machine. Waits for the disk."""
+        with self._mutex:
+            objects = list(self._objects)
+        for each in objects:
+            with contextlib.suppress(CacheError):  # closed, or fails; then fills fail as well
+                each.sync()
+
+    def usage(self) -> int:
+        """The bytes that are held, or slightly more."""
+        return self._usage.read()
+
+    def close(self) -> None:
+        """Close all objects first."""
+        self._quota.close()
+        os.close(self._usage.fd)
+        self.place.close()
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[bool]:
+        with locked(self._usage.fd, EVICTION_AT, _EVICTION_S) as taken:
+            yield taken
+
+    def _opened(self, label: Label, state: StateFile, data: int) -> CachedObject:
+        try:
+            opened = CachedObject(label.url, state, data, self._quota, self._forget)
+        except BaseException:
+            os.close(state.fd)
+            os.close(data)
+            raise
+        with self._mutex:
+            self._objects.add(opened)
+        return opened
+
+    def _forget(self, closed: CachedObject) -> None:
+        with self._mutex:
+            self._objects.discard(closed)
+
+    def _open_there(self, label: Label, size: int) -> tuple[StateFile, int] | None:
+        """None: there is none, or another process has it locked; then look again."""
+        with contextlib.ExitStack() as failed:
+            relative = self.place.relative(label.name, "state")
+            try:
+                fd = self.place.open_file(relative)
+            except FileNotFoundError:
+                return None
+            failed.callback(os.close, fd)
+            if not try_lock(fd, USE_AT, shared=True) or not self.place.is_same(fd, relative):
+                return None
+            state = StateFile(fd, size)
+            try:
+                found, boot = state.read_header(label.name)
+                data = self._open_data(label, size)
+            except ValueError as error:
+                self._drop_damaged(label, size, fd, str(error))
+                return None
+            failed.callback(os.close, data)
+            if boot != boot_id() or not any(boot):
+                if not try_lock(fd, USE_AT):  # another process is opening it
+                    unlock(fd, USE_AT)
+                    return None
+                mend_after_boot(state, data, found)
+                try_lock(fd, USE_AT, shared=True)
+            failed.pop_all()
+            return state, data
+
+    def _open_data(self, label: Label, size: int) -> int:
+        """Raises ValueError: what is wrong."""
+        try:
+            data = self.place.open_file(self.place.relative(label.name, "data"))
+        except FileNotFoundError:
+            raise ValueError(_NO_DATA) from None
+        if os.fstat(data).st_size != size:
+            os.close(data)
+            raise ValueError("its data file has the wrong length")
+        return data
+
+    def _drop_damaged(self, label: Label, size: int, fd: int, reason: str) -> None:
+        shown = self.place.shown(label.name, "state")
+        if not is_ours(os.pread(fd, HEADER_SIZE, 0)):
+            raise CacheError.at(shown, f"{reason}, and not made by ffrfs: remove it yourself")
+        if not lock_within(fd, USE_AT, _DROP_S):  # an eviction that holds it soon ends
+            raise CacheError.at(shown, f"{reason}, and another process uses it; remove it")
+        # A process may have been killed while it removed an object without blocks: no loss.
+        if reason != _NO_DATA or len(StateFile(fd, size).present()):
+            self._log(f"{shown}: {reason}; the cached blocks of {label.url} were dropped")
+        self.store.unlink(label.name)
+
+    def _make(self, label: Label, size: int) -> tuple[StateFile, int] | None:
+        """None: another process has made it first."""
+        relative = self.place.relative(label.name, "state")
+        self.place.make_folder(label.name)
+        folder = os.open(
+            label.name[:2], os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=self.place.fd
+        )
+        with contextlib.ExitStack() as ends, contextlib.ExitStack() as failed:
+            ends.callback(os.close, folder)
+            staged = ends.enter_context(
+                StagedFile(f"{label.name}.state", folder=folder, mode=self.place.mode, follow=False)
+            )
+            try_lock(staged.fd, USE_AT)
+            state = StateFile(staged.fd, size)
+            # All of it now: marking a block as present must not fail for lack of space.
+            os.posix_fallocate(staged.fd, 0, state.file_size)
+            state.write_header(label, boot_id())
+            try:
+                staged.publish(replace=False, sync=False)
+            except FileExistsError:
+                return None
+            # `staged` still holds the lock: other processes wait.
+            failed.callback(self.place.unlink, relative)
+            data = self._make_data(label, size)
+            failed.callback(os.close, data)
+            fd = self.place.open_file(relative)
+            failed.pop_all()
+        # Not locked from here on: an eviction may find it unused, and remove it.
+        return self._use_made(StateFile(fd, size), data, relative)
+
+    def _make_data(self, label: Label, size: int) -> int:
+        relative = self.place.relative(label.name, "data")
+        try:
+            data = self.place.open_file(relative, os.O_CREAT | os.O_EXCL)
+        except FileExistsError:
+            shown = self.place.shown(label.name, "data")
+            raise CacheError.at(shown, "has no state file; remove it") from None
+        try:
+            os.ftruncate(data, size)
+        except BaseException:
+            os.close(data)
+            self.place.unlink(relative)
+            raise
+        self._usage.add(os.fstat(data).st_blocks * 512)
+        return data
+
+    def _use_made(self, state: StateFile, data: int, relative: str) -> tuple[StateFile, int] | None:
+        if try_lock(state.fd, USE_AT, shared=True) and self.place.is_same(state.fd, relative):
+            self._usage.add(os.fstat(state.fd).st_blocks * 512)
+            return state, data
+        os.close(data)
+        os.close(state.fd)
+        return None
+
+
+class Store:
+    """The objects in a directory, opened one by one: for eviction, and for `ffrfs cache`."""
+
+    def __init__(self, place: CachePlace) -> None:
+        self.place = place
+
+    def names(self) -> list[str]:
+        return self.place.names()
+
+    @contextlib.contextmanager
+    def opened(self, name: str) -> Iterator[Files | None]:
+        """None: it was removed, is damaged, or not ours; or another process is making it."""
+        with contextlib.ExitStack() as ends:
+            files = None
+            with contextlib.suppress(OSError, ValueError):
+                files = self._open(name, ends)
+            yield files
+
+    def _open(self, name: str, ends: contextlib.ExitStack) -> Files | None:
+        fd = self.place.open_file(self.place.relative(name, "state"))
+        ends.callback(os.close, fd)
+        if not try_lock(fd, USE_AT, shared=True):
+            return None
+        size, _, _ = parse_header(os.pread(fd, HEADER_SIZE, 0))
+        state = StateFile(fd, size)
+        _, boot = state.read_header(name)
+        data = self.place.open_file(self.place.relative(name, "data"))
+        ends.callback(os.close, data)
+        return Files(state, data, self.is_pinned(name), boot == boot_id() and any(boot))
+
+    def is_pinned(self, name: str) -> bool:
+        return self.place.exists(self.place.relative(name, "pin"))
+
+    def remove_if_empty(self, name: str) -> None:
+        if self.is_pinned(name):
+            return
+        with self.opened(name) as files:
+            # An exclusive lock: it is unused. A process that waits for it makes it again.
+            if files is None or not try_lock(files.state.fd, USE_AT):
+                return
+            if not len(files.present()):
+                self.unlink(name)
+
+    def unlink(self, name: str) -> None:
+        """Under an exclusive lock. The state file goes last: data never lacks one."""
+        for ending in ("pin", "data", "state"):
+            self.place.unlink(self.place.relative(name, ending))
+
+
+def open_usage(place: CachePlace) -> UsageFile:
+    fd = place.open_file("usage", os.O_CREAT)
+    try:
+        return UsageFile(fd)
+    except ValueError as error:
+        os.close(fd)
+        raise CacheError.at(
+            os.path.join(place.path, "usage"), f"{error}; choose another with --cache-dir"
+        ) from None
+
+
+def mend_after_boot(state: StateFile, data: int, label: Label) -> None:
+    """Set `live` for blocks that were synced and are no hole. Under an exclusive lock."""
+    is_durable = np.zeros(state.block_count, bool)
+    is_durable[state.durable()] = True
+    is_whole = np.zeros(state.block_count, bool)
+    for begin, end in data_ranges(data, 0, state.size):
+        first = -(-begin // BLOCK_SIZE)
+        last = state.block_count if end == state.size else end // BLOCK_SIZE
+        is_whole[first:last] = True
+    state.after_boot(is_durable & is_whole)
+    if (is_durable & ~is_whole).any():  # they will be filled
+        os.fdatasync(state.fd)
+    # Last: as long as the header names another boot, all of this is repeated.
+    state.write_header(label, boot_id())

@@ -1,0 +1,207 @@
+"""Eviction: removes the least recently used blocks of all objects of a cache.
+
+To remove a block, `durable` is cleared and synced (once for all blocks of an object), then
+`live` is cleared, then the block becomes a hole. Blocks that are being filled, here or by
+another process, are skipped: an eviction never waits for the lock of a block.
+
+Not here: when to evict (quota.py), which files there are (directory.py, memory.py).
+Concurrency: one pass at a time for each cache; the caller ensures that. A pass has a few
+threads, each with objects of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from ffrfs.cache.locks import try_lock, unlock
+from ffrfs.cache.sparse import data_ranges, punch_hole
+from ffrfs.cache.state_file import BLOCK_SIZE, BLOCKS_AT, StateFile
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Blocks = NDArray[np.int64]
+
+_PINNED = np.uint64(1 << 63)
+_SLACK = 1 << 16  # space of a file beyond its blocks: extents and the like
+_SYNCS = 16  # at a time
+_DISK_BLOCK = 512  # unit of st_blocks, on every file system
+
+
+@dataclass
+class Files:
+    """The two files of an object, opened separately: so their locks exclude all other users.
+
+    `is_current`: `live` is of this boot; else `durable` says which blocks are present.
+    """
+
+    state: StateFile
+    data: int
+    pinned: bool
+    is_current: bool
+
+    def present(self) -> Blocks:
+        return self.state.present() if self.is_current else self.state.durable()
+
+    def is_there(self, block: int) -> bool:
+        return self.state.number(block) != 0 if self.is_current else self.state.is_durable(block)
+
+    def allocated(self) -> int:
+        return _DISK_BLOCK * (os.fstat(self.data).st_blocks + os.fstat(self.state.fd).st_blocks)
+
+
+class Objects(Protocol):
+    """Those of a cache."""
+
+    def names(self) -> list[str]: ...
+
+    def opened(self, name: str) -> AbstractContextManager[Files | None]:
+        """None: it was removed, or cannot be used."""
+        ...
+
+    def remove_if_empty(self, name: str) -> None:
+        """Remove the files of an object that has no blocks, unless it is in use."""
+        ...
+
+
+@dataclass
+class Survey:
+    """All blocks of the cache, counted. The arrays are in the order of eviction."""
+
+    allocated: int
+    names: list[str]
+    owners: NDArray[np.int32]  # of a block: the place of its object's name
+    blocks: Blocks
+    sizes: NDArray[np.int64]
+    unpinned_count: int  # of the blocks in the arrays; pinned ones come last
+
+    def count_for(self, size: int) -> int:
+        """How many blocks must go to free `size` bytes; at most all of them."""
+        return min(int(np.searchsorted(np.cumsum(self.sizes), size)) + 1, len(self.sizes))
+
+    def first(self, count: int) -> Iterator[tuple[str, Blocks]]:
+        """The first `count` blocks to go, by object."""
+        owners, blocks = self.owners[:count], self.blocks[:count]
+        for owner in sorted(set(owners.tolist())):
+            yield self.names[owner], np.sort(blocks[owners == owner])
+
+
+def survey(objects: Objects, count: int) -> Survey:
+    """Count all blocks; `count`: at most so many in the arrays."""
+    allocated = 0
+    names: list[str] = []
+    owners: list[NDArray[Any]] = [np.zeros(0, np.int32)]
+    blocks: list[NDArray[Any]] = [np.zeros(0, np.int64)]
+    sizes: list[NDArray[Any]] = [np.zeros(0, np.int64)]
+    ages: list[NDArray[Any]] = [np.zeros(0, np.uint64)]
+    for name in objects.names():
+        with objects.opened(name) as files:
+            if files is None:
+                continue
+            present = files.present()
+            _punch_leaks(files, present)
+            allocated += files.allocated()
+            age = files.state.used(present) & ~_PINNED
+            owners.append(np.full(len(present), len(names), np.int32))
+            blocks.append(present)
+            sizes.append(_sizes(files.state, present))
+            ages.append(age | _PINNED if files.pinned else age)
+            names.append(name)
+        if not len(present):
+            objects.remove_if_empty(name)
+    all_ages = np.concatenate(ages)
+    order = np.argsort(all_ages, kind="stable")[:count]
+    return Survey(
+        allocated,
+        names,
+        np.concatenate(owners)[order],
+        np.concatenate(blocks)[order],
+        np.concatenate(sizes)[order],
+        int((all_ages[order] < _PINNED).sum()),
+    )
+
+
+def evict(objects: Objects, found: Survey, count: int) -> int:
+    """Remove `count` blocks, or as many as there are; return how many bytes that freed."""
+    going = list(found.first(count))
+    if len(going) < 2:
+        return sum(_evict_of(objects, *each) for each in going)
+    # Each waits for a sync of its own; file systems combine concurrent ones.
+    with ThreadPoolExecutor(min(len(going), _SYNCS), "eviction") as pool:
+        return sum(pool.map(lambda each: _evict_of(objects, *each), going))
+
+
+def _evict_of(objects: Objects, name: str, blocks: Blocks) -> int:
+    with objects.opened(name) as files:
+        if files is None:
+            return 0
+        freed = evict_blocks(files, blocks)
+        is_empty = not len(files.present())
+    if is_empty:
+        objects.remove_if_empty(name)
+    return freed
+
+
+def evict_blocks(files: Files, blocks: Blocks) -> int:
+    """Remove those that no process is filling; return how many bytes that freed."""
+    state, locked = files.state, []
+    try:
+        for block in map(int, blocks):
+            if try_lock(state.fd, BLOCKS_AT + block):
+                locked.append(block)
+        going = [block for block in locked if files.is_there(block)]
+        durable = [block for block in going if state.may_be_durable(block)]
+        for block in durable:
+            state.set_durable(block, False)
+        if durable:
+            os.fdatasync(state.fd)
+        for block in going:
+            state.set_absent(block)
+        for block in going:
+            punch_hole(files.data, block * BLOCK_SIZE, BLOCK_SIZE)
+        return sum(map(state.size_of, going))
+    finally:
+        for block in locked:
+            unlock(state.fd, BLOCKS_AT + block)
+
+
+def _sizes(state: StateFile, blocks: Blocks) -> Blocks:
+    sizes: Blocks = np.minimum(state.size - blocks * BLOCK_SIZE, BLOCK_SIZE)
+    return sizes
+
+
+def _punch_leaks(files: Files, present: Blocks) -> None:
+    """Free space that no block uses: blocks forgotten, or half written by a killed process."""
+    state = files.state
+    allocated = _DISK_BLOCK * os.fstat(files.data).st_blocks
+    if allocated <= int(_sizes(state, present).sum()) + _SLACK:
+        return
+    there = np.zeros(state.block_count, bool)
+    there[present] = True
+    for begin, end in data_ranges(files.data, 0, state.size):
+        first, last = begin // BLOCK_SIZE, (end - 1) // BLOCK_SIZE
+        for block in map(int, np.flatnonzero(~there[first : last + 1]) + first):
+            _punch_leak(files, block)
+
+
+def _punch_leak(files: Files, block: int) -> None:
+    state = files.state
+    if not try_lock(state.fd, BLOCKS_AT + block):
+        return
+    try:
+        if not files.is_there(block):
+            if state.may_be_durable(block):
+                state.set_durable(block, False)
+                os.fdatasync(state.fd)
+            punch_hole(files.data, block * BLOCK_SIZE, BLOCK_SIZE)
+    finally:
+        with contextlib.suppress(OSError):
+            unlock(state.fd, BLOCKS_AT + block)

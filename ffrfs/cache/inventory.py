@@ -1,0 +1,204 @@
+"""The actions of `ffrfs cache`: list, check, remove and pin objects, while mounts use them.
+
+Nothing here enforces a limit or fills blocks. A block that another process is filling is left
+alone.
+
+Concurrency: one thread; processes that fill and evict meanwhile do no harm.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ffrfs.cache.directory import Store, open_usage
+from ffrfs.cache.eviction import Files, evict, evict_blocks, survey
+from ffrfs.cache.locks import is_locked, locked
+from ffrfs.cache.place import CachePlace
+from ffrfs.cache.state_file import BLOCK_SIZE, HEADER_SIZE, USE_AT, parse_header
+from ffrfs.cache.usage import EVICTION_AT
+from ffrfs.errors import CacheError
+
+_NAME_PART = re.compile(r"[0-9a-f]{6,64}")
+_STAGED = re.compile(r"\.[0-9a-f]{64}\.state\.[0-9a-f]{16}\.partial")
+_STAGED_S = 3600  # making one never takes so long
+_EVICTION_S = 30.0
+_BATCH = 4096
+
+
+@dataclass(frozen=True)
+class ObjectFacts:
+    """One object. `cached`: bytes of the blocks present; `held`: disk space of its files."""
+
+    name: str
+    url: str
+    size: int
+    cached: int
+    held: int
+    blocks: int
+    block_count: int
+    pinned: bool
+    in_use: bool
+    used_s: float  # when a block was last read or filled, by time(); 0: never
+
+
+class Inventory:
+    """A cache directory. Every method may raise CacheError."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        with contextlib.ExitStack() as ends:
+            self.place = CachePlace(path, make=False)
+            ends.callback(self.place.close)
+            if not self.place.exists("usage"):
+                raise CacheError.at(path, "not a cache directory of ffrfs")
+            self._usage = open_usage(self.place)
+            ends.callback(os.close, self._usage.fd)
+            self._ends = ends.pop_all()
+        self.store = Store(self.place)
+
+    def close(self) -> None:
+        self._ends.close()
+
+    def objects(self) -> Iterator[ObjectFacts]:
+        for name in self.store.names():
+            with self.store.opened(name) as files:
+                if files is not None:
+                    yield _facts(name, files)
+
+    def unreadable(self) -> list[str]:
+        """Names of objects that are damaged, or belong to other users."""
+        found = []
+        for name in self.store.names():
+            with self.store.opened(name) as files:
+                if files is None:
+                    found.append(name)
+        return found
+
+    def find(self, wanted: Sequence[str]) -> list[ObjectFacts]:
+        """By URL, or by the beginning of the name. Raises CacheError: there is no such object."""
+        everything = list(self.objects())
+        found: dict[str, ObjectFacts] = {}
+        for each in wanted:
+            is_name = bool(_NAME_PART.fullmatch(each))
+            those = [
+                one
+                for one in everything
+                if one.url == each or (is_name and one.name.startswith(each))
+            ]
+            if not those:
+                raise CacheError.at(self.path, f"has no object {each}; `ffrfs cache ls` lists them")
+            found.update((one.name, one) for one in those)
+        return list(found.values())
+
+    def remove(self, name: str) -> int:
+        """Remove all its blocks, and its files unless in use; return how many bytes that freed."""
+        freed = 0
+        with self._alone():
+            self.place.unlink(self.place.relative(name, "pin"))
+            with self.store.opened(name) as files:
+                if files is not None:
+                    freed = evict_blocks(files, files.present())
+            self.store.remove_if_empty(name)
+            self._usage.add(-freed)
+        return freed
+
+    def prune(self, size: int | None) -> int:
+        """Remove what killed processes left, then the oldest blocks until `size` is held.
+
+        Pinned objects stay. Return how many bytes that freed.
+        """
+        freed = self._remove_staged()
+        with self._alone():
+            before = self._usage.read()
+            found = survey(self.store, _BATCH)
+            freed += max(before - found.allocated, 0)
+            held = found.allocated
+            while size is not None and held > size:
+                wanted = min(found.count_for(held - size), found.unpinned_count)
+                gone = evict(self.store, found, wanted)
+                freed += gone
+                if gone == 0:
+                    break
+                found = survey(self.store, _BATCH)
+                held = found.allocated
+            self._usage.change(lambda _: held)
+        return freed
+
+    def pin(self, name: str, pinned: bool) -> None:
+        relative = self.place.relative(name, "pin")
+        if pinned:
+            os.close(self.place.open_file(relative, os.O_CREAT))
+        else:
+            self.place.unlink(relative)
+
+    def header_reason(self, name: str) -> str:
+        """Why an object cannot be read."""
+        shown = self.place.shown(name, "state")
+        try:
+            fd = self.place.open_file(self.place.relative(name, "state"))
+        except OSError as error:
+            return str(error) if isinstance(error, CacheError) else f"{shown}: was removed"
+        try:
+            parse_header(os.pread(fd, HEADER_SIZE, 0))
+        except ValueError as error:
+            return f"{shown}: {error}; remove it and its data file"
+        finally:
+            os.close(fd)
+        return f"{shown}: its data file is missing or has the wrong length; remove it"
+
+    def _remove_staged(self) -> int:
+        """State files that were not finished, on file systems without O_TMPFILE."""
+        freed = 0
+        for folder in {name[:2] for name in os.listdir(self.place.fd) if len(name) == 2}:
+            with contextlib.suppress(OSError):
+                flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+                fd = os.open(folder, flags, dir_fd=self.place.fd)
+                try:
+                    freed += sum(_remove_old(fd, name) for name in os.listdir(fd))
+                finally:
+                    os.close(fd)
+        return freed
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        with locked(self._usage.fd, EVICTION_AT, _EVICTION_S) as taken:
+            if not taken:
+                raise CacheError.at(self.path, "another process is removing blocks; try again")
+            yield
+
+
+def _facts(name: str, files: Files) -> ObjectFacts:
+    state = files.state
+    present = files.present()
+    label, _ = state.read_header(name)
+    cached = len(present) * BLOCK_SIZE
+    if len(present) and present[-1] == state.block_count - 1:
+        cached += state.size_of(state.block_count - 1) - BLOCK_SIZE
+    times = state.used(present)
+    return ObjectFacts(
+        name=name,
+        url=label.url,
+        size=state.size,
+        cached=cached,
+        held=files.allocated(),
+        blocks=len(present),
+        block_count=state.block_count,
+        pinned=files.pinned,
+        in_use=is_locked(state.fd, USE_AT),
+        used_s=float(times.max()) / 1e6 if len(times) else 0.0,
+    )
+
+
+def _remove_old(folder: int, name: str) -> int:
+    if not _STAGED.fullmatch(name):
+        return 0
+    info = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    if time.time() - info.st_mtime < _STAGED_S:
+        return 0
+    os.unlink(name, dir_fd=folder)
+    return info.st_blocks * 512

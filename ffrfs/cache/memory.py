@@ -1,0 +1,133 @@
+"""A cache in memory: used if the directory cannot be used, or nothing shall be kept.
+
+It has the same files as a directory (state_file.py), but without names: readers see no
+difference.
+
+Concurrency: any thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ffrfs.cache.cached_object import CachedObject
+from ffrfs.cache.eviction import Files
+from ffrfs.cache.quota import Quota
+from ffrfs.cache.state_file import Label, StateFile, boot_id, check_size, object_name
+
+MEMORY_SIZE = 256 << 20
+
+
+class MemoryCache:
+    """Holds at most `size_max` bytes of all its objects. Raises CacheError: that is too small."""
+
+    def __init__(self, size_max: int = MEMORY_SIZE) -> None:
+        self.size_max = size_max
+        self._mutex = threading.Lock()
+        self._one_pass = threading.Lock()
+        self._opened: dict[str, _Kept] = {}
+        self._opened_count = 0
+        self._number = _Number()
+        self._room = Quota(
+            "the cache in memory", size_max, self._number, self, self._alone, lasts=False
+        )
+
+    def open(self, url: str, version: str, size: int, pin: str = "") -> CachedObject:
+        """As CacheDirectory.open(), but each call makes a new object, which close() removes."""
+        check_size(url, size)
+        label = Label(object_name(url, version, size), url, pin)
+        with contextlib.ExitStack() as failed:
+            data = os.memfd_create("ffrfs-cache-data", os.MFD_CLOEXEC)
+            failed.callback(os.close, data)
+            fd = os.memfd_create("ffrfs-cache-state", os.MFD_CLOEXEC)
+            failed.callback(os.close, fd)
+            os.ftruncate(data, size)
+            state = StateFile(fd, size)
+            os.ftruncate(fd, state.file_size)
+            state.write_header(label, boot_id())
+            with self._mutex:
+                self._opened_count += 1
+                name = str(self._opened_count)
+            opened = CachedObject(url, state, data, self._room, lambda _: self._forget(name))
+            failed.pop_all()
+        with self._mutex:
+            self._opened[name] = _Kept(data, fd, size)
+        return opened
+
+    def sync(self) -> None:
+        """Nothing: a cache in memory does not outlast the process."""
+
+    def usage(self) -> int:
+        """The bytes that are held."""
+        return self._number.read()
+
+    def close(self) -> None:
+        """Objects stay open."""
+
+    def _forget(self, name: str) -> None:
+        with self._mutex:
+            del self._opened[name]
+
+    # -- the objects, for eviction
+
+    def names(self) -> list[str]:
+        with self._mutex:
+            return list(self._opened)
+
+    @contextlib.contextmanager
+    def opened(self, name: str) -> Iterator[Files | None]:
+        with contextlib.ExitStack() as ends:
+            with self._mutex:  # it must not be closed meanwhile
+                kept = self._opened.get(name)
+                if kept is not None:
+                    data = _reopen(kept.data, ends)
+                    state = _reopen(kept.state, ends)
+            if kept is None:
+                yield None
+            else:
+                yield Files(StateFile(state, kept.size), data, pinned=False, is_current=True)
+
+    def remove_if_empty(self, name: str) -> None:
+        """Nothing: closing the descriptors removes it."""
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[bool]:
+        with self._one_pass:
+            yield True
+
+
+@dataclass
+class _Kept:
+    data: int
+    state: int
+    size: int
+
+
+class _Number:
+    """The bytes held, of this process alone."""
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._mutex = threading.Lock()
+
+    def read(self) -> int:
+        return self._number
+
+    def add(self, size: int) -> int:
+        return self.change(lambda before: before + size)
+
+    def change(self, change: Callable[[int], int]) -> int:
+        with self._mutex:
+            self._number = max(change(self._number), 0)
+            return self._number
+
+
+def _reopen(fd: int, ends: contextlib.ExitStack) -> int:
+    """A separate open file, so that its locks are its own."""
+    found = os.open(f"/proc/self/fd/{fd}", os.O_RDWR | os.O_CLOEXEC)
+    ends.callback(os.close, found)
+    return found

@@ -1,0 +1,174 @@
+"""The cache directory itself: its two levels, its owner, and which files in it are ours.
+
+    DIR/usage                  how many bytes are held, and locks
+    DIR/xx/<64 digits>.data    an object; .state: which blocks are present; .pin: keep it
+
+In a directory of one user, files have mode 0600 and directories 0700. In a directory that a
+group shares (setgid and writable for the group: chmod g+ws), the group may write all of them.
+
+A name alone proves nothing: a file is opened only if it is regular, has one name, and belongs
+to us or to the group that shares the directory.
+
+Concurrency: any thread; the only state is the descriptor of the directory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+from collections.abc import Iterator
+
+from ffrfs.cache.sparse import punch_hole
+from ffrfs.errors import CacheError, describe
+
+_NAME = re.compile(r"[0-9a-f]{64}")
+_OPEN = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_OTHER = "choose another with --cache-dir"
+
+
+class CachePlace:
+    """`make`: make the directory if it is missing, with mode 0700. Raises CacheError."""
+
+    def __init__(self, path: str, *, make: bool = True) -> None:
+        self.path = path
+        with self.naming():
+            if make:
+                os.makedirs(path, 0o700, exist_ok=True)
+            self.fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._info = info = os.fstat(self.fd)
+        self.is_shared = bool(info.st_mode & stat.S_ISGID and info.st_mode & stat.S_IWGRP)
+        try:
+            self._check(info)
+        except BaseException:
+            os.close(self.fd)
+            raise
+
+    def _check(self, info: os.stat_result) -> None:
+        if info.st_mode & stat.S_IWOTH:
+            raise CacheError.at(self.path, f"writable for every user: chmod o-w it, or {_OTHER}")
+
+    @property
+    def mode(self) -> int:
+        """Of files."""
+        return 0o660 if self.is_shared else 0o600
+
+    def close(self) -> None:
+        os.close(self.fd)
+
+    # -- names
+
+    @staticmethod
+    def relative(name: str, ending: str) -> str:
+        return f"{name[:2]}/{name}.{ending}"
+
+    def shown(self, name: str, ending: str) -> str:
+        return os.path.join(self.path, self.relative(name, ending))
+
+    def names(self) -> list[str]:
+        """The names of all objects, whether their files are sound or not."""
+        found = []
+        for folder in sorted(os.listdir(self.fd)):
+            if re.fullmatch(r"[0-9a-f]{2}", folder):
+                with contextlib.suppress(OSError):
+                    found += self._names_in(folder)
+        return found
+
+    def _names_in(self, folder: str) -> list[str]:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(folder, flags, dir_fd=self.fd)
+        try:
+            parts = [name.rpartition(".") for name in os.listdir(fd)]
+        finally:
+            os.close(fd)
+        return sorted(
+            name
+            for name, _, ending in parts
+            if ending == "state" and _NAME.fullmatch(name) and name[:2] == folder
+        )
+
+    def make_folder(self, name: str) -> None:
+        folder = name[:2]
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o700, dir_fd=self.fd)
+            if self.is_shared:  # whatever the umask
+                os.chmod(folder, 0o2770, dir_fd=self.fd)
+        if not stat.S_ISDIR(os.stat(folder, dir_fd=self.fd, follow_symlinks=False).st_mode):
+            raise CacheError.at(os.path.join(self.path, folder), "not a directory; remove it")
+
+    # -- files
+
+    def open_file(self, relative: str, flags: int = 0) -> int:
+        """Open to read and write. Raises FileNotFoundError, or CacheError: it is not ours."""
+        shown = os.path.join(self.path, relative)
+        with self.naming(shown, but=(FileNotFoundError, FileExistsError)):
+            fd = os.open(relative, _OPEN | flags, self.mode, dir_fd=self.fd)
+            try:
+                if flags & os.O_CREAT:
+                    self._allow_group(fd)
+                self._check_file(fd, shown)
+            except BaseException:
+                os.close(fd)
+                raise
+        return fd
+
+    def _allow_group(self, fd: int) -> None:
+        info = os.fstat(fd)
+        if self.is_shared and info.st_uid == os.geteuid() and info.st_mode & 0o777 != self.mode:
+            os.fchmod(fd, self.mode)
+
+    def _check_file(self, fd: int, shown: str) -> None:
+        info = os.fstat(fd)
+        if not stat.S_ISREG(info.st_mode):
+            raise CacheError.at(shown, f"not a regular file; remove it, or {_OTHER}")
+        if info.st_nlink > 1:
+            raise CacheError.at(shown, f"has a second hard link; remove it, or {_OTHER}")
+        is_of_group = self.is_shared and info.st_gid == self._info.st_gid
+        if info.st_uid != os.geteuid() and not is_of_group:
+            raise CacheError.at(
+                shown,
+                f"belongs to another user (uid {info.st_uid}); share the directory by a group "
+                f"(chgrp, chmod g+ws), or {_OTHER}",
+            )
+
+    def is_same(self, fd: int, relative: str) -> bool:
+        """Whether the open file still has this name."""
+        try:
+            named = os.stat(relative, dir_fd=self.fd, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        return os.path.samestat(named, os.fstat(fd))
+
+    def exists(self, relative: str) -> bool:
+        try:
+            os.stat(relative, dir_fd=self.fd, follow_symlinks=False)
+        except OSError:
+            return False
+        return True
+
+    def unlink(self, relative: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(relative, dir_fd=self.fd)
+
+    def check_holes(self, fd: int) -> None:
+        """Raises CacheError: blocks could not be removed. `fd`: punched beyond its end."""
+        try:
+            punch_hole(fd, 1 << 20, 4096)
+        except OSError as error:
+            raise CacheError.at(
+                self.path, f"its file system cannot punch holes ({describe(error)}); {_OTHER}"
+            ) from None
+
+    @contextlib.contextmanager
+    def naming(
+        self, shown: str | None = None, but: tuple[type[OSError], ...] = ()
+    ) -> Iterator[None]:
+        """Raise errors of the system as CacheError, with the path and what to do."""
+        try:
+            yield
+        except OSError as error:
+            if isinstance(error, (CacheError, *but)):
+                raise
+            reason = error.strerror or str(error)
+            raise CacheError.at(shown or self.path, f"{reason}; {_OTHER}") from error

@@ -1,0 +1,153 @@
+"""The limit of a cache: fills reserve their bytes, and old blocks are evicted in time.
+
+Once little room is left, a thread evicts some blocks at a time, so that fills seldom wait. The
+cache stays below its limit by a margin, for blocks that are written while the files are counted.
+
+Not here: which blocks go (eviction.py), the number itself (usage.py, or memory.py).
+Concurrency: any thread.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from ffrfs.cache.eviction import Objects, evict, survey
+from ffrfs.cache.state_file import BLOCK_SIZE
+from ffrfs.errors import CacheError
+
+SIZE_MIN = 16 * BLOCK_SIZE
+FILL_BLOCKS_MAX = 8
+_BATCH_MAX = 512  # blocks of one pass
+_WAIT_S = 10.0
+
+
+class Number(Protocol):
+    """The bytes that are held, counted over all processes that share the cache."""
+
+    def read(self) -> int: ...
+
+    def add(self, size: int) -> int: ...
+
+    def change(self, change: Callable[[int], int]) -> int: ...
+
+
+class Quota:
+    """`alone`: a lock over all processes, for one eviction at a time; yields False: not taken."""
+
+    def __init__(  # noqa: PLR0913
+        self,
+        name: str,
+        size_max: int,
+        number: Number,
+        objects: Objects,
+        alone: Callable[[], AbstractContextManager[bool]],
+        *,
+        lasts: bool,
+    ) -> None:
+        """Raises CacheError: too small."""
+        if size_max < SIZE_MIN:
+            raise CacheError.at(
+                name, f"a cache of {size_max:,} bytes is too small; it needs {SIZE_MIN:,} or more"
+            )
+        self.name, self.lasts = name, lasts
+        self._number, self._objects, self._alone = number, objects, alone
+        # Blocks that are reserved and not yet written are not in the count of the files.
+        self._limit = size_max - max(size_max // 100, 4 * BLOCK_SIZE)
+        # So two writers may reserve a quarter of that at a time, and still leave half of it.
+        self.fill_blocks = max(min((size_max - self._limit) // BLOCK_SIZE // 4, FILL_BLOCKS_MAX), 1)
+        # Above the high mark, blocks are evicted in the background, down to the low mark.
+        step = max(size_max * 4 // 100, 2 * BLOCK_SIZE)
+        self._high = self._limit - step
+        self._low = self._high - step
+        self._mutex = threading.Lock()
+        self._passed = threading.Condition(self._mutex)  # a pass has ended
+        self._passes = 0
+        self._helped = False  # the last pass
+        self._thread: threading.Thread | None = None
+
+    def reserve(self, size: int) -> None:
+        """Count `size` more bytes; wait for room if needed. Raises CacheError: there is none."""
+        held = self._number.add(size)
+        if held <= self._high:
+            return
+        if held <= self._limit:
+            with self._mutex:
+                self._start()
+            return
+        if not self._has_room():
+            self._number.add(-size)
+            raise CacheError.at(self.name, "is full, and no block can be removed now")
+
+    def make_room(self) -> bool:
+        """Evict at least one block, whatever the count says. False: none could be evicted."""
+        return self._pass(at_least=1)
+
+    def begin(self) -> None:
+        """Count the files, in the background: after a crash the number may be wrong."""
+        with self._mutex:
+            self._start()
+
+    def close(self) -> None:
+        """Wait for a pass that is running; without a fill, no other begins."""
+        with self._mutex:
+            thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    def _has_room(self) -> bool:
+        """Wait for passes until there is room. False: they free nothing."""
+        end = time.monotonic() + _WAIT_S
+        while time.monotonic() < end:
+            helped = self._wait_for_pass()
+            if self._number.read() <= self._limit:
+                return True
+            if not helped:
+                return False
+        return False
+
+    def _wait_for_pass(self) -> bool:
+        with self._passed:
+            before = self._passes
+            self._start()
+            is_over = self._passed.wait_for(lambda: self._passes != before, _WAIT_S)
+            return is_over and self._helped
+
+    def _start(self) -> None:
+        """Under the mutex: one thread at a time."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="eviction", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        helped = False
+        try:
+            helped = self._pass()
+        except OSError:  # the next fill that finds no room reports it
+            pass
+        finally:
+            with self._passed:
+                self._thread = None
+                self._passes += 1
+                self._helped = helped
+                self._passed.notify_all()
+
+    def _pass(self, at_least: int = 0) -> bool:
+        """Count the files, and evict down to the low mark. False: no block could be evicted."""
+        with self._alone() as is_alone:
+            if not is_alone:
+                return False
+            before = self._number.read()
+            found = survey(self._objects, _BATCH_MAX)
+            # Bytes reserved meanwhile may be counted twice: then the number is too high.
+            self._number.change(lambda now: found.allocated + max(now - before, 0))
+            # No block is evicted because of that.
+            wanted = max(found.allocated - self._low, at_least)
+            if wanted <= 0:
+                return True
+            freed = evict(self._objects, found, found.count_for(wanted))
+            self._number.add(-freed)
+            return freed > 0

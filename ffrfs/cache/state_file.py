@@ -1,0 +1,258 @@
+"""The file that says which blocks of an object are present; docs/format.md has every byte.
+
+A header, and four arrays: `live`, for readers (0: absent, else a number that changes with each
+fill); `durable`, which blocks were synced and so outlast a crash of the machine; `used`, when a
+block was last read; `fills`, the number of a block's last fill.
+
+The file is not mapped into memory: another process may truncate it at any time. Blocks beyond
+its end are absent. Not here: the data file and the order of writes (cached_object.py).
+
+Concurrency: any thread; to change a block, hold its byte lock (BLOCKS_AT + block).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from crc32c import crc32c
+
+from ffrfs.errors import CacheError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MAGIC = b"ffrfscb1"
+VERSION = 1
+BLOCK_SIZE_LOG2 = 20
+BLOCK_SIZE = 1 << BLOCK_SIZE_LOG2
+HEADER_SIZE = 4096
+OBJECT_SIZE_MAX = 1 << 46
+
+# Locks: shared to use the object, exclusive to make, repair or remove it.
+USE_AT = (1 << 62) - 1
+BLOCKS_AT = 1 << 62
+
+_HEAD = struct.Struct("<8sIIQQ16sI")  # magic, version, log2, size, blocks, boot, length of JSON
+_CRC = struct.Struct("<I")
+_TEXT_MAX = HEADER_SIZE - _HEAD.size - _CRC.size
+_WITHDRAWN = b"\2"  # of `durable`: as 0, but not synced yet
+_PART = 1 << 20  # so many blocks of an array are read at once
+
+
+@dataclass(frozen=True)
+class Label:
+    """Which object this is: `name` is that of its files, `url` and `pin` are for people."""
+
+    name: str
+    url: str
+    pin: str = ""
+
+    def to_bytes(self) -> bytes:
+        """As JSON, shortened if it does not fit into a header."""
+        for length, pin in ((_TEXT_MAX, self.pin), (_TEXT_MAX, ""), (300, "")):
+            fields = {"name": self.name, "url": self.url[:length], "pin": pin}
+            text = json.dumps(fields, ensure_ascii=False).encode(errors="replace")
+            if len(text) <= _TEXT_MAX:
+                return text
+        return json.dumps({"name": self.name, "url": "", "pin": ""}).encode()
+
+    @classmethod
+    def from_bytes(cls, text: bytes) -> Label:
+        """Raises ValueError."""
+        try:
+            fields = json.loads(text)
+            found = [fields[name] for name in ("name", "url", "pin")]
+        except (RecursionError, KeyError, TypeError):
+            raise ValueError("its text is damaged") from None
+        if not all(isinstance(value, str) for value in found):
+            raise ValueError("its text is damaged")
+        return cls(*found)
+
+
+def object_name(url: str, version: str, size: int) -> str:
+    """The name of the two files, without their endings."""
+    return sha256(f"{url}\0{version}\0{size}".encode(errors="surrogatepass")).hexdigest()
+
+
+@cache
+def boot_id() -> bytes:
+    """It differs after each boot; zeros if the kernel has none."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
+            return bytes.fromhex(file.read().strip().replace("-", ""))[:16].ljust(16, b"\0")
+    except (OSError, ValueError):
+        return bytes(16)
+
+
+class StateFile:
+    """An open state file of an object of `size` bytes."""
+
+    def __init__(self, fd: int, size: int) -> None:
+        self.fd, self.size = fd, size
+        self.block_count = count = -(-size // BLOCK_SIZE)
+        self._live = HEADER_SIZE
+        self._durable = self._live + _padded(count)
+        self._used = self._durable + _padded(count)
+        self._fills = self._used + _padded(8 * count)
+        self.file_size = self._fills + _padded(count)
+
+    def size_of(self, first: int, count: int = 1) -> int:
+        return min(count * BLOCK_SIZE, self.size - first * BLOCK_SIZE)
+
+    # -- the header
+
+    def write_header(self, label: Label, boot: bytes) -> None:
+        text = label.to_bytes()
+        numbers = (VERSION, BLOCK_SIZE_LOG2, self.size, self.block_count, boot, len(text))
+        head = (_HEAD.pack(MAGIC, *numbers) + text).ljust(HEADER_SIZE - _CRC.size, b"\0")
+        _pwrite(self.fd, head + _CRC.pack(crc32c(head)), 0)
+
+    def read_header(self, name: str) -> tuple[Label, bytes]:
+        """The label, and the boot in which `live` is right. Raises ValueError: what is wrong."""
+        head = os.pread(self.fd, HEADER_SIZE, 0)
+        size, label, boot = parse_header(head)
+        if size != self.size or label.name != name:
+            raise ValueError("it belongs to another object")
+        if os.fstat(self.fd).st_size != self.file_size:
+            raise ValueError("its length is wrong")
+        return label, boot
+
+    # -- one block
+
+    def number(self, block: int) -> int:
+        """Of `live`; 0: absent."""
+        return (os.pread(self.fd, 1, self._live + block) or b"\0")[0]
+
+    def is_durable(self, block: int) -> bool:
+        return os.pread(self.fd, 1, self._durable + block) == b"\1"
+
+    def may_be_durable(self, first: int, count: int = 1) -> bool:
+        """Whether a crash may bring a block back: `durable` is not cleared, or not synced."""
+        return any(os.pread(self.fd, count, self._durable + first))
+
+    def set_durable(self, first: int, durable: bool, count: int = 1) -> None:
+        _pwrite(self.fd, bytes([durable]) * count, self._durable + first)
+
+    def withdraw(self, block: int) -> None:
+        """Absent now, and also after a crash, unless the machine crashes before a sync."""
+        self.set_absent(block)
+        if self.is_durable(block):
+            _pwrite(self.fd, _WITHDRAWN, self._durable + block)
+
+    def set_absent(self, block: int) -> None:
+        _pwrite(self.fd, b"\0", self._live + block)
+
+    def set_present(self, first: int, count: int = 1) -> bytes:
+        """Mark as present. Return the numbers: each is another than that of the last fill."""
+        last = os.pread(self.fd, count, self._fills + first).ljust(count, b"\0")
+        numbers = bytes(number % 255 + 1 for number in last)
+        # First, so that no number comes twice in a row, even if a crash ends this here.
+        _pwrite(self.fd, numbers, self._fills + first)
+        _pwrite(self.fd, numbers, self._live + first)
+        return numbers
+
+    def set_used(self, first: int, count: int, time_us: int) -> None:
+        # Not an array of NumPy: readers report blocks one by one, thousands in a second.
+        _pwrite(self.fd, time_us.to_bytes(8, "little") * count, self._used + 8 * first)
+
+    # -- whole arrays
+
+    def numbers(self, first: int, count: int) -> bytes:
+        """`live` of some blocks."""
+        return os.pread(self.fd, count, self._live + first).ljust(count, b"\0")
+
+    def present(self) -> NDArray[np.int64]:
+        return self._where(self._live, lambda live: live != 0)
+
+    def durable(self) -> NDArray[np.int64]:
+        return self._where(self._durable, lambda durable: durable == 1)
+
+    def unsynced(self) -> list[tuple[int, int]]:
+        """(block, number) of the blocks that are present and not durable."""
+        found: list[tuple[int, int]] = []
+        for begin in range(0, self.block_count, _PART):
+            count = min(_PART, self.block_count - begin)
+            live = np.frombuffer(self.numbers(begin, count), np.uint8)
+            raw = os.pread(self.fd, count, self._durable + begin).ljust(count, b"\0")
+            blocks = np.flatnonzero((live != 0) & (np.frombuffer(raw, np.uint8) == 0))
+            found += zip((blocks + begin).tolist(), live[blocks].tolist(), strict=True)
+        return found
+
+    def used(self, blocks: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """When each of these blocks, in ascending order, was last used; 0: never."""
+        times = np.zeros(len(blocks), "<u8")
+        for begin in range(0, self.block_count, _PART):
+            low, high = np.searchsorted(blocks, (begin, begin + _PART))
+            if low == high:
+                continue
+            raw = os.pread(self.fd, 8 * _PART, self._used + 8 * begin)
+            part = np.zeros(_PART, "<u8")
+            part[: len(raw) // 8] = np.frombuffer(raw, "<u8", len(raw) // 8)
+            times[low:high] = part[blocks[low:high] - begin]
+        return times
+
+    def _where(
+        self, array: int, test: Callable[[NDArray[np.uint8]], NDArray[np.bool_]]
+    ) -> NDArray[np.int64]:
+        parts: list[NDArray[Any]] = [np.zeros(0, np.int64)]
+        for begin in range(0, self.block_count, _PART):
+            raw = os.pread(self.fd, min(_PART, self.block_count - begin), array + begin)
+            parts.append(np.flatnonzero(test(np.frombuffer(raw, np.uint8))) + begin)
+        return np.concatenate(parts)
+
+    def after_boot(self, is_there: NDArray[np.bool_]) -> None:
+        """Set `live` and `durable` to `is_there`. Under an exclusive lock of the object."""
+        for begin in range(0, self.block_count, _PART):
+            part = is_there[begin : begin + _PART]
+            raw = os.pread(self.fd, len(part), self._fills + begin).ljust(len(part), b"\0")
+            numbers = np.where(part, np.frombuffer(raw, np.uint8) % 255 + 1, 0).astype(np.uint8)
+            fills = np.where(part, numbers, np.frombuffer(raw, np.uint8)).astype(np.uint8)
+            _pwrite(self.fd, fills.tobytes(), self._fills + begin)
+            _pwrite(self.fd, numbers.tobytes(), self._live + begin)
+            _pwrite(self.fd, part.astype(np.uint8).tobytes(), self._durable + begin)
+
+
+def parse_header(head: bytes) -> tuple[int, Label, bytes]:
+    """(size of the object, label, boot). Raises ValueError: what is wrong with it."""
+    if len(head) != HEADER_SIZE or head[: len(MAGIC)] != MAGIC:
+        raise ValueError("not a state file of a cache")
+    _, version, log2, size, count, boot, length = _HEAD.unpack_from(head)
+    if crc32c(head[: -_CRC.size]) != _CRC.unpack(head[-_CRC.size :])[0]:
+        raise ValueError("the checksum of its header does not match")
+    if version != VERSION or log2 != BLOCK_SIZE_LOG2:
+        raise ValueError("made by another version of ffrfs")
+    if size > OBJECT_SIZE_MAX or count != -(-size // BLOCK_SIZE) or length > _TEXT_MAX:
+        raise ValueError("the numbers in its header contradict each other")
+    return size, Label.from_bytes(head[_HEAD.size : _HEAD.size + length]), boot
+
+
+def is_ours(head: bytes) -> bool:
+    """Whether a state file is one of ours, also if it is damaged.
+
+    After a crash of the machine, a new file may be all zeros.
+    """
+    return head[: len(MAGIC)] == MAGIC or not any(head)
+
+
+def check_size(url: str, size: int) -> None:
+    if not 0 <= size <= OBJECT_SIZE_MAX:
+        raise CacheError.at(url, f"has {size:,} bytes, too many for one object of a cache")
+
+
+def _padded(size: int) -> int:
+    return -(-size // 4096) * 4096
+
+
+def _pwrite(fd: int, data: bytes, offset: int) -> None:
+    with memoryview(data) as view:
+        done = 0
+        while done < len(view):
+            done += os.pwrite(fd, view[done:], offset + done)

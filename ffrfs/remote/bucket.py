@@ -1,0 +1,283 @@
+"""Objects of a bucket, for commands that write: what is there, reading whole ones, uploads.
+
+An upload appears under its name when it is complete, or never.
+
+Large files are uploaded in parts, in parallel; each part is tried again until the timeout. If an
+upload fails or is interrupted, its parts are removed. After a SIGKILL they remain, without a
+name, until the bucket's rule for incomplete uploads removes them.
+
+Not here: making files (ffrfs.packing), reading packs, which the fetcher does (fetcher.py).
+Concurrency: any thread. Threads of their own wait for the network.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from threading import Event, Thread
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+
+from ffrfs.errors import RemoteError, RemoteNotFoundError
+from ffrfs.remote.failures import NO_BUCKET, failure_of
+from ffrfs.remote.origin import Pin, origin_for
+from ffrfs.remote.settings import RemoteSettings
+from ffrfs.remote.store import writable_store
+from ffrfs.remote.url import RemoteUrl
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta
+    from obstore.store import ObjectStore
+    from typing_extensions import Buffer
+
+T = TypeVar("T")
+
+# Called with the bytes uploaded so far, ten times a second; an exception from it ends the upload.
+Sent: TypeAlias = Callable[[int], object]
+
+_TICK_S = 0.1
+_STOPPING_S = 10.0
+_PIECE_SIZE = 1 << 20
+_PART_SIZE = 8 << 20
+_BATCH_SIZE = 32 << 20  # of objects that are read whole, at a time
+_BATCH_COUNT = 32
+_PARTS_AT_A_TIME = 4
+_PARTS_MAX = 9_000  # S3 has 10,000, Azure 50,000
+
+
+def upload(path: str, url: RemoteUrl, settings: RemoteSettings, sent: Sent) -> None:
+    """Raises RemoteError, OSError for the file, and whatever `sent` raises."""
+    store = _store(url, settings)
+    source = _Source(path)
+    putting: Future[None] = Future()
+    thread = Thread(target=_run, args=(putting, store, url, source), name="ffrfs-upload")
+    thread.daemon = True  # a server that hangs must not delay the end of the process
+    thread.start()
+    try:
+        while wait([putting], _TICK_S).not_done:
+            sent(source.taken)
+    except BaseException:
+        source.stop.set()  # the thread fails at the next piece, and removes the parts
+        raise
+    finally:
+        thread.join(_STOPPING_S)
+    putting.result()
+    sent(source.size)
+
+
+def put_new(url: RemoteUrl, data: bytes, settings: RemoteSettings) -> bool:
+    """Put a small object if there is none of that name, and say whether that was so.
+
+    A store that cannot tell gets none. Raises RemoteError.
+    """
+    import obstore
+
+    try:
+        obstore.put(_store(url, settings), url.key, data, mode="create")
+    except obstore.exceptions.AlreadyExistsError:
+        return False
+    except (obstore.exceptions.NotSupportedError, NotImplementedError):
+        return True
+    except Exception as error:
+        raise failure_of(error, url).error from None
+    return True
+
+
+def remove(url: RemoteUrl, settings: RemoteSettings) -> None:
+    """Remove an object, if it is there. Raises RemoteError."""
+    import obstore
+
+    try:
+        obstore.delete(_store(url, settings), url.key)
+    except FileNotFoundError:
+        pass
+    except Exception as error:
+        raise failure_of(error, url).error from None
+
+
+def pin_of(url: RemoteUrl, settings: RemoteSettings) -> Pin | None:
+    """The object at the URL; None: the bucket has none. Raises RemoteError."""
+    try:
+        return _answer_of(origin_for(url, settings).pin(url))
+    except RemoteNotFoundError as error:
+        if (error.reason or "").startswith(NO_BUCKET):
+            raise
+        return None
+
+
+def bytes_of(pin: Pin, offset: int, size: int, settings: RemoteSettings) -> bytes:
+    """Raises RemoteError."""
+    return bytes(_answer_of(origin_for(pin.url, settings).read(pin, offset, size)))
+
+
+def urls_in(url: RemoteUrl, settings: RemoteSettings) -> list[str]:
+    """The objects directly in a directory. Raises RemoteError."""
+
+    async def collect() -> list[str]:
+        return [text async for text in origin_for(url, settings).list(url)]
+
+    return _answer_of(collect())
+
+
+class Found(NamedTuple):
+    """An object, by its name in its directory."""
+
+    name: str
+    size: int
+    mtime_ns: int
+    etag: str
+
+
+def objects_in(url: RemoteUrl, settings: RemoteSettings) -> tuple[list[Found], list[str]]:
+    """The objects directly in a directory, and the names of the directories in it.
+
+    Objects that stand for directories themselves (their names end in "/") are left out. Raises
+    RemoteError.
+    """
+    import obstore
+
+    store = _store_of(url, settings, is_directory=True)
+    try:
+        listed = obstore.list_with_delimiter(store, prefix=url.key or None)
+    except Exception as error:
+        raise failure_of(error, url).error from None
+    start = len(url.key)
+    objects = [
+        Found(meta["path"][start:], meta["size"], _time_ns(meta), meta["e_tag"] or "")
+        for meta in listed["objects"]
+        if meta["path"][start:]
+    ]
+    return objects, [prefix[start:].strip("/") for prefix in listed["common_prefixes"]]
+
+
+def whole_objects(pins: Iterable[Pin], settings: RemoteSettings) -> Iterator[Iterator[Buffer]]:
+    """Yield for each object its bytes in pieces; those of several are asked for at a time.
+
+    Take all pieces of one before the next. Raises RemoteError, ChangedAtOriginError.
+    """
+    with ThreadPoolExecutor(1, "ffrfs-read") as thread:
+        ahead: Future[list[Buffer]] | None = None
+        waiting: list[Pin] = []
+        for batch in _batches(pins):
+            if batch[0].size > _BATCH_SIZE:
+                yield from _single(ahead, waiting)
+                ahead, waiting = None, []
+                yield _pieces(batch[0], settings)
+                continue
+            reading = thread.submit(_read_batch, batch, settings)
+            yield from _single(ahead, waiting)
+            ahead, waiting = reading, batch
+        yield from _single(ahead, waiting)
+
+
+def _single(ahead: Future[list[Buffer]] | None, pins: list[Pin]) -> Iterator[Iterator[Buffer]]:
+    if ahead is not None:
+        contents = ahead.result()
+        assert len(contents) == len(pins)
+        yield from (iter([content]) for content in contents)
+
+
+def _batches(pins: Iterable[Pin]) -> Iterator[list[Pin]]:
+    """Yield small objects together, and each large one by itself."""
+    batch: list[Pin] = []
+    size = 0
+    for pin in pins:
+        if batch and (size + pin.size > _BATCH_SIZE or len(batch) == _BATCH_COUNT):
+            yield batch
+            batch, size = [], 0
+        batch.append(pin)
+        size += pin.size
+    if batch:
+        yield batch
+
+
+def _read_batch(pins: list[Pin], settings: RemoteSettings) -> list[Buffer]:
+    return asyncio.run(_read_all(pins, settings))
+
+
+async def _read_all(pins: list[Pin], settings: RemoteSettings) -> list[Buffer]:
+    origin = origin_for(pins[0].url, settings)
+    return await asyncio.gather(*(origin.read(pin, 0, pin.size) for pin in pins))
+
+
+def _pieces(pin: Pin, settings: RemoteSettings) -> Iterator[Buffer]:
+    for offset in range(0, pin.size, _PART_SIZE):
+        yield bytes_of(pin, offset, min(_PART_SIZE, pin.size - offset), settings)
+
+
+def _time_ns(meta: ObjectMeta) -> int:
+    return int(meta["last_modified"].timestamp()) * 1_000_000_000
+
+
+def _answer_of(asking: Coroutine[object, object, T]) -> T:
+    """In another thread: this one may have an event loop, as in a notebook."""
+    with ThreadPoolExecutor(1, "ffrfs-look") as thread:
+        return thread.submit(lambda: asyncio.run(asking)).result()
+
+
+class _Source:
+    """The file in pieces, until it is stopped."""
+
+    def __init__(self, path: str) -> None:
+        self._file = open(path, "rb", buffering=0)  # noqa: SIM115 - close()
+        self.size = os.fstat(self._file.fileno()).st_size
+        self.taken = 0
+        self.stop = Event()
+
+    def __iter__(self) -> Iterator[bytes]:
+        while data := os.pread(self._file.fileno(), _PIECE_SIZE, self.taken):
+            self.taken += len(data)
+            yield data
+            if self.stop.is_set():
+                raise _StoppedError
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _StoppedError(Exception):
+    """Ends an upload that was interrupted."""
+
+
+def _run(putting: Future[None], store: ObjectStore, url: RemoteUrl, source: _Source) -> None:
+    try:
+        _put(store, url, source)
+        putting.set_result(None)
+    except Exception as error:
+        putting.set_exception(failure_of(error, url).error)
+    finally:
+        source.close()
+
+
+def _put(store: ObjectStore, url: RemoteUrl, source: _Source) -> None:
+    import obstore
+
+    part_size = max(_PART_SIZE, -(-source.size // _PARTS_MAX))
+    obstore.put(
+        store,
+        url.key,
+        iter(source),
+        use_multipart=source.size > part_size,
+        chunk_size=part_size,
+        max_concurrency=_PARTS_AT_A_TIME,
+    )
+    there = obstore.head(store, url.key)["size"]
+    if there != source.size:
+        why = f"{there} bytes arrived of {source.size}; upload it again"
+        raise RemoteError.at(url.shown, why)
+
+
+def _store(url: RemoteUrl, settings: RemoteSettings) -> ObjectStore:
+    return _store_of(url, settings, is_directory=False)
+
+
+def _store_of(url: RemoteUrl, settings: RemoteSettings, *, is_directory: bool) -> ObjectStore:
+    if url.scheme not in ("s3", "gs", "az") or url.is_directory != is_directory:
+        what = "directories" if is_directory else "objects"
+        done = "packed" if is_directory else "written"
+        raise RemoteError.at(url.shown, f"only {what} of s3://, gs:// and az:// can be {done}")
+    try:
+        return writable_store(url, settings)
+    except Exception as error:
+        raise failure_of(error, url).error from None

@@ -1,0 +1,232 @@
+"""What a failed request means: the error for the user, and whether to try again.
+
+obstore reports most failures in a text, which also has the whole URL with its signature. So
+only known words of the text are used; no part of it is passed on as it is.
+
+Not here: trying again (object_origin.py).
+Concurrency: functions without state.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.error import HTTPError
+
+from ffrfs.errors import (
+    ChangedAtOriginError,
+    RemoteDeniedError,
+    RemoteError,
+    RemoteNotFoundError,
+    RemoteTimeoutError,
+)
+from ffrfs.remote.store import NOWHERE
+from ffrfs.remote.url import RemoteUrl
+
+NO_BUCKET = "there is no bucket"
+
+_TEXT_MAX = 1 << 16
+_URL = re.compile(r"(https?://[^/\s,]+)[^\s,]*")
+_STATUS = re.compile(r"non-2xx status code: (\d{3})\b")
+_CODE = re.compile(r"<Code>(\w{1,64})</Code>")
+_TLS = re.compile(r"InvalidCertificate|tls handshake|AlertReceived|InvalidMessage|SSLError|SSLCert")
+_TLS_WHY = re.compile(r"(UnknownIssuer|Expired|NotValidForName|NotValidYet|Revoked|CaUsed\w+)")
+_NO_CREDENTIALS = (
+    *("http://169.254.", "http://metadata.google.internal", "http://[fd00:ec2"),
+    *("MissingAccount", "Account must be specified"),
+)
+# Requests for credentials: to the metadata service of an instance, and to STS, where obstore
+# does not show the URL, which has a secret.
+_METADATA = re.compile(r"performing (PUT|GET) https?://[^/\s]+/latest/(api/token|meta-data/iam)")
+_STS = "performing POST REDACTED"
+_IN_FILES = {
+    "BadScheme": "AWS_ENDPOINT_URL_STS must begin with https://",
+    "Failed to read token file": "the file of AWS_WEB_IDENTITY_TOKEN_FILE cannot be read",
+    # Of aws_profile.py.
+    "External AWS credential provider": (
+        "the profile (AWS_PROFILE) gives no credentials; see `aws sts get-caller-identity`"
+    ),
+}
+_THROTTLING = ("SlowDown", "ServerBusy", "RequestLimitExceeded")
+_WRONG_KEYS = (
+    *("InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken"),
+    "AuthenticationFailed",
+)
+_BROKEN = (
+    *("ConnectionReset", "ConnectionAborted", "BrokenPipe", "UnexpectedEof"),
+    *("IncompleteMessage", "IncompleteBody", "ChannelClosed", "Canceled", "SendRequest"),
+)
+_KEYS = {
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile (AWS_PROFILE)",
+    "gs": "GOOGLE_APPLICATION_CREDENTIALS, or `gcloud auth application-default login`",
+    "az": "AZURE_STORAGE_ACCOUNT_NAME with AZURE_STORAGE_ACCOUNT_KEY, or `az login`",
+}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """`error`: to be raised if this was the last try."""
+
+    error: RemoteError
+    again: bool = False
+    throttled: bool = False
+    renewal: bool = False  # found no credentials: again if there were some before
+
+
+def failure_of(error: Exception, url: RemoteUrl) -> Failure:
+    """What an exception of obstore means, after a request for `url`."""
+    if isinstance(error, RemoteError):
+        return Failure(error)
+    if isinstance(error, HTTPError):  # of a listing
+        return _of_status(error.code, "", url)
+    # It also quotes the server, at any length.
+    whole = repr(error)[:_TEXT_MAX]
+    text = _URL.sub(r"\1", whole)
+    found = _STATUS.search(text)
+    failure = _no_way_there(text, url) or _of_credentials(whole, url)
+    if failure is None and found is not None:
+        code = _CODE.search(text)
+        failure = _of_status(int(found[1]), code[1] if code else "", url)
+    if failure is None and (why := _connection(text, url)):
+        failure = Failure(RemoteTimeoutError.at(url.shown, why), again=True)
+    why = _wrong_answer(text) or f"the request failed ({type(error).__name__})"
+    return failure or Failure(RemoteError.at(url.shown, why))
+
+
+def timed_out(url: RemoteUrl, seconds: float, last: Failure | None) -> RemoteTimeoutError:
+    why = f" ({last.error.reason})" if last else ""
+    return RemoteTimeoutError.at(url.shown, f"no answer for {seconds:g} s{why}")
+
+
+def _no_way_there(text: str, url: RemoteUrl) -> Failure | None:
+    """Failures before the server got the request for the object."""
+    if NOWHERE in text or "following redirect" in text or "BareRedirect" in text:
+        return Failure(RemoteError.at(url.shown, _redirect("BareRedirect" in text, url)))
+    if _TLS.search(text):
+        return Failure(RemoteError.at(url.shown, _tls(text)))
+    return None
+
+
+def _of_credentials(text: str, url: RemoteUrl) -> Failure | None:
+    """Failures to get credentials: from a file, or from the service that gives them."""
+    for word, why in _IN_FILES.items():
+        if word in text:
+            return Failure(RemoteDeniedError.at(url.shown, why), renewal=True)
+    is_metadata = any(name in text for name in _NO_CREDENTIALS) or _METADATA.search(text)
+    if not is_metadata and _STS not in text:
+        return None
+    found, code = _STATUS.search(text), _CODE.search(text)
+    status = int(found[1]) if found else 0
+    if status == 429 or status >= 500:
+        why = f"the credential service failed ({status})"
+        return Failure(RemoteTimeoutError.at(url.shown, why), again=True)
+    if is_metadata:
+        return Failure(RemoteDeniedError.at(url.shown, _no_credentials(url)), renewal=True)
+    if status == 0:
+        why = "the credential service cannot be reached (AWS_ENDPOINT_URL_STS)"
+        return Failure(RemoteTimeoutError.at(url.shown, why), again=True)
+    named = f"{status} {code[1] if code else ''}".strip()
+    why = f"the credential service refused ({named}); check the role and the token"
+    return Failure(RemoteDeniedError.at(url.shown, why))
+
+
+def _of_status(status: int, code: str, url: RemoteUrl) -> Failure:
+    kind: type[RemoteError] = RemoteError
+    named = f"{status} {code}".strip()
+    throttled = status in (429, 503) or code in _THROTTLING
+    again = throttled or status in (408, 425, 500, 502, 504) or code == "RequestTimeout"
+    if again:
+        kind = RemoteTimeoutError
+        why = "throttles requests" if throttled else "failed"
+        why = f"the server {why} ({named})"
+    elif status in (401, 403) or code in _WRONG_KEYS:
+        kind, why = RemoteDeniedError, _refused(named, code, url)
+    elif code in ("NoSuchBucket", "ContainerNotFound"):
+        kind = RemoteNotFoundError
+        why = f"{NO_BUCKET} {url.bucket!r}; check the name and --endpoint-url"
+    elif status in (404, 410):
+        kind, why = RemoteNotFoundError, "there is no such object (for a directory, add a /)"
+    elif status in (412, 416):
+        return Failure(changed(url))
+    elif 300 <= status <= 399 or code in ("AuthorizationHeaderMalformed", "PermanentRedirect"):
+        why = _redirect(url.scheme == "s3", url)
+    else:
+        why = f"the server answered {named}"
+    return Failure(kind.at(url.shown, why), again, throttled)
+
+
+def changed(url: RemoteUrl) -> ChangedAtOriginError:
+    return ChangedAtOriginError.at(
+        url.shown, "changed at its origin since it was opened; open or mount it again"
+    )
+
+
+def _refused(named: str, code: str, url: RemoteUrl) -> str:
+    if code == "RequestTimeTooSkewed":
+        return "refused: the clock of this machine is wrong; set it (timedatectl)"
+    if code in ("ExpiredToken", "TokenRefreshRequired", "ExpiredTokenException"):
+        return "refused: the credentials have expired; sign in again"
+    keys = _KEYS.get(url.scheme)
+    if keys and code in _WRONG_KEYS:
+        return f"the credentials are wrong ({code}); check {keys}"
+    if keys:
+        advice = "for a public bucket give --anonymous"
+        return f"refused ({named}): these credentials lack the permission; {advice}"
+    signed = "; a signed URL may have expired: make a new one" if url.query else ""
+    return f"refused ({named}){signed}"
+
+
+def _no_credentials(url: RemoteUrl) -> str:
+    return (
+        f"found no credentials; set {_KEYS.get(url.scheme, 'them')}; for a public bucket give "
+        "--anonymous"
+    )
+
+
+def _redirect(is_bare: bool, url: RemoteUrl) -> str:
+    if is_bare and url.scheme == "s3":
+        return "the bucket is in another region or store; give --region or --endpoint-url"
+    return (
+        "the server redirects to another place, and ffrfs follows no redirects; give the URL of "
+        f"that place (`curl -sI '{url.shown}'` shows it)"
+    )
+
+
+def _tls(text: str) -> str:
+    why = f" ({match[1]})" if (match := _TLS_WHY.search(text)) else ""
+    return (
+        f"TLS: the server's certificate is not trusted{why}; check the name of the host and this "
+        "machine's clock; for an authority of your own set SSL_CERT_FILE"
+    )
+
+
+def _connection(text: str, url: RemoteUrl) -> str:
+    place = url.bucket if url.scheme in ("http", "https") else "the endpoint"
+    if "dns error" in text or "gaierror" in text:
+        return f"DNS does not know the name of {place}; check the name, and this machine's DNS"
+    if "ConnectionRefused" in text:
+        return f"{place} refuses connections; check host and port, and whether the server runs"
+    if any(word in text for word in ("Unreachable", "unreachable", "NetworkDown", "No route")):
+        return f"there is no route to {place}; check the network and the proxy (HTTPS_PROXY)"
+    if "TimedOut" in text or "TimeoutError" in text:
+        return f"{place} did not answer in time"
+    if any(word in text for word in _BROKEN):
+        return "the connection broke off"
+    return ""
+
+
+def _wrong_answer(text: str) -> str:
+    if "RangeNotSupported" in text or "NotPartial" in text:
+        return (
+            "the server sends whole files only (it ignores Range requests); download the file, "
+            "or use another server"
+        )
+    if any(word in text for word in ("UnexpectedRange", "ContentRange", "CONTENT_RANGE")):
+        return "the server sent other bytes than requested (Content-Range): its fault"
+    if "Content-Length" in text or "MissingContentLength" in text:
+        return "the server does not say how many bytes it sends (Content-Length): its fault"
+    if "Parse(" in text or "hyper::Error" in text:
+        return "the answer is not valid HTTP; check host, port, and http or https"
+    if "HTTP error" not in text and "path" in text.lower():
+        return "obstore does not support this name"
+    return ""

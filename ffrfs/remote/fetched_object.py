@@ -1,0 +1,148 @@
+"""An object that a fetcher has open: its blocks that are being fetched, and their waits.
+
+Not here: which block is next (schedule.py), where the bytes are kept (ffrfs.cache).
+Concurrency: the fetcher's loop alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from ffrfs.errors import RemoteError
+from ffrfs.remote.origin import Origin, Pin
+from ffrfs.remote.protocol import BLOCK_SIZE
+
+AGAIN_S = 60.0
+_AGAIN_MAX = 4096
+_UNREAD_MAX = 65536  # beyond that, a first read counts as a hit
+
+
+class Cached(Protocol):
+    """What ffrfs.cache offers: blocks in a data file, and a state file that says which."""
+
+    data_fd: int  # read-only, for clients
+    state_fd: int
+
+    def is_present(self, block: int) -> bool: ...
+
+    def present(self, first: int, count: int) -> bytes:
+        """One byte for each block; 0: it is absent."""
+        ...
+
+    def claim(self, block: int) -> bool:
+        """Lock a block, to fetch it. False: another process is fetching it."""
+        ...
+
+    def fill(self, first: int, data: memoryview) -> None:
+        """Store claimed blocks that lie together, and release them."""
+        ...
+
+    def release(self, block: int) -> None: ...
+
+    def forget(self, block: int) -> None: ...
+
+    def touch(self, first: int, count: int) -> None: ...
+
+    def sync(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Wait:
+    """One request: answered when all its blocks are present, or when one cannot be fetched."""
+
+    __slots__ = ("_answer", "count", "first", "left")
+
+    def __init__(
+        self, first: int, count: int, answer: Callable[[RemoteError | None], None]
+    ) -> None:
+        self.first, self.count = first, count
+        self.left = 0  # blocks
+        self._answer: Callable[[RemoteError | None], None] | None = answer
+
+    @property
+    def is_over(self) -> bool:
+        return self._answer is None
+
+    def arrived(self) -> None:
+        self.left -= 1
+        if self.left == 0:
+            self.end(None)
+
+    def end(self, error: RemoteError | None) -> None:
+        answer, self._answer = self._answer, None
+        if answer is not None:
+            answer(error)
+
+    def cancel(self) -> None:
+        self._answer = None
+
+
+class Block:
+    """A block that is absent, and wanted."""
+
+    __slots__ = ("elsewhere_since", "number", "target", "urgent", "waits")
+
+    def __init__(self, target: FetchedObject, number: int) -> None:
+        self.target, self.number = target, number
+        self.urgent = False
+        self.waits: list[Wait] = []
+        self.elsewhere_since = 0.0  # since when another process fetches it; 0: none does
+
+
+class Follower(Protocol):
+    """A link that has an object open."""
+
+    def moved(self, target: FetchedObject) -> None: ...
+
+
+class FetchedObject:
+    """One object as it was pinned."""
+
+    def __init__(self, key: tuple[str, str], pin: Pin, origin: Origin, cached: Cached) -> None:
+        self.key = key
+        self.pin, self.origin, self.cached = pin, origin, cached
+        self.retired: list[Cached] = []  # caches that failed; ranges may still hold them
+        self.blocks: dict[int, Block] = {}  # wanted, or being fetched
+        self.ranges = 0  # in flight
+        self.followers: list[Follower] = []  # a link is in here once for each of its numbers
+        self.broken: RemoteError | None = None  # why no more of it can be fetched
+        self.logged = ""  # the last failure of it in the log
+        self._again_at: dict[int, float] = {}
+        self._unread: set[int] = set()  # fetched, and not read since
+
+    @property
+    def block_count(self) -> int:
+        return -(-self.pin.size // BLOCK_SIZE)
+
+    def size_of(self, first: int, count: int) -> int:
+        """The bytes of `count` blocks; the last block of an object may be shorter."""
+        return min((first + count) * BLOCK_SIZE, self.pin.size) - first * BLOCK_SIZE
+
+    def note_fetched(self, blocks: Iterable[int]) -> None:
+        if len(self._unread) < _UNREAD_MAX:
+            self._unread.update(blocks)
+
+    def note_used(self, first: int, count: int) -> int:
+        """Blocks were read: return how many of them had not been fetched for that."""
+        with contextlib.suppress(OSError):  # the order of eviction is advice
+            self.cached.touch(first, count)
+        fetched = self._unread.intersection(range(first, first + count))
+        self._unread -= fetched
+        return count - len(fetched)
+
+    def forget(self, block: int, now: float) -> bool:
+        """Drop a block whose bytes are wrong. False: it was fetched again just now."""
+        if block in self.blocks or not self.cached.is_present(block):
+            return False
+        if now - self._again_at.get(block, -AGAIN_S) < AGAIN_S:
+            return False
+        if len(self._again_at) >= _AGAIN_MAX:
+            old = [number for number, then in self._again_at.items() if now - then >= AGAIN_S]
+            for number in old or [next(iter(self._again_at))]:
+                del self._again_at[number]
+        self._again_at[block] = now
+        self.cached.forget(block)
+        return True

@@ -1,0 +1,346 @@
+"""The only process that talks to servers: `python -m ffrfs.remote.fetcher HUB START PAGE`.
+
+The arguments are numbers of inherited descriptors: the hub, a socket over which new links come;
+a pipe with the settings (start.py); and the page of counters. It ends when all processes have
+closed the other end of the hub. It finds credentials where the tools of the clouds find them, and
+sends them only to the cloud.
+
+Messages for users go to stderr, one per line, with a priority, as a worker's do.
+
+Not here: starting it (process.py), one client (link.py), what is fetched when (schedule.py).
+Concurrency: one asyncio loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import logging
+import os
+import resource
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
+
+from ffrfs.errors import OptionError, RemoteDeniedError, RemoteError, describe
+from ffrfs.printable import printable
+from ffrfs.remote.fetched_object import FetchedObject
+from ffrfs.remote.figures import Figures
+from ffrfs.remote.filling import Filling
+from ffrfs.remote.link import Link
+from ffrfs.remote.origin import Origin, Pin, Traffic, origin_for
+from ffrfs.remote.schedule import Schedule
+from ffrfs.remote.settings import default_cache_dir
+from ffrfs.remote.start import Start
+from ffrfs.remote.url import RemoteUrl, parse_url
+
+if TYPE_CHECKING:  # loading numpy takes a while, and a user is waiting for a mount
+    from ffrfs.cache.cached_object import CachedObject
+    from ffrfs.cache.directory import CacheDirectory
+    from ffrfs.cache.memory import MemoryCache
+
+T = TypeVar("T")
+
+_DATA_SIZE_MAX = 2 << 30
+_PR_SET_DUMPABLE = 4
+_LIST_MAX = 100_000
+_OPENING_MAX = 64  # requests at a time
+_START_SIZE_MAX = 1 << 24
+_HELLO_SIZE = 16
+_SYNC_INTERVAL_S = 5.0
+_LINKS_AT_A_TIME = 16
+
+log = logging.getLogger("ffrfs.remote.fetcher")
+
+
+class Fetcher:
+    """The open objects, and the links that have opened them."""
+
+    def __init__(self, start: Start, figures: Figures) -> None:
+        self._start, self._settings, self._figures = start, start.settings, figures
+        self._traffic = Traffic()
+        self._counted = Traffic()  # the part that is in the figures
+        self._loop = asyncio.get_running_loop()
+        self.schedule = Schedule(figures, self._traffic, self, start)
+        self._filling = Filling(self.schedule, figures)
+        self._links: set[Link] = set()
+        self._objects: dict[tuple[str, str], FetchedObject] = {}
+        self._cache_lock = threading.Lock()
+        self._cache: CacheDirectory | MemoryCache | None = None  # that new objects are kept in
+        self._has_failed = False  # the directory
+        self._opening = asyncio.Semaphore(_OPENING_MAX)
+        figures.add("remote_starts")
+        for name in ("remote_in_memory", "remote_objects", "remote_object_bytes"):
+            figures.set(name, 0)  # of the fetcher before this one
+
+    def welcome(self, connection: socket.socket) -> None:
+        self._links.add(Link(connection, self))
+
+    def fill(self) -> None:
+        """Fetch all of the open objects into the cache, and of those opened later."""
+        self._filling.start(self._objects.values())
+
+    # For links.
+
+    def ended(self, link: Link) -> None:
+        self._links.discard(link)
+
+    async def open(self, url_text: str, pin_text: str, link: Link) -> FetchedObject:
+        url = self._parse(url_text)
+        async with self._opening:
+            origin = origin_for(url, self._settings, self._traffic)
+            pin = Pin.from_text(pin_text, url) if pin_text else await self._pin(origin, url)
+        self.count()
+        key = (url.text, pin.to_text())
+        target = self._objects.get(key)
+        if target is None or target.broken:
+            cached = await self._in_thread(lambda: self._open_cached(pin))
+            target = self._objects.get(key)  # another link may have been faster
+            if target is None or target.broken:
+                target = self._objects[key] = FetchedObject(key, pin, origin, cached)
+            else:
+                cached.close()
+        target.followers.append(link)
+        if len(target.followers) == 1:
+            self._filling.follow(target)
+        self._count_objects()
+        return target
+
+    def _parse(self, url_text: str) -> RemoteUrl:
+        """Raises OptionError; RemoteDeniedError: the client may not open it."""
+        url = parse_url(self._start.whole(url_text))
+        if not self._start.allows(url):
+            raise RemoteDeniedError.at(url.shown, "it is not among the packs of this mount")
+        return url
+
+    async def _pin(self, origin: Origin, url: RemoteUrl) -> Pin:
+        begin = self._loop.time()
+        pin = await origin.pin(url)
+        self.schedule.pace.answered(self._loop.time() - begin)
+        return pin
+
+    def _count_objects(self) -> None:
+        self._figures.set("remote_objects", len(self._objects))
+        size = sum(target.pin.size for target in self._objects.values())
+        self._figures.set("remote_object_bytes", size)
+
+    def leave(self, target: FetchedObject, link: Link) -> None:
+        target.followers.remove(link)
+        self._close_if_idle(target)
+
+    async def list(self, url_text: str) -> list[str]:
+        url = self._parse(url_text)
+        if not url.is_directory:
+            raise OptionError(f"{url.shown}: the URL of a directory ends in /")
+        urls = []
+        async for one in origin_for(url, self._settings, self._traffic).list(url):
+            urls.append(one)
+            if len(urls) > _LIST_MAX:
+                raise RemoteError.at(url.shown, f"has more than {_LIST_MAX:,} objects")
+        self.count()
+        return urls
+
+    # The cache.
+
+    @cached_property
+    def _memory(self) -> MemoryCache:
+        from ffrfs.cache.memory import MemoryCache
+
+        return MemoryCache(2 * self._start.flight_size)
+
+    @cached_property
+    def _directory(self) -> CacheDirectory:
+        from ffrfs.cache.directory import CacheDirectory
+
+        path = self._settings.cache_dir or default_cache_dir()
+        return CacheDirectory(path, self._settings.cache_size, log.warning)
+
+    def _open_cached(self, pin: Pin) -> CachedObject:
+        """In a thread: a disk may be slow."""
+        with self._cache_lock:
+            if self._settings.cache_mode == "full" and not self._has_failed:
+                try:
+                    self._cache = self._directory
+                    return self._cache.open(*_identity(pin, self._settings.endpoint_url))
+                except OSError as error:
+                    self._give_up_directory(error)
+            self._cache = self._memory
+            return self._cache.open(*_identity(pin, self._settings.endpoint_url))
+
+    def _give_up_directory(self, error: OSError) -> None:
+        if self._has_failed:
+            return
+        self._has_failed = True
+        self._cache = self._memory
+        self._figures.set("remote_in_memory", 1)
+        log.warning(
+            "the cache cannot be used: %s; going on with %d MiB in memory",
+            printable(describe(error)), 2 * self._start.flight_size >> 20,
+        )  # fmt: skip
+
+    def move(self, target: FetchedObject, error: OSError | None) -> None:
+        """Its cache has failed: give it one in memory, and tell its clients."""
+        if error is not None:
+            self._give_up_directory(error)
+        else:
+            log.warning(
+                "%s: another process has locked it in the cache and makes no progress; caching it "
+                "in memory instead",
+                target.pin.url.shown,
+            )
+        old = target.cached
+        target.cached = self._memory.open(*_identity(target.pin, self._settings.endpoint_url))
+        target.retired.append(old)
+        for link in dict.fromkeys(target.followers):
+            link.moved(target)
+
+    def _close_if_idle(self, target: FetchedObject) -> None:
+        if target.followers or target.ranges or target.blocks:
+            return
+        if self._objects.get(target.key) is target:
+            del self._objects[target.key]
+            self._count_objects()
+        for cached in (target.cached, *target.retired):
+            with contextlib.suppress(OSError):
+                cached.close()
+
+    async def sync(self) -> None:
+        """What has been fetched outlasts a crash of the machine; and the cache is measured."""
+        await self._in_thread(self._sync)
+        if (cache := self._cache) is not None:
+            with contextlib.suppress(OSError):
+                self._figures.set("remote_cache_bytes", await self._in_thread(cache.usage))
+            self._figures.set("remote_cache_limit_bytes", cache.size_max)
+
+    def _sync(self) -> None:
+        for target in list(self._objects.values()):
+            with contextlib.suppress(OSError):  # closed meanwhile, or found by the next fill
+                target.cached.sync()
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await self._loop.run_in_executor(None, work)
+
+    def range_ended(self, target: FetchedObject) -> None:
+        self.count()
+        self._close_if_idle(target)
+
+    # Figures and messages.
+
+    def count(self) -> None:
+        for name in ("bytes", "requests", "retries", "throttled"):
+            now = getattr(self._traffic, name)
+            self._figures.add(f"remote_{name}", now - getattr(self._counted, name))
+            setattr(self._counted, name, now)
+
+    def log_failure(self, target: FetchedObject, error: RemoteError) -> None:
+        text = printable(describe(error))
+        if target.logged != text:
+            target.logged = text
+            log.warning("%s", text)
+
+
+def _identity(pin: Pin, endpoint: str | None) -> tuple[str, str, int, str]:
+    """What identifies one version of an object."""
+    version = f"{endpoint}\0{pin.etag}\0{pin.version}\0{pin.mtime_ns}"
+    return pin.url.shown, version, pin.size, pin.to_text()
+
+
+def _preload() -> None:
+    """Load what the first object needs, while its server is being asked."""
+    import ffrfs.cache.directory  # noqa: F401
+
+    with contextlib.suppress(ImportError):  # reported when a URL needs it
+        import obstore  # noqa: F401
+
+
+def _take_links(hub: socket.socket, fetcher: Fetcher, ended: asyncio.Event) -> None:
+    for _ in range(_LINKS_AT_A_TIME):
+        try:
+            message, fds, _, _ = socket.recv_fds(hub, _HELLO_SIZE, 4)
+        except (BlockingIOError, InterruptedError):
+            return
+        except ConnectionError:
+            message, fds = b"", []
+        if message[:1] == b"c" and len(fds) == 1:
+            _welcome(fetcher, fds.pop())
+        elif message[:1] == b"f":
+            fetcher.fill()
+        for fd in fds:
+            os.close(fd)
+        if not message:
+            ended.set()
+            return
+
+
+def _welcome(fetcher: Fetcher, fd: int) -> None:
+    try:
+        connection = socket.socket(fileno=fd)
+    except OSError:
+        os.close(fd)
+        return
+    if connection.family == socket.AF_UNIX and connection.type == socket.SOCK_SEQPACKET:
+        fetcher.welcome(connection)
+    else:
+        connection.close()
+
+
+async def serve(hub: socket.socket, start: Start, figures: Figures) -> None:
+    """Until the hub ends."""
+    hub.setblocking(False)
+    fetcher = Fetcher(start, figures)
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.run_in_executor(None, _preload)
+    loop.add_reader(hub, _take_links, hub, fetcher, ended)
+    while not ended.is_set():
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(ended.wait(), _SYNC_INTERVAL_S)
+        await fetcher.sync()
+
+
+def main(arguments: list[str]) -> None:
+    hub_fd, start_fd, page_fd = map(int, arguments)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's is for its parent
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Formatter())
+    logging.basicConfig(handlers=[handler], level=logging.INFO)
+    logging.getLogger("asyncio").setLevel(logging.ERROR)
+    _limit()
+    with open(start_fd, "rb") as pipe:
+        start = Start.from_json(pipe.read(_START_SIZE_MAX).decode())
+    figures = Figures(page_fd)
+    os.close(page_fd)
+    with socket.socket(fileno=hub_fd) as hub:
+        asyncio.run(serve(hub, start, figures))
+    sys.stderr.flush()
+    os._exit(0)  # threads may be in the middle of a write to a disk that hangs
+
+
+class _Formatter(logging.Formatter):
+    _PRIORITIES = ((logging.ERROR, 3), (logging.WARNING, 4))
+
+    def format(self, record: logging.LogRecord) -> str:
+        found = (number for level, number in self._PRIORITIES if record.levelno >= level)
+        line = " ".join(super().format(record).splitlines())
+        return f"<{next(found, 6)}>{line}"
+
+
+def _limit() -> None:
+    """Allow many files, and limit memory: a server may send an endless answer."""
+    _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    _, data = resource.getrlimit(resource.RLIMIT_DATA)
+    allowed = _DATA_SIZE_MAX if data == resource.RLIM_INFINITY else min(data, _DATA_SIZE_MAX)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+        resource.setrlimit(resource.RLIMIT_DATA, (allowed, data))
+    # Only root may look into a process that has credentials, and it leaves no core.
+    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,66 @@
+"""The counters of a fetcher, in shared memory that its parent can read at any time.
+
+The layout is that of native/stats/counter_page.h; ffrfs/mount/engines/counter_page.py reads
+it. The page belongs to the parent, so that the counts go on when another fetcher takes over.
+
+Concurrency: the fetcher's loop alone writes; a reader may see some counts newer than others.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+
+PAGE_SIZE = 64 << 10
+_MAGIC = b"ffrfscnt"
+_HEADER = struct.Struct("<8sQ")
+_ROW = struct.Struct("<32sQ")
+_VALUE = struct.Struct("<Q")
+
+# ffrfs/mount/daemon/statistics.py shows them.
+NAMES = (
+    "remote_bytes",  # fetched
+    "remote_requests",
+    "remote_retries",
+    "remote_throttled",  # of the retries: after 429, 503 or SlowDown
+    "remote_errors",  # blocks that could not be fetched
+    "remote_blocks_hit",  # read, and not fetched for that
+    "remote_blocks_fetched",
+    "remote_blocks_again",  # fetched once more, because a checksum did not match
+    "remote_objects",  # open now
+    "remote_ranges",  # in flight now
+    "remote_starts",  # of fetchers
+    "remote_in_memory",  # 1: the cache directory cannot be used
+    "remote_changed",  # objects that were replaced at their origin
+    "remote_object_bytes",  # of the objects that are open now
+    "remote_fill_left",  # blocks that `ffrfs prefetch --all` has not fetched yet
+    "remote_cache_bytes",  # in the cache, also of other processes
+    "remote_cache_limit_bytes",
+)
+
+
+class Figures:
+    """Counters by name, on a page."""
+
+    def __init__(self, page_fd: int | None = None) -> None:
+        """`page_fd`: PAGE_SIZE bytes; it stays the caller's. None: memory of this process."""
+        self._page = mmap.mmap(-1 if page_fd is None else page_fd, PAGE_SIZE)
+        self._places: dict[str, int] = {}
+        place = _HEADER.size
+        begun = self._page[: len(_MAGIC)] == _MAGIC
+        for name in NAMES:
+            if not begun:
+                _ROW.pack_into(self._page, place, name.encode(), 1)
+            self._places[name] = place + _ROW.size
+            place += _ROW.size + _VALUE.size
+        _HEADER.pack_into(self._page, 0, _MAGIC, place)
+
+    def add(self, name: str, number: int = 1) -> None:
+        self.set(name, self[name] + number)
+
+    def set(self, name: str, number: int) -> None:
+        _VALUE.pack_into(self._page, self._places[name], number)
+
+    def __getitem__(self, name: str) -> int:
+        value: int = _VALUE.unpack_from(self._page, self._places[name])[0]
+        return value

@@ -1,0 +1,94 @@
+"""Fetches all blocks of all open objects into the cache (`ffrfs prefetch --all`).
+
+Once started, it also fills each object that is opened later. Readers come first: requests made
+here wait until there are no others. Blocks that cannot be fetched are skipped; as for every
+failure, there is a line in the log.
+
+Not here: the fetching (schedule.py); whether the cache is large enough, which the daemon checks.
+Concurrency: the fetcher's loop alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable, Iterator
+from typing import Any
+
+from ffrfs.errors import CacheError, RemoteError
+from ffrfs.remote.fetched_object import FetchedObject, Wait
+from ffrfs.remote.figures import Figures
+from ffrfs.remote.schedule import Schedule
+
+_RANGE_BLOCKS = 8
+_RANGES_MAX = 32  # asked for at a time
+_LOOK_BLOCKS = 4096  # looked at, at a time
+_FAILURES_MAX = 8  # of one object
+
+
+class Filling:
+    """Fills the cache of one fetcher, once start() was called."""
+
+    def __init__(self, schedule: Schedule, figures: Figures) -> None:
+        self._schedule, self._figures = schedule, figures
+        self._is_on = False
+        self._room = asyncio.Semaphore(_RANGES_MAX)
+        self._tasks: set[asyncio.Task[None]] = set()
+        figures.set("remote_fill_left", 0)
+
+    def start(self, targets: Iterable[FetchedObject]) -> None:
+        """Does nothing if it is filling already."""
+        if not self._is_on:
+            self._is_on = True
+            for target in targets:
+                self.follow(target)
+
+    def follow(self, target: FetchedObject) -> None:
+        """An object has been opened."""
+        if self._is_on:
+            self._begin(self._fill(target))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _fill(self, target: FetchedObject) -> None:
+        left = sum(count for _, count in _missing(target))
+        self._figures.add("remote_fill_left", left)
+        failed: list[RemoteError] = []
+        for first, absent in _missing(target):
+            await self._room.acquire()
+            if len(failed) > _FAILURES_MAX or target.broken is not None or not target.followers:
+                self._room.release()
+                break
+            count = min(absent, left)  # blocks may have been evicted meanwhile
+            left -= count
+            self._begin(self._bring(target, first, count, failed))
+        self._figures.add("remote_fill_left", -left)
+
+    async def _bring(
+        self, target: FetchedObject, first: int, count: int, failed: list[RemoteError]
+    ) -> None:
+        ended: asyncio.Future[RemoteError | None] = asyncio.get_running_loop().create_future()
+        try:
+            if count:
+                self._schedule.want(target, Wait(first, count, ended.set_result), urgent=False)
+                failed += filter(None, [await ended])
+        except CacheError:  # it was closed meanwhile
+            pass
+        finally:
+            self._figures.add("remote_fill_left", -count)
+            self._room.release()
+
+
+def _missing(target: FetchedObject) -> Iterator[tuple[int, int]]:
+    """Runs of absent blocks, looked up as the caller goes on: (first, how many)."""
+    for begin in range(0, target.block_count, _LOOK_BLOCKS):
+        count = min(_LOOK_BLOCKS, target.block_count - begin)
+        present = target.cached.present(begin, count)
+        place = 0
+        while (first := present.find(b"\0", place)) >= 0:
+            place = first + 1
+            while place < min(count, first + _RANGE_BLOCKS) and not present[place]:
+                place += 1
+            yield begin + first, place - first

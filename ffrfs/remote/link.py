@@ -1,0 +1,317 @@
+"""One client of a fetcher: its socket, its numbers for objects, its open requests.
+
+Everything that the client sends is checked; a violation of the protocol ends the link, with a
+line in the log, and nothing else. While a client has too many requests, or does not read its
+answers, nothing is read from it: so the memory that it takes is limited.
+
+Not here: the bytes of messages (protocol.py), what is fetched when (schedule.py).
+Concurrency: the fetcher's loop alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
+
+from ffrfs.errors import FfrfsError, OptionError, describe
+from ffrfs.printable import printable
+from ffrfs.remote.fetched_object import FetchedObject, Wait
+from ffrfs.remote.protocol import (
+    MESSAGE_SIZE_MAX,
+    OBJECTS_MAX,
+    REQUESTS_MAX,
+    Answer,
+    Ask,
+    ProtocolError,
+    Request,
+    Tell,
+    listed,
+    parse_request,
+)
+from ffrfs.remote.schedule import Schedule
+
+_OPEN_BLOCKS_MAX = 65536
+_ANSWERS_MAX = 1024  # not taken by the client yet
+_MESSAGES_AT_A_TIME = 64  # then other links have their turn
+
+log = logging.getLogger(__name__)
+
+
+class Home(Protocol):
+    """The fetcher, as a link sees it."""
+
+    schedule: Schedule
+
+    async def open(self, url: str, pin: str, link: Link) -> FetchedObject:
+        """The link follows it from now on, until leave()."""
+        ...
+
+    def leave(self, target: FetchedObject, link: Link) -> None: ...
+
+    async def list(self, url: str) -> list[str]: ...
+
+    def ended(self, link: Link) -> None: ...
+
+
+class Link:
+    """A link, from its hello to its end."""
+
+    def __init__(self, connection: socket.socket, home: Home) -> None:
+        connection.setblocking(False)
+        self._socket, self._home = connection, home
+        self._loop = asyncio.get_running_loop()
+        self._objects: dict[int, FetchedObject] = {}
+        self._opening: dict[int, int] = {}  # the id of OPEN by the number of its object
+        self._tasks: dict[int, tuple[Request, asyncio.Task[None]]] = {}  # by id
+        self._waits: dict[int, tuple[int, FetchedObject, Wait]] = {}  # of blocks, by id
+        self._hints: dict[Wait, FetchedObject] = {}  # that want no answer
+        self._open_blocks = 0
+        self._answers: deque[tuple[bytes, tuple[int, ...]]] = deque()
+        self._is_read = False
+        self._has_ended = False
+        self._read_on()
+
+    def end(self) -> None:
+        """Forget the client, and drop its requests that have not begun."""
+        if self._has_ended:
+            return
+        self._has_ended = True
+        self._loop.remove_reader(self._socket)
+        self._loop.remove_writer(self._socket)
+        for _, task in self._tasks.values():
+            task.cancel()
+        for _, target, wait in self._waits.values():
+            self._home.schedule.cancel(target, wait)
+        for wait, target in self._hints.items():
+            self._home.schedule.cancel(target, wait)
+        for target in self._objects.values():
+            self._home.leave(target, self)
+        self._objects.clear()
+        while self._answers:
+            _close_all(self._answers.popleft()[1])
+        self._socket.close()
+        self._home.ended(self)
+
+    def moved(self, target: FetchedObject) -> None:
+        """The object has other files from now on."""
+        for number, one in self._objects.items():
+            if one is target:
+                self._send(Answer(Tell.MOVED, number, 0), target)
+
+    # Messages of the client.
+
+    def _read_on(self) -> None:
+        full = self._open_blocks > _OPEN_BLOCKS_MAX or len(self._answers) > _ANSWERS_MAX
+        if full is not self._is_read or self._has_ended:
+            return
+        self._is_read = not full
+        if self._is_read:
+            self._loop.add_reader(self._socket, self._receive)
+        else:
+            self._loop.remove_reader(self._socket)
+
+    def _receive(self) -> None:
+        try:
+            for _ in range(_MESSAGES_AT_A_TIME):
+                message = self._socket.recv(MESSAGE_SIZE_MAX + 1)
+                if not message:
+                    self.end()
+                if self._has_ended or not self._is_read:
+                    return
+                self._take(parse_request(message))
+        except (BlockingIOError, InterruptedError):
+            pass
+        except ConnectionError:
+            self.end()
+        except ProtocolError as error:
+            log.warning("a client of the fetcher was disconnected: %s", error)
+            self.end()
+
+    def _take(self, request: Request) -> None:
+        match request.kind:
+            case Ask.OPEN:
+                self._expect(request.object not in self._objects, "a number in use", request)
+                self._expect(request.object not in self._opening, "a number in use", request)
+                self._expect(len(self._objects) < OBJECTS_MAX, "too many objects", request)
+                self._start(request, self._open)
+                self._opening[request.object] = request.id
+            case Ask.LIST:
+                self._start(request, self._list)
+            case Ask.CANCEL:
+                self._cancel(request.id)
+            case Ask.CLOSE:
+                self._close(request.object)
+            case _:
+                self._take_range(request)
+
+    def _take_range(self, request: Request) -> None:
+        target = self._objects.get(request.object)
+        if target is None:
+            raise ProtocolError(f"bad message: object {request.object} is not open")
+        end = request.first + request.count
+        self._expect(end <= target.block_count, "blocks beyond the end", request)
+        if request.kind is Ask.USED:
+            self._home.schedule.used(target, request.first, request.count)
+            return
+        wait = Wait(
+            request.first, request.count, lambda error: self._finish_wait(request, wait, error)
+        )
+        self._open_blocks += request.count
+        if request.id == 0 and request.kind is Ask.SOON:
+            self._hints[wait] = target
+        else:
+            self._check_id(request)
+            self._waits[request.id] = (request.object, target, wait)
+        if request.kind is Ask.AGAIN:
+            self._home.schedule.again(target, wait)
+        else:
+            self._home.schedule.want(target, wait, urgent=request.kind is Ask.WANT)
+        self._read_on()
+
+    def _finish_wait(self, request: Request, wait: Wait, error: FfrfsError | None) -> None:
+        self._open_blocks -= wait.count
+        if self._hints.pop(wait, None) is None:
+            self._waits.pop(request.id, None)
+            self._answer(request, error)
+        self._read_on()
+
+    def _check_id(self, request: Request) -> None:
+        known = request.id in self._waits or request.id in self._tasks
+        self._expect(not known, "an id in use", request)
+        count = len(self._waits) + len(self._tasks)
+        self._expect(count < REQUESTS_MAX, "too many open requests", request)
+
+    def _expect(self, fits: bool, what: str, request: Request) -> None:
+        if not fits:
+            raise ProtocolError(
+                f"bad message: {what} ({request.kind.name}, object {request.object}, "
+                f"id {request.id}, blocks {request.first}+{request.count})"
+            )
+
+    def _cancel(self, id_: int) -> None:
+        if id_ in self._tasks:
+            request, task = self._tasks[id_]
+            task.cancel()
+            self._finish(request)
+        elif id_ in self._waits:
+            _, target, wait = self._waits.pop(id_)
+            self._open_blocks -= wait.count
+            self._home.schedule.cancel(target, wait)
+            self._read_on()
+
+    def _close(self, number: int) -> None:
+        """Close an object; its requests get no answer any more."""
+        if number in self._opening:
+            self._cancel(self._opening[number])
+        target = self._objects.pop(number, None)
+        if target is None:
+            return
+        for id_ in [id_ for id_, (of, _, _) in self._waits.items() if of == number]:
+            self._cancel(id_)
+        for wait in [wait for wait, of in self._hints.items() if of is target]:
+            del self._hints[wait]
+            self._open_blocks -= wait.count
+            self._home.schedule.cancel(target, wait)
+        self._home.leave(target, self)
+
+    # Requests that take a while.
+
+    def _start(
+        self, request: Request, work: Callable[[Request], Coroutine[Any, Any, None]]
+    ) -> None:
+        self._check_id(request)
+        self._tasks[request.id] = (request, self._loop.create_task(work(request)))
+
+    def _finish(self, request: Request) -> None:
+        """Call it before the answer: then the client may use the numbers again."""
+        self._tasks.pop(request.id, None)
+        if request.kind is Ask.OPEN:
+            self._opening.pop(request.object, None)
+
+    async def _open(self, request: Request) -> None:
+        try:
+            target = await self._home.open(request.url, request.pin, self)
+        except Exception as error:
+            self._finish(request)
+            self._answer(request, error)
+            return
+        self._finish(request)
+        if self._has_ended:
+            self._home.leave(target, self)
+            return
+        self._objects[request.object] = target
+        pin = target.pin
+        text = pin.to_text()
+        opened = Answer(Tell.OPENED, request.object, request.id, pin.size, pin.mtime_ns, pin=text)
+        self._send(opened, target)
+
+    async def _list(self, request: Request) -> None:
+        try:
+            urls = await self._home.list(request.url)
+        except Exception as error:
+            self._finish(request)
+            self._answer(request, error)
+            return
+        self._finish(request)
+        for answer in listed(request.object, request.id, urls):
+            self._send(answer)
+
+    # Answers.
+
+    def _answer(self, request: Request, error: Exception | None) -> None:
+        if error is None:
+            self._send(Answer(Tell.READY, request.object, request.id))
+            return
+        name = type(error).__name__ if isinstance(error, FfrfsError) else "RemoteError"
+        if isinstance(error, OptionError):
+            name = "OptionError"
+        reason = printable(describe(error))
+        self._send(Answer(Tell.FAILED, request.object, request.id, error=name, reason=reason))
+
+    def _send(self, answer: Answer, target: FetchedObject | None = None) -> None:
+        if self._has_ended:
+            return
+        message = answer.to_bytes()
+        fds = () if target is None else (target.cached.data_fd, target.cached.state_fd)
+        if not self._answers and self._sent(message, fds):
+            return
+        if self._has_ended:
+            return
+        if not self._answers:
+            self._loop.add_writer(self._socket, self._send_more)
+        # The object may be closed, or moved, before its turn.
+        self._answers.append((message, tuple(os.dup(fd) for fd in fds)))
+
+    def _sent(self, message: bytes, fds: tuple[int, ...]) -> bool:
+        try:
+            if fds:
+                socket.send_fds(self._socket, [message], list(fds))
+            else:
+                self._socket.send(message)
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError:
+            # Later: the caller may be in the middle of a change.
+            self._loop.call_soon(self.end)
+        return True
+
+    def _send_more(self) -> None:
+        while self._answers:
+            message, fds = self._answers[0]
+            if not self._sent(message, fds):
+                break
+            self._answers.popleft()
+            _close_all(fds)
+        if not self._answers and not self._has_ended:
+            self._loop.remove_writer(self._socket)
+        self._read_on()
+
+
+def _close_all(fds: tuple[int, ...]) -> None:
+    for fd in fds:
+        os.close(fd)

@@ -1,0 +1,245 @@
+"""Objects of S3, GCS, Azure and HTTP servers: pinned, read by ranges, listed.
+
+A server is not trusted: the range, the ETag, the version and the size of the whole object in
+each answer are compared with the pin, and no more bytes are taken than were requested.
+
+If an object was replaced, its version is read, if the bucket has kept it. Not from the start:
+many credentials lack the permission for it (s3:GetObjectVersion).
+
+Failures that may be temporary are tried again until the deadline, with growing pauses.
+
+Not here: connections and credentials (store.py), what failures mean (failures.py), listings
+of HTTP servers (http_listing.py).
+Concurrency: asyncio; requests run side by side, and a cancelled one is abandoned.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, TypeVar
+
+from ffrfs.errors import ChangedAtOriginError, RemoteError
+from ffrfs.remote.failures import Failure, changed, failure_of, timed_out
+from ffrfs.remote.origin import Pin, Traffic
+from ffrfs.remote.settings import RemoteSettings
+from ffrfs.remote.store import store_and_path
+from ffrfs.remote.url import RemoteUrl
+
+if TYPE_CHECKING:
+    from obstore import GetOptions, GetResult, ObjectMeta
+    from obstore.store import ObjectStore
+
+T = TypeVar("T")
+
+_PAUSE_S = 0.1
+_PAUSE_THROTTLED_S = 0.5
+_PAUSE_MAX_S = 5.0
+# A user waits while an object is opened: an absent server is reported soon.
+_PATIENCE_S = 10.0
+# Of the time that a reader waits: the error must arrive before the reader gives up.
+_SHARE = 0.9
+_NAMES_MAX = 100_000
+# Some servers answer 416, some 206 with an invalid Content-Range.
+_NO_SUCH_RANGE = ("status code: 416", "CONTENT_RANGE")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class ObjectOrigin:
+    """An Origin."""
+
+    def __init__(self, settings: RemoteSettings, traffic: Traffic) -> None:
+        self._settings = settings
+        self._traffic = traffic
+        self._replaced: set[Pin] = set()  # read by their versions
+
+    async def pin(self, url: RemoteUrl) -> Pin:
+        if url.is_directory:
+            raise RemoteError.at(url.shown, "is a directory, not an object")
+        store, path = self._store(url)
+
+        async def once() -> Pin:
+            result = await _first_byte(store, path)
+            _refuse_page(url, result)
+            # Through its text, which refuses hostile sizes and ETags.
+            return Pin.from_text(_pin_of(url, result.meta).to_text(), url)
+
+        return await self._persistently(url, once, min(_PATIENCE_S, self._seconds()))
+
+    async def read(self, pin: Pin, offset: int, size: int) -> bytes:
+        if offset < 0 or size < 0 or offset + size > pin.size:
+            raise RemoteError.at(pin.url.shown, f"has no bytes {offset} to {offset + size}")
+        if size == 0:
+            return b""
+        store, path = self._store(pin.url)
+        part = range(offset, offset + size)
+
+        async def once() -> bytes:
+            if pin not in self._replaced:
+                try:
+                    return await _read_once(store, path, pin, part)
+                except Exception as error:
+                    is_changed = isinstance(failure_of(error, pin.url).error, ChangedAtOriginError)
+                    if pin.version is None or not is_changed:
+                        raise
+                self._traffic.requests += 1
+            data = await _read_version(store, path, pin, part)
+            self._replaced.add(pin)
+            return data
+
+        data = await self._persistently(pin.url, once, self._seconds(), is_open=True)
+        self._traffic.bytes += size
+        return data
+
+    async def list(self, url: RemoteUrl) -> AsyncIterator[str]:
+        if not url.is_directory:
+            raise RemoteError.at(url.shown, "the URL of a directory ends in /")
+        seconds = self._seconds()
+        if url.scheme in ("http", "https"):
+            from ffrfs.remote.http_listing import names_in
+
+            def once() -> Awaitable[list[str]]:
+                return names_in(url, seconds / 4)
+        else:
+            store, path = self._store(url)
+
+            def once() -> Awaitable[list[str]]:
+                return _list_once(store, path)
+
+        names = await self._persistently(url, once, seconds)
+        if len(names) > _NAMES_MAX:
+            raise RemoteError.at(url.shown, f"has more than {_NAMES_MAX:,} objects")
+        for name in sorted(names):
+            yield url.child(name).text
+
+    def _store(self, url: RemoteUrl) -> tuple[ObjectStore, str]:
+        try:
+            return store_and_path(url, self._settings)
+        except Exception as error:
+            raise failure_of(error, url).error from None
+
+    def _seconds(self) -> float:
+        return _SHARE * self._settings.timeout_s
+
+    async def _persistently(
+        self,
+        url: RemoteUrl,
+        once: Callable[[], Awaitable[T]],
+        seconds: float,
+        is_open: bool = False,
+    ) -> T:
+        """What `once` returns, tried until `seconds` have passed.
+
+        `is_open`: there were credentials, so a lack of them may be temporary.
+        """
+        last: Failure | None = None
+        try:
+            async with asyncio.timeout(seconds):
+                for attempt in range(1 << 30):
+                    self._traffic.requests += 1
+                    try:
+                        return await once()
+                    except Exception as error:
+                        last = failure_of(error, url)
+                        if not (last.again or (is_open and last.renewal)):
+                            raise last.error from None
+                    self._traffic.retries += 1
+                    self._traffic.throttled += last.throttled
+                    await asyncio.sleep(_pause(attempt, last.throttled))
+        except TimeoutError as error:
+            if isinstance(error, RemoteError):
+                raise
+        raise timed_out(url, seconds, last)
+
+
+async def _first_byte(store: ObjectStore, path: str) -> GetResult:
+    """The attributes of an object. (The failure of a HEAD request has no text that says why.)"""
+    import obstore
+
+    try:
+        return await obstore.get_async(store, path, options={"range": (0, 1)})
+    except obstore.exceptions.BaseError as error:
+        # An empty object, or a login page, which comes whole.
+        is_whole = isinstance(error, obstore.exceptions.NotSupportedError)
+        if not is_whole and not any(word in str(error) for word in _NO_SUCH_RANGE):
+            raise
+        result = await obstore.get_async(store, path, options={"head": True})
+        if result.meta["size"] and not (is_whole and _is_page(result)):
+            raise
+        return result
+
+
+async def _read_version(store: ObjectStore, path: str, pin: Pin, part: range) -> bytes:
+    """Raises ChangedAtOriginError also if the version is gone, or may not be read."""
+    try:
+        return await _read_once(store, path, pin, part, pin.version)
+    except Exception as error:
+        failure = failure_of(error, pin.url)
+        if failure.again or failure.renewal:
+            raise
+        raise changed(pin.url) from None
+
+
+async def _read_once(
+    store: ObjectStore, path: str, pin: Pin, part: range, version: str | None = None
+) -> bytes:
+    import obstore
+
+    options: GetOptions = {"range": (part.start, part.stop)}
+    if version is not None:
+        options["version"] = version
+    if pin.etag is not None and not pin.etag.startswith("W/"):  # a weak one never matches
+        options["if_match"] = pin.etag
+    try:
+        result = await obstore.get_async(store, path, options=options)
+    except FileNotFoundError:
+        raise changed(pin.url) from None
+    if _pin_of(pin.url, result.meta) != pin:
+        raise changed(pin.url)
+    if result.range != (part.start, part.stop):
+        raise RemoteError.at(pin.url.shown, "the server sent other bytes than requested: its fault")
+    size = len(part)
+    pieces: list[bytes] = []
+    taken = 0
+    async for piece in result.stream(min_chunk_size=size):
+        pieces.append(piece)
+        taken += len(piece)
+        if taken >= size:  # without a look at the end, which is a third way to a thread and back
+            break
+    if taken != size:
+        raise RemoteError.at(pin.url.shown, f"the server sent {taken} of {size} bytes: its fault")
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+async def _list_once(store: ObjectStore, folder: str) -> list[str]:
+    """The names of the objects below `folder`, which is empty or ends in a slash."""
+    import obstore
+
+    result = await obstore.list_with_delimiter_async(store, folder or None)
+    paths = (meta["path"] for meta in result["objects"])
+    # Not the empty object of the directory's own name, which consoles make.
+    return [path.removeprefix(folder) for path in paths if path.startswith(folder)]
+
+
+def _pin_of(url: RemoteUrl, meta: ObjectMeta) -> Pin:
+    mtime_ns = (meta["last_modified"] - _EPOCH) // timedelta(microseconds=1) * 1000
+    return Pin(url, meta["size"], meta["e_tag"], meta["version"], mtime_ns)
+
+
+def _refuse_page(url: RemoteUrl, result: GetResult) -> None:
+    if _is_page(result) and not url.key.lower().endswith((".html", ".htm")):
+        raise RemoteError.at(
+            url.shown, "the server answered with a web page, perhaps a login page, not with a file"
+        )
+
+
+def _is_page(result: GetResult) -> bool:
+    kind = str(result.attributes.get("Content-Type", ""))
+    return kind.partition(";")[0].strip().lower() == "text/html"
+
+
+def _pause(attempt: int, throttled: bool) -> float:
+    longest = (_PAUSE_THROTTLED_S if throttled else _PAUSE_S) * (1 << min(attempt, 8))
+    return min(longest, _PAUSE_MAX_S) * random.uniform(0.5, 1.0)

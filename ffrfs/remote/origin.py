@@ -1,0 +1,111 @@
+"""Where bytes come from: the interface of all origins, and the pin, which says which bytes.
+
+Not here: clouds and HTTP servers (object_origin.py), slow file systems (local_origin.py).
+Concurrency: asyncio, in the fetcher alone (and in `ffrfs pack`, which uploads).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Protocol, Self
+
+from ffrfs.errors import RemoteError
+from ffrfs.remote.settings import RemoteSettings
+from ffrfs.remote.url import RemoteUrl
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_TEXT_MAX = 1024
+_SIZE_MAX = (1 << 63) - 1
+_PIN_KINDS: dict[str, type | tuple[type, ...]] = {
+    "size": int,
+    "etag": (str, type(None)),
+    "version": (str, type(None)),
+    "mtime_ns": int,
+}
+
+
+@dataclass(frozen=True)
+class Pin:
+    """One object as it was when it was opened. `etag` and `version`: if the server sends them."""
+
+    url: RemoteUrl
+    size: int
+    etag: str | None
+    version: str | None
+    mtime_ns: int
+
+    def to_text(self) -> str:
+        """Also for state files: the URL without its secret part."""
+        fields = asdict(self) | {"url": self.url.shown}
+        return json.dumps(fields, separators=(",", ":"))
+
+    @classmethod
+    def from_text(cls, text: str, url: RemoteUrl) -> Self:
+        """The pin of `url` that to_text() made; the URL may have another signature by now.
+
+        Raises RemoteError: not such a text.
+        """
+        try:
+            fields = json.loads(text)
+            shown = fields.pop("url")
+        except (ValueError, AttributeError, KeyError, TypeError, RecursionError):
+            raise RemoteError.at(url.shown, "its pin is damaged; open it again") from None
+        if (
+            shown != url.shown
+            or fields.keys() != _PIN_KINDS.keys()
+            or not all(_is_kind(fields[name], kind) for name, kind in _PIN_KINDS.items())
+            or not 0 <= fields["size"] <= _SIZE_MAX
+            or abs(fields["mtime_ns"]) > _SIZE_MAX
+        ):
+            raise RemoteError.at(url.shown, "its pin is damaged, or that of another object")
+        return cls(url=url, **fields)
+
+
+@dataclass
+class Traffic:
+    """Counts of one fetcher, over all its origins."""
+
+    requests: int = 0
+    bytes: int = 0
+    retries: int = 0
+    throttled: int = 0  # of the retries: after 429, 503 or SlowDown
+
+
+class Origin(Protocol):
+    """Every method may raise RemoteError, or the subclass that fits."""
+
+    async def pin(self, url: RemoteUrl) -> Pin:
+        """The object as it is now."""
+        ...
+
+    async def read(self, pin: Pin, offset: int, size: int) -> Buffer:
+        """Exactly `size` bytes of the pinned object, and of no other."""
+        ...
+
+    def list(self, url: RemoteUrl) -> AsyncIterator[str]:
+        """The URLs of the objects directly in directory `url`, sorted by name."""
+        ...
+
+
+def origin_for(url: RemoteUrl, settings: RemoteSettings, traffic: Traffic | None = None) -> Origin:
+    """The origin of all objects of the same scheme and bucket. Raises RemoteError.
+
+    It may be called for each object: connections are shared.
+    """
+    if url.scheme == "file":
+        from ffrfs.remote.local_origin import LocalOrigin
+
+        return LocalOrigin(settings, traffic or Traffic())
+    from ffrfs.remote.object_origin import ObjectOrigin
+
+    return ObjectOrigin(settings, traffic or Traffic())
+
+
+def _is_kind(value: object, kind: type | tuple[type, ...]) -> bool:
+    if isinstance(value, bool) or not isinstance(value, kind):
+        return False
+    return not isinstance(value, str) or (len(value) <= _TEXT_MAX and value.isprintable())

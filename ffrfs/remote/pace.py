@@ -1,0 +1,89 @@
+"""How much to request at a time: how many ranges, how large, over which gaps; by measurement.
+
+The number of ranges rises as long as more ranges bring more bytes in a second, and falls when a
+server throttles. A range takes at most two seconds, so that a block that a reader waits for is
+soon next. A gap between two ranges is fetched too if that takes less time than the round trip
+that it saves.
+
+Not here: which ranges (schedule.py). Concurrency: the fetcher's loop alone.
+"""
+
+from __future__ import annotations
+
+from ffrfs.remote.protocol import BLOCK_SIZE
+
+RANGES_MIN, RANGES_FEW, RANGES_MAX = 2, 16, 64  # in flight; it begins with FEW
+RANGE_BLOCKS_MAX = 8
+FLIGHT_SIZE_MAX = 128 << 20  # held twice while a range is put together
+_GAP_BLOCKS_MAX = 4
+_RANGE_S = 2.0
+_GATHER_MAX_S = 0.002
+_WINDOW_S = 0.5
+_GAIN = 1.1  # more ranges must bring that much more bytes
+
+
+class Pace:
+    """Measures ranges, and sets limits for the next ones."""
+
+    def __init__(self) -> None:
+        self.ranges_max = RANGES_FEW
+        self._latency_s = 0.0  # of a round trip; 0: not known
+        self._rate = 0.0  # bytes a second, of one range
+        self._window_begin = 0.0
+        self._window_bytes = 0
+        self._was_full = False  # all that time, as many as allowed were in flight
+        self._best_rate = 0.0  # of all ranges together, at the number before
+        self._ranges_before = RANGES_FEW
+        self._is_settling = True  # this window began under other limits
+
+    @property
+    def range_blocks(self) -> int:
+        if not self._rate:
+            return 2
+        return max(1, min(RANGE_BLOCKS_MAX, int(self._rate * _RANGE_S) // BLOCK_SIZE))
+
+    @property
+    def gather_s(self) -> float:
+        """How long hints wait for their neighbours: short, compared with a round trip."""
+        return min(self._latency_s / 20, _GATHER_MAX_S)
+
+    @property
+    def gap_blocks(self) -> int:
+        """How many blocks between two requested ones may be fetched as well."""
+        return min(_GAP_BLOCKS_MAX, int(self._latency_s * self._rate) // BLOCK_SIZE)
+
+    def answered(self, seconds: float) -> None:
+        """A request for a single byte took `seconds`."""
+        self._latency_s = min(self._latency_s or seconds, seconds)
+
+    def finished(self, now: float, size: int, seconds: float, full: bool) -> None:
+        """A range has arrived. `full`: others were waiting for it to end."""
+        seconds = max(seconds, 1e-6)
+        self._latency_s = min(self._latency_s, seconds)
+        rate = size / max(seconds - self._latency_s, seconds / 10)
+        self._rate += (rate - self._rate) * (0.1 if self._rate else 1.0)
+        if not self._window_bytes:
+            self._window_begin, self._was_full = now - seconds, True
+        self._window_bytes += size
+        self._was_full &= full
+        passed = now - self._window_begin
+        if passed >= max(_WINDOW_S, 4 * self._latency_s):
+            before = self.ranges_max
+            if self._was_full and not self._is_settling:
+                self._climb(self._window_bytes / passed)
+            self._window_bytes = 0
+            self._is_settling = self.ranges_max != before
+
+    def throttled(self) -> None:
+        """The server has throttled a request."""
+        self.ranges_max = max(RANGES_MIN, self.ranges_max // 2)
+        self._best_rate, self._ranges_before = 0.0, self.ranges_max
+
+    def _climb(self, rate: float) -> None:
+        if rate > self._best_rate * _GAIN:  # at the start, and as long as it helps
+            self._ranges_before, self._best_rate = self.ranges_max, rate
+            self.ranges_max = min(RANGES_MAX, self.ranges_max * 3 // 2 + 1)
+        elif self.ranges_max > self._ranges_before:
+            self.ranges_max = self._ranges_before
+        else:  # settled; in time the best rate is forgotten, and more ranges are tried again
+            self._best_rate *= 0.98

@@ -1,0 +1,37 @@
+"""Functions for code that takes names of files or directories, and also accepts URLs.
+
+Not here: parsing URLs (url.py), the fetcher that reads them (session.py).
+Concurrency: any thread.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterable
+
+from ffrfs.remote.url import is_url, parse_url
+
+
+def let_urls_in(names: Iterable[str]) -> None:
+    """Prepare the native core for URLs among `names`. Call it first; it is free for paths.
+
+    Raises OptionError for a URL that ffrfs does not support.
+    """
+    urls = [name for name in names if is_url(name)]
+    if urls:
+        for url in urls:
+            parse_url(url)
+        _use_urls()
+
+
+@functools.cache
+def _use_urls() -> None:
+    from ffrfs.remote.session import use_urls
+
+    use_urls()
+
+
+def is_folder(name: str) -> bool:
+    """Whether `name` is a directory; a URL of one ends in "/"."""
+    return name.endswith("/") if is_url(name) else os.path.isdir(name)

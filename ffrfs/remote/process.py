@@ -1,0 +1,213 @@
+"""Starts a fetcher, makes links to it, and starts another one when it has ended.
+
+It starts at the first link. It gets its settings through a pipe, and our environment: no secret
+is on its command line. It ends when all processes that hold its hub have closed it, so it does
+not outlive them, however they end.
+
+After fork(), a child can make links as its parent does: they share the hub. If the fetcher has
+ended, the child starts its own.
+
+Not here: what it does (fetcher.py), the one of a program that uses the Python API (session.py).
+Concurrency: any thread; a lock is held while it starts, which does not wait for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+
+from ffrfs.errors import RemoteError
+from ffrfs.remote.figures import PAGE_SIZE, Figures
+from ffrfs.remote.pace import FLIGHT_SIZE_MAX
+from ffrfs.remote.settings import RemoteSettings
+from ffrfs.remote.start import Start
+
+_END_S = 1.0
+# Of a link: a fetcher may be killed before it has got it.
+_ATTEMPTS = 5
+# For the C library: keep the memory of ranges, instead of returning it to the kernel each time.
+# It saves a tenth of the fetcher's CPU time, and a third of its memory.
+_MEMORY = {
+    "MALLOC_ARENA_MAX": "1",
+    "MALLOC_MMAP_THRESHOLD_": "33554432",
+    "MALLOC_TRIM_THRESHOLD_": "536870912",
+}
+_FD = struct.Struct("i")
+_LEVELS = {"<3>": logging.ERROR, "<4>": logging.WARNING, "<6>": logging.INFO}
+_LINE_SIZE_MAX = 4096
+
+
+class FetcherProcess:
+    """One fetcher at a time."""
+
+    def __init__(  # noqa: PLR0913 - what a mount says, and a program need not
+        self,
+        settings: RemoteSettings,
+        take_log: Callable[[int], None],
+        page_fd: int | None = None,
+        signed: Mapping[str, str] = MappingProxyType({}),
+        flight_size: int = FLIGHT_SIZE_MAX,
+        *,
+        roots: Iterable[str] | None = None,
+    ) -> None:
+        """`take_log`: gets a pipe at each start, for copy_log() in a thread.
+
+        `page_fd`: for its counters (figures.py); it stays the caller's. `flight_size`: how many
+        bytes may be under way, and half of what a cache in memory holds. `signed`, `roots`: as in
+        Start.
+        """
+        allowed = None if roots is None else frozenset(roots)
+        self._start = Start(settings, dict(signed), flight_size, allowed).to_json()
+        self._lock = threading.Lock()
+        self._owner = os.getpid()
+        self._hub: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._own_page = page_fd is None
+        self._page = _make_page() if page_fd is None else page_fd
+        self._take_log = take_log
+        self.figures = Figures(self._page)
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of the fetcher that this process has started last."""
+        return None if self._process is None else self._process.pid
+
+    def link(self, but: int | None = None) -> int:
+        """A descriptor of a new link; the caller's. Starts a fetcher if none runs.
+
+        `but`: the pid of one that has ended, or is about to; it gets no link any more.
+        """
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            try:
+                self._hand_over(theirs, but)
+            except OSError as error:
+                ours.close()
+                raise RemoteError(f"the fetcher cannot be started: {error}") from None
+            except BaseException:
+                ours.close()
+                raise
+        return ours.detach()
+
+    def fill(self) -> None:
+        """Let the running fetcher fetch all open objects into the cache."""
+        with self._lock, contextlib.suppress(OSError):  # it may have ended
+            if self._hub is not None:
+                self._hub.send(b"f", socket.MSG_DONTWAIT)
+
+    def start(self) -> None:
+        """Start a fetcher if none runs."""
+        with self._lock:
+            if self._hub is None or self._has_ended():
+                self._restart()
+
+    def forget(self) -> None:
+        """Close the hub without waiting for the fetcher's end, when this process ends."""
+        if self._process is not None:
+            self._process.returncode = 0
+        self.close()
+
+    def close(self) -> None:
+        """Close the hub, and wait for the fetcher's end; a child after fork() does not wait."""
+        with self._lock:
+            self._let_go()
+            if self._own_page:
+                os.close(self._page)
+                self._own_page = False
+
+    def _hand_over(self, theirs: socket.socket, but: int | None) -> None:
+        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, _FD.pack(theirs.fileno()))
+        with self._lock:
+            for attempt in range(1, _ATTEMPTS + 1):
+                if self._hub is None or self.pid == but:
+                    self._restart()
+                assert self._hub is not None
+                try:
+                    # Not send_fds(), which ignores flags. A fetcher that is stopped must not
+                    # block the caller.
+                    self._hub.sendmsg([b"c"], [rights], socket.MSG_DONTWAIT)
+                    return
+                except ConnectionError:
+                    if attempt == _ATTEMPTS:
+                        raise
+                    self._restart()
+
+    def _has_ended(self) -> bool:
+        return self._process is not None and self._process.poll() is not None
+
+    def _restart(self) -> None:
+        self._let_go()
+        if not sys.executable:
+            raise RemoteError("the fetcher cannot be started: sys.executable names no Python")
+        hub, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        settings_end, settings = os.pipe()
+        log, log_end = os.pipe()
+        fds = (theirs.fileno(), settings_end, self._page)
+        try:
+            self._process = subprocess.Popen(
+                # -P: modules in the current directory are not ours.
+                [sys.executable, "-P", "-m", "ffrfs.remote.fetcher", *map(str, fds)],
+                pass_fds=fds,
+                env=_MEMORY | os.environ,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log_end,
+                start_new_session=True,  # signals of the caller's terminal do not reach it
+            )
+        except BaseException:
+            hub.close()
+            os.close(log)
+            os.close(settings)
+            raise
+        finally:
+            theirs.close()
+            os.close(settings_end)
+            os.close(log_end)
+        # A fetcher that ends at once is noticed by its hub.
+        with contextlib.suppress(BrokenPipeError), open(settings, "wb") as pipe:
+            pipe.write(self._start.encode())
+        self._owner = os.getpid()
+        self._hub = hub
+        self._take_log(log)
+
+    def _let_go(self) -> None:
+        if self._hub is not None:
+            self._hub.close()
+            self._hub = None
+        process, self._process = self._process, None
+        if process is None or process.returncode is not None:
+            return
+        if self._owner != os.getpid():
+            process.returncode = 0  # our parent's child: not ours to wait for
+            return
+        try:
+            process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            process.kill()  # a child of ours holds its hub, or it waits for a disk
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_END_S)
+
+
+def copy_log(pipe: int, log: logging.Logger) -> None:
+    """Log the lines of a fetcher, until it ends; closes the pipe."""
+    with open(pipe, encoding="utf-8", errors="backslashreplace") as lines:
+        while line := lines.readline(_LINE_SIZE_MAX):
+            level = _LEVELS.get(line[:3])
+            text = line if level is None else line[3:]
+            log.log(logging.ERROR if level is None else level, "%s", text.rstrip("\n"))
+
+
+def _make_page() -> int:
+    page = os.memfd_create("ffrfs-fetcher", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.truncate(page, PAGE_SIZE)
+    fcntl.fcntl(page, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)
+    return page

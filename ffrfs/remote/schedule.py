@@ -1,0 +1,350 @@
+"""Which ranges are fetched when: blocks that a reader waits for first, adjacent blocks together.
+
+There is a queue of blocks that readers wait for, and one of blocks ahead of need. A block is in
+one of the queues, in flight, or elsewhere: another process is fetching it. However many clients
+wait for a block, one fetch of it runs at a time; between processes, the locks of the cache
+ensure that.
+
+Not here: how many and how large ranges (pace.py), links (link.py), the cache (ffrfs.cache).
+Concurrency: the fetcher's loop; blocks are written by a few threads, each its own ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
+
+from ffrfs.errors import ChangedAtOriginError, RemoteError, describe
+from ffrfs.remote.fetched_object import Block, Cached, FetchedObject, Wait
+from ffrfs.remote.figures import Figures
+from ffrfs.remote.origin import Traffic
+from ffrfs.remote.pace import RANGES_FEW, RANGES_MAX, Pace
+from ffrfs.remote.protocol import BLOCK_SIZE
+from ffrfs.remote.start import Start
+
+_AHEAD_SHARE = 3 / 4  # of the bytes in flight; the rest is for readers that wait
+_WRITERS = 2
+_RANGE_BLOCKS_FEW = 2
+_LOOK_S, _LOOK_MAX_S = 0.01, 0.1
+_ELSEWHERE_SHARE = 1 / 3  # of the timeout; after that it is fetched here as well
+
+Queue = dict[Block, None]  # in order
+
+
+class Keeper(Protocol):
+    """The owner of the objects: the fetcher."""
+
+    def move(self, target: FetchedObject, error: OSError | None) -> None:
+        """Give it another cache. `error`: of the old one; None: a block stays locked there."""
+        ...
+
+    def log_failure(self, target: FetchedObject, error: RemoteError) -> None: ...
+
+    def count(self) -> None:
+        """Update the counters; called before clients get their answers."""
+        ...
+
+    def range_ended(self, target: FetchedObject) -> None: ...
+
+
+class Schedule:
+    """The queues, and the ranges in flight."""
+
+    def __init__(
+        self,
+        figures: Figures,
+        traffic: Traffic,
+        keeper: Keeper,
+        start: Start,
+    ) -> None:
+        self.pace = Pace()
+        self._figures, self._traffic = figures, traffic
+        self._keeper = keeper
+        self._timeout_s = start.settings.timeout_s
+        self._flight_size = start.flight_size
+        self._loop = asyncio.get_running_loop()
+        self._writers = ThreadPoolExecutor(_WRITERS, "writer")
+        self._demand: Queue = {}
+        self._ahead: Queue = {}
+        self._elsewhere: Queue = {}
+        self._is_due = False
+        self._gathering: asyncio.TimerHandle | None = None
+        self._look: asyncio.TimerHandle | None = None
+        self._look_s = _LOOK_S
+        self._ranges = 0
+        self._bytes = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._throttled = traffic.throttled
+
+    def want(self, target: FetchedObject, wait: Wait, urgent: bool) -> None:
+        """Fetch the absent blocks of the wait; `urgent`: a reader waits for them."""
+        for number in range(wait.first, wait.first + wait.count):
+            block = target.blocks.get(number)
+            if block is None:
+                if target.cached.is_present(number):
+                    continue
+                if target.broken is not None:
+                    wait.end(target.broken)
+                    break
+                block = target.blocks[number] = Block(target, number)
+                block.urgent = urgent
+                self._queue_of(block)[block] = None
+            block.waits.append(wait)
+            wait.left += 1
+            if urgent and not block.urgent:
+                self._hurry(block)
+        if not wait.left:
+            wait.end(None)
+        self._pump_soon(urgent)
+
+    def again(self, target: FetchedObject, wait: Wait) -> None:
+        """As want(), but the blocks in the cache are wrong: fetch them again."""
+        now = self._loop.time()
+        numbers = range(wait.first, wait.first + wait.count)
+        self._figures.add("remote_blocks_again", sum(target.forget(n, now) for n in numbers))
+        self.want(target, wait, urgent=True)
+
+    def used(self, target: FetchedObject, first: int, count: int) -> None:
+        """A client has read these blocks."""
+        if hit := target.note_used(first, count):
+            self._figures.add("remote_blocks_hit", hit)
+
+    def cancel(self, target: FetchedObject, wait: Wait) -> None:
+        """The client waits no more. Ranges in flight are still stored in the cache."""
+        wait.cancel()
+        for number in range(wait.first, wait.first + wait.count):
+            block = target.blocks.get(number)
+            if block is None or wait not in block.waits:
+                continue
+            block.waits.remove(wait)
+            if not block.waits and self._unqueue(block):
+                del target.blocks[number]
+
+    def _queue_of(self, block: Block) -> Queue:
+        return self._demand if block.urgent else self._ahead
+
+    def _hurry(self, block: Block) -> None:
+        was_queued = block in self._ahead
+        self._ahead.pop(block, None)
+        block.urgent = True
+        if was_queued:
+            self._demand[block] = None
+
+    def _unqueue(self, block: Block) -> bool:
+        return any(
+            queue.pop(block, self) is None for queue in (self._demand, self._ahead, self._elsewhere)
+        )
+
+    def _pump_soon(self, urgent: bool) -> None:
+        """Begin later: the next messages may want adjacent blocks, for the same range."""
+        if urgent and not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self._pump)
+        elif not urgent and self._gathering is None:
+            self._gathering = self._loop.call_later(self.pace.gather_s, self._gathered)
+
+    def _gathered(self) -> None:
+        self._gathering = None
+        self._pump()
+
+    def _pump(self) -> None:
+        """Begin as many ranges as the limits allow."""
+        self._is_due = False
+        while self._demand and self._has_room(
+            min(RANGES_MAX, self.pace.ranges_max + RANGES_FEW), self._flight_size
+        ):
+            self._begin(self._demand)
+        while (
+            self._ahead
+            and self._gathering is None
+            and self._has_room(self.pace.ranges_max, self._flight_size * _AHEAD_SHARE)
+        ):
+            self._begin(self._ahead)
+        self._figures.set("remote_ranges", self._ranges)
+
+    def _has_room(self, ranges: int, size: float) -> bool:
+        return self._ranges < ranges and self._bytes < size
+
+    def _begin(self, queue: Queue) -> None:
+        """Fetch the first block of the queue, and adjacent blocks of the queue."""
+        block = next(iter(queue))
+        target = block.target
+        cached = target.cached  # if the object moves, the claims remain here
+        if not self._take(block, queue):
+            return
+        taken = [block]
+        first = last = block.number
+        blocks_max = self._range_blocks(queue)
+        gap_max = self.pace.gap_blocks if self._ranges < RANGES_FEW // 2 else 0
+        for step in (1, -1):
+            number, gap = block.number + step, 0
+            while 0 <= number < target.block_count and gap <= gap_max:
+                low, high = min(first, number), max(last, number)
+                if high - low >= blocks_max:
+                    break
+                other = target.blocks.get(number)
+                if other in queue and self._take(other, queue):
+                    taken.append(other)
+                    first, last, gap = low, high, 0
+                elif number in target.blocks or target.cached.is_present(number):
+                    break  # never fetch a block twice
+                else:
+                    gap += 1
+                number += step
+        taken += self._take_gaps(target, range(first, last + 1))
+        task = self._loop.create_task(self._fetch(target, cached, taken, first, last - first + 1))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        target.ranges += 1
+        self._ranges += 1
+        self._bytes += target.size_of(first, last - first + 1)
+
+    def _range_blocks(self, queue: Queue) -> int:
+        """Small ranges in parallel bring the first blocks sooner than one large range.
+
+        So ranges are large only if there are more blocks than may be in flight.
+        """
+        free = max(self.pace.ranges_max - self._ranges, 1)
+        return min(self.pace.range_blocks, max(_RANGE_BLOCKS_FEW, len(queue) // free + 1))
+
+    def _take_gaps(self, target: FetchedObject, numbers: range) -> Iterable[Block]:
+        """The blocks in the gaps, which are fetched anyway: store them if they are absent."""
+        for number in numbers:
+            if number not in target.blocks and not target.cached.is_present(number):
+                block = target.blocks[number] = Block(target, number)
+                if self._take(block, self._ahead):
+                    yield block
+
+    def _take(self, block: Block, queue: Queue) -> bool:
+        """Claim the block. False: it is present by now, or another process fetches it."""
+        queue.pop(block, None)
+        target, number = block.target, block.number
+        try:
+            if not target.cached.claim(number):
+                if not self._is_too_long_elsewhere(block):
+                    self._wait_elsewhere(block)
+                    return False
+                self._keeper.move(target, None)
+                target.cached.claim(number)
+        except OSError as error:
+            self._keeper.move(target, error)
+            target.cached.claim(number)
+        if target.cached.is_present(number):
+            target.cached.release(number)
+            self._done(block)
+            return False
+        block.elsewhere_since = 0.0
+        return True
+
+    def _is_too_long_elsewhere(self, block: Block) -> bool:
+        """The process that fetches it may be stopped, or wait for a dead server."""
+        waited_s = self._loop.time() - block.elsewhere_since
+        return block.elsewhere_since > 0 and waited_s > self._timeout_s * _ELSEWHERE_SHARE
+
+    def _wait_elsewhere(self, block: Block) -> None:
+        now = self._loop.time()
+        block.elsewhere_since = block.elsewhere_since or now
+        self._elsewhere[block] = None
+        if self._look is None:
+            self._look = self._loop.call_later(self._look_s, self._look_again)
+
+    def _look_again(self) -> None:
+        """Check whether other processes have fetched the blocks that they claimed, or failed."""
+        self._look = None
+        blocks, self._elsewhere = self._elsewhere, {}
+        for block in blocks:
+            self._queue_of(block)[block] = None
+        self._pump()
+        same = len(self._elsewhere) == len(blocks)
+        self._look_s = min(self._look_s * 1.5, _LOOK_MAX_S) if same else _LOOK_S
+
+    async def _fetch(
+        self, target: FetchedObject, cached: Cached, blocks: list[Block], first: int, count: int
+    ) -> None:
+        size = target.size_of(first, count)
+        begin = self._loop.time()
+        try:
+            data = memoryview(await target.origin.read(target.pin, first * BLOCK_SIZE, size))
+            now = self._loop.time()
+            self.pace.finished(now, size, now - begin, full=bool(self._demand or self._ahead))
+            if data.nbytes != size:
+                raise RemoteError.at(target.pin.url.shown, "gave another number of bytes")
+            await self._keep(target, cached, blocks, first, data)
+        except Exception as error:
+            failure = error
+            if not isinstance(failure, RemoteError):
+                failure = RemoteError.at(target.pin.url.shown, describe(error))
+            for block in blocks:
+                cached.release(block.number)
+                target.cached.release(block.number)
+                self._fail(block, failure)
+        else:
+            self._figures.add("remote_blocks_fetched", len(blocks))
+            self._keeper.count()
+            target.note_fetched(block.number for block in blocks)
+            for block in blocks:
+                self._done(block)
+        finally:
+            target.ranges -= 1
+            self._ranges -= 1
+            self._bytes -= size
+            if self._traffic.throttled != self._throttled:
+                self._throttled = self._traffic.throttled
+                self.pace.throttled()
+            self._keeper.range_ended(target)
+            self._pump()
+
+    async def _keep(
+        self,
+        target: FetchedObject,
+        cached: Cached,
+        blocks: list[Block],
+        first: int,
+        data: memoryview,
+    ) -> None:
+        """Store the blocks in the cache; if it fails, or has failed meanwhile, in memory."""
+        numbers = [block.number for block in blocks]
+        if cached is target.cached:
+            try:
+                await self._loop.run_in_executor(self._writers, _fill, cached, numbers, first, data)
+                return
+            except OSError as error:
+                self._keeper.move(target, error)
+        for number in numbers:
+            target.cached.claim(number)
+        await self._loop.run_in_executor(self._writers, _fill, target.cached, numbers, first, data)
+
+    def _done(self, block: Block) -> None:
+        del block.target.blocks[block.number]
+        for wait in block.waits:
+            wait.arrived()
+
+    def _fail(self, block: Block, error: RemoteError) -> None:
+        target = block.target
+        if isinstance(error, ChangedAtOriginError) and target.broken is None:
+            target.broken = error
+            self._figures.add("remote_changed")
+        del target.blocks[block.number]
+        self._figures.add("remote_errors")
+        self._keeper.log_failure(target, error)
+        for wait in block.waits:
+            wait.end(error)
+
+
+def _fill(cached: Cached, numbers: list[int], first: int, data: memoryview) -> None:
+    for begin, count in _runs(sorted(numbers)):
+        at = (begin - first) * BLOCK_SIZE
+        cached.fill(begin, data[at : at + count * BLOCK_SIZE])
+
+
+def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:
+    """Those that follow each other, together: (first, how many)."""
+    place = 0
+    while place < len(numbers):
+        end = place + 1
+        while end < len(numbers) and numbers[end] == numbers[end - 1] + 1:
+            end += 1
+        yield numbers[place], end - place
+        place = end

@@ -1,0 +1,52 @@
+"""The settings that a fetcher gets at its start, through a pipe that no other process reads.
+
+Not here: credentials, which it finds by itself (store.py).
+Concurrency: values that do not change.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Self
+
+from ffrfs.remote.settings import RemoteSettings
+from ffrfs.remote.url import RemoteUrl
+
+
+@dataclass(frozen=True)
+class Start:
+    """`signed`: URLs without their secret part → the whole URLs.
+
+    `roots`: the URLs that clients may open, without secret parts, and of directories the
+    objects directly in them; None: all.
+    """
+
+    settings: RemoteSettings
+    signed: dict[str, str] = field(repr=False)
+    flight_size: int
+    roots: frozenset[str] | None = None
+
+    def to_json(self) -> str:
+        settings = self.settings.to_json()
+        roots = None if self.roots is None else sorted(self.roots)
+        fields = {"settings": settings, "signed": self.signed, "flight_size": self.flight_size}
+        return json.dumps(fields | {"roots": roots})
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        fields = json.loads(text)
+        settings = RemoteSettings.from_json(fields["settings"])
+        # A daemon of an older version names no roots.
+        roots = None if fields.get("roots") is None else frozenset(fields["roots"])
+        return cls(settings, fields["signed"], fields["flight_size"], roots)
+
+    def whole(self, url: str) -> str:
+        """The URL with its secret part, if it has one."""
+        return self.signed.get(url, url)
+
+    def allows(self, url: RemoteUrl) -> bool:
+        """Whether clients may open or list it."""
+        shown = url.shown
+        in_root = shown[: shown.rfind("/") + 1]
+        return self.roots is None or shown in self.roots or in_root in self.roots

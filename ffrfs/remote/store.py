@@ -1,0 +1,153 @@
+"""Stores of obstore: one for each bucket or HTTP host, with its credentials and its limits.
+
+Credentials come from each cloud's usual chain: obstore uses the environment, web identities and
+the metadata of instances and containers, and the files of Google and Azure; aws_profile.py reads
+profiles of AWS. Settings have no credentials.
+
+obstore does not repeat requests that read: object_origin.py does, because it counts the retries
+and knows the deadline.
+
+Not here: requests (object_origin.py), what their failures mean (failures.py).
+Concurrency: any thread; a store may be shared.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import urllib.request
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from ffrfs.errors import RemoteError
+from ffrfs.remote import aws_profile
+from ffrfs.remote.settings import RemoteSettings
+from ffrfs.remote.url import RemoteUrl
+
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig, ObjectStore, RetryConfig
+
+_CONNECT_S = 5.0
+_PART_TIMEOUT = timedelta(minutes=10)
+# Connections go to the host of the URL, and to those that give credentials. Requests to any other
+# host, after a redirect, go to this proxy, which cannot exist.
+NOWHERE = "127.0.0.1:0"
+_CREDENTIAL_HOSTS = (
+    "169.254.169.254,169.254.170.2,169.254.170.23,fd00:ec2::254,fd00:ec2::23,amazonaws.com,"
+    "amazonaws.com.cn,metadata.google.internal,googleapis.com,accounts.google.com,microsoftonline.com"
+)
+_CREDENTIAL_VARIABLES = (
+    "AWS_METADATA_ENDPOINT",
+    "AWS_EC2_METADATA_SERVICE_ENDPOINT",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_ENDPOINT_URL_STS",
+    "GCE_METADATA_HOST",
+    "AZURE_AUTHORITY_HOST",
+    "AZURE_STORAGE_AUTHORITY_HOST",
+    "AZURE_MSI_ENDPOINT",
+    "AZURE_IDENTITY_ENDPOINT",
+    "IDENTITY_ENDPOINT",
+)
+_ENDPOINT_VARIABLES = {
+    "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
+    "gs": ("GOOGLE_BASE_URL",),
+    "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
+}
+
+
+def store_and_path(url: RemoteUrl, settings: RemoteSettings) -> tuple[ObjectStore, str]:
+    """The store of the object, and the object's path in it. Raises RemoteError."""
+    if url.scheme not in ("http", "https"):
+        return _bucket_store(url.scheme, url.bucket, settings), url.key
+    if url.query or url.is_directory:  # obstore keeps the URL of a store as it is written
+        return _http_store(url.text, settings), ""
+    return _http_store(f"{url.scheme}://{url.bucket}", settings), unquote(url.key)
+
+
+def writable_store(url: RemoteUrl, settings: RemoteSettings) -> ObjectStore:
+    """For uploads: obstore itself repeats requests. Raises RemoteError."""
+    return _bucket_store(url.scheme, url.bucket, settings, is_written=True)
+
+
+@functools.lru_cache(maxsize=256)
+def _http_store(url: str, settings: RemoteSettings) -> ObjectStore:
+    _require_obstore(url.partition("?")[0])
+    from obstore.store import HTTPStore
+
+    options = _client_options(url, settings, only_there=True)
+    return HTTPStore(url, client_options=options, retry_config={"max_retries": 0})
+
+
+@functools.lru_cache(maxsize=64)
+def _bucket_store(
+    scheme: str, bucket: str, settings: RemoteSettings, is_written: bool = False
+) -> ObjectStore:
+    _require_obstore(f"{scheme}://{bucket}")
+    from obstore.store import AzureStore, GCSStore, S3Store
+
+    config: dict[str, Any] = {}
+    if settings.anonymous:
+        config["skip_signature"] = True
+    elif scheme == "s3":
+        config |= aws_profile.configuration()
+        # The name that all programs for AWS know; obstore has its own, which comes first.
+        metadata = os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT")
+        if metadata and not os.environ.get("AWS_METADATA_ENDPOINT"):
+            config["metadata_endpoint"] = metadata.rstrip("/")
+    endpoint = settings.endpoint_url or _set_endpoint(scheme) or config.pop("endpoint", "")
+    if endpoint:
+        config["base_url" if scheme == "gs" else "endpoint"] = endpoint
+    if settings.region and scheme == "s3":
+        config["region"] = settings.region
+    maker: Any = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}[scheme]
+    options = _client_options(endpoint, settings, only_there=bool(endpoint))
+    retries: RetryConfig = {"max_retries": 0}
+    if is_written:
+        # While a part is uploaded nothing is read, and that may take long.
+        del options["read_timeout"]
+        options["timeout"] = _PART_TIMEOUT
+        retries = {"max_retries": 20, "retry_timeout": timedelta(seconds=settings.timeout_s)}
+    store: ObjectStore = maker(bucket, client_options=options, retry_config=retries, **config)
+    return store
+
+
+def _client_options(endpoint: str, settings: RemoteSettings, only_there: bool) -> ClientConfig:
+    timeout = settings.timeout_s
+    options: ClientConfig = {
+        "allow_http": endpoint.startswith("http://"),
+        "timeout": timedelta(seconds=timeout),
+        "connect_timeout": timedelta(seconds=min(_CONNECT_S, timeout)),
+        # After so many silent seconds, the request is repeated.
+        "read_timeout": timedelta(seconds=timeout / 4),
+        "user_agent": "ffrfs",
+    }
+    parts = urlsplit(endpoint)
+    host = parts.hostname or ""
+    if only_there and not _uses_proxy(parts.scheme, host):
+        others = (urlsplit(os.environ.get(name, "")).hostname for name in _CREDENTIAL_VARIABLES)
+        named = [host, _CREDENTIAL_HOSTS, *(other for other in others if other)]
+        options["proxy_url"] = f"http://{NOWHERE}"
+        options["proxy_excludes"] = ",".join(named)
+    return options
+
+
+def _uses_proxy(scheme: str, host: str) -> bool:
+    """Whether the environment names a proxy for it: then the proxy decides about redirects."""
+    proxies = urllib.request.getproxies()
+    named = proxies.get(scheme) or proxies.get("all")
+    return bool(named) and not urllib.request.proxy_bypass(host)
+
+
+def _set_endpoint(scheme: str) -> str:
+    values = (os.environ.get(name, "") for name in _ENDPOINT_VARIABLES[scheme])
+    return next(filter(None, values), "")
+
+
+def _require_obstore(place: str) -> None:
+    try:
+        import obstore  # noqa: F401
+    except ImportError:
+        raise RemoteError.at(
+            place, "reading URLs needs obstore: pip install 'ffrfs[remote]'"
+        ) from None

@@ -1,0 +1,121 @@
+"""Parses URLs of objects and of directories of objects.
+
+Not here: requests to servers (object_origin.py), settings (settings.py). It imports no other
+room but errors.
+Concurrency: values that do not change.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import NoReturn
+from urllib.parse import quote_from_bytes, unquote_to_bytes
+
+from ffrfs.errors import OptionError
+
+SCHEMES = ("s3", "gs", "az", "http", "https", "file")
+_BEGIN = re.compile(rf"({'|'.join(SCHEMES)})://", re.IGNORECASE)
+_LENGTH_MAX = 8192  # a signed URL has one or two thousand characters
+_BUCKET = re.compile(r"[\w.-]{1,255}", re.ASCII)
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[\w.-]{1,255})(:\d{1,5})?", re.ASCII)
+
+
+def is_url(text: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> bool:
+    """Whether `text` is one of our URLs; anything else is the path of a file."""
+    name = os.fspath(text)
+    return _BEGIN.match(os.fsdecode(name) if isinstance(name, bytes) else name) is not None
+
+
+@dataclass(frozen=True)
+class RemoteUrl:
+    """`bucket`: for HTTP the host and port, for file:// empty.
+
+    `key`: the name of the object in its bucket; for HTTP the path as written, with percent signs;
+    for file:// the path itself. `query`: for HTTP only; it may be a secret.
+    """
+
+    scheme: str
+    bucket: str
+    key: str
+    query: str = ""
+
+    @property
+    def text(self) -> str:
+        return self.shown + (f"?{self.query}" if self.query else "")
+
+    @property
+    def shown(self) -> str:
+        """For people and logs, and as the name of the object in a cache: without the secret."""
+        key = self.key
+        if self.scheme == "file":
+            return "file://" + quote_from_bytes(os.fsencode(key))
+        return f"{self.scheme}://{self.bucket}/{key}"
+
+    @property
+    def is_directory(self) -> bool:
+        return not self.key or self.key.endswith("/")
+
+    def child(self, name: str) -> RemoteUrl:
+        """Of a directory: the object or directory `name` in it."""
+        assert self.is_directory
+        return RemoteUrl(self.scheme, self.bucket, self.key + name, self.query)
+
+
+def parse_url(text: str) -> RemoteUrl:
+    """Raises OptionError: not a supported URL, or an ambiguous one."""
+    begin = _BEGIN.match(text)
+    if begin is None:
+        raise OptionError(f"{text[:200]!r} is not a supported URL ({', '.join(SCHEMES)})")
+    scheme = begin[1].lower()
+    rest = text[begin.end() :]
+    if len(text) > _LENGTH_MAX:
+        raise OptionError(f"{text[:80]}…: a URL may have at most {_LENGTH_MAX:,} characters")
+    if not text.isprintable():
+        raise OptionError(f"{text.partition('?')[0][:200]!r}: not printable; check the URL")
+    if scheme == "file":
+        return _file_url(text, rest)
+    bucket, _, key = rest.partition("/")
+    if scheme in ("http", "https"):
+        return _http_url(scheme, text, rest)
+    if "@" in bucket:
+        _refuse_user(scheme)
+    if not _BUCKET.fullmatch(bucket):
+        raise OptionError(f"{text[:200]}: no bucket; write {scheme}://BUCKET/NAME")
+    _check_parts(text, key)
+    return RemoteUrl(scheme, bucket, key)
+
+
+def _http_url(scheme: str, text: str, rest: str) -> RemoteUrl:
+    place, _, query = rest.partition("#")[0].partition("?")
+    host, _, key = place.partition("/")
+    if "@" in host:
+        _refuse_user(scheme)
+    if not _HOST.fullmatch(host):
+        raise OptionError(f"{text.partition('?')[0][:200]}: no host; write {scheme}://HOST/NAME")
+    _check_parts(text.partition("?")[0], key)
+    return RemoteUrl(scheme, host.lower(), key, query)
+
+
+def _file_url(text: str, rest: str) -> RemoteUrl:
+    host, slash, path = rest.partition("/")
+    if host not in ("", "localhost") or not slash:
+        raise OptionError(f"{text[:200]}: write file:///PATH for a local file")
+    key = os.fsdecode(unquote_to_bytes("/" + path))
+    if "\0" in key:
+        raise OptionError(f"{text[:200]}: a path must not have a zero byte")
+    return RemoteUrl("file", "", key)
+
+
+def _check_parts(text: str, key: str) -> None:
+    # Servers and libraries normalize such names, each in its own way.
+    if any(part in ("", ".", "..") for part in key.removesuffix("/").split("/") if key):
+        raise OptionError(f"{text[:200]}: a part of the name is empty, '.' or '..'")
+
+
+def _refuse_user(scheme: str) -> NoReturn:
+    raise OptionError(
+        f"{scheme}://…@…: a URL must not contain a user or a password, because ps and logs would "
+        "show them; set them in the environment, or in the files of the cloud"
+    )

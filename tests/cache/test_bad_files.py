@@ -1,0 +1,339 @@
+"""Files of a cache that are damaged, hostile, or somebody else's: never wrong bytes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ffrfs.cache.directory import CacheDirectory
+from ffrfs.cache.state_file import BLOCK_SIZE, HEADER_SIZE, StateFile
+from ffrfs.errors import CacheError
+from tests.cache.blocks import URL, check, fill, in_child, present, settle
+
+MIB = 1 << 20
+SIZE = 3 * BLOCK_SIZE + 100
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A cache with one object, of which blocks 0 and 3 are there."""
+    place = tmp_path / "cache"
+    cache = CacheDirectory(str(place), 64 * MIB)
+    kept = cache.open(URL, "v1", SIZE)
+    fill(kept, 0)
+    fill(kept, 3)
+    kept.close()
+    cache.close()
+    return place
+
+
+def state_path(place: Path) -> Path:
+    return next(place.glob("??/*.state"))
+
+
+def reopened(place: Path) -> tuple[set[int], list[str]]:
+    """The blocks that are there, all of them right, and what was logged."""
+    lines: list[str] = []
+    cache = CacheDirectory(str(place), 64 * MIB, lines.append)
+    try:
+        kept = cache.open(URL, "v1", SIZE)
+        there = check(kept)
+        fill(kept, 1)
+        assert 1 in check(kept)
+        kept.close()
+    finally:
+        cache.close()
+    return there, lines
+
+
+def refusal(place: Path) -> str:
+    with pytest.raises(CacheError) as caught:
+        reopened(place)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def overwrite(path: Path, data: bytes, offset: int) -> None:
+    with open(path, "r+b") as file:
+        file.seek(offset)
+        file.write(data)
+
+
+def truncate(path: Path, size: int) -> None:
+    os.truncate(path, size)
+
+
+DAMAGE: dict[str, Callable[[Path], None]] = {
+    "a bit of the header": lambda path: overwrite(path, b"\xff", 70),
+    "its checksum": lambda path: overwrite(path, b"1234", HEADER_SIZE - 4),
+    "another version": lambda path: overwrite(path, b"\x09", 8),
+    "zeros, as after a crash": lambda path: overwrite(path, bytes(HEADER_SIZE), 0),
+    "cut": lambda path: truncate(path, HEADER_SIZE + 2),
+    "cut in the header": lambda path: truncate(path, 100),
+    "empty": lambda path: truncate(path, 0),
+    "longer": lambda path: truncate(path, 1 << 20),
+    "no data": lambda path: path.with_suffix(".data").unlink(),
+    "data cut": lambda path: truncate(path.with_suffix(".data"), BLOCK_SIZE),
+    "data longer": lambda path: truncate(path.with_suffix(".data"), 9 * BLOCK_SIZE),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_damaged_files_make_room_for_new_ones(place: Path, damage: Callable[[Path], None]) -> None:
+    path = state_path(place)
+    damage(path)
+    there, lines = reopened(place)
+    assert there == set()
+    assert len(lines) == 1
+    assert lines[0].startswith(f"{path}: ")
+    assert lines[0].endswith(f"; the cached blocks of {URL} were dropped")
+    assert reopened(place) == ({1}, [])
+
+
+def test_a_removal_that_was_killed_is_not_worth_a_line(place: Path) -> None:
+    path = state_path(place)
+    with open(path, "r+b", buffering=0) as file:
+        state = StateFile(file.fileno(), SIZE)
+        for block in (0, 3):
+            state.set_absent(block)
+    path.with_suffix(".data").unlink()
+    assert reopened(place) == (set(), [])
+
+
+def test_a_file_that_is_not_ours_is_left_alone(place: Path) -> None:
+    path = state_path(place)
+    path.write_bytes(b"the only copy of a thesis")
+    assert refusal(place) == (
+        f"{path}: not a state file of a cache, and not made by ffrfs: remove it yourself"
+    )
+    assert path.read_bytes() == b"the only copy of a thesis"
+    assert path.with_suffix(".data").exists()
+
+
+def test_data_without_a_state_file_is_left_alone(place: Path) -> None:
+    path = state_path(place)
+    path.unlink()
+    data = path.with_suffix(".data")
+    assert refusal(place) == f"{data}: has no state file; remove it"
+    assert data.stat().st_size == SIZE
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("ending", ["state", "data"])
+def test_links_are_not_followed(place: Path, tmp_path: Path, ending: str) -> None:
+    path = state_path(place).with_suffix(f".{ending}")
+    victim = tmp_path / "victim"
+    shutil.copy(path, victim)
+    before = victim.read_bytes()
+    path.unlink()
+    path.symlink_to(victim)
+    assert "symbolic links" in refusal(place)
+    path.unlink()
+    os.link(victim, path)
+    assert "has a second hard link" in refusal(place)
+    path.unlink()
+    os.mkfifo(path)
+    assert "not a regular file" in refusal(place)
+    assert victim.read_bytes() == before
+
+
+def test_another_object_under_the_name(place: Path) -> None:
+    cache = CacheDirectory(str(place), 64 * MIB)
+    kept = cache.open("s3://other", "v1", SIZE)
+    fill(kept, 0)  # an empty one would go
+    kept.close()
+    path = state_path(place)
+    others = next(each for each in place.glob("??/*.state") if each != path)
+    mine = path if f'"{URL}"'.encode() in path.read_bytes() else others
+    other = others if mine == path else path
+    shutil.copyfile(other, mine)
+    cache.close()
+    there, lines = reopened(place)
+    assert there == set()
+    assert "it belongs to another object" in lines[0]
+
+
+@given(noise=st.binary(min_size=1, max_size=64), offset=st.integers(0, 5 * 4096))
+@settings(
+    max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
+def test_any_state_file(place: Path, tmp_path: Path, noise: bytes, offset: int) -> None:
+    """Beyond the header anything may be: what it says is there is read, and verified by readers."""
+    copy = tmp_path / "copy"
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(place, copy)
+    overwrite(state_path(copy), noise, offset)
+    lines: list[str] = []
+    cache = CacheDirectory(str(copy), 64 * MIB, lines.append)
+    try:
+        kept = cache.open(URL, "v1", SIZE)
+        present(kept)
+        for block in range(4):
+            fill(kept, block)
+        assert check(kept) == {0, 1, 2, 3}
+        kept.close()
+    except CacheError as error:
+        assert "not made by ffrfs" in str(error)  # its magic
+    finally:
+        cache.close()
+    assert len(lines) <= 1
+
+
+def test_a_state_file_of_a_huge_object_costs_no_memory(place: Path) -> None:
+    """Eviction looks into every object; a header may say anything, the file must be as long."""
+    path = state_path(place)
+    with open(path, "r+b", buffering=0) as file:
+        small = StateFile(file.fileno(), SIZE)
+        label, boot = small.read_header(path.stem)
+        StateFile(file.fileno(), 1 << 46).write_header(label, boot)
+    CacheDirectory(str(place), 64 * MIB).close()
+    assert reopened(place)[0] == set()
+
+
+def test_the_usage_file_is_something_else(place: Path) -> None:
+    usage = place / "usage"
+    usage.write_text("mine, and of another length")
+    assert "usage: not a file of ffrfs" in refusal(place)
+    assert usage.read_text() == "mine, and of another length"
+    usage.write_bytes(b"x" * 16)
+    assert "usage: not a file of ffrfs" in refusal(place)
+    usage.write_bytes(b"")
+    assert reopened(place) == ({0, 3}, [])
+
+
+def test_modes(place: Path, tmp_path: Path) -> None:
+    def modes(place: Path) -> set[int]:
+        return {stat.S_IMODE(each.stat().st_mode) for each in place.rglob("*") if each.is_file()}
+
+    assert stat.S_IMODE(place.stat().st_mode) == 0o700
+    assert modes(place) == {0o600}
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o2770)
+    reopened(shared)
+    assert modes(shared) == {0o660}
+    assert {stat.S_IMODE(each.stat().st_mode) for each in shared.glob("??")} == {0o2770}
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o2777])
+def test_a_directory_that_others_may_write_to(place: Path, mode: int) -> None:
+    place.chmod(mode)
+    assert "writable for every user: chmod o-w it" in refusal(place)
+
+
+def test_a_directory_of_a_user_with_umask_002(place: Path) -> None:
+    place.chmod(0o775)
+    assert reopened(place)[0] == {0, 3}
+    assert {stat.S_IMODE(each.stat().st_mode) for each in place.glob("??")} == {0o700}
+
+
+def test_no_directory(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for name in ("file", "file/below"):
+        assert refusal(tmp_path / name) == (
+            f"{tmp_path / name}: "
+            f"{'File exists' if name == 'file' else 'Not a directory'}; "
+            "choose another with --cache-dir"
+        )
+
+
+ordinary = pytest.mark.skipif(os.geteuid() != 0, reason="another user is made by root alone")
+NOBODY = 65534
+
+
+def as_nobody(work: Callable[[], None], *groups: int) -> None:
+    def whole() -> None:
+        os.setgroups(groups)
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+        os.umask(0o077)
+        work()
+
+    in_child(whole)
+
+
+def open_to_all(place: Path) -> None:
+    """pytest's directories are for their user alone."""
+    for each in place.parents:
+        if each.stat().st_uid == os.geteuid() and each != Path("/"):
+            each.chmod(each.stat().st_mode | 0o711)
+
+
+@ordinary
+def test_files_of_another_user(place: Path) -> None:
+    open_to_all(place)
+
+    def work() -> None:
+        with pytest.raises(CacheError, match="Permission denied; choose another"):
+            CacheDirectory(str(place), 64 * MIB)
+
+    as_nobody(work)
+    shutil.chown(state_path(place), NOBODY, NOBODY)
+    assert "belongs to another user (uid 65534); share the directory" in refusal(place)
+
+
+@ordinary
+def test_a_group_shares_a_directory(tmp_path: Path) -> None:
+    place = tmp_path / "shared"
+    place.mkdir()
+    shutil.chown(place, 0, 4711)
+    place.chmod(0o2770)
+    open_to_all(place)
+    cache = CacheDirectory(str(place), 64 * MIB)
+    kept = cache.open(URL, "v1", SIZE)
+    fill(kept, 0)
+
+    def work() -> None:
+        theirs = CacheDirectory(str(place), 64 * MIB)
+        same = theirs.open(URL, "v1", SIZE)
+        assert check(same) == {0}
+        fill(same, 2)
+        new = theirs.open("s3://new", "v1", SIZE)
+        fill(new, 1)
+
+    settle(cache)
+    as_nobody(work, 4711)
+    assert check(kept) == {0, 2}
+    new = cache.open("s3://new", "v1", SIZE)
+    assert check(new) == {1}
+    fill(new, 0)
+    for each in (kept, new):
+        each.close()
+    cache.close()
+
+
+@ordinary
+def test_a_read_only_directory(tmp_path: Path) -> None:
+    place = tmp_path / "cache"
+    place.mkdir()
+    shutil.chown(place, NOBODY)
+    place.chmod(0o500)
+    open_to_all(place)
+
+    def work() -> None:
+        with pytest.raises(CacheError, match="usage: Permission denied; choose another"):
+            CacheDirectory(str(place), 64 * MIB)
+
+    as_nobody(work)
+
+
+def test_the_directory_is_removed_while_in_use(place: Path) -> None:
+    cache = CacheDirectory(str(place), 64 * MIB)
+    kept = cache.open(URL, "v1", SIZE)
+    shutil.rmtree(place)
+    assert check(kept) == {0, 3}  # their bytes are still there
+    with pytest.raises(CacheError, match="were removed"):
+        fill(kept, 1)
+    assert kept.claim(1)
+    with pytest.raises(CacheError, match="No such file or directory; choose another"):
+        cache.open("s3://new", "v1", SIZE)
+    kept.close()
+    cache.close()
+    assert not place.exists()

@@ -1,0 +1,193 @@
+"""`ffrfs cache`: for people, while mounts may use the directory."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from ffrfs.cache.directory import CacheDirectory
+from ffrfs.cache.state_file import BLOCK_SIZE
+from ffrfs.cli.main import main
+from ffrfs.record.writer import FileWriter
+from tests.cache.blocks import URL, check, fill, held, in_child, settle
+
+MIB = 1 << 20
+OTHER = "s3://bucket/other.tfrecord"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """One object of which 3 blocks of 4 are there, and one of which all are."""
+    place = tmp_path / "cache"
+    cache = CacheDirectory(str(place), 64 * MIB)
+    kept = cache.open(URL, "v1", 3 * BLOCK_SIZE + 100, "pin")
+    for block in (0, 2, 3):
+        fill(kept, block)
+    kept.close()
+    kept = cache.open(OTHER, "v1", 5000)
+    fill(kept, 0)
+    kept.close()
+    cache.close()
+    return place
+
+
+def run(capfd: pytest.CaptureFixture[str], *arguments: object, status: int = 0) -> str:
+    capfd.readouterr()
+    assert main(["cache", *map(str, arguments)]) == status
+    out, err = capfd.readouterr()
+    assert err == ""
+    return out
+
+
+def refusal(capfd: pytest.CaptureFixture[str], *arguments: object) -> str:
+    capfd.readouterr()
+    assert main(["cache", *map(str, arguments)]) == 1
+    out, err = capfd.readouterr()
+    assert out == ""
+    return err
+
+
+def test_ls(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    lines = run(capfd, "ls", place).splitlines()
+    assert len(lines) == 2
+    line = next(line for line in lines if URL in line)
+    assert "2.0 MiB  75% of    3.0 MiB  s3://bucket/a.ffr  (used 00:00:0" in line
+    objects = json.loads(run(capfd, "ls", "--json", place, URL))
+    assert len(objects) == 1
+    facts = objects[0]
+    assert (facts["cached"], facts["size"]) == (2 * MIB + 100, 3 * MIB + 100)
+    assert (facts["blocks"], facts["block_count"]) == (3, 4)
+    assert (facts["pinned"], facts["in_use"]) == (False, False)
+    assert facts["held"] >= facts["cached"]
+    cache = CacheDirectory(str(place), 64 * MIB)
+    kept = cache.open(URL, "v1", 3 * BLOCK_SIZE + 100)
+    assert json.loads(run(capfd, "ls", "--json", place, facts["name"][:8]))[0]["in_use"]
+    kept.close()
+    cache.close()
+
+
+def test_du(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    fields = json.loads(run(capfd, "du", "--json", place))
+    assert fields["objects"] == 2
+    assert fields["cached"] == 2 * MIB + 5100
+    assert abs(fields["held"] - held(place)) <= 8192  # less the file of usage
+    assert run(capfd, "du", place).startswith("objects          2\nsize             2.")
+
+
+def test_pin_and_prune(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    run(capfd, "pin", place, URL)
+    assert ", pinned)" in run(capfd, "ls", place, URL)
+    assert json.loads(run(capfd, "prune", "--json", "--size", "1K", place))["freed"] >= 5000
+    assert [each["url"] for each in json.loads(run(capfd, "ls", "--json", place))] == [URL]
+    run(capfd, "unpin", place, URL)
+    assert run(capfd, "prune", "--size", "1M", place) == "2.0 MiB removed\n"
+    assert held(place) <= 1 * MIB
+
+
+def test_prune_removes_what_nobody_has(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    def work() -> None:
+        cache = CacheDirectory(str(place), 64 * MIB)
+        kept = cache.open(URL, "v1", 3 * BLOCK_SIZE + 100)
+        settle(cache)  # else its pass may do it
+        kept.forget(0)
+
+    in_child(work)
+    folder = next(place.glob("??"))
+    staged = folder / f".{'0' * 64}.state.{'1' * 16}.partial"
+    fresh = folder / f".{'0' * 64}.state.{'2' * 16}.partial"
+    foreign = folder / "notes.partial"
+    for path in (staged, fresh, foreign):
+        path.write_bytes(b"x")
+    os.utime(staged, (0, 0))
+    before = held(place)
+    run(capfd, "prune", place)
+    assert before - held(place) >= MIB
+    assert (staged.exists(), fresh.exists(), foreign.exists()) == (False, True, True)
+
+
+def test_rm(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    cache = CacheDirectory(str(place), 64 * MIB)
+    kept = cache.open(URL, "v1", 3 * BLOCK_SIZE + 100)
+    run(capfd, "rm", place, URL, OTHER)
+    assert check(kept) == set()
+    assert json.loads(run(capfd, "ls", "--json", place, URL))[0]["blocks"] == 0
+    assert len(list(place.glob("??/*"))) == 2
+    fill(kept, 1)
+    kept.close()
+    cache.close()
+    run(capfd, "rm", place, URL)
+    assert list(place.glob("??/*")) == []
+    assert run(capfd, "ls", place) == ""
+
+
+def pack(tmp_path: Path) -> bytes:
+    """An FFRecord file of 40 records of 100,000 bytes."""
+    path = tmp_path / "pack.ffr"
+    writer = FileWriter(str(path), 40)
+    noise = random.Random(1)
+    for _ in range(40):
+        writer.write_one(noise.randbytes(100_000))
+    writer.close()
+    return path.read_bytes()
+
+
+def test_verify_finds_bad_records_and_holes(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    place, data = tmp_path / "cache", pack(tmp_path)
+    cache = CacheDirectory(str(place), 64 * MIB)
+    kept = cache.open(URL, "v1", len(data))
+    for block in (0, 1, 3):
+        assert kept.claim(block)
+        kept.fill(block, data[block * MIB : (block + 1) * MIB])
+    kept.close()
+    cache.close()
+    out = run(capfd, "verify", place)
+    verified = int(out.partition(": good, ")[2].partition(" records")[0])
+    # Of three blocks, less those that reach into block 2.
+    assert 27 <= verified <= 29
+    path = next(place.glob("??/*.data"))
+    with open(path, "r+b") as file:
+        file.seek(MIB + 500_000)
+        file.write(b"?")
+    (report,) = json.loads(run(capfd, "verify", "--json", place, status=1))
+    record = (MIB + 500_000) // 100_000
+    assert len(report["problems"]) == 1
+    assert report["problems"][0] in (
+        f"record {record} does not match its checksum (blocks 1 to 1)",
+        f"record {record - 1} does not match its checksum (blocks 1 to 1)",
+    )
+    with open(path, "r+b") as file:
+        file.truncate(3 * MIB)
+        file.truncate(len(data))
+    assert f"{URL}: block 3 is marked as cached, but the data file has a hole there" in run(
+        capfd, "verify", place, status=1
+    )
+
+
+def test_verify_says_what_it_cannot_check(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    out = run(capfd, "verify", place)
+    assert out.count(": no cached block is missing; ") == 2
+    state = next(place.glob("??/*.state"))
+    with open(state, "r+b") as file:
+        file.seek(100)
+        file.write(b"\xff")
+    out = run(capfd, "verify", place, status=1)
+    assert "the checksum of its header does not match; remove it and its data file" in out
+
+
+def test_wrong_usage(place: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert refusal(capfd, "ls", tmp_path).endswith("not a cache directory of ffrfs\n")
+    assert not (tmp_path / "usage").exists()
+    assert "No such file or directory" in refusal(capfd, "du", tmp_path / "none")
+    assert "has no object s3://none; `ffrfs cache ls` lists them" in refusal(
+        capfd, "pin", place, "s3://none"
+    )
+    for arguments in (["rm"], ["prune", URL], ["ls", "--size", "1G"], ["prune", "--size", "much"]):
+        with pytest.raises(SystemExit) as caught:
+            main(["cache", arguments[0], str(place), *arguments[1:]])
+        assert caught.value.code == 2

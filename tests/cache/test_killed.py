@@ -1,0 +1,106 @@
+"""SIGKILL at each step of making an object, of a block's write, of its eviction.
+
+strace(1) sends the signal when the program begins a certain system call, so that each call
+that changes a file is in turn the first that does not happen.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from ffrfs.cache.directory import CacheDirectory
+from tests.cache.blocks import URL, check, crash, fill, held, state_files
+from tests.cache.filling import MARK, PREPARED, SIZE
+
+CHANGES = ("pwrite64", "fdatasync", "fallocate", "linkat", "ftruncate", "fchmod", "mkdirat")
+TIMEOUT_S = 120
+MIB = 1 << 20
+
+pytestmark = pytest.mark.skipif(not shutil.which("strace"), reason="there is no strace(1) here")
+
+
+def strace(place: Path, act: str, *options: str) -> int:
+    program = [sys.executable, "-m", "tests.cache.filling", str(place), act]
+    done = subprocess.run(
+        ["strace", "-f", *options, *program],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode in (0, -signal.SIGKILL, 128 + signal.SIGKILL), done.stderr[-2000:]
+    return done.returncode
+
+
+def steps(tmp_path: Path, act: str) -> Iterator[tuple[str, int]]:
+    """(call, how often it has been made) of each that changes a file after the beginning."""
+    trace = tmp_path / "trace"
+    calls = ",".join((*CHANGES, "access"))
+    assert strace(tmp_path / "tried", act, "-o", str(trace), "-e", f"trace={calls}") == 0
+    lines = trace.read_text().splitlines()
+    main = lines[0].split()[0]
+    seen: Counter[str] = Counter()
+    has_begun = False
+    for line in lines:
+        match = re.match(rf"{main} +(\w+)\(", line)  # other threads count for themselves
+        if match is None:
+            continue
+        seen[match[1]] += 1
+        has_begun = has_begun or MARK in line
+        if has_begun and match[1] in CHANGES:
+            yield match[1], seen[match[1]]
+
+
+def reopen(place: Path, least: set[int]) -> None:
+    """Nothing that is there is wrong, enough is there, and the rest can come."""
+    CacheDirectory(str(place), 32 * MIB).close()  # counts
+    lines: list[str] = []
+    cache = CacheDirectory(str(place), 32 * MIB, lines.append)
+    kept = cache.open(URL, "v1", SIZE)
+    there = check(kept)
+    assert there >= least
+    assert held(place) <= len(there) * MIB + MIB // 2
+    for block in set(range(SIZE // MIB)) - there:
+        fill(kept, block)
+    assert check(kept) == set(range(SIZE // MIB))
+    kept.close()
+    cache.close()
+    assert lines == []
+    for _, state in state_files(place):
+        assert len(state.durable()) == SIZE // MIB
+
+
+@pytest.mark.parametrize(
+    ("act", "changed"),
+    [("open", set(range(PREPARED))), ("fill", set()), ("again", {0}), ("evict", {0})],
+)
+def test_a_kill_at_any_step(tmp_path: Path, act: str, changed: set[int]) -> None:
+    least = set(range(PREPARED)) - changed
+
+    def kill(call: str, count: int) -> None:
+        place = tmp_path / f"{call}-{count}"
+        inject = f"inject={call}:signal=SIGKILL:when={count}"
+        assert strace(place, act, "-o", "/dev/null", "-e", f"trace={call}", "-e", inject) != 0
+        rebooted = tmp_path / f"{call}-{count}-rebooted"
+        subprocess.run(["cp", "-r", "--sparse=always", place, rebooted], check=True, timeout=60)
+        crash(rebooted, b"\x01\x00\x05")
+        reopen(place, least)
+        reopen(rebooted, least)
+        shutil.rmtree(place)
+        shutil.rmtree(rebooted)
+
+    found = list(steps(tmp_path, act))
+    assert len(found) >= 5
+    with ThreadPoolExecutor(2) as pool:
+        for done in [pool.submit(kill, *step) for step in found]:
+            done.result()

@@ -1,0 +1,217 @@
+"""Several processes on one directory: each block is fetched once, and the limit is of all."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from ffrfs.cache.directory import CacheDirectory
+from ffrfs.cache.state_file import BLOCK_SIZE
+from ffrfs.errors import CacheError
+from tests.cache.blocks import URL, check, content, fill, finish, held, in_child, start
+from tests.tiny_disk import run_on_tiny_disk
+
+MIB = 1 << 20
+WAIT_S = 60.0
+
+
+def test_two_processes_fill_each_block_once(tmp_path: Path) -> None:
+    place, count = tmp_path / "cache", 60
+
+    def work(name: str) -> None:
+        cache = CacheDirectory(str(place), 128 * MIB)
+        kept = cache.open(URL, "v1", count * BLOCK_SIZE)
+        filled = []
+        left = list(range(count))
+        end = time.monotonic() + WAIT_S
+        while left:
+            assert time.monotonic() < end
+            random.shuffle(left)
+            for block in left[:4]:
+                if kept.claim(block):
+                    if kept.is_present(block):
+                        kept.release(block)
+                    else:
+                        time.sleep(0.001)  # as a fetch does
+                        kept.fill(block, content(block))
+                        filled.append(block)
+            left = [block for block in left if not kept.is_present(block)]
+        check(kept)
+        kept.close()
+        cache.close()
+        (tmp_path / name).write_text(json.dumps(filled))
+
+    children = [start(lambda name=name: work(name)) for name in ("a", "b", "c")]
+    for child in children:
+        finish(child)
+    by_each = [json.loads((tmp_path / name).read_text()) for name in ("a", "b", "c")]
+    assert sorted(itertools.chain(*by_each)) == list(range(count))
+    cache = CacheDirectory(str(place), 128 * MIB)
+    kept = cache.open(URL, "v1", count * BLOCK_SIZE)
+    assert check(kept) == set(range(count))
+    kept.close()
+    cache.close()
+
+
+def test_a_killed_process_leaves_no_claim(tmp_path: Path) -> None:
+    place = str(tmp_path / "cache")
+
+    def work() -> None:
+        cache = CacheDirectory(place, 64 * MIB)
+        kept = cache.open(URL, "v1", 2 * BLOCK_SIZE)
+        assert kept.claim(0)
+
+    in_child(work)
+    cache = CacheDirectory(place, 64 * MIB)
+    kept = cache.open(URL, "v1", 2 * BLOCK_SIZE)
+    fill(kept, 0)
+    kept.close()
+    cache.close()
+
+
+def test_the_limit_is_of_all_processes(tmp_path: Path) -> None:
+    """Three processes fill four times what may be held, and read: what is there is right."""
+    place = tmp_path / "cache"
+    limit = 100 * MIB
+
+    def work(seed: int) -> None:
+        cache = CacheDirectory(str(place), limit)
+        each = [cache.open(f"s3://b/{n}", "v1", 50 * BLOCK_SIZE + 9) for n in range(8)]
+        order = [(n, block) for n in range(8) for block in range(51)]
+        random.Random(seed).shuffle(order)
+        for n, block in order:
+            if not each[n].is_present(block) and each[n].claim(block):
+                each[n].fill(block, content(block, 9 if block == 50 else BLOCK_SIZE))
+            each[n].touch(block, 1)
+        for kept in each:
+            check(kept)
+            kept.close()
+        cache.close()
+
+    children = {start(lambda seed=seed: work(seed)) for seed in range(3)}
+    most = 0
+    while children:
+        most = max(most, held(place))
+        for child in list(children):
+            if os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+                finish(child)
+                children.remove(child)
+        time.sleep(0.002)
+    assert 80 * MIB <= most <= limit * 1.01
+    CacheDirectory(str(place), limit).close()
+    assert 80 * MIB <= held(place) <= limit
+
+
+def test_a_block_that_another_fills_is_not_evicted(tmp_path: Path) -> None:
+    cache = CacheDirectory(str(tmp_path / "cache"), 32 * MIB)
+    kept = cache.open(URL, "v1", 80 * BLOCK_SIZE)
+    fill(kept, 0)
+    assert kept.claim(0)
+    for block in range(1, 80):
+        fill(kept, block)
+    assert 0 in check(kept)
+    kept.release(0)
+    kept.close()
+    cache.close()
+
+
+def test_small_objects_go_whole(tmp_path: Path) -> None:
+    place = tmp_path / "cache"
+    cache = CacheDirectory(str(place), 16 * MIB)
+    for number in range(150):
+        kept = cache.open(f"s3://b/{number}", "v1", 200_000)
+        fill(kept, 0)
+        kept.close()
+        assert held(place) <= 16 * MIB * 1.01
+    cache.close()
+    assert 30 <= len(list(place.glob("??/*.state"))) <= 80
+
+
+def test_pinned_objects_go_last(tmp_path: Path) -> None:
+    cache = CacheDirectory(str(tmp_path / "cache"), 32 * MIB)
+    pinned = cache.open("s3://b/pinned", "v1", 10 * BLOCK_SIZE)
+    for block in range(10):
+        fill(pinned, block)
+    name = next((tmp_path / "cache").glob("??/*.state"))
+    name.with_suffix(".pin").touch(0o600)
+    other = cache.open(URL, "v1", 80 * BLOCK_SIZE)
+    for block in range(80):
+        fill(other, block)
+    assert check(pinned) == set(range(10))
+    assert 10 <= len(check(other)) <= 18
+    more = cache.open("s3://b/more", "v1", 80 * BLOCK_SIZE)
+    name.with_suffix(".pin").unlink()
+    for block in range(80):
+        fill(more, block)
+    assert check(pinned) == set()
+    for kept in (pinned, other, more):
+        kept.close()
+    cache.close()
+
+
+def test_nothing_can_go(tmp_path: Path) -> None:
+    cache = CacheDirectory(str(tmp_path / "cache"), 16 * MIB)
+    kept = cache.open(URL, "v1", 80 * BLOCK_SIZE)
+    for block in range(40):
+        assert kept.claim(block)
+    with pytest.raises(CacheError, match="is full, and no block can be removed now"):
+        for block in range(40):
+            kept.fill(block, content(block))
+            assert kept.claim(block)
+    kept.close()
+    cache.close()
+
+
+FILL_A_TINY_DISK = """
+import os, sys
+from ffrfs.cache.directory import CacheDirectory
+from ffrfs.errors import CacheError
+from tests.cache.blocks import check, fill, held
+from pathlib import Path
+
+place = Path(sys.argv[1]) / "cache"
+cache = CacheDirectory(str(place), 1 << 30)
+objects = []
+for number in range(12):
+    objects.append(cache.open(f"s3://b/{number}", "v1", 200_000))
+    fill(objects[-1], 0)
+    assert objects[-1].is_present(0), number
+there = [number for number, each in enumerate(objects) if check(each)]
+print(there == list(range(12))[-len(there):], 2 <= len(there) <= 4)
+with open(place.parent / "other", "wb", buffering=0) as other:
+    try:
+        while True:
+            other.write(bytes(4096))
+    except OSError:
+        pass
+    objects[0].forget(0)
+    for each in objects[-5:]:
+        assert each.claim(0)
+    try:
+        fill(objects[0], 0)
+        print("filled")
+    except CacheError as error:
+        print(error)
+try:
+    cache.open("s3://b/new", "v1", 1)
+except CacheError as error:
+    print(str(error).partition(".state: ")[2])
+print(sorted(each.suffix for each in place.glob("??/.*")))
+"""
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    """Old blocks go if the disk is full before the limit is reached; else it is an error."""
+    lines = run_on_tiny_disk(tmp_path / "disk", FILL_A_TINY_DISK)
+    assert lines == [
+        "True True",
+        "s3://b/0: cannot be cached: No space left on device",
+        "No space left on device; choose another with --cache-dir",
+        "[]",
+    ]

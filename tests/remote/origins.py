@@ -1,0 +1,27 @@
+"""Pinned, read, listed: as a fetcher does it, by a test that waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from ffrfs.remote.origin import Pin, origin_for
+from ffrfs.remote.settings import RemoteSettings
+from ffrfs.remote.url import parse_url
+
+
+def pin(text: str, settings: RemoteSettings) -> Pin:
+    url = parse_url(text)
+    return asyncio.run(origin_for(url, settings).pin(url))
+
+
+def read(of: Pin, offset: int, size: int, settings: RemoteSettings) -> bytes:
+    return bytes(asyncio.run(origin_for(of.url, settings).read(of, offset, size)))
+
+
+def names(text: str, settings: RemoteSettings) -> list[str]:
+    async def collect(found: AsyncIterator[str]) -> list[str]:
+        return [name async for name in found]
+
+    url = parse_url(text)
+    return asyncio.run(collect(origin_for(url, settings).list(url)))

@@ -1,0 +1,62 @@
+"""A fetcher that a test has started, its clients and what it has logged; and files for it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+from ffrfs.remote.process import FetcherProcess
+from ffrfs.remote.protocol import BLOCK_SIZE
+from ffrfs.remote.settings import RemoteSettings
+from tests.remote.fetch_client import FetchClient
+
+SIZE = 5 * BLOCK_SIZE + 12345
+
+
+def content(size: int = SIZE, seed: int = 1) -> bytes:
+    return random.Random(seed).randbytes(size)
+
+
+def put(folder: Path, name: str, data: bytes) -> str:
+    """The URL of a new file."""
+    (folder / name).write_bytes(data)
+    return f"file://{folder / name}"
+
+
+class Running:
+    """A fetcher and what it has logged."""
+
+    def __init__(self, settings: RemoteSettings, roots: list[str] | None = None) -> None:
+        self.logs: list[int] = []
+        self.process = FetcherProcess(settings, self.logs.append, roots=roots)
+        self.clients: list[FetchClient] = []
+
+    def client(self, **options) -> FetchClient:
+        client = FetchClient(self.process.link(), **options)
+        self.clients.append(client)
+        return client
+
+    def figure(self, name: str) -> int:
+        return self.process.figures[name]
+
+    def log(self) -> str:
+        """All of it so far."""
+        text = b""
+        for pipe in self.logs:
+            os.set_blocking(pipe, False)
+            with contextlib.suppress(BlockingIOError):
+                text += os.read(pipe, 1 << 16)
+        return text.decode()
+
+    def close(self) -> None:
+        for client in self.clients:
+            client.close()
+        self.process.close()
+        for pipe in self.logs:
+            os.close(pipe)
+
+
+Start = Callable[..., Running]

@@ -1,0 +1,96 @@
+"""A server that can be told to do wrong: HTTP over a folder, in a process of its own.
+
+It can be named as the endpoint of S3 too, where a bucket is a folder: it takes every signature
+and answers HEAD and GET of objects, but no listing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.remote.servers.fault import Fault, Kind
+from tests.remote.servers.program import Program, free_ports, listens, running
+
+
+class Seen(NamedTuple):
+    """A request that has been answered."""
+
+    method: str
+    path: str
+    range: str  # the header, or empty
+    status: int  # 0: what was sent is not HTTP
+    body_size: int
+
+
+@dataclass(frozen=True)
+class Counts:
+    requests: list[Seen]
+    bytes: dict[str, int]  # by path
+    most_under_way: int
+
+    def gets(self, path: str) -> list[Seen]:
+        return [seen for seen in self.requests if seen.path == path and seen.method == "GET"]
+
+
+class Faulty:
+    """Speaks with the running server. Its methods return when the server has obeyed."""
+
+    def __init__(self, program: Program, port: int, control_port: int) -> None:
+        self.program = program
+        self.port = port
+        self._control_port = control_port
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def do(self, kind: Kind, **details: Any) -> None:
+        """Do this wrong from now on (Fault): more than one may be in force."""
+        self._order(do="fault", fault=Fault(kind, **details).to_json())
+
+    def mend(self) -> None:
+        """No faults from now on; connections that stall go on stalling."""
+        self._order(do="mend")
+
+    def shape(self, *, latency_s: float = 0.0, bytes_per_s: float | None = None) -> None:
+        """Latency each way; what all connections share of bandwidth."""
+        self._order(do="shape", latency_s=latency_s, bytes_per_s=bytes_per_s)
+
+    def counts(self) -> Counts:
+        found = self._order(do="count")
+        requests = [Seen(*each) for each in found["requests"]]
+        return Counts(requests, found["bytes"], found["most_under_way"])
+
+    def forget_counts(self) -> None:
+        self._order(do="forget")
+
+    def start_again(self) -> None:
+        """After `program.kill()`: with no faults, no latency and no counts."""
+        self.program.start()
+        self.program.wait_until(lambda: listens(self._control_port))
+
+    def _order(self, **order: Any) -> Any:
+        with socket.create_connection(("127.0.0.1", self._control_port), 30) as control:
+            control.sendall(json.dumps(order).encode() + b"\n")
+            with control.makefile("rb") as replies:
+                return json.loads(replies.readline())
+
+
+@contextlib.contextmanager
+def faulty(root: Path) -> Iterator[Faulty]:
+    """Serve the files below `root`, well at first; a file `a/b` is at `url + "/a/b"`."""
+    port, control_port = free_ports(2)
+    module = "tests.remote.servers.faulty_program"
+    command = [sys.executable, "-m", module, str(root), str(port), str(control_port)]
+    with tempfile.TemporaryDirectory(prefix="ffrfs-faulty-") as place:
+        log = Path(place, "log")
+        with running(command, log, lambda: listens(control_port)) as program:
+            yield Faulty(program, port, control_port)

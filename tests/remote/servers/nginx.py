@@ -1,0 +1,102 @@
+"""nginx over a folder: byte ranges, ETags, If-Match, listings (autoindex). Or as a proxy."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.remote.servers.program import Program, free_ports, listens, require, running
+
+_CONFIGURATION = """\
+daemon off;
+{user}
+worker_processes {workers};
+pid {folder}/pid;
+error_log stderr warn;
+events {{ worker_connections 1024; }}
+http {{
+  log_format lines '$request_method $request_uri $status $body_bytes_sent $http_range';
+  access_log {folder}/access.log lines;
+  default_type application/octet-stream;
+  sendfile on;
+  tcp_nodelay on;
+  keepalive_requests 1000000;
+  client_body_temp_path {folder}/body;
+  proxy_temp_path {folder}/proxy;
+  fastcgi_temp_path {folder}/fastcgi;
+  uwsgi_temp_path {folder}/uwsgi;
+  scgi_temp_path {folder}/scgi;
+{servers}
+}}
+"""
+_FILES = """\
+  server {{
+    listen 127.0.0.1:{port} backlog=1024 {tls};
+    root {root};
+    autoindex on;
+    autoindex_format html;
+  }}
+"""
+
+
+@dataclass(frozen=True)
+class Nginx:
+    program: Program
+    port: int
+    access_log: Path
+    scheme: str
+
+    @property
+    def url(self) -> str:
+        return f"{self.scheme}://127.0.0.1:{self.port}"
+
+    def start_again(self) -> None:
+        """After `program.kill()`."""
+        self.program.start()
+        self.program.wait_until(lambda: listens(self.port))
+
+
+@contextlib.contextmanager
+def nginx(root: Path, *, workers: int = 1, certificate: Path | None = None) -> Iterator[Nginx]:
+    """Serve the files below `root`; a file `a/b` is at `url + "/a/b"`.
+
+    `certificate`: a key and its chain, for https.
+    """
+    tls = f"ssl; ssl_certificate {certificate}; ssl_certificate_key {certificate}"
+
+    def files(_: Path, port: int) -> str:
+        return _FILES.format(port=port, root=root, tls=tls if certificate else "")
+
+    with _running(files, workers, "https" if certificate else "http") as server:
+        yield server
+
+
+@contextlib.contextmanager
+def nginx_of(servers: Callable[[Path, int], str], *, workers: int = 1) -> Iterator[Nginx]:
+    """What is in `http { }` of a configuration, made from a folder of its own and a port."""
+    with _running(servers, workers, "http") as server:
+        yield server
+
+
+@contextlib.contextmanager
+def _running(servers: Callable[[Path, int], str], workers: int, scheme: str) -> Iterator[Nginx]:
+    binary = require("nginx", remedy="apt-get install nginx-light")
+    with tempfile.TemporaryDirectory(prefix="ffrfs-nginx-") as place:
+        folder = Path(place)
+        [port] = free_ports(1)
+        configuration = folder / "nginx.conf"
+        configuration.write_text(
+            _CONFIGURATION.format(
+                # As root its workers would be another user, who may not read pytest's folders.
+                user="user root;" if folder.owner() == "root" else "",
+                workers=workers,
+                folder=folder,
+                servers=servers(folder, port),
+            )
+        )
+        command = [binary, "-e", "stderr", "-p", place, "-c", str(configuration)]
+        with running(command, folder / "log", lambda: listens(port)) as program:
+            yield Nginx(program, port, folder / "access.log", scheme)

@@ -1,0 +1,267 @@
+"""`pack --append` to a set in a bucket: the set is whole at any time, and one at a time adds."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import threading
+from pathlib import Path
+
+import obstore
+import pytest
+from obstore.store import S3Store
+
+import ffrfs
+from ffrfs.cli.main import main
+from ffrfs.errors import PackError, RemoteError
+from ffrfs.packing import bucket_target
+from ffrfs.remote.bucket import bytes_of, pin_of, put_new, remove
+from ffrfs.remote.settings import RemoteSettings
+from ffrfs.remote.url import RemoteUrl, parse_url
+
+pytestmark = pytest.mark.usefixtures("staging")
+
+LOCK = "set/.ffrfs-append"
+
+
+def make_folder(path: Path, first: int, count: int) -> Path:
+    for number in range(first, first + count):
+        file = path / str(number % 3) / f"{number}.bin"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(os.urandom(1 + number * 1000))
+    return path
+
+
+@pytest.fixture
+def url(bucket: str, tmp_path: Path) -> str:
+    """A set of two shards, of the folder "old"."""
+    url = f"s3://{bucket}/set/"
+    ffrfs.pack_folder(make_folder(tmp_path / "old", 0, 10), url, shards=2)
+    return url
+
+
+@pytest.fixture
+def more(tmp_path: Path) -> Path:
+    folder = make_folder(tmp_path / "more", 10, 10)
+    (folder / "empty").mkdir()
+    return folder
+
+
+def contents(*folders: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for folder in folders
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def packed(url: str) -> dict[str, bytes]:
+    with ffrfs.PackedFolder(url) as found:
+        return {path: bytes(found[path]) for path in found}
+
+
+def objects(store: S3Store) -> dict[str, bytes]:
+    names = sorted(meta["path"] for chunk in obstore.list(store) for meta in chunk)
+    return {name: bytes(obstore.get(store, name).bytes()) for name in names}
+
+
+@pytest.mark.parametrize("shards", [None, 4])
+def test_the_set_is_whole_at_any_time(  # noqa: PLR0917 - fixtures
+    url: str,
+    store: S3Store,
+    more: Path,
+    staging: Path,
+    shards: int | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    old = more.parent / "old"
+    before = objects(store)
+    upload = bucket_target.upload
+    here: list[int] = []
+    seen: list[int] = []
+
+    def look(place: str, target: RemoteUrl, *rest: object) -> None:
+        here.append(len(os.listdir(os.path.dirname(place))))
+        upload(place, target, *rest)
+        seen.append(len(packed(url)))
+        assert LOCK in objects(store)
+
+    monkeypatch.setattr(bucket_target, "upload", look)
+    summary = ffrfs.pack_folder(more, url, append=True, shards=shards, tmp_dir=staging)
+    count = shards or 1
+    assert summary.shard_count == count == len(seen)
+    assert seen == sorted(seen)
+    assert max(here) <= 2
+    after = objects(store)
+    assert {name: data for name, data in after.items() if name in before} == before
+    assert sorted(after.keys() - before) == [f"set/part_{2 + i:05}.ffr" for i in range(count)]
+    assert packed(url) == contents(old, more)
+
+
+def test_twice(url: str, more: Path) -> None:
+    """Shards that were added count for those that come next."""
+    ffrfs.pack_folder(more / "0", url, append=True)
+    ffrfs.pack_folder(more / "1", url.removesuffix("/"), append=True, shard_size=20_000)
+    old = more.parent / "old"
+    assert packed(url) == contents(old, more / "0", more / "1")
+    assert ffrfs.verify(url)["good"]
+
+
+def test_of_other_sources(url: str, bucket: str, more: Path) -> None:
+    old = more.parent / "old"
+    ffrfs.pack_folder(more / "0", f"s3://{bucket}/one.ffr")
+    ffrfs.repack(f"s3://{bucket}/one.ffr", url, append=True)
+    tar = more.parent / "more.tar"
+    subprocess.run(["tar", "-C", more / "1", "-cf", tar, "."], check=True, timeout=30)
+    ffrfs.pack_archive(tar, url, append=True, shards=2)
+    assert packed(url) == contents(old, more / "0", more / "1")
+
+
+def test_what_is_refused(url: str, bucket: str, store: S3Store, more: Path, staging: Path) -> None:
+    before = objects(store)
+    again = more.parent / "again"
+    again.mkdir()
+    (again / "1").write_bytes(b"a file, where the set has a directory")
+    for source, target, reason in (
+        (more.parent / "old", url, r"part_0000\d\.ffr has '[^']*' already; exclude it"),
+        (again, url, "has '1' already"),
+        (more, f"s3://{bucket}/none/", "holds no packs to add to; make the set first"),
+    ):
+        with pytest.raises(PackError, match=reason):
+            ffrfs.pack_folder(source, target, append=True, tmp_dir=staging)
+    ffrfs.pack_folder(more, url, append=True, dry_run=True)
+    assert objects(store) == before
+    ffrfs.pack_folder(more, f"s3://{bucket}/packs/one.ffr")
+    with pytest.raises(PackError, match=r"packs/one\.ffr: is not a shard of a pack set"):
+        ffrfs.pack_folder(more, f"s3://{bucket}/packs/", append=True)
+    obstore.delete(store, "set/part_00000.ffr")
+    with pytest.raises(PackError, match="shard 0 of the set is missing; restore it"):
+        ffrfs.pack_folder(more, url, append=True)
+
+
+def test_what_fails_is_taken_back(
+    url: str, store: S3Store, more: Path, staging: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = objects(store)
+    upload = bucket_target.upload
+
+    def refuse_the_last(place: str, target: RemoteUrl, *rest: object) -> None:
+        if target.key.endswith("4.ffr"):
+            assert len(objects(store)) == 5  # two more shards, and the lock
+            raise RemoteError.at(target.shown, "refused")
+        upload(place, target, *rest)
+
+    monkeypatch.setattr(bucket_target, "upload", refuse_the_last)
+    with pytest.raises(RemoteError, match="refused"):
+        ffrfs.pack_folder(more, url, append=True, shards=3, tmp_dir=staging)
+    assert objects(store) == before
+
+
+@pytest.mark.parametrize("cloud", ["s3", "azure"])
+def test_an_object_is_put_once(
+    request: pytest.FixtureRequest, bucket: str, cloud: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stores themselves refuse a second one, so that of two who come together one is told."""
+    server = request.getfixturevalue(cloud)
+    settings = RemoteSettings(server.endpoint_url, timeout_s=20)
+    name = f"s3://{bucket}/locks/lock"
+    if cloud == "azure":
+        for variable, value in server.environment().items():
+            monkeypatch.setenv(variable, value)
+        server.make_container("append")
+        name = "az://append/locks/lock"
+    url = parse_url(name)
+    assert put_new(url, b"one", settings)
+    assert not put_new(url, b"two", settings)
+    pin = pin_of(url, settings)
+    assert pin is not None
+    assert bytes_of(pin, 0, 3, settings) == b"one"
+    remove(url, settings)
+    assert put_new(url, b"two", settings)
+
+
+def test_two_at_a_time(url: str, store: S3Store, more: Path) -> None:
+    """The second one is refused, while the first has not ended; also one that was killed."""
+    old = more.parent / "old"
+    told: list[str] = []
+
+    def add_other(*_: int) -> None:
+        if LOCK in objects(store) and not told:
+            with pytest.raises(PackError) as refused:
+                ffrfs.pack_folder(more / "1", url, append=True)
+            told.append(str(refused.value))
+
+    ffrfs.pack_folder(more / "0", url, append=True, progress=add_other)
+    assert re.fullmatch(
+        rf"{re.escape(url)}: another process is adding to it \(.+, process {os.getpid()}, since "
+        rf"[^)]*\); wait for its end, or remove {re.escape(url)}\.ffrfs-append if it was killed",
+        told[0],
+    )
+    assert packed(url) == contents(old, more / "0")
+    obstore.put(store, LOCK, b"\x1b[2Jhostile\n")
+    with pytest.raises(PackError, match=r"adding to it \(it does not say which\)"):
+        ffrfs.pack_folder(more / "1", url, append=True)
+    obstore.delete(store, LOCK)
+    ffrfs.pack_folder(more / "1", url, append=True)
+    assert packed(url) == contents(old, more / "0", more / "1")
+
+
+def test_two_that_begin_together(url: str, store: S3Store, more: Path) -> None:
+    """Whoever comes second is refused by the store, or by what it finds there."""
+    errors: list[PackError] = []
+
+    def add(name: str) -> None:
+        try:
+            ffrfs.pack_folder(more / name, url, append=True)
+        except PackError as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=add, args=(name,)) for name in ("0", "1", "2")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(errors) < len(threads)
+    assert all(re.search("is adding to it|was changed meanwhile", str(e)) for e in errors)
+    assert len(objects(store)) == 2 + 3 - len(errors)
+    assert ffrfs.verify(url)["good"]
+
+
+def test_a_set_that_changes_meanwhile(
+    url: str, bucket: str, store: S3Store, more: Path, staging: Path
+) -> None:
+    """By somebody who heeds no lock."""
+    old = more.parent / "old"
+
+    def replace(_: object) -> None:
+        for name in [name for name in objects(store) if name != LOCK]:
+            obstore.delete(store, name)
+        ffrfs.pack_folder(old, f"s3://{bucket}/other/", shards=2)
+        for name, data in objects(store).items():
+            obstore.put(store, name.replace("other/", "set/"), data)
+
+    with pytest.raises(PackError, match="was changed meanwhile; nothing was added"):
+        ffrfs.pack_folder(more, url, append=True, tmp_dir=staging, listing=replace)
+    assert packed(url) == contents(old)
+    with pytest.raises(PackError, match="was changed meanwhile"):
+        ffrfs.pack_folder(
+            more,
+            url,
+            append=True,
+            listing=lambda _: obstore.put(store, "set/part_00002.ffr", b"another's"),
+        )
+    assert objects(store)["set/part_00002.ffr"] == b"another's"
+
+
+def test_the_command(
+    url: str, store: S3Store, more: Path, staging: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    command = ["pack", "--append", "--tmp-dir", str(staging), str(more), url]
+    assert main(command) == 0
+    done = capfd.readouterr()
+    assert (done.err, done.out[: len(url) + 10]) == ("", f"{url}: 10 files")
+    assert main(command) == 1
+    assert re.search(r"part_00002\.ffr has .* already; exclude it", capfd.readouterr().err)
+    assert len(objects(store)) == 3

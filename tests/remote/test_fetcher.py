@@ -1,0 +1,320 @@
+"""A fetcher as its clients see it: blocks that arrive, failures, ends; over files and HTTP."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from ffrfs.remote.protocol import BLOCK_SIZE, REQUESTS_MAX, Ask, Tell
+from tests.mount.command import wait_until
+from tests.remote.fetch_client import FetchClient
+from tests.remote.running_fetcher import Start, content, put
+
+
+@pytest.mark.parametrize("mode", ["full", "stream"])
+def test_a_file_arrives(start: Start, tmp_path: Path, mode: str) -> None:
+    data = content()
+    client = start(cache_mode=mode).client()
+    opened = client.open(put(tmp_path, "a", data))
+    assert opened.size == len(data)
+    assert client.read_all(opened) == data
+
+
+def test_an_object_of_a_server_arrives(start: Start, web, web_root: Path) -> None:
+    data = content(seed=2)
+    (web_root / "a.bin").write_bytes(data)
+    running = start()
+    client = running.client()
+    opened = client.open(f"{web.url}/a.bin")
+    assert client.read_all(opened) == data
+    assert running.figure("remote_blocks_fetched") == 6
+    assert running.figure("remote_bytes") == len(data)
+
+
+def test_an_empty_object_can_be_opened(start: Start, tmp_path: Path) -> None:
+    client = start().client()
+    assert client.open(put(tmp_path, "a", b"")).size == 0
+
+
+def test_only_what_is_wanted_is_fetched(start: Start, tmp_path: Path) -> None:
+    running = start()
+    client = running.client()
+    opened = client.open(put(tmp_path, "a", content()))
+    assert client.ask(opened, 1, 2).kind is Tell.READY
+    assert opened.read(BLOCK_SIZE, 2 * BLOCK_SIZE) == content()[BLOCK_SIZE : 3 * BLOCK_SIZE]
+    assert running.figure("remote_blocks_fetched") == 2
+
+
+@pytest.mark.promise("S63")
+def test_a_block_that_many_want_is_fetched_once(start: Start, tmp_path: Path) -> None:
+    running = start()
+    clients = [running.client() for _ in range(4)]
+    url = put(tmp_path, "a", content())
+    opened = [client.open(url) for client in clients]
+    asked = [
+        (client, client.send(kind, one.number, first=0, count=6))
+        for client, one in zip(clients, opened, strict=True)
+        for kind in (Ask.SOON, Ask.WANT, Ask.WANT)
+    ]
+    assert all(client.answer(id_).kind is Tell.READY for client, id_ in asked)
+    assert running.figure("remote_blocks_fetched") == 6
+
+
+def test_what_a_checksum_refuses_is_fetched_again_once_a_minute(
+    start: Start, tmp_path: Path
+) -> None:
+    running = start()
+    client = running.client()
+    opened = client.open(put(tmp_path, "a", content()))
+    client.read_all(opened)
+    for _ in range(3):
+        assert client.ask(opened, 0, 2, Ask.AGAIN).kind is Tell.READY
+    assert running.figure("remote_blocks_again") == 2
+    assert running.figure("remote_blocks_fetched") == 8
+
+
+def test_hits_are_blocks_that_were_read_and_not_fetched_for_that(
+    start: Start, tmp_path: Path
+) -> None:
+    url = put(tmp_path, "a", content())
+    running = start()
+    client = running.client()
+    opened = client.open(url)
+    client.read_all(opened)
+
+    def hits_after_reading(first: int, count: int) -> int:
+        client.send(Ask.USED, opened.number, first=first, count=count)
+        client.ask(opened, 0, 1)  # it comes behind
+        return running.figure("remote_blocks_hit")
+
+    assert hits_after_reading(0, 4) == 0
+    assert hits_after_reading(2, 4) == 2
+    assert hits_after_reading(0, 6) == 8
+    assert running.figure("remote_blocks_fetched") == 6
+    held = "remote_cache_bytes"
+    wait_until(lambda: running.figure(held) >= len(content()), "the cache is measured", 60)
+    assert running.figure("remote_cache_limit_bytes") == 20 << 30
+
+
+def test_a_hint_without_id_gets_no_answer(start: Start, tmp_path: Path) -> None:
+    client = start().client()
+    opened = client.open(put(tmp_path, "a", content()))
+    client.send(Ask.SOON, opened.number, id=0, first=0, count=6)
+    client.ask(opened, 5, 1)
+    client.ask(opened, 0, 6)
+    assert 0 not in client.kept
+
+
+@pytest.mark.promise("S65")
+def test_a_client_of_a_mount_opens_what_was_mounted_and_nothing_else(
+    start: Start, tmp_path: Path
+) -> None:
+    (tmp_path / "set" / "deep").mkdir(parents=True)
+    mounted, inside = put(tmp_path, "a", content()), put(tmp_path / "set", "b", content())
+    folder = f"file://{tmp_path}/set/"
+    client = start(roots=[mounted, folder]).client()
+    assert client.read_all(client.open(mounted)) == content()
+    assert client.list(folder) == [inside]
+    assert client.read_all(client.open(inside)) == content()
+    put(tmp_path, "ab", b"x")
+    put(tmp_path / "set" / "deep", "c", b"x")
+    for other in ("ab", "set/deep/c", "set/../a", "", "set/deep/"):
+        for kind in (Ask.OPEN, Ask.LIST):
+            answer = client.answer(client.send(kind, 9, url=f"file://{tmp_path}/{other}"))
+            assert (answer.kind, answer.error) == (Tell.FAILED, "RemoteDeniedError"), other
+            assert "not among the packs of this mount" in answer.reason
+
+
+def test_a_cancelled_request_gets_no_answer(start: Start, tmp_path: Path) -> None:
+    client = start().client()
+    opened = client.open(put(tmp_path, "a", content()))
+    cancelled = client.send(Ask.WANT, opened.number, first=0, count=6)
+    client.send(Ask.CANCEL, id=cancelled)
+    assert client.ask(opened, 0, 6).kind is Tell.READY
+    # The answer may have been under way before the other came.
+    assert len(client.kept.get(cancelled, [])) <= 1
+
+
+def test_a_closed_number_can_be_used_again(start: Start, tmp_path: Path) -> None:
+    running = start()
+    client = running.client()
+    for turn in range(3):
+        opened = client.open(put(tmp_path, f"{turn}", content(seed=turn)), number=7)
+        assert client.read_all(opened) == content(seed=turn)
+        client.send(Ask.CLOSE, 7)
+        client.objects.pop(7).close()
+    opened = client.open(put(tmp_path, "last", b"x"))
+    assert running.figure("remote_objects") == 1
+
+
+def test_a_directory_is_listed(start: Start, tmp_path: Path) -> None:
+    folder = tmp_path / "set"
+    folder.mkdir()
+    names = [f"pack-{number:05}.ffr" for number in range(2000)]
+    for name in names:
+        (folder / name).touch()
+    client = start().client()
+    assert client.list(f"file://{folder}/") == [f"file://{folder}/{name}" for name in names]
+
+
+def test_what_cannot_be_opened_is_said(start: Start, tmp_path: Path) -> None:
+    client = start().client()
+    answer = client.answer(client.send(Ask.OPEN, 0, url=f"file://{tmp_path}/none"))
+    assert (answer.kind, answer.error) == (Tell.FAILED, "RemoteNotFoundError")
+    assert f"file://{tmp_path}/none" in answer.reason
+    answer = client.answer(client.send(Ask.OPEN, 0, url="ftp://a/b"))
+    assert (answer.kind, answer.error) == (Tell.FAILED, "OptionError")
+    answer = client.list(f"file://{tmp_path}/none/")
+    assert answer.kind is Tell.FAILED
+
+
+def test_a_changed_object_is_not_mixed(start: Start, tmp_path: Path) -> None:
+    running = start()
+    client = running.client()
+    url = put(tmp_path, "a", content())
+    opened = client.open(url)
+    client.ask(opened, 0, 1)
+    put(tmp_path, "new", content(seed=9))
+    (tmp_path / "new").rename(tmp_path / "a")
+    for _ in range(3):
+        answer = client.ask(opened, 2, 1)
+        assert (answer.kind, answer.error) == (Tell.FAILED, "ChangedAtOriginError")
+    assert client.ask(opened, 0, 1).kind is Tell.READY  # what is there, is there
+    assert running.log().count("<4>") == 1
+    fresh = client.open(url, number=1)
+    assert client.read_all(fresh) == content(seed=9)
+
+
+def test_an_object_is_opened_again_by_its_pin(start: Start, tmp_path: Path) -> None:
+    running = start()
+    url = put(tmp_path, "a", content())
+    pin = running.client().open(url).pin
+    client = running.client()
+    assert client.read_all(client.open(url, pin)) == content()
+    answer = client.answer(client.send(Ask.OPEN, 5, url=url, pin="{}"))
+    assert answer.kind is Tell.FAILED
+
+
+def test_another_fetcher_takes_over(start: Start, tmp_path: Path) -> None:
+    running = start()
+    client = running.client()
+    url = put(tmp_path, "a", content())
+    pin = client.open(url).pin
+    first = running.process.pid
+    os.kill(first, signal.SIGKILL)
+    assert client.has_ended()
+    client = running.client()
+    assert running.process.pid != first
+    assert client.read_all(client.open(url, pin)) == content()
+    assert running.figure("remote_starts") == 2
+
+
+def test_a_fetcher_ends_with_its_hub(start: Start, tmp_path: Path) -> None:
+    running = start()
+    client = running.client()
+    client.open(put(tmp_path, "a", content()))
+    watched = os.pidfd_open(running.process.pid)
+    try:
+        running.process.close()
+        assert select.select([watched], [], [], 5)[0]
+    finally:
+        os.close(watched)
+    assert client.has_ended()
+
+
+BAD = [
+    b"x",
+    b"\0" * 16,
+    b"\x09\0\0\0" + b"\0" * 12,
+    b"\x03\0\0\0" + b"\0" * 12,
+    b"\x03\0\0\0" + b"\xff" * 28,
+]
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_a_breach_ends_the_link_and_no_other(start: Start, tmp_path: Path, message: bytes) -> None:
+    running = start()
+    bad, good = running.client(), running.client()
+    opened = good.open(put(tmp_path, "a", content()))
+    bad.socket.send(message)
+    assert bad.has_ended()
+    assert good.read_all(opened) == content()
+    assert "was disconnected" in running.log()
+
+
+def test_breaches_that_only_the_fetcher_can_see(start: Start, tmp_path: Path) -> None:
+    running = start()
+    url = put(tmp_path, "a", content())
+    for breach in [
+        lambda client: client.send(Ask.WANT, 0, first=6, count=1),  # beyond the end
+        lambda client: client.send(Ask.WANT, 0, first=5, count=2),
+        lambda client: client.send(Ask.WANT, 1, first=0, count=1),  # not open
+        lambda client: client.send(Ask.OPEN, 0, url=url),  # in use
+    ]:
+        client = running.client()
+        client.open(url)
+        breach(client)
+        assert client.has_ended()
+    assert running.log().count("was disconnected") == 4
+
+
+def test_a_client_that_reads_no_answers_holds_up_no_other(start: Start, tmp_path: Path) -> None:
+    running = start()
+    url = put(tmp_path, "a", content())
+    greedy, other = running.client(), running.client()
+    opened = greedy.open(url)
+    greedy.socket.setblocking(False)
+    with contextlib.suppress(BlockingIOError, ConnectionError):
+        for sent in range(20 * REQUESTS_MAX):
+            greedy.send(Ask.WANT, opened.number, first=0, count=1)
+            if sent % 100 == 0:
+                time.sleep(0.001)
+    assert other.read_all(other.open(url)) == content()
+
+
+def test_a_child_after_fork_makes_links(start: Start, tmp_path: Path) -> None:
+    running = start()
+    url = put(tmp_path, "a", content())
+    running.client().open(url)
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            client = FetchClient(running.process.link())
+            status = 0 if client.read_all(client.open(url)) == content() else 2
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert running.figure("remote_starts") == 1
+
+
+def test_a_child_after_fork_starts_its_own_if_there_is_none(start: Start, tmp_path: Path) -> None:
+    running = start()
+    url = put(tmp_path, "a", content())
+    client = running.client()
+    client.open(url)
+    os.kill(running.process.pid, signal.SIGKILL)
+    assert client.has_ended()
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            client = FetchClient(running.process.link())
+            status = 0 if client.read_all(client.open(url)) == content() else 2
+            running.process.close()
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_no_secret_is_on_its_command_line(start: Start, tmp_path: Path) -> None:
+    running = start(endpoint_url="http://127.0.0.1:1")
+    running.client().open(put(tmp_path, "a", b"x"))
+    words = Path(f"/proc/{running.process.pid}/cmdline").read_bytes().split(b"\0")[:-1]
+    assert all(word.isdigit() for word in words[words.index(b"ffrfs.remote.fetcher") + 1 :])

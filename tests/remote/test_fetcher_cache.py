@@ -1,0 +1,160 @@
+"""A fetcher and its cache: shared with other fetchers, lost, full, used again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+
+from ffrfs.remote.protocol import BLOCK_SIZE, Ask, Tell
+from tests.mount.command import wait_until
+from tests.remote.running_fetcher import SIZE, Running, Start, content, put
+from tests.remote.servers.fault import Kind
+from tests.remote.servers.faulty import faulty
+
+BLOCKS = -(-SIZE // BLOCK_SIZE)
+
+
+def test_what_was_fetched_is_there_the_next_time(start: Start, tmp_path: Path) -> None:
+    url = put(tmp_path, "a", content())
+    for fetched in (BLOCKS, 0):
+        running = start()
+        client = running.client()
+        assert client.read_all(client.open(url)) == content()
+        assert running.figure("remote_blocks_fetched") == fetched
+        running.process.close()
+
+
+@pytest.mark.promise("S64")
+def test_two_fetchers_fetch_each_block_once(start: Start, tmp_path: Path) -> None:
+    blocks = 40
+    data = content(blocks * BLOCK_SIZE)
+    (tmp_path / "a.bin").write_bytes(data)
+    with faulty(tmp_path) as server:
+        server.shape(latency_s=0.01)
+        both = [start(), start()]
+        clients = [running.client() for running in both]
+        opened = [client.open(f"{server.url}/a.bin") for client in clients]
+        asked = [
+            (client, client.send(Ask.WANT, one.number, first=first, count=5))
+            for first in range(0, blocks, 5)
+            for client, one in zip(clients, opened, strict=True)
+        ]
+        assert all(client.answer(id_).kind is Tell.READY for client, id_ in asked)
+        assert all(one.read(0, len(data)) == data for one in opened)
+        assert sum(running.figure("remote_blocks_fetched") for running in both) == blocks
+
+
+def test_the_blocks_of_a_fetcher_that_was_killed_are_fetched_by_another(
+    start: Start, tmp_path: Path
+) -> None:
+    (tmp_path / "a.bin").write_bytes(content())
+    with faulty(tmp_path) as server:
+        killed, other = start(), start()
+        url = f"{server.url}/a.bin"
+        first = killed.client()
+        one = first.open(url)
+        client = other.client()
+        opened = client.open(url)
+        server.shape(latency_s=0.2)
+        first.send(Ask.WANT, one.number, first=0, count=BLOCKS)
+        first.ask(one, 0, 1, Ask.SOON)
+        asked = client.send(Ask.WANT, opened.number, first=0, count=BLOCKS)
+        os.kill(killed.process.pid, signal.SIGKILL)
+        assert client.answer(asked).kind is Tell.READY
+        assert opened.read(0, SIZE) == content()
+
+
+@pytest.mark.promise("S64")
+def test_the_blocks_of_a_fetcher_that_is_stopped_are_fetched_by_another(
+    start: Start, tmp_path: Path
+) -> None:
+    (tmp_path / "a.bin").write_bytes(content())
+    with faulty(tmp_path) as server:
+        stopped, other = start(), start(timeout_s=9.0)
+        url = f"{server.url}/a.bin"
+        first = stopped.client()
+        one = first.open(url)
+        client = other.client()
+        opened = client.open(url)
+        server.do(Kind.STALL)
+        server.forget_counts()
+        first.send(Ask.WANT, one.number, first=0, count=BLOCKS)
+        wait_until(lambda: server.counts().most_under_way, "it holds the blocks", 60)
+        os.kill(stopped.process.pid, signal.SIGSTOP)
+        server.mend()
+        try:
+            assert client.read_all(opened) == content()
+        finally:
+            os.kill(stopped.process.pid, signal.SIGCONT)
+        assert other.log().count("another process has locked it") == 1
+
+
+def goes_on_in_memory(running: Running, client, opened) -> None:
+    for first in range(BLOCKS):
+        assert client.ask(opened, first, 1).kind is Tell.READY
+    assert client.moved == [opened.number]
+    assert opened.read(BLOCK_SIZE, SIZE) == content()[BLOCK_SIZE:]
+    assert running.figure("remote_in_memory") == 1
+    assert running.log().count("<4>") == 1
+
+
+@pytest.mark.promise("S64")
+def test_a_cache_that_vanishes_is_done_without(start: Start, tmp_path: Path) -> None:
+    running = start()
+    client = running.client()
+    opened = client.open(put(tmp_path, "a", content()))
+    client.ask(opened, 0, 1)
+    shutil.rmtree(tmp_path / "cache")
+    goes_on_in_memory(running, client, opened)
+    other = running.client()
+    assert other.read_all(other.open(f"file://{tmp_path}/a")) == content()
+
+
+def test_a_cache_that_cannot_be_made_is_done_without(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file")
+    running = start()
+    client = running.client()
+    assert client.read_all(client.open(put(tmp_path, "a", content()))) == content()
+    assert client.moved == []
+    assert running.log().count("<4>") == 1
+
+
+@pytest.mark.promise("S64")
+def test_a_small_cache_serves_a_large_object(start: Start, tmp_path: Path) -> None:
+    data = content(48 * BLOCK_SIZE)
+    running = start(cache_size=16 * BLOCK_SIZE)
+    client = running.client()
+    opened = client.open(put(tmp_path, "a", data))
+    for first in range(48):
+        begin = first * BLOCK_SIZE
+        assert client.ask(opened, first, 1).kind is Tell.READY
+        assert opened.read(begin, BLOCK_SIZE) == data[begin : begin + BLOCK_SIZE]
+    held = sum(
+        each.stat().st_blocks * 512
+        for each in (tmp_path / "cache").rglob("*.data")
+        if each.is_file()
+    )
+    assert held <= 16.16 * BLOCK_SIZE
+
+
+def test_many_clients_at_once_get_their_own(start: Start, tmp_path: Path) -> None:
+    running = start()
+    urls = [put(tmp_path, f"{seed}", content(seed=seed)) for seed in range(6)]
+    wrong: list[int] = []
+
+    def read(seed: int) -> None:
+        client = running.client()
+        if client.read_all(client.open(urls[seed])) != content(seed=seed):
+            wrong.append(seed)
+
+    threads = [threading.Thread(target=read, args=(seed,)) for seed in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert wrong == []

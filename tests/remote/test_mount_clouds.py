@@ -1,0 +1,164 @@
+"""One pack, and a pack set, mounted from each kind of server, with credentials as its users have.
+
+Not here: what goes wrong (test_mount_faults.py), uploads (test_upload.py, test_pack_to_bucket.py).
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import obstore
+import pytest
+
+from ffrfs import pack_folder
+from tests.mount.command import Mount, ffrfs
+from tests.remote.epoch import Epoch, read, write_files
+from tests.remote.servers.azurite import Azurite
+from tests.remote.servers.fake_gcs import FakeGcs
+from tests.remote.servers.nginx import Nginx
+from tests.remote.servers.seaweedfs import SeaweedFS
+
+COUNT = 30
+SHARDS = 3
+
+# Where objects of these files are, and what a command needs to get there.
+Place = tuple[str, list[str], dict[str, str]]
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with `one.ffr`, and `set`, a folder of shards."""
+    folder = tmp_path_factory.mktemp("clouds")
+    write_files(folder / "source", COUNT, 110_000)
+    pack_folder(folder / "source", folder / "one.ffr")
+    done = ffrfs("pack", "--shards", str(SHARDS), folder / "source", folder / "set")
+    assert done.status == 0, done.err
+    shutil.rmtree(folder / "source")
+    return folder
+
+
+def objects(packed: Path) -> dict[str, bytes]:
+    files = (path for path in packed.rglob("*") if path.is_file())
+    return {f"data/{path.relative_to(packed)}": path.read_bytes() for path in files}
+
+
+@pytest.fixture(scope="module", params=["http", "s3", "az", "gs"])
+def place(request: pytest.FixtureRequest, packed: Path) -> Place:
+    makers: dict[str, Callable[[pytest.FixtureRequest, Path], Place]] = {
+        "http": _on_nginx,
+        "s3": _in_s3,
+        "az": _in_azure,
+        "gs": _in_gcs,
+    }
+    return makers[request.param](request, packed)
+
+
+def _new_name() -> str:
+    """Of a bucket: the order of tests may need it twice."""
+    return f"clouds{secrets.token_hex(4)}"
+
+
+def _on_nginx(request: pytest.FixtureRequest, packed: Path) -> Place:
+    server: Nginx = request.getfixturevalue("web")
+    root: Path = request.getfixturevalue("web_root")
+    for name, content in objects(packed).items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(content)
+    return f"{server.url}/data", [], {}
+
+
+def _in_s3(request: pytest.FixtureRequest, packed: Path) -> Place:
+    server: SeaweedFS = request.getfixturevalue("s3")
+    bucket_name = _new_name()
+    bucket = server.make_bucket(bucket_name)
+    for name, content in objects(packed).items():
+        obstore.put(bucket, name, content)
+    return f"s3://{bucket_name}/data", ["--endpoint-url", server.endpoint_url], server.environment()
+
+
+def _in_azure(request: pytest.FixtureRequest, packed: Path) -> Place:
+    server: Azurite = request.getfixturevalue("azure")
+    container_name = _new_name()
+    container = server.make_container(container_name)
+    for name, content in objects(packed).items():
+        obstore.put(container, name, content)
+    return (
+        f"az://{container_name}/data",
+        ["--endpoint-url", server.endpoint_url],
+        server.environment(),
+    )
+
+
+def _in_gcs(request: pytest.FixtureRequest, packed: Path) -> Place:
+    server: FakeGcs = request.getfixturevalue("gcs")
+    bucket_name = _new_name()
+    server.make_bucket(bucket_name)
+    for name, content in objects(packed).items():
+        server.put(bucket_name, name, content)
+    return f"gs://{bucket_name}/data", ["--endpoint-url", server.endpoint_url, "--anonymous"], {}
+
+
+@pytest.fixture
+def mounted(place: Place, tmp_path: Path, fuse: None) -> Iterator[Callable[[str], Mount]]:
+    """Mounts what is there: mounted("one.ffr")."""
+    mounts: list[Mount] = []
+    url, words, environment = place
+
+    def make(name: str) -> Mount:
+        number = len(mounts)
+        tree = Mount(
+            "native", [f"{url}/{name}"], tmp_path / f"mnt{number}", tmp_path / f"{number}.log"
+        )
+        mounts.append(tree)
+        cache = ["--cache-dir", str(tmp_path / "cache")]
+        done = tree.mount(*cache, *words, env={**os.environ, **environment})
+        assert (done.status, done.out, done.err) == (0, "", "")
+        return tree
+
+    yield make
+    for tree in mounts:
+        tree.close()
+        tree.check_log()
+
+
+def test_a_pack_and_a_set(mounted: Callable[[str], Mount]) -> None:
+    assert read(mounted("one.ffr").path) == Epoch(COUNT, 0, {})
+    assert read(mounted("set/").path) == Epoch(COUNT, 0, {})
+
+
+def test_what_is_not_there_is_one_line(place: Place, tmp_path: Path, fuse: None) -> None:
+    url, words, environment = place
+    done = ffrfs(
+        "mount",
+        *("--cache-dir", tmp_path / "cache"),
+        *words,
+        f"{url}/none.ffr",
+        tmp_path / "mnt",
+        env={**os.environ, **environment},
+    )
+    assert done.status == 1
+    [line] = done.err.splitlines()
+    assert f"{url}/none.ffr" in line
+
+
+@pytest.mark.parametrize("place", ["s3", "az"], indirect=True, scope="module")
+def test_wrong_credentials_are_one_line_without_them(
+    place: Place, tmp_path: Path, fuse: None
+) -> None:
+    url, words, environment = place
+    wrong = {name: value[::-1] for name, value in environment.items() if "KEY" in name}
+    done = ffrfs(
+        "mount",
+        *("--cache-dir", tmp_path / "cache"),
+        *words,
+        f"{url}/one.ffr",
+        tmp_path / "mnt",
+        env={**os.environ, **environment, **wrong},
+    )
+    assert done.status == 1
+    [line] = done.err.splitlines()
+    assert not any(value in line for value in wrong.values())

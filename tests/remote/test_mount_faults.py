@@ -1,0 +1,312 @@
+"""A mount of a pack on a server, when server, cache or processes fail in the middle of reading.
+
+Never a wrong byte, whatever happens; and what passes costs a delay, no error.
+
+Not here: the same by both engines with a server that does right (tests/mount/engines/
+test_remote.py), faults below the mount (test_origin_faults.py, tests/cache).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ffrfs import pack_folder
+from tests.mount.command import Mount, ffrfs, wait_until
+from tests.remote.epoch import Epoch, Reading, read, write_files
+from tests.remote.servers.delay import delay
+from tests.remote.servers.fault import Kind
+from tests.remote.servers.faulty import Faulty, faulty
+
+COUNT = 100
+ALL_RIGHT = Epoch(COUNT, 0, {})
+TIMEOUT_S = 4  # after which what is not there is an error
+PATIENCE_S = 60.0
+PASSING = (
+    Kind.SLOW_DOWN,
+    Kind.ERROR,
+    Kind.RESET,
+    Kind.SHORT,
+    Kind.STALL_IN_BODY,
+)
+# As if the object had been replaced, which lasts until it is mounted again.
+REPLACED = (Kind.CHANGED, Kind.CHANGED_SILENTLY, Kind.NO_ETAG, Kind.WRONG_TOTAL)
+FOR_GOOD = tuple(kind for kind in Kind if kind not in (*REPLACED, Kind.WRONG_BYTES))
+MEMORY_MAX_MB = 400
+
+Reach = Callable[..., Mount]
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("faults")
+    write_files(folder / "source", COUNT, 110_000)
+    (folder / "web").mkdir()
+    pack_folder(folder / "source", folder / "web" / "tree.ffr")
+    shutil.rmtree(folder / "source")
+    return folder / "web" / "tree.ffr"
+
+
+@pytest.fixture(scope="module")
+def running(packed: Path) -> Iterator[Faulty]:
+    with faulty(packed.parent) as server:
+        yield server
+
+
+@pytest.fixture
+def server(running: Faulty) -> Iterator[Faulty]:
+    running.forget_counts()
+    yield running
+    running.mend()
+    running.shape()
+
+
+@pytest.fixture
+def reach(server: Faulty, tmp_path: Path, fuse: None) -> Iterator[Reach]:
+    """Mounts the pack by the native engine: reach("--cache-mode", "stream")."""
+    mounts: list[Mount] = []
+
+    def make(*words: str, url: str = f"{server.url}/tree.ffr", cache: str = "cache") -> Mount:
+        number = len(mounts)
+        tree = Mount("native", [url], tmp_path / f"mnt{number}", tmp_path / f"{number}.log")
+        mounts.append(tree)
+        done = tree.mount(
+            "--cache-dir", str(tmp_path / cache), "--remote-timeout", str(TIMEOUT_S), *words
+        )
+        assert (done.status, done.out, done.err) == (0, "", "")
+        return tree
+
+    yield make
+    for tree in mounts:
+        tree.close()
+        assert "Traceback" not in tree.log(), tree.log()
+
+
+def failed(epoch: Epoch) -> int:
+    """How many could not be read: for no other reason than that, and none was read wrong."""
+    assert epoch.wrong == 0
+    assert set(epoch.errors) <= {str(errno.EIO)}, epoch
+    assert epoch.right + sum(epoch.errors.values()) == COUNT
+    return COUNT - epoch.right
+
+
+def peak_mb(tree: Mount) -> dict[str, float]:
+    """By process."""
+    tree.find_daemon()
+    found = {}
+    for name, process in [("worker", tree.worker), ("fetcher", tree.fetchers[0])]:
+        assert process is not None
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        found[name] = int(re.findall(r"VmHWM:\s*(\d+) kB", status)[0]) / 1024
+    return found
+
+
+@pytest.mark.parametrize("kind", PASSING)
+def test_what_passes_costs_a_delay(reach: Reach, server: Faulty, kind: Kind) -> None:
+    tree = reach("--remote-timeout", "30")
+    # A silent server is given up after a quarter of the timeout.
+    server.do(kind, method="GET", after=2, times=1 if kind is Kind.STALL_IN_BODY else 5)
+    assert read(tree.path) == ALL_RIGHT
+
+
+@pytest.mark.parametrize("kind", FOR_GOOD)
+def test_what_does_not_pass_is_an_error_and_then_forgotten(
+    reach: Reach, server: Faulty, kind: Kind
+) -> None:
+    tree = reach("--remote-timeout", "2")
+    server.do(kind, location="http://192.0.2.1:1")
+    begun_s = time.monotonic()
+    assert failed(read(tree.path, readers=64)) > COUNT / 4
+    assert time.monotonic() - begun_s < 20 * TIMEOUT_S
+    assert max(peak_mb(tree).values()) < MEMORY_MAX_MB
+    server.mend()
+    # What was being tried again when it was mended may still wait its time.
+    wait_until(lambda: read(tree.path) == ALL_RIGHT, "all files are right", PATIENCE_S)
+
+
+@pytest.mark.parametrize("kind", REPLACED)
+def test_an_object_that_was_replaced_is_not_read(reach: Reach, server: Faulty, kind: Kind) -> None:
+    tree = reach()
+    server.do(kind)
+    assert failed(read(tree.path)) > COUNT / 4
+    tree.count_logged("changed at its origin")
+    server.mend()
+    failed(read(tree.path))
+    assert tree.log().count(" WARNING ") == 1
+
+
+def test_wrong_bytes_once_are_fetched_again(reach: Reach, server: Faulty) -> None:
+    tree = reach()
+    server.do(Kind.WRONG_BYTES, times=1)
+    assert read(tree.path) == ALL_RIGHT
+
+
+def test_wrong_bytes_always_are_errors(reach: Reach, server: Faulty) -> None:
+    tree = reach()
+    server.do(Kind.WRONG_BYTES)
+    assert failed(read(tree.path)) > COUNT / 4
+    asked = server.counts().bytes["/tree.ffr"]
+    failed(read(tree.path))
+    # Each block was fetched twice, and then not for a minute.
+    assert server.counts().bytes["/tree.ffr"] - asked < 2 * COUNT * 110_000
+
+
+@pytest.mark.parametrize("kind", [Kind.LOGIN, Kind.REDIRECT, Kind.ENDLESS_HEADER, Kind.STALL])
+def test_a_hostile_server_is_not_mounted(
+    server: Faulty, tmp_path: Path, kind: Kind, fuse: None
+) -> None:
+    server.do(kind, location="http://192.0.2.1:1")
+    url = f"{server.url}/tree.ffr"
+    words = ["--cache-dir", tmp_path / "cache", "--remote-timeout", str(TIMEOUT_S)]
+    done = ffrfs("mount", *words, url, tmp_path / "mnt")
+    assert (done.status, done.out) == (1, "")
+    [line] = done.err.splitlines()
+    assert url in line
+
+
+def test_a_killed_reader_ends_at_once(reach: Reach, server: Faulty) -> None:
+    tree = reach("--remote-timeout", "60")
+    server.do(Kind.STALL)
+    reading = Reading(tree.path)
+    wait_until(lambda: tree.statistics()["remote"]["ranges"], "a range is under way", PATIENCE_S)
+    reading.kill()
+
+
+def test_a_fetcher_that_is_killed_in_mid_epoch_costs_a_delay(reach: Reach, server: Faulty) -> None:
+    tree = reach("--remote-timeout", "30")
+    server.shape(bytes_per_s=500_000)
+    reading = Reading(tree.path)
+    for turn in range(1, 4):
+        wait_until(lambda: tree.statistics()["remote"]["starts"] == turn, "it runs", PATIENCE_S)  # noqa: B023
+        tree.find_daemon()
+        os.kill(tree.fetchers[0].pid, signal.SIGKILL)
+    assert reading.process.poll() is None, "nothing was killed in mid-epoch"
+    server.shape()
+    assert reading.result() == ALL_RIGHT
+
+
+@pytest.mark.parametrize("victims", ["worker", "daemon", "all"])
+def test_a_mount_that_is_killed_in_mid_epoch_has_kept_what_it_fetched(
+    reach: Reach, server: Faulty, packed: Path, victims: str
+) -> None:
+    tree = reach()
+    server.shape(bytes_per_s=5_000_000)
+    reading = Reading(tree.path)
+    wait_until(
+        lambda: tree.statistics()["remote"]["blocks_fetched"] > 6, "half is there", PATIENCE_S
+    )
+    tree.find_daemon()
+    processes = {"worker": tree.worker, "daemon": tree.process, "fetcher": tree.fetchers[0]}
+    for name, process in processes.items():
+        if victims in (name, "all"):
+            assert process is not None
+            os.kill(process.pid, signal.SIGKILL)
+    assert reading.result().wrong == 0
+    tree.wait_for_daemon()
+    tree.close()
+    server.shape()
+    assert read(reach("--remote-timeout", "30").path, seed=1) == ALL_RIGHT
+    # Again comes at most what was on its way.
+    assert server.counts().bytes["/tree.ffr"] <= 1.5 * packed.stat().st_size
+
+
+def test_a_mount_that_was_killed_finds_all_of_it_again(
+    reach: Reach, server: Faulty, packed: Path
+) -> None:
+    tree = reach()
+    assert read(tree.path) == ALL_RIGHT
+    for process in [tree.process, tree.worker, *tree.fetchers]:
+        assert process is not None
+        os.kill(process.pid, signal.SIGKILL)
+    tree.wait_for_daemon()
+    tree.close()
+    before = server.counts().bytes["/tree.ffr"]
+    assert read(reach("--remote-timeout", "30").path, seed=1) == ALL_RIGHT
+    assert server.counts().bytes["/tree.ffr"] - before <= 0.01 * packed.stat().st_size
+
+
+def test_a_cache_directory_that_is_removed_in_mid_epoch_costs_no_error(
+    reach: Reach, server: Faulty, tmp_path: Path
+) -> None:
+    tree = reach("--remote-timeout", "30")
+    server.shape(bytes_per_s=500_000)
+    reading = Reading(tree.path)
+    wait_until(
+        lambda: tree.statistics()["remote"]["blocks_fetched"], "a block is there", PATIENCE_S
+    )
+    shutil.rmtree(tmp_path / "cache")
+    assert reading.process.poll() is None, "nothing was removed in mid-epoch"
+    server.shape()
+    assert reading.result() == ALL_RIGHT
+    assert tree.log().count(" WARNING ") <= 1
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 4 MiB."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a tmpfs")
+    place = tmp_path / "small"
+    place.mkdir()
+    options = ["-t", "tmpfs", "-o", "size=4m", "ffrfs-test"]
+    subprocess.run(["mount", *options, place], timeout=20, check=True)
+    yield place
+    subprocess.run(["umount", "-l", place], timeout=20, check=True)
+
+
+def test_a_disk_that_is_too_small_for_the_cache_costs_no_error(
+    small_disk: Path, reach: Reach
+) -> None:
+    tree = reach("--remote-timeout", "30", cache="small/cache")
+    assert read(tree.path) == ALL_RIGHT
+    assert read(tree.path, seed=1) == ALL_RIGHT
+    assert tree.log().count(" WARNING ") <= 1
+
+
+def test_a_disk_that_is_read_only_costs_no_error(small_disk: Path, reach: Reach) -> None:
+    subprocess.run(["mount", "-o", "remount,ro", small_disk], timeout=20, check=True)
+    tree = reach("--remote-timeout", "30", cache="small/cache")
+    assert read(tree.path) == ALL_RIGHT
+    assert tree.log().count(" WARNING ") == 1
+
+
+def test_two_mounts_of_one_cache_fetch_each_block_once(
+    reach: Reach, server: Faulty, packed: Path
+) -> None:
+    trees = [reach("--remote-timeout", "30"), reach("--remote-timeout", "30")]
+    server.shape(latency_s=0.005)
+    readings = [Reading(tree.path, seed=5) for tree in trees]
+    assert [reading.result() for reading in readings] == [ALL_RIGHT, ALL_RIGHT]
+    assert server.counts().bytes["/tree.ffr"] <= 1.02 * packed.stat().st_size
+
+
+def test_a_line_that_is_cut_in_mid_epoch_costs_a_delay(reach: Reach, server: Faulty) -> None:
+    with delay(server.port, 0.01) as line:
+        tree = reach("--remote-timeout", "30", url=f"{line.url}/tree.ffr")
+        reading = Reading(tree.path)
+        for _ in range(3):
+            time.sleep(0.1)
+            line.program.kill()
+            time.sleep(0.1)
+            line.start_again()
+        assert reading.result() == ALL_RIGHT
+
+
+def test_a_mount_is_unmounted_while_the_server_stalls(reach: Reach, server: Faulty) -> None:
+    tree = reach("--remote-timeout", "60")
+    server.do(Kind.STALL)
+    reading = Reading(tree.path)
+    wait_until(lambda: tree.statistics()["remote"]["ranges"], "a range is under way", PATIENCE_S)
+    done = subprocess.run(["umount", "-l", tree.path], timeout=20, check=False)
+    assert done.returncode == 0
+    reading.kill()
+    tree.wait_for_daemon()

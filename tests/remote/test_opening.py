@@ -1,0 +1,238 @@
+"""A fetcher that is killed while packs are opened: that takes longer, and goes on with another.
+
+Not here: the same while a tree is read (test_mount_faults.py, test_session.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import ffrfs
+from ffrfs.mount.config.request import MountRequest
+from ffrfs.mount.engines.fetching import Fetching
+from ffrfs.mount.kernel.options import parse_options
+from ffrfs.mount.kernel.process import Process
+from ffrfs.remote.process import FetcherProcess
+from ffrfs.remote.session import session, use_urls
+from ffrfs.remote.settings import RemoteSettings
+from tests.mount.command import ENGINES, Mount, is_fetcher, kill_group, start_ffrfs, wait_until
+from tests.remote.epoch import Epoch, read, write_files
+from tests.remote.fetch_client import FetchClient
+from tests.remote.running_fetcher import Start, content, put
+from tests.remote.servers.fault import Kind
+from tests.remote.servers.faulty import Faulty, faulty
+
+COUNT = 20
+PATIENCE_S = 40.0  # less than the timeout, which is what it took
+TIMEOUT_S = 60
+KILLED = 3
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faulty]:
+    folder = tmp_path_factory.mktemp("opening")
+    (folder / "web").mkdir()
+    for name in ("a", "b"):
+        (folder / name).mkdir()
+        write_files(folder / name / name, COUNT, 110_000)
+        ffrfs.pack_folder(folder / name, folder / "web" / f"{name}.ffr")
+        shutil.rmtree(folder / name)
+    with faulty(folder / "web") as server:
+        yield server
+
+
+@pytest.fixture
+def server(running: Faulty) -> Iterator[Faulty]:
+    running.forget_counts()
+    yield running
+    running.mend()
+
+
+@pytest.fixture
+def tree(request: pytest.FixtureRequest, server: Faulty, tmp_path: Path) -> Iterator[Mount]:
+    request.getfixturevalue("fuse")
+    urls = [f"{server.url}/{name}.ffr" for name in ("a", "b")]
+    mount = Mount(request.param, urls, tmp_path / "mnt", tmp_path / "log")
+    yield mount
+    mount.close()
+    assert "Traceback" not in mount.log(), mount.log()
+
+
+def fetchers(tree: Mount) -> list[Process]:
+    return [process for process in tree.processes() if is_fetcher(process)]
+
+
+def wait_for_answers(server: Faulty, count: int) -> None:
+    wait_until(lambda: len(server.counts().requests) >= count, f"{count} answers", PATIENCE_S)
+
+
+@pytest.mark.promise("S63")
+@pytest.mark.parametrize("answers", [0, 3])
+@pytest.mark.parametrize("tree", ENGINES, indirect=True)
+def test_a_mount_goes_on_with_another_fetcher(
+    tree: Mount, server: Faulty, tmp_path: Path, answers: int
+) -> None:
+    server.do(Kind.STALL, after=answers)
+    words = ["--log-file", tree.log_file, "--cache-dir", tmp_path / "cache"]
+    command = start_ffrfs(
+        *("mount", *tree.engine_words, *words, "--remote-timeout", str(TIMEOUT_S)),
+        *("--", *tree.packs, tree.path),
+    )
+    try:
+        begun_s = time.monotonic()
+        for turn in range(2):
+            wait_for_answers(server, answers)
+            wait_until(lambda: fetchers(tree), "a fetcher", PATIENCE_S)
+            (fetcher,) = fetchers(tree)
+            os.kill(fetcher.pid, signal.SIGKILL)
+            wait_until(lambda: not fetcher.is_alive(), "killed", PATIENCE_S)  # noqa: B023
+            assert command.poll() is None, f"nothing was killed while it opened: {turn}"
+        server.mend()
+        out, err = command.communicate(timeout=PATIENCE_S)
+        assert (command.returncode, out, err) == (0, "", "")
+        assert time.monotonic() - begun_s < TIMEOUT_S
+    finally:
+        if command.poll() is None:
+            kill_group(command)
+    tree.find_daemon()
+    assert tree.count_logged("the fetcher has ended; another one takes over") == 2
+    for name in ("a", "b"):
+        assert read(tree.path / name) == Epoch(COUNT, 0, {})
+
+
+@pytest.mark.promise("S63")
+@pytest.mark.parametrize("tree", ["native"], indirect=True)
+def test_a_worker_that_opens_ends_with_its_daemon(
+    tree: Mount, server: Faulty, tmp_path: Path
+) -> None:
+    server.do(Kind.STALL)
+    words = ["--log-file", tree.log_file, "--cache-dir", tmp_path / "cache"]
+    command = start_ffrfs("mount", *tree.engine_words, *words, "--", *tree.packs, tree.path)
+    try:
+        wait_until(lambda: len(fetchers(tree)) == 1, "a fetcher", PATIENCE_S)
+        wait_until(lambda: workers(tree), "a worker", PATIENCE_S)
+        left = [*workers(tree), *fetchers(tree)]
+        os.kill(parent(left[0]), signal.SIGKILL)
+        assert all(process.wait(PATIENCE_S) for process in left)
+        _, err = command.communicate(timeout=PATIENCE_S)
+        assert command.returncode != 0
+        assert len(err.splitlines()) == 1, err
+    finally:
+        if command.poll() is None:
+            kill_group(command)
+
+
+def workers(tree: Mount) -> list[Process]:
+    return [process for process in tree.processes() if name_of(process) == "ffrfs-worker"]
+
+
+def name_of(process: Process) -> str:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{process.pid}/comm").read_text().strip()
+    return ""
+
+
+def parent(process: Process) -> int:
+    return int(Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+@pytest.mark.promise("S63")
+@pytest.mark.parametrize("answers", [0, 2])
+def test_a_program_goes_on_with_another_fetcher(
+    server: Faulty, tmp_path: Path, answers: int
+) -> None:
+    use_urls(RemoteSettings(cache_dir=str(tmp_path / "cache"), timeout_s=TIMEOUT_S))
+    server.do(Kind.STALL, after=answers)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            opening = pool.submit(ffrfs.PackedFolder, f"{server.url}/a.ffr")
+            pids = set()
+            for _ in range(2):
+                wait_for_answers(server, answers)
+                wait_until(lambda: session.pid not in {None, *pids}, "a fetcher", PATIENCE_S)
+                pids.add(session.pid)
+                os.kill(session.pid, signal.SIGKILL)
+                assert not opening.done()
+            wait_until(
+                lambda: session.pid not in pids or opening.done(), "another fetcher", PATIENCE_S
+            )
+            server.mend()
+            folder = opening.result(PATIENCE_S)
+        assert [len(folder[name]) for name in folder] == COUNT * [110_000]
+    finally:
+        session.configure(RemoteSettings())
+        session.settings = None
+
+
+def test_one_that_is_about_to_end_gets_no_link(start: Start, tmp_path: Path) -> None:
+    """A process that is killed may close its log a while before the socket of its links."""
+    running = start()
+    running.client().open(put(tmp_path, "a", content()))
+    pid = running.process.pid
+    os.kill(pid, signal.SIGSTOP)
+    client = FetchClient(running.process.link(but=pid))
+    running.clients.append(client)
+    assert running.process.pid != pid
+    assert client.read_all(client.open(f"file://{tmp_path}/a")) == content()
+    other = running.process.pid
+    again = FetchClient(running.process.link(but=pid))
+    running.clients.append(again)
+    assert running.process.pid == other
+
+
+def test_those_that_are_killed_before_they_have_a_link_are_replaced(tmp_path: Path) -> None:
+    logs: list[int] = []
+
+    def take_log(log: int) -> None:
+        logs.append(log)
+        if len(logs) <= KILLED:
+            assert process.pid is not None
+            os.kill(process.pid, signal.SIGKILL)
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+
+    process = FetcherProcess(RemoteSettings(cache_dir=str(tmp_path / "cache")), take_log)
+    try:
+        client = FetchClient(process.link())
+        assert client.read_all(client.open(put(tmp_path, "a", content()))) == content()
+        client.close()
+        assert len(logs) == KILLED + 1
+    finally:
+        process.close()
+        for log in logs:
+            os.close(log)
+
+
+def test_one_that_took_over_before_there_was_a_worker_is_brought(tmp_path: Path) -> None:
+    url = put(tmp_path, "a", content())
+    request = MountRequest(
+        packs=(url,),
+        mountpoint=str(tmp_path / "mnt"),
+        options=parse_options([]),
+        cache_dir=str(tmp_path / "cache"),
+    )
+    fetching = Fetching(request)
+    links: list[int] = []
+    try:
+        for _ in range(2):
+            pid = fetching.pid
+            assert pid is not None
+            os.kill(pid, signal.SIGKILL)
+            wait_until(lambda: fetching.pid not in (None, pid), "another", PATIENCE_S)  # noqa: B023
+        fetching.bring_links_to(lambda link: links.append(os.dup(link)))
+        wait_until(lambda: links, "a link", PATIENCE_S)
+        client = FetchClient(links.pop())
+        assert client.read_all(client.open(url)) == content()
+        client.close()
+    finally:
+        fetching.close()
+        for link in links:
+            os.close(link)

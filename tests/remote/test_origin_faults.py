@@ -1,0 +1,194 @@
+"""Servers that do wrong: what passes is tried again, the rest is an error."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from ffrfs.errors import (
+    ChangedAtOriginError,
+    RemoteDeniedError,
+    RemoteError,
+    RemoteTimeoutError,
+)
+from ffrfs.remote.origin import Pin, Traffic, origin_for
+from ffrfs.remote.settings import RemoteSettings
+from ffrfs.remote.url import parse_url
+from tests.remote.servers.fault import Kind
+from tests.remote.servers.faulty import Faulty, faulty
+
+DATA = os.urandom(1 << 20)
+PATIENT = RemoteSettings(timeout_s=20)
+IMPATIENT = RemoteSettings(timeout_s=2)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faulty]:
+    root = tmp_path_factory.mktemp("faulty")
+    (root / "a.ffr").write_bytes(DATA)
+    with faulty(root) as server:
+        yield server
+
+
+@pytest.fixture
+def server(shared: Faulty) -> Iterator[Faulty]:
+    shared.forget_counts()
+    yield shared
+    shared.mend()
+
+
+def pin(server: Faulty, settings: RemoteSettings = PATIENT) -> Pin:
+    url = parse_url(f"{server.url}/a.ffr")
+    return asyncio.run(origin_for(url, settings).pin(url))
+
+
+def read(of: Pin, settings: RemoteSettings, traffic: Traffic | None = None) -> bytes:
+    origin = origin_for(of.url, settings, traffic)
+    return bytes(asyncio.run(origin.read(of, 1000, 500_000)))
+
+
+@pytest.mark.parametrize(
+    "kind", [Kind.SLOW_DOWN, Kind.ERROR, Kind.RESET, Kind.SHORT, Kind.ENDLESS_HEADER]
+)
+def test_what_passes_is_tried_again(server: Faulty, kind: Kind) -> None:
+    found = pin(server)
+    traffic = Traffic()
+    server.do(kind, times=3)
+    assert read(found, PATIENT, traffic) == DATA[1000:501_000]
+    assert (traffic.requests, traffic.retries, traffic.bytes) == (4, 3, 500_000)
+    assert traffic.throttled == (3 if kind is Kind.SLOW_DOWN else 0)
+
+
+@pytest.mark.parametrize("kind", [Kind.STALL, Kind.STALL_IN_BODY])
+def test_silence_is_not_waited_for_to_the_end(server: Faulty, kind: Kind) -> None:
+    found = pin(server)
+    server.do(kind, times=1)
+    settings = RemoteSettings(timeout_s=6)
+    assert read(found, settings) == DATA[1000:501_000]
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        (Kind.SLOW_DOWN, "the server throttles requests .503 SlowDown."),
+        (Kind.ERROR, "the server failed .500."),
+        (Kind.RESET, "the connection broke off"),
+        (Kind.SHORT, "the connection broke off"),
+        (Kind.STALL, "did not answer in time"),
+        (Kind.STALL_IN_BODY, "did not answer in time"),
+    ],
+)
+def test_what_does_not_pass_ends_at_the_deadline(server: Faulty, kind: Kind, reason: str) -> None:
+    found = pin(server)
+    server.do(kind)
+    begin_s = time.monotonic()
+    with pytest.raises(RemoteTimeoutError, match=rf"no answer for 1\.8 s .*{reason}"):
+        read(found, IMPATIENT)
+    assert 1.5 < time.monotonic() - begin_s < PATIENT.timeout_s
+    server.mend()
+    assert read(found, IMPATIENT) == DATA[1000:501_000]
+
+
+@pytest.mark.parametrize(
+    ("kind", "error", "reason"),
+    [
+        (Kind.DENIED, RemoteDeniedError, "refused"),
+        (Kind.CHANGED, ChangedAtOriginError, "changed at its origin"),
+        (Kind.CHANGED_SILENTLY, ChangedAtOriginError, "changed at its origin"),
+        (Kind.NO_ETAG, ChangedAtOriginError, "changed at its origin"),
+        (Kind.WRONG_TOTAL, ChangedAtOriginError, "changed at its origin"),
+        (Kind.WRONG_RANGE, RemoteError, "other bytes than requested"),
+        (Kind.WHOLE, RemoteError, "whole files only"),
+        (Kind.ENDLESS, RemoteError, "does not say how many bytes"),
+        (Kind.LOGIN, RemoteError, "whole files only"),
+    ],
+)
+def test_wrong_answers_are_errors_at_once(
+    server: Faulty, kind: Kind, error: type[RemoteError], reason: str
+) -> None:
+    found = pin(server)
+    server.do(kind)
+    traffic = Traffic()
+    with pytest.raises(error, match=reason) as caught:
+        read(found, PATIENT, traffic)
+    assert str(caught.value).startswith(f"{server.url}/a.ffr: ")
+    assert "\n" not in str(caught.value)
+    assert not isinstance(caught.value, RemoteTimeoutError)
+    assert (traffic.requests, traffic.bytes) == (1, 0)
+
+
+def test_a_page_to_sign_in_is_no_file(server: Faulty) -> None:
+    server.do(Kind.LOGIN)
+    with pytest.raises(RemoteError, match="a web page, perhaps a login page"):
+        pin(server)
+
+
+def test_no_other_place_is_asked(server: Faulty) -> None:
+    """127.0.0.1 is told to ask localhost, which has the very file."""
+    found = pin(server)
+    server.do(Kind.REDIRECT, location=f"http://localhost:{server.port}/other", times=1)
+    server.forget_counts()
+    with pytest.raises(RemoteError, match="redirects to another place"):
+        read(found, PATIENT)
+    while not (seen := server.counts().requests):  # it is counted when it has been sent
+        time.sleep(0.01)
+    assert [each.status for each in seen] == [307]
+
+
+def test_a_server_without_etags(server: Faulty) -> None:
+    """The time of the last change is compared instead."""
+    server.do(Kind.NO_ETAG)
+    found = pin(server)
+    assert found.etag is None
+    assert read(found, PATIENT) == DATA[1000:501_000]
+    other = Pin(found.url, found.size, None, None, found.mtime_ns - 1_000_000_000)
+    with pytest.raises(ChangedAtOriginError):
+        read(other, PATIENT)
+
+
+def test_memory_is_bounded(server: Faulty) -> None:
+    """Headers and bodies that do not end, for seconds each: not what loopback brings in that."""
+    found = pin(server)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for kind in (Kind.ENDLESS, Kind.ENDLESS_HEADER):
+        server.do(kind)
+        with pytest.raises(RemoteError):
+            read(found, IMPATIENT)
+        server.mend()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10
+
+
+def test_a_reader_that_goes_away(server: Faulty) -> None:
+    """Its request is given up, and nothing waits for the deadline."""
+    found = pin(server)
+    server.do(Kind.STALL)
+
+    async def give_up() -> None:
+        task = asyncio.create_task(origin_for(found.url, PATIENT).read(found, 0, 10))
+        await asyncio.sleep(0.1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    begin_s = time.monotonic()
+    asyncio.run(give_up())
+    assert time.monotonic() - begin_s < PATIENT.timeout_s / 2
+
+
+def test_an_endpoint_that_does_wrong(server: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same goes for buckets: here the folder of the server is one."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush")
+    settings = RemoteSettings(endpoint_url=server.url, region="eu-1", timeout_s=20)
+    url = parse_url("s3://bucket/a.ffr")
+    server.do(Kind.REDIRECT, location=f"http://localhost:{server.port}/other", times=1)
+    with pytest.raises(RemoteError, match="redirects to another place"):
+        asyncio.run(origin_for(url, settings).pin(url))
+    server.do(Kind.SLOW_DOWN, times=1)
+    with pytest.raises(RemoteError, match="there is no such object"):
+        asyncio.run(origin_for(url, settings).pin(url))

@@ -1,0 +1,201 @@
+"""Files of a real HTTP server (nginx): pinned, read by ranges, listed; what goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from ffrfs.errors import (
+    ChangedAtOriginError,
+    RemoteError,
+    RemoteNotFoundError,
+    RemoteTimeoutError,
+)
+from ffrfs.remote.origin import Pin, Traffic, origin_for
+from ffrfs.remote.settings import RemoteSettings
+from ffrfs.remote.url import RemoteUrl, parse_url
+from tests.remote.servers.nginx import Nginx, nginx
+from tests.remote.servers.program import free_ports
+
+T = TypeVar("T")
+SETTINGS = RemoteSettings(timeout_s=30)
+IMPATIENT = RemoteSettings(timeout_s=2)
+
+
+@pytest.fixture
+def folder(web: Nginx, web_root: Path, tmp_path: Path) -> Iterator[Path]:
+    """A folder that the server serves."""
+    place = web_root / tmp_path.name
+    place.mkdir()
+    yield place
+
+
+def at(web: Nginx, folder: Path, name: str) -> RemoteUrl:
+    return parse_url(f"{web.url}/{folder.name}/{name}")
+
+
+def pin(url: RemoteUrl, settings: RemoteSettings = SETTINGS) -> Pin:
+    return asyncio.run(origin_for(url, settings).pin(url))
+
+
+def read(of: Pin, offset: int, size: int, settings: RemoteSettings = SETTINGS) -> bytes:
+    return bytes(asyncio.run(origin_for(of.url, settings).read(of, offset, size)))
+
+
+def names(url: RemoteUrl, settings: RemoteSettings = SETTINGS) -> list[str]:
+    async def collect(found: AsyncIterator[str]) -> list[str]:
+        return [text async for text in found]
+
+    return asyncio.run(collect(origin_for(url, settings).list(url)))
+
+
+def test_ranges(web: Nginx, folder: Path) -> None:
+    data = os.urandom(3 << 20)
+    (folder / "a.ffr").write_bytes(data)
+    found = pin(at(web, folder, "a.ffr"))
+    assert found.size == len(data)
+    assert found.etag
+    assert found.mtime_ns == (folder / "a.ffr").stat().st_mtime_ns // 10**9 * 10**9
+    for offset, size in ((0, 1), (5, 100), (1 << 20, 1 << 20), (len(data) - 7, 7), (9, 0)):
+        assert read(found, offset, size) == data[offset : offset + size]
+    for offset, size in ((len(data), 1), (-1, 2), (0, len(data) + 1)):
+        with pytest.raises(RemoteError, match="has no bytes"):
+            read(found, offset, size)
+
+
+def test_an_empty_file(web: Nginx, folder: Path) -> None:
+    (folder / "empty").touch()
+    found = pin(at(web, folder, "empty"))
+    assert found.size == 0
+    assert read(found, 0, 0) == b""
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("a b%é+~#?&.ffr", "a%20b%25%C3%A9+~%23%3F&.ffr"),
+        ("a b", "a b"),
+        ("100%25", "100%2525"),
+        ("[x]", "[x]"),
+    ],
+)
+def test_names(web: Nginx, folder: Path, name: str, written: str) -> None:
+    (folder / name).write_bytes(b"hello")
+    found = pin(at(web, folder, written))
+    assert read(found, 1, 3) == b"ell"
+    assert [pin(parse_url(text)).size for text in names(at(web, folder, ""))] == [5]
+
+
+def test_a_query_is_sent_and_not_shown(web: Nginx, folder: Path) -> None:
+    (folder / "a").write_bytes(b"hello")
+    url = at(web, folder, "a?signature=hush")
+    assert read(pin(url), 0, 5) == b"hello"
+    assert "signature=hush" in web.access_log.read_text()
+    with pytest.raises(RemoteNotFoundError) as caught:
+        pin(at(web, folder, "none?signature=hush"))
+    assert "hush" not in str(caught.value)
+
+
+def test_listing(web: Nginx, folder: Path) -> None:
+    for name in ("b.ffr", "a.ffr", "with space", "ä"):
+        (folder / name).write_bytes(b"x")
+    (folder / "below").mkdir()
+    (folder / "below" / "c.ffr").write_bytes(b"x")
+    prefix = f"{web.url}/{folder.name}/"
+    assert names(at(web, folder, "")) == [
+        prefix + name for name in ("%C3%A4", "a.ffr", "b.ffr", "with%20space")
+    ]
+    with pytest.raises(RemoteError, match="lists no files here"):
+        (folder / "below" / "c.ffr").unlink()
+        names(at(web, folder, "below/"))
+    with pytest.raises(RemoteNotFoundError):
+        names(at(web, folder, "none/"))
+    with pytest.raises(RemoteError, match="ends in /"):
+        names(at(web, folder, "a.ffr"))
+
+
+@pytest.mark.parametrize("how", ["replaced", "longer", "removed"])
+def test_a_file_that_changed(web: Nginx, folder: Path, how: str) -> None:
+    path = folder / "a"
+    path.write_bytes(b"before")
+    os.utime(path, (1, 1))
+    found = pin(at(web, folder, "a"))
+    if how == "removed":
+        path.unlink()
+    else:
+        path.write_bytes(b"after!" if how == "replaced" else b"before and after")
+    with pytest.raises(ChangedAtOriginError, match="changed at its origin"):
+        read(found, 0, 6)
+
+
+def test_what_is_no_file(web: Nginx, folder: Path) -> None:
+    with pytest.raises(RemoteNotFoundError, match="there is no such object"):
+        pin(at(web, folder, "none"))
+    with pytest.raises(RemoteError, match="is a directory"):
+        pin(at(web, folder, ""))
+    (folder / "index.html").write_text("<html>please sign in")
+    os.rename(folder / "index.html", folder / "data.html")
+    assert pin(at(web, folder, "data.html")).size == 20  # that is what was asked for
+
+
+def test_a_server_that_is_not_there() -> None:
+    [port] = free_ports(1)
+    with pytest.raises(RemoteTimeoutError, match=r"no answer for 1\.8 s .*refuses connections"):
+        pin(parse_url(f"http://127.0.0.1:{port}/a"), IMPATIENT)
+    with pytest.raises(RemoteTimeoutError, match=r"DNS does not know the name of nohost\.invalid"):
+        pin(parse_url("http://nohost.invalid/a"), IMPATIENT)
+
+
+def test_a_server_without_tls(web: Nginx) -> None:
+    with pytest.raises(RemoteError, match="TLS") as caught:
+        pin(parse_url(f"https://127.0.0.1:{web.port}/a"), IMPATIENT)
+    assert not isinstance(caught.value, RemoteTimeoutError)
+
+
+def test_a_server_that_comes_back(tmp_path: Path) -> None:
+    """What was asked for while it was away is answered."""
+    (tmp_path / "a").write_bytes(b"hello")
+
+    async def reading(found: Pin, server: Nginx) -> bytes:
+        server.program.kill()
+        traffic = Traffic()
+        task = asyncio.create_task(origin_for(found.url, SETTINGS, traffic).read(found, 0, 5))
+        while traffic.retries < 2:
+            await asyncio.sleep(0.02)
+        await asyncio.to_thread(server.start_again)
+        return bytes(await task)
+
+    with nginx(tmp_path) as server:
+        found = pin(parse_url(f"{server.url}/a"))
+        assert asyncio.run(reading(found, server)) == b"hello"
+
+
+def test_without_obstore(tmp_path: Path) -> None:
+    (tmp_path / "obstore.py").write_text("raise ImportError\n")
+    program = (
+        "import asyncio\n"
+        "from ffrfs.remote.origin import origin_for\n"
+        "from ffrfs.remote.settings import RemoteSettings\n"
+        "from ffrfs.remote.url import parse_url\n"
+        "url = parse_url('https://host/a?x=hush')\n"
+        "asyncio.run(origin_for(url, RemoteSettings()).pin(url))\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert result.stderr.splitlines()[-1] == (
+        "ffrfs.errors.RemoteError: https://host/a: reading URLs needs obstore: "
+        "pip install 'ffrfs[remote]'"
+    )

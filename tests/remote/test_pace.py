@@ -1,0 +1,95 @@
+"""How a fetcher's pace follows what a server gives, by simulated lines of known speed."""
+
+from __future__ import annotations
+
+import heapq
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ffrfs.remote.pace import (
+    RANGE_BLOCKS_MAX,
+    RANGES_FEW,
+    RANGES_MAX,
+    RANGES_MIN,
+    Pace,
+)
+from ffrfs.remote.protocol import BLOCK_SIZE
+
+
+def run(pace: Pace, seconds: float, latency_s: float, one_rate: float, all_rate: float) -> float:
+    """Always as many ranges as the pace allows, on a line of that speed; bytes a second."""
+    pace.answered(latency_s)
+    now, sent, free_at = 0.0, 0, 0.0
+    flight: list[tuple[float, float, int]] = []  # (end, begin, size)
+    while now < seconds:
+        while len(flight) < pace.ranges_max:
+            size = pace.range_blocks * BLOCK_SIZE
+            free_at = max(free_at, now) + size / all_rate  # what all share
+            end = max(now + latency_s + size / one_rate, free_at + latency_s)
+            heapq.heappush(flight, (end, now, size))
+        now, begin, size = heapq.heappop(flight)
+        sent += size
+        pace.finished(now, size, now - begin, full=True)
+    return sent / now
+
+
+def test_more_ranges_as_long_as_they_bring_more() -> None:
+    pace = Pace()
+    run(pace, 20, latency_s=0.05, one_rate=50e6, all_rate=1e12)
+    assert pace.ranges_max == RANGES_MAX
+    assert pace.range_blocks == RANGE_BLOCKS_MAX
+
+
+def test_no_more_ranges_than_a_line_is_filled_by() -> None:
+    pace = Pace()
+    rate = run(pace, 20, latency_s=0.02, one_rate=200e6, all_rate=200e6)
+    assert pace.ranges_max <= RANGES_FEW * 3 // 2 + 1
+    assert rate > 150e6
+
+
+def test_ranges_of_a_slow_line_are_small() -> None:
+    pace = Pace()
+    run(pace, 60, latency_s=0.05, one_rate=1e6, all_rate=8e6)
+    assert pace.range_blocks <= 2
+    assert pace.gap_blocks == 0
+
+
+def test_a_server_that_asks_for_fewer_gets_fewer_for_a_while() -> None:
+    pace = Pace()
+    for _ in range(2):
+        pace.throttled()
+    assert pace.ranges_max == RANGES_FEW // 4
+    for _ in range(10):
+        pace.throttled()
+    assert pace.ranges_max == RANGES_MIN
+    run(pace, 20, latency_s=0.05, one_rate=50e6, all_rate=1e12)
+    assert pace.ranges_max > RANGES_FEW
+
+
+def test_a_gap_is_fetched_if_it_costs_less_than_a_round_trip() -> None:
+    far, near = Pace(), Pace()
+    run(far, 5, latency_s=0.1, one_rate=200e6, all_rate=1e12)
+    run(near, 5, latency_s=0.0005, one_rate=200e6, all_rate=1e12)
+    assert far.gap_blocks > near.gap_blocks == 0
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.floats(0, 100), st.integers(1, 8 * BLOCK_SIZE), st.floats(0, 100), st.booleans()
+        )
+    )
+)
+def test_limits_hold_whatever_comes(found) -> None:
+    pace = Pace()
+    now = 0.0
+    for passed, size, seconds, full in found:
+        now += passed
+        pace.finished(now, size, seconds, full)
+        if not full:
+            pace.throttled()
+        assert RANGES_MIN <= pace.ranges_max <= RANGES_MAX
+        assert 1 <= pace.range_blocks <= RANGE_BLOCKS_MAX
+        assert pace.gap_blocks >= 0 and 0 <= pace.gather_s == pytest.approx(pace.gather_s)

@@ -1,0 +1,215 @@
+"""Packs and pack sets in a bucket: the same bytes as local ones, whole, and nothing else left."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import obstore
+import pytest
+from obstore.store import S3Store
+
+import ffrfs
+from ffrfs.errors import PackError, RemoteError, RemoteNotFoundError
+from ffrfs.packing import bucket_target
+from ffrfs.remote.settings import RemoteSettings
+from ffrfs.remote.url import RemoteUrl
+from tests.remote.servers.seaweedfs import SeaweedFS, seaweedfs
+
+
+@pytest.fixture(autouse=True)
+def endpoint(s3: SeaweedFS, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory for packs on their way, which is empty after each test."""
+    monkeypatch.setenv("FFRFS_ENDPOINT_URL", s3.endpoint_url)
+    monkeypatch.setenv("FFRFS_REMOTE_TIMEOUT", "10")
+    place = tmp_path / "tmp"
+    place.mkdir()
+    return place
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for number in range(60):
+        path = tmp_path / "folder" / str(number % 5) / f"{number}.bin"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(os.urandom(number * 1000))
+    (tmp_path / "folder" / "empty").mkdir()
+    (tmp_path / "folder" / "link").symlink_to("1/1.bin")
+    return tmp_path / "folder"
+
+
+def objects(store: S3Store) -> dict[str, bytes]:
+    names = sorted(meta["path"] for chunk in obstore.list(store) for meta in chunk)
+    return {name: bytes(obstore.get(store, name).bytes()) for name in names}
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_one_pack(
+    bucket: str, store: S3Store, folder: Path, endpoint: Path, tmp_path: Path
+) -> None:
+    seen: list[tuple[int, int, int, int]] = []
+    summary = ffrfs.pack_folder(
+        folder,
+        f"s3://{bucket}/a b.ffr",
+        reproducible=True,
+        tmp_dir=endpoint,
+        progress=lambda *counts: seen.append(counts),
+    )
+    assert ffrfs.pack_folder(folder, tmp_path / "local.ffr", reproducible=True) == summary
+    assert objects(store) == {"a b.ffr": (tmp_path / "local.ffr").read_bytes()}
+    assert list(endpoint.iterdir()) == []
+    sizes = [size for _, _, size, _ in seen]
+    assert sizes == sorted(sizes)
+    assert seen[-1] == (61, 61, summary.byte_count, summary.byte_count)
+
+
+@pytest.mark.parametrize("source", ["folder", "tar", "pack"])
+def test_a_set(bucket: str, store: S3Store, folder: Path, endpoint: Path, source: str) -> None:
+    """Of each kind of source; no more than two shards are here at a time."""
+    at_a_time: set[int] = set()
+
+    def look(*_: int) -> None:
+        at_a_time.add(sum(len(list(place.iterdir())) for place in endpoint.iterdir()))
+
+    local = folder.parent / "local"
+    options = {"shards": 6, "reproducible": True}
+    if source == "folder":
+        pack, what = ffrfs.pack_folder, folder
+    elif source == "tar":
+        pack, what = ffrfs.pack_archive, folder.parent / "folder.tar"
+        with tarfile.open(what, "w") as tar:
+            tar.add(folder, ".")
+    else:
+        pack, what = ffrfs.repack, folder.parent / "all.ffr"
+        ffrfs.pack_folder(folder, what)
+    pack(what, local, **options)
+    pack(what, f"s3://{bucket}/deep/set", tmp_dir=endpoint, progress=look, **options)
+    found = objects(store)
+    assert {name.removeprefix("deep/set/"): data for name, data in found.items()} == files(local)
+    assert len(found) == 6
+    assert max(at_a_time) <= 2
+    assert list(endpoint.iterdir()) == []
+
+
+def test_what_is_replaced(bucket: str, store: S3Store, folder: Path) -> None:
+    url = f"s3://{bucket}/a.ffr"
+    obstore.put(store, "a.ffr", b"")
+    ffrfs.pack_folder(folder, url)
+    ffrfs.pack_folder(folder, url)
+    obstore.put(store, "a.ffr", b"the only copy of my notes" * 100)
+    with pytest.raises(PackError, match=r"exists and is not a pack .* --force"):
+        ffrfs.pack_folder(folder, url)
+    ffrfs.pack_folder(folder, url, force=True)
+    assert objects(store)["a.ffr"].find(b"ffrfsidx") > 0
+    for name in ("one", "two"):
+        ffrfs.pack_folder(folder / "1", folder.parent / f"{name}.ffr")
+    with pytest.raises(PackError, match="several packs"):
+        ffrfs.repack([folder.parent / "one.ffr", folder.parent / "two.ffr"], url)
+
+
+def test_what_is_refused(bucket: str, store: S3Store, folder: Path) -> None:
+    obstore.put(store, "set/notes", b"x")
+    for url, options, reason in (
+        (f"s3://{bucket}/set", {"shards": 2}, "is not empty"),
+        (f"s3://{bucket}/set/", {}, "names a directory"),
+        (f"s3://{bucket}/set", {"append": True}, "holds no packs to add to"),
+        ("https://host/a.ffr", {}, "not to HTTP"),
+        ("file:///tmp/a.ffr", {}, "without file://"),
+    ):
+        with pytest.raises(PackError, match=reason):
+            ffrfs.pack_folder(folder, url, **options)
+    for url in ("s3://no-such-bucket/a.ffr", "s3://no-such-bucket/a/"):
+        with pytest.raises(RemoteNotFoundError, match="no bucket 'no-such-bucket'"):
+            ffrfs.pack_folder(folder, url, shards=2 if url.endswith("/") else None)
+    assert objects(store) == {"set/notes": b"x"}
+
+
+def test_a_dry_run(bucket: str, store: S3Store, folder: Path, endpoint: Path) -> None:
+    ffrfs.pack_folder(folder, f"s3://{bucket}/a.ffr", dry_run=True, tmp_dir=endpoint)
+    ffrfs.pack_folder(folder, f"s3://{bucket}/set", shards=3, dry_run=True, tmp_dir=endpoint)
+    assert objects(store) == {}
+    assert list(endpoint.iterdir()) == []
+
+
+def test_a_set_that_fails_is_taken_back(
+    bucket: str, store: S3Store, folder: Path, endpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upload = bucket_target.upload
+
+    def refuse_the_last(path: str, url: RemoteUrl, *rest: object) -> None:
+        if url.key.endswith("4.ffr"):
+            assert objects(store)
+            raise RemoteError.at(url.shown, "refused")
+        upload(path, url, *rest)
+
+    monkeypatch.setattr(bucket_target, "upload", refuse_the_last)
+    with pytest.raises(RemoteError, match="refused"):
+        ffrfs.pack_folder(folder, f"s3://{bucket}/set", shards=5, tmp_dir=endpoint)
+    assert objects(store) == {}
+    assert list(endpoint.iterdir()) == []
+
+
+def test_the_command(
+    s3: SeaweedFS, bucket: str, store: S3Store, folder: Path, endpoint: Path
+) -> None:
+    environment = {**os.environ, "TMPDIR": str(endpoint)}
+    del environment["FFRFS_ENDPOINT_URL"]
+
+    def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "ffrfs", "pack", *arguments],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    url = f"s3://{bucket}/set/"
+    options = ("--endpoint-url", s3.endpoint_url, "--region", "us-east-1")
+    done = run("--shards", "3", *options, folder, url)
+    assert (done.stdout, done.stderr) == (
+        f"{url}: 61 files, {sum(number * 1000 for number in range(60)) + 1000:,} bytes, "
+        "1 link followed, 3 shards\n",
+        "",
+    )
+    assert len(objects(store)) == 3
+    done = run("--shards", "3", *options, folder, url)
+    assert done.stderr == (
+        f"ffrfs: {url}: is not empty; write the shards elsewhere, or add to a set with --append\n"
+    )
+    done = run("--endpoint-url", "here", folder, url)
+    assert (done.returncode, done.stderr) == (
+        1,
+        "ffrfs: 'here' is not an endpoint; write https://HOST[:PORT], without user and query\n",
+    )
+
+
+def test_a_server_that_is_killed(
+    folder: Path, endpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In mid-upload: no name is there when it is up again, and nothing is left here."""
+    (folder / "large").write_bytes(bytes(64 << 20))
+    with seaweedfs() as server:
+        for name, value in server.environment().items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("FFRFS_ENDPOINT_URL", server.endpoint_url)
+        monkeypatch.setenv("FFRFS_REMOTE_TIMEOUT", "1")
+        store = server.make_bucket("killed")
+
+        def kill(_: int, __: int, size: int, total: int) -> None:
+            if size > total * 0.6:  # 0.5: it is made
+                server.program.kill()
+
+        with pytest.raises(RemoteError, match=r"s3://killed/a\.ffr: "):
+            ffrfs.pack_folder(folder, "s3://killed/a.ffr", tmp_dir=endpoint, progress=kill)
+        server.start_again()
+        assert objects(store) == {}
+    assert list(endpoint.iterdir()) == []
+    assert RemoteSettings.from_environment().timeout_s == 1

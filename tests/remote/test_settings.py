@@ -1,0 +1,85 @@
+"""The settings of remote packs: there and back, from the environment, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ffrfs.errors import OptionError
+from ffrfs.remote.settings import GIB, RemoteSettings, default_cache_dir
+
+
+def test_there_and_back() -> None:
+    settings = RemoteSettings(
+        "http://127.0.0.1:1/x", "eu-1", True, 1.5, "/nvme/c", 500 * GIB, "stream"
+    )
+    assert RemoteSettings.from_json(settings.to_json()) == settings
+    assert RemoteSettings.from_json("{}") == RemoteSettings()
+    assert RemoteSettings.from_json('{"timeout_s": 5}').timeout_s == 5
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        [],
+        {"secret": "x"},
+        {"anonymous": 1},
+        {"cache_size": "1"},
+        {"cache_size": True},
+        {"region": 5},
+        {"timeout_s": "60"},
+        {"timeout_s": None},
+    ],
+)
+def test_other_json_is_refused(fields: Any) -> None:
+    with pytest.raises(OptionError):
+        RemoteSettings.from_json(json.dumps(fields))
+
+
+def test_from_the_environment() -> None:
+    assert RemoteSettings.from_environment({}) == RemoteSettings()
+    settings = RemoteSettings.from_environment(
+        {
+            "FFRFS_ENDPOINT_URL": "https://s3.example:9000",
+            "FFRFS_REGION": "eu-1",
+            "FFRFS_ANONYMOUS": "1",
+            "FFRFS_REMOTE_TIMEOUT": "2.5",
+            "FFRFS_CACHE_DIR": "/nvme/ffrfs",
+            "FFRFS_CACHE_SIZE": "500G",
+            "FFRFS_CACHE_MODE": "stream",
+        }
+    )
+    assert settings == RemoteSettings(
+        "https://s3.example:9000", "eu-1", True, 2.5, "/nvme/ffrfs", 500 * GIB, "stream"
+    )
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"endpoint_url": "s3.example"},
+        {"endpoint_url": "https://me:hush@s3.example"},
+        {"endpoint_url": "https://s3.example/?key=hush"},
+        {"timeout_s": 0},
+        {"timeout_s": float("nan")},
+        {"cache_size": 0},
+        {"cache_mode": "some"},
+    ],
+)
+def test_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(OptionError) as caught:
+        RemoteSettings(**fields)
+    assert "hush@" not in str(caught.value)
+
+
+@pytest.mark.parametrize("variable", ["ANONYMOUS", "REMOTE_TIMEOUT", "CACHE_SIZE", "CACHE_MODE"])
+def test_the_environment_is_refused(variable: str) -> None:
+    with pytest.raises(OptionError):
+        RemoteSettings.from_environment({f"FFRFS_{variable}": "perhaps"})
+
+
+def test_the_cache_of_a_user() -> None:
+    assert default_cache_dir({"XDG_CACHE_HOME": "/x"}) == "/x/ffrfs"
+    assert default_cache_dir({"XDG_CACHE_HOME": "x"}).endswith("/.cache/ffrfs")

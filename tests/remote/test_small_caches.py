@@ -1,0 +1,125 @@
+"""Records that are larger than all that a cache may hold: read right, if more slowly.
+
+A cache of 16M keeps 12 blocks at a time, as it lets some go in time.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import random
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import ffrfs
+from ffrfs.cli.main import main
+from ffrfs.remote.session import session, use_urls
+from ffrfs.remote.settings import RemoteSettings
+from ffrfs.tfrecord import TFRecordReader, tf_record_iterator
+from tests.mount import probes
+from tests.mount.command import ENGINES, Mount, mount_command_fails
+from tests.remote.servers.faulty import Faulty, faulty
+from tests.tfrecord_file import framed, write_tfrecord
+
+SMALL = 16 << 20
+RECORDS = [random.Random(seed).randbytes(size) for seed, size in enumerate((9, 64 << 20, 5 << 20))]
+DIGESTS = [hashlib.sha256(record).hexdigest() for record in RECORDS]
+# The least that a mount over a fetcher can do with leaves blocks of 48M in memory.
+MEMORY = ["--cache-mode", "stream", "--max-memory", "192M"]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faulty]:
+    folder = tmp_path_factory.mktemp("small")
+    (folder / "source").mkdir()
+    (folder / "web").mkdir()
+    for number, record in enumerate(RECORDS):
+        (folder / "source" / str(number)).write_bytes(record)
+    ffrfs.pack_folder(folder / "source", folder / "web" / "tree.ffr")
+    write_tfrecord(folder / "web" / "x.tfrecord", RECORDS)
+    (folder / "web" / "x.gz").write_bytes(gzip.compress(framed(RECORDS), 1))
+    with faulty(folder / "web") as server:
+        server.shape(latency_s=0.002)
+        yield server
+
+
+@pytest.fixture
+def small_cache(tmp_path: Path) -> Iterator[None]:
+    use_urls(RemoteSettings(cache_dir=str(tmp_path / "cache"), cache_size=SMALL, timeout_s=30))
+    yield
+    session.configure(RemoteSettings())
+    session.settings = None
+
+
+def digest(record: bytes | memoryview) -> str:
+    return hashlib.sha256(record).hexdigest()
+
+
+@pytest.mark.usefixtures("small_cache")
+def test_readers_of_whole_records(server: Faulty) -> None:
+    folder = ffrfs.PackedFolder(f"{server.url}/tree.ffr")
+    assert [digest(folder[str(number)]) for number in range(3)] == DIGESTS
+    assert [digest(data) for data in folder.read([str(number) for number in range(3)])] == DIGESTS
+    reader = ffrfs.FileReader(f"{server.url}/tree.ffr")
+    assert {digest(bytes(reader.read_one(number))) for number in range(3)} == {*DIGESTS}
+    records = TFRecordReader(f"{server.url}/x.tfrecord")
+    assert [digest(record) for record in records[:]] == DIGESTS
+
+
+@pytest.mark.usefixtures("small_cache")
+@pytest.mark.parametrize("name", ["x.tfrecord", "x.gz"])
+def test_streams(server: Faulty, name: str) -> None:
+    with tf_record_iterator(f"{server.url}/{name}") as found:
+        assert list(map(digest, found)) == DIGESTS
+
+
+@pytest.mark.usefixtures("small_cache")
+def test_many_readers_at_once(server: Faulty) -> None:
+    folder = ffrfs.PackedFolder(f"{server.url}/tree.ffr")
+    numbers = [number % 3 for number in range(9)]
+    with ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(lambda number: digest(folder[str(number)]), numbers))
+    assert found == [DIGESTS[number] for number in numbers]
+
+
+@pytest.mark.usefixtures("small_cache")
+def test_verify_and_extract(server: Faulty, tmp_path: Path) -> None:
+    assert main(["verify", f"{server.url}/tree.ffr"]) == 0
+    assert main(["extract", f"{server.url}/tree.ffr", str(tmp_path / "out")]) == 0
+    out = [(tmp_path / "out" / str(number)).read_bytes() for number in range(3)]
+    assert list(map(digest, out)) == DIGESTS
+
+
+@pytest.mark.parametrize("cache", [["--cache-size", "16M"], MEMORY], ids=["disk", "memory"])
+@pytest.mark.parametrize("name", ["tree.ffr", "x.tfrecord"])
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.usefixtures("fuse")
+def test_mounts(server: Faulty, tmp_path: Path, engine: str, name: str, cache: list[str]) -> None:
+    tree = Mount(engine, [f"{server.url}/{name}"], tmp_path / "mnt", tmp_path / "log")
+    try:
+        done = tree.mount(
+            *("--cache-dir", str(tmp_path / "cache"), "--remote-timeout", "30", *cache)
+        )
+        assert (done.status, done.out, done.err) == (0, "", "")
+        for _ in range(2):
+            found = tree.ask(probes.digests, ".", timeout_s=120)
+            assert sorted(filter(None, found.values())) == sorted(DIGESTS)
+    finally:
+        tree.close()
+    tree.check_log()
+
+
+@pytest.mark.usefixtures("fuse")
+@pytest.mark.parametrize("engine", ENGINES)
+def test_too_little_memory_is_said_as_of_any_mount(
+    server: Faulty, tmp_path: Path, engine: str
+) -> None:
+    tree = Mount(engine, [f"{server.url}/tree.ffr"], tmp_path / "mnt", tmp_path / "log")
+    try:
+        done = tree.mount("--cache-mode", "stream", "--max-memory", "32M")
+        mount_command_fails(done, 1, "--max-memory 32M cannot hold this mount")
+    finally:
+        tree.close()

@@ -1,0 +1,89 @@
+"""The bytes of an object from front to end, by a fetcher: also one that dies, or forgets."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ffrfs.errors import RemoteNotFoundError, RemoteTimeoutError
+from ffrfs.remote.session import session, use_urls
+from ffrfs.remote.settings import RemoteSettings
+from ffrfs.remote.stream import RemoteStream
+from ffrfs.tfrecord import TFRecordWriter, tf_record_iterator
+from ffrfs.tfrecord.info import info
+from tests.remote.servers.fault import Kind
+from tests.remote.servers.faulty import Faulty, faulty
+
+DATA = os.urandom((12 << 20) + 12345)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Faulty]:
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "data").write_bytes(DATA)
+    (tmp_path / "root" / "empty").touch()
+    with faulty(tmp_path / "root") as started:
+        yield started
+
+
+@pytest.fixture(autouse=True, params=["full", "stream"])
+def fetcher(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
+    cache_dir = str(tmp_path / "cache")
+    use_urls(RemoteSettings(cache_dir=cache_dir, cache_mode=request.param, timeout_s=6))
+    yield
+    session.configure(RemoteSettings())
+    session.settings = None
+
+
+def test_all_of_it(server: Faulty) -> None:
+    with RemoteStream(f"{server.url}/data") as stream:
+        assert stream.size == len(DATA)
+        assert b"".join(iter(lambda: stream.read(100_000), b"")) == DATA
+        assert stream.read(1) == b""
+    with RemoteStream(f"{server.url}/empty") as stream:
+        assert stream.read() == b""
+
+
+def test_a_fetcher_that_is_killed(server: Faulty) -> None:
+    with RemoteStream(f"{server.url}/data") as stream:
+        begin = stream.read(100)
+        assert session.pid is not None
+        os.kill(session.pid, signal.SIGKILL)
+        assert begin + stream.readall() == DATA
+
+
+def test_what_goes_wrong(server: Faulty) -> None:
+    with pytest.raises(RemoteNotFoundError, match="no such object"):
+        RemoteStream(f"{server.url}/none")
+    with RemoteStream(f"{server.url}/data") as stream:
+        server.do(Kind.ERROR)
+        with pytest.raises(RemoteTimeoutError):
+            stream.readall()
+        server.mend()
+        assert stream.read(10)
+
+
+@pytest.mark.parametrize("options", ["", "GZIP", "ZLIB"])
+def test_records(server: Faulty, tmp_path: Path, options: str) -> None:
+    records = [os.urandom(number * 300) for number in range(200)]
+    with TFRecordWriter(tmp_path / "root" / "x", options) as writer:
+        for record in records:
+            writer.write(record)
+    with tf_record_iterator(f"{server.url}/x") as found:
+        assert list(found) == records
+    with tf_record_iterator(f"{server.url}/x", options) as found:
+        assert list(found) == records
+    (file,) = info([f"{server.url}/x"]).files
+    assert (file.compression, file.record_count) == (options, 200)
+    assert file.file_size == (tmp_path / "root" / "x").stat().st_size
+
+
+def test_a_damaged_stream(server: Faulty, tmp_path: Path) -> None:
+    (tmp_path / "root" / "x.gz").write_bytes(gzip.compress(b"no record")[:-4])
+    with pytest.raises(ValueError, match=r"x\.gz"):
+        list(tf_record_iterator(f"{server.url}/x.gz"))

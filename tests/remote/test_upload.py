@@ -1,0 +1,110 @@
+"""Uploads to a real S3 service: whole under their name, or nothing of them.
+
+Not here: a server that is killed meanwhile (test_pack_to_bucket.py).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import obstore
+import pytest
+from obstore.store import S3Store
+
+from ffrfs.errors import RemoteDeniedError, RemoteError
+from ffrfs.remote.bucket import remove, upload
+from ffrfs.remote.settings import RemoteSettings
+from ffrfs.remote.url import parse_url
+
+PART_SIZE = 8 << 20
+
+
+def names(store: S3Store) -> list[str]:
+    """Also of what has been uploaded in part, which SeaweedFS keeps below .uploads."""
+    return sorted(meta["path"] for chunk in obstore.list(store) for meta in chunk)
+
+
+def written(folder: Path, size: int) -> Path:
+    path = folder / "data"
+    path.write_bytes(os.urandom(min(size, 1 << 20)) * max(1, size >> 20))
+    return path
+
+
+@pytest.mark.parametrize("size", [0, 1, PART_SIZE, PART_SIZE + (1 << 20), 5 * PART_SIZE])
+def test_whole(
+    bucket: str, store: S3Store, settings: RemoteSettings, tmp_path: Path, size: int
+) -> None:
+    path = written(tmp_path, size) if size else tmp_path / "empty"
+    path.touch()
+    seen: list[int] = []
+    upload(str(path), parse_url(f"s3://{bucket}/deep/a b%é.ffr"), settings, seen.append)
+    assert bytes(obstore.get(store, "deep/a b%é.ffr").bytes()) == path.read_bytes()
+    assert seen == sorted(seen)
+    assert seen[-1] == path.stat().st_size
+    assert names(store) == ["deep/a b%é.ffr"]
+
+
+def test_an_object_is_replaced_at_the_end(
+    bucket: str, store: S3Store, settings: RemoteSettings, tmp_path: Path
+) -> None:
+    obstore.put(store, "a", b"before")
+    path = written(tmp_path, 3 * PART_SIZE)
+
+    def look(sent: int) -> None:
+        if sent < path.stat().st_size:
+            assert bytes(obstore.get(store, "a").bytes()) == b"before"
+
+    upload(str(path), parse_url(f"s3://{bucket}/a"), settings, look)
+    assert obstore.head(store, "a")["size"] == path.stat().st_size
+
+
+def test_whoever_watches_may_end_it(
+    bucket: str, store: S3Store, settings: RemoteSettings, tmp_path: Path
+) -> None:
+    path = written(tmp_path, 20 * PART_SIZE)
+
+    def stop(sent: int) -> None:
+        if sent >= PART_SIZE:
+            raise KeyboardInterrupt
+
+    threads = threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        upload(str(path), parse_url(f"s3://{bucket}/a"), settings, stop)
+    assert threading.active_count() == threads
+    assert names(store) == []
+
+
+def test_a_file_that_is_cut_meanwhile(
+    bucket: str, store: S3Store, settings: RemoteSettings, tmp_path: Path
+) -> None:
+    path = written(tmp_path, 10 * PART_SIZE)
+
+    def cut(sent: int) -> None:
+        os.truncate(path, PART_SIZE)
+
+    with pytest.raises(RemoteError, match="bytes arrived of"):
+        upload(str(path), parse_url(f"s3://{bucket}/a"), settings, cut)
+
+
+def test_what_cannot_be_written(
+    bucket: str, settings: RemoteSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(written(tmp_path, 10))
+    for text in ("https://host/a", "file:///tmp/a", f"s3://{bucket}/a/"):
+        with pytest.raises(RemoteError, match="only objects of"):
+            upload(path, parse_url(text), settings, print)
+    with pytest.raises(FileNotFoundError):
+        upload(str(tmp_path / "none"), parse_url(f"s3://{bucket}/a"), settings, print)
+    anonymous = RemoteSettings(settings.endpoint_url, anonymous=True, timeout_s=30)
+    with pytest.raises(RemoteDeniedError, match="refused"):
+        upload(path, parse_url(f"s3://{bucket}/a"), anonymous, print)
+
+
+def test_removing(bucket: str, store: S3Store, settings: RemoteSettings) -> None:
+    obstore.put(store, "a", b"x")
+    url = parse_url(f"s3://{bucket}/a")
+    remove(url, settings)
+    remove(url, settings)
+    assert names(store) == []
