@@ -36,17 +36,22 @@ KINDS = {
     "FD": Kind.NOTHING,
     "FILE": Kind.FILE,
     "FORMAT": Kind.NOTHING,  # its choices
+    "I": Kind.NOTHING,
+    "ENGINE": Kind.NOTHING,
     "MOUNTPOINT": Kind.MOUNT,
     "N": Kind.NOTHING,
     "NAME": Kind.NOTHING,
+    "OBJECT": Kind.NOTHING,  # of a cache
     "OPTIONS": Kind.MOUNT_OPTIONS,
     "PACK": Kind.PACK,
     "PATH": Kind.NOTHING,  # in a pack
     "PATTERN": Kind.NOTHING,
     "RECORDS": Kind.NOTHING,
+    "REGION": Kind.NOTHING,
     "SECONDS": Kind.NOTHING,
     "SIZE": Kind.NOTHING,
     "SRC": Kind.FILE,
+    "URL": Kind.NOTHING,
 }
 # Where a name means something else.
 _KINDS_OF_COMMANDS = {

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ffrfs.cli.head import show_records
 from ffrfs.console import opened_tree, output
 from ffrfs.console.number import whole_number
+from ffrfs.console.remote_options import add_remote_options
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -54,6 +55,7 @@ def add_parser(subparsers: Subparsers) -> None:
         help="with --example: print a JSON array with an object per record, which holds all "
         "values; bytes are base64",
     )
+    add_remote_options(parser)
     parser.set_defaults(func=functools.partial(run, parser))
 
 

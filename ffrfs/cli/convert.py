@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import os
 from typing import TYPE_CHECKING
 
 from ffrfs.console import output
+from ffrfs.console.cleaning_up import cleaning_up
+from ffrfs.console.executor_option import add_executor_option, listing_failures
 from ffrfs.console.number import whole_number
+from ffrfs.console.remote_options import add_remote_options
 
 if TYPE_CHECKING:
     from ffrfs.convert.kind import Kind
@@ -39,8 +43,12 @@ files with numbers for names, or the record.bin of each directory.
 
 With --shards, DST becomes a new directory of TFRecord files (DST.tfrecord-00000-of-00010), with
 --to parquet of Parquet files (DST-00000-of-00010.parquet), or with --to webdataset of tar files
-(DST-000000.tar), with equal numbers of records. Exactly N are written; a warning says so if they
-are below 100 MB each, because many small files are read slowly.
+(DST-000000.tar), with equal numbers of records. Exactly N are written; of a local directory a
+warning says so if they are below 100 MB each, because many small files are read slowly.
+
+DST may be a URL (s3://BUCKET/NAME.tfrecord, gs://, az://). Each file is made in a temporary
+directory, uploaded, and removed there; of shards two are there at a time. A file appears in the
+bucket when it is whole.
 
 If the target format would lose data, nothing is written. A damaged record ends the conversion.
 
@@ -49,8 +57,8 @@ Examples:
     ffrfs convert train.ffr train.tfrecord.gz
     ffrfs convert --features train.tfrecord features.ffr
     ffrfs convert -q --shards 2 train.tfrecord train/
-    ffrfs convert train.tfrecord train.tar
     ffrfs convert train.tfrecord train.parquet
+    ffrfs convert --shards 64 train.tfrecord s3://bucket/train/
 """
 
 _SHARDS_MAX = 99_999  # of their names
@@ -106,20 +114,32 @@ def add_parser(subparsers: Subparsers) -> None:
         help="how to treat a damaged record: raise ends the conversion, skip leaves the record "
         "out and counts it (default: %(default)s)",
     )
+    parser.add_argument(
+        "--tmp-dir",
+        metavar="DIR",
+        help="if DST is a URL: make the files in DIR (default: $TMPDIR, or /tmp)",
+    )
+    add_executor_option(parser, "convert each file of the directory SRC to one in DST")
     parser.add_argument("-q", "--quiet", action="store_true", help="print errors only")
+    add_remote_options(parser)
     parser.set_defaults(func=functools.partial(run, parser))
 
 
 def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     from ffrfs.convert.convert import convert
     from ffrfs.folder.progress import ProgressBar
+    from ffrfs.remote.url import is_url
     from ffrfs.tfrecord.options import TFRecordOptions
 
+    if args.executor is not None:
+        return _convert_by(parser, args)
     to = _target_kind(parser, args)
     options = TFRecordOptions(_compression(parser, args, to), compression_level=args.level)
     shown = output.show_progress() and not args.quiet
     unit = "files" if args.features or to == "folder" else "records"
-    with ProgressBar(args.target, shown, unit) as bar:
+    # Of local files nothing is left, however it ends; but of those on their way to a bucket.
+    ending = cleaning_up() if is_url(args.target) else contextlib.nullcontext()
+    with ending, ProgressBar(args.target, shown, unit) as bar:
         summary = convert(
             args.source,
             args.target,
@@ -130,13 +150,44 @@ def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
             shards=args.shards,
             on_error=args.on_error,
             progress=bar if shown else None,
+            tmp_dir=args.tmp_dir,
         )
     if summary.skipped_count:
         skipped = output.count(summary.skipped_count, "damaged record")
         output.error(f"{args.source}: left out {skipped}")
     if not args.quiet:
-        if args.shards:
+        if args.shards and not is_url(args.target):
             _advise_size(args.target, args.shards)
+        output.line(f"{args.target}: {output.count(summary.record_count, 'record')}")
+    return 0
+
+
+def _convert_by(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+    from ffrfs.cluster.converting import ConvertOptions, convert_files
+    from ffrfs.cluster.executors import open_executor
+    from ffrfs.folder.progress import ProgressBar
+
+    if args.shards or args.records:
+        parser.error("--executor: makes a file of each file; leave out --shards and --records")
+    if args.to is None and not args.features:
+        parser.error("--executor: needs --to")
+    to: Kind = args.to or "pack"
+    options = ConvertOptions(
+        to, _compression(parser, args, to), args.level, args.features, args.on_error
+    )
+    shown = output.show_progress() and not args.quiet
+    with (
+        ProgressBar(args.target, shown) as bar,
+        open_executor(args.executor) as executor,
+        listing_failures(),
+    ):
+        summary = convert_files(
+            args.source, args.target, options, executor, lambda n, size: bar(n, 0, size, 0)
+        )
+    if summary.skipped_count:
+        skipped = output.count(summary.skipped_count, "damaged record")
+        output.error(f"{args.source}: left out {skipped}")
+    if not args.quiet:
         output.line(f"{args.target}: {output.count(summary.record_count, 'record')}")
     return 0
 

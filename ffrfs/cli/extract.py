@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from ffrfs.console import opened_tree, output
+from ffrfs.console.remote_options import add_remote_options
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -36,6 +37,7 @@ def add_parser(subparsers: Subparsers) -> None:
         default=[],  # else argparse says that it is required
         help="a file, directory or link in PACK (default: all)",
     )
+    add_remote_options(parser)
     parser.set_defaults(func=run)
 
 

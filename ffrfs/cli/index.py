@@ -6,6 +6,8 @@ import argparse
 from typing import TYPE_CHECKING
 
 from ffrfs.console import output
+from ffrfs.console.executor_option import add_executor_option, listing_failures
+from ffrfs.console.remote_options import add_remote_options
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -41,13 +43,18 @@ def add_parser(subparsers: Subparsers) -> None:
         help="also store a checksum per MiB of large files in packs, so that reading a part of "
         "a file verifies that part only",
     )
+    add_executor_option(parser, "write the indexes")
     parser.add_argument("-q", "--quiet", action="store_true", help="print errors only")
+    add_remote_options(parser)
     parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
     from ffrfs.convert.kind import is_tfrecord
 
+    if args.executor is not None:
+        _index_by(args)
+        return 0
     for path in args.files:
         if is_tfrecord(path):
             _index_tfrecord(path, args.quiet)
@@ -77,3 +84,16 @@ def _index_packs(path: str, chunks: bool, quiet: bool) -> None:
             outcome = f"wrote its index to {write_sidecar(file, chunks)}"
         if not quiet:
             output.line(f"{file}: {outcome}")
+
+
+def _index_by(args: argparse.Namespace) -> None:
+    from ffrfs.cluster.executors import open_executor
+    from ffrfs.cluster.indexing import write_sidecars
+
+    def seen(file: str, sidecar: str | None) -> None:
+        outcome = f"wrote its index to {sidecar}" if sidecar else "contains an index already"
+        if not args.quiet:
+            output.line(f"{file}: {outcome}")
+
+    with open_executor(args.executor) as executor, listing_failures():
+        write_sidecars(args.files, executor, chunks=args.chunks, seen=seen)

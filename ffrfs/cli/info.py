@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ffrfs.console import output
 from ffrfs.console.number import whole_number
+from ffrfs.console.remote_options import add_remote_options
 from ffrfs.errors import FormatError
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ def add_parser(subparsers: Subparsers) -> None:
         type=whole_number(1),
         help="with --schema: read the first N records",
     )
+    add_remote_options(parser)
     parser.set_defaults(func=run)
 
 

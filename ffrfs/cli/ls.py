@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ffrfs.console import opened_tree, output
+from ffrfs.console.remote_options import add_remote_options
 
 if TYPE_CHECKING:
     from ffrfs.folder.tree import Entry, PackTree
@@ -55,6 +56,7 @@ def add_parser(subparsers: Subparsers) -> None:
         action="store_true",
         help="end each name with a zero byte, for xargs -0, instead of a line break",
     )
+    add_remote_options(parser)
     parser.set_defaults(func=run)
 
 

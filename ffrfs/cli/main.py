@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import ffrfs
 from ffrfs.console import output
 from ffrfs.console.parser import WRONG_USAGE, Parser, add_commands
+from ffrfs.console.remote_options import apply_remote_options
 from ffrfs.errors import (
     FfrfsError,
     PackWarning,
@@ -27,6 +28,7 @@ GROUPS = {
     "Make packs": ("pack", "convert", "index"),
     "Use packs": ("mount", "umount", "prefetch", "ls", "cat", "head", "extract"),
     "Look at packs and mounts": ("info", "schema", "verify", "ps", "stats", "top", "log", "check"),
+    "Cache packs at URLs": ("cache",),
     "Run as a service": ("install-units",),
 }
 COMMANDS = tuple(name for names in GROUPS.values() for name in names)
@@ -50,6 +52,7 @@ _PIPE_CLOSED = 141  # 128 + SIGPIPE
 def main(argv: Sequence[str] | None = None) -> int:
     output.open_streams()
     argv = _command_line(sys.argv[1:] if argv is None else argv)
+    output.conceal_queries(argv)
     with warnings.catch_warnings():
         for told in (UnverifiedHeaderWarning, PackWarning):
             warnings.simplefilter("always", told)
@@ -83,6 +86,7 @@ def _run(argv: Sequence[str]) -> int:
         if end.code == WRONG_USAGE and argv[:1] == ["mount"]:
             return _WRONG_USAGE_OF_MOUNT
         raise
+    apply_remote_options(args)
     status: int = args.func(args)
     return status
 

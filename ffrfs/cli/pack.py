@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import functools
 import os
-import signal
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from ffrfs.console import output
-from ffrfs.console.number import whole_number
+from ffrfs.console import output, planned_pack
+from ffrfs.console.cleaning_up import cleaning_up
+from ffrfs.console.number import size_bytes, whole_number
+from ffrfs.console.remote_options import add_remote_options
 
 if TYPE_CHECKING:
     from ffrfs.packing.pack_job import PackSummary
@@ -43,16 +43,18 @@ without --force.
 With --shards or --shard-size, DST is a new directory: a pack set. Each of its packs can be read
 alone.
 
+DST may be a URL (s3://BUCKET/NAME.ffr, gs://, az://). Each pack is made in a temporary directory,
+uploaded, and removed there; of a set two are there at a time. A pack appears in the bucket when
+it is whole. --append also adds to a pack set in a bucket, for one process at a time.
+
 Examples:
     ffrfs pack ~/imagenet imagenet.ffr
     ffrfs pack --shards 64 --exclude '*.tmp' ~/imagenet21k imagenet21k/
+    ffrfs pack --shards 64 --executor ray ~/imagenet21k s3://bucket/in21k/
     ssh host tar -c data | ffrfs pack - data.ffr
-    ffrfs pack --include '*.jpg' old.ffr new.ffr
     ffrfs pack --dedup a.ffr b.ffr merged.ffr
     find . -name '*.jpg' | shuf | ffrfs pack --files-from - . ../shuffled.ffr
 """
-
-_SIZE_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -66,10 +68,10 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "sources",
         metavar="SRC",
-        nargs="+",
+        nargs="*",
         help="a directory, a tar or zip archive, - for standard input; or packs, any number",
     )
-    parser.add_argument("target", metavar="DST.ffr", help="the pack to write")
+    parser.add_argument("target", metavar="DST.ffr", nargs="?", help="the pack to write")
     _add_selection(parser)
     parser.add_argument("--jobs", metavar="N", type=whole_number(1), help="reading threads")
     parser.add_argument("--dedup", action="store_true", help="store files with equal contents once")
@@ -91,7 +93,10 @@ def add_parser(subparsers: Subparsers) -> None:
         "--shards", metavar="N", type=whole_number(1), help="write N packs of about equal size"
     )
     parts.add_argument(
-        "--shard-size", metavar="SIZE", type=_size, help="write packs of at most SIZE, as in 10G"
+        "--shard-size",
+        metavar="SIZE",
+        type=size_bytes,
+        help="write packs of at most SIZE, as in 10G",
     )
     parser.add_argument(
         "--append",
@@ -105,6 +110,11 @@ def add_parser(subparsers: Subparsers) -> None:
         "SRC (by default an error)",
     )
     parser.add_argument(
+        "--tmp-dir",
+        metavar="DIR",
+        help="if DST is a URL: make the packs in DIR (default: $TMPDIR, or /tmp)",
+    )
+    parser.add_argument(
         "--dry-run", action="store_true", help="print what would be packed, and write nothing"
     )
     parser.add_argument(
@@ -114,6 +124,8 @@ def add_parser(subparsers: Subparsers) -> None:
         "share the contents of another come last",
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="print errors only")
+    planned_pack.add_plan_options(parser)
+    add_remote_options(parser)
     parser.set_defaults(func=run, usage_error=parser.error)
 
 
@@ -169,17 +181,15 @@ def _add_selection(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _size(text: str) -> int:
-    number = text.rstrip("KMGTkmgt")
-    unit = _SIZE_UNITS.get(text[len(number) :].upper())
-    if unit is None or not number.isascii() or not number.isdigit() or int(number) < 1:
-        raise argparse.ArgumentTypeError(f"{text}: not a size; use for example 500M or 10G")
-    return int(number) * unit
-
-
 def run(args: argparse.Namespace) -> int:
+    if args.sources:  # the parser gives it all
+        args.target = args.sources.pop()
+    planned_pack.check_usage(args)
+    if planned_pack.is_planned(args):
+        with cleaning_up():
+            return planned_pack.run_planned(args)
     _check_usage(args)
-    with _cleaning_up():
+    with cleaning_up():
         summary = _pack(args)
     if not args.quiet:
         for path in summary.skipped:
@@ -191,6 +201,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_usage(args: argparse.Namespace) -> None:
+    if not args.sources:
+        missing = "SRC" if args.target else "SRC, DST.ffr"
+        args.usage_error(f"the following arguments are required: {missing}")
     if args.list and not args.dry_run:
         args.usage_error("argument --list: needs --dry-run")
     if args.null and args.files_from is None and not args.list:
@@ -199,27 +212,9 @@ def _check_usage(args: argparse.Namespace) -> None:
         args.usage_error("argument --files-from: standard input is SRC already")
 
 
-@contextlib.contextmanager
-def _cleaning_up() -> Iterator[None]:
-    """Let signals that would end us at once end us in good order."""
-
-    def end(number: int, _: object) -> NoReturn:
-        raise SystemExit(128 + number)
-
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-    unhandled = [number for number, handler in before.items() if handler is signal.SIG_DFL]
-    for number in unhandled:
-        signal.signal(number, end)
-    try:
-        yield
-    finally:
-        for number in unhandled:
-            signal.signal(number, signal.SIG_DFL)
-
-
 def _pack(args: argparse.Namespace) -> PackSummary:
     from ffrfs.packing.pack import pack_archive, pack_folder, repack
-    from ffrfs.packing.path_list import PathList
+    from ffrfs.packing.sources.path_list import PathList
 
     options: dict[str, Any] = {
         "verbose": output.show_progress() and not args.quiet and not args.list,
@@ -236,6 +231,7 @@ def _pack(args: argparse.Namespace) -> PackSummary:
         "shard_size": args.shard_size,
         "append": args.append,
         "force": args.force,
+        "tmp_dir": args.tmp_dir,
         "dry_run": args.dry_run,
         "listing": functools.partial(_list, args) if args.list else None,
     }

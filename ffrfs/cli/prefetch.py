@@ -22,11 +22,14 @@ A PATH begins at the root of the mount, or includes the mount point. A decimal n
 number of a record; for a file with such a name, write ./123. The command ends when the mount has
 all hints, often long before it reads the files: it accepts hints only as far ahead of the readers
 as it can use them. Wrong hints do no harm.
+With --all, a mount of packs at URLs fills its cache on disk. The command ends at once;
+`ffrfs stats` shows how many blocks (1 MiB) are left. Readers come first.
 
 Examples:
     ffrfs prefetch /mnt/imagenet train/cat/1.jpg train/cat/2.jpg
     ffrfs prefetch /mnt/imagenet --from order.txt
     find /mnt/data -type f -print0 | ffrfs prefetch -0 --from - /mnt/data
+    ffrfs prefetch --all /mnt/imagenet
 """
 
 _STDIN = 0
@@ -62,6 +65,11 @@ def add_parser(subparsers: Subparsers) -> None:
         action="store_true",
         help="paths in FILE end with a zero byte, as find -print0 writes them",
     )
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help="fetch all of the packs into the cache on disk, in the background",
+    )
     parser.set_defaults(func=functools.partial(run, parser))
 
 
@@ -70,9 +78,13 @@ def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     from ffrfs.mount.client.hint_stream import HintStream
     from ffrfs.mount.kernel.mountpoint import canonical
 
-    if not args.paths and args.source is None:
-        parser.error("no paths: give a PATH, or a list of paths with --from")
     place = canonical(args.mountpoint)
+    if args.all:
+        if args.paths or args.source is not None:
+            parser.error("--all takes no paths: it is about all files")
+        return _fill(place)
+    if not args.paths and args.source is None:
+        parser.error("no paths: give a PATH, or a list of paths with --from, or --all")
     stream = HintStream(place)
     try:
         paths = HintPaths(place)
@@ -83,6 +95,13 @@ def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
             output.error(stream.notice)
     finally:
         stream.close()
+    return 0
+
+
+def _fill(mountpoint: str) -> int:
+    from ffrfs.mount.client.control_client import ask
+
+    ask(mountpoint, "fill")
     return 0
 
 

@@ -22,6 +22,9 @@ and no daemon is known for it).
 
 TRANSPORT is uring (FUSE over io_uring) or dev (/dev/fuse).
 
+A pack that is "changed at its origin" was replaced at its URL: reads of what is not in the cache
+fail; mount it again to see the new one.
+
 LOG names the file of its log, or "journal"; `ffrfs log` shows it.
 
 Examples:
@@ -66,7 +69,7 @@ def _row(mount: MountStatus) -> tuple[str, ...]:
         "-" if mount.requests_per_s is None else f"{mount.requests_per_s:,.1f}",
         mount.mountpoint,
         mount.log_file or ("-" if mount.journal is None else "journal"),
-        " ".join(mount.packs),
+        " ".join(mount.packs) + (" (changed at its origin)" if mount.changed_objects else ""),
     )
 
 

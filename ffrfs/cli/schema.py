@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ffrfs.console import output
 from ffrfs.console.number import whole_number
+from ffrfs.console.remote_options import add_remote_options
 from ffrfs.errors import FfrfsError, FormatError
 
 if TYPE_CHECKING:
@@ -106,8 +107,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--no-shape",
         action="store_true",
-        help="infer: give features with always the same number of values a value_count, not a "
-        "shape",
+        help="infer: features with always so many values have a value_count, not a shape",
     )
     parser.add_argument(
         "--jobs",
@@ -122,6 +122,7 @@ def add_parser(subparsers: Subparsers) -> None:
         help="how to treat a damaged record, or one that is no Example: raise ends the command, "
         "skip leaves the record out and counts it (default: %(default)s)",
     )
+    add_remote_options(parser)
     parser.set_defaults(func=functools.partial(run, parser))
 
 

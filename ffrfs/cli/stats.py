@@ -99,13 +99,14 @@ def _lines(found: dict[str, Any], prometheus: bool) -> Iterator[str]:
 def _facts(found: dict[str, Any]) -> dict[str, str]:
     hinted, ordered = found["prefetch"], found["readahead"]
     worker = f", worker {found['worker_pid']}" if found["worker_pid"] is not None else ""
+    fetcher = f", fetcher {found['fetcher_pid']}" if found["fetcher_pid"] is not None else ""
     return {
         "mount point": found["mountpoint"],
         "pack": found["pack"],
         "engine": f"{found['engine']}, {output.count(found['threads'], 'thread')}, "
         f"transport {found['transport']}",
         "log": _log(found),
-        "processes": f"daemon {found['daemon_pid']}{worker}",
+        "processes": f"daemon {found['daemon_pid']}{worker}{fetcher}",
         "age": output.duration(found["age_s"]),
         "requests": f"{found['request_count']:,}, lately {found['requests_per_s']:,.1f}/s",
         "served": f"{output.size(found['bytes_served'])} in {output.count(found['reads'], 'read')}",
@@ -123,9 +124,33 @@ def _facts(found: dict[str, Any]) -> dict[str, str]:
         f"queue depth reached {hinted['queue_depth_max']:,}",
         "readahead": f"{ordered['fetched']:,} fetched, {ordered['pushed']:,} pushed, "
         f"{ordered['hit']:,} hit, {output.size(ordered['wasted_bytes'])} wasted",
+        **_remote(found["remote"], found["bytes_served"]),
         "cache": f"{output.size(found['cache_bytes'])} of "
         f"{output.size(found['cache_limit_bytes'])}",
         "resident memory": output.size(found["resident_bytes"]),
+    }
+
+
+def _remote(remote: dict[str, int] | None, served_bytes: int) -> dict[str, str]:
+    if remote is None:
+        return {}
+    times = f", {remote['bytes'] / served_bytes:,.2f} x what was read" if served_bytes else ""
+    hit, fetched = remote["blocks_hit"], remote["blocks_fetched"]
+    share = f" ({100 * hit / (hit + fetched):.0f} %)" if hit + fetched else ""
+    held = (
+        "in memory, its directory cannot be used"
+        if remote["in_memory"]
+        else f"{output.size(remote['cache_bytes'])} of {output.size(remote['cache_limit_bytes'])}"
+    )
+    requests = output.count(remote["requests"], "request")
+    left = f"; {remote['fill_left']:,} left to fetch" if remote["fill_left"] else ""
+    return {
+        "fetched": f"{output.size(remote['bytes'])} in {requests}{times}, "
+        f"{output.count(remote['ranges'], 'range')} under way",
+        "fetch losses": f"{remote['retries']:,} retried, {remote['throttled']:,} of them "
+        f"throttled, {remote['errors']:,} failed",
+        "block cache": f"{held}; {hit:,} hit{share}, {fetched:,} fetched, "
+        f"{remote['blocks_again']:,} fetched again{left}",
     }
 
 

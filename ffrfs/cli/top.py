@@ -170,14 +170,27 @@ def _facts(found: dict[str, Any], interval: StatsDelta) -> dict[str, str]:
         "prefetch": f"{_ahead(interval, 'prefetch')}, {_percent(hit, hit + late)} hit",
         "readahead": f"{_ahead(interval, 'readahead')}, "
         f"{_percent(interval.growth('readahead', 'hit'), interval.growth('reads'))} hit",
+        **(_fetched(interval) if interval.has("remote") else {}),
         "cache": f"{output.size(found['cache_bytes'])} of "
         f"{output.size(found['cache_limit_bytes'])}",
         "resident": _resident(found),
     }
 
 
-def _rate(interval: StatsDelta, name: str) -> str:
-    return f"{output.size(interval.per_s(name))}/s"
+def _fetched(interval: StatsDelta) -> dict[str, str]:
+    hit, fetched = (interval.growth("remote", f"blocks_{event}") for event in ("hit", "fetched"))
+    again = ", ".join(
+        f"{interval.per_s('remote', name):,.0f}/s {text}"
+        for name, text in (("retries", "retried"), ("throttled", "throttled"), ("errors", "failed"))
+    )
+    return {
+        "fetched": f"{_rate(interval, 'remote', 'bytes')}, {again}, "
+        f"{_percent(hit, hit + fetched)} of the blocks were in the cache"
+    }
+
+
+def _rate(interval: StatsDelta, *names: str) -> str:
+    return f"{output.size(interval.per_s(*names))}/s"
 
 
 def _ahead(interval: StatsDelta, way: str) -> str:

@@ -6,7 +6,9 @@ import argparse
 from typing import TYPE_CHECKING
 
 from ffrfs.console import output
+from ffrfs.console.executor_option import add_executor_option
 from ffrfs.console.number import whole_number
+from ffrfs.console.remote_options import add_remote_options
 from ffrfs.printable import quoted
 
 if TYPE_CHECKING:
@@ -47,10 +49,12 @@ def add_parser(subparsers: Subparsers) -> None:
         default=0,
         help="number of verifying threads (default: one per core)",
     )
+    add_executor_option(parser, "verify the files")
     parser.add_argument(
         "--json", action="store_true", help="print a JSON object; for several packs an array"
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="print only damaged files")
+    add_remote_options(parser)
     parser.set_defaults(func=run)
 
 
@@ -65,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     all_good = True
     for pack in args.packs:
         if pack in tfrecords:
-            found = _verify_tfrecord(pack, args.quiet)
+            found = _verify_tfrecord(pack, args)
             fields, is_good = tfrecord_fields(pack, found), not found.bad
             if not args.json:
                 _print_tfrecord(pack, found, args.quiet)
@@ -90,6 +94,12 @@ def _verify(packs: list[str], args: argparse.Namespace) -> dict[str, VerifyRepor
     title = packs[0] if len(packs) == 1 else f"{len(packs):,} packs"
     shown = output.show_progress() and not args.quiet
     with ProgressBar(title, shown, "records") as bar:
+        if args.executor is not None:
+            from ffrfs.cluster.executors import open_executor
+            from ffrfs.cluster.verifying import verify_packs
+
+            with open_executor(args.executor) as executor:
+                return {report.file: report for report in verify_packs(packs, executor, bar)}
         return {report.file: report for report in verify(packs, bar, args.jobs)}
 
 
@@ -133,12 +143,18 @@ def _outcome(record_count: int, byte_count: int, bad_count: int) -> list[str]:
     ]
 
 
-def _verify_tfrecord(pack: str, quiet: bool) -> TFRecordReport:
+def _verify_tfrecord(pack: str, args: argparse.Namespace) -> TFRecordReport:
     from ffrfs.dataset.verify import verify_tfrecord
     from ffrfs.folder.progress import ProgressBar
 
-    shown = output.show_progress() and not quiet
+    shown = output.show_progress() and not args.quiet
     with ProgressBar(pack, shown, "records") as bar:
+        if args.executor is not None:
+            from ffrfs.cluster.executors import open_executor
+            from ffrfs.cluster.verifying import verify_tfrecords
+
+            with open_executor(args.executor) as executor:
+                return verify_tfrecords(pack, executor, bar)
         return verify_tfrecord(pack, bar if shown else None)
 
 

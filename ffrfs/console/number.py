@@ -1,9 +1,12 @@
-"""Whole numbers as arguments: within their limits, or an error that says these."""
+"""Numbers and sizes as arguments: within their limits, or an error that says these."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+
+from ffrfs.errors import OptionError
+from ffrfs.sizes import parse_size
 
 _DIGITS_MAX = 18
 
@@ -19,3 +22,11 @@ def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
         return int(text)
 
     return parse
+
+
+def size_bytes(text: str) -> int:
+    """For argparse's `type`."""
+    try:
+        return parse_size(text)
+    except OptionError as error:
+        raise argparse.ArgumentTypeError(f"{text}: {error}") from None

@@ -11,13 +11,31 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ffrfs.printable import printable
+from ffrfs.remote.url import is_url
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
+# What of the command line is not shown again.
+_secrets: list[str] = []
+
+
+def conceal_queries(words: Iterable[str]) -> None:
+    """Print no query of the URLs among these words from now on: a signed URL has its key there."""
+    queries = (word.partition("#")[0].partition("?")[2] for word in words if is_url(word))
+    _secrets[:] = sorted({f"?{query}" for query in queries if query}, key=len, reverse=True)
+
+
+def _without_secrets(text: str) -> str:
+    for secret in _secrets:
+        text = text.replace(secret, "")
+    return text
+
+
 def line(text: str, end: bytes = b"\n") -> None:
     """Print a line to stdout; control characters of names do not reach a terminal."""
+    text = _without_secrets(text)
     if is_escaped():
         text = printable(text)
     write(os.fsencode(text) + end)
@@ -97,7 +115,7 @@ def json_array(values: Iterable[Mapping[str, object]]) -> None:
 
 def error(text: str) -> None:
     """Print "ffrfs: text" to stderr, in one line whatever is in it."""
-    print(f"ffrfs: {printable(text)}", file=sys.stderr)
+    print(f"ffrfs: {printable(_without_secrets(text))}", file=sys.stderr)
 
 
 def path(name: str | bytes | int) -> str:

@@ -18,7 +18,7 @@ TFRecord, Parquet and WebDataset are one file, or a directory of shards.
 
 Not here: reading (source.py) and writing (target.py, shard_set.py, feature_folder.py), either of
 JSON lines (json_lines.py), Parquet (parquet.py), WebDataset (webdataset.py) and a directory
-(record_folder.py).
+(record_folder.py); where files go (output.py, bucket_output.py).
 Concurrency: call it from any thread; what comes out is whole or is not there.
 """
 
@@ -27,14 +27,15 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from ffrfs.convert.columns import survey
 from ffrfs.convert.feature_folder import FeatureFolder
 from ffrfs.convert.json_lines import JsonLinesSource, write_json_lines
 from ffrfs.convert.kind import Kind, is_tfrecord, kind_of, kind_of_name
+from ffrfs.convert.output import LocalOutput, Output
 from ffrfs.convert.parquet import ParquetSource, import_pyarrow, write_parquet
 from ffrfs.convert.record_folder import RecordFolderSource, write_record_folder
 from ffrfs.convert.shard_set import shard_names, write_shards
@@ -47,15 +48,15 @@ from ffrfs.convert.source import (
     TFRecordSource,
 )
 from ffrfs.convert.target import write_ffrecord, write_folder, write_tfrecord
+from ffrfs.convert.watch import Watch
 from ffrfs.convert.webdataset import WebDatasetSource, write_webdataset
 from ffrfs.errors import OptionError, PackError
 from ffrfs.folder.progress import Progress
+from ffrfs.remote.url import is_url, parse_url
 from ffrfs.tfrecord.options import TFRecordOptions
 
 # What may be a directory of shards.
 SHARDED: tuple[Kind, ...] = ("tfrecord", "parquet", "webdataset")
-
-_Sized = TypeVar("_Sized", bound=Sized)
 
 
 class ConvertSummary(NamedTuple):
@@ -74,6 +75,7 @@ def convert(  # noqa: PLR0913 - two files, and how
     shards: int | None = None,
     on_error: OnError = "raise",
     progress: Progress | None = None,
+    tmp_dir: str | os.PathLike[str] | None = None,
 ) -> ConvertSummary:
     """Write what `source` holds to the file `target`, which then holds it or is not made.
 
@@ -94,11 +96,46 @@ def convert(  # noqa: PLR0913 - two files, and how
     with records (of `features`: files) done, those in all, bytes done, bytes in all; 0 in all:
     unknown.
 
+    `target` may be a URL (s3://, gs://, az://): each file is made in `tmp_dir` ($TMPDIR, /tmp),
+    where there must be room for two, then uploaded and removed. An object appears, or is
+    replaced, when it is whole; of shards that is one after the other.
+
     Raises OptionError if `to` is missing or does not fit; PackError, writing nothing, where
     something would be lost; ChecksumError, FormatError (TruncatedError) for a source that is
     damaged; OSError.
     """
     source, target = os.fspath(source), os.fspath(target)
+    kind = _target_kind(target, to, features, shards)
+    _check_target(source, target)
+    if kind == "folder":
+        if records or on_error == "skip":
+            raise OptionError(f"{target}: to='folder' takes all records as they are, or none")
+        return ConvertSummary(write_record_folder(source, target, progress), 0)
+    watch = Watch(progress, is_sent=is_url(target))
+    with contextlib.ExitStack() as stack:
+        output: Output = LocalOutput(target)
+        if is_url(target):
+            from ffrfs.convert.bucket_output import BucketOutput
+
+            place = None if tmp_dir is None else os.fspath(tmp_dir)
+            to_bucket = BucketOutput(target, watch, is_set=shards is not None, tmp_dir=place)
+            output = stack.enter_context(to_bucket)
+        if features:
+            if not is_tfrecord(source):
+                raise PackError(
+                    f"{source}: is not a TFRecord file; only TFRecord files have features"
+                )
+            return _write_features(source, output, on_error, watch)
+        if options is None:
+            options = TFRecordOptions("GZIP" if target.endswith(".gz") else "")
+        opened = stack.enter_context(
+            contextlib.closing(_open_source(source, kind, records, on_error))
+        )
+        _write(opened, output, kind, options, watch, shards=shards)
+        return ConvertSummary(watch.count, opened.skipped_count)
+
+
+def _target_kind(target: str, to: Kind | None, features: bool, shards: int | None) -> Kind:
     kind = to or ("pack" if features else kind_of_name(target) or ("tfrecord" if shards else None))
     if kind is None:
         raise OptionError(
@@ -108,34 +145,32 @@ def convert(  # noqa: PLR0913 - two files, and how
         raise OptionError(f"{target}: features=True writes a pack, and does not go with to={to!r}")
     if shards is not None and (shards < 1 or kind not in SHARDED):
         raise OptionError(f"{target}: shards={shards} does not fit to={kind!r}")
-    _check_target(source, target)
-    if kind == "folder":
-        if records or on_error == "skip":
-            raise OptionError(f"{target}: to='folder' takes all records as they are, or none")
-        return ConvertSummary(write_record_folder(source, target, progress), 0)
-    watch = _Watch(progress)
-    if features:
-        if not is_tfrecord(source):
-            raise PackError(f"{source}: is not a TFRecord file; only TFRecord files have features")
-        return _write_features(source, target, on_error, watch)
-    if options is None:
-        options = TFRecordOptions("GZIP" if target.endswith(".gz") else "")
-    with contextlib.closing(_open_source(source, kind, records, on_error)) as opened:
-        _write(opened, target, kind, options, watch, shards=shards)
-        return ConvertSummary(watch.count, opened.skipped_count)
+    return kind
 
 
 def _check_target(source: str, target: str) -> None:
     """The source is not overwritten, nor is its directory added to."""
+    if is_url(source) and is_url(target):
+        above, below = parse_url(source).shown, parse_url(target).shown
+        if above.rstrip("/") == below.rstrip("/"):
+            raise PackError(f"{target}: is the source; write to another file")
+        if above.endswith("/") and below.rstrip("/").rpartition("/")[0] == above.rstrip("/"):
+            raise _inside(source, target)
+    if is_url(source) or is_url(target):
+        return
     place = os.path.realpath(target)
     if os.path.isdir(source):
         if os.path.samefile(source, os.path.dirname(place) or "/"):
-            raise PackError(
-                f"{target}: would be inside {source}, and would be read as a part of it from "
-                "then on; write it elsewhere"
-            )
+            raise _inside(source, target)
     elif os.path.exists(place) and os.path.samefile(source, place):
         raise PackError(f"{target}: is the source; write to another file")
+
+
+def _inside(source: str, target: str) -> PackError:
+    return PackError(
+        f"{target}: would be inside {source}, and would be read as a part of it from then on; "
+        "write it elsewhere"
+    )
 
 
 def _open_source(source: str, to: Kind, records: bool, on_error: OnError) -> RecordSource:
@@ -164,32 +199,36 @@ def _open_source(source: str, to: Kind, records: bool, on_error: OnError) -> Rec
 
 def _write(  # noqa: PLR0913 - from where, to where, and how
     source: RecordSource,
-    target: str,
+    output: Output,
     to: Kind,
     options: TFRecordOptions,
-    watch: _Watch,
+    watch: Watch,
     *,
     shards: int | None,
 ) -> None:
-    write = _shard_writer(source, target, to, options)
-    if write is not None and shards is None:  # the number of records need not be known
-        write(target, watch.over(source.records(), 0, source.size_bytes))
+    if to in {"ffrecord", "pack"}:
+        count = source.count()
+        records = watch.over(source.records(), count, source.size_bytes)
+        (write_ffrecord if to == "ffrecord" else write_folder)(output.place, records, count)
+        output.written(output.place)
+        output.finish()
         return
-    count = source.count()
-    records = watch.over(source.records(), count, source.size_bytes)
-    if write is not None and shards is not None:
-        names = shard_names(target, to, shards, options.compression_type or "")
-        write_shards(target, names, records, count, write)
-    elif to == "ffrecord":
-        write_ffrecord(target, records, count)
+    write = _shard_writer(source, output.path, to, options)
+    if shards is None:  # the number of records need not be known
+        write(output.place, watch.over(source.records(), 0, source.size_bytes))
+        output.written(output.place)
     else:
-        write_folder(target, records, count)
+        count = source.count()
+        records = watch.over(source.records(), count, source.size_bytes)
+        names = shard_names(output.path, to, shards, options.compression_type or "")
+        write_shards(output, names, records, count, write)
+    output.finish()
 
 
 def _shard_writer(
     source: RecordSource, target: str, to: Kind, options: TFRecordOptions
-) -> Callable[[str, Iterable[Record]], None] | None:
-    """Return what writes one file of formats that may have several; None: another format."""
+) -> Callable[[str, Iterable[Record]], None]:
+    """Return what writes one file of a format that may have several."""
     if to == "tfrecord":
         return partial(write_tfrecord, options=options)
     if to == "jsonl":
@@ -197,31 +236,13 @@ def _shard_writer(
     if to == "parquet":
         import_pyarrow()  # if it is missing, that is said before all records are read
         return partial(write_parquet, columns=survey(target, source.records()))
-    if to == "webdataset":
-        return partial(write_webdataset, numbers=itertools.count())
-    return None
+    return partial(write_webdataset, numbers=itertools.count())
 
 
-def _write_features(source: str, target: str, on_error: OnError, watch: _Watch) -> ConvertSummary:
+def _write_features(source: str, output: Output, on_error: OnError, watch: Watch) -> ConvertSummary:
     with contextlib.closing(FeatureFolder(source, on_error)) as folder:
         contents = watch.over(folder.contents(), folder.file_count, folder.size_bytes)
-        folder.write(target, contents)
+        folder.write(output.place, contents)
+        output.written(output.place)
+        output.finish()
         return ConvertSummary(folder.record_count, folder.skipped_count)
-
-
-class _Watch:
-    """Counts what passes, and tells a Progress."""
-
-    def __init__(self, progress: Progress | None) -> None:
-        self.count = 0
-        self._progress = progress
-
-    def over(self, records: Iterator[_Sized], total: int, size_total: int) -> Iterator[_Sized]:
-        """`total`, `size_total`: of all records; 0: that is not known."""
-        size = 0
-        for record in records:
-            yield record
-            self.count += 1
-            if self._progress is not None:
-                size += len(record)
-                self._progress(self.count, total, size, size_total)

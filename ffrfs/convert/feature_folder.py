@@ -20,8 +20,8 @@ from ffrfs.convert.source import OnError, Record, SizedItem, in_batches
 from ffrfs.convert.target import record_names
 from ffrfs.errors import ChecksumError
 from ffrfs.folder.tree import Entry, PackTree
-from ffrfs.packing.contents import UNKNOWN_TIME_NS
 from ffrfs.packing.pack_file import writing
+from ffrfs.packing.sources.contents import UNKNOWN_TIME_NS
 
 if TYPE_CHECKING:
     from ffrfs._native import Slice

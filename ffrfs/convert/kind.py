@@ -12,9 +12,11 @@ from typing import Literal
 
 from ffrfs import _native
 from ffrfs._native import folder_files
-from ffrfs.errors import FormatError, UnverifiedHeaderWarning
+from ffrfs.errors import FormatError, RemoteError, UnverifiedHeaderWarning
 from ffrfs.folder.tree import PackTree, pack_files
 from ffrfs.record.reader import FileReader
+from ffrfs.remote.paths import is_folder, let_urls_in
+from ffrfs.remote.url import is_url
 from ffrfs.tfrecord.tfds import find_split
 
 # "ffrecord": one without an index; a pack is an FFRecord file too. "jsonl": Examples, one per
@@ -49,6 +51,8 @@ def kind_of(path: str) -> Kind:
     Raises what opening it raises: FormatError, ChecksumError (of an index), OSError; and
     FormatError for a directory that a pack is in, which is no part of a data set.
     """
+    if is_url(path) and path.endswith((".jsonl", *_NAMED.values())):
+        raise FormatError.at(path, "such files are not read from URLs; download it")
     if path.endswith(".jsonl") and not os.path.isdir(path):
         return "jsonl"
     for kind, extension in _NAMED.items():
@@ -60,7 +64,7 @@ def kind_of(path: str) -> Kind:
         return "tfrecord"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnverifiedHeaderWarning)  # who opens it to read says it
-        if not os.path.isdir(path):
+        if not is_folder(path):
             return "pack" if _is_packed_folder(path) else "ffrecord"
         packed = next(filter(_is_packed_folder, pack_files(path)), None)
     if packed is not None:
@@ -103,11 +107,14 @@ def is_tfrecord(path: str) -> bool:
     """
     try:
         name = os.fsencode(path)
-        if not os.path.lexists(path) and find_split(path) is not None:
+        let_urls_in([path])
+        if not is_url(path) and not os.path.lexists(path) and find_split(path) is not None:
             return True
-        if not os.path.isdir(path):
+        if not is_folder(path):
             return _native.is_tfrecord(name)
         packs, tfrecords = folder_files(name)
+    except RemoteError:  # it would be waited for again
+        raise
     except OSError:
         return False
     return bool(tfrecords) and not packs

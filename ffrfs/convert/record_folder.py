@@ -12,13 +12,14 @@ import stat
 from collections.abc import Iterator
 
 from ffrfs.convert.kind import FIRST_RECORD, kind_of
-from ffrfs.convert.shard_set import staged_set
+from ffrfs.convert.output import staged_set
 from ffrfs.convert.source import Record, size_of
 from ffrfs.errors import ChecksumError, FormatError, PackError
 from ffrfs.folder.extract import extract
 from ffrfs.folder.progress import Progress
 from ffrfs.folder.tree import PackTree
 from ffrfs.printable import quoted
+from ffrfs.remote.url import is_url
 
 _RECORD = "record.bin"
 
@@ -29,6 +30,11 @@ def write_record_folder(source: str, target: str, progress: Progress | None) -> 
     Raises PackError for a source that no mount shows as records, or if something is at `target`
     already; ChecksumError, writing nothing, at damaged records.
     """
+    if is_url(target):
+        raise PackError(
+            f"{target}: a directory per record is written here only; for a bucket write a pack "
+            "(--features), or shards"
+        )
     found = kind_of(source)
     if found == "pack":
         raise PackError(f"{source}: is a pack; write its files with: ffrfs extract {source} DIR")

@@ -1,6 +1,6 @@
 """A directory of shards: the records of a data set in several files, in their order.
 
-The directory appears under its name with all shards in it, or not at all. Shards hold equal
+A local directory appears under its name with all shards in it, or not at all. Shards hold equal
 numbers of records, or one more: record i of the first shard is record i of the data set, and
 the shards in the order of their names are the data set. Not here: one shard (target.py).
 Concurrency: one thread.
@@ -8,65 +8,50 @@ Concurrency: one thread.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
 from ffrfs.convert.kind import Kind
+from ffrfs.convert.output import Output
 from ffrfs.convert.source import Record
 from ffrfs.errors import PackError
-from ffrfs.files.staged_file import staged_folder, sync_folder
+from ffrfs.remote.url import is_url
 
 
 def write_shards(
-    path: str,
+    output: Output,
     names: list[str],
     records: Iterator[Record],
     count: int,
     write: Callable[[str, Iterable[Record]], None],
 ) -> None:
-    """Write `count` records into the new directory `path`, a file for each of `names`.
+    """Write `count` records into a new directory, a file for each of `names`.
 
     Raises PackError, writing nothing, if that is more files than records, or if something is
-    at `path` already.
+    there already.
     """
+    path = output.path
     if count < len(names):
         raise PackError(
             f"{path}: {len(names):,} shards of {count:,} records would be empty files; "
             f"write fewer shards"
         )
-    with staged_set(path) as staging:
+    with output.shard_folder() as staging:
         for i, name in enumerate(names):
             shard_count = count * (i + 1) // len(names) - count * i // len(names)
-            write(os.path.join(staging, name), _exactly(records, shard_count, path))
+            place = os.path.join(staging, name)
+            write(place, _exactly(records, shard_count, path))
+            output.written(place)
         if next(records, None) is not None:
             raise _changed(path)
 
 
-@contextlib.contextmanager
-def staged_set(path: str) -> Iterator[str]:
-    """Give a directory that becomes `path` if the block ends well; else it goes.
-
-    Raises PackError if something is at `path` already, except for an empty directory.
-    """
-    place = os.path.realpath(path)
-    if os.path.lexists(place) and not (os.path.isdir(place) and not os.listdir(place)):
-        raise PackError(f"{path}: is there already; write into a new directory")
-    above, name = os.path.split(place)
-    with staged_folder(above, name, path) as staging:
-        yield staging
-        sync_folder(staging)
-        os.rename(staging, place)
-        sync_folder(above)
-
-
 def shard_names(path: str, to: Kind, count: int, compression: str) -> list[str]:
     """Return the names of the shards of the directory `path`, as other programs expect them."""
-    base = re.sub(
-        r"(\.tfrecords?(\.gz)?|\.tar|\.parquet)?$", "", os.path.basename(os.path.realpath(path))
-    )
+    whole = path.rstrip("/") if is_url(path) else os.path.realpath(path)
+    base = re.sub(r"(\.tfrecords?(\.gz)?|\.tar|\.parquet)?$", "", os.path.basename(whole))
     if to == "webdataset":
         return [f"{base}-{i:06}.tar" for i in range(count)]
     if to == "parquet":

@@ -18,6 +18,7 @@ from ffrfs.errors import ChecksumError, FormatError, PackError
 from ffrfs.folder.tree import PackTree
 from ffrfs.printable import quoted
 from ffrfs.record.reader import FileReader
+from ffrfs.remote.url import is_url
 from ffrfs.tfrecord.info import compression_of
 from ffrfs.tfrecord.iterator import tf_record_iterator
 from ffrfs.tfrecord.shards import shard_paths
@@ -70,7 +71,8 @@ class TFRecordSource:
         self._files = shard_paths(path)
         self._on_error = on_error
         self._is_compressed = any(compression_of(file) for file in self._files)
-        self.size_bytes = 0 if self._is_compressed else sum(map(os.path.getsize, self._files))
+        is_unknown = self._is_compressed or any(map(is_url, self._files))
+        self.size_bytes = 0 if is_unknown else sum(map(os.path.getsize, self._files))
 
     def count(self) -> int:
         if self._is_compressed or self._on_error == "skip":

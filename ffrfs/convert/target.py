@@ -12,8 +12,8 @@ from ffrfs._native import Manifest
 from ffrfs.convert.source import NUMBER_DIGITS_MIN, Record
 from ffrfs.errors import PackError
 from ffrfs.files.staged_file import StagedFile
-from ffrfs.packing.contents import UNKNOWN_TIME_NS
 from ffrfs.packing.pack_file import writing
+from ffrfs.packing.sources.contents import UNKNOWN_TIME_NS
 from ffrfs.record.writer import FileWriter
 from ffrfs.tfrecord.options import TFRecordOptions
 from ffrfs.tfrecord.stream_scan import RECORD_LIMIT

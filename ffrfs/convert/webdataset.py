@@ -33,8 +33,8 @@ from ffrfs.convert.kind import files_named
 from ffrfs.convert.source import NUMBER_DIGITS_MIN, OnError, Record, size_of
 from ffrfs.errors import FfrfsError, FormatError
 from ffrfs.files.staged_file import StagedFile
-from ffrfs.packing.archive_member import Kind
-from ffrfs.packing.tar_members import TarMembers
+from ffrfs.packing.sources.archive_member import Kind
+from ffrfs.packing.sources.tar_members import TarMembers
 from ffrfs.printable import quoted
 from ffrfs.tfrecord.example import BytesList, Example, Feature, Features
 

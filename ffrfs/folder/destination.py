@@ -14,7 +14,9 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, Self
 
+from ffrfs.errors import OptionError
 from ffrfs.files.staged_file import StagedFile
+from ffrfs.remote.url import is_url
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -34,6 +36,8 @@ class Destination:
     """The directory `path`, made if it is missing; itself it may be a symbolic link."""
 
     def __init__(self, path: str) -> None:
+        if is_url(path):  # a directory "s3:" would be made
+            raise OptionError(f"{path}: is a URL; files are extracted to a local directory")
         self._path = path
         self._made: set[str] = set() if os.path.isdir(path) else {""}
         os.makedirs(path, exist_ok=True)

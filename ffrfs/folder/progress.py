@@ -13,6 +13,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self, TypeAlias
 
+from ffrfs.remote.url import is_url
+
 # Called with files done, files in all, bytes done, bytes in all, ten times a second or more
 # often. What there is in all is 0 where it is unknown.
 Progress: TypeAlias = Callable[[int, int, int, int], object]
@@ -33,7 +35,8 @@ class ProgressBar:
     """
 
     def __init__(self, file: str, shown: bool = True, unit: str = "files") -> None:
-        title = os.path.basename(os.path.normpath(file))
+        name = file.partition("?")[0] if is_url(file) else file  # what follows may be a secret
+        title = os.path.basename(os.path.normpath(name))
         # A terminal must not take a name for commands.
         self._title = "".join(char if char.isprintable() else "?" for char in title)
         self._shown = shown

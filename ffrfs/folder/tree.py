@@ -30,6 +30,8 @@ from ffrfs.errors import (
 )
 from ffrfs.folder.links import follow
 from ffrfs.printable import quoted
+from ffrfs.remote.paths import let_urls_in
+from ffrfs.remote.url import is_url
 
 if TYPE_CHECKING:
     from ffrfs._native import Attributes, RecordBytes, Slice
@@ -61,6 +63,8 @@ class Entry(NamedTuple):
 class PackTree:
     """The tree of `pack`: a file, a directory of packs, or a list of either, as one tree.
 
+    Each may be a URL; that of a directory ends in "/".
+
     `on_conflict`: what becomes of a path that two packs have: an error that names both, or
     the first or last pack's is there. `allow_missing`: packs that cannot be opened, and
     shards that a set lacks, are left out. `show_splits`: of a TFDS directory each split is a
@@ -82,6 +86,7 @@ class PackTree:
         self.packs = [os.fspath(one) for one in packs]
         if not self.packs:
             raise ValueError("needs at least one pack")
+        let_urls_in(self.packs)
         files, options, left_out = self._files(allow_missing, show_splits)
         self.volume = Volume(
             [os.fsencode(one) for one in files],
@@ -102,6 +107,8 @@ class PackTree:
     ) -> tuple[list[str], dict[str, Any], list[str]]:
         """What Volume is to open; its options for splits, if there are any; what is left out."""
         pack, *others = self.packs
+        if is_url(pack):
+            return self.packs, {}, []
         is_folder = os.path.isdir(pack)
         if others or (is_folder and not show_splits) or (not is_folder and os.path.lexists(pack)):
             return self.packs, {}, []
@@ -307,7 +314,9 @@ def pack_files(pack: PathType) -> list[str]:
 
     Raises FormatError, OSError if there is none. Nothing is said of what they hold.
     """
-    return [os.fsdecode(file) for file in record_files([os.fsencode(pack)])]
+    name = os.fspath(pack)
+    let_urls_in([name])
+    return [os.fsdecode(file) for file in record_files([os.fsencode(name)])]
 
 
 def _quoted(path: PathType) -> str:

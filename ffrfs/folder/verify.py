@@ -26,6 +26,7 @@ from ffrfs.errors import (
 )
 from ffrfs.folder.progress import Progress
 from ffrfs.folder.tree import PackTree, PathType, pack_files
+from ffrfs.remote.paths import is_folder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -101,17 +102,31 @@ def verify(
     verifier = _Verifier(list(chain.from_iterable(files)), progress, jobs, step_size)
     reports = []
     for name, packs in zip(names, files, strict=True):
-        if os.path.isdir(name):
+        if is_folder(name):
             found = [verifier.run_one_of_many(file) for file in packs]
-            set_error = _set_error(name) if all(pack.is_good for pack in found) else None
-            reports.append(VerifyReport(name, found, set_error))
+            error = set_error(name) if all(pack.is_good for pack in found) else None
+            reports.append(VerifyReport(name, found, error))
         else:
             reports.append(VerifyReport(name, [verifier.run(file) for file in packs]))
     return reports
 
 
-def _set_error(folder: str) -> str | None:
-    """Say why good packs are no tree together."""
+def verify_file(file: str, *, is_one_of_many: bool, jobs: int = 1) -> PackReport:
+    """Read one pack. Raises as verify(), but for one of many that cannot be opened."""
+    verifier = _Verifier([file], None, jobs, STEP_SIZE)
+    return verifier.run_one_of_many(file) if is_one_of_many else verifier.run(file)
+
+
+def claims_of(files: Sequence[str]) -> tuple[int, int]:
+    """Records and bytes of `files`, as their headers say: for progress only."""
+    totals = [_claims(file) for file in files]
+    return sum(count for count, _ in totals), sum(size for _, size in totals)
+
+
+def set_error(folder: str) -> str | None:
+    """Say why good packs are no tree together; plain FFRecord files need not be one."""
+    if not any(Pack(os.fsencode(file)).is_folder for file in pack_files(folder)):
+        return None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of each pack they were told
@@ -128,9 +143,8 @@ class _Verifier:
         self._progress = progress
         self._jobs = jobs
         self._step_size = step_size
-        totals = [_claims(file) for file in files] if progress is not None else []
-        self._total_count = sum(count for count, _ in totals)
-        self._total_size = sum(size for _, size in totals)
+        totals = claims_of(files) if progress is not None else (0, 0)
+        self._total_count, self._total_size = totals
         self._done_count = self._done_size = 0  # of the files before
 
     def run_one_of_many(self, file: str) -> PackReport:

@@ -1,5 +1,5 @@
-"""Making packs: directories and archives, walked, selected, ordered, written, in shards too.
+"""Making packs, in shards too, here or in a bucket.
 
-Not here: reading packs (ffrfs.folder), the bytes of records (ffrfs._native.Writer), printing
-(ffrfs.cli).
+Not here: what is packed (ffrfs.packing.sources), reading packs (ffrfs.folder), the bytes of
+records (ffrfs._native.Writer), printing (ffrfs.cli).
 """

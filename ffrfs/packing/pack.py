@@ -12,9 +12,6 @@ from typing import TYPE_CHECKING, TypeAlias, get_args
 
 from ffrfs.errors import PackError
 from ffrfs.folder.progress import Progress, ProgressBar
-from ffrfs.packing.contents import Contents, Symlinks
-from ffrfs.packing.existing_set import ExistingSet
-from ffrfs.packing.order import Order
 from ffrfs.packing.pack_job import (
     Listing,
     PackOptions,
@@ -25,9 +22,13 @@ from ffrfs.packing.pack_job import (
     run_job,
 )
 from ffrfs.packing.pack_kind import holds_packs
-from ffrfs.packing.path_list import PathList
-from ffrfs.packing.selection import Selection
-from ffrfs.packing.source import FolderIdentity, Source
+from ffrfs.packing.sources.contents import Contents, Symlinks
+from ffrfs.packing.sources.existing_set import ExistingSet
+from ffrfs.packing.sources.order import Order
+from ffrfs.packing.sources.path_list import PathList
+from ffrfs.packing.sources.selection import Selection
+from ffrfs.packing.sources.source import FolderIdentity, Source
+from ffrfs.remote.url import is_url, parse_url
 
 if TYPE_CHECKING:
     from ffrfs.folder.tree import OnConflict
@@ -55,6 +56,7 @@ def pack_folder(  # noqa: PLR0913 - the reference's three, and what ours adds
     shard_size: int | None = None,
     append: bool = False,
     force: bool = False,
+    tmp_dir: PathType | None = None,
     dry_run: bool = False,
     listing: Listing | None = None,
 ) -> PackSummary:
@@ -78,6 +80,8 @@ def pack_folder(  # noqa: PLR0913 - the reference's three, and what ours adds
     `shards` or `shard_size` ask for); none of their paths may be there already.
 
     `out_file` may be a pack or an empty file, which is replaced; with `force` any regular file.
+    It may be a URL (s3://, gs://, az://): each pack is made in `tmp_dir` ($TMPDIR, /tmp), where
+    there must be room for two, then uploaded and removed. It appears there when it is whole.
     `dry_run`: do all but write. `listing` is called with the files' paths in their order.
 
     Raises PackError, naming the file: one that changes meanwhile, a link that leads out,
@@ -95,7 +99,7 @@ def pack_folder(  # noqa: PLR0913 - the reference's three, and what ours adds
             existing=existing,
         )
 
-    target = make_target(out_file, shards, shard_size, append, force)
+    target = make_target(out_file, shards, shard_size, append, force, tmp_dir)
     fixed_ns = fixed_time_ns(reproducible)
     options = PackOptions(job_count(jobs), order, dedup, fixed_ns, dry_run, listing)
     with ProgressBar(target.path, shown=verbose) as bar:
@@ -120,6 +124,7 @@ def pack_archive(  # noqa: PLR0913 - as pack_folder
     shard_size: int | None = None,
     append: bool = False,
     force: bool = False,
+    tmp_dir: PathType | None = None,
     dry_run: bool = False,
     listing: Listing | None = None,
 ) -> PackSummary:
@@ -137,10 +142,10 @@ def pack_archive(  # noqa: PLR0913 - as pack_folder
     """
 
     # Decompressors and the like, which nothing else needs.
-    from ffrfs.packing.archive import ArchiveSource
-    from ffrfs.packing.archive_progress import ArchiveProgress
+    from ffrfs.packing.sources.archive import ArchiveSource
+    from ffrfs.packing.sources.archive_progress import ArchiveProgress
 
-    target = make_target(out_file, shards, shard_size, append, force)
+    target = make_target(out_file, shards, shard_size, append, force, tmp_dir)
     fixed_ns = fixed_time_ns(reproducible)
     options = PackOptions(job_count(jobs), None, dedup, fixed_ns, dry_run, listing)
     with ProgressBar(target.path, shown=verbose) as bar:
@@ -154,7 +159,7 @@ def pack_archive(  # noqa: PLR0913 - as pack_folder
                 skip_special=skip_special,
                 digests=dedup,
                 existing=existing,
-                target=target.path,
+                target=target.spool_place,
                 progress=whole,
             )
 
@@ -182,6 +187,7 @@ def repack(  # noqa: PLR0913 - as pack_folder
     shard_size: int | None = None,
     append: bool = False,
     force: bool = False,
+    tmp_dir: PathType | None = None,
     dry_run: bool = False,
     listing: Listing | None = None,
 ) -> PackSummary:
@@ -196,7 +202,7 @@ def repack(  # noqa: PLR0913 - as pack_folder
 
     Raises FormatError, ChecksumError for a pack that is damaged, naming the file in it, PackError.
     """
-    from ffrfs.packing.pack_source import PackSource
+    from ffrfs.packing.sources.pack_source import PackSource
 
     given = [packs] if isinstance(packs, str | os.PathLike) else packs
     names = [os.fspath(pack) for pack in given]
@@ -213,7 +219,7 @@ def repack(  # noqa: PLR0913 - as pack_folder
             existing=existing,
         )
 
-    target = make_target(out_file, shards, shard_size, append, force)
+    target = make_target(out_file, shards, shard_size, append, force, tmp_dir)
     if len(names) > 1 and not target.is_set and not force and _has_content(target.path):
         raise PackError(
             f"{target.path}: exists; several packs are written to a new file, or replace it with "
@@ -235,6 +241,12 @@ def _listed(files: Files | None) -> PathList | None:
 
 def _has_content(path: str) -> bool:
     """The shell may have put a pack there: `ffrfs pack *.ffr`."""
+    if is_url(path):
+        from ffrfs.remote.bucket import pin_of
+        from ffrfs.remote.settings import RemoteSettings
+
+        pin = pin_of(parse_url(path), RemoteSettings.from_environment())
+        return pin is not None and pin.size > 0
     return os.path.exists(path) and os.path.getsize(path) > 0
 
 

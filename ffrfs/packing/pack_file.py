@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias
 
 from ffrfs._native import Writer
-from ffrfs.packing.contents import Contents, Tick
+from ffrfs.packing.sources.contents import Contents, Tick
 
 # (16 bytes that all shards of a set have, number of this one, how many there are)
 ShardOf: TypeAlias = tuple[bytes, int, int]

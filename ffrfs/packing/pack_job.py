@@ -7,20 +7,25 @@ Concurrency: call it from any thread; what comes out is complete or is not there
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ffrfs._native import Manifest
 from ffrfs.errors import PackError
 from ffrfs.folder.progress import Progress
-from ffrfs.packing.contents import Contents
-from ffrfs.packing.existing_set import ExistingSet
-from ffrfs.packing.order import Order, number
 from ffrfs.packing.pack_file import Run, write_pack
 from ffrfs.packing.pack_kind import refuse_other_than_pack
 from ffrfs.packing.pack_set_writer import PackSetWriter
-from ffrfs.packing.source import FolderIdentity
+from ffrfs.packing.sources.contents import Contents
+from ffrfs.packing.sources.existing_set import ExistingSet
+from ffrfs.packing.sources.order import Order, number
+from ffrfs.packing.sources.source import FolderIdentity
+from ffrfs.remote.url import is_url
+
+if TYPE_CHECKING:
+    from ffrfs.packing.remote_pack_writer import RemotePackWriter
 
 # More threads than cores: where the files are not in the page cache, threads wait.
 _JOBS_LEAST = 4
@@ -62,6 +67,32 @@ class PackTarget(NamedTuple):
     shard_size: int | None
     append: bool
     force: bool  # replace a file that is not a pack
+    tmp_dir: str | None = None  # of packs that go to a URL: where they are made
+
+    @property
+    def is_remote(self) -> bool:
+        return is_url(self.path)
+
+    @property
+    def spool_place(self) -> str:
+        """A path beside which there is room for what cannot be read twice."""
+        if not self.is_remote:
+            return self.path
+        return os.path.join(self.tmp_dir or tempfile.gettempdir(), os.path.basename(self.path))
+
+    def writer(self) -> PackSetWriter | RemotePackWriter:
+        """Of what is not one local pack. Raises PackError, RemoteError, OSError."""
+        if not self.is_remote:
+            return PackSetWriter(self.path, append=self.append)
+        from ffrfs.packing.remote_pack_writer import RemotePackWriter
+
+        return RemotePackWriter(
+            self.path,
+            is_set=self.is_set,
+            append=self.append,
+            force=self.force,
+            tmp_dir=self.tmp_dir,
+        )
 
     @property
     def is_set(self) -> bool:
@@ -90,17 +121,17 @@ def run_job(
     opener: Opener, target: PackTarget, options: PackOptions, watchers: list[Progress]
 ) -> PackSummary:
     """Pack it, and tell the watchers how far it is. Raises PackError, OSError."""
-    if target.is_set:
+    if target.is_set or target.is_remote:
         with (
-            PackSetWriter(target.path, append=target.append) as shard_set,
-            closing(opener(shard_set.identity, shard_set.existing)) as contents,
+            target.writer() as writer,
+            closing(opener(writer.identity, writer.existing)) as contents,
         ):
             state = _prepare(contents, options, watchers)
             runs = target.runs(contents.entries)
             if not options.dry_run:
                 is_fixed = options.time_ns is not None
-                shard_set.write(contents, runs, options.jobs, state.tick, reproducible=is_fixed)
-            return state.summary(len(runs))
+                writer.write(contents, runs, options.jobs, state.tick, reproducible=is_fixed)
+            return state.summary(len(runs) if target.is_set else 0)
     if not target.force:
         refuse_other_than_pack(target.path)
     place = os.path.dirname(os.path.realpath(target.path))
@@ -143,7 +174,7 @@ class _State:
 def _prepare(contents: Contents, options: PackOptions, watchers: list[Progress]) -> _State:
     """Decide on the records of the list."""
     if options.dedup:
-        from ffrfs.packing.duplicates import share_duplicates  # with NumPy
+        from ffrfs.packing.sources.duplicates import share_duplicates  # with NumPy
 
         share_duplicates(contents, options.jobs)
     else:
@@ -184,12 +215,13 @@ def _stored_byte_count(listed: Manifest) -> int:
     )
 
 
-def make_target(
+def make_target(  # noqa: PLR0913, PLR0917 - all of a target
     path: str | os.PathLike[str],
     shards: int | None,
     shard_size: int | None,
     append: bool,
     force: bool,
+    tmp_dir: str | os.PathLike[str] | None,
 ) -> PackTarget:
     """Raises ValueError for what contradicts itself."""
     if shards is not None and shard_size is not None:
@@ -198,7 +230,8 @@ def make_target(
         raise ValueError(f"cannot pack into {shards} shards")
     if shard_size is not None and shard_size < 1:
         raise ValueError(f"cannot pack into shards of {shard_size} bytes")
-    return PackTarget(os.fspath(path), shards, shard_size, append, force)
+    place = None if tmp_dir is None else os.fspath(tmp_dir)
+    return PackTarget(os.fspath(path), shards, shard_size, append, force, place)
 
 
 def job_count(jobs: int | None) -> int:

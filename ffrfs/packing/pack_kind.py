@@ -13,6 +13,7 @@ import stat
 
 from ffrfs._native import Pack
 from ffrfs.errors import ChecksumError, FormatError, PackError
+from ffrfs.remote.url import is_url
 
 _SUFFIX = ".ffr"
 _SIDECAR_SUFFIX = ".ffr.idx"
@@ -38,6 +39,8 @@ def holds_packs(path: str) -> bool:
 
     Any other directory is data, whatever is in it. Raises OSError if it cannot be read.
     """
+    if is_url(path):  # nothing else is read from there
+        return True
     if os.path.isdir(path):
         return _is_pack_set(path)
     if not os.path.isfile(path):  # a pipe, say

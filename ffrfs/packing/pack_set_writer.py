@@ -14,21 +14,23 @@ process.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import os
 import secrets
+from collections.abc import Iterator
 from functools import partial
 from typing import Self
 
 from ffrfs._native import Pack, folder_files
 from ffrfs.errors import PackError
 from ffrfs.files.staged_file import staged_folder, sync_folder
-from ffrfs.packing.contents import Contents, Tick
-from ffrfs.packing.existing_set import ExistingSet
-from ffrfs.packing.pack_file import Run, write_pack
+from ffrfs.packing.pack_file import Run, ShardOf, write_pack
 from ffrfs.packing.shard_threads import Write, write_in_turn, write_side_by_side
-from ffrfs.packing.source import FolderIdentity
+from ffrfs.packing.sources.contents import Contents, Tick
+from ffrfs.packing.sources.existing_set import ExistingSet
+from ffrfs.packing.sources.source import FolderIdentity
 
 _SUFFIX = ".ffr"
 _ID_SIZE = 16
@@ -74,7 +76,7 @@ class PackSetWriter:
     ) -> None:
         """Write a pack of each run, all of them or none. Raises PackError, OSError."""
         if self._id is None:
-            self._id = _id_of(contents, runs) if reproducible else secrets.token_bytes(_ID_SIZE)
+            self._id = id_of_set(contents, runs, reproducible)
         above, name = os.path.split(self._folder) if self._is_new else (self._folder, _NAME_OF_MORE)
         with staged_folder(above, name, self.path) as staging:
             packs = self._packs(staging, contents, runs)
@@ -90,7 +92,7 @@ class PackSetWriter:
             partial(
                 write_pack,
                 contents,
-                os.path.join(staging, f"part_{number:05}{_SUFFIX}"),
+                os.path.join(staging, shard_name(number)),
                 run,
                 rest=number == self._first_number,
                 shard=(self._id, number, self._first_number + len(runs)),
@@ -101,16 +103,12 @@ class PackSetWriter:
     def _open(self) -> None:
         """Take over the set that is there, to add to it."""
         self._lock = self._opened_folder()
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise PackError(f"{self.path}: another process is adding to it; try again") from None
-        except OSError:
-            pass  # a file system without locks
+        lock_set(self._lock, self.path)
         packs = [os.fsdecode(pack) for pack in folder_files(os.fsencode(self.path))[0]]
         if not packs:
             raise PackError(f"{self.path}: holds no packs to add to; leave out --append")
-        self._id, self._first_number = _identity_of(packs)
+        shards = [Pack(os.fsencode(pack)).shard for pack in packs]
+        self._id, self._first_number = identity_of(packs, shards)
         self.existing = ExistingSet(packs)
 
     def _opened_folder(self) -> int:
@@ -168,12 +166,43 @@ class PackSetWriter:
         self.close()
 
 
-def _identity_of(packs: list[str]) -> tuple[bytes, int]:
-    """Return the id of the set that `packs` are, and how many it has."""
+@contextlib.contextmanager
+def locked_set(path: str) -> Iterator[None]:
+    """Nothing else adds to the set meanwhile. Raises PackError if something does, OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        lock_set(fd, path)
+        yield
+    finally:
+        os.close(fd)
+
+
+def lock_set(fd: int, path: str) -> None:
+    """Lock the directory that is open as `fd`, until that is closed. Raises PackError."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise PackError(f"{path}: another process is adding to it; try again") from None
+    except OSError:
+        pass  # a file system without locks
+
+
+def shard_name(number: int) -> str:
+    return f"part_{number:05}{_SUFFIX}"
+
+
+def id_of_set(contents: Contents, runs: list[Run], reproducible: bool) -> bytes:
+    return _id_of(contents, runs) if reproducible else secrets.token_bytes(_ID_SIZE)
+
+
+def identity_of(packs: list[str], shards: list[ShardOf | None]) -> tuple[bytes, int]:
+    """Return the id of the set that `packs` are, and how many it has; `shards`: what each says.
+
+    Raises PackError if they are no set, or some are missing.
+    """
     numbers = []
     ids = set()
-    for pack in packs:
-        shard = Pack(os.fsencode(pack)).shard
+    for pack, shard in zip(packs, shards, strict=True):
         if shard is None:
             raise PackError(
                 f"{pack}: is not a shard of a pack set; --append adds to pack sets only"

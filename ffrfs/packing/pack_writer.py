@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol, Self, cast, runtime_checka
 
 from ffrfs._native import Manifest, crc32
 from ffrfs.errors import PackError
-from ffrfs.packing.archive_path import BadNameError, parts_of
-from ffrfs.packing.contents import storable_time_ns
 from ffrfs.packing.pack_file import writing
 from ffrfs.packing.pack_job import fixed_time_ns
 from ffrfs.packing.pack_kind import refuse_other_than_pack
+from ffrfs.packing.sources.archive_path import BadNameError, parts_of
+from ffrfs.packing.sources.contents import storable_time_ns
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

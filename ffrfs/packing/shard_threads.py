@@ -15,7 +15,7 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from threading import Event
 from typing import TypeAlias
 
-from ffrfs.packing.contents import Tick
+from ffrfs.packing.sources.contents import Tick
 
 _TICK_S = 0.1
 
@@ -31,12 +31,14 @@ def write_in_turn(packs: Iterable[Write], jobs: int, tick: Tick) -> None:
         total.begin_next()
 
 
-def write_side_by_side(packs: Sequence[Write], jobs: int, tick: Tick) -> None:
-    """Write all packs, as many at a time as there are cores, with `jobs` threads in all.
+def write_side_by_side(
+    packs: Sequence[Write], jobs: int, tick: Tick, *, at_a_time: int | None = None
+) -> None:
+    """Write all packs, with `jobs` threads in all; as many at a time as there are cores.
 
     Raises what the first one raises that fails. Whatever ends it, no thread writes any more.
     """
-    count = min(len(packs), jobs, os.cpu_count() or 1)
+    count = min(len(packs), jobs, at_a_time or os.cpu_count() or 1)
     waiting = deque(packs)
     stopped = Event()
     done = [(0, 0)] * count

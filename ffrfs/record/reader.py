@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Self, SupportsIndex, cast, overload
 
 from ffrfs._native import Records, folder_files
 from ffrfs.errors import ChecksumError, FormatError, UnverifiedHeaderWarning
+from ffrfs.remote.paths import is_folder, let_urls_in
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,9 +37,10 @@ class FileReader:
     """The records of one FFRecord file, or of several as one index space.
 
     `fname`: a file, a list of files, or a directory, whose *.ffr files are taken in the
-    order of their names. Raises FormatError for a file that is not sound, OSError for
-    one that cannot be opened; warns (UnverifiedHeaderWarning) where the header carries
-    no checksum of its own, as old writers left it.
+    order of their names; each may be a URL, and that of a directory ends in "/". Raises
+    FormatError for a file that is not sound, OSError for one that cannot be opened; warns
+    (UnverifiedHeaderWarning) where the header carries no checksum of its own, as old writers
+    left it.
     """
 
     def __init__(self, fname: PathType | Sequence[PathType], check_data: bool = True) -> None:
@@ -139,9 +141,12 @@ class FileReader:
 
 def _file_names(fname: PathType | Sequence[PathType]) -> list[str]:
     if not isinstance(fname, str | os.PathLike):
-        return [os.fspath(name) for name in fname]
+        names = [os.fspath(name) for name in fname]
+        let_urls_in(names)
+        return names
     path = os.fspath(fname)
-    if not os.path.isdir(path):
+    let_urls_in([path])
+    if not is_folder(path):
         return [path]
     packs, _ = folder_files(os.fsencode(path))
     if not packs:

@@ -12,8 +12,9 @@ from typing import Any, TypeAlias, TypeVar
 from google.protobuf import json_format, text_format
 from google.protobuf.message import DecodeError, Message
 
-from ffrfs.errors import FormatError
+from ffrfs.errors import FormatError, OptionError
 from ffrfs.files.staged_file import StagedFile
+from ffrfs.remote.url import is_url
 
 try:
     from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_pb2
@@ -60,7 +61,7 @@ PathType = str | os.PathLike[str]
 
 def load(path: PathType, of: type[M]) -> M:
     """Return the message of the class `of` in a file. FormatError if that is not there."""
-    name = os.fspath(path)
+    name = _local(path)
     with open(name, "rb") as file:
         data = file.read(_SIZE_MAX + 1)
     if len(data) > _SIZE_MAX:
@@ -137,7 +138,7 @@ def _has_unknown(message: Proto) -> bool:
 
 def store(path: PathType, message: Message) -> None:
     """Write a message to a file, which appears when it is complete."""
-    name = os.fspath(path)
+    name = _local(path)
     if name.endswith(".json"):
         data = to_json(message).encode()
     elif name.endswith(_TEXT_ENDS):
@@ -147,6 +148,13 @@ def store(path: PathType, message: Message) -> None:
     with StagedFile(name) as file:
         file.write(data)
         file.publish()
+
+
+def _local(path: PathType) -> str:
+    name = os.fspath(path)
+    if is_url(name):
+        raise OptionError(f"{name}: is a URL; schemas and statistics are local files")
+    return name
 
 
 def name_of(enum: Proto, number: int) -> str:

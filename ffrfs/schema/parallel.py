@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import multiprocessing
-import os
 import signal
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -21,6 +20,7 @@ from multiprocessing.synchronize import Event
 from ffrfs.errors import FfrfsError
 from ffrfs.schema.source import Part, Tick, parts_of, summarize
 from ffrfs.schema.summary import DatasetSummary
+from ffrfs.tfrecord.info import file_size
 from ffrfs.tfrecord.iterator import OnError
 
 JOB_LIMIT = 64
@@ -54,7 +54,7 @@ def summarize_files(
 
 def _parts(files: Sequence[str], jobs: int, on_error: OnError) -> Iterator[list[Part]]:
     """Files are whole if there are enough of them; the large ones are divided."""
-    sizes = [os.path.getsize(file) for file in files]
+    sizes = [file_size(file) for file in files]
     total = sum(sizes)
     for file, size in zip(files, sizes, strict=True):
         is_large = 2 * jobs * size > total

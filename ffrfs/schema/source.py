@@ -16,9 +16,11 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from typing import NamedTuple, TypeAlias
 
+from ffrfs.remote.url import is_url
 from ffrfs.schema.columns import ColumnParser
 from ffrfs.schema.summary import DatasetSummary
 from ffrfs.tfrecord.compression import recognise
+from ffrfs.tfrecord.info import compression_of, file_size
 from ffrfs.tfrecord.iterator import BEGIN_SIZE, OnError, RecordIterator, tf_record_iterator
 from ffrfs.tfrecord.reader import TFRecordReader
 
@@ -107,7 +109,7 @@ def _groups(records: RecordIterator) -> Iterator[list[bytes]]:
 def _range(part: Part) -> Iterator[list[bytes]]:
     assert part.length is not None
     reader = _kept_reader(part.file)
-    mean = os.path.getsize(part.file) // max(1, reader.n)
+    mean = file_size(part.file) // max(1, reader.n)
     step = max(1, min(_BATCH_COUNT, _BATCH_SIZE // max(1, mean)))
     end = part.first + part.length
     for at in range(part.first, end, step):
@@ -121,6 +123,8 @@ _kept_reader = functools.lru_cache(maxsize=1)(TFRecordReader)
 def _is_plain(path: str) -> bool:
     """Whether it is a regular file without compression. What cannot be opened is not."""
     try:
+        if is_url(path):
+            return not compression_of(path)
         if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe can be opened once
             return False
         with open(path, "rb", buffering=0) as file:

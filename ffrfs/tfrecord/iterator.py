@@ -14,12 +14,15 @@ import weakref
 from typing import TYPE_CHECKING, Literal, Self, get_args
 
 from ffrfs.errors import ChecksumError, FormatError, TruncatedError
+from ffrfs.remote.paths import let_urls_in
+from ffrfs.remote.url import is_url
 from ffrfs.tfrecord.compression import DecompressedStream, recognise
 from ffrfs.tfrecord.framing import HEADER
 from ffrfs.tfrecord.options import OptionsLike, TFRecordOptions
 from ffrfs.tfrecord.stream_scan import StreamScan
 
 if TYPE_CHECKING:
+    from ffrfs.tfrecord.compression import ByteStream
     from ffrfs.tfrecord.scan import Scan
 
 OnError = Literal["raise", "skip", "stop"]
@@ -118,6 +121,8 @@ class RecordIterator:
 
 def _open_scan(path: str, options: OptionsLike, check_data: bool) -> Scan:
     kind = TFRecordOptions(options).compression_type
+    if is_url(path):
+        return _open_url(path, kind, check_data)
     file = io.FileIO(path)
     try:
         begin = b""
@@ -138,7 +143,29 @@ def _open_scan(path: str, options: OptionsLike, check_data: bool) -> Scan:
     return FileScan(path, check_data)
 
 
-def _beginning(file: io.FileIO) -> bytes:
+def _open_url(url: str, kind: str | None, check_data: bool) -> Scan:
+    from ffrfs.remote.stream import RemoteStream
+
+    begin = b""
+    stream = RemoteStream(url)
+    try:
+        if kind is None:
+            begin = _beginning(stream)
+            kind = recognise(begin)
+        if kind:
+            unpacked = DecompressedStream(stream, kind, begin)
+            return StreamScan(unpacked, url, check_data=check_data, is_compressed=True)
+    except BaseException:
+        stream.close()
+        raise
+    stream.close()
+    let_urls_in([url])
+    from ffrfs.tfrecord.file_scan import FileScan
+
+    return FileScan(url, check_data)
+
+
+def _beginning(file: ByteStream) -> bytes:
     """The first bytes, so many at least that recognise() can decide."""
     begin = file.read(BEGIN_SIZE)
     while len(begin) < HEADER.size and (more := file.read(BEGIN_SIZE)):

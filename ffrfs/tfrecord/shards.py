@@ -1,5 +1,7 @@
 """Which files a path means: one TFRecord file, a list of them, or a directory of shards.
 
+Or a URL of one of those.
+
 mnist/3.0.1/train means a split of the TFDS directory mnist/3.0.1 (tfds.py).
 
 Concurrency: functions without state.
@@ -12,6 +14,8 @@ from collections.abc import Sequence
 
 from ffrfs._native import folder_files
 from ffrfs.errors import FormatError
+from ffrfs.remote.paths import is_folder, let_urls_in
+from ffrfs.remote.url import is_url
 from ffrfs.tfrecord.tfds import find_split
 
 PathType = str | os.PathLike[str]
@@ -26,14 +30,16 @@ def shard_paths(path: PathType | Sequence[PathType]) -> list[str]:
     FormatError if some are not there.
     """
     if not isinstance(path, str | os.PathLike):
-        return [os.fspath(one) for one in path]
+        names = [os.fspath(one) for one in path]
+        let_urls_in(names)
+        return names
     name = os.fspath(path)
-    if not os.path.isdir(name):
-        split = None if os.path.lexists(name) else find_split(name)
+    let_urls_in([name])
+    if not is_folder(name):
+        split = None if is_url(name) or os.path.lexists(name) else find_split(name)
         return [name] if split is None else split.files
     _, files = folder_files(os.fsencode(name))
     if not files:
-        raise FormatError.at(
-            name, f"holds no TFRecord files (*.tfrecord*); to pack it: ffrfs pack {name} FILE.ffr"
-        )
+        hint = "" if is_url(name) else f"; to pack it: ffrfs pack {name} FILE.ffr"
+        raise FormatError.at(name, f"holds no TFRecord files (*.tfrecord*){hint}")
     return [os.fsdecode(file) for file in files]

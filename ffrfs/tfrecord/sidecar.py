@@ -21,6 +21,8 @@ from collections.abc import Sequence
 from ffrfs._native import TFRecords, cached_index_path
 from ffrfs.errors import FormatError
 from ffrfs.files.staged_file import StagedFile
+from ffrfs.remote.paths import let_urls_in
+from ffrfs.remote.url import is_url
 from ffrfs.tfrecord.framing import FRAME_SIZE
 
 # Lines made at a time: at most 11 MB of text.
@@ -35,13 +37,16 @@ _LINE_MAX = 64
 def write_sidecar(path: str | os.PathLike[str]) -> str:
     """Index `path` anew and write FILE.idx beside it, in the place of one that is there.
 
+    Of a URL the index goes into the user's cache.
+
     Returns its path. Raises FormatError, TruncatedError for a file that is not sound,
     OSError.
     """
     name = os.fspath(path)
+    let_urls_in([name])
     records = TFRecords([os.fsencode(name)], sidecar=False)
     try:
-        return _write(records, 0, f"{name}.idx")
+        return _write(records, 0, _cached_place(name) if is_url(name) else f"{name}.idx")
     finally:
         records.close()
 
@@ -90,11 +95,17 @@ def keep_sidecars(records: TFRecords, paths: Sequence[str]) -> None:
     Where that cannot be, nothing is said: it is for the next opening only.
     """
     for shard, used in enumerate(records.used_sidecars):
-        cached = b"" if used else cached_index_path(os.fsencode(paths[shard]))
-        if cached:
+        if not used and cached_index_path(os.fsencode(paths[shard])):
             with contextlib.suppress(OSError):
-                os.makedirs(os.path.dirname(cached), mode=_PRIVATE, exist_ok=True)
-                _write(records, shard, os.fsdecode(cached))
+                _write(records, shard, _cached_place(paths[shard]))
+
+
+def _cached_place(path: str) -> str:
+    cached = cached_index_path(os.fsencode(path))
+    if not cached:
+        raise FormatError.at(path, "there is no cache directory for its index (set HOME)")
+    os.makedirs(os.path.dirname(cached), mode=_PRIVATE, exist_ok=True)
+    return os.fsdecode(cached)
 
 
 def _write(records: TFRecords, shard: int, sidecar: str) -> str:

@@ -19,6 +19,7 @@ from typing import Any
 
 from ffrfs.errors import FormatError
 from ffrfs.printable import quoted
+from ffrfs.remote.url import is_url
 from ffrfs.tfrecord.tfds_features import TfdsFeature, parse_features, whole_number
 
 INFO = "dataset_info.json"
@@ -106,6 +107,10 @@ def open_tfds(path: str | os.PathLike[str]) -> TfdsDirectory:
     Raises FormatError if it is none or is damaged, OSError.
     """
     name = os.fspath(path)
+    if is_url(name):
+        raise FormatError.at(
+            name, "TFDS directories at URLs are not supported; copy it, or read its TFRecord files"
+        )
     file = os.path.join(name, INFO)
     if os.path.isdir(name) and not os.path.lexists(file):
         raise FormatError.at(

@@ -7,7 +7,7 @@ No state; any thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -93,10 +93,13 @@ def _head(look: Look, canvas: Canvas) -> Iterator[Text]:
 def _meters(held: Holdings, last: Sample | None, canvas: Canvas) -> Iterator[Text]:
     if last is not None and last.hit is not None:
         yield _meter("hit rate", last.hit, units.percent(last.hit), "magenta", canvas)
-    if held.cache_bytes and held.cache_limit_bytes:
-        share = held.cache_bytes / held.cache_limit_bytes
-        of = f"{units.size(held.cache_bytes)} of {units.size(held.cache_limit_bytes)}"
-        yield _meter("cache", share, of, "blue", canvas)
+    for title, size, limit in (
+        ("cache", held.cache_bytes, held.cache_limit_bytes),
+        ("blocks", held.block_cache_bytes, held.block_cache_limit_bytes),
+    ):
+        if size and limit:
+            of = f"{units.size(size)} of {units.size(limit)}"
+            yield _meter(title, size / limit, of, "blue", canvas)
     resident = units.size(held.resident_bytes)
     if held.memory_limit_bytes:
         share = held.resident_bytes / held.memory_limit_bytes
@@ -156,10 +159,25 @@ def _sources(look: Look) -> Iterator[Text]:
         parts.append(f"{held.queue_depth:,} reads wait")
     if parts:
         yield Text(f"{'from':<{_TITLE_WIDTH}}  {'   '.join(parts)}")
+    if any(last.remote.values()):
+        yield Text(f"{'fetched':<{_TITLE_WIDTH}}  {_fetched(last.remote)}")
     for way, events in last.ahead.items():
         ahead = [f"{event} {units.number(per_s)}/s" for event, per_s in events.items() if per_s > 0]
         if ahead:
             yield Text(f"{way:<{_TITLE_WIDTH}}  {'   '.join(ahead)}")
+
+
+def _fetched(remote: Mapping[str, float]) -> str:
+    """From servers, in this second, and the share of blocks that were in the cache."""
+    looked = remote["blocks_hit"] + remote["blocks_fetched"]
+    parts = [f"{units.megabytes(remote['bytes'])} MB/s"]
+    parts += [f"hit rate {units.percent(remote['blocks_hit'] / looked)}"] if looked else []
+    parts += [
+        f"{name} {units.number(remote[name])}/s"
+        for name in ("retries", "throttled", "errors")
+        if remote[name] > 0
+    ]
+    return "   ".join(parts)
 
 
 def _errors(held: Holdings) -> Iterator[Text]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ffrfs.mount.stats.stats_delta import StatsDelta, Times
@@ -21,6 +21,8 @@ _AHEAD = {
     "prefetch": ("fetched", "pushed", "hit", "late"),
     "readahead": ("fetched", "pushed", "hit"),
 }
+# Of mounts with packs at URLs.
+_REMOTE = ("bytes", "blocks_hit", "blocks_fetched", "retries", "throttled", "errors")
 # What a mount of another version, or another user's, may make of an answer.
 BAD_ANSWER = (KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError)
 
@@ -43,6 +45,8 @@ class Holdings:
     age_s: float
     cache_bytes: float
     cache_limit_bytes: float
+    block_cache_bytes: float  # of blocks of URLs; 0 without a fetcher
+    block_cache_limit_bytes: float
     resident_bytes: float
     memory_limit_bytes: float | None
     memory_pressure: float | None  # percent
@@ -66,9 +70,11 @@ class Sample:
     sources: Mapping[str, float]  # bytes a second
     ahead: Mapping[str, Mapping[str, float]]  # records a second: "prefetch" → "fetched" → 7.5
     kinds: Mapping[str, Times]  # of requests that there were
+    remote: Mapping[str, float] = field(default_factory=dict)  # a second; empty: no fetcher
 
 
 def holdings(answer: Mapping[str, Any]) -> Holdings:
+    remote = answer.get("remote") or {}
     return Holdings(
         engine=str(answer["engine"]),
         transport=None if answer.get("transport") is None else str(answer["transport"]),
@@ -76,6 +82,8 @@ def holdings(answer: Mapping[str, Any]) -> Holdings:
         age_s=_number(answer["age_s"]),
         cache_bytes=_number(answer["cache_bytes"]),
         cache_limit_bytes=_number(answer["cache_limit_bytes"]),
+        block_cache_bytes=_number(remote.get("cache_bytes", 0)),
+        block_cache_limit_bytes=_number(remote.get("cache_limit_bytes", 0)),
         resident_bytes=_number(answer["resident_bytes"]),
         memory_limit_bytes=_number_or_none(answer["memory_limit_bytes"]),
         memory_pressure=_number_or_none(answer["memory_pressure"]),
@@ -115,6 +123,7 @@ def sample(delta: StatsDelta, begin_s: float, end_s: float) -> Sample:
             for way, events in _AHEAD.items()
         },
         kinds=kinds,
+        remote={name: _rate(delta, "remote", name) for name in _REMOTE if delta.has("remote")},
     )
 
 

@@ -42,6 +42,9 @@ HIT       share of the bytes that did not wait for the storage
 MEMORY    of the processes of the mount
 from      where the bytes came from. From page cache and storage
           whole records are read, so the sum may be larger than MB/s
+fetched   from servers, for packs at URLs; hit rate: share of the blocks that
+          were in the cache; retries and throttled: requests that were repeated
+blocks    of packs at URLs, in the cache directory
 prefetch, readahead  records read ahead, for hints or for readers in order
 """
 

@@ -24,7 +24,7 @@ WRONG = {
         "see ffrfs prefetch --help"
     ),
     "prefetch x": (
-        "ffrfs prefetch: no paths: give a PATH, or a list of paths with --from; "
+        "ffrfs prefetch: no paths: give a PATH, or a list of paths with --from, or --all; "
         "see ffrfs prefetch --help"
     ),
     "ls x --foo": "ffrfs ls: unknown argument --foo; see ffrfs ls --help",

@@ -113,6 +113,7 @@ class Mount:
         self.log_file = log_file
         self.process: Process | None = None  # the daemon
         self.worker: Process | None = None  # its child, if the engine has one
+        self.fetchers: list[Process] = []  # likewise, if a pack is at a URL
         self._expected: list[str] = []
         self._caller = Caller()
 
@@ -145,7 +146,9 @@ class Mount:
     def find_daemon(self) -> None:
         found = state.find(str(self.path))
         self.process = found[1].process if found else None
-        self.worker = next(iter(children(self.process)), None) if self.process else None
+        found = children(self.process) if self.process else []
+        self.fetchers = [child for child in found if is_fetcher(child)]
+        self.worker = next((child for child in found if child not in self.fetchers), None)
 
     def __truediv__(self, path: str) -> str:
         return str(self.path / path)
@@ -280,6 +283,14 @@ def children(process: Process) -> list[Process]:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             found += [Process.of(int(pid)) for pid in entry.read_text().split()]
     return [child for child in found if child is not None]
+
+
+def is_fetcher(process: Process) -> bool:
+    try:
+        words = Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return b"ffrfs.remote.fetcher" in words
 
 
 def is_stopped(pid: int) -> bool:

@@ -25,6 +25,11 @@ def read_all_in(root: str, names: list[str]) -> list[bytes]:
     return [read(os.path.join(root, name)) for name in names]
 
 
+def read_all_on_cpu_in(root: str, cpu: int, names: list[str]) -> list[bytes]:
+    os.sched_setaffinity(0, {cpu})
+    return read_all_in(root, names)
+
+
 def read_all_by_descriptor_in(root: str, names: list[str]) -> list[bytes]:
     """As a program in C does it: open() of Python asks whether it is a terminal, besides."""
     found = []
@@ -484,6 +489,7 @@ def serve_badly(pack: str, mountpoint: str, serving: str) -> Iterator[tuple[str,
         notices: list[str] = []  # noqa: RUF012
         worker_pid = None
         may_use_rings = False
+        fetcher_pid = None
 
         def counters(self) -> dict[str, list[int]]:
             return {}
@@ -543,6 +549,7 @@ def _open(flags: int) -> Callable[[str], None]:
 
 
 _ACTS: dict[str, Callable[..., object]] = {
+    "open": _open(os.O_RDONLY),
     "open for writing": _open(os.O_WRONLY),
     "open for reading and writing": _open(os.O_RDWR),
     "open and truncate": _open(os.O_WRONLY | os.O_TRUNC),

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from ffrfs.packing.archive import ArchiveSource
-from ffrfs.packing.archive_progress import ArchiveProgress
 from ffrfs.packing.pack_file import Run, write_pack
-from ffrfs.packing.selection import Selection
+from ffrfs.packing.sources.archive import ArchiveSource
+from ffrfs.packing.sources.archive_progress import ArchiveProgress
+from ffrfs.packing.sources.selection import Selection
 from tests.ffrecord_file import Tree
 from tests.folder.archives import write_tree
 

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from ffrfs import FileReader, PackedFolder, pack_folder
 from ffrfs.errors import PackError
 from ffrfs.packing import pack
-from ffrfs.packing.source import Source
+from ffrfs.packing.sources.source import Source
 from tests.ffrecord_file import Tree
 from tests.folder.folder_model import (
     assert_packed,

@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from ffrfs import pack_folder
 from ffrfs._native import Manifest
 from ffrfs.errors import PackError
-from ffrfs.packing import duplicates, pack
-from ffrfs.packing.order import number
-from ffrfs.packing.selection import Selection
-from ffrfs.packing.source import Source
+from ffrfs.packing import pack
+from ffrfs.packing.sources import duplicates
+from ffrfs.packing.sources.order import number
+from ffrfs.packing.sources.selection import Selection
+from ffrfs.packing.sources.source import Source
 from tests.ffrecord_file import Tree
 from tests.folder.folder_model import (
     assert_packed,

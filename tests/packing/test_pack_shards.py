@@ -21,7 +21,7 @@ from ffrfs import pack_folder
 from ffrfs._native import Pack
 from ffrfs.errors import PackError
 from ffrfs.packing import pack
-from ffrfs.packing.source import Source
+from ffrfs.packing.sources.source import Source
 from tests.ffrecord_file import Tree
 from tests.folder.folder_model import (
     assert_packed,

@@ -17,7 +17,7 @@ from ffrfs import pack_archive, pack_folder
 from ffrfs.errors import PackError
 from ffrfs.packing.pack import repack
 from ffrfs.packing.pack_job import PackSummary
-from ffrfs.packing.path_list import PathList
+from ffrfs.packing.sources.path_list import PathList
 from tests.ffrecord_file import Tree
 from tests.folder.archives import write_tree
 from tests.folder.folder_model import make_folder, read_records, shown_tree, trees, walk

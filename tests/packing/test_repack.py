@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from ffrfs import pack_folder
 from ffrfs.errors import ChecksumError, FormatError, PackError, PackWarning
-from ffrfs.packing import pack_source
 from ffrfs.packing.pack import repack
+from ffrfs.packing.sources import pack_source
 from tests.ffrecord_file import Tree, flip_byte, record_extents, write_records
 from tests.folder.folder_model import (
     assert_packed,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ffrfs.packing.selection import Selection
+from ffrfs.packing.sources.selection import Selection
 
 PATHS = ["a.png", "b.txt", "d", "d/a.png", "d/e", "d/e/c.png", "D/A.PNG", "[x]"]
 

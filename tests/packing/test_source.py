@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from ffrfs.errors import PackError
-from ffrfs.packing.contents import Symlinks
 from ffrfs.packing.pack import pack_folder
-from ffrfs.packing.selection import Selection
-from ffrfs.packing.source import DEPTH_LIMIT, FolderIdentity, Source
+from ffrfs.packing.sources.contents import Symlinks
+from ffrfs.packing.sources.selection import Selection
+from ffrfs.packing.sources.source import DEPTH_LIMIT, FolderIdentity, Source
 from tests.folder.folder_model import make_folder
 
 TREE = {

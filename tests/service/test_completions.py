@@ -161,7 +161,14 @@ def test_every_name_of_a_value_is_known() -> None:
     assert set(re.findall(r"[A-Z]+", " ".join(values))) <= KINDS.keys()
 
 
-_VALUES = {"OCTAL": "027", "NAME": "x", "FILE": "/x", "RECORDS": "512", "SIZE": "1G"}
+_VALUES = {
+    "OCTAL": "027",
+    "URL": "https://x",
+    "NAME": "x",
+    "FILE": "/x",
+    "RECORDS": "512",
+    "SIZE": "1G",
+}
 
 
 @pytest.mark.parametrize("option", MOUNT_OPTIONS, ids=lambda option: option.name)

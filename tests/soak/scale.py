@@ -6,11 +6,11 @@ import os
 
 IS_LONG = bool(os.environ.get("FFRFS_SOAK"))
 
-CYCLES = 1000 if IS_LONG else 4
-MOUNTS = 1000 if IS_LONG else 8  # at once; fewer where memory is short
-READERS = 64 if IS_LONG else 12
-DURATION_S = 60.0 if IS_LONG else 3.0
+CYCLES = 1000 if IS_LONG else 3
+MOUNTS = 1000 if IS_LONG else 5  # at once; fewer where memory is short
+READERS = 64 if IS_LONG else 8
+DURATION_S = 60.0 if IS_LONG else 2.0
 GROWTH_S = 120.0 if IS_LONG else 2.0
-TURMOIL_S = 1800.0 if IS_LONG else 20.0
+TURMOIL_S = 1800.0 if IS_LONG else 12.0
 PACK_MB = 1500 if IS_LONG else 60
 TEST_TIMEOUT_S = 3000 if IS_LONG else 120

@@ -24,6 +24,12 @@ NOBODY = 65534
 RECORDS = [random.Random(i).randbytes(i * i) for i in range(60)]
 
 
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each test one of its own: no other has made its directories."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+
+
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return write_tfrecord(tmp_path / "x.tfrecord", RECORDS)

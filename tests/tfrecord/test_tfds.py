@@ -55,6 +55,11 @@ def test_values_are_those_that_tfds_reads(name: str) -> None:
             assert plain(found[path]) == at(values, path), path
 
 
+def test_directory_at_a_url_is_refused() -> None:
+    with pytest.raises(FormatError, match=r"^s3://b/mnist/3\.0\.1/: .* at URLs are not supported"):
+        open_tfds("s3://b/mnist/3.0.1/")
+
+
 def test_every_value_of_tfds_is_declared() -> None:
     def leaves(values: dict[str, Any], above: str = "") -> list[str]:
         found = []

@@ -44,6 +44,13 @@ def test_transport() -> None:
     assert holdings(answer(1)).transport is None  # a daemon of an older version
 
 
+def test_cache_of_blocks() -> None:
+    remote = {"cache_bytes": 3 << 30, "cache_limit_bytes": 20 << 30}
+    for sent, expected in ((remote, (3 << 30, 20 << 30)), (None, (0, 0)), ({}, (0, 0))):
+        found = holdings(answer(1) | {"remote": sent})
+        assert (found.block_cache_bytes, found.block_cache_limit_bytes) == expected
+
+
 def test_rates() -> None:
     found = between(bytes_served=3000, bytes_memory=1000, prefetch_late=4)
     assert (found.begin_s, found.end_s) == (100, 102)
@@ -54,6 +61,16 @@ def test_rates() -> None:
         "prefetch": {"fetched": 0, "pushed": 0, "hit": 0, "late": 2},
         "readahead": {"fetched": 0, "pushed": 0, "hit": 0},
     }
+
+
+def test_what_was_fetched() -> None:
+    assert between().remote == {}
+    fields = ("bytes", "blocks_hit", "blocks_fetched", "retries", "throttled", "errors")
+    before = answer(10) | {"remote": dict.fromkeys(fields, 1)}
+    after = answer(12) | {"remote": {name: 1 + 2 * n for n, name in enumerate(fields)}}
+    found = sample(StatsDelta(before, after), 100, 102).remote
+    assert list(found.items()) == [(name, n) for n, name in enumerate(fields)]
+    assert sample(StatsDelta(answer(10), after), 100, 102).remote == {}
 
 
 @pytest.mark.parametrize(

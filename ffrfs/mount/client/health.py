@@ -122,7 +122,8 @@ def _look_as_child(mountpoint: str, saying: int, deadline_s: float) -> NoReturn:
         try:
             say(_look(mountpoint, deadline_s, say))
         except Exception as error:
-            say(Health(mountpoint=mountpoint, status="critical", text=describe(error)))
+            text = describe(error).removeprefix(f"{mountpoint}: ")
+            say(Health(mountpoint=mountpoint, status="critical", text=text))
     finally:
         os._exit(0)
 

@@ -32,6 +32,8 @@ class MountStatus:
     mountpoint: str
     pid: int | None  # of the daemon, also of one that has ended
     worker_pid: int | None
+    fetcher_pid: int | None
+    changed_objects: int | None  # of those at URLs: replaced there since they were opened
     transport: str | None  # "dev" or "uring"
     packs: list[str]
     state: Condition
@@ -81,6 +83,8 @@ def _known(
         mountpoint=known.mountpoint,
         pid=known.process.pid,
         worker_pid=told.get("worker_pid"),
+        fetcher_pid=told.get("fetcher_pid"),
+        changed_objects=told.get("changed_objects"),
         transport=told.get("transport"),
         packs=list(known.packs) or [known.pack],
         state=condition,
@@ -96,6 +100,8 @@ def _unknown(mountpoint: str, source: str) -> MountStatus:
         mountpoint=mountpoint,
         pid=None,
         worker_pid=None,
+        fetcher_pid=None,
+        changed_objects=None,
         transport=None,
         packs=[source],
         state="unknown",

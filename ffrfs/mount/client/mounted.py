@@ -21,11 +21,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from ffrfs.errors import MountError
+from ffrfs.errors import MountError, OptionError
 from ffrfs.mount.client.unmount import unmount
 from ffrfs.mount.kernel.mount_table import mount_at
 from ffrfs.mount.kernel.mountpoint import canonical
 from ffrfs.mount.kernel.options import OnConflict, escape
+from ffrfs.remote.url import is_url, parse_url
 
 PathType = str | os.PathLike[str]
 
@@ -57,6 +58,13 @@ def mount(  # noqa: PLR0913 - a pack, and how
     prefetch_window: int | str | None = None,
     prefetch_ttl: float | None = None,
     extensions: bool = True,
+    cache_dir: PathType | None = None,
+    cache_size: int | str | None = None,
+    cache_mode: Literal["full", "stream"] | None = None,
+    endpoint_url: str | None = None,
+    region: str | None = None,
+    anonymous: bool = False,
+    remote_timeout: int | None = None,
     log_file: PathType | None = None,
     metrics_file: PathType | None = None,
     config: PathType | None = None,
@@ -105,6 +113,13 @@ def mounted(  # noqa: PLR0913 - as mount()
     prefetch_window: int | str | None = None,
     prefetch_ttl: float | None = None,
     extensions: bool = True,
+    cache_dir: PathType | None = None,
+    cache_size: int | str | None = None,
+    cache_mode: Literal["full", "stream"] | None = None,
+    endpoint_url: str | None = None,
+    region: str | None = None,
+    anonymous: bool = False,
+    remote_timeout: int | None = None,
     log_file: PathType | None = None,
     metrics_file: PathType | None = None,
     config: PathType | None = None,
@@ -157,6 +172,15 @@ def _word(name: str, value: bool | float | PathType) -> str:
     return f"{name}={escape(os.fspath(value) if isinstance(value, os.PathLike) else str(value))}"
 
 
+def _refuse_signed(packs: Sequence[PathType]) -> None:
+    for url in (parse_url(os.fspath(pack)) for pack in packs if is_url(pack)):
+        if url.query:
+            raise OptionError(
+                f"{url.shown}: what follows the ? would be on a command line, for all to see; "
+                "name the URL in a file for config="
+            )
+
+
 def _mount(
     pack: PathType | Sequence[PathType],
     mountpoint: PathType | None,
@@ -170,6 +194,7 @@ def _mount(
         mountpoint = os.path.join(tempfile.gettempdir(), f"ffrfs-{secrets.token_hex(8)}")
     place = canonical(os.fspath(mountpoint))
     packs = [pack] if isinstance(pack, str | os.PathLike) else pack
+    _refuse_signed(packs)
     more = [options] if isinstance(options, str) else options
     arguments = [] if owner is None else ["--while-open", str(owner)]
     for value in (*more, ",".join(words)):

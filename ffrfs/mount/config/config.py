@@ -20,6 +20,7 @@ from ffrfs.errors import OptionError
 from ffrfs.mount.config.settings import SETTINGS, Fields, parse_setting
 from ffrfs.mount.kernel.mountpoint import canonical
 from ffrfs.mount.kernel.options import escape, parse_words, split_options
+from ffrfs.remote.url import is_url, parse_url
 
 _FILE_SIZE_MAX = 1 << 20
 _SOURCE_SIZE_MAX = 4095  # a page, with its end, is what the kernel takes
@@ -38,7 +39,8 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 class Config:
     """What is not said is empty, or None."""
 
-    packs: tuple[str, ...] = ()  # absolute
+    packs: tuple[str, ...] = ()  # absolute, or URLs without what is secret
+    signed: dict[str, str] = field(default_factory=dict, repr=False)  # such a URL → all of it
     spec: str | None = None  # PACK1:PACK2, if that is how the packs were named
     mountpoint: str | None = None  # canonical
     words: tuple[str, ...] = ()  # of -o, without those that are settings
@@ -60,6 +62,8 @@ def make_config(
     arguments = list(packs)
     for argument in arguments:
         found += split_packs(argument, folder)
+    urls = [parse_url(pack) for pack in found if is_url(pack)]
+    signed = {url.shown: url.text for url in urls if url.query}
     words, fields = [], Fields()
     for word in split_options(options):
         name, equals, text = word.partition("=")
@@ -68,8 +72,11 @@ def make_config(
         else:
             words.append(word)
     return Config(
-        packs=tuple(os.path.realpath(os.path.join(folder, pack)) for pack in found),
-        spec=_spec(arguments[0], found) if len(arguments) == 1 < len(found) else None,
+        packs=tuple(_absolute(pack, folder) for pack in found),
+        signed=signed,
+        spec=_spec(arguments[0], found)
+        if len(arguments) == 1 < len(found) and not signed
+        else None,
         mountpoint=canonical(os.path.join(folder, mountpoint)) if mountpoint else None,
         words=tuple(words),
         settings=fields | settings,
@@ -79,9 +86,9 @@ def make_config(
 def split_packs(argument: str, folder: str = "") -> list[str]:
     r"""PACK1:PACK2, for mount(8), which has room for one; `\:` is a colon of a name.
 
-    What exists under that very name is one pack.
+    What exists under that very name is one pack, and so is a URL.
     """
-    if ":" not in argument or os.path.lexists(os.path.join(folder, argument)):
+    if ":" not in argument or is_url(argument) or os.path.lexists(os.path.join(folder, argument)):
         return [argument]
     packs = [_ESCAPE.sub(r"\1", pack) for pack in _split_at_colons(argument)]
     if not all(packs):
@@ -100,10 +107,16 @@ def _split_at_colons(text: str) -> list[str]:
         begin = match.end() + 1
 
 
+def _absolute(pack: str, folder: str) -> str:
+    if is_url(pack):
+        return parse_url(pack).shown
+    return os.path.realpath(os.path.join(folder, pack))
+
+
 def _spec(argument: str, packs: list[str]) -> str | None:
     """What is to stand in /proc/mounts: what fstab has, so that `mount -a` finds it there."""
-    if not all(map(os.path.isabs, packs)):
-        absolute = map(os.path.abspath, packs)
+    if not all(os.path.isabs(pack) or is_url(pack) for pack in packs):
+        absolute = (pack if is_url(pack) else os.path.abspath(pack) for pack in packs)
         argument = ":".join(re.sub(r"([\\:])", r"\\\1", pack) for pack in absolute)
     return argument if len(os.fsencode(argument)) <= _SOURCE_SIZE_MAX else None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ffrfs.errors import OptionError
@@ -17,13 +17,16 @@ from ffrfs.mount.config.settings import (
     default_threads,
 )
 from ffrfs.mount.kernel.options import MountOptions, parse_words
+from ffrfs.remote.settings import RemoteSettings
+from ffrfs.remote.url import is_url
 
 
 @dataclass(frozen=True, kw_only=True)
 class MountRequest:
     """Paths are absolute: a daemon works in the root directory."""
 
-    packs: tuple[str, ...]  # at least one; files, or directories of them
+    packs: tuple[str, ...]  # at least one; files, or directories of them, or their URLs
+    signed: dict[str, str] = field(default_factory=dict, repr=False)  # as of Config; secret
     mountpoint: str  # canonical
     options: MountOptions
     spec: str | None = None  # PACK1:PACK2, if the packs were named so
@@ -36,6 +39,14 @@ class MountRequest:
     prefetch_ttl_s: float = PREFETCH_TTL_S_DEFAULT  # of what was fetched and is not read
     extensions: bool = True  # of the files in a TFRecord's records: .jpg, .npy
     splits: str = ""  # of an engine's packs, if TFDS has them (ffrfs/tfrecord/shown_splits.py)
+    # Of URLs, and of paths if cache_dir is named; None: as RemoteSettings has it.
+    cache_dir: str | None = None
+    cache_size: int | None = None
+    cache_mode: str | None = None
+    endpoint_url: str | None = None
+    region: str | None = None
+    anonymous: bool = False
+    remote_timeout_s: int | None = None
     log_file: str | None = None  # None: a small one beside the state file
     max_memory_bytes: int | None = None  # of daemon and worker together; None: as it comes
     metrics_file: str | None = None  # written every few seconds, for node_exporter; None: none
@@ -59,6 +70,25 @@ class MountRequest:
             "prefetch_ttl_ms": max(round(self.prefetch_ttl_s * 1000), 1),
             **({"splits": self.splits} if self.splits else {}),
         }
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether a fetcher brings bytes of it."""
+        return self.cache_dir is not None or any(map(is_url, self.packs))
+
+    def remote_settings(self) -> RemoteSettings:
+        """Raises OptionError: the environment has a value that nothing can be done with."""
+        wanted = {
+            "cache_dir": self.cache_dir,
+            "cache_size": self.cache_size,
+            "cache_mode": self.cache_mode,
+            "endpoint_url": self.endpoint_url,
+            "region": self.region,
+            "anonymous": self.anonymous or None,
+            "timeout_s": self.remote_timeout_s,
+        }
+        named: dict[str, Any] = {name: value for name, value in wanted.items() if value is not None}
+        return replace(RemoteSettings.from_environment(), **named)
 
     @property
     def opening_cache_bytes(self) -> int:
@@ -94,6 +124,7 @@ def make_request(asked: Config, *, while_open: int | None = None) -> MountReques
         raise OptionError(f"{_file_of(asked)}no packs: name them there (packs = ...), or as PACK")
     request = MountRequest(
         packs=named.packs,
+        signed=named.signed,
         mountpoint=_mountpoint(asked, under),
         options=parse_words([*under.words, *asked.words]),
         spec=named.spec,

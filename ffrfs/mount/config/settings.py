@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ffrfs.errors import OptionError
+from ffrfs.remote.settings import CACHE_MODES, TIMEOUT_MAX_S, check_cache_size, check_endpoint
+from ffrfs.sizes import parse_size
 
 CACHE_MB_DEFAULT = 256
 ENGINES = ("auto", "native", "pyfuse3")
@@ -27,12 +29,13 @@ PREFETCH_BYTES_DEFAULT = 64 << 20
 PREFETCH_TTL_S_DEFAULT = 60.0
 
 _MEMORY = "memory and reading ahead"
+_REMOTE = "packs at URLs, and the cache of their blocks"
 _LOGS = "log and metrics"
 RARE = "rarely needed"
-GROUPS = (_MEMORY, _LOGS, RARE)  # of options in help
+GROUPS = (_MEMORY, _REMOTE, _LOGS, RARE)  # of options in help
 
 _NUMBER = re.compile(r"[0-9]{1,18}")
-_SIZE = re.compile(r"([0-9]{1,18})([KMGT]?)")
+_REGION = re.compile(r"[\w-]{1,64}", re.ASCII)
 _SIZE_LIMIT_BYTES = 1 << 63
 _TTL_LIMIT_S = 1_000_000_000
 
@@ -85,7 +88,7 @@ def _cache_mb(text: str, _: str) -> Fields:
 
 
 def _max_memory(text: str, _: str) -> Fields:
-    return {"max_memory_bytes": _size_bytes(text, "512M or 2G")}
+    return {"max_memory_bytes": parse_size(text, example="512M or 2G")}
 
 
 def _prefetch_window(text: str, _: str) -> Fields:
@@ -94,7 +97,7 @@ def _prefetch_window(text: str, _: str) -> Fields:
     if not _NUMBER.fullmatch(records):
         raise OptionError("needs a number of records, as in 512,64M")
     fields = {"prefetch_records": int(records)}
-    return fields | ({"prefetch_bytes": _size_bytes(size, "512,64M")} if comma else {})
+    return fields | ({"prefetch_bytes": parse_size(size, example="512,64M")} if comma else {})
 
 
 def _prefetch_ttl(text: str, _: str) -> Fields:
@@ -107,10 +110,33 @@ def _prefetch_ttl(text: str, _: str) -> Fields:
     return {"prefetch_ttl_s": ttl_s}
 
 
-def _file(field: str) -> Callable[[str, str], Fields]:
+def _cache_size(text: str, _: str) -> Fields:
+    size = parse_size(text, example="500G")
+    check_cache_size(size)
+    return {"cache_size": size}
+
+
+def _endpoint_url(text: str, _: str) -> Fields:
+    check_endpoint(text)
+    return {"endpoint_url": text}
+
+
+def _region(text: str, _: str) -> Fields:
+    if not _REGION.fullmatch(text):
+        raise OptionError("must be the name of a region, as in eu-central-1")
+    return {"region": text}
+
+
+def _remote_timeout(text: str, _: str) -> Fields:
+    if not _NUMBER.fullmatch(text) or not 1 <= int(text) <= TIMEOUT_MAX_S:
+        raise OptionError(f"must be a number of seconds, 1 to {TIMEOUT_MAX_S}")
+    return {"remote_timeout_s": int(text)}
+
+
+def _file(field: str, kind: str = "file") -> Callable[[str, str], Fields]:
     def fields(text: str, folder: str) -> Fields:
         if not text:
-            raise OptionError("needs the name of a file")
+            raise OptionError(f"needs the name of a {kind}")
         return {field: os.path.abspath(os.path.join(folder, text))}
 
     return fields
@@ -120,14 +146,6 @@ def _config_file(text: str, folder: str) -> Fields:
     optional = text.startswith("-")  # as in EnvironmentFile= of systemd.exec(5)
     fields = _file("config_file")(text.removeprefix("-"), folder)
     return fields | {"config_is_optional": optional}
-
-
-def _size_bytes(text: str, example: str) -> int:
-    match = _SIZE.fullmatch(text)
-    size_bytes = int(match[1]) << 10 * " KMGT".index(match[2] or " ") if match else 0
-    if not 0 < size_bytes < _SIZE_LIMIT_BYTES:
-        raise OptionError(f"needs a size in bytes, as in {example}")
-    return size_bytes
 
 
 SETTINGS: dict[str, Setting] = {
@@ -191,6 +209,63 @@ SETTINGS: dict[str, Setting] = {
         group=_MEMORY,
         help="drop data read ahead if no reader asks for it within SECONDS "
         f"(default: {PREFETCH_TTL_S_DEFAULT:g})",
+    ),
+    "cache_dir": Setting(
+        parse=_file("cache_dir", "directory"),
+        fields=("cache_dir",),
+        types=(str,),
+        metavar="DIR",
+        group=_REMOTE,
+        help="keep fetched blocks in DIR; packs at local paths are cached too, for slow file "
+        "systems (default: ~/.cache/ffrfs, for URLs only)",
+    ),
+    "cache_size": Setting(
+        parse=_cache_size,
+        fields=("cache_size",),
+        types=(str, int),
+        metavar="SIZE",
+        group=_REMOTE,
+        help="limit of that directory, as in 500G (default: 20G)",
+    ),
+    "cache_mode": Setting(
+        parse=_one_of("cache_mode", CACHE_MODES),
+        fields=("cache_mode",),
+        types=(str,),
+        choices=CACHE_MODES,
+        group=_REMOTE,
+        help=f"full keeps fetched blocks; stream keeps nothing on disk (default: {CACHE_MODES[0]})",
+    ),
+    "endpoint_url": Setting(
+        parse=_endpoint_url,
+        fields=("endpoint_url",),
+        types=(str,),
+        metavar="URL",
+        group=_REMOTE,
+        help="the server of s3://, gs:// or az:// (default: the cloud's own)",
+    ),
+    "region": Setting(
+        parse=_region,
+        fields=("region",),
+        types=(str,),
+        metavar="REGION",
+        group=_REMOTE,
+        help="region of S3 (default: the environment's)",
+    ),
+    "anonymous": Setting(
+        parse=lambda *_: {"anonymous": True},
+        fields=("anonymous",),
+        types=(bool,),
+        group=_REMOTE,
+        help="use no credentials, for public buckets",
+    ),
+    "remote_timeout": Setting(
+        parse=_remote_timeout,
+        fields=("remote_timeout_s",),
+        types=(int,),
+        metavar="SECONDS",
+        group=_REMOTE,
+        help="fail a read whose bytes do not come within SECONDS; later reads try again "
+        "(default: 60)",
     ),
     "no_extensions": Setting(
         parse=lambda *_: {"extensions": False},

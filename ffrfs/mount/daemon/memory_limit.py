@@ -6,7 +6,7 @@
     memory pressure, or more held than foreseen: a half, and again   the size now
     neither: an eighth of the wanted size more, every few seconds
 
-The base is what daemon and worker hold when the packs are open and nothing has been asked
+The base is what daemon, worker and fetcher hold when the packs are open and nothing has been asked
 yet (their tables, and the loop). What counts is anonymous memory: what the kernel has of the
 packs, and the programs themselves, are its own to take back. A control group (a container, a
 job) is charged for those too, so an eighth of what it may have is left to them. Its limit
@@ -30,6 +30,7 @@ from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.daemon.control_group import memory_limit_files, smallest_limit_bytes
 from ffrfs.mount.daemon.pressure import Pressure
 from ffrfs.mount.engines.engine import Engine
+from ffrfs.mount.engines.fetching import fetching_bytes
 from ffrfs.mount.kernel.uring import queue_count
 
 INTERVAL_S = 2.0  # as often as the kernel makes new averages
@@ -70,6 +71,8 @@ class MemoryLimit:
         self._engine = engine
         threads = request.threads if engine.worker_pid is not None else 1
         self._serving_bytes = serving_bytes(threads, request.prefetch_records)
+        if engine.fetcher_pid is not None:
+            self._serving_bytes += fetching_bytes(request.max_memory_bytes)
         if engine.may_use_rings:
             self._serving_bytes += rings_bytes(queue_count(), request.opening_cache_bytes)
         self._base_bytes = self._held_bytes() + (0 if "trio" in sys.modules else _LOOP_BYTES)
@@ -203,7 +206,8 @@ class MemoryLimit:
             )
 
     def _held_bytes(self) -> int:
-        return anonymous_bytes(os.getpid()) + anonymous_bytes(self._engine.worker_pid)
+        pids = (os.getpid(), self._engine.worker_pid, self._engine.fetcher_pid)
+        return sum(map(anonymous_bytes, pids))
 
 
 def serving_bytes(threads: int, prefetch_records: int) -> int:

@@ -29,7 +29,7 @@ _CHANGEABLE = {"log_file", "cache_bytes", "max_memory_bytes", "metrics_file"}
 _IGNORED = _CHANGEABLE | {"asked", "while_open"}
 # The names of the others in a configuration file.
 _NAMES = {field: name for name, setting in SETTINGS.items() for field in setting.fields}
-_NAMES["spec"] = "packs"
+_NAMES["spec"] = _NAMES["signed"] = "packs"
 
 log = logging.getLogger(__name__)
 

@@ -98,6 +98,7 @@ class Server:
                 "stats": self._statistics,
                 "errors": self._errors,
                 "prefetch": self._prefetch,
+                "fill": self._fill,
             }
             self._nursery.start_soon(ControlServer(self._mount.control, commands).run)
             if self._request.while_open is not None:
@@ -203,6 +204,8 @@ class Server:
         """What `ffrfs ps` and `check` show; they may ask a thousand daemons at once."""
         return {
             "worker_pid": self._engine.worker_pid,
+            "fetcher_pid": self._engine.fetcher_pid,
+            "changed_objects": first_value(self._engine.counters(), "remote_changed"),
             "transport": self._engine.transport,
             "age_s": round(time.monotonic() - self._began_s, 3),
             "requests_per_s": round(self._rate.per_s(), 1),
@@ -227,6 +230,23 @@ class Server:
             raise MountError("it was mounted without prefetch (--prefetch-window 0)")
         limits = {"file_bytes_max": self._memory.hinted_bytes_max}
         return HandOver(self._engine.take_hints, limits)
+
+    def _fill(self, _: object) -> dict[str, int]:
+        """Begin to bring all of the packs into the cache on disk."""
+        if not self._request.is_remote:
+            raise MountError("its packs are local files, and no cache on disk is in use")
+        counters = self._engine.counters()
+        settings = self._request.remote_settings()
+        if settings.cache_mode != "full" or first_value(counters, "remote_in_memory"):
+            raise MountError("it keeps nothing on disk: mount with --cache-dir, in mode full")
+        whole_bytes = first_value(counters, "remote_object_bytes")
+        if whole_bytes > settings.cache_size:
+            raise MountError(
+                f"its packs have {whole_bytes:,} bytes, and the cache holds "
+                f"{settings.cache_size:,}: mount with a larger --cache-size"
+            )
+        self._engine.fill_cache()
+        return {"whole_bytes": whole_bytes}
 
     async def _tell_of_large_hints(self) -> None:
         """Once: who hints in vain should know why."""

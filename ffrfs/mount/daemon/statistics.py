@@ -33,6 +33,16 @@ _READAHEAD_ROWS = {
     **{"fetched": "readahead_fetched", "pushed": "readahead_pushed", "hit": "readahead_hit"},
     "wasted_bytes": "readahead_wasted_bytes",
 }
+# Of what a fetcher brought (ffrfs/remote/figures.py): field → row.
+_REMOTE_ROWS = {
+    **{"bytes": "remote_bytes", "requests": "remote_requests", "retries": "remote_retries"},
+    **{"throttled": "remote_throttled", "errors": "remote_errors"},
+    **{"blocks_hit": "remote_blocks_hit", "blocks_fetched": "remote_blocks_fetched"},
+    **{"blocks_again": "remote_blocks_again", "objects": "remote_objects"},
+    **{"ranges": "remote_ranges", "starts": "remote_starts", "in_memory": "remote_in_memory"},
+    **{"object_bytes": "remote_object_bytes", "fill_left": "remote_fill_left"},
+    **{"cache_bytes": "remote_cache_bytes", "cache_limit_bytes": "remote_cache_limit_bytes"},
+}
 _CACHE_ROWS = ("bytes_in_flight", "bytes_kept", "bytes_prefetched", "bytes_metadata")
 
 
@@ -43,6 +53,7 @@ def statistics(
     counters = engine.counters()
     daemon_bytes = _resident_bytes(os.getpid())
     worker_bytes = _resident_bytes(engine.worker_pid)
+    fetcher_bytes = _resident_bytes(engine.fetcher_pid)
     return {
         "mountpoint": request.mountpoint,
         "pack": request.title,
@@ -52,13 +63,16 @@ def statistics(
         "threads": request.threads if engine.worker_pid is not None else 1,
         "daemon_pid": os.getpid(),
         "worker_pid": engine.worker_pid,
+        "fetcher_pid": engine.fetcher_pid,
         "age_s": round(age_s, 3),
         "requests_per_s": round(requests_per_s, 1),
         **counted(counters),
+        "remote": fetched(counters),
         **memory.figures(),
-        "resident_bytes": (daemon_bytes or 0) + (worker_bytes or 0),
+        "resident_bytes": sum(each or 0 for each in (daemon_bytes, worker_bytes, fetcher_bytes)),
         "daemon_resident_bytes": daemon_bytes,
         "worker_resident_bytes": worker_bytes,
+        "fetcher_resident_bytes": fetcher_bytes,
         "unreadable_files": engine.failures.file_count,
         "slowest": slowest_requests(counters, time.monotonic_ns()),
     }
@@ -78,6 +92,13 @@ def counted(counters: Counters) -> dict[str, object]:
         "readahead": {name: first_value(counters, row) for name, row in _READAHEAD_ROWS.items()},
         "cache_bytes": sum(first_value(counters, row) for row in _CACHE_ROWS),
     }
+
+
+def fetched(counters: Counters) -> dict[str, int] | None:
+    """None: there is no fetcher."""
+    if "remote_starts" not in counters:
+        return None
+    return {name: first_value(counters, row) for name, row in _REMOTE_ROWS.items()}
 
 
 def _times(histogram: list[int], total_ns: int) -> dict[str, object]:

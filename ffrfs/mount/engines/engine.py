@@ -31,12 +31,20 @@ class Engine(Protocol):
         ...
 
     @property
+    def fetcher_pid(self) -> int | None:
+        """The process that brings bytes from servers; None: there is none."""
+        ...
+
+    @property
     def transport(self) -> str:
         """How the kernel's requests come to it now: "uring" or "dev" (/dev/fuse alone)."""
         ...
 
     def counters(self) -> Counters:
-        """What it has done so far (native/stats/counters.h, request_times.h)."""
+        """What it has done so far (native/stats/counters.h, request_times.h).
+
+        And what its fetcher has, if it has one (ffrfs/remote/figures.py).
+        """
         ...
 
     def connect(self, connection: int) -> bool:
@@ -61,6 +69,13 @@ class Engine(Protocol):
         """Follow the hints of a client on that connected socket (hint_stream.py).
 
         Never waits. The caller keeps its descriptor, and closes it.
+        """
+        ...
+
+    def fill_cache(self) -> None:
+        """Let its fetcher, if it has one, bring all of the packs into the cache on disk.
+
+        Never waits.
         """
         ...
 

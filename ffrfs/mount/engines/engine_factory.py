@@ -9,11 +9,12 @@ from ffrfs.errors import MountError
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.engines.engine import Engine
 from ffrfs.mount.engines.sidecars import make_sidecars
+from ffrfs.remote.url import is_url
 
 
 def open_engine(request: MountRequest) -> Engine:
     """Open the packs; raises what is wrong with them before anything is mounted."""
-    notices = make_sidecars(request.packs)
+    notices = make_sidecars([pack for pack in request.packs if not is_url(pack)])
     engine = open_packs(request)
     engine.notices[:0] = notices
     return engine
@@ -22,7 +23,7 @@ def open_engine(request: MountRequest) -> Engine:
 def open_packs(request: MountRequest) -> Engine:
     """As open_engine(), and nothing is written beside a pack."""
     request, warnings = _with_splits(request)
-    engine = _open(request)
+    engine = _open(_behind_cache(request))
     engine.notices += warnings
     return engine
 
@@ -30,7 +31,7 @@ def open_packs(request: MountRequest) -> Engine:
 def _with_splits(request: MountRequest) -> tuple[MountRequest, list[str]]:
     """The request with the files of a TFDS directory for the pack; what is left out of them."""
     pack, *others = request.packs
-    if others or not (os.path.isdir(pack) or not os.path.lexists(pack)):
+    if others or is_url(pack) or not (os.path.isdir(pack) or not os.path.lexists(pack)):
         return request, []
     from ffrfs.tfrecord.shown_splits import shown_splits
 
@@ -40,6 +41,14 @@ def _with_splits(request: MountRequest) -> tuple[MountRequest, list[str]]:
     return dataclasses.replace(
         request, packs=tuple(shown.files), splits=shown.option
     ), shown.warnings
+
+
+def _behind_cache(request: MountRequest) -> MountRequest:
+    if request.cache_dir is None:
+        return request
+    from ffrfs.mount.engines.fetching import behind_cache
+
+    return behind_cache(request)
 
 
 def _open(request: MountRequest) -> Engine:

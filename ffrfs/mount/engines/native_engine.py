@@ -11,6 +11,7 @@ Not here: the worker's own work (native/worker), starting it (worker.py).
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 from collections import deque
@@ -26,6 +27,8 @@ from ffrfs.mount.kernel import uring
 
 if TYPE_CHECKING:
     import trio
+
+    from ffrfs.mount.engines.fetching import Fetching
 
 _LAST_LINES = 5  # of the log of a worker that died, told to the user
 _LINE_SIZE_MAX = 4096
@@ -44,32 +47,56 @@ class NativeEngine:
         self._page = CounterPage()
         self._last_lines: deque[str] = deque(maxlen=_LAST_LINES)
         self._remark: str | None = None  # for the log
-        try:
+        self._fetching: Fetching | None = None
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._page.close)
             transport = self._choose_transport(request.transport)
             self.may_use_rings = transport != "dev"
-            self._worker = Worker(request, transport, self._page)
-            try:
-                self.notices = self._worker.wait_for_packs()
-            except BaseException:
-                self._worker.close()
-                raise
-        except BaseException:
-            self._page.close()
-            raise
+            self._worker = self._start_worker(request, transport, undo)
+            undo.callback(self._worker.close)
+            if self._fetching is not None:
+                self._fetching.bring_links_to(self._worker.take_fetcher)
+            self.notices = self._worker.wait_for_packs()
+            undo.pop_all()
+
+    def _start_worker(
+        self, request: MountRequest, transport: str, undo: contextlib.ExitStack
+    ) -> Worker:
+        if not request.is_remote:
+            return Worker(request, transport, self._page)
+        # Here, not above: most mounts have none.
+        from ffrfs.mount.engines.fetching import Fetching
+
+        self._fetching = Fetching(request)
+        undo.callback(self._fetching.close)
+        link = self._fetching.link()
+        try:
+            return Worker(request, transport, self._page, link)
+        finally:
+            os.close(link)
 
     @property
     def worker_pid(self) -> int | None:
         return self._worker.pid
 
     @property
+    def fetcher_pid(self) -> int | None:
+        return None if self._fetching is None else self._fetching.pid
+
+    @property
     def transport(self) -> str:
         return "uring" if any(self.counters().get("uring_queues", ())) else "dev"
 
     def counters(self) -> Counters:
-        return self._page.read()
+        fetched = {} if self._fetching is None else self._fetching.counters()
+        return self._page.read() | fetched
 
     def take_hints(self, client: int) -> None:
         self._worker.take_hints(client)
+
+    def fill_cache(self) -> None:
+        if self._fetching is not None:
+            self._fetching.fill()
 
     def limit_cache(self, size_bytes: int) -> None:
         self._worker.limit_cache(size_bytes)
@@ -104,6 +131,8 @@ class NativeEngine:
             os.close(connection)
 
     def close(self) -> None:
+        if self._fetching is not None:
+            self._fetching.close()
         self._worker.close()
         self._page.close()
 

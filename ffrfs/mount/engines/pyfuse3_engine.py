@@ -43,6 +43,7 @@ from ffrfs._native import Attributes, Slice, TreePart, Volume
 from ffrfs.errors import FfrfsError, TooLargeError, UnverifiedHeaderWarning, describe
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.engines.counter_page import Counters, parse
+from ffrfs.mount.engines.fetching import fetching_here
 from ffrfs.mount.engines.late_answers import LateAnswers
 from ffrfs.mount.engines.read_failures import ReadFailures
 
@@ -74,9 +75,12 @@ class Pyfuse3Engine:
     def __init__(self, request: MountRequest) -> None:
         options = request.options
         _allow_many_packs()
-        self._volume = Volume(
-            [os.fsencode(pack) for pack in request.packs], **request.volume_options()
-        )
+        with contextlib.ExitStack() as undo:
+            self._fetching = fetching_here(request)
+            undo.callback(self._end_fetching)
+            packs = [os.fsencode(pack) for pack in request.packs]
+            self._volume = Volume(packs, **request.volume_options())
+            undo.pop_all()
         self.failures = ReadFailures()
         self._operations = TreeOperations(self._volume, self.failures, xattr=options.xattr)
         # libfuse turns away everybody but root and us: the kernel knows no such option.
@@ -87,17 +91,31 @@ class Pyfuse3Engine:
         ]
         self.notices += self._volume.warnings
 
+    @property
+    def fetcher_pid(self) -> int | None:
+        return None if self._fetching is None else self._fetching.pid
+
     def counters(self) -> Counters:
-        return parse(self._volume.counter_page())
+        fetched = {} if self._fetching is None else self._fetching.counters()
+        return parse(self._volume.counter_page()) | fetched
 
     def take_hints(self, client: int) -> None:
         self._volume.take_hints(os.dup(client))
+
+    def fill_cache(self) -> None:
+        if self._fetching is not None:
+            self._fetching.fill()
 
     def limit_cache(self, size_bytes: int) -> None:
         self._volume.limit_cache(size_bytes)
 
     def close(self) -> None:
         self._volume.close()
+        self._end_fetching()
+
+    def _end_fetching(self) -> None:
+        if self._fetching is not None:
+            self._fetching.close()
 
     def connect(self, connection: int) -> bool:
         return False

@@ -30,7 +30,7 @@ def make_sidecars(packs: Sequence[str]) -> list[str]:
 def _unindexed(packs: Sequence[str]) -> Sequence[str]:
     """The large packs without a sound sidecar, if the worker can tell: it starts in no time."""
     path = worker_path()
-    if path is None:
+    if path is None or not packs:
         return packs
     command = [path, f"--unindexed={WORTH_WHILE_COUNT}", *(f"--pack={pack}" for pack in packs)]
     try:

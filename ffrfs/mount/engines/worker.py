@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import math
 import os
 import signal
 import socket
 import struct
 import subprocess
+from collections.abc import Mapping
 
 from ffrfs.errors import MountError, UnverifiedHeaderWarning, from_texts
 from ffrfs.mount.config.request import MountRequest
@@ -27,6 +29,8 @@ from ffrfs.printable import printable
 PATH_VARIABLE = "FFRFS_WORKER"
 _MESSAGE_SIZE_MAX = 65536
 _SHOWN_SIZE = 500  # characters of a line of its log, in an error
+# Credentials of clouds are the fetcher's alone: a worker reads hostile packs.
+_SECRETS = ("AWS_", "AZURE_", "GOOGLE_", "GCE_", "GCS_", "IDENTITY_", "MSI_")
 _FD = struct.Struct("i")
 _SIZE = struct.Struct("<Q")
 END_TIMEOUT_S = 1.0
@@ -47,8 +51,17 @@ def worker_path() -> str | None:
 class Worker:
     """One worker, from its start to its end."""
 
-    def __init__(self, request: MountRequest, transport: str, counters: CounterPage) -> None:
-        """`transport`: one of settings.TRANSPORTS, whatever the request says."""
+    def __init__(
+        self,
+        request: MountRequest,
+        transport: str,
+        counters: CounterPage,
+        fetcher: int | None = None,
+    ) -> None:
+        """`transport`: one of settings.TRANSPORTS, whatever the request says.
+
+        `fetcher`: a link to one, which stays the caller's.
+        """
         path = worker_path()
         if path is None:
             raise MountError(
@@ -61,12 +74,13 @@ class Worker:
             fds = (theirs.fileno(), counters.fd)
             try:
                 self._process = subprocess.Popen(
-                    [path, *_arguments(request, transport, *fds)],
-                    pass_fds=fds,
+                    [path, *_arguments(request, transport, *fds), *_fetching(request, fetcher)],
+                    env=_without_secrets(os.environ),
+                    pass_fds=fds if fetcher is None else (*fds, fetcher),
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=log_end,
-                    start_new_session=True,  # what stops the caller's does not stop it
+                    process_group=0,  # what stops the caller does not stop it
                 )
             finally:
                 os.close(log_end)
@@ -131,6 +145,11 @@ class Worker:
             rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, _FD.pack(client))
             self._socket.sendmsg([b"h"], [rights], socket.MSG_DONTWAIT)
 
+    def take_fetcher(self, link: int) -> None:
+        """Let it ask another fetcher from now on. Raises OSError: it has ended."""
+        # Waits for a worker that is stopped: without the link it would read nothing more.
+        socket.send_fds(self._socket, [b"f"], [link])
+
     def limit_cache(self, size_bytes: int) -> None:
         """Tell it what its cache may hold from now on."""
         # One that is stopped, and has many of these before it, gets it the next time.
@@ -182,6 +201,21 @@ def _arguments(
     arguments += ["--xattr"] if options.xattr else []
     arguments += ["--allow-root"] if options.allow_root else []
     return arguments
+
+
+def _without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: value
+        for name, value in environment.items()
+        if not name.upper().startswith(_SECRETS) and not name.upper().endswith("_PROXY")
+    }
+
+
+def _fetching(request: MountRequest, fetcher: int | None) -> list[str]:
+    if fetcher is None:
+        return []
+    timeout_s = math.ceil(request.remote_settings().timeout_s)
+    return [f"--fetcher-socket={fetcher}", f"--remote-timeout={timeout_s}"]
 
 
 def _option_text(value: object) -> str:

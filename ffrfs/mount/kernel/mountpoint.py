@@ -12,12 +12,18 @@ import os
 
 from ffrfs.errors import MountError
 from ffrfs.mount.kernel.mount_table import mount_at
+from ffrfs.remote.url import is_url
 
 _LINKS_MAX = 40  # as the kernel's own limit
 
 
 def canonical(path: str) -> str:
-    """The absolute name of `path` without links, `.` and `..`; it need not exist."""
+    """The absolute name of `path` without links, `.` and `..`; it need not exist.
+
+    Raises MountError for a URL, which no mount is at.
+    """
+    if is_url(path):
+        raise MountError(f"{path}: is a URL; give the directory where it is mounted")
     for _ in range(_LINKS_MAX):
         parent, name = os.path.split(path.rstrip("/") or "/")
         if name in ("", ".", ".."):

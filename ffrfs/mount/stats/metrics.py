@@ -85,6 +85,7 @@ def _families(found: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Sequenc
             *(f"{way}_wasted_bytes_total", "counter", f"Bytes read ahead {why} and not used."),
             _one(found[way]["wasted_bytes"]),
         )
+    yield from _remote(found["remote"])
     yield "queue_depth", "gauge", "Reads that wait for storage.", _one(found["queue_depth"])
     yield from _memory(found)
     slowest = {(each["kind"], each["path"]): each["time_us"] for each in found["slowest"][::-1]}
@@ -94,10 +95,36 @@ def _families(found: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Sequenc
     )
 
 
+def _remote(
+    found: Mapping[str, int] | None,
+) -> Iterator[tuple[str, str, str, Sequence[_Sample]]]:
+    """Of a mount that has a fetcher."""
+    if found is None:
+        return
+    for name, kind, field, text in (
+        ("fetched_bytes_total", "counter", "bytes", "Bytes that came from servers."),
+        ("fetch_requests_total", "counter", "requests", "Requests to servers."),
+        ("fetch_retries_total", "counter", "retries", "Requests that were tried again."),
+        ("fetch_throttled_total", "counter", "throttled", "Retries for which a server asked."),
+        ("fetch_errors_total", "counter", "errors", "Blocks that could not be had."),
+        ("fetch_ranges", "gauge", "ranges", "Ranges under way."),
+        ("fetcher_starts_total", "counter", "starts", "Fetchers that were started."),
+        ("block_cache_bytes", "gauge", "cache_bytes", "Bytes in the cache of blocks."),
+        ("block_cache_limit_bytes", "gauge", "cache_limit_bytes", "How many there may be."),
+        ("block_cache_in_memory", "gauge", "in_memory", "1: its directory cannot be used."),
+    ):
+        yield name, kind, text, _one(found[field])
+    blocks = {event: found[f"blocks_{event}"] for event in ("hit", "fetched", "again")}
+    yield (
+        *("blocks_total", "counter", "Blocks that were read from the cache, or fetched."),
+        _by("event", blocks),
+    )
+
+
 def _memory(found: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Sequence[_Sample]]]:
     yield "cache_bytes", "gauge", "Memory of the read path.", _one(found["cache_bytes"])
     yield "cache_limit_bytes", "gauge", "Its limit now.", _one(found["cache_limit_bytes"])
-    processes = {who: found[f"{who}_resident_bytes"] for who in ("daemon", "worker")}
+    processes = {who: found[f"{who}_resident_bytes"] for who in ("daemon", "worker", "fetcher")}
     yield (
         *("resident_memory_bytes", "gauge", "Physical memory that its processes map."),
         _by("process", {who: size for who, size in processes.items() if size is not None}),

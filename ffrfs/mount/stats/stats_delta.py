@@ -39,6 +39,12 @@ class StatsDelta:
         self.time_s: float = after["age_s"] - (before["age_s"] if before else 0)
         self.is_since_mount = before is None
 
+    def has(self, name: str) -> bool:
+        """Whether both answers have it; some fields are of some mounts only."""
+        return all(
+            each.get(name) is not None for each in (self._before, self._after) if each is not None
+        )
+
     def growth(self, *names: str) -> float:
         """Of the number that is found by these names, one inside the other."""
         return _at(self._after, names) - (_at(self._before, names) if self._before else 0)

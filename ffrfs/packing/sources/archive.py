@@ -31,15 +31,15 @@ from typing import BinaryIO, TypeAlias, cast
 
 from ffrfs._native import Writer
 from ffrfs.errors import FfrfsError, PackError, is_bad_offset
-from ffrfs.packing.archive_list import ArchiveList
-from ffrfs.packing.archive_member import PIECE_SIZE, Members
-from ffrfs.packing.archive_progress import ArchiveProgress, WatchedFile
-from ffrfs.packing.archive_tree import ArchiveTree
-from ffrfs.packing.contents import Symlinks, Tick
-from ffrfs.packing.existing_set import ExistingSet
-from ffrfs.packing.selection import Selection
-from ffrfs.packing.tar_members import TarMembers
-from ffrfs.packing.zip_members import ZipMembers
+from ffrfs.packing.sources.archive_list import ArchiveList
+from ffrfs.packing.sources.archive_member import PIECE_SIZE, Members
+from ffrfs.packing.sources.archive_progress import ArchiveProgress, WatchedFile
+from ffrfs.packing.sources.archive_tree import ArchiveTree
+from ffrfs.packing.sources.contents import Symlinks, Tick
+from ffrfs.packing.sources.existing_set import ExistingSet
+from ffrfs.packing.sources.selection import Selection
+from ffrfs.packing.sources.tar_members import TarMembers
+from ffrfs.packing.sources.zip_members import ZipMembers
 
 STANDARD_INPUT = "-"
 

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from ffrfs._native import Manifest
 from ffrfs.errors import PackError
-from ffrfs.packing.archive_tree import ArchiveTree, Folder, Link, Node
-from ffrfs.packing.contents import LinkCounts
-from ffrfs.packing.existing_set import ExistingSet
+from ffrfs.packing.sources.archive_tree import ArchiveTree, Folder, Link, Node
+from ffrfs.packing.sources.contents import LinkCounts
+from ffrfs.packing.sources.existing_set import ExistingSet
 
 _LINKS_LIMIT = 40  # on one way, as for Linux
 # Links to directories with links to directories multiply; no data set needs so many.

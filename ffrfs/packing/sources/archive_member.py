@@ -9,7 +9,7 @@ import enum
 from collections.abc import Iterator
 from typing import Final, NamedTuple, Protocol
 
-from ffrfs.packing.contents import UNKNOWN_TIME_NS
+from ffrfs.packing.sources.contents import UNKNOWN_TIME_NS
 
 # Of a file's bytes in memory at a time.
 PIECE_SIZE: Final = 1 << 20

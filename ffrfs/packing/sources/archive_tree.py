@@ -14,10 +14,10 @@ from array import array
 from typing import TypeAlias
 
 from ffrfs.errors import PackError
-from ffrfs.packing.archive_member import Kind, Member
-from ffrfs.packing.archive_path import BadNameError, parts_of
-from ffrfs.packing.contents import UNKNOWN_TIME_NS, Symlinks
-from ffrfs.packing.selection import Selection
+from ffrfs.packing.sources.archive_member import Kind, Member
+from ffrfs.packing.sources.archive_path import BadNameError, parts_of
+from ffrfs.packing.sources.contents import UNKNOWN_TIME_NS, Symlinks
+from ffrfs.packing.sources.selection import Selection
 
 _SIZE_MAX = (1 << 63) - 1
 _TARGET_LIMIT = 4095  # bytes, of Linux

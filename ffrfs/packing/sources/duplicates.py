@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ffrfs.packing.contents import Contents
+from ffrfs.packing.sources.contents import Contents
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -26,6 +26,10 @@ class ExistingSet:
         assert part is not None  # of FFRecord the whole tree is at hand
         self._part = part
 
+    def shards(self) -> list[tuple[bytes, int, int] | None]:
+        """Of each pack: the id of its set, its number, how many it knows of; None: of no set."""
+        return [pack.shard for pack in self._tree.volume.packs]
+
     def enter(self, folder: int, name: bytes, path: str) -> int:
         """Return the inode of directory `name` in directory `folder`; 0: there is none.
 

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ffrfs.errors import PackError
-from ffrfs.packing.path_list import ListedFolder, PathList, find
+from ffrfs.packing.sources.path_list import ListedFolder, PathList, find
 
 
 class Wanted(NamedTuple):
@@ -63,6 +63,11 @@ class Selection:
     def is_searching(self) -> bool:
         """There are patterns that have matched nothing: includes() must see every name."""
         return bool(self._unmatched)
+
+    @property
+    def unmatched(self) -> tuple[str, ...]:
+        """Patterns to include that have matched nothing yet."""
+        return tuple(self._unmatched)
 
     def takes_whole(self, folder: Wanted) -> bool:
         """Tell whether all in `folder` is asked for just as it is: step() would say `folder`."""

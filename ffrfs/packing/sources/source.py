@@ -1,8 +1,7 @@
 """The directory to pack: walked once, into a list of names, sizes, permissions and times.
 
 Symbolic links are followed, if they stay inside or wherever they lead, kept as links, or left
-out. What cannot be packed is named: refused, or
-left out where the caller wants special files skipped.
+out. What cannot be packed is named: refused, or left out where the caller wants that.
 
 Not here: the order of the records, and their bytes (native core, which finds out if a
 file changes after this walk); archives (archive.py).
@@ -21,10 +20,11 @@ from typing import Generic, NamedTuple, NoReturn, Protocol, TypeVar
 
 from ffrfs._native import Manifest, Writer
 from ffrfs.errors import PackError
-from ffrfs.packing.contents import SPECIAL_KINDS, LinkCounts, Symlinks, Tick, storable_time_ns
-from ffrfs.packing.existing_set import ExistingSet
-from ffrfs.packing.order import number_by_keys
-from ffrfs.packing.selection import Selection, Wanted
+from ffrfs.packing.sources.contents import SPECIAL_KINDS, LinkCounts, Symlinks, Tick
+from ffrfs.packing.sources.contents import storable_time_ns as storable_ns
+from ffrfs.packing.sources.existing_set import ExistingSet
+from ffrfs.packing.sources.order import number_by_keys
+from ffrfs.packing.sources.selection import Selection, Wanted
 
 DEPTH_LIMIT = 1024  # directories in each other, as the reader of the index allows
 
@@ -372,7 +372,7 @@ def _check_loop(stack: list[_OpenFolder], path: str, info: os.stat_result) -> No
 
 
 def _time_ns(info: os.stat_result) -> int:
-    return storable_time_ns(info.st_mtime_ns)
+    return storable_ns(info.st_mtime_ns)
 
 
 def _digest(path: bytes, size: int) -> bytes:

@@ -16,8 +16,8 @@ from decimal import Decimal
 from typing import BinaryIO, cast
 
 from ffrfs.errors import PackError, is_bad_offset
-from ffrfs.packing.archive_member import PIECE_SIZE, Kind, Member
-from ffrfs.packing.contents import SPECIAL_KINDS
+from ffrfs.packing.sources.archive_member import PIECE_SIZE, Kind, Member
+from ffrfs.packing.sources.contents import SPECIAL_KINDS
 
 _BLOCK_SIZE = 512
 # tarfile reads long names and the like in one piece, however long they say they are.

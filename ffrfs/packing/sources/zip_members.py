@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from ffrfs.errors import PackError
-from ffrfs.packing.archive_member import PIECE_SIZE, Kind, Member
-from ffrfs.packing.contents import SPECIAL_KINDS
+from ffrfs.packing.sources.archive_member import PIECE_SIZE, Kind, Member
+from ffrfs.packing.sources.contents import SPECIAL_KINDS
 
 _ENCRYPTED = 0x1
 _UNIX = 3

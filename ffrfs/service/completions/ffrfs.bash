@@ -6,28 +6,29 @@ _ffrfs() {
     local i word flag='' last='' glue='' ended='' place=0
     COMPREPLY=()
     case $command in
-        pack) flags=(-h --help --include --exclude --files-from -0 --null --skip-special --symlinks --on-conflict --allow-missing --jobs --dedup --order --reproducible --shards --shard-size --append --force --dry-run --list -q --quiet) taking=' --include --exclude --files-from --symlinks --on-conflict --jobs --order --shards --shard-size ' ;;
-        convert) flags=(-h --help --to --shards --compression --level --features --records --on-error -q --quiet) taking=' --to --shards --compression --level --on-error ' ;;
-        index) flags=(-h --help --chunks -q --quiet) ;;
-        mount) flags=(-h --help -o --check -f --foreground --config --on-conflict --allow-missing --cache-mb --max-memory --prefetch-window --prefetch-ttl --log-file --metrics-file --engine --transport --threads --no-extensions --while-open) taking=' -o --config --on-conflict --cache-mb --max-memory --prefetch-window --prefetch-ttl --log-file --metrics-file --engine --transport --threads --while-open ' ;;
+        pack) flags=(-h --help --include --exclude --files-from -0 --null --skip-special --symlinks --on-conflict --allow-missing --jobs --dedup --order --reproducible --shards --shard-size --append --force --tmp-dir --dry-run --list -q --quiet --executor --plan --task --commit --on-error --endpoint-url --region --anonymous --remote-timeout) taking=' --include --exclude --files-from --symlinks --on-conflict --jobs --order --shards --shard-size --tmp-dir --executor --plan --task --on-error --endpoint-url --region --remote-timeout ' ;;
+        convert) flags=(-h --help --to --shards --compression --level --features --records --on-error --tmp-dir --executor -q --quiet --endpoint-url --region --anonymous --remote-timeout) taking=' --to --shards --compression --level --on-error --tmp-dir --executor --endpoint-url --region --remote-timeout ' ;;
+        index) flags=(-h --help --chunks --executor -q --quiet --endpoint-url --region --anonymous --remote-timeout) taking=' --executor --endpoint-url --region --remote-timeout ' ;;
+        mount) flags=(-h --help -o --check -f --foreground --config --on-conflict --allow-missing --cache-mb --max-memory --prefetch-window --prefetch-ttl --cache-dir --cache-size --cache-mode --endpoint-url --region --anonymous --remote-timeout --log-file --metrics-file --engine --transport --threads --no-extensions --while-open) taking=' -o --config --on-conflict --cache-mb --max-memory --prefetch-window --prefetch-ttl --cache-dir --cache-size --cache-mode --endpoint-url --region --remote-timeout --log-file --metrics-file --engine --transport --threads --while-open ' ;;
         umount) flags=(-h --help --all --dead --config) taking=' --dead --config ' ;;
-        prefetch) flags=(-h --help --from -0 --null) taking=' --from ' ;;
-        ls) flags=(-h --help --on-conflict --allow-missing -l --long -R --recursive --json -0 --null) taking=' --on-conflict ' ;;
-        cat) flags=(-h --help --on-conflict --allow-missing --example --json) taking=' --on-conflict ' ;;
-        head) flags=(-h --help -n --json) taking=' -n ' ;;
-        extract) flags=(-h --help --on-conflict --allow-missing) taking=' --on-conflict ' ;;
-        info) flags=(-h --help --json --schema --limit) taking=' --limit ' ;;
-        schema) flags=(-h --help -o --output --json --schema --previous --serving --environment --max-domain --no-shape --jobs --on-error) taking=' -o --output --schema --previous --serving --environment --max-domain --jobs --on-error ' ;;
-        verify) flags=(-h --help --jobs --json -q --quiet) taking=' --jobs ' ;;
+        prefetch) flags=(-h --help --from -0 --null --all) taking=' --from ' ;;
+        ls) flags=(-h --help --on-conflict --allow-missing -l --long -R --recursive --json -0 --null --endpoint-url --region --anonymous --remote-timeout) taking=' --on-conflict --endpoint-url --region --remote-timeout ' ;;
+        cat) flags=(-h --help --on-conflict --allow-missing --example --json --endpoint-url --region --anonymous --remote-timeout) taking=' --on-conflict --endpoint-url --region --remote-timeout ' ;;
+        head) flags=(-h --help -n --json --endpoint-url --region --anonymous --remote-timeout) taking=' -n --endpoint-url --region --remote-timeout ' ;;
+        extract) flags=(-h --help --on-conflict --allow-missing --endpoint-url --region --anonymous --remote-timeout) taking=' --on-conflict --endpoint-url --region --remote-timeout ' ;;
+        info) flags=(-h --help --json --schema --limit --endpoint-url --region --anonymous --remote-timeout) taking=' --limit --endpoint-url --region --remote-timeout ' ;;
+        schema) flags=(-h --help -o --output --json --schema --previous --serving --environment --max-domain --no-shape --jobs --on-error --endpoint-url --region --anonymous --remote-timeout) taking=' -o --output --schema --previous --serving --environment --max-domain --jobs --on-error --endpoint-url --region --remote-timeout ' ;;
+        verify) flags=(-h --help --jobs --executor --json -q --quiet --endpoint-url --region --anonymous --remote-timeout) taking=' --jobs --executor --endpoint-url --region --remote-timeout ' ;;
         ps) flags=(-h --help --json) ;;
         stats) flags=(-h --help --errors --json --prometheus) ;;
         top) flags=(-h --help --batch -n --count) taking=' -n --count ' ;;
         log) flags=(-h --help -f --follow) ;;
         check) flags=(-h --help --json) ;;
+        cache) flags=(-h --help --json --size) taking=' --size ' ;;
         install-units) flags=(-h --help --destdir --prefix --dry-run --force --uninstall) taking=' --destdir --prefix ' ;;
     esac
     if ((COMP_CWORD == 1)); then
-        _ffrfs_words pack convert index mount umount prefetch ls cat head extract info schema verify ps stats top log check install-units -h --help -V --version
+        _ffrfs_words pack convert index mount umount prefetch ls cat head extract info schema verify ps stats top log check cache install-units -h --help -V --version
         return
     fi
     # Which flag waits for its value, and how many places are taken? bash takes words apart at
@@ -73,17 +74,23 @@ _ffrfs_value() { # COMMAND FLAG|PLACE
         pack:--symlinks) _ffrfs_words inside follow keep skip ;;
         pack:--on-conflict) _ffrfs_words error first last ;;
         pack:--order) _ffrfs_files; _ffrfs_words path size ;;
+        pack:--tmp-dir) _ffrfs_folders ;;
+        pack:--plan) _ffrfs_files ;;
+        pack:--on-error) _ffrfs_words stop skip record ;;
         pack:[0-9]*) _ffrfs_files ;;
         convert:--to) _ffrfs_words tfrecord ffrecord pack jsonl parquet webdataset folder ;;
         convert:--compression) _ffrfs_words none gzip zlib ;;
         convert:--level) _ffrfs_words 0 1 2 3 4 5 6 7 8 9 ;;
         convert:--on-error) _ffrfs_words raise skip ;;
+        convert:--tmp-dir) _ffrfs_folders ;;
         convert:0) _ffrfs_files ;;
         convert:1) _ffrfs_files ;;
         index:[0-9]*) _ffrfs_files ;;
         mount:-o) _ffrfs_mount_options ;;
         mount:--config) _ffrfs_files ;;
         mount:--on-conflict) _ffrfs_words error first last ;;
+        mount:--cache-dir) _ffrfs_folders ;;
+        mount:--cache-mode) _ffrfs_words full stream ;;
         mount:--log-file) _ffrfs_files ;;
         mount:--metrics-file) _ffrfs_files ;;
         mount:--engine) _ffrfs_words auto native pyfuse3 ;;
@@ -117,6 +124,8 @@ _ffrfs_value() { # COMMAND FLAG|PLACE
         top:0) _ffrfs_mounts ;;
         log:0) _ffrfs_mounts ;;
         check:[0-9]*) _ffrfs_mounts ;;
+        cache:0) _ffrfs_words ls du verify prune rm pin unpin ;;
+        cache:1) _ffrfs_folders ;;
         install-units:--destdir) _ffrfs_folders ;;
         install-units:--prefix) _ffrfs_folders ;;
     esac
@@ -162,7 +171,7 @@ _ffrfs_mount_options() { # words with commas between them
     local before=''
     [[ $cur == *,* ]] && before=${cur%,*},
     compopt -o nospace 2>/dev/null
-    mapfile -t COMPREPLY < <(compgen -P "$before" -W "allow_other allow_root uid= gid= umask= fsname= xattr nonempty noexec suid dev cache_mb= no_extensions prefetch_window= config= sloppy on_conflict= allow_missing max_memory= prefetch_ttl= log_file= metrics_file= engine= transport= threads=" -- "${cur##*,}")
+    mapfile -t COMPREPLY < <(compgen -P "$before" -W "allow_other allow_root uid= gid= umask= fsname= xattr nonempty noexec suid dev cache_mb= no_extensions prefetch_window= config= sloppy on_conflict= allow_missing max_memory= prefetch_ttl= cache_dir= cache_size= cache_mode= endpoint_url= region= anonymous remote_timeout= log_file= metrics_file= engine= transport= threads=" -- "${cur##*,}")
 }
 
 complete -F _ffrfs ffrfs

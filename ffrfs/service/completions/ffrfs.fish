@@ -73,6 +73,13 @@ function __ffrfs_mount_options
         'allow_missing' 'show the other packs if some cannot be opened' \
         'max_memory=' 'memory limit of all processes of the mount together, as in 512M or 2G' \
         'prefetch_ttl=' 'drop data read ahead if no reader asks for it within SECONDS' \
+        'cache_dir=' 'keep fetched blocks in DIR' \
+        'cache_size=' 'limit of that directory, as in 500G' \
+        'cache_mode=' 'full keeps fetched blocks' \
+        'endpoint_url=' 'the server of s3://, gs:// or az://' \
+        'region=' 'region of S3' \
+        'anonymous' 'use no credentials, for public buckets' \
+        'remote_timeout=' 'fail a read whose bytes do not come within SECONDS' \
         'log_file=' 'log file of the daemon' \
         'metrics_file=' 'write metrics to FILE every 15 seconds' \
         'engine=' 'engine that serves the mount' \
@@ -105,10 +112,20 @@ complete -c ffrfs -n '__ffrfs_in pack' -l shards -f -r -d 'write N packs of abou
 complete -c ffrfs -n '__ffrfs_in pack' -l shard-size -f -r -d 'write packs of at most SIZE, as in 10G'
 complete -c ffrfs -n '__ffrfs_in pack' -l append -d 'add packs to the pack set DST'
 complete -c ffrfs -n '__ffrfs_in pack' -l force -d 'replace DST.ffr also if it is a file that is not a pack'
+complete -c ffrfs -n '__ffrfs_in pack' -l tmp-dir -f -a '(__fish_complete_directories)' -r -d 'if DST is a URL: make the packs in DIR'
 complete -c ffrfs -n '__ffrfs_in pack' -l dry-run -d 'print what would be packed, and write nothing'
 complete -c ffrfs -n '__ffrfs_in pack' -l list -d 'with --dry-run: print the paths of the files, in the order of the pack'
 complete -c ffrfs -n '__ffrfs_in pack' -s q -l quiet -d 'print errors only'
-complete -c ffrfs -n '__ffrfs_at pack 0 999 --include --exclude --files-from --symlinks --on-conflict --jobs --order --shards --shard-size' -F
+complete -c ffrfs -n '__ffrfs_in pack' -l executor -f -r -d 'make the shards by processes[:N] of this machine, dask://HOST:PORT'
+complete -c ffrfs -n '__ffrfs_in pack' -l plan -F -r -d 'with SRC and DST: write the plan of the shards to FILE, and make none'
+complete -c ffrfs -n '__ffrfs_in pack' -l task -f -r -d 'with --plan: make the shards of task I of N, counted from 0'
+complete -c ffrfs -n '__ffrfs_in pack' -l commit -d 'with --plan: complete the set when all its shards are there'
+complete -c ffrfs -n '__ffrfs_in pack' -l on-error -f -a 'stop skip record' -r -d 'if a file changed, vanished or cannot be read'
+complete -c ffrfs -n '__ffrfs_in pack' -l endpoint-url -f -r -d 'the server of s3://, gs:// or az://'
+complete -c ffrfs -n '__ffrfs_in pack' -l region -f -r -d 'region of S3'
+complete -c ffrfs -n '__ffrfs_in pack' -l anonymous -d 'use no credentials, for public buckets'
+complete -c ffrfs -n '__ffrfs_in pack' -l remote-timeout -f -r -d 'fail a read that got no answer within SECONDS'
+complete -c ffrfs -n '__ffrfs_at pack 0 999 --include --exclude --files-from --symlinks --on-conflict --jobs --order --shards --shard-size --tmp-dir --executor --plan --task --on-error --endpoint-url --region --remote-timeout' -F
 
 complete -c ffrfs -n '__ffrfs_without_command' -a convert -d 'convert between TFRecord, FFRecord, packs, JSON lines, Parquet and WebDataset'
 complete -c ffrfs -n '__ffrfs_in convert' -s h -l help -d 'show this help message and exit'
@@ -119,15 +136,26 @@ complete -c ffrfs -n '__ffrfs_in convert' -l level -f -a '0 1 2 3 4 5 6 7 8 9' -
 complete -c ffrfs -n '__ffrfs_in convert' -l features -d 'write a directory per record, and a file per feature'
 complete -c ffrfs -n '__ffrfs_in convert' -l records -d 'write the records that the pack SRC was made of'
 complete -c ffrfs -n '__ffrfs_in convert' -l on-error -f -a 'raise skip' -r -d 'how to treat a damaged record'
+complete -c ffrfs -n '__ffrfs_in convert' -l tmp-dir -f -a '(__fish_complete_directories)' -r -d 'if DST is a URL: make the files in DIR'
+complete -c ffrfs -n '__ffrfs_in convert' -l executor -f -r -d 'convert each file of the directory SRC to one in DST by processes[:N] of this machine, dask://HOST:PORT, ray, ray://HOST:PORT or mpi'
 complete -c ffrfs -n '__ffrfs_in convert' -s q -l quiet -d 'print errors only'
-complete -c ffrfs -n '__ffrfs_at convert 0 0 --to --shards --compression --level --on-error' -F
-complete -c ffrfs -n '__ffrfs_at convert 1 1 --to --shards --compression --level --on-error' -F
+complete -c ffrfs -n '__ffrfs_in convert' -l endpoint-url -f -r -d 'the server of s3://, gs:// or az://'
+complete -c ffrfs -n '__ffrfs_in convert' -l region -f -r -d 'region of S3'
+complete -c ffrfs -n '__ffrfs_in convert' -l anonymous -d 'use no credentials, for public buckets'
+complete -c ffrfs -n '__ffrfs_in convert' -l remote-timeout -f -r -d 'fail a read that got no answer within SECONDS'
+complete -c ffrfs -n '__ffrfs_at convert 0 0 --to --shards --compression --level --on-error --tmp-dir --executor --endpoint-url --region --remote-timeout' -F
+complete -c ffrfs -n '__ffrfs_at convert 1 1 --to --shards --compression --level --on-error --tmp-dir --executor --endpoint-url --region --remote-timeout' -F
 
 complete -c ffrfs -n '__ffrfs_without_command' -a index -d 'write index sidecars for packs without an index, and for TFRecord files'
 complete -c ffrfs -n '__ffrfs_in index' -s h -l help -d 'show this help message and exit'
 complete -c ffrfs -n '__ffrfs_in index' -l chunks -d 'also store a checksum per MiB of large files in packs'
+complete -c ffrfs -n '__ffrfs_in index' -l executor -f -r -d 'write the indexes by processes[:N] of this machine, dask://HOST:PORT'
 complete -c ffrfs -n '__ffrfs_in index' -s q -l quiet -d 'print errors only'
-complete -c ffrfs -n '__ffrfs_at index 0 999' -F
+complete -c ffrfs -n '__ffrfs_in index' -l endpoint-url -f -r -d 'the server of s3://, gs:// or az://'
+complete -c ffrfs -n '__ffrfs_in index' -l region -f -r -d 'region of S3'
+complete -c ffrfs -n '__ffrfs_in index' -l anonymous -d 'use no credentials, for public buckets'
+complete -c ffrfs -n '__ffrfs_in index' -l remote-timeout -f -r -d 'fail a read that got no answer within SECONDS'
+complete -c ffrfs -n '__ffrfs_at index 0 999 --executor --endpoint-url --region --remote-timeout' -F
 
 complete -c ffrfs -n '__ffrfs_without_command' -a mount -d 'mount packs or TFRecord files as a read-only directory tree'
 complete -c ffrfs -n '__ffrfs_in mount' -s h -l help -d 'show this help message and exit'
@@ -141,6 +169,13 @@ complete -c ffrfs -n '__ffrfs_in mount' -l cache-mb -f -r -d 'memory for all buf
 complete -c ffrfs -n '__ffrfs_in mount' -l max-memory -f -r -d 'memory limit of all processes of the mount together, as in 512M or 2G'
 complete -c ffrfs -n '__ffrfs_in mount' -l prefetch-window -f -r -d 'how far to read ahead of a reader, in records and bytes'
 complete -c ffrfs -n '__ffrfs_in mount' -l prefetch-ttl -f -r -d 'drop data read ahead if no reader asks for it within SECONDS'
+complete -c ffrfs -n '__ffrfs_in mount' -l cache-dir -f -a '(__fish_complete_directories)' -r -d 'keep fetched blocks in DIR'
+complete -c ffrfs -n '__ffrfs_in mount' -l cache-size -f -r -d 'limit of that directory, as in 500G'
+complete -c ffrfs -n '__ffrfs_in mount' -l cache-mode -f -a 'full stream' -r -d 'full keeps fetched blocks'
+complete -c ffrfs -n '__ffrfs_in mount' -l endpoint-url -f -r -d 'the server of s3://, gs:// or az://'
+complete -c ffrfs -n '__ffrfs_in mount' -l region -f -r -d 'region of S3'
+complete -c ffrfs -n '__ffrfs_in mount' -l anonymous -d 'use no credentials, for public buckets'
+complete -c ffrfs -n '__ffrfs_in mount' -l remote-timeout -f -r -d 'fail a read whose bytes do not come within SECONDS'
 complete -c ffrfs -n '__ffrfs_in mount' -l log-file -F -r -d 'log file of the daemon'
 complete -c ffrfs -n '__ffrfs_in mount' -l metrics-file -F -r -d 'write metrics to FILE every 15 seconds'
 complete -c ffrfs -n '__ffrfs_in mount' -l engine -f -a 'auto native pyfuse3' -r -d 'engine that serves the mount'
@@ -148,7 +183,7 @@ complete -c ffrfs -n '__ffrfs_in mount' -l transport -f -a 'auto dev uring' -r -
 complete -c ffrfs -n '__ffrfs_in mount' -l threads -f -r -d 'threads of the native engine, 1 to 16'
 complete -c ffrfs -n '__ffrfs_in mount' -l no-extensions -d 'show features of TFRecord files without extensions'
 complete -c ffrfs -n '__ffrfs_in mount' -l while-open -f -r -d 'unmount when the other end of the inherited pipe FD is closed'
-complete -c ffrfs -n '__ffrfs_at mount 0 999 -o --config --on-conflict --cache-mb --max-memory --prefetch-window --prefetch-ttl --log-file --metrics-file --engine --transport --threads --while-open' -a '(__ffrfs_packs)'
+complete -c ffrfs -n '__ffrfs_at mount 0 999 -o --config --on-conflict --cache-mb --max-memory --prefetch-window --prefetch-ttl --cache-dir --cache-size --cache-mode --endpoint-url --region --remote-timeout --log-file --metrics-file --engine --transport --threads --while-open' -a '(__ffrfs_packs)'
 
 complete -c ffrfs -n '__ffrfs_without_command' -a umount -d 'unmount, even if the daemon has died'
 complete -c ffrfs -n '__ffrfs_in umount' -s h -l help -d 'show this help message and exit'
@@ -161,6 +196,7 @@ complete -c ffrfs -n '__ffrfs_without_command' -a prefetch -d 'announce to a mou
 complete -c ffrfs -n '__ffrfs_in prefetch' -s h -l help -d 'show this help message and exit'
 complete -c ffrfs -n '__ffrfs_in prefetch' -l from -F -r -d 'read more paths from FILE, one per line'
 complete -c ffrfs -n '__ffrfs_in prefetch' -s 0 -l null -d 'paths in FILE end with a zero byte, as find -print0 writes them'
+complete -c ffrfs -n '__ffrfs_in prefetch' -l all -d 'fetch all of the packs into the cache on disk, in the background'
 complete -c ffrfs -n '__ffrfs_at prefetch 0 0 --from' -a '(__ffrfs_mounts)'
 complete -c ffrfs -n '__ffrfs_at prefetch 1 999 --from' -F
 
@@ -172,7 +208,11 @@ complete -c ffrfs -n '__ffrfs_in ls' -s l -l long -d 'also show modes, sizes, ti
 complete -c ffrfs -n '__ffrfs_in ls' -s R -l recursive -d 'list subdirectories, too'
 complete -c ffrfs -n '__ffrfs_in ls' -l json -d 'print a JSON array'
 complete -c ffrfs -n '__ffrfs_in ls' -s 0 -l null -d 'end each name with a zero byte, for xargs -0, instead of a line break'
-complete -c ffrfs -n '__ffrfs_at ls 0 0 --on-conflict' -a '(__ffrfs_packs)'
+complete -c ffrfs -n '__ffrfs_in ls' -l endpoint-url -f -r -d 'the server of s3://, gs:// or az://'
+complete -c ffrfs -n '__ffrfs_in ls' -l region -f -r -d 'region of S3'
+complete -c ffrfs -n '__ffrfs_in ls' -l anonymous -d 'use no credentials, for public buckets'
+complete -c ffrfs -n '__ffrfs_in ls' -l remote-timeout -f -r -d 'fail a read that got no answer within SECONDS'
+complete -c ffrfs -n '__ffrfs_at ls 0 0 --on-conflict --endpoint-url --region --remote-timeout' -a '(__ffrfs_packs)'
 
 complete -c ffrfs -n '__ffrfs_without_command' -a cat -d 'write files of a pack to standard output'
 complete -c ffrfs -n '__ffrfs_in cat' -s h -l help -d 'show this help message and exit'
@@ -180,27 +220,43 @@ complete -c ffrfs -n '__ffrfs_in cat' -l on-conflict -f -a 'error first last' -r
 complete -c ffrfs -n '__ffrfs_in cat' -l allow-missing -d 'show the other packs if some cannot be opened'
 complete -c ffrfs -n '__ffrfs_in cat' -l example -d 'show records of the TFRecord file PACK'
 complete -c ffrfs -n '__ffrfs_in cat' -l json -d 'with --example: print a JSON array with an object per record'
-complete -c ffrfs -n '__ffrfs_at cat 0 0 --on-conflict' -a '(__ffrfs_packs)'
+complete -c ffrfs -n '__ffrfs_in cat' -l endpoint-url -f -r -d 'the server of s3://, gs:// or az://'
+complete -c ffrfs -n '__ffrfs_in cat' -l region -f -r -d 'region of S3'
+complete -c ffrfs -n '__ffrfs_in cat' -l anonymous -d 'use no credentials, for public buckets'
+complete -c ffrfs -n '__ffrfs_in cat' -l remote-timeout -f -r -d 'fail a read that got no answer within SECONDS'
+complete -c ffrfs -n '__ffrfs_at cat 0 0 --on-conflict --endpoint-url --region --remote-timeout' -a '(__ffrfs_packs)'
 
 complete -c ffrfs -n '__ffrfs_without_command' -a head -d 'show the first records of a TFRecord file'
 complete -c ffrfs -n '__ffrfs_in head' -s h -l help -d 'show this help message and exit'
 complete -c ffrfs -n '__ffrfs_in head' -s n -f -r -d 'the number of records'
 complete -c ffrfs -n '__ffrfs_in head' -l json -d 'print a JSON array with an object per record, which holds all values'
-complete -c ffrfs -n '__ffrfs_at head 0 0 -n' -F
+complete -c ffrfs -n '__ffrfs_in head' -l endpoint-url -f -r -d 'the server of s3://, gs:// or az://'
+complete -c ffrfs -n '__ffrfs_in head' -l region -f -r -d 'region of S3'
+complete -c ffrfs -n '__ffrfs_in head' -l anonymous -d 'use no credentials, for public buckets'
+complete -c ffrfs -n '__ffrfs_in head' -l remote-timeout -f -r -d 'fail a read that got no answer within SECONDS'
+complete -c ffrfs -n '__ffrfs_at head 0 0 -n --endpoint-url --region --remote-timeout' -F
 
 complete -c ffrfs -n '__ffrfs_without_command' -a extract -d 'write files of a pack to a directory'
 complete -c ffrfs -n '__ffrfs_in extract' -s h -l help -d 'show this help message and exit'
 complete -c ffrfs -n '__ffrfs_in extract' -l on-conflict -f -a 'error first last' -r -d 'show the first or the last pack\'s file if several contain its path'
 complete -c ffrfs -n '__ffrfs_in extract' -l allow-missing -d 'show the other packs if some cannot be opened'
-complete -c ffrfs -n '__ffrfs_at extract 0 0 --on-conflict' -a '(__ffrfs_packs)'
-complete -c ffrfs -n '__ffrfs_at extract 1 1 --on-conflict' -a '(__fish_complete_directories)'
+complete -c ffrfs -n '__ffrfs_in extract' -l endpoint-url -f -r -d 'the server of s3://, gs:// or az://'
+complete -c ffrfs -n '__ffrfs_in extract' -l region -f -r -d 'region of S3'
+complete -c ffrfs -n '__ffrfs_in extract' -l anonymous -d 'use no credentials, for public buckets'
+complete -c ffrfs -n '__ffrfs_in extract' -l remote-timeout -f -r -d 'fail a read that got no answer within SECONDS'
+complete -c ffrfs -n '__ffrfs_at extract 0 0 --on-conflict --endpoint-url --region --remote-timeout' -a '(__ffrfs_packs)'
+complete -c ffrfs -n '__ffrfs_at extract 1 1 --on-conflict --endpoint-url --region --remote-timeout' -a '(__fish_complete_directories)'
 
 complete -c ffrfs -n '__ffrfs_without_command' -a info -d 'show numbers about packs'
 complete -c ffrfs -n '__ffrfs_in info' -s h -l help -d 'show this help message and exit'
 complete -c ffrfs -n '__ffrfs_in info' -l json -d 'print a JSON object'
 complete -c ffrfs -n '__ffrfs_in info' -l schema -d 'read TFRecord files and show their features'
 complete -c ffrfs -n '__ffrfs_in info' -l limit -f -r -d 'with --schema: read the first N records'
-complete -c ffrfs -n '__ffrfs_at info 0 999 --limit' -a '(__ffrfs_packs)'
+complete -c ffrfs -n '__ffrfs_in info' -l endpoint-url -f -r -d 'the server of s3://, gs:// or az://'
+complete -c ffrfs -n '__ffrfs_in info' -l region -f -r -d 'region of S3'
+complete -c ffrfs -n '__ffrfs_in info' -l anonymous -d 'use no credentials, for public buckets'
+complete -c ffrfs -n '__ffrfs_in info' -l remote-timeout -f -r -d 'fail a read that got no answer within SECONDS'
+complete -c ffrfs -n '__ffrfs_at info 0 999 --limit --endpoint-url --region --remote-timeout' -a '(__ffrfs_packs)'
 
 complete -c ffrfs -n '__ffrfs_without_command' -a schema -d 'infer, check and show schemas and statistics of TFRecord data sets'
 complete -c ffrfs -n '__ffrfs_in schema' -s h -l help -d 'show this help message and exit'
@@ -211,18 +267,27 @@ complete -c ffrfs -n '__ffrfs_in schema' -l previous -F -r -d 'validate: earlier
 complete -c ffrfs -n '__ffrfs_in schema' -l serving -F -r -d 'validate: data of serving, or its statistics, for the skew_comparator'
 complete -c ffrfs -n '__ffrfs_in schema' -l environment -f -r -d 'validate: expect the features that the schema has in this environment'
 complete -c ffrfs -n '__ffrfs_in schema' -l max-domain -f -r -d 'infer: strings with at most N different values have a domain'
-complete -c ffrfs -n '__ffrfs_in schema' -l no-shape -d 'infer: give features with always the same number of values a value_count, not a shape'
+complete -c ffrfs -n '__ffrfs_in schema' -l no-shape -d 'infer: features with always so many values have a value_count'
 complete -c ffrfs -n '__ffrfs_in schema' -l jobs -f -r -d 'number of reading processes'
 complete -c ffrfs -n '__ffrfs_in schema' -l on-error -f -a 'raise skip' -r -d 'how to treat a damaged record, or one that is no Example'
-complete -c ffrfs -n '__ffrfs_at schema 0 0 -o --output --schema --previous --serving --environment --max-domain --jobs --on-error' -a 'stats infer validate show'
-complete -c ffrfs -n '__ffrfs_at schema 1 999 -o --output --schema --previous --serving --environment --max-domain --jobs --on-error' -F
+complete -c ffrfs -n '__ffrfs_in schema' -l endpoint-url -f -r -d 'the server of s3://, gs:// or az://'
+complete -c ffrfs -n '__ffrfs_in schema' -l region -f -r -d 'region of S3'
+complete -c ffrfs -n '__ffrfs_in schema' -l anonymous -d 'use no credentials, for public buckets'
+complete -c ffrfs -n '__ffrfs_in schema' -l remote-timeout -f -r -d 'fail a read that got no answer within SECONDS'
+complete -c ffrfs -n '__ffrfs_at schema 0 0 -o --output --schema --previous --serving --environment --max-domain --jobs --on-error --endpoint-url --region --remote-timeout' -a 'stats infer validate show'
+complete -c ffrfs -n '__ffrfs_at schema 1 999 -o --output --schema --previous --serving --environment --max-domain --jobs --on-error --endpoint-url --region --remote-timeout' -F
 
 complete -c ffrfs -n '__ffrfs_without_command' -a verify -d 'read packs whole and name damaged files'
 complete -c ffrfs -n '__ffrfs_in verify' -s h -l help -d 'show this help message and exit'
 complete -c ffrfs -n '__ffrfs_in verify' -l jobs -f -r -d 'number of verifying threads'
+complete -c ffrfs -n '__ffrfs_in verify' -l executor -f -r -d 'verify the files by processes[:N] of this machine, dask://HOST:PORT'
 complete -c ffrfs -n '__ffrfs_in verify' -l json -d 'print a JSON object'
 complete -c ffrfs -n '__ffrfs_in verify' -s q -l quiet -d 'print only damaged files'
-complete -c ffrfs -n '__ffrfs_at verify 0 999 --jobs' -a '(__ffrfs_packs)'
+complete -c ffrfs -n '__ffrfs_in verify' -l endpoint-url -f -r -d 'the server of s3://, gs:// or az://'
+complete -c ffrfs -n '__ffrfs_in verify' -l region -f -r -d 'region of S3'
+complete -c ffrfs -n '__ffrfs_in verify' -l anonymous -d 'use no credentials, for public buckets'
+complete -c ffrfs -n '__ffrfs_in verify' -l remote-timeout -f -r -d 'fail a read that got no answer within SECONDS'
+complete -c ffrfs -n '__ffrfs_at verify 0 999 --jobs --executor --endpoint-url --region --remote-timeout' -a '(__ffrfs_packs)'
 
 complete -c ffrfs -n '__ffrfs_without_command' -a ps -d 'list the mounts of this user, live and dead'
 complete -c ffrfs -n '__ffrfs_in ps' -s h -l help -d 'show this help message and exit'
@@ -250,6 +315,13 @@ complete -c ffrfs -n '__ffrfs_without_command' -a check -d 'check within a secon
 complete -c ffrfs -n '__ffrfs_in check' -s h -l help -d 'show this help message and exit'
 complete -c ffrfs -n '__ffrfs_in check' -l json -d 'print a JSON array'
 complete -c ffrfs -n '__ffrfs_at check 0 999' -a '(__ffrfs_mounts)'
+
+complete -c ffrfs -n '__ffrfs_without_command' -a cache -d 'manage the cache of packs at URLs'
+complete -c ffrfs -n '__ffrfs_in cache' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in cache' -l json -d 'print JSON'
+complete -c ffrfs -n '__ffrfs_in cache' -l size -f -r -d 'prune: also remove blocks, least recently read first'
+complete -c ffrfs -n '__ffrfs_at cache 0 0 --size' -a 'ls du verify prune rm pin unpin'
+complete -c ffrfs -n '__ffrfs_at cache 1 1 --size' -a '(__fish_complete_directories)'
 
 complete -c ffrfs -n '__ffrfs_without_command' -a install-units -d 'install systemd units, helpers of mount(8), manual pages and completions'
 complete -c ffrfs -n '__ffrfs_in install-units' -s h -l help -d 'show this help message and exit'

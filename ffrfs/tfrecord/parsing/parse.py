@@ -7,7 +7,7 @@ Errors: FormatError, which names the feature, the example's place in the batch, 
 expected and what is there, or where the bytes are no Example; ValueError for features
 that cannot be asked for.
 
-Not here: the parsing itself (native/tfrecord/batch_parser.h), what is asked of it (plan.py),
+Not here: the parsing itself (native/tfrecord/batch_parser.h), what is asked of it (planned_set.py),
 batches of SequenceExamples (sequence.py), messages as objects (example.py). Concurrency:
 everything may be called from several threads; the GIL is free while a batch is decoded.
 """

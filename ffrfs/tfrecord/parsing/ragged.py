@@ -4,7 +4,7 @@ A column is what the native parser finds for one key: (indices, values, dense sh
 feature with any number of values in each row, a row being an example or a step. Everything
 read is hostile: partitions that do not fit their values are a FormatError.
 
-Not here: which columns are read (plan.py). Concurrency: functions without state.
+Not here: which columns are read (planned_set.py). Concurrency: functions without state.
 """
 
 from __future__ import annotations

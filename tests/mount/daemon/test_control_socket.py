@@ -331,12 +331,24 @@ NUMBERS: dict[str, object] = {
     **{"mountpoint": "/mnt/m", "pack": "/data/x.ffr", "engine": "native", "threads": 2},
     "transport": "uring",
     **{"log_file": "/run/ffrfs/x.log", "journal": None, "unreadable_files": 1},
-    **{"daemon_pid": 10, "worker_pid": 11, "age_s": 273906.7, "request_count": 1234567},
+    **{
+        "daemon_pid": 10,
+        "worker_pid": 11,
+        "fetcher_pid": 12,
+        "age_s": 273906.7,
+        "request_count": 1234567,
+    },
     "requests_per_s": 1234.56,
     **{"reads": 1, "bytes_served": 1023, "bytes_memory": 1024, "bytes_page_cache": 1 << 20},
     **{"bytes_storage": 5 << 39, "checksums_verified": 1000, "checksums_failed": 2},
     **{"queue_depth": 3, "cache_bytes": 0, "cache_limit_bytes": 256 << 20},
     "resident_bytes": 2**64,
+    "remote": {
+        **{"bytes": 5 << 20, "requests": 2, "retries": 1, "throttled": 0, "errors": 0},
+        **{"blocks_hit": 15, "blocks_fetched": 5, "blocks_again": 0, "objects": 1},
+        **{"ranges": 0, "starts": 1, "in_memory": 0, "object_bytes": 9_000_000, "fill_left": 0},
+        **{"cache_bytes": 3 << 30, "cache_limit_bytes": 20 << 30},
+    },
     "prefetch": {
         **{"hinted": 2000, "fetched": 1999, "pushed": 1000, "hit": 1990, "late": 3, "dropped": 4},
         **{"too_large": 6, "wasted_bytes": 5 << 10, "queue_depth_max": 64},
@@ -354,7 +366,7 @@ mount point      /mnt/m
 pack             /data/x.ffr
 engine           native, 2 threads, transport uring
 log              /run/ffrfs/x.log
-processes        daemon 10, worker 11
+processes        daemon 10, worker 11, fetcher 12
 age              3 d 04:05:06
 requests         1,234,567, lately 1,234.6/s
 served           1,023 bytes in 1 read
@@ -367,6 +379,9 @@ queue depth      3
 prefetch         2,000 hinted, 1,999 fetched, 1,000 pushed, 1,990 hit
 prefetch losses  3 late, 4 dropped, 6 too large, 5.0 KiB wasted; queue depth reached 64
 readahead        10 fetched, 8 pushed, 9 hit, 0 bytes wasted
+fetched          5.0 MiB in 2 requests, 5,125.00 x what was read, 0 ranges under way
+fetch losses     1 retried, 0 of them throttled, 0 failed
+block cache      3.0 GiB of 20.0 GiB; 15 hit (75 %), 5 fetched, 0 fetched again
 cache            0 bytes of 256.0 MiB
 resident memory  16.0 EiB
 

@@ -241,6 +241,16 @@ def test_daemon_keeps_nothing_of_its_caller(tree: Mount) -> None:
     assert os.getsid(tree.process.pid) not in (os.getsid(0), 0)
 
 
+def test_worker_stays_in_the_session_of_its_caller_alone(tree: Mount) -> None:
+    """There the scheduler has it in one group with the readers (decision 028)."""
+    assert tree.process is not None
+    if tree.worker is None:
+        return
+    pid = tree.worker.pid
+    assert os.getsid(pid) not in (pid, os.getsid(tree.process.pid), 0)
+    assert os.getpgid(pid) == pid
+
+
 def test_descriptors_of_the_caller_are_closed(new_mount: MakeMount, pack_tree: PackTree) -> None:
     tree = new_mount(pack_tree(TREE))
     reading, writing = os.pipe()

@@ -75,6 +75,20 @@ def test_worker_has_no_privilege_and_gains_none(root_user: None, tree: Mount) ->
     }
 
 
+@needs_filter
+@pytest.mark.promise("S54")
+@pytest.mark.parametrize("engine", ["native", "uring"], indirect=True)
+def test_worker_of_a_url_has_none_either(
+    root_user: None, new_mount: MakeMount, pack_tree: PackTree, tmp_path: Path
+) -> None:
+    tree = new_mount(f"file://{pack_tree({'d': dict(TREE)})}")
+    assert tree.mount("--cache-dir", str(tmp_path / "cache")).status == 0
+    use(tree)
+    assert tree.worker is not None
+    found = privileges(tree.worker.pid)
+    assert found.items() >= {**NOTHING, "NoNewPrivs": {1}, "Seccomp": {FILTERED}}.items()
+
+
 @pytest.mark.promise("S54")
 def test_daemon_of_root_keeps_what_it_unmounts_with(root_user: None, tree: Mount) -> None:
     use(tree)

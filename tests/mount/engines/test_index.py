@@ -177,7 +177,7 @@ def test_pack_that_is_cut_off_and_restored_ends_no_mount(
     assert tree.mount().status == 0
     wander = (probes.wander, str(tree.path), names)
     with child(*wander, 1) as first, child(*wander, 2) as second, cutting(path) as cut:
-        while cut.count < 300:
+        while cut.count < 100:
             first.ask_next()
             second.ask_next()
             assert first.answer() == second.answer() == []

@@ -93,6 +93,13 @@ def test_every_setting_is_a_word(machine: Machine, pack: Path, places: Path, pla
         "max_memory": "2G",
         "prefetch_window": "7:2M",
         "prefetch_ttl": "2.5",
+        "cache_dir": str(places / r"a\, cache"),
+        "cache_size": "1G",
+        "cache_mode": "full",
+        "endpoint_url": "http://127.0.0.1:9",
+        "region": "x",
+        "anonymous": None,
+        "remote_timeout": "7",
         "no_extensions": None,
         "log_file": str(places / r"a\, log"),
         "metrics_file": str(places / "metrics.prom"),
@@ -115,7 +122,9 @@ def test_every_setting_is_a_word(machine: Machine, pack: Path, places: Path, pla
         f"--option=on_conflict={ON_CONFLICT[-1]}",
         "--option=allow_missing=1",
         "--option=umask=18",
+        "--remote-timeout=7",
     } <= set(asked)
+    assert list((places / "a, cache").rglob("*.state"))
     assert "mounted at" in (places / "a, log").read_text()
     succeeds(machine.umount(place))
 

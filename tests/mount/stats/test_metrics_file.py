@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from ffrfs.mount.daemon import metrics_file
 from ffrfs.mount.daemon.metrics_file import MetricsFile, replace_file
-from ffrfs.mount.daemon.statistics import counted
+from ffrfs.mount.daemon.statistics import counted, fetched
 from ffrfs.mount.engines.counter_page import Counters
 from ffrfs.mount.stats.metrics import prometheus
 from ffrfs.mount.stats.request_rate import RequestRate
@@ -37,6 +37,7 @@ def statistics(**more: Any) -> dict[str, Any]:
         **{"cache_limit_bytes": 5, "memory_limit_bytes": None, "memory_pressure": None},
         **{"unreadable_files": 2},
         **{"daemon_resident_bytes": 7, "worker_resident_bytes": None, "slowest": []},
+        **{"fetcher_resident_bytes": None, "remote": None},
     }
     return found | more
 
@@ -68,7 +69,9 @@ def test_document_names_every_figure() -> None:
     path = CHECKOUT / "docs" / "metrics.md"
     table = "\n".join(line for line in path.read_text().splitlines() if line.startswith("| `"))
     slowest = [{"path": "a", "kind": "read", "time_us": 1e6, "age_s": 1}]
-    text = prometheus(statistics(memory_limit_bytes=1, memory_pressure=1.0, slowest=slowest))
+    known: dict[str, Any] = {"memory_limit_bytes": 1, "memory_pressure": 1.0}
+    known["remote"] = fetched({"remote_starts": [1]})
+    text = prometheus(statistics(slowest=slowest, **known))
     named = set(re.findall(r"ffrfs_\w+", table))
     assert named == set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE))
 

@@ -30,12 +30,13 @@ SIZE = 110 << 10
 TREE = {name: random.Random(name).randbytes(SIZE) for name in ("a", "b")}
 FIELDS = [
     *("mountpoint", "pack", "packs", "engine", "transport", "threads"),
-    *("daemon_pid", "worker_pid", "age_s"),
+    *("daemon_pid", "worker_pid", "fetcher_pid", "age_s"),
     *("requests_per_s", "request_count", "requests", "reads", "bytes_served", "bytes_memory"),
     *("bytes_page_cache", "bytes_storage", "checksums_verified", "checksums_failed"),
-    *("read_failures", "queue_depth", "prefetch", "readahead", "cache_bytes", "cache_limit_bytes"),
+    *("read_failures", "queue_depth", "prefetch", "readahead", "cache_bytes"),
+    *("remote", "cache_limit_bytes"),
     *("memory_limit_bytes", "memory_pressure", "resident_bytes", "daemon_resident_bytes"),
-    *("worker_resident_bytes", "unreadable_files", "slowest"),
+    *("worker_resident_bytes", "fetcher_resident_bytes", "unreadable_files", "slowest"),
     *("log_file", "journal"),
 ]
 

@@ -1,0 +1,216 @@
+"""`ffrfs cache`: manage the cache directory of packs at URLs."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import functools
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ffrfs.console import output
+from ffrfs.console.number import size_bytes
+
+if TYPE_CHECKING:
+    from ffrfs.cache.inventory import Inventory, ObjectFacts
+
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+_EPILOG = """\
+ACTION is one of
+  ls      list objects: how much of each is in the cache, when it was last read
+  du      show the size of the directory
+  verify  check the cached records against their checksums; exit status 1 if
+          one is bad
+  prune   remove what killed processes left behind; with --size, also blocks
+          that were not read for the longest time
+  rm      remove objects; readers of an object in use fetch it again
+  pin     keep objects: blocks of all other objects are removed first
+  unpin   undo pin
+
+An OBJECT is a URL or a name, as ls shows them; the first 6 digits of a name are enough.
+Mounts can use the directory meanwhile.
+
+Examples:
+    ffrfs cache ls ~/.cache/ffrfs
+    ffrfs cache verify --json /nvme/ffrfs
+    ffrfs cache prune --size 100G /nvme/ffrfs
+    ffrfs cache pin /nvme/ffrfs s3://bucket/imagenet.ffr
+"""
+
+_WITH_OBJECTS = ("rm", "pin", "unpin")
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "cache",
+        help="manage the cache of packs at URLs",
+        description="List, check, remove and pin the objects (packs and other files at URLs) in "
+        "the cache directory DIR.",
+        epilog=_EPILOG,
+    )
+    parser.add_argument(
+        "action", metavar="ACTION", choices=_ACTIONS, help=f"one of {', '.join(_ACTIONS)}"
+    )
+    parser.add_argument("directory", metavar="DIR", help="the cache directory")
+    parser.add_argument(
+        "objects",
+        metavar="OBJECT",
+        nargs="*",
+        default=[],  # else argparse says that it is required
+        help="a URL or a name; required by rm, pin and unpin (default: all)",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--size",
+        metavar="SIZE",
+        type=size_bytes,
+        help="prune: also remove blocks, least recently read first, until DIR holds at most SIZE "
+        "(500G, 1T); blocks of pinned objects stay",
+    )
+    parser.set_defaults(func=functools.partial(run, parser))
+
+
+def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+    from ffrfs.cache.inventory import Inventory
+
+    if args.action in _WITH_OBJECTS and not args.objects:
+        parser.error(f"{args.action} needs an OBJECT")
+    if args.action in ("du", "prune") and args.objects:
+        parser.error(f"{args.action} takes no OBJECT: it is about the whole DIR")
+    if args.action != "prune" and args.size is not None:
+        parser.error("--size is an option of prune")
+    inventory = Inventory(args.directory)
+    try:
+        return _ACTIONS[args.action](inventory, args)
+    finally:
+        inventory.close()
+
+
+def _chosen(inventory: Inventory, args: argparse.Namespace) -> list[ObjectFacts]:
+    return inventory.find(args.objects) if args.objects else list(inventory.objects())
+
+
+def _ls(inventory: Inventory, args: argparse.Namespace) -> int:
+    objects = _chosen(inventory, args)
+    if args.json:
+        output.json_array(map(dataclasses.asdict, objects))
+    else:
+        for each in objects:
+            output.line(_shown(each))
+    return 0
+
+
+def _shown(facts: ObjectFacts) -> str:
+    percent = 100 * facts.blocks // facts.block_count if facts.block_count else 100
+    used = "never used"
+    if facts.used_s:
+        used = f"used {output.duration(max(time.time() - facts.used_s, 0))} ago"
+    marks = "".join(
+        f", {text}" for text, is_so in (("pinned", facts.pinned), ("in use", facts.in_use)) if is_so
+    )
+    return (
+        f"{facts.name[:12]}  {output.size(facts.cached):>10} {percent:>3}% of "
+        f"{output.size(facts.size):>10}  {facts.url}  ({used}{marks})"
+    )
+
+
+def _du(inventory: Inventory, args: argparse.Namespace) -> int:
+    objects = list(inventory.objects())
+    fields = {
+        "objects": len(objects),
+        "cached": sum(each.cached for each in objects),
+        "held": sum(each.held for each in objects),
+        "pinned": sum(each.held for each in objects if each.pinned),
+        "in_use": sum(each.held for each in objects if each.in_use),
+    }
+    if args.json:
+        output.json_object(fields)
+        return 0
+    output.titled(
+        {
+            "objects": f"{fields['objects']:,}",
+            **{
+                title: output.size(fields[name])
+                for title, name in (
+                    ("size", "held"),
+                    ("pinned", "pinned"),
+                    ("in use", "in_use"),
+                )
+            },
+        }
+    )
+    return 0
+
+
+def _verify(inventory: Inventory, args: argparse.Namespace) -> int:
+    from ffrfs.cache.check import check_object
+
+    reports: list[dict[str, object]] = []
+    for facts in _chosen(inventory, args):
+        with inventory.store.opened(facts.name) as files:
+            if files is not None:
+                report = dataclasses.asdict(check_object(files))
+                reports.append({"name": facts.name, "url": facts.url, **report})
+    if not args.objects:
+        for name in inventory.unreadable():
+            reason = [inventory.header_reason(name)]
+            reports.append({"name": name, "url": "", "records": None, "problems": reason})
+    if args.json:
+        output.json_array(reports)
+    else:
+        for fields in reports:
+            _show_report(fields)
+    return 1 if any(fields["problems"] for fields in reports) else 0
+
+
+def _show_report(fields: dict[str, object]) -> None:
+    shown = fields["url"] or fields["name"]
+    problems = fields["problems"]
+    assert isinstance(problems, list)
+    for problem in problems:
+        output.line(f"{shown}: {problem}")
+    if problems:
+        return
+    if fields["records"] is None:
+        output.line(f"{shown}: no cached block is missing; {fields['why_not']}")
+    else:
+        output.line(f"{shown}: good, {fields['records']:,} records verified")
+
+
+def _prune(inventory: Inventory, args: argparse.Namespace) -> int:
+    _show_freed(inventory.prune(args.size), args)
+    return 0
+
+
+def _rm(inventory: Inventory, args: argparse.Namespace) -> int:
+    _show_freed(sum(inventory.remove(each.name) for each in _chosen(inventory, args)), args)
+    return 0
+
+
+def _show_freed(freed: int, args: argparse.Namespace) -> None:
+    if args.json:
+        output.json_object({"freed": freed})
+    else:
+        output.line(f"{output.size(freed)} removed")
+
+
+def _pin(inventory: Inventory, args: argparse.Namespace) -> int:
+    objects = _chosen(inventory, args)
+    for each in objects:
+        inventory.pin(each.name, args.action == "pin")
+    if args.json:
+        output.json_array({"name": each.name, "url": each.url} for each in objects)
+    return 0
+
+
+_ACTIONS: dict[str, Callable[[Inventory, argparse.Namespace], int]] = {
+    "ls": _ls,
+    "du": _du,
+    "verify": _verify,
+    "prune": _prune,
+    "rm": _rm,
+    "pin": _pin,
+    "unpin": _pin,
+}

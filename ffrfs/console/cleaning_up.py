@@ -1,0 +1,29 @@
+"""What commands that write have in common: they end in good order, and leave nothing behind.
+
+Concurrency: the main thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Iterator
+from typing import NoReturn
+
+
+@contextlib.contextmanager
+def cleaning_up() -> Iterator[None]:
+    """Let signals that would end us at once end us in good order."""
+
+    def end(number: int, _: object) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    unhandled = [number for number, handler in before.items() if handler is signal.SIG_DFL]
+    for number in unhandled:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in unhandled:
+            signal.signal(number, signal.SIG_DFL)

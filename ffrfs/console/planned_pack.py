@@ -1,0 +1,291 @@
+"""`ffrfs pack` by a plan: with an engine, or task by task.
+
+Not here: its other options, and packing by one process (pack.py).
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+from ffrfs.console import output
+from ffrfs.console.executor_option import listing_failures
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from ffrfs.cluster.manifest import SetSummary
+    from ffrfs.cluster.planned_set import Plan
+    from ffrfs.cluster.request import Request
+    from ffrfs.cluster.row import Missing
+    from ffrfs.folder.progress import ProgressBar
+
+_JOBS = 4  # reading threads of a task: files that are not in the page cache are waited for
+
+# What goes with one process only, and what it is called.
+_ALONE = {
+    "dedup": "--dedup",
+    "files_from": "--files-from",
+    "force": "--force",
+    "dry_run": "--dry-run",
+    "on_conflict": "--on-conflict",
+    "allow_missing": "--allow-missing",
+}
+
+# What a plan is made of.
+_PLANNED = {
+    "shards": "--shards",
+    "shard_size": "--shard-size",
+    "include": "--include",
+    "exclude": "--exclude",
+    "symlinks": "--symlinks",
+    "skip_special": "--skip-special",
+    "order": "--order",
+    "reproducible": "--reproducible",
+    "append": "--append",
+}
+
+
+def add_plan_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("By many workers", "See docs/cluster.md.")
+    group.add_argument(
+        "--executor",
+        metavar="ENGINE",
+        help="make the shards by processes[:N] of this machine, dask://HOST:PORT, ray, "
+        "ray://HOST:PORT or mpi; the same command goes on where another was ended",
+    )
+    group.add_argument(
+        "--plan",
+        metavar="FILE",
+        help="with SRC and DST: write the plan of the shards to FILE, and make none",
+    )
+    group.add_argument(
+        "--task",
+        metavar="I/N",
+        type=_task,
+        help="with --plan: make the shards of task I of N, counted from 0",
+    )
+    group.add_argument(
+        "--commit",
+        action="store_true",
+        help="with --plan: complete the set when all its shards are there",
+    )
+    group.add_argument(
+        "--on-error",
+        choices=["stop", "skip", "record"],
+        default="stop",
+        help="if a file changed, vanished or cannot be read: stop (the default), skip it, or "
+        "record it (skip it, and exit with status 1); the manifest names all that were skipped",
+    )
+
+
+def is_planned(args: argparse.Namespace) -> bool:
+    return args.executor is not None or args.plan is not None
+
+
+def check_usage(args: argparse.Namespace) -> None:
+    if not is_planned(args):
+        for name, value in (("--task", args.task), ("--commit", args.commit)):
+            if value:
+                args.usage_error(f"argument {name}: needs --plan")
+        if args.on_error != "stop":
+            args.usage_error("argument --on-error: needs --executor or --plan")
+        return
+    _check_combination(args)
+    _check_paths(args)
+
+
+def _check_combination(args: argparse.Namespace) -> None:
+    if args.task and (args.commit or args.executor):
+        args.usage_error("argument --task: not with --commit or --executor")
+    for name, option in _ALONE.items():
+        if getattr(args, name):
+            args.usage_error(f"argument {option}: not with --executor or --plan")
+
+
+def _check_paths(args: argparse.Namespace) -> None:
+    goes_on = args.plan is not None and not args.sources
+    if goes_on and not (args.task or args.commit or args.executor):
+        args.usage_error("argument --plan: needs SRC and DST, or --task, --commit or --executor")
+    if goes_on and args.target is None:
+        for name, option in _PLANNED.items():
+            if getattr(args, name):
+                args.usage_error(f"argument {option}: the plan has it already")
+    if args.target is not None and (args.task or args.commit):
+        args.usage_error("argument SRC: the plan names it already")
+    if not args.sources and (args.target is not None or not goes_on):
+        missing = "SRC" if args.target else "SRC, DST"
+        args.usage_error(f"the following arguments are required: {missing}")
+    if args.sources and (args.shards is None) == (args.shard_size is None):
+        args.usage_error("argument --executor: needs --shards or --shard-size")
+
+
+def run_planned(args: argparse.Namespace) -> int:
+    if args.task:
+        return _run_task(args)
+    if args.commit and not args.executor:
+        return _commit(args)
+    if args.executor is None:
+        return _write_plan(args)
+    from ffrfs.cluster.executors import open_executor
+
+    with open_executor(args.executor) as executor, _plan(args, executor) as plan:
+        return _pack(args, plan, executor)
+
+
+@contextmanager
+def _plan(args: argparse.Namespace, executor: Executor) -> Iterator[Plan]:
+    """The plan to go by: the one in FILE, or that of this command."""
+    with ExitStack() as stack:
+        yield _opened_plan(args, executor, stack)
+
+
+def _opened_plan(args: argparse.Namespace, executor: Executor, stack: ExitStack) -> Plan:
+    from ffrfs.cluster.kept_plan import kept_plan
+    from ffrfs.cluster.planned_set import Plan
+    from ffrfs.cluster.planning import make_plan
+
+    if args.plan is None:
+        with _found(args) as found:
+            kept = kept_plan(_request(args), executor, args.tmp_dir, found)
+            plan = stack.enter_context(kept)
+        return plan
+    if args.sources:
+        with _found(args) as found:
+            made = make_plan(_request(args), args.plan, executor, args.tmp_dir, found)
+        return stack.enter_context(made)
+    return stack.enter_context(Plan(args.plan))
+
+
+def _request(args: argparse.Namespace) -> Request:
+    from ffrfs.cluster.planning import request_of
+
+    return request_of(
+        args.sources,
+        args.target,
+        shards=args.shards,
+        shard_size=args.shard_size,
+        include=args.include,
+        exclude=args.exclude,
+        symlinks=args.symlinks,
+        skip_special=args.skip_special,
+        order=args.order,
+        reproducible=args.reproducible,
+        append=args.append,
+    )
+
+
+def _write_plan(args: argparse.Namespace) -> int:
+    from ffrfs.cluster.planning import make_plan
+
+    with _found(args) as found:
+        made = make_plan(_request(args), args.plan, None, args.tmp_dir, found)
+    with made as plan:
+        _print_skipped(args, plan)
+        if not args.quiet:
+            shards = output.count(len(plan), "shard")
+            files, size = output.count(plan.file_count, "file"), output.size(plan.byte_count)
+            output.line(f"{args.plan}: {shards}, {files}, {size}")
+    return 0
+
+
+def _run_task(args: argparse.Namespace) -> int:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from ffrfs.cluster.packing import make_shards
+    from ffrfs.cluster.planned_set import Plan
+
+    index, count = args.task
+    with Plan(args.plan) as plan, ThreadPoolExecutor(1) as thread, _bar(args, plan) as bar:
+        with listing_failures():
+            rows = make_shards(
+                plan,
+                range(index, len(plan), count),
+                thread,
+                on_error=args.on_error,
+                jobs=args.jobs or _JOBS,
+                tmp_dir=args.tmp_dir,
+                progress=bar,
+            )
+        missing = [file for row in rows for file in row.missing]
+        if not args.quiet:
+            made = sum(row.made is True for row in rows)
+            there = f", {len(rows) - made:,} were there" if made < len(rows) else ""
+            output.line(f"{plan.target}: {output.count(made, 'shard')} made{there}")
+    return _end(args, missing)
+
+
+def _commit(args: argparse.Namespace) -> int:
+    from ffrfs.cluster.manifest import commit
+    from ffrfs.cluster.planned_set import Plan
+
+    with Plan(args.plan) as plan:
+        summary = commit(plan)
+        _print(args, plan, summary)
+    return 1 if summary.missing_count and args.on_error == "record" else 0
+
+
+def _pack(args: argparse.Namespace, plan: Plan, executor: Executor) -> int:
+    from ffrfs.cluster.packing import pack_by_plan
+
+    with _bar(args, plan) as bar, listing_failures():
+        summary, missing = pack_by_plan(
+            plan,
+            executor,
+            on_error=args.on_error,
+            jobs=args.jobs or _JOBS,
+            tmp_dir=args.tmp_dir,
+            progress=bar,
+        )
+    _print_skipped(args, plan)
+    _print(args, plan, summary)
+    return _end(args, missing)
+
+
+def _found(args: argparse.Namespace) -> ProgressBar:
+    """Of what was found of SRC so far."""
+    from ffrfs.folder.progress import ProgressBar
+
+    return ProgressBar(args.sources[0], output.show_progress() and not args.quiet)
+
+
+def _bar(args: argparse.Namespace, plan: Plan) -> ProgressBar:
+    from ffrfs.folder.progress import ProgressBar
+
+    return ProgressBar(plan.target, output.show_progress() and not args.quiet)
+
+
+def _print_skipped(args: argparse.Namespace, plan: Plan) -> None:
+    for path in () if args.quiet else plan.skipped:
+        output.error(f"{path}: skipped")
+
+
+def _print(args: argparse.Namespace, plan: Plan, summary: SetSummary) -> None:
+    if args.quiet:
+        return
+    parts = [
+        output.count(summary.file_count, "file"),
+        output.count(summary.byte_count, "byte"),
+        output.count(summary.shard_count, "shard"),
+    ]
+    if summary.missing_count:
+        parts.append(f"{output.count(summary.missing_count, 'file')} left out")
+    output.line(f"{plan.target}: {', '.join(parts)}")
+
+
+def _end(args: argparse.Namespace, missing: Sequence[Missing]) -> int:
+    for file in missing:
+        output.error(f"{file.path}: left out: {file.reason}")
+    return 1 if missing and args.on_error == "record" else 0
+
+
+def _task(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text)
+    if match is None or int(match[1]) >= int(match[2]):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a task; write I/N with I from 0 to N - 1, as in 3/64"
+        )
+    return int(match[1]), int(match[2])

@@ -1,0 +1,55 @@
+"""Options of all commands that take URLs: where the servers are, and how long to wait.
+
+The options set variables of the environment (FFRFS_ENDPOINT_URL and so on): so all code that
+reads settings gets them, and so do child processes. There are no options for credentials,
+because ps would show them.
+
+Not here: the settings of a mount (ffrfs.mount.config), their meaning (ffrfs.remote.settings).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+_VARIABLES = {
+    "endpoint_url": "FFRFS_ENDPOINT_URL",
+    "region": "FFRFS_REGION",
+    "remote_timeout": "FFRFS_REMOTE_TIMEOUT",
+}
+
+
+def add_remote_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group(
+        "URLs", "Credentials come from the environment and the files of the cloud."
+    )
+    group.add_argument(
+        "--endpoint-url",
+        metavar="URL",
+        help="the server of s3://, gs:// or az:// (default: the cloud's own)",
+    )
+    group.add_argument("--region", metavar="NAME", help="region of S3 (default: the environment's)")
+    group.add_argument(
+        "--anonymous", action="store_true", help="use no credentials, for public buckets"
+    )
+    group.add_argument(
+        "--remote-timeout",
+        metavar="SECONDS",
+        help="fail a read that got no answer within SECONDS (default: 60)",
+    )
+    parser.set_defaults(sets_remote=True)
+
+
+def apply_remote_options(args: argparse.Namespace) -> None:
+    """Set the variables of the environment. Raises OptionError."""
+    if not getattr(args, "sets_remote", False):
+        return
+    given = {name: value for name in _VARIABLES if (value := getattr(args, name)) is not None}
+    for name, value in given.items():
+        os.environ[_VARIABLES[name]] = value
+    if args.anonymous:
+        os.environ["FFRFS_ANONYMOUS"] = "1"
+    if given or args.anonymous:
+        from ffrfs.remote.settings import RemoteSettings
+
+        RemoteSettings.from_environment()  # raises OptionError

@@ -1,0 +1,185 @@
+"""The fetcher of one mount: started before the packs are opened, and again whenever it has died.
+
+Either engine has one if a pack is at a URL, or behind a cache. It does the talking with
+servers, and the engine sees blocks arrive in files (ffrfs.remote).
+
+Concurrency: a thread for each fetcher copies its log; when that ends, so has the fetcher, and the
+thread starts another one and hands its link over. All else on the thread that opens the engine.
+
+Not here: what a fetcher does (ffrfs/remote/fetcher.py), what the engines do with a link.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from ffrfs.errors import RemoteError, describe
+from ffrfs.mount.config.request import MountRequest
+from ffrfs.mount.engines.counter_page import CounterPage, Counters
+from ffrfs.remote.pace import FLIGHT_SIZE_MAX
+from ffrfs.remote.process import FetcherProcess, copy_log
+from ffrfs.remote.settings import CACHE_SIZE_MIN
+from ffrfs.remote.url import RemoteUrl, is_url, parse_url
+
+_PAUSE_S, _PAUSE_MAX_S = 0.05, 5.0
+_MEMORY_SHARE = 8  # one such part of --max-memory may be under way
+_FLIGHT_SIZE_MIN = CACHE_SIZE_MIN // 2  # twice that is kept where there is no directory
+
+log = logging.getLogger(__name__)
+
+
+class Fetching:
+    """Of a mount, until close()."""
+
+    def __init__(self, request: MountRequest) -> None:
+        """Raises OptionError."""
+        self._lock = threading.Lock()  # guards the three below
+        self._bring: Callable[[int], None] | None = None
+        self._has_missed = False  # another fetcher took over when there was nobody to bring it to
+        self._is_closed = False
+        self._pause_s = _PAUSE_S
+        self._is_filling = False
+        self._page = CounterPage()
+        try:
+            self._process = FetcherProcess(
+                request.remote_settings(),
+                self._follow_log,
+                self._page.fd,
+                request.signed,
+                _flight_size(request.max_memory_bytes),
+                # A worker that an attacker controls opens no other URL, and no other file.
+                roots=[parse_url(pack).shown for pack in request.packs if is_url(pack)],
+            )
+            self._process.start()
+        except BaseException:
+            self._page.close()
+            raise
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid
+
+    def counters(self) -> Counters:
+        return self._page.read()
+
+    def link(self) -> int:
+        """A descriptor of a new link, which is the caller's. Raises RemoteError."""
+        return self._process.link()
+
+    def fill(self) -> None:
+        """Bring all of the packs into the cache, in the background."""
+        self._is_filling = True
+        self._process.fill()
+
+    def bring_links_to(self, bring: Callable[[int], None]) -> None:
+        """Call it with a link to each fetcher that takes over; the descriptor stays ours.
+
+        Also if that was before now. Raises RemoteError.
+        """
+        with self._lock:
+            self._bring = bring
+            if self._has_missed:
+                self._bring_link(self._process.link())
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            self._bring = None
+        self._process.close()
+        self._page.close()
+
+    def _follow_log(self, pipe: int) -> None:
+        words = (pipe, self._process.pid)
+        threading.Thread(target=self._follow, args=words, name="fetcher", daemon=True).start()
+
+    def _follow(self, pipe: int, pid: int | None) -> None:
+        began_s = time.monotonic()
+        copy_log(pipe, log)
+        if self._is_closed:
+            return
+        log.error("the fetcher has ended; another one takes over")
+        # One that cannot even begin is not started again and again without a pause.
+        if time.monotonic() - began_s > _PAUSE_MAX_S:
+            self._pause_s = _PAUSE_S
+        while not self._is_closed:
+            self._pause_s = min(2 * self._pause_s, _PAUSE_MAX_S)
+            time.sleep(self._pause_s)
+            if self._take_over(pid):
+                return
+
+    def _take_over(self, pid: int | None) -> bool:
+        """False: no other can be started now."""
+        with self._lock:
+            if self._is_closed:
+                return True
+            try:
+                # Its log ends a moment before it does.
+                link = self._process.link(but=pid)
+            except (RemoteError, OSError) as error:
+                log.error("%s", describe(error))
+                return False
+            if self._is_filling:
+                self._process.fill()
+            self._bring_link(link)
+            return True
+
+    def _bring_link(self, link: int) -> None:
+        try:
+            if self._bring is None:
+                self._has_missed = True
+            else:
+                with suppress(OSError):  # a worker that has ended is noticed elsewhere
+                    self._bring(link)
+        finally:
+            os.close(link)
+
+
+class FetchingHere(Fetching):
+    """As Fetching, for a process that opens the packs itself, which asks for links."""
+
+    def __init__(self, request: MountRequest) -> None:
+        from ffrfs._native import set_remote
+
+        super().__init__(request)
+        set_remote(self.link, request.remote_settings().timeout_s)
+
+    def close(self) -> None:
+        from ffrfs._native import set_remote
+
+        set_remote(None, 1)
+        super().close()
+
+
+def fetching_here(request: MountRequest) -> Fetching | None:
+    return FetchingHere(request) if request.is_remote else None
+
+
+def fetching_bytes(max_memory_bytes: int | None) -> int:
+    """What a fetcher comes to hold, at most, beside what it begins with."""
+    return 2 * _flight_size(max_memory_bytes)  # a range is put together of parts
+
+
+def _flight_size(max_memory_bytes: int | None) -> int:
+    if max_memory_bytes is None:
+        return FLIGHT_SIZE_MAX
+    share = max_memory_bytes // _MEMORY_SHARE
+    return min(FLIGHT_SIZE_MAX, max(share, _FLIGHT_SIZE_MIN))
+
+
+def behind_cache(request: MountRequest) -> MountRequest:
+    """The request with URLs for paths, if their blocks are to be cached."""
+    if request.cache_dir is None:
+        return request
+    return dataclasses.replace(request, packs=tuple(map(_url_of, request.packs)))
+
+
+def _url_of(pack: str) -> str:
+    if is_url(pack):
+        return pack
+    return RemoteUrl("file", "", pack + ("/" if os.path.isdir(pack) else "")).shown

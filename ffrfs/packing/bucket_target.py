@@ -1,0 +1,96 @@
+"""A place in a bucket that files are written to: each is made in a temporary directory, uploaded,
+and removed there.
+
+Not here: what the files hold (remote_pack_writer.py, ffrfs.convert), uploading one
+(ffrfs.remote.bucket). Concurrency: any thread may send files; the rest is for one thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from typing import Self
+
+from ffrfs.errors import PackError, RemoteError
+from ffrfs.packing.sources.source import FolderIdentity
+from ffrfs.remote.bucket import Sent, remove, upload, urls_in
+from ffrfs.remote.settings import RemoteSettings
+from ffrfs.remote.url import RemoteUrl, parse_url
+
+
+class BucketTarget:
+    """The object at a URL, or, if `is_set`, the directory there.
+
+    `tmp_dir`: where files are made (None: $TMPDIR, or as tempfile has it). `as_in`: a name to
+    show where a directory is named for a file. Raises PackError for what cannot be written to.
+    """
+
+    def __init__(self, path: str, *, is_set: bool, tmp_dir: str | None, as_in: str) -> None:
+        self.path = path
+        self.is_set = is_set
+        self.settings = RemoteSettings.from_environment()
+        self.url = parse_url(f"{path.rstrip('/')}/" if is_set else path)
+        _check(self.url, is_set, as_in)
+        self._sent: list[RemoteUrl] = []
+        self._tmp_dir = tmp_dir
+        self._staging: tempfile.TemporaryDirectory[str] | None = None
+
+    @property
+    def folder(self) -> str:
+        """The temporary directory."""
+        if self._staging is None:
+            self._staging = tempfile.TemporaryDirectory(prefix="ffrfs-pack-", dir=self._tmp_dir)
+        return self._staging.name
+
+    @property
+    def identity(self) -> FolderIdentity:
+        return FolderIdentity.of(os.stat(self.folder))
+
+    def place_of(self, url: RemoteUrl) -> str:
+        """Where the file for `url` is made."""
+        return os.path.join(self.folder, os.path.basename(url.key))
+
+    def send(self, url: RemoteUrl, sent: Sent) -> None:
+        """Upload what was made for `url`, and remove it here. Raises RemoteError, OSError."""
+        place = self.place_of(url)
+        try:
+            # Before: one that is ended may have been complete at the server.
+            self._sent.append(url)
+            upload(place, url, self.settings, sent)
+        finally:
+            os.unlink(place)
+
+    def take_back(self) -> None:
+        """Remove what was uploaded of a set, the last first; a single object was replaced."""
+        while self.is_set and self._sent:
+            with contextlib.suppress(RemoteError):
+                remove(self._sent.pop(), self.settings)
+
+    def refuse_content(self, more: str = "") -> None:
+        """Raise PackError if there is anything in the directory; `more`: what else to do."""
+        if urls_in(self.url, self.settings):
+            raise PackError(f"{self.path}: is not empty; write the shards elsewhere{more}")
+
+    def close(self) -> None:
+        if self._staging is not None:
+            self._staging.cleanup()
+            self._staging = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _check(url: RemoteUrl, is_set: bool, as_in: str) -> None:
+    if url.scheme == "file":
+        raise PackError(f"{url.shown}: name a local file by its path, without file://")
+    if url.scheme in ("http", "https"):
+        raise PackError(f"{url.shown}: files are written to s3://, gs:// or az://, not to HTTP")
+    if url.is_directory and not is_set:
+        raise PackError(
+            f"{url.shown}: names a directory; name the file, as in {url.shown}{as_in}, or give "
+            "--shards"
+        )

@@ -1,0 +1,235 @@
+"""Mounts of packs at URLs, and of local ones behind a cache: the same tree, whatever dies."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.ffrecord_file import write_folder
+from tests.mount import probes
+from tests.mount.command import Mount, ffrfs, mount_command_fails, wait_until
+from tests.mount.makers import MakeMount, PackTree
+from tests.remote.servers.nginx import Nginx, nginx
+
+TREE = {
+    f"d{folder}": {f"f{n}": random.Random(folder * 100 + n).randbytes(110_000) for n in range(20)}
+    for folder in range(4)
+}
+NAMES = [f"d{folder}/f{n}" for folder in range(4) for n in range(20)]
+
+
+@pytest.fixture
+def pack(pack_tree: PackTree) -> Path:
+    return pack_tree(dict(TREE))
+
+
+@pytest.fixture
+def server(pack: Path) -> Iterator[Nginx]:
+    with nginx(pack.parent) as server:
+        yield server
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> list[str]:
+    return ["--cache-dir", str(tmp_path / "cache")]
+
+
+Reach = Callable[..., Mount]
+
+
+@pytest.fixture
+def reach(new_mount: MakeMount, cache: list[str]) -> Reach:
+    """Mounts what a URL names: reach(url, "--cache-mode", "stream")."""
+
+    def make(url: str | None, *arguments: str) -> Mount:
+        made = new_mount(*([] if url is None else [url]))
+        done = made.mount(*cache, *arguments)
+        assert (done.status, done.out, done.err) == (0, "", "")
+        assert made.fetchers
+        return made
+
+    return make
+
+
+def content(name: str) -> bytes:
+    folder, _, file = name.partition("/")
+    return TREE[folder][file]
+
+
+def check(tree: Mount, names: list[str] = NAMES) -> None:
+    for name in names:
+        assert tree.ask(probes.read, name) == content(name), name
+
+
+def remote(tree: Mount) -> dict[str, int]:
+    found: dict[str, int] = tree.statistics()["remote"]
+    return found
+
+
+URLS: dict[str, Callable[[Nginx, Path], str]] = {
+    "http": lambda server, pack: f"{server.url}/{pack.name}",
+    "file": lambda _, pack: f"file://{pack}",
+    "cached": lambda _, pack: str(pack),
+}
+
+
+@pytest.mark.promise("S61", "S64")
+@pytest.mark.parametrize("kind", URLS)
+def test_a_tree_is_read_from_afar_and_then_from_the_cache(
+    reach: Reach, pack: Path, server: Nginx, kind: str
+) -> None:
+    url = URLS[kind](server, pack)
+    tree = reach(url)
+    check(tree)
+    assert remote(tree)["bytes"] >= pack.stat().st_size * 0.9
+    assert remote(tree)["bytes"] <= pack.stat().st_size + (1 << 20)
+    assert ffrfs("umount", tree.path).status == 0
+    tree.wait_for_daemon()
+    assert all(fetcher.wait(5) for fetcher in tree.fetchers)
+    again = reach(url)
+    check(again, NAMES[::-1])
+    assert remote(again)["blocks_fetched"] == 0
+    wait_until(lambda: remote(again)["blocks_hit"] > 0, "what was read is counted")
+    assert str(pack) in again.statistics()["pack"] or kind == "http"
+
+
+@pytest.mark.promise("S63")
+def test_a_fetcher_that_is_killed_costs_a_delay(reach: Reach, pack: Path, server: Nginx) -> None:
+    tree = reach(f"{server.url}/{pack.name}", "--cache-mode", "stream")
+    check(tree, NAMES[:20])
+    for turn in range(1, 4):
+        os.kill(tree.statistics()["fetcher_pid"], signal.SIGKILL)
+        check(tree, NAMES[20 * turn : 20 * turn + 20])
+        # What was read ahead is read without it: the next may not run yet.
+        wait_until(lambda: remote(tree)["starts"] > turn, "another fetcher was started")  # noqa: B023
+    tree.expect_log("the fetcher has ended; another one takes over")
+
+
+@pytest.mark.promise("S63")
+def test_a_server_that_is_away_for_a_while_costs_a_delay(
+    reach: Reach, pack: Path, server: Nginx
+) -> None:
+    tree = reach(f"{server.url}/{pack.name}", "--cache-mode", "stream")
+    check(tree, NAMES[:10])
+    server.program.kill()
+    server.start_again()
+    check(tree)
+
+
+@pytest.mark.promise("S62")
+def test_an_object_that_was_replaced_is_not_mixed(reach: Reach, pack: Path, server: Nginx) -> None:
+    tree = reach(f"{server.url}/{pack.name}")
+    check(tree, NAMES[:5])
+    other = pack.with_name("other")
+    other.write_bytes(pack.read_bytes()[::-1])
+    os.utime(other, (1, 1))  # nginx's ETag is of size and second
+    other.rename(pack)
+    failed = 0
+    for name in NAMES:
+        try:
+            assert tree.ask(probes.read, name) == content(name)
+        except OSError:
+            failed += 1
+    assert failed
+    tree.expect_log("changed at its origin")
+    assert f"{server.url}/{pack.name} (changed at its origin)" in ffrfs("ps").out
+    tree.expect_log(pack.name)
+    assert tree.log().count("WARNING") == 1
+
+
+@pytest.mark.promise("S64")
+def test_a_cache_that_cannot_be_used_is_one_warning(
+    reach: Reach, pack: Path, server: Nginx, tmp_path: Path
+) -> None:
+    (tmp_path / "cache").write_bytes(b"not a directory")
+    tree = reach(f"{server.url}/{pack.name}")
+    check(tree)
+    assert remote(tree)["in_memory"] == 1
+    tree.expect_log("the cache cannot be used")
+
+
+@pytest.mark.promise("S65")
+def test_nothing_secret_of_a_url_is_seen(
+    reach: Reach, pack: Path, server: Nginx, tmp_path: Path
+) -> None:
+    file = tmp_path / "mount.toml"
+    file.write_text(f'packs = ["{server.url}/{pack.name}?signature=SECRET"]\n')
+    tree = reach(None, "--config", str(file))
+    check(tree, NAMES[:3])
+    seen = [Path("/proc/mounts").read_bytes(), tree.log_file.read_bytes()]
+    for process in filter(None, [tree.process, tree.worker, *tree.fetchers]):
+        seen.append(Path(f"/proc/{process.pid}/cmdline").read_bytes())
+    for command in (["ps", "--json"], ["stats", "--json", str(tree.path)], ["ps"]):
+        seen.append(ffrfs(*command).out.encode())
+    seen += [each.read_bytes() for each in (tmp_path / "cache").rglob("*") if each.is_file()]
+    assert not any(b"SECRET" in each for each in seen)
+    assert "SECRET" in server.access_log.read_text()
+
+
+@pytest.mark.promise("S65")
+def test_credentials_are_the_fetchers_alone(
+    reach: Reach, pack: Path, server: Nginx, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "SECRET")
+    tree = reach(f"{server.url}/{pack.name}")
+    check(tree, NAMES[:3])
+    if tree.worker is not None:
+        assert b"SECRET" not in Path(f"/proc/{tree.worker.pid}/environ").read_bytes()
+    [fetcher] = tree.fetchers
+    assert b"SECRET" in Path(f"/proc/{fetcher.pid}/environ").read_bytes()  # as root
+    assert os.stat(f"/proc/{fetcher.pid}/fd").st_uid == 0  # for nobody else
+
+
+@pytest.mark.promise("S61")
+def test_what_is_wrong_is_said_in_one_line(
+    server: Nginx, tmp_path: Path, cache: list[str], engine: str
+) -> None:
+    place = tmp_path / "mnt"
+    words = ["--engine", "native" if engine == "native" else "pyfuse3", *cache]
+    for check in ([], ["--check"]):
+        url = f"{server.url}/none.ffr"
+        done = ffrfs("mount", *words, *check, url, place)
+        mount_command_fails(done, 1, url)
+
+
+def test_a_check_says_that_a_url_can_be_mounted(
+    server: Nginx, pack: Path, tmp_path: Path, cache: list[str]
+) -> None:
+    done = ffrfs("mount", "--check", *cache, f"{server.url}/{pack.name}", tmp_path / "mnt")
+    assert (done.status, done.err) == (0, "")
+    assert "can be mounted" in done.out
+
+
+def test_prefetch_all_brings_everything_into_the_cache(
+    reach: Reach, pack: Path, server: Nginx
+) -> None:
+    tree = reach(f"{server.url}/{pack.name}")
+    if tree.engine != "pyfuse3":  # whose own process opens it when it is read again
+        os.kill(tree.statistics()["fetcher_pid"], signal.SIGKILL)  # another one fills
+        tree.expect_log("the fetcher has ended; another one takes over")
+    done = ffrfs("prefetch", "--all", tree.path)
+    assert (done.status, done.out, done.err) == (0, "", "")
+    blocks = -(-pack.stat().st_size // (1 << 20))
+    wait_until(lambda: remote(tree)["fill_left"] == 0, "the cache is filled")
+    wait_until(lambda: remote(tree)["blocks_fetched"] >= blocks, "every block has come")
+    server.program.kill()
+    check(tree)
+
+
+def test_prefetch_all_needs_a_cache_on_disk(
+    reach: Reach, new_mount: MakeMount, pack: Path, server: Nginx
+) -> None:
+    local = new_mount(pack)
+    assert local.mount().status == 0
+    assert "local files" in ffrfs("prefetch", "--all", local.path).err
+    kept_nowhere = reach(f"{server.url}/{pack.name}", "--cache-mode", "stream")
+    large = pack.with_name("large.ffr")
+    write_folder(large, {"f": random.Random(1).randbytes(17 << 20)})
+    too_large = reach(f"{server.url}/large.ffr", "--cache-size", "16M")
+    assert "a larger --cache-size" in ffrfs("prefetch", "--all", too_large.path).err
+    assert "keeps nothing on disk" in ffrfs("prefetch", "--all", kept_nowhere.path).err
