@@ -1,0 +1,251 @@
+"""Ray and Dask as concurrent.futures.Executor: thin adapters for a connection of this process.
+
+A task whose worker or node is lost is begun again, by the engine. An error of the task arrives as
+it was raised; those of the engine become an FfrfsError of one line. If the head of Ray's cluster
+is lost, Ray ends this process after a minute; the same command then goes on from there.
+
+Not here: the other engines (executors.py), what a task does.
+Concurrency: submit() and cancel() may be called by any thread; results are set by threads of the
+engine. Neither engine is imported before it is used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent import futures
+from concurrent.futures import CancelledError, Executor, Future
+from contextlib import contextmanager
+from typing import Any, ParamSpec, TypeVar
+
+from ffrfs.cluster import executors
+from ffrfs.cluster.executors import Args, Named
+from ffrfs.errors import FfrfsError
+
+__all__ = ["DaskExecutor", "RayExecutor", "connected"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Adapter(Executor):
+    """Futures of an engine: each can be cancelled until its result is there, also its task."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: set[Future[Any]] = set()
+        self._is_open = True
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        future: Future[T] = Future()
+        with self._lock:
+            if not self._is_open:
+                raise RuntimeError("cannot schedule new futures after shutdown")
+            self._waiting.add(future)
+        future.add_done_callback(self._end)
+        self._begin(future, fn, args, kwargs)
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        with self._lock:
+            self._is_open = False
+            waiting = list(self._waiting)
+        if cancel_futures:
+            for future in waiting:
+                future.cancel()
+        if wait:
+            futures.wait(waiting)
+
+    def _begin(self, future: Future[T], fn: Callable[..., T], args: Args, kwargs: Named) -> None:
+        """Have the task run, and give() its result to `future`."""
+        raise NotImplementedError
+
+    def _cancel(self, future: Future[Any]) -> None:
+        """Nobody waits for the task any more."""
+        raise NotImplementedError
+
+    def _end(self, future: Future[Any]) -> None:
+        with self._lock:
+            self._waiting.discard(future)
+        if future.cancelled():
+            future.set_running_or_notify_cancel()
+            self._cancel(future)
+
+
+def give(future: Future[T], value: T | None, error: BaseException | None = None) -> None:
+    """Unless the future was cancelled meanwhile."""
+    with contextlib.suppress(futures.InvalidStateError):
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(value)  # type: ignore[arg-type]
+
+
+class DaskExecutor(Adapter):
+    """A client of Dask, which stays the caller's.
+
+    Dask begins a task again whose worker is killed, KilledWorker says that it does not any more.
+    It may also cancel a task whose result is lost: that is begun again here. Not used is
+    Client.get_executor(): if a worker is killed while its results are fetched, its futures never
+    end, or fail (TypeError; distributed 2026.8, _cascade_future()).
+    """
+
+    def __init__(self, client: Any) -> None:  # noqa: ANN401 - untyped
+        super().__init__()
+        self._client = client
+        self._tasks: dict[Future[Any], Any] = {}  # of the client's thread
+
+    def _begin(self, future: Future[T], fn: Callable[..., T], args: Args, kwargs: Named) -> None:
+        self._client.loop.add_callback(self._follow, future, fn, args, kwargs)
+
+    def _cancel(self, future: Future[Any]) -> None:
+        self._client.loop.add_callback(self._drop, future)
+
+    async def _drop(self, future: Future[Any]) -> None:
+        task = self._tasks.pop(future, None)
+        if task is not None:
+            await self._client.cancel([task], asynchronous=True)
+
+    async def _follow(
+        self, future: Future[T], fn: Callable[..., T], args: Args, kwargs: Named
+    ) -> None:
+        for _ in range(1 + executors.RETRIES):
+            if future.cancelled():
+                return
+            try:
+                # pure: equal arguments would be one task.
+                task = self._client.submit(fn, *args, pure=False, **kwargs)
+                self._tasks[future] = task
+                give(future, await self._client.gather(task, asynchronous=True))
+            except CancelledError:  # by Dask: its worker was lost, with the result
+                continue
+            except Exception as error:
+                give(future, None, _of_dask(error))
+            self._tasks.pop(future, None)
+            return
+        give(future, None, FfrfsError("the Dask scheduler is gone, or it cancels our tasks"))
+
+
+def _of_dask(error: Exception) -> Exception:
+    kind, text = type(error).__name__, " ".join(str(error).split())
+    if kind == "KilledWorker":
+        return FfrfsError(f"Dask gave up a task: {text}")
+    if kind in ("ClosedClientError", "CommClosedError"):
+        return FfrfsError(f"the Dask scheduler is gone ({text})")
+    return error
+
+
+@contextmanager
+def connected(place: str | None, text: str) -> Iterator[Executor]:
+    """To Ray's server for clients at `place`; None: the cluster of RAY_ADDRESS, or of this machine.
+
+    Raises FfrfsError, naming `text`.
+    """
+    import ray
+
+    address = f"ray://{place}" if place else os.environ.get("RAY_ADDRESS") or "auto"
+    where = text if place else f"{text} ({address})"
+    warnings.filterwarnings("ignore", category=UserWarning, module=r"ray\.util\.client\.")
+    try:
+        _require_listener(address.removeprefix("ray://"))
+        # In another thread: there Ray leaves the handler of SIGTERM alone.
+        executors.within(
+            lambda: ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
+        )
+    except Exception as error:
+        if "ray[client]" in str(error):
+            executors.lacks(text, "ray")
+        executors.does_not_answer(where, "Ray cluster", error)
+    executor = RayExecutor()
+    try:
+        yield executor
+    finally:
+        executor.shutdown(cancel_futures=True)
+        ray.shutdown()
+
+
+def _require_listener(place: str) -> None:
+    """Ray itself tries for more than a minute, and tells on the way."""
+    host, _, port = place.rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), executors.CONNECT_S).close()
+
+
+class RayExecutor(Adapter):
+    """Needs ray.init(), which stays the caller's, as is ray.shutdown().
+
+    To cancel a task that runs, Ray interrupts it (KeyboardInterrupt in its worker).
+    """
+
+    def __init__(self) -> None:
+        import ray
+
+        super().__init__()
+        self._call = ray.remote(max_retries=executors.RETRIES, num_cpus=1)(_call)
+        self._references: dict[Future[Any], Any] = {}
+        self._references_lock = threading.Lock()
+
+    @property
+    def slots(self) -> int:
+        """The CPUs of the cluster now; it may grow."""
+        import ray
+
+        found: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        return int(found.get("CPU", 1))
+
+    def _begin(self, future: Future[T], fn: Callable[..., T], args: Args, kwargs: Named) -> None:
+        try:
+            reference = self._call.remote(fn, args, kwargs)
+        except Exception as error:  # of an argument that cannot be sent
+            give(future, None, error)
+            return
+        with self._references_lock:
+            self._references[future] = reference
+        reference.future().add_done_callback(lambda done: self._copy(done, future))
+
+    def _cancel(self, future: Future[Any]) -> None:
+        import ray
+
+        with self._references_lock:
+            reference = self._references.pop(future, None)
+        if reference is not None:
+            ray.cancel(reference)
+
+    def _copy(self, done: Future[tuple[T, Exception | None]], future: Future[T]) -> None:
+        from ray.exceptions import TaskCancelledError
+
+        with self._references_lock:
+            self._references.pop(future, None)
+        problem = done.exception()
+        if isinstance(problem, TaskCancelledError):
+            future.cancel()
+        elif problem is not None:
+            give(future, None, _translated(problem))
+        else:
+            give(future, *done.result())
+
+
+def _call(
+    fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, Exception | None]:
+    """In a worker. Ray would make another class of an error that a task raises."""
+    try:
+        return fn(*args, **kwargs), None
+    except Exception as error:
+        return None, error
+
+
+def _translated(error: BaseException) -> BaseException:
+    from ray.exceptions import RayError, RayTaskError
+
+    if isinstance(error, RayTaskError) and isinstance(error.cause, Exception):
+        return error.cause
+    if isinstance(error, RayError):
+        text = " ".join(str(error).split())
+        return FfrfsError(f"Ray gave up a task: {text} ({type(error).__name__})")
+    return error

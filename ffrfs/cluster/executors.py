@@ -1,0 +1,358 @@
+"""What runs tasks: processes of this machine, Dask, Ray, MPI; each is a futures.Executor.
+
+A task whose worker is killed begins again elsewhere: with processes and Ray three times, with
+Dask as often as its scheduler allows (distributed.scheduler.allowed-failures, 3). Under MPI it is
+not so: a rank that dies ends the whole job; the same command then goes on from there.
+
+Not here: tasks and what is done with their results; the adapters of Ray and Dask
+(adapters.py).
+Concurrency: submit() may be called by any thread. Of the processes, each belongs to a thread of
+this one, which waits for its answers. No engine is imported before it is asked for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import Any, NoReturn, ParamSpec, TypeAlias, TypeVar
+
+from ffrfs.errors import FfrfsError, OptionError, describe
+
+__all__ = ["FORMS", "ProcessExecutor", "adopted", "open_executor", "slots"]
+
+FORMS = "processes, processes:N, dask://HOST:PORT, ray, ray://HOST:PORT or mpi"
+
+_PR_SET_PDEATHSIG = 1  # of linux/prctl.h
+_PROCESSES_MAX = 1024
+RETRIES = 3
+CONNECT_S = 8.0  # until somebody listens
+_ANSWER_S = 30.0  # of who listens, and may be busy
+_END_S = 5.0
+_PLACE = re.compile(r"(dask|ray)://((?:\[[0-9a-fA-F:.]+\]|[^\s/:@\[\]]+):[0-9]{1,5})/?")
+# A process of the pool. Its module path is ours, so that it finds each function of our modules,
+# except those of __main__, which it does not run.
+_PROGRAM = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[3]); "
+    "from ffrfs.cluster.executors import serve; serve(int(sys.argv[1]), int(sys.argv[2]))"
+)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Args: TypeAlias = tuple[Any, ...]
+Named: TypeAlias = dict[str, Any]
+
+
+def open_executor(text: str | None) -> AbstractContextManager[Executor]:
+    """The executor that `text` names (FORMS); None: as many processes as we may use CPUs.
+
+    At its end waiting tasks are cancelled, and running ones are ended where the engine can: those
+    of processes and of Ray, not those of Dask and MPI. Dask's are left behind, MPI's waited for.
+    "ray": the cluster to which this machine belongs, or that of RAY_ADDRESS.
+
+    Raises OptionError for any other text, and when entered, for "mpi" without ranks. When entered
+    also FfrfsError: the engine's package is missing, nobody listens at its address within eight
+    seconds, or nobody answers there within thirty.
+    """
+    if text is None or text == "processes":
+        return _processes(len(os.sched_getaffinity(0)))
+    if match := re.fullmatch(r"processes:([0-9]{1,9})", text):
+        if not 1 <= int(match[1]) <= _PROCESSES_MAX:
+            raise OptionError(f"executor {text}: 1 to {_PROCESSES_MAX} processes are possible")
+        return _processes(int(match[1]))
+    if text in ("mpi", "ray"):
+        return _mpi(text) if text == "mpi" else _ray(None, text)
+    match = _PLACE.fullmatch(text)
+    if match is None or not 1 <= int(match[2].rpartition(":")[2]) <= 65535:
+        raise OptionError(f"executor {text!r}: not known; possible are {FORMS}")
+    return _dask(match[2], text) if match[1] == "dask" else _ray(match[2], text)
+
+
+def adopted(executor: Executor) -> Executor:
+    """What to use instead of an executor that a caller gives us: our adapter of a Dask client.
+
+    Dask's own (Client.get_executor()) loses results of a worker that is killed: DaskExecutor.
+    """
+    if type(executor).__module__ != "distributed.cfexecutor":
+        return executor
+    from ffrfs.cluster.adapters import DaskExecutor
+
+    return DaskExecutor(getattr(executor, "_client"))  # noqa: B009 - Dask's, and untyped
+
+
+def slots(executor: Executor) -> int:
+    """How many tasks it can run at once, now; a cluster may grow and shrink. At least 1.
+
+    Of any executor, also one that has no adapter of ours.
+    """
+    client = getattr(executor, "_client", None)
+    if client is not None:
+        threads: dict[str, int] = client.nthreads()
+        return max(1, sum(threads.values()))
+    for name in ("slots", "_max_workers"):
+        count = getattr(executor, name, None)
+        if isinstance(count, int):
+            return max(1, count)
+    return len(os.sched_getaffinity(0))
+
+
+@contextmanager
+def _processes(count: int) -> Iterator[Executor]:
+    executor = ProcessExecutor(count)
+    try:
+        yield executor
+    finally:
+        executor.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _dask(place: str, text: str) -> Iterator[Executor]:
+    from ffrfs.cluster import adapters
+
+    try:
+        import distributed
+    except ImportError:
+        lacks(text, "dask")
+    connect: Any = distributed.Client  # untyped
+    try:
+        # Without a scheme: tcp, or what Dask's own configuration says (tls).
+        client = within(lambda: connect(place, timeout=CONNECT_S, set_as_default=False))
+    except Exception as error:
+        does_not_answer(text, "Dask scheduler", error)
+    executor = adapters.DaskExecutor(client)
+    try:
+        yield executor
+    finally:
+        executor.shutdown(wait=False, cancel_futures=True)
+        client.close(timeout=_END_S)
+
+
+@contextmanager
+def _ray(place: str | None, text: str) -> Iterator[Executor]:
+    from ffrfs.cluster import adapters
+
+    try:
+        import ray  # noqa: F401
+    except ImportError:
+        lacks(text, "ray")
+    with adapters.connected(place, text) as executor:
+        yield executor
+
+
+@contextmanager
+def _mpi(text: str) -> Iterator[Executor]:
+    """The other ranks of this MPI job, which wait for tasks (python -m mpi4py.futures).
+
+    Spawning ranks is what many sites forbid, so a job that has none is refused. A task that runs
+    cannot be cancelled: its end is waited for.
+    """
+    try:
+        import mpi4py  # noqa: F401 - MPI itself begins with mpi4py.MPI
+    except ImportError:
+        lacks(text, "mpi")
+    if getattr(sys.modules.get("mpi4py.futures._core"), "SharedPool", None) is None:
+        raise OptionError(
+            f"executor {text}: there are no ranks that wait for tasks; start it as "
+            "mpiexec -n RANKS python -m mpi4py.futures -m ffrfs ..."
+        )
+    from mpi4py.futures import MPIPoolExecutor
+
+    executor = MPIPoolExecutor(main=False)  # our __main__ is of no use in the other ranks
+    try:
+        yield executor
+    finally:
+        executor.shutdown(cancel_futures=True)
+
+
+def within(connect: Callable[[], T]) -> T:
+    """What `connect` returns. After half a minute TimeoutError; its thread is left behind."""
+    found: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            found.set_result(connect())
+        except BaseException as error:
+            found.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        return found.result(_ANSWER_S)
+    except TimeoutError as error:
+        raise TimeoutError(str(error) or f"nothing within {_ANSWER_S:.0f} s") from None
+
+
+def lacks(text: str, extra: str) -> NoReturn:
+    raise FfrfsError(
+        f"executor {text}: a package is missing; to install it: pip install 'ffrfs[{extra}]'"
+    ) from None
+
+
+def does_not_answer(text: str, what: str, error: Exception) -> NoReturn:
+    detail = " ".join(str(error).split()) or type(error).__name__
+    raise FfrfsError(f"executor {text}: no {what} answers there ({detail})") from None
+
+
+class ProcessExecutor(Executor):
+    """Processes of this machine, each started when it is needed and used until the end.
+
+    If one is killed, only its own task begins again. They end with the thread that started
+    them, hence also when this process is killed. The interrupt of a terminal does not reach them.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.slots = count
+        self._threads = ThreadPoolExecutor(count, "ffrfs-process", initializer=_block_interrupt)
+        self._own = threading.local()
+        self._lock = threading.Lock()
+        self._workers: set[_Worker] = set()
+        self._is_ending = False
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        return self._threads.submit(self._run, fn, args, kwargs)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Cancel ends what runs, too: it gets SIGTERM, and SIGKILL some seconds later."""
+        self._threads.shutdown(wait=False, cancel_futures=cancel_futures)
+        if cancel_futures:
+            with self._lock:
+                self._is_ending = True
+                workers = list(self._workers)
+            _end(workers)
+        self._threads.shutdown(wait=wait)
+        if wait:
+            _end(self._workers)
+
+    def _run(self, fn: Callable[..., T], args: Args, kwargs: Named) -> T:
+        for _ in range(1 + RETRIES):
+            worker = self._worker()
+            try:
+                is_good, value = worker.call(fn, args, kwargs)
+            except (EOFError, ConnectionError):
+                reason = worker.end()
+                self._own.worker = None
+                with self._lock:
+                    self._workers.discard(worker)
+                continue
+            if is_good:
+                return value  # type: ignore[no-any-return]
+            raise value
+        raise FfrfsError(
+            f"a process was lost {1 + RETRIES} times at the same task ({reason}), for example "
+            "because memory was short; use fewer of them (--executor processes:N)"
+        )
+
+    def _worker(self) -> _Worker:
+        """The process of this thread."""
+        worker: _Worker | None = getattr(self._own, "worker", None)
+        with self._lock:
+            if self._is_ending:
+                raise CancelledError
+            if worker is None:
+                worker = self._own.worker = _Worker()
+                self._workers.add(worker)
+        return worker
+
+
+class _Worker:
+    """A process that answers one task after the other."""
+
+    def __init__(self) -> None:
+        self._link, theirs = Pipe()
+        with theirs:
+            handle = theirs.fileno()
+            arguments = [str(handle), str(os.getpid()), json.dumps(sys.path)]
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-c", _PROGRAM, *arguments],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[handle],
+            )
+
+    def call(self, fn: Callable[..., object], args: Args, kwargs: Named) -> tuple[bool, Any]:
+        self._link.send((fn, args, kwargs))
+        answer: tuple[bool, Any] = self._link.recv()
+        return answer
+
+    def end(self) -> str:
+        """Its link is at its end; says how the process ended."""
+        self._link.close()
+        _end([self])
+        status = self.process.returncode
+        return f"status {status}" if status >= 0 else signal.Signals(-status).name
+
+
+def _end(workers: Iterable[_Worker]) -> None:
+    """In good order, if they can within some seconds."""
+    processes = [worker.process for worker in workers]
+    for process in processes:
+        process.terminate()
+    deadline_s = time.monotonic() + _END_S
+    try:
+        for process in processes:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.0, deadline_s - time.monotonic()))
+    finally:  # also at a second Ctrl-C
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def _block_interrupt() -> None:
+    """In a thread, whose process inherits it. The interrupt goes to the main thread, then."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+
+
+def serve(handle: int, parent: int) -> None:
+    """Answer tasks that come from `handle`, until its end."""
+    # Of the thread that started us: also while a task runs.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        return
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # not under nohup(1)
+            signal.signal(number, _leave)
+    os.set_inheritable(handle, False)
+    with Connection(handle) as link, contextlib.suppress(EOFError, ConnectionError):
+        while True:
+            _answer(link, *_result(link))
+
+
+def _result(link: Connection) -> tuple[bool, object]:
+    """Of the next task: (True, its value), or (False, its error)."""
+    try:
+        fn, args, kwargs = link.recv()
+    except (EOFError, ConnectionError):
+        raise
+    except Exception as error:  # a function, or an argument, that this process does not find
+        return False, error
+    try:
+        return True, fn(*args, **kwargs)
+    except Exception as error:
+        return False, error
+
+
+def _answer(link: Connection, is_good: bool, value: object) -> None:
+    try:
+        link.send((is_good, value))
+    except ConnectionError:
+        raise
+    except Exception as error:  # of a value that cannot be sent
+        problem = value if isinstance(value, Exception) else error
+        link.send((False, FfrfsError(describe(problem))))
+
+
+def _leave(number: int, _: object) -> NoReturn:
+    """By an exception: the task takes away what it has begun."""
+    signal.signal(number, signal.SIG_IGN)
+    raise SystemExit(128 + number)

@@ -1,0 +1,99 @@
+"""Which files of a plan cannot be packed as they were listed, and why.
+
+They are looked for when a shard could not be made: then each of its files is read.
+
+Not here: what is done about it (pack_task.py). Concurrency: any thread; nothing is kept.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+
+from ffrfs.cluster.objects import pins_of
+from ffrfs.cluster.piece import Piece
+from ffrfs.cluster.request import Kind
+from ffrfs.cluster.row import Missing
+from ffrfs.errors import ChecksumError, FormatError, RemoteDeniedError, text_within
+from ffrfs.packing.sources.contents import storable_time_ns
+from ffrfs.remote.bucket import pin_of
+from ffrfs.remote.settings import RemoteSettings
+
+_READ_SIZE = 1 << 20
+
+
+def faults_of(kind: Kind, sources: Sequence[str], pieces: Iterable[Piece]) -> list[Missing]:
+    """The files that cannot be packed as they were listed; none: the fault is elsewhere."""
+    if kind == "packs":
+        return _damaged(sources, pieces)
+    if kind == "objects":
+        return _changed_objects(sources[0], pieces)
+    root = sources[0]
+    found = []
+    for piece in pieces:
+        for number in range(piece.file_count):
+            path = piece.path(number)
+            reason = _fault_of(
+                os.path.join(root, path), piece.sizes[number], piece.mtimes_ns[number]
+            )
+            if reason is not None:
+                found.append(Missing(path, reason))
+    return found
+
+
+def _fault_of(path: str, size: int, mtime_ns: int) -> str | None:
+    try:
+        # O_NONBLOCK: a FIFO that took the file's place must not hold us.
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        return error.strerror or str(error)
+    try:
+        info = os.fstat(fd)
+        if not stat.S_ISREG(info.st_mode):
+            return "is no longer a regular file"
+        if info.st_size != size:
+            return f"has {info.st_size} bytes, and had {size} when it was listed"
+        if storable_time_ns(info.st_mtime_ns) != mtime_ns:
+            return "was changed after it was listed"
+        while os.read(fd, _READ_SIZE):
+            pass
+    except OSError as error:
+        return error.strerror or str(error)
+    finally:
+        os.close(fd)
+    return None
+
+
+def _changed_objects(root: str, pieces: Iterable[Piece]) -> list[Missing]:
+    settings = RemoteSettings.from_environment()
+    found = []
+    for piece in pieces:
+        for path, pin in pins_of(piece, root):
+            try:
+                now = pin_of(pin.url, settings)
+            except RemoteDeniedError as error:
+                found.append(Missing(path, error.reason or str(error)))
+                continue
+            if now is None:
+                found.append(Missing(path, "No such object"))
+            elif (now.size, now.etag) != (pin.size, pin.etag):
+                found.append(Missing(path, "was changed after it was listed"))
+    return found
+
+
+def _damaged(packs: Sequence[str], pieces: Iterable[Piece]) -> list[Missing]:
+    from ffrfs.folder.tree import PackTree
+
+    found = []
+    tree = PackTree(packs)
+    with closing(tree):
+        for piece in pieces:
+            for path in map(piece.path, range(piece.file_count)):
+                try:
+                    for _ in tree.pieces(tree.file_ino(path)):
+                        pass
+                except (FormatError, ChecksumError) as error:
+                    found.append(Missing(path, text_within(error, tree.file)))
+    return found

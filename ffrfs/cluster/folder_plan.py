@@ -1,0 +1,179 @@
+"""The plan of a directory: listed in parallel, brought into the order of the set, and cut.
+
+What workers list goes to a temporary file, a directory after the other as they come. When all is
+there, the directories are read from it depth first. In memory are the paths of the directories,
+some 150 bytes each, and one directory's files.
+
+Not here: listing (listing.py), the file of the plan (plan_file.py).
+Concurrency: one thread.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import zlib
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from dataclasses import asdict
+from typing import NamedTuple, Self
+
+from ffrfs.cluster.driver import drive
+from ffrfs.cluster.file_task import carried
+from ffrfs.cluster.listing import Folder, Listed, ListRules, ListTask, list_folders
+from ffrfs.cluster.piece import Piece
+from ffrfs.errors import PackError
+from ffrfs.folder.progress import Progress
+
+# Directories that one task begins with, at most.
+_FOLDERS_A_TASK = 64
+_OUTSIDE_NAMED_MAX = 5
+
+
+class _Span(NamedTuple):
+    """Where a directory is in the temporary file."""
+
+    offset: int
+    size: int
+
+
+class FolderListing:
+    """All of a directory, listed. `tmp_dir`: where the temporary file is (None: $TMPDIR, /tmp).
+
+    `progress` gets the files and bytes that were found so far.
+
+    Raises PackError for what cannot be packed, OSError.
+    """
+
+    def __init__(
+        self,
+        rules: ListRules,
+        executor: Executor,
+        slots: int,
+        tmp_dir: str | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self._progress = progress
+        self._file_count = self._byte_count = 0
+        self.skipped: list[str] = []
+        self.followed_count = self.left_out_count = 0
+        self._rules = rules
+        self._outside: list[str] = []
+        self._unmatched = set(rules.include or ())
+        self._slots = slots
+        self._todo: deque[str] = deque([""])
+        self._waiting_count = 0  # of directories that workers have
+        self._spans: dict[str, _Span] = {}
+        self._end = 0
+        self._file = tempfile.TemporaryFile(prefix="ffrfs-plan-", dir=tmp_dir)  # noqa: SIM115 - close()
+        try:
+            drive(executor, slots, list_folders, self._take, self._keep)
+            self._check()
+        except BaseException:
+            self.close()
+            raise
+
+    def pieces(self) -> Iterator[Piece]:
+        """Yield the files in the order of the set: depth first, by the bytes of the names."""
+        stack = [self._walk("", ())]
+        while stack:
+            step = next(stack[-1], None)
+            if step is None:
+                stack.pop()
+            elif isinstance(step, Piece):
+                yield step
+            else:
+                stack.append(self._walk(*step))
+
+    def _walk(
+        self, path: str, above: tuple[tuple[int, int], ...]
+    ) -> Iterator[Piece | tuple[str, tuple[tuple[int, int], ...]]]:
+        """Yield pieces of one directory, and in their places the directories in it."""
+        folder = self._load(path)
+        stack = (*above, (folder.mode, folder.mtime_ns))
+        links = folder.links
+        for first, end, below in folder.split_by_folders():
+            if first < end or links or (below is None and self._is_kept_empty(folder)):
+                files = slice(first, end)
+                yield Piece(
+                    path,
+                    stack,
+                    folder.names[files],
+                    folder.sizes[files],
+                    folder.modes[files],
+                    folder.mtimes_ns[files],
+                    links,
+                    folder.tags[files],
+                )
+                links = []
+            if below is not None:
+                yield (f"{path}/{below}" if path else below), stack
+
+    def _is_kept_empty(self, folder: Folder) -> bool:
+        is_empty = not (folder.names or folder.links or folder.folders)
+        return is_empty and folder.is_asked_for and folder.path != ""
+
+    def _take(self) -> ListTask | None:
+        if not self._todo:
+            return None
+        # Few at the beginning, so that every worker has some.
+        count = max(1, min(_FOLDERS_A_TASK, len(self._todo) // (2 * self._slots)))
+        folders = tuple(self._todo.popleft() for _ in range(count))
+        return ListTask(self._rules, folders, carried())
+
+    def _keep(self, _: ListTask, found: Listed | Exception) -> None:
+        if isinstance(found, Exception):
+            raise found
+        for folder in found.folders:
+            fields = asdict(folder)
+            path = fields.pop("path")
+            block = zlib.compress(json.dumps(fields).encode(), 1)
+            self._file.write(block)
+            self._spans[path] = _Span(self._end, len(block))
+            self._end += len(block)
+            self._file_count += len(folder.sizes)
+            self._byte_count += sum(folder.sizes)
+        if self._progress is not None:
+            self._progress(self._file_count, 0, self._byte_count, 0)
+        self._todo.extend(found.left)
+        self.skipped += found.skipped
+        self._outside += found.outside
+        self.followed_count += found.followed_count
+        self.left_out_count += found.left_out_count
+        self._unmatched &= set(found.unmatched)
+
+    def _load(self, path: str) -> Folder:
+        span = self._spans[path]
+        block = os.pread(self._file.fileno(), span.size, span.offset)
+        return Folder(path, **json.loads(zlib.decompress(block)))
+
+    def _check(self) -> None:
+        self._file.flush()
+        self.skipped.sort()  # workers are done in any order
+        root = self._rules.root
+        if self._outside:
+            named = sorted(self._outside)[:_OUTSIDE_NAMED_MAX]
+            texts = [f"{os.path.relpath(link, root)} (to {os.readlink(link)})" for link in named]
+            more = len(self._outside) - len(named)
+            texts += [f"and {more:,} more"] if more else []
+            links = "a symbolic link leads" if len(self._outside) == 1 else "symbolic links lead"
+            raise PackError(
+                f"{root}: {links} out of it: {', '.join(texts)}; follow, keep or skip links by "
+                "--symlinks, or exclude them"
+            )
+        for pattern in sorted(self._unmatched):
+            raise PackError(
+                f"{root}: nothing in it matches --include {pattern!r}; a pattern without a slash "
+                f"is a name, one with a slash is a path below {root}"
+            )
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,313 @@
+"""Makes one shard of a plan: a task that any worker may run, and run again.
+
+The task has all that the shard is made of, so the same task gives the same bytes. The shard gets
+its name when it is whole and on the disk, or uploaded. If a whole shard of the plan is there
+already, the task says so and makes nothing; two that run at a time give the name to equal files.
+
+Not here: which files become which shard (planned_set.py), what is done with the rows (manifest.py).
+Concurrency: tasks share nothing but the directory that they write to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator, Sequence, Set
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from ffrfs._native import Manifest, Pack, Volume, Writer
+from ffrfs.cluster.faults import faults_of
+from ffrfs.cluster.objects import append_objects
+from ffrfs.cluster.piece import Piece, Pieces
+from ffrfs.cluster.request import Kind
+from ffrfs.cluster.row import Missing, Row
+from ffrfs.errors import (
+    ChecksumError,
+    FfrfsError,
+    FormatError,
+    PackError,
+)
+from ffrfs.packing.bucket_target import BucketTarget
+from ffrfs.packing.pack_file import ShardOf, writing
+from ffrfs.packing.sources.contents import Symlinks
+from ffrfs.remote.bucket import bytes_of, pin_of
+from ffrfs.remote.paths import let_urls_in
+from ffrfs.remote.settings import RemoteSettings
+from ffrfs.remote.url import is_url, parse_url
+
+OnError: TypeAlias = Literal["stop", "skip", "record"]
+
+_HEADER = 4  # bytes: the checksum of the header, which has those of all records
+
+
+@dataclass(frozen=True)
+class PackTask:
+    """`pieces`: of "folder" and "objects" they are in `sources[0]`."""
+
+    kind: Kind
+    sources: tuple[str, ...]
+    target: str  # the shard's path or URL
+    shard: ShardOf
+    file_count: int
+    byte_count: int
+    pieces: Pieces
+    symlinks: Symlinks
+    time_ns: int | None
+    on_error: OnError
+    jobs: int
+    tmp_dir: str | None
+    environment: tuple[tuple[str, str], ...]  # where servers are; no secrets
+
+
+def run_task(task: PackTask) -> Row:
+    """Make a shard, unless it is there.
+
+    With on_error "stop" a file that is not as it was listed is in the row, which then says that
+    the shard was not made. Raises PackError if another set's shard is there, OSError, RemoteError.
+    """
+    os.environ.update(task.environment)
+    let_urls_in([task.target, *task.sources])
+    found = existing_row(task)
+    if found is not None:
+        return found
+    missing: list[Missing] = []
+    gone: set[str] = set()  # their paths
+    while True:
+        try:
+            _make(task, gone)
+            break
+        except (FfrfsError, OSError):
+            more = faults_of(task.kind, task.sources, _left(task, gone))
+            if not more:
+                raise
+            missing += more
+            gone.update(file.path for file in more)
+        if task.on_error == "stop":
+            return _row(task, missing, made=False)
+    return _row(task, missing, made=True)
+
+
+def _make(task: PackTask, gone: Set[str]) -> None:
+    """Make the shard without the files that are gone."""
+    if not is_url(task.target):
+        os.makedirs(os.path.dirname(task.target), exist_ok=True)
+        _write(task, gone, task.target)
+        return
+    url = parse_url(task.target)
+    with BucketTarget(task.target, is_set=False, tmp_dir=task.tmp_dir, as_in="data.ffr") as bucket:
+        _write(task, gone, bucket.place_of(url))
+        bucket.send(url, lambda _: None)
+
+
+def _write(task: PackTask, gone: Set[str], place: str) -> None:
+    if task.kind == "packs":
+        _write_repacked(task, gone, place)
+        return
+    listed = manifest_of(_left(task, gone))
+    listed.number("path")
+    if task.time_ns is not None:
+        listed.normalize(task.time_ns)
+    count = listed.record_count
+    with writing(place, count + 1) as writer:
+        if task.kind == "objects":
+            append_objects(writer, _left(task, gone), listed, task.sources[0])
+        else:
+            writer.append_folder(listed, os.fsencode(task.sources[0]), 0, count, task.jobs)
+        _append_index(writer, listed, task)
+
+
+def _write_repacked(task: PackTask, gone: Set[str], place: str) -> None:
+    from ffrfs.packing.sources.pack_source import PackSource
+    from ffrfs.packing.sources.path_list import PathList
+    from ffrfs.packing.sources.selection import Selection
+
+    paths = PathList(_paths(_left(task, gone)), "the plan", "file")
+    source = PackSource(
+        task.sources, selection=Selection(None, None, paths), symlinks=task.symlinks
+    )
+    with closing(source):
+        source.share()
+        source.number()
+        if task.time_ns is not None:
+            source.entries.normalize(task.time_ns)
+        count = source.entries.record_count
+        with writing(place, count + 1) as writer:
+            source.append(writer, 0, count, task.jobs, lambda *_: None)
+            _append_index(writer, source.entries, task)
+
+
+def _append_index(writer: Writer, listed: Manifest, task: PackTask) -> None:
+    writer.append_index(listed, 0, listed.record_count, rest=True, shard=task.shard)
+
+
+def manifest_of(pieces: Iterable[Piece]) -> Manifest:
+    """The list of what becomes one pack. Raises PackError, ValueError for what no pack can hold."""
+    listed = Manifest()
+    folders = {"": 0}
+    for piece in pieces:
+        if piece.above:
+            listed.describe_folder(0, *piece.above[0])
+        path = ""
+        number = 0
+        steps = piece.folder.split("/") if piece.folder else []
+        for step, (mode, mtime_ns) in zip(steps, piece.above[1:], strict=True):
+            path = f"{path}/{step}" if path else step
+            if path not in folders:
+                folders[path] = listed.add_folder(number, step.encode(), mode, mtime_ns)
+            number = folders[path]
+        columns = zip(piece.names, piece.sizes, piece.modes, piece.mtimes_ns, strict=True)
+        listed.add_files(
+            number, [(name.encode(), size, mode, time) for name, size, mode, time in columns]
+        )
+        for name, target, mtime_ns in piece.links:
+            listed.add_link(number, name.encode(), os.fsencode(target), mtime_ns)
+    return listed
+
+
+def _paths(pieces: Iterable[Piece]) -> Iterator[str]:
+    for piece in pieces:
+        yield from (piece.path(number) for number in range(piece.file_count))
+        above = f"{piece.folder}/" if piece.folder else ""
+        yield from (above + name for name, *_ in piece.links)
+        if not piece.names and not piece.links:
+            yield piece.folder
+
+
+def _left(task: PackTask, gone: Set[str]) -> Iterator[Piece]:
+    for piece in task.pieces:
+        files = [file for file in range(piece.file_count) if piece.path(file) not in gone]
+        if len(files) == piece.file_count:
+            yield piece
+        elif files or piece.links or task.kind != "packs":
+            # Of packs a directory alone would mean all that is in it.
+            yield piece.chosen(files)
+
+
+def existing_row(task: PackTask) -> Row | None:
+    """The row of the shard if it is there, whole, and that of the task; None: it is to be made.
+
+    Raises PackError if a shard of another set is there.
+    """
+    pack = _opened(task)
+    if pack is None:
+        return None
+    if pack.shard is None and _is_index_damaged(pack):
+        return None
+    if pack.shard != task.shard:
+        name = parse_url(task.target).shown if is_url(task.target) else task.target
+        raise PackError(
+            f"{name}: is there already, and is not of this plan; remove it, or write elsewhere"
+        )
+    try:
+        pack.offsets()  # compares the header with its checksum
+        if pack.record_count == task.file_count + 1:
+            return _row(task, [], made=None)
+        left_out = _not_in(task.target, task.pieces)
+    except (FormatError, ChecksumError):
+        return None  # damaged: it is made again
+    if left_out and task.on_error == "stop":
+        return None
+    return _row(task, [Missing(path, "left out before") for path in left_out], made=None)
+
+
+def is_made_of(path: str, shard: ShardOf, pieces: Pieces, *, in_part: bool) -> bool:
+    """Tell whether the file `path` is that shard, of these files, or `in_part` of some of them.
+
+    Two plans may add shards of the same numbers to one set.
+    """
+    if not os.path.lexists(path):
+        return False
+    try:
+        pack = Pack(os.fsencode(path))
+        if pack.shard != shard:
+            return False
+        pack.open_tree()
+        there = {pack.path_of(record) for record in range(pack.record_count - 1)}
+        files = {piece.path(file).encode() for piece in pieces for file in range(piece.file_count)}
+        return there <= files and (in_part or not _not_in(path, pieces))
+    except (FormatError, ChecksumError):
+        return False
+
+
+def _not_in(target: str, pieces: Iterable[Piece]) -> list[str]:
+    """The files that a shard does not have. It may have fewer records than files."""
+    volume = Volume([os.fsencode(target)], uid=0, gid=0, allow_missing=True)
+    try:
+        paths = (piece.path(file) for piece in pieces for file in range(piece.file_count))
+        return [path for path in paths if volume.resolve(path.encode()) == 0]
+    finally:
+        volume.close()
+
+
+def _opened(task: PackTask) -> Pack | None:
+    if is_url(task.target):
+        if pin_of(parse_url(task.target), RemoteSettings.from_environment()) is None:
+            return None
+    elif not os.path.lexists(task.target):
+        return None
+    with contextlib.suppress(FormatError, ChecksumError):
+        return Pack(os.fsencode(task.target))
+    return None  # damaged: it is made again
+
+
+def _is_index_damaged(pack: Pack) -> bool:
+    """Of a pack that does not say of which set it is: it is the last record."""
+    try:
+        return pack.record_count == 0 or bool(pack.verify(pack.record_count - 1, 1, 1))
+    except (FormatError, ChecksumError):
+        return True
+
+
+def _row(task: PackTask, missing: Sequence[Missing], *, made: bool | None) -> Row:
+    size, checksum = (0, "") if made is False else _header(task.target)
+    gone = {file.path for file in missing}
+    gone_size = 0
+    for piece in task.pieces if gone else ():
+        of_files = zip(map(piece.path, range(piece.file_count)), piece.sizes, strict=True)
+        gone_size += sum(file_size for path, file_size in of_files if path in gone)
+    return Row(
+        number=task.shard[1],
+        name=os.path.basename(task.target),
+        file_count=task.file_count - len(gone),
+        byte_count=task.byte_count - gone_size,
+        size=size,
+        checksum=checksum,
+        missing=tuple(missing),
+        made=made,
+    )
+
+
+def row_of_pack(path: str, pack: Pack) -> Row:
+    """Of a shard that no task made."""
+    assert pack.shard is not None
+    offsets = pack.offsets()
+    size, checksum = _header(path)
+    count = pack.record_count - 1  # without the index
+    return Row(
+        number=pack.shard[1],
+        name=os.path.basename(path),
+        file_count=count,
+        byte_count=int(offsets[count] - offsets[0]),
+        size=size,
+        checksum=checksum,
+        missing=(),
+        made=None,
+    )
+
+
+def _header(target: str) -> tuple[int, str]:
+    """The size of a shard, and the checksum of its header."""
+    if is_url(target):
+        settings = RemoteSettings.from_environment()
+        pin = pin_of(parse_url(target), settings)
+        if pin is None:
+            raise PackError(f"{target}: vanished after it was uploaded")
+        return pin.size, _hex(bytes_of(pin, 0, _HEADER, settings))
+    with open(target, "rb") as file:
+        return os.fstat(file.fileno()).st_size, _hex(file.read(_HEADER))
+
+
+def _hex(header: bytes) -> str:
+    return f"{int.from_bytes(header, 'little'):08x}"

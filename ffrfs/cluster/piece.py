@@ -1,0 +1,200 @@
+"""A piece of a listing: files that follow each other in one directory.
+
+In a plan a piece is a line of JSON, and some thousand files are a block of such lines. What is
+read back is checked, since the file may be damaged, or another's.
+
+Not here: the file of the plan (plan_file.py), listing (listing.py).
+Concurrency: values, which no thread changes.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NoReturn
+
+from ffrfs.errors import FormatError
+
+# Of the files in a block; a directory of more is several pieces.
+BLOCK_COUNT = 4096
+
+# 4096 names of 255 bytes, each in a directory of its own 1024 deep, would be more: refused.
+_BLOCK_SIZE_MAX = 256 << 20
+_DEPTH_MAX = 1024
+_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Files of the directory `folder` ("a/b", "" is the root), and links in it.
+
+    `above`: permissions and time of the root, "a" and "a/b". A directory without files or links
+    is an empty one. `tags`: of objects in a bucket, what says that one is the same as it was.
+    """
+
+    folder: str
+    above: tuple[tuple[int, int], ...]
+    names: Sequence[str]
+    sizes: Sequence[int]
+    modes: Sequence[int]
+    mtimes_ns: Sequence[int]
+    links: Sequence[tuple[str, str, int]] = ()  # name, target, time
+    tags: Sequence[str] = ()
+
+    @property
+    def file_count(self) -> int:
+        return len(self.names)
+
+    def path(self, number: int) -> str:
+        name = self.names[number]
+        return f"{self.folder}/{name}" if self.folder else name
+
+    def part(self, first: int, end: int) -> Piece:
+        """The files from `first` to before `end`; the links belong to the part with file 0."""
+        if first == 0 and end >= len(self.names):
+            return self
+        part = self.chosen(range(*slice(first, end).indices(len(self.names))))
+        return part if first == 0 else replace(part, links=())
+
+    def chosen(self, files: Sequence[int]) -> Piece:
+        """These files alone, and all the links."""
+        names, sizes, modes, times = self.names, self.sizes, self.modes, self.mtimes_ns
+        return replace(
+            self,
+            names=[names[file] for file in files],
+            sizes=[sizes[file] for file in files],
+            modes=[modes[file] for file in files],
+            mtimes_ns=[times[file] for file in files],
+            tags=[self.tags[file] for file in files] if self.tags else (),
+        )
+
+    def line(self) -> str:
+        modes = self.modes
+        is_one = len(modes) > 0 and modes.count(modes[0]) == len(modes)
+        fields = [
+            self.folder,
+            self.above,
+            "/".join(self.names),
+            self.sizes,
+            modes[0] if is_one else modes,
+            self.mtimes_ns,
+            self.links,
+        ]
+        return json.dumps(
+            [*fields, self.tags] if self.tags else fields,
+            ensure_ascii=False,
+            separators=(",", ":"),
+            check_circular=False,
+        )
+
+    @classmethod
+    def parse(cls, line: str) -> Piece:
+        """Raises ValueError for what line() never makes."""
+        folder, above, joined, sizes, modes, times, links, *more = json.loads(line)
+        names = joined.split("/") if joined else []
+        if isinstance(modes, int):
+            modes = [modes] * len(names)
+        tags = more[0] if more else []
+        if not (len(names) == len(sizes) == len(modes) == len(times) <= BLOCK_COUNT):
+            raise ValueError("numbers of names and values differ")
+        if tags and len(tags) != len(names):
+            raise ValueError("numbers of names and tags differ")
+        steps = folder.split("/") if folder else []
+        if len(above) != len(steps) + 1 or len(steps) > _DEPTH_MAX:
+            raise ValueError("directories without what is known of them")
+        _check_names([*steps, *names])
+        _check_numbers([*sizes, *modes, *times, *(value for pair in above for value in pair)])
+        if sizes and min(sizes) < 0:
+            raise ValueError("a size below 0")
+        for name, target, time in links:
+            _check_names([name])
+            _check_numbers([time])
+            target.encode(errors="surrogateescape")
+        return cls(
+            folder,
+            tuple((mode, time) for mode, time in above),
+            names,
+            sizes,
+            modes,
+            times,
+            [(name, target, time) for name, target, time in links],
+            [str(tag) for tag in tags],
+        )
+
+
+def encode(lines: Sequence[str]) -> bytes:
+    """A block: pieces, as line() gives them."""
+    # Targets of links are any bytes.
+    return zlib.compress("\n".join(lines).encode(errors="surrogateescape"), 1)
+
+
+def decode(block: bytes, place: str) -> list[Piece]:
+    """The pieces of a block. Raises FormatError, naming `place`."""
+    try:
+        unpacker = zlib.decompressobj()
+        text = unpacker.decompress(block, _BLOCK_SIZE_MAX)
+        if not unpacker.eof:
+            _refuse(place, "a block that is cut off, or too large")
+        if text.count(b"\n") >= BLOCK_COUNT:
+            _refuse(place, "a block of too many lines")
+        lines = text.decode(errors="surrogateescape").split("\n") if text else []
+        return [Piece.parse(line) for line in lines]
+    except (zlib.error, ValueError, TypeError, AttributeError, RecursionError) as error:
+        if isinstance(error, FormatError):
+            raise
+        _refuse(place, f"a block that no plan has ({error})")
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Files that follow each other in a plan, in the order of the set. Any number may iterate.
+
+    They begin before file `first` of the first block, and end before file `end` of the last one
+    (None: at its end). `place`: the plan, for errors. FormatError for a block that is damaged.
+    """
+
+    blocks: tuple[bytes, ...]
+    first: int
+    end: int | None
+    place: str
+
+    def __iter__(self) -> Iterator[Piece]:
+        last = len(self.blocks) - 1
+        for number, block in enumerate(self.blocks):
+            first = self.first if number == 0 else 0
+            end = self.end if number == last else None
+            yield from _within(decode(block, self.place), first, end)
+
+
+def _within(pieces: Sequence[Piece], first: int, end: int | None) -> Iterator[Piece]:
+    """Of the pieces of a block the files from `first` to before `end`, counted in the block."""
+    before = 0
+    for piece in pieces:
+        after = before + piece.file_count
+        if piece.file_count == 0:
+            if first <= before and (end is None or before < end):
+                yield piece
+        elif after > first and (end is None or before < end):
+            stop = piece.file_count if end is None else min(end - before, piece.file_count)
+            yield piece.part(max(first - before, 0), stop)
+        before = after
+
+
+def _refuse(place: str, reason: str) -> NoReturn:
+    raise FormatError.at(place, f"bad plan: {reason}; make the plan again")
+
+
+def _check_names(names: Sequence[str]) -> None:
+    for name in names:
+        if name in ("", ".", "..") or "\0" in name or "/" in name:
+            raise ValueError("a name that no directory has")
+        name.encode()
+
+
+def _check_numbers(numbers: Sequence[int]) -> None:
+    if not all(type(number) is int for number in numbers):
+        raise ValueError("no number")
+    if numbers and (min(numbers) < _INT64_MIN or max(numbers) > _INT64_MAX):
+        raise ValueError("no number of 64 bits")

@@ -1,0 +1,146 @@
+"""Plan and run(): which files become which shard, in a file that any number of workers go by.
+
+Not here: making a plan (planning.py), a shard (pack_task.py), the whole by an engine (packing.py),
+the end of a set (manifest.py). Concurrency: a Plan may be used by any thread, one at a time.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Self, TypeAlias
+
+from ffrfs.cluster.file_task import carried
+from ffrfs.cluster.pack_task import OnError, PackTask, is_made_of, run_task
+from ffrfs.cluster.piece import Pieces
+from ffrfs.cluster.plan_file import PlanFile
+from ffrfs.cluster.request import Header
+from ffrfs.cluster.row import Row
+from ffrfs.errors import FormatError
+from ffrfs.packing.pack_set_writer import shard_name
+
+PathType: TypeAlias = str | os.PathLike[str]
+
+ID_SIZE = 16
+
+
+class Plan:
+    """The plan in the file `path`. Raises FormatError, ChecksumError if it is damaged, OSError."""
+
+    def __init__(self, path: PathType) -> None:
+        self.path = os.fspath(path)
+        self._file = PlanFile(self.path)
+        try:
+            self.header = Header.parse(self._file.header, self.path)
+            self.request = self.header.request
+            found = self.header.set_id or self._file.table.get("set_id")
+            self.set_id = _id_of(found, self.path)
+            self._own_id = _id_of(self._file.table.get("plan_id"), self.path)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __len__(self) -> int:
+        """The number of shards."""
+        return len(self._file.shards)
+
+    @property
+    def target(self) -> str:
+        return self.request.target
+
+    @property
+    def file_count(self) -> int:
+        return self._file.file_count
+
+    @property
+    def byte_count(self) -> int:
+        """Of the files."""
+        return self._file.byte_count
+
+    @property
+    def skipped(self) -> list[str]:
+        """Paths of what was left out for skip_special."""
+        return self._file.skipped
+
+    @property
+    def place(self) -> str:
+        """The directory, or URL of one, in which shards appear.
+
+        Shards that are added to a set wait in a directory of their own until all are there.
+        """
+        if self.header.set_id is None:
+            return self.target
+        return os.path.join(self.target, f".ffrfs-append-{self._own_id.hex()[:16]}")
+
+    def pieces(self, number: int) -> Pieces:
+        """The files of a shard, in their order."""
+        return self._file.pieces(number)
+
+    def task(
+        self,
+        number: int,
+        *,
+        on_error: OnError = "stop",
+        jobs: int = 1,
+        tmp_dir: str | None = None,
+    ) -> PackTask:
+        """What a worker needs to make shard `number` of the plan, counted from 0."""
+        part = self._file.shards[number]
+        first = self.header.first_number
+        shard = (self.set_id, first + number, first + len(self))
+        pieces = self.pieces(number)
+        place = self.place.rstrip("/")
+        if self.header.set_id is not None:
+            moved = os.path.join(self.target, shard_name(first + number))
+            if is_made_of(moved, shard, pieces, in_part=on_error != "stop"):
+                place = self.target.rstrip("/")
+        return PackTask(
+            kind=self.header.kind,
+            sources=self.request.sources,
+            target=f"{place}/{shard_name(first + number)}",
+            shard=shard,
+            file_count=part.file_count,
+            byte_count=part.byte_count,
+            pieces=pieces,
+            symlinks=self.header.symlinks,
+            time_ns=self.request.time_ns,
+            on_error=on_error,
+            jobs=jobs,
+            tmp_dir=tmp_dir,
+            environment=carried(),
+        )
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def run(
+    plan: Plan,
+    number: int,
+    *,
+    on_error: OnError = "stop",
+    jobs: int = 1,
+    tmp_dir: str | None = None,
+) -> Row:
+    """Make shard `number` of `plan` in this process, with `jobs` threads, unless it is there.
+
+    It may run anywhere, any number of times, also at the same time: the shard's bytes are the
+    same. `on_error`: "stop" makes no shard if a file is not as it was listed, "skip" and "record"
+    leave the file out; the row names it. Raises PackError, OSError, RemoteError.
+    """
+    return run_task(plan.task(number, on_error=on_error, jobs=jobs, tmp_dir=tmp_dir))
+
+
+def _id_of(text: object, path: str) -> bytes:
+    try:
+        found = bytes.fromhex(str(text))
+    except ValueError:
+        found = b""
+    if len(found) != ID_SIZE:
+        raise FormatError.at(path, "bad plan: it has no id; make the plan again")
+    return found

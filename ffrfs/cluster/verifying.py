@@ -1,0 +1,97 @@
+"""Verifies packs and TFRecord files by an executor, a file a task.
+
+Not here: verifying a file (ffrfs/folder/verify.py, ffrfs/tfrecord/verify.py).
+Concurrency: one thread drives; tasks share nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ffrfs.cluster.file_task import Environment, Told, absolute, carried, run_all, with_warnings
+from ffrfs.folder import verify as packs
+from ffrfs.folder.progress import Progress
+from ffrfs.folder.tree import pack_files
+from ffrfs.remote.paths import is_folder, let_urls_in
+from ffrfs.tfrecord import verify as tfrecords
+from ffrfs.tfrecord.shards import shard_paths
+
+
+@dataclass(frozen=True)
+class VerifyTask:
+    file: str
+    is_one_of_many: bool  # then a file that cannot be opened is in the report
+    environment: Environment
+
+
+def verify_packs(
+    paths: Sequence[str], executor: Executor, progress: Progress | None = None
+) -> list[packs.VerifyReport]:
+    """As ffrfs.folder.verify.verify()."""
+    files = [pack_files(path) for path in paths]
+    environment = carried()
+    tasks = [
+        VerifyTask(absolute(file), is_folder(path), environment)
+        for path, found in zip(paths, files, strict=True)
+        for file in found
+    ]
+    total_count, total_size = packs.claims_of([task.file for task in tasks]) if progress else (0, 0)
+    count = size = 0
+
+    def seen(_: VerifyTask, report: packs.PackReport) -> None:
+        nonlocal count, size
+        count, size = count + report.record_count, size + report.byte_count
+        if progress is not None:
+            progress(count, max(count, total_count), size, max(size, total_size))
+
+    found = iter(run_all(executor, run_verify, tasks, seen))
+    reports = []
+    for path, of_path in zip(paths, files, strict=True):
+        own = [next(found)._replace(file=file) for file in of_path]
+        is_set = is_folder(path) and all(report.is_good for report in own)
+        reports.append(packs.VerifyReport(path, own, packs.set_error(path) if is_set else None))
+    return reports
+
+
+def run_verify(task: VerifyTask) -> Told[packs.PackReport]:
+    """Raises FormatError, OSError for a file that cannot be opened, unless it is one of many."""
+    os.environ.update(task.environment)
+    let_urls_in([task.file])
+    return with_warnings(lambda: packs.verify_file(task.file, is_one_of_many=task.is_one_of_many))
+
+
+TFRecordTask: TypeAlias = tuple[str, Environment]
+
+
+def verify_tfrecords(
+    path: str, executor: Executor, progress: Progress | None = None
+) -> tfrecords.VerifyReport:
+    """As ffrfs.tfrecord.verify.verify()."""
+    files = shard_paths(path)
+    tasks = [(absolute(file), carried()) for file in files]
+    count = size = 0
+
+    def seen(_: TFRecordTask, report: tfrecords.VerifyReport) -> None:
+        nonlocal count, size
+        count, size = count + report.record_count, size + report.byte_count
+        if progress is not None:
+            progress(count, 0, size, 0)
+
+    reports = run_all(executor, run_verify_tfrecord, tasks, seen)
+    bad = [
+        record._replace(file=file)
+        for file, report in zip(files, reports, strict=True)
+        for record in report.bad
+    ]
+    return tfrecords.VerifyReport(count, size, bad)
+
+
+def run_verify_tfrecord(task: TFRecordTask) -> Told[tfrecords.VerifyReport]:
+    file, environment = task
+    os.environ.update(environment)
+    let_urls_in([file])
+    return with_warnings(lambda: tfrecords.verify([file]))

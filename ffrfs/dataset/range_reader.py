@@ -1,0 +1,156 @@
+"""read_range: the rows of one range of records, verified, in batches of bounded size.
+
+Runs in the process that uses the rows: it opens the one file of the range.
+
+Not here: which ranges there are (ranges.py), tables and bags of rows (ffrfs.ray, ffrfs.dask).
+Concurrency: none of its own; each call opens the file anew, so any thread or process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+from ffrfs.dataset.ranges import RecordRange, open_records
+from ffrfs.errors import ChecksumError, FormatError, PackWarning
+from ffrfs.folder.tree import PackTree
+
+if TYPE_CHECKING:
+    from ffrfs._native import RecordBytes, Volume
+
+OnError: TypeAlias = Literal["raise", "skip"]
+
+# A batch holds so much at most, or one larger row.
+BATCH_SIZE = 32 << 20
+_BATCH_COUNT = 16384
+
+
+class Batch(NamedTuple):
+    """Rows, in the order of the records."""
+
+    names: Sequence[str | int]  # paths in the pack, or numbers of records
+    contents: Sequence[RecordBytes | bytes]
+
+
+class _Source(NamedTuple):
+    """A file, opened. A row is known by a number: an inode, or the record's in its file."""
+
+    rows: Iterable[tuple[int, int]]  # (row, size) of each, in order
+    read: Callable[[Sequence[int]], Sequence[RecordBytes | bytes]]
+    name: Callable[[int], str] | Callable[[int], int]
+
+
+def read_range(part: RecordRange, on_error: OnError = "raise") -> Iterator[Batch]:
+    """Yield the rows of `part`, none twice: of a pack its files, else its records.
+
+    Files that share a record come one after the other; links are no rows. The number of a
+    record counts those of the files before its own.
+
+    Raises ChecksumError for damaged bytes, naming file, record and path; with
+    `on_error="skip"` such a row is left out with a PackWarning. Raises FormatError if the file
+    is not the one that was cut, OSError if it cannot be read; a damaged index is an error too.
+    """
+    if part.first == part.end:
+        return
+    opened = _pack_source if part.file.kind == "pack" else _record_source
+    with opened(part) as source:
+        for rows in _batches(source.rows):
+            yield _read(source, rows, on_error)
+
+
+@contextlib.contextmanager
+def _pack_source(part: RecordRange) -> Iterator[_Source]:
+    with PackTree(part.file.path) as tree:
+        volume = tree.volume
+        _check_same(part, volume.record_count - 1, volume.byte_count)
+        inos = _inos(volume, part) if part.file.is_plain else _shared_inos(volume, part)
+        yield _Source(((ino, _size(volume, ino)) for ino in inos), tree.read_files, tree.path)
+
+
+@contextlib.contextmanager
+def _record_source(part: RecordRange) -> Iterator[_Source]:
+    records = open_records(part.file.kind, part.file.path)
+    try:
+        offsets = records.offsets(0)
+        _check_same(part, records.count, int(offsets[-1] - offsets[0]))
+        sizes = (offsets[part.first + 1 : part.end + 1] - offsets[part.first : part.end]).tolist()
+        first_number = part.file.first_number
+        yield _Source(
+            zip(range(part.first, part.end), sizes, strict=True),
+            records.read,
+            lambda record: first_number + record,
+        )
+    finally:
+        records.close()
+
+
+def _check_same(part: RecordRange, record_count: int, byte_count: int) -> None:
+    if (record_count, byte_count) != (part.file.record_count, part.file.byte_count):
+        raise FormatError.at(
+            part.file.path, "is another file than the one that was cut into ranges"
+        )
+
+
+def _inos(volume: Volume, part: RecordRange) -> Iterator[int]:
+    for record in range(part.first, part.end):
+        ino = volume.file_of(record)
+        if ino == 0:  # so another record is that of two, or the number of files would be less
+            raise FormatError.at(
+                part.file.path,
+                f"record {record} is no file's, and another is that of two: not read in ranges",
+                record,
+            )
+        yield ino
+
+
+def _shared_inos(volume: Volume, part: RecordRange) -> list[int]:
+    """Look at all inodes: a record knows one of its files only."""
+    found = []
+    for ino in itertools.count(1):
+        record = volume.record(ino)
+        if record is not None:
+            if part.first <= record[0] < part.end:
+                found.append((record[0], ino))
+        elif volume.attributes(ino) is None:
+            break
+    return [ino for _, ino in sorted(found)]
+
+
+def _size(volume: Volume, ino: int) -> int:
+    attributes = volume.attributes(ino)
+    assert attributes is not None
+    return attributes.size
+
+
+def _batches(rows: Iterable[tuple[int, int]]) -> Iterator[list[int]]:
+    batch: list[int] = []
+    total = 0
+    for row, size in rows:
+        if batch and (total + size > BATCH_SIZE or len(batch) == _BATCH_COUNT):
+            yield batch
+            batch, total = [], 0
+        batch.append(row)
+        total += size
+    if batch:
+        yield batch
+
+
+def _read(source: _Source, rows: list[int], on_error: OnError) -> Batch:
+    try:
+        return Batch([source.name(row) for row in rows], source.read(rows))
+    except ChecksumError:
+        if on_error == "raise":
+            raise
+    names, contents = [], []
+    for row in rows:
+        try:
+            [content] = source.read([row])
+        except ChecksumError as error:
+            warnings.warn(PackWarning(f"{error}; left out"), stacklevel=2)
+            continue
+        names.append(source.name(row))
+        contents.append(content)
+    return Batch(names, contents)

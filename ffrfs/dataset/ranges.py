@@ -1,0 +1,277 @@
+"""Ranges: the records of packs and files of records, cut into parts that others read.
+
+One process opens the files and cuts them; others get a RecordRange each, which is plain values
+and small, and open that file themselves. No range crosses two files.
+
+Not here: reading a range (range_reader.py), what runs the parts (ffrfs.ray, ffrfs.dask).
+Concurrency: a RangeCutter and a RecordRange are immutable; any thread.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import warnings
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from ffrfs._native import Records, TFRecords, crc32
+from ffrfs.convert.kind import is_tfrecord, kind_of
+from ffrfs.errors import FormatError, OptionError, UnverifiedHeaderWarning
+from ffrfs.folder.tree import PackTree, PathType, pack_files
+from ffrfs.remote.paths import let_urls_in
+from ffrfs.remote.url import is_url
+from ffrfs.tfrecord.shards import shard_paths
+from ffrfs.tfrecord.sidecar import keep_sidecars
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# "ffrecord": one without an index, so its records have numbers, no paths.
+Kind: TypeAlias = Literal["pack", "ffrecord", "tfrecord"]
+
+_NAMES = {"pack": "a pack", "ffrecord": "a plain FFRecord file", "tfrecord": "TFRecord"}
+
+# A row weighs its bytes, and this for its path and what holds it in memory.
+ROW_SIZE = 64
+
+# A file is cut at one of so many places at least, and at one in each MiB at least. That is all
+# that is held of it: the offsets of many millions of records would be gigabytes.
+_CUT_COUNT = 4096
+_CUT_SIZE = 1 << 20
+
+# Files opened at a time: at URLs each takes several requests.
+_OPEN_COUNT = 8
+
+
+class RecordFile(NamedTuple):
+    path: str  # absolute, or a URL
+    kind: Kind
+    first_number: int  # of its record 0 among the records of all files
+    record_count: int  # without a pack's index
+    byte_count: int  # of all its records, with the index
+    # Each record is one row. Else several files of the pack share one (--dedup).
+    is_plain: bool
+    # Of the tables of the header: other bytes, another number. TFRecord: of sizes and time.
+    identity: int
+
+
+class RecordRange(NamedTuple):
+    """Records `first` up to, without, `end` of one file."""
+
+    file: RecordFile
+    first: int
+    end: int
+    byte_count: int
+
+    @property
+    def row_count(self) -> int | None:
+        """How many rows it has; None: only who reads it knows."""
+        return self.end - self.first if self.file.is_plain else None
+
+
+class CutPoints(NamedTuple):
+    """Where a file may be cut: before these records, and how much the ones before them weigh.
+
+    Both rise; the first entries are 0, the last are all there is.
+    """
+
+    records: NDArray[np.int64]
+    weights: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, offsets: NDArray[np.int64]) -> CutPoints:
+        """`offsets`: n + 1, in bytes: where the n records begin, and where the last one ends."""
+        count = len(offsets) - 1
+        weights = offsets - offsets[0] + ROW_SIZE * np.arange(count + 1)
+        if count <= _CUT_COUNT:
+            return cls(np.arange(count + 1), weights)
+        step = max(1, min(_CUT_SIZE, int(weights[-1]) // _CUT_COUNT))
+        places = weights.searchsorted(np.arange(0, int(weights[-1]), step))
+        records = np.unique(np.append(places, count))
+        return cls(records, weights[records])
+
+    @property
+    def record_count(self) -> int:
+        return int(self.records[-1])
+
+    @property
+    def weight(self) -> int:
+        return int(self.weights[-1])
+
+    def cut(self, count: int) -> list[int]:
+        """Return at most `count` + 1 entries, the first and the last among them, that cut it.
+
+        No part weighs more than its share and what lies between two entries.
+        """
+        wanted = np.arange(1, count) * (self.weight / max(1, count))
+        found = self.weights.searchsorted(wanted)
+        return [int(n) for n in np.unique([0, *found, len(self.records) - 1])]
+
+
+class RangeCutter:
+    """The files of `packs`, looked at once, to be cut into ranges.
+
+    `packs`: a pack, a set (a directory of packs), a file of FFRecord or TFRecord, a directory
+    of those, or a list of either; each may be a URL. Packs must fit together, as for
+    PackedFolder. Reads headers and indexes only; of TFRecord the frames, unless there is a
+    sidecar.
+
+    Raises FormatError, OSError for a file that is no good, a shard that a set lacks, a path
+    that two packs have, and for packs mixed with other files. Warns (UnverifiedHeaderWarning,
+    PackWarning) of what is not verified or left aside.
+    """
+
+    def __init__(self, packs: PathType | Sequence[PathType]) -> None:
+        names = [packs] if isinstance(packs, str | os.PathLike) else packs
+        paths = [_absolute(os.fspath(name)) for name in names]
+        if not paths:
+            raise ValueError("needs at least one pack")
+        self._files: list[tuple[RecordFile, CutPoints]] = []
+        kind = _kind_of(paths)
+        self.kind: Kind = kind
+        if kind == "tfrecord":
+            self._look_at([file for path in paths for file in shard_paths(path)], True)
+        elif kind == "ffrecord":
+            self._look_at([file for path in paths for file in pack_files(path)], True)
+        else:
+            with PackTree(paths) as tree:
+                volume = tree.volume
+                # Without links, and with the root. What a conflict would hide was an error.
+                is_plain = volume.file_count == volume.record_count - len(volume.paths)
+                self._look_at([os.fsdecode(path) for path in volume.paths], is_plain)
+
+    def _look_at(self, paths: Sequence[str], is_plain: bool) -> None:
+        number = 0
+        with ThreadPoolExecutor(_OPEN_COUNT) as threads:
+            looks = threads.map(functools.partial(_Look.at, self.kind), paths)
+            for path, look in zip(paths, looks, strict=True):
+                if self.kind != "pack":  # of packs it was said when their tree was opened
+                    for unverified in look.unverified:
+                        warnings.warn(UnverifiedHeaderWarning.of(unverified), stacklevel=4)
+                count, size = look.points.record_count, look.byte_count
+                file = RecordFile(path, self.kind, number, count, size, is_plain, look.identity)
+                self._files.append((file, look.points))
+                number += count
+
+    @property
+    def files(self) -> list[RecordFile]:
+        return [file for file, _ in self._files]
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes all rows are in memory."""
+        return sum(points.weight for _, points in self._files)
+
+    def cut(self, count: int) -> list[RecordRange]:
+        """Return about `count` ranges of about equal size, in order: each record is in one.
+
+        At least one for each file that has records; if none has, a single empty range.
+        """
+        return cut_files(self._files, count) or [RecordRange(self.files[0], 0, 0, 0)]
+
+    def cut_by_size(self, size: int) -> list[RecordRange]:
+        """Return ranges of about `size` bytes in memory at most; a larger record exceeds it."""
+        if size < 1:
+            raise ValueError(f"the size of a range is {size}, not positive")
+        return self.cut(max(1, -(-self.weight // size)))
+
+
+def cut_files(files: Sequence[tuple[RecordFile, CutPoints]], count: int) -> list[RecordRange]:
+    """Return about `count` ranges, at least one for each file that has records."""
+    if count < 1:
+        raise ValueError(f"the number of ranges is {count}, not positive")
+    ranges = []
+    shares = _shares([points.weight for _, points in files], count)
+    for (file, points), share in zip(files, shares, strict=True):
+        for first, end in pairwise(points.cut(share)):
+            begin, stop = int(points.records[first]), int(points.records[end])
+            weight = int(points.weights[end] - points.weights[first])
+            ranges.append(RecordRange(file, begin, stop, weight - ROW_SIZE * (stop - begin)))
+    return ranges
+
+
+def _shares(weights: Sequence[int], count: int) -> list[int]:
+    """Divide `count` among files by their weights: one at least for each that has any."""
+    total = max(1, sum(weights))
+    exact = [count * weight / total for weight in weights]
+    shares = [max(int(share), int(share > 0)) for share in exact]
+    by_rest = sorted(range(len(exact)), key=lambda n: shares[n] - exact[n])
+    for number in by_rest[: max(0, count - sum(shares))]:
+        shares[number] += 1
+    return shares
+
+
+def check_on_error(on_error: str) -> None:
+    """Raise OptionError for what is neither "raise" nor "skip"."""
+    if on_error not in ("raise", "skip"):
+        raise OptionError(f'on_error is "raise" or "skip", not {on_error!r}')
+
+
+def open_records(kind: Kind, path: str) -> Records | TFRecords:
+    """Open a file of records, not by paths. Raises FormatError, OSError."""
+    let_urls_in([path])
+    if kind != "tfrecord":
+        return Records([os.fsencode(path)])
+    records = TFRecords([os.fsencode(path)])
+    keep_sidecars(records, [path])  # for the next one that opens it
+    return records
+
+
+class _Look(NamedTuple):
+    """What there is to know of a file before it is cut."""
+
+    points: CutPoints  # without a pack's index
+    byte_count: int  # with it
+    identity: int
+    unverified: list[str]  # the file, if its header carries no checksum
+
+    @classmethod
+    def at(cls, kind: Kind, path: str) -> _Look:
+        records = open_records(kind, path)
+        try:
+            offsets = records.offsets(0)
+            identity = crc32(offsets.tobytes())
+            unverified: list[str] = []
+            if isinstance(records, TFRecords):
+                identity = crc32(str(records.mtimes_ns).encode(), identity)
+            else:
+                identity = crc32(records.checksums(0).tobytes(), identity)
+                unverified = [os.fsdecode(file) for file in records.unverified_paths]
+        finally:
+            records.close()
+        points = CutPoints.of(offsets[: len(offsets) - (kind == "pack")])
+        return cls(points, int(offsets[-1] - offsets[0]), identity, unverified)
+
+
+def _absolute(path: str) -> str:
+    """Other processes have other working directories."""
+    return path if is_url(path) else os.path.abspath(path)
+
+
+def _kind_of(paths: Sequence[str]) -> Kind:
+    """Tell what all of `paths` are. Raises FormatError if they differ."""
+    all_files = ((path, file) for path in paths for file in _files_to_tell(path))
+    first: Kind | None = None
+    for path, file in all_files:
+        kind = "tfrecord" if file is None else kind_of(file)
+        if kind not in ("tfrecord", "ffrecord", "pack"):
+            raise FormatError.at(path, "is neither a pack nor a file of FFRecord or TFRecord")
+        if first not in (None, kind):
+            raise FormatError.at(
+                file or path, f"is {_NAMES[kind]}, {paths[0]} is {_NAMES[first]}: read them apart"
+            )
+        if kind == "pack":  # whether the others are, too, opening them as one tree tells
+            return kind
+        first = kind
+    assert first is not None
+    return first
+
+
+def _files_to_tell(path: str) -> Sequence[str | None]:
+    """The files of a path; None in their place: they are TFRecord."""
+    return [None] if is_tfrecord(path) else pack_files(path)

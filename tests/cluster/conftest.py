@@ -1,0 +1,50 @@
+"""Engines that run for the tests of this room, each started when a test first needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster import engines
+from tests.cluster.engines import Engine
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of an engine run in one process of pytest-xdist, so that it is started once."""
+    for item in items:
+        values = getattr(getattr(item, "callspec", None), "params", {})
+        names = {values.get("executor_text"), *getattr(item, "fixturenames", ())}
+        for engine in ("dask", "ray"):
+            if names & {engine, f"{engine}_engine"}:
+                item.add_marker(pytest.mark.xdist_group(engine))
+
+
+@pytest.fixture(scope="session")
+def dask_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    with engines.dask(tmp_path_factory.mktemp("dask")) as engine:
+        yield engine
+
+
+@pytest.fixture(scope="session")
+def ray_head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    with engines.ray(tmp_path_factory.mktemp("ray")) as engine:
+        yield engine
+
+
+@pytest.fixture
+def ray_engine(ray_head: Engine, monkeypatch: pytest.MonkeyPatch) -> Engine:
+    """The way to it is in the environment of one test: others have a Ray of their own."""
+    for name, value in ray_head.environment.items():
+        monkeypatch.setenv(name, value)
+    return ray_head
+
+
+@pytest.fixture
+def executor_text(request: pytest.FixtureRequest) -> str:
+    """Of an engine that runs, by the parameter: "processes", "dask" or "ray"."""
+    if request.param == "processes":
+        return "processes:2"
+    engine: Engine = request.getfixturevalue(f"{request.param}_engine")
+    return engine.text

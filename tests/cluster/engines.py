@@ -1,0 +1,182 @@
+"""Real engines for the tests, and tasks for them: Dask, Ray and MPI on loopback ports.
+
+Each is a process group of its own, and is ended by its id. Tasks are here since workers import
+them, and so is a driver: main().
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import wait
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.checkout import CHECKOUT
+from tests.remote.servers.program import Program, free_ports, require, running
+
+MPI_RANKS = 3  # the driver, and two for tasks
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A running engine: what --executor takes, and what of the environment it needs."""
+
+    text: str
+    environment: dict[str, str] = field(default_factory=dict)
+    program: Program | None = None
+    client_text: str | None = None  # Ray's other way in
+
+
+@contextlib.contextmanager
+def dask(folder: Path, *, workers: int = 3) -> Iterator[Engine]:
+    """A scheduler and processes of one thread, each started again when it is killed."""
+    program = require("dask", remedy="pip install 'ffrfs[dask]'")
+    (port,) = free_ports(1)
+    place = f"127.0.0.1:{port}"
+    environment = {
+        "PYTHONPATH": _python_path(),
+        "DASK_DISTRIBUTED__WORKER__MEMORY__TERMINATE": "false",
+    }
+    scheduler = [program, "scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-show"]
+    nanny = [program, "worker", f"tcp://{place}", "--nworkers", str(workers), "--nthreads", "1"]
+    nanny += ["--no-dashboard", "--local-directory", str(folder / "dask")]
+    logs = folder / "dask-scheduler.log", folder / "dask-workers.log"
+    with (
+        # The workers try until the scheduler listens.
+        running(
+            [*scheduler, "--no-dashboard"],
+            logs[0],
+            lambda: True,
+            environment=environment,
+            patient=False,
+        ) as first,
+        running(
+            nanny,
+            logs[1],
+            lambda: logs[0].read_text().count("Register worker") >= workers,
+            environment=environment,
+            patient=False,
+        ),
+    ):
+        yield Engine(f"dask://{place}", program=first)
+
+
+@contextlib.contextmanager
+def ray(folder: Path, *, cpus: int = 2) -> Iterator[Engine]:
+    """A head node. Only `engine.environment` leads there, not what else runs on this machine."""
+    program = require("ray", remedy="pip install 'ffrfs[ray]'")
+    port, client_port = free_ports(2)
+    has_client = importlib.util.find_spec("grpc") is not None  # of ray[client]
+    environment = {
+        "PYTHONPATH": _python_path(),
+        "RAY_AUTH_MODE": "disabled",
+        "RAY_USAGE_STATS_ENABLED": "0",
+    }
+    log = folder / "ray.log"
+    # A socket's path has 107 bytes at most; those of Ray are 65 below this.
+    with tempfile.TemporaryDirectory(prefix="ffrfs-ray-", ignore_cleanup_errors=True) as place:
+        command = [program, "start", "--head", "--block", "--num-cpus", str(cpus)]
+        command += ["--node-ip-address", "127.0.0.1", "--port", str(port), "--temp-dir", place]
+        command += ["--disable-usage-stats"]
+        command += ["--ray-client-server-port", str(client_port)] if has_client else []
+        command += ["--include-dashboard", "false", "--include-log-monitor", "false"]
+        command += ["--min-worker-port", "0", "--max-worker-port", "0"]
+        command += ["--object-store-memory", str(100 << 20)]
+        with running(
+            command,
+            log,
+            lambda: "Ray runtime started" in log.read_text(),
+            environment=environment,
+            patient=False,
+        ) as head:
+            del environment["PYTHONPATH"]
+            environment["RAY_ADDRESS"] = f"127.0.0.1:{port}"
+            client_text = f"ray://127.0.0.1:{client_port}" if has_client else None
+            yield Engine("ray", environment, head, client_text)
+
+
+def mpi_command(*program: str, ranks: int = MPI_RANKS) -> list[str]:
+    """What a user types to run `python PROGRAM` with MPI."""
+    mpiexec = require("mpiexec", remedy="apt-get install openmpi-bin")
+    allow = ["--allow-run-as-root", "--oversubscribe"]
+    return [mpiexec, *allow, "-n", str(ranks), sys.executable, "-m", "mpi4py.futures", *program]
+
+
+def _python_path() -> str:
+    return os.pathsep.join(filter(None, [str(CHECKOUT), os.environ.get("PYTHONPATH")]))
+
+
+# Tasks.
+
+
+def square(number: int) -> int:
+    return number * number
+
+
+def size_of(data: bytes) -> dict[str, int]:
+    return {"size": len(data)}
+
+
+def refuse(path: str) -> None:
+    from ffrfs.errors import ChecksumError
+
+    raise ChecksumError.at(path, "record 7: checksum mismatch", 7)
+
+
+def die_once(marker: str) -> int:
+    """Kills its process, if it is the first to come here."""
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+        os.kill(os.getpid(), signal.SIGKILL)
+    return os.getpid()
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def raise_error(name: str) -> None:
+    from ffrfs import errors
+
+    raise getattr(errors, name).at("/a/b.ffr", "record 3: not as it was", 3)
+
+
+def hold(path: str) -> None:
+    """A file that is there while the task runs."""
+    Path(path).touch()
+    try:
+        for _ in range(600):
+            time.sleep(0.1)
+    finally:
+        os.remove(path)
+
+
+def leave_mark(folder: str, number: int, sleep_s: float) -> None:
+    """A file says that the task has begun; in it is the id of its process."""
+    Path(folder, str(number)).write_text(str(os.getpid()))
+    time.sleep(sleep_s)
+
+
+def main() -> None:
+    """A driver, with arguments EXECUTOR FOLDER COUNT SECONDS: it waits for so many tasks."""
+    from ffrfs.cluster.executors import open_executor, slots
+
+    text, folder, count, sleep_s = sys.argv[1:]
+    with open_executor(text) as executor:
+        numbers = range(int(count))
+        futures = [executor.submit(leave_mark, folder, n, float(sleep_s)) for n in numbers]
+        print("slots", slots(executor), flush=True)
+        wait(futures)
+        results = [executor.submit(square, number) for number in numbers]
+        print("squares", *(result.result() for result in results), flush=True)
+        try:
+            executor.submit(refuse, "/a/b.ffr").result()
+        except Exception as error:
+            print("error", type(error).__name__, error, flush=True)

@@ -1,0 +1,328 @@
+"""Executors: the same answers of each engine, killed workers, Ctrl-C, what is not possible."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ffrfs import errors
+from ffrfs.cluster import executors
+from ffrfs.cluster.executors import FORMS, ProcessExecutor, open_executor, slots
+from ffrfs.errors import ChecksumError, FfrfsError, OptionError
+from tests.checkout import CHECKOUT
+from tests.cluster import engines
+from tests.cluster.engines import Engine
+
+ENGINES = [
+    "processes",
+    pytest.param("dask", marks=pytest.mark.xdist_group("dask")),
+    pytest.param("ray", marks=pytest.mark.xdist_group("ray")),
+]
+every_engine = pytest.mark.parametrize("executor_text", ENGINES, indirect=True)
+
+
+def until(holds: Callable[[], object], limit_s: float = 30) -> None:
+    deadline_s = time.monotonic() + limit_s
+    while not holds():
+        assert time.monotonic() < deadline_s, inspect.getsource(holds)
+        time.sleep(0.02)
+
+
+@every_engine
+def test_tasks_give_their_results(executor_text: str) -> None:
+    with open_executor(executor_text) as executor:
+        until(lambda: slots(executor) in (2, 3))  # a worker may have just been killed
+        futures = [executor.submit(engines.square, number) for number in range(50)]
+        assert [future.result(30) for future in futures] == [n * n for n in range(50)]
+        assert executor.submit(engines.size_of, data=bytes(3 << 20)).result(30) == {"size": 3 << 20}
+        # Equal arguments are no reason to run one task only.
+        pids = {executor.submit(os.getpid).result(30) for _ in range(3)}
+        assert os.getpid() not in pids
+
+
+@every_engine
+def test_the_task_of_a_killed_worker_begins_again(executor_text: str, tmp_path: Path) -> None:
+    marker = str(tmp_path / "marker")
+    with open_executor(executor_text) as executor:
+        futures = [executor.submit(engines.square, number) for number in range(25)]
+        killed = executor.submit(engines.die_once, marker)
+        futures += [executor.submit(engines.square, number) for number in range(25, 50)]
+        assert [future.result(60) for future in futures] == [n * n for n in range(50)]
+        assert killed.result(60) > 0
+
+
+@every_engine
+def test_an_error_arrives_as_it_was_raised(executor_text: str) -> None:
+    with open_executor(executor_text) as executor:
+        future = executor.submit(engines.refuse, "/a/b.ffr")
+        error = future.exception(30)
+        assert executor.submit(engines.square, 3).result(30) == 9
+    assert type(error) is ChecksumError
+    assert str(error) == "/a/b.ffr: record 7: checksum mismatch"
+    assert (error.file, error.record) == ("/a/b.ffr", 7)
+
+
+@contextlib.contextmanager
+def driver(text: str, folder: Path, count: int, sleep_s: float) -> Iterator[subprocess.Popen[str]]:
+    """A process of its own group, as a shell starts it."""
+    program = ["-c", "from tests.cluster.engines import main; main()"]
+    program += [text, str(folder), str(count), str(sleep_s)]
+    command = engines.mpi_command(*program) if text == "mpi" else [sys.executable, *program]
+    process = subprocess.Popen(
+        command,
+        cwd=CHECKOUT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def marks(folder: Path) -> list[int]:
+    """The ids of the processes that have begun tasks."""
+    return [int(path.read_text() or 0) for path in folder.iterdir()]
+
+
+def is_gone(pid: int) -> bool:
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    return True
+
+
+@every_engine
+def test_ctrl_c_ends_the_waiting_tasks(executor_text: str, tmp_path: Path) -> None:
+    check_ctrl_c(executor_text, tmp_path)
+
+
+@pytest.mark.xdist_group("mpi")
+def test_ctrl_c_ends_the_waiting_tasks_of_mpi(tmp_path: Path) -> None:
+    check_ctrl_c("mpi", tmp_path)
+
+
+def check_ctrl_c(text: str, folder: Path) -> None:
+    with driver(text, folder, 40, 1) as process:
+        until(lambda: len(marks(folder)) >= 2)
+        os.killpg(process.pid, signal.SIGINT)
+        began_s = time.monotonic()
+        _, told = process.communicate(timeout=30)
+        took_s = time.monotonic() - began_s
+    assert process.returncode != 0
+    begun = len(marks(folder))
+    time.sleep(1.5)
+    assert len(marks(folder)) == begun < 12, told
+    assert took_s < 10, told
+    assert told.count("Traceback") <= 1, told  # that of the driver
+
+
+@pytest.mark.xdist_group("mpi")
+def test_ranks_of_mpi(tmp_path: Path) -> None:
+    with driver("mpi", tmp_path, 50, 0) as process:
+        told, problems = process.communicate(timeout=60)
+    assert (process.returncode, problems) == (0, "")
+    assert told.splitlines() == [
+        f"slots {engines.MPI_RANKS - 1}",
+        f"squares {' '.join(str(n * n) for n in range(50))}",
+        "error ChecksumError /a/b.ffr: record 7: checksum mismatch",
+    ]
+
+
+def test_mpi_needs_ranks() -> None:
+    with pytest.raises(OptionError, match="mpiexec -n RANKS python -m mpi4py"):  # noqa: SIM117
+        with open_executor("mpi"):
+            pass
+
+
+@pytest.mark.xdist_group("ray")
+def test_ray_client(ray_engine: Engine, tmp_path: Path) -> None:
+    if ray_engine.client_text is None:
+        pytest.skip("no grpcio here (pip install 'ray[client]')")
+    # In a process of its own: Ray knows one way to a cluster at a time.
+    program = ["-c", "from tests.cluster.engines import main; main()", ray_engine.client_text]
+    done = subprocess.run(
+        [sys.executable, *program, str(tmp_path), "20", "0"],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=True,
+    )
+    assert f"squares {' '.join(str(n * n) for n in range(20))}\n" in done.stdout
+    assert "error ChecksumError /a/b.ffr: record 7: checksum mismatch" in done.stdout
+
+
+@pytest.mark.xdist_group("dask")
+def test_a_lost_scheduler_of_dask(dask_engine: Engine) -> None:
+    """Whose client cancels what it waits for."""
+    with open_executor(dask_engine.text) as executor:
+        future = executor.submit(time.sleep, 1)
+        executor._client.close()  # type: ignore[attr-defined]
+        with pytest.raises(FfrfsError, match="scheduler is gone"):
+            future.result(10)
+
+
+@pytest.mark.xdist_group("dask")
+def test_results_of_killed_workers_come_again(dask_engine: Engine, tmp_path: Path) -> None:
+    """Also with the executor of Dask, which a caller may give us."""
+    import distributed
+
+    with distributed.Client(dask_engine.text.removeprefix("dask://")) as client:
+        executor = executors.adopted(client.get_executor())
+        until(lambda: slots(executor) in (2, 3))
+        for number in range(3):
+            futures = [executor.submit(engines.square, number) for number in range(20)]
+            futures.append(executor.submit(engines.die_once, str(tmp_path / str(number))))
+            assert [future.result(60) for future in futures[:-1]] == [n * n for n in range(20)]
+            assert futures[-1].result(60) > 0
+
+
+@pytest.mark.xdist_group("dask")
+def test_dask_gives_up_what_always_kills(dask_engine: Engine) -> None:
+    with open_executor(dask_engine.text) as executor:
+        error = executor.submit(engines.die).exception(60)
+    assert type(error) is FfrfsError
+    assert str(error).startswith("Dask gave up a task: Attempted to run")
+
+
+def test_every_error_can_be_sent() -> None:
+    names = [
+        name
+        for name, kind in vars(errors).items()
+        if isinstance(kind, type) and issubclass(kind, FfrfsError)
+    ]
+    assert len(names) > 20
+    with open_executor("processes:1") as executor:
+        for name in names:
+            error = executor.submit(engines.raise_error, name).exception(30)
+            assert type(error) is getattr(errors, name)
+            expected = "/a/b.ffr: record 3: not as it was"
+            assert errors.describe(error) == expected
+            assert (error.file, error.reason, error.record) == ("/a/b.ffr", expected[10:], 3)
+
+
+def test_a_task_that_always_kills_its_process_is_given_up() -> None:
+    with open_executor("processes:2") as executor:
+        lost = [executor.submit(engines.die) for _ in range(2)]
+        good = [executor.submit(engines.square, number) for number in range(20)]
+        assert [future.result(30) for future in good] == [n * n for n in range(20)]
+        for future in lost:
+            with pytest.raises(FfrfsError, match=r"lost 4 times at the same task \(SIGKILL\)"):
+                future.result(30)
+
+
+def test_what_cannot_be_sent_fails_alone() -> None:
+    with open_executor("processes:1") as executor:
+        pid = executor.submit(os.getpid).result(30)
+        assert executor.submit(lambda: 1).exception(30) is not None
+        assert isinstance(executor.submit(open, os.devnull).exception(30), FfrfsError)
+        assert executor.submit(os.getpid).result(30) == pid
+
+
+def test_processes_end_their_tasks_first() -> None:
+    """As any executor does: `with` waits for all."""
+    with ProcessExecutor(2) as executor:
+        futures = [executor.submit(engines.square, number) for number in range(20)]
+        pid = executor.submit(os.getpid)
+    assert [future.result(0) for future in futures] == [n * n for n in range(20)]
+    assert is_gone(pid.result())
+
+
+def test_a_running_task_takes_away_what_it_has_begun(tmp_path: Path) -> None:
+    paths = [tmp_path / "0", tmp_path / "1"]
+    with pytest.raises(ZeroDivisionError), open_executor("processes:2") as executor:
+        for path in paths:
+            executor.submit(engines.hold, str(path))
+        until(lambda: all(path.exists() for path in paths))
+        began_s = time.monotonic()
+        raise ZeroDivisionError
+    until(lambda: list(tmp_path.iterdir()) == [], 5)
+    assert time.monotonic() - began_s < 5
+
+
+@pytest.mark.parametrize("sleep_s", [0.05, 60], ids=["idle", "busy"])
+def test_processes_end_with_a_killed_driver(tmp_path: Path, sleep_s: float) -> None:
+    with driver("processes:3", tmp_path, 3, sleep_s) as process:
+        until(lambda: len(marks(tmp_path)) == 3 and all(marks(tmp_path)))
+        pids = marks(tmp_path)
+        assert not any(map(is_gone, pids)) or sleep_s < 1
+        process.kill()
+        until(lambda: all(map(is_gone, pids)), 10)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "process", "processes:", "processes:x", "processes:-1", "threads", "mpi:3"),
+        *("dask://", "dask://host", "dask://host:0", "dask://host:65536", "dask://host:1/path"),
+        *("dask:host:1", "ray:auto", "ray://", "ray://user@host:1", "DASK://host:1", "mpi\n"),
+    ],
+)
+def test_wrong_texts(text: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        open_executor(text)
+    assert str(caught.value).endswith(FORMS)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["processes:0", "processes:1025"])
+def test_too_many_processes(text: str) -> None:
+    with pytest.raises(OptionError, match=f"{text}: 1 to 1024 processes are possible"):
+        open_executor(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "package", "extra"),
+    [
+        ("dask://localhost:1", "distributed", "dask"),
+        ("ray://localhost:1", "ray", "ray"),
+        ("ray", "ray", "ray"),
+        ("mpi", "mpi4py", "mpi"),
+    ],
+)
+def test_a_missing_package_is_named(
+    text: str, package: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.delitem(sys.modules, "ffrfs.cluster.adapters", raising=False)
+    with pytest.raises(FfrfsError) as caught, open_executor(text):
+        pass
+    advice = f"a package is missing; to install it: pip install 'ffrfs[{extra}]'"
+    assert str(caught.value) == f"executor {text}: {advice}"
+
+
+@pytest.mark.parametrize(
+    ("form", "package"), [("dask://{}", "distributed"), ("ray://{}", "ray"), ("ray", "ray")]
+)
+def test_nobody_listens(form: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip(package)
+    monkeypatch.setattr(executors, "CONNECT_S", 0.5)
+    place = f"127.0.0.1:{engines.free_ports(1)[0]}"
+    monkeypatch.setenv("RAY_ADDRESS", place)
+    began_s = time.monotonic()
+    with pytest.raises(FfrfsError, match=place) as caught, open_executor(form.format(place)):
+        pass
+    assert time.monotonic() - began_s < 10
+    assert "\n" not in str(caught.value)
+
+
+def test_no_engine_is_loaded_before_it_is_asked_for() -> None:
+    code = (
+        "import sys, ffrfs.cluster.executors as e; e.open_executor('dask://host:1'); "
+        "sys.exit(' '.join({'ray', 'distributed', 'dask', 'mpi4py', 'numpy'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == ""

@@ -1,0 +1,227 @@
+"""Shards are added to a set by a plan: it is whole before, and whole afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from ffrfs import pack_folder
+from ffrfs._native import Pack
+from ffrfs.cluster import Plan, commit, run
+from ffrfs.cluster.kept_plan import kept_plan
+from ffrfs.cluster.packing import pack_by_plan
+from ffrfs.cluster.planning import request_of
+from ffrfs.errors import PackError
+from tests.cluster.trees import assert_nothing_else, planned, shards_of
+from tests.ffrecord_file import Tree
+from tests.folder.folder_model import make_folder, shown
+
+OLD: Tree = {"a": {"one": b"1" * 3000, "two": b"2" * 3000}, "b": b"b", "empty": {}}
+NEW: Tree = {"a": {"three": b"3" * 3000}, "c": {"four": b"4" * 3000, "none": {}}, "d": b"d"}
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    pack_folder(make_folder(tmp_path / "old", OLD), tmp_path / "set", shards=2)
+    return tmp_path / "set"
+
+
+@pytest.fixture
+def more(tmp_path: Path) -> Path:
+    return make_folder(tmp_path / "more", NEW)
+
+
+@pytest.fixture
+def plan(target: Path, more: Path) -> Iterator[Plan]:
+    with planned(more, target, target.parent / "plan", append=True, shards=2) as made:
+        yield made
+
+
+def pack(plan: Plan) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        pack_by_plan(plan, pool)
+
+
+def test_shards_are_added(plan: Plan, target: Path, more: Path) -> None:
+    before, old = shards_of(target), shown(target)
+    assert (plan.header.first_number, len(plan)) == (2, 2)
+    run(plan, 1)
+    assert shards_of(target) == before
+    assert shown(target) == old  # complete, still
+    with pytest.raises(PackError, match="1 of 2 shards are missing: number 2"):
+        commit(plan)
+    assert shown(target) == old
+    run(plan, 0)
+    assert shown(target) == old
+    summary = commit(plan)
+    found = shards_of(target)
+    assert sorted(found) == [f"part_0000{number}.ffr" for number in range(4)]
+    assert before.items() <= found.items()
+    assert_nothing_else(target)
+    expected = {**old, **{path: e for path, e in shown_of(more).items() if path not in old}}
+    assert {path: entry.content for path, entry in shown(target).items()} == {
+        path: entry.content for path, entry in expected.items()
+    }
+    shards = [Pack(os.fsencode(path)).shard for path in sorted(target.glob("*.ffr"))]
+    assert [shard[1:] for shard in shards if shard] == [(0, 2), (1, 2), (2, 4), (3, 4)]
+    assert len({shard[0] for shard in shards if shard}) == 1
+    assert (summary.shard_count, summary.file_count) == (4, 6)
+
+
+def shown_of(folder: Path) -> dict:
+    pack_folder(folder, folder.parent / "x.ffr")
+    return shown(folder.parent / "x.ffr")
+
+
+def test_the_manifest_has_old_and_new(plan: Plan, target: Path) -> None:
+    pack(plan)
+    first, *rows = map(json.loads, (target / ".ffrfs-manifest.jsonl").read_text().splitlines())
+    assert (first["shards"], first["files"], first["bytes"]) == (4, 6, 12_002)
+    assert [row["number"] for row in rows] == [0, 1, 2, 3]
+    for row in rows:
+        data = (target / row["name"]).read_bytes()
+        assert row["size"] == len(data)
+        assert row["checksum"] == f"{int.from_bytes(data[:4], 'little'):08x}"
+
+
+def test_what_the_manifest_said_before_stays(tmp_path: Path, more: Path) -> None:
+    """Also of files that were left out."""
+    tree = make_folder(tmp_path / "tree", {f"{number}": bytes(2000) for number in range(6)})
+    with planned(tree, tmp_path / "set", tmp_path / "plan", shards=2) as plan:
+        (tree / "4").unlink()
+        with ThreadPoolExecutor(1) as pool:
+            pack_by_plan(plan, pool, on_error="skip")
+    before = (tmp_path / "set" / ".ffrfs-manifest.jsonl").read_text().splitlines()
+    with planned(more, tmp_path / "set", tmp_path / "plan", shards=1, append=True) as plan:
+        pack(plan)
+    after = (tmp_path / "set" / ".ffrfs-manifest.jsonl").read_text().splitlines()
+    assert after[1:3] == before[1:3]
+    assert json.loads(after[0])["missing"] == 1
+
+
+@pytest.mark.parametrize(
+    ("new", "path"),
+    [
+        ({"a": {"one": b"again"}}, "a/one"),
+        ({"b": b""}, "b"),
+        ({"b": {"x": b""}}, "b"),
+        ({"a": b""}, "a"),
+        ({"x": b"", "empty": b""}, "empty"),
+    ],
+)
+def test_what_is_there_already_is_refused(
+    tmp_path: Path, target: Path, new: Tree, path: str
+) -> None:
+    make_folder(tmp_path / "new", new)
+    before = shards_of(target)
+    with pytest.raises(PackError, match=f"part_0000..ffr has '{path}' already; exclude it"):
+        planned(tmp_path / "new", target, tmp_path / "plan", append=True)
+    assert shards_of(target) == before
+    assert sorted(os.listdir(target)) == sorted(before)
+    assert not (tmp_path / "plan").exists()
+
+
+def test_a_link_that_is_there_already(tmp_path: Path, target: Path) -> None:
+    make_folder(tmp_path / "new", {"x": b"", "a": {}})
+    (tmp_path / "new" / "a" / "one").symlink_to("x")
+    with pytest.raises(PackError, match="has 'a/one' already"):
+        planned(tmp_path / "new", target, tmp_path / "plan", append=True, symlinks="keep")
+
+
+def test_what_nothing_can_be_added_to(tmp_path: Path, more: Path, target: Path) -> None:
+    (tmp_path / "nothing").mkdir()
+    with pytest.raises(PackError, match="holds no packs to add to"):
+        planned(more, tmp_path / "nothing", tmp_path / "plan", append=True)
+    pack_folder(more, tmp_path / "nothing" / "x.ffr")
+    with pytest.raises(PackError, match="is not a shard of a pack set"):
+        planned(more, tmp_path / "nothing", tmp_path / "plan", append=True)
+    (target / "part_00000.ffr").unlink()
+    with pytest.raises(PackError, match="shard 0 of the set is missing"):
+        planned(more, target, tmp_path / "plan", append=True)
+    with pytest.raises((OSError, PackError), match="missing"):
+        planned(more, tmp_path / "missing", tmp_path / "plan", append=True)
+
+
+def test_a_set_that_was_added_to_meanwhile(plan: Plan, target: Path, tmp_path: Path) -> None:
+    pack_folder(make_folder(tmp_path / "z", {"z": b""}), target, append=True)
+    before = shards_of(target)
+    with pytest.raises((PackError, OSError)):
+        pack(plan)
+    assert shards_of(target) == before
+    assert len(shown(target)) == 6
+
+
+def test_two_plans_for_one_set(plan: Plan, target: Path, tmp_path: Path) -> None:
+    """The later one finds the shards of the other, and does not take them for its own."""
+    make_folder(tmp_path / "z", {"z": b"", "zz": b""})
+    with planned(tmp_path / "z", target, tmp_path / "plan2", append=True, shards=2) as other:
+        pack(other)
+    before = shards_of(target)
+    with pytest.raises((PackError, OSError)):
+        pack(plan)
+    assert shards_of(target) == before
+
+
+def test_shards_of_a_plan_that_was_given_up(plan: Plan, target: Path, tmp_path: Path) -> None:
+    """Those of another plan, which have the same numbers, are not taken for them."""
+    run(plan, 0)
+    run(plan, 1)
+    make_folder(tmp_path / "z", {"z1": b"1", "z2": b"2", "z3": b"3"})
+    with planned(tmp_path / "z", target, tmp_path / "plan2", append=True, shards=2) as other:
+        assert other.place != plan.place
+        pack(other)
+    assert {"z1", "z2", "z3"} < set(shown(target))
+    assert "a/three" not in shown(target)
+
+
+@pytest.mark.parametrize("step", range(8))
+def test_ended_while_shards_are_moved(
+    target: Path, more: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    """After any of the steps of the end; the same call goes on from there."""
+    request = request_of(more, target, shards=3, append=True)
+    left = step + 1
+    is_ended = False
+
+    class EndedError(BaseException):
+        pass
+
+    def counted(function):
+        def call(*arguments, **named):
+            nonlocal left
+            left -= 1
+            if left == 0:
+                raise EndedError
+            return function(*arguments, **named)
+
+        return call
+
+    with ThreadPoolExecutor(1) as pool:
+        with monkeypatch.context() as patch:
+            for name in ("rename", "unlink", "rmdir"):
+                patch.setattr(os, name, counted(getattr(os, name)))
+            try:
+                with kept_plan(request, pool, None) as plan:
+                    pack_by_plan(plan, pool)
+            except EndedError:
+                is_ended = True
+        if is_ended:
+            with kept_plan(request, pool, None) as plan:
+                pack_by_plan(plan, pool)
+    assert_nothing_else(target)
+    assert len(shards_of(target)) == 5
+    assert len(shown(target)) == 10
+
+
+def test_what_lies_beside_the_shards_is_not_moved(plan: Plan, target: Path) -> None:
+    """A killed task of a file system without O_TMPFILE leaves such a name."""
+    run(plan, 0)
+    (Path(plan.place) / ".part_00003.ffr.0123456789abcdef.partial").write_bytes(b"x")
+    pack(plan)
+    assert not [name for name in os.listdir(target) if name.endswith(".partial")]
+    assert_nothing_else(target)

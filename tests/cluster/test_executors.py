@@ -1,0 +1,40 @@
+"""Executors of every engine (executor_cases.py), each engine in a process of pytest of its own.
+
+Dask and Ray leave threads in a process that has used them, and other tests fork theirs.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CASES = Path(__file__).with_name("executor_cases.py")
+CHOICES = {
+    "dask": "dask or killed_workers",
+    "ray": "ray",
+    "the others": "not dask and not ray and not killed_workers",
+}
+TIMEOUT_S = 280
+
+
+@pytest.mark.timeout(TIMEOUT_S + 10)
+@pytest.mark.parametrize("engine", CHOICES)
+def test_executors(engine: str, tmp_path: Path) -> None:
+    words = ["--quiet", "-p", "no:cacheprovider", "--basetemp", tmp_path / "base"]
+    command = [sys.executable, "-m", "pytest", *words, "-k", CHOICES[engine], CASES]
+    process = subprocess.Popen(
+        list(map(str, command)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        out, _ = process.communicate(timeout=TIMEOUT_S)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 0, out

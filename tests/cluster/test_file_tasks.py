@@ -1,0 +1,238 @@
+"""Verifying, indexing and converting by an executor: what one process gives, and goes on after."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import ffrfs
+from ffrfs.cluster.converting import ROWS_NAME, ConvertOptions, convert_files
+from ffrfs.cluster.manifest import MANIFEST_NAME
+from ffrfs.cluster.verifying import verify_packs
+from ffrfs.convert.convert import convert
+from ffrfs.errors import ChecksumError, PackError, UnfinishedError
+from ffrfs.folder.verify import verify
+from ffrfs.tfrecord import TFRecordWriter
+from tests.mount.command import ffrfs as command
+
+ENGINES = ("processes", "dask", "ray")
+SHARDS = 5
+
+
+@pytest.fixture
+def packs(tmp_path: Path) -> Path:
+    """A pack set."""
+    pick = random.Random(4)
+    source = tmp_path / "source"
+    for number in range(200):
+        path = source / f"{number % 7}" / f"{number}.bin"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(pick.randbytes(pick.randrange(4000)))
+    ffrfs.pack_folder(source, tmp_path / "set", shards=SHARDS)
+    return tmp_path / "set"
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Path:
+    """A directory of TFRecord files."""
+    pick = random.Random(5)
+    folder = tmp_path / "records"
+    folder.mkdir()
+    for number in range(SHARDS):
+        with TFRecordWriter(folder / f"train.tfrecord-{number:05}-of-{SHARDS:05}") as writer:
+            for _ in range(50 + number):
+                writer.write(pick.randbytes(pick.randrange(3000)))
+    return folder
+
+
+def damage(path: Path, offset: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(offset)
+        byte = file.read(1)
+        file.seek(offset)
+        file.write(bytes([byte[0] ^ 1]))
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.glob("[!.]*")}
+
+
+@pytest.mark.promise("S68")
+@pytest.mark.parametrize("executor_text", ENGINES, indirect=True)
+def test_verify(packs: Path, records: Path, executor_text: str) -> None:
+    """As without an executor: good ones, damaged ones, one that cannot be opened."""
+    both = [packs, records]
+    alone = command("verify", *both)
+    assert command("verify", "--executor", executor_text, *both) == alone
+    assert alone.status == 0
+    damage(packs / "part_00001.ffr", (packs / "part_00001.ffr").stat().st_size // 2)
+    damage(records / f"train.tfrecord-00002-of-{SHARDS:05}", 2000)
+    os.truncate(packs / "part_00003.ffr", 100)
+    alone = command("verify", "--json", *both)
+    assert command("verify", "--json", "--executor", executor_text, *both) == alone
+    assert alone.status == 1
+
+
+def test_verify_of_relative_paths(
+    packs: Path, records: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(packs.parent)
+    damage(packs / "part_00001.ffr", (packs / "part_00001.ffr").stat().st_size // 2)
+    with ThreadPoolExecutor(2) as pool:
+        assert verify_packs([packs.name], pool) == verify([packs.name])
+
+
+def test_a_directory_of_plain_files_is_no_damaged_set(tmp_path: Path, records: Path) -> None:
+    convert(records, tmp_path / "one.ffr")
+    (tmp_path / "plain").mkdir()
+    for number in range(2):
+        shutil.copy(tmp_path / "one.ffr", tmp_path / "plain" / f"{number}.ffr")
+    done = command("verify", tmp_path / "plain")
+    assert (done.status, done.err) == (0, "")
+
+
+@pytest.mark.promise("S68")
+@pytest.mark.parametrize("executor_text", ENGINES, indirect=True)
+def test_index(packs: Path, records: Path, executor_text: str) -> None:
+    before = files(records)
+    done = command("index", "--executor", executor_text, packs, records)
+    assert (done.status, done.err) == (0, "")
+    assert done.out.count("contains an index already") == SHARDS
+    made = {name: content for name, content in files(records).items() if name not in before}
+    for name in made:
+        (records / name).unlink()
+    assert command("index", records).status == 0
+    assert made == {name: data for name, data in files(records).items() if name not in before}
+    assert len(made) == SHARDS
+
+
+@pytest.mark.promise("S68")
+@pytest.mark.parametrize("executor_text", ENGINES, indirect=True)
+def test_convert(records: Path, tmp_path: Path, executor_text: str) -> None:
+    """Each file as by itself, and the manifest names them."""
+    words = ["convert", "--executor", executor_text, "--to", "ffrecord"]
+    done = command(*words, records, tmp_path / "made")
+    assert (done.status, done.out) == (0, f"{tmp_path / 'made'}: 260 records\n")
+    (tmp_path / "alone").mkdir()
+    for path in records.iterdir():
+        name = path.name.replace(".tfrecord", "") + ".ffr"
+        convert(path, tmp_path / "alone" / name, "ffrecord")
+    assert files(tmp_path / "made") == files(tmp_path / "alone")
+    whole, *rows = (tmp_path / "made" / MANIFEST_NAME).read_text().splitlines()
+    assert json.loads(whole)["files"] == len(rows) == SHARDS
+    assert [json.loads(row)["records"] for row in rows] == [50 + n for n in range(SHARDS)]
+    assert not (tmp_path / "made" / ROWS_NAME).exists()
+    again = command(*words, records, tmp_path / "made")
+    assert (again.status, again.err) == (
+        1,
+        f"ffrfs: {tmp_path / 'made'}: is not empty; write to another directory\n",
+    )
+
+
+@pytest.mark.promise("S68")
+def test_a_damaged_file_does_not_keep_the_others(records: Path, tmp_path: Path) -> None:
+    broken = records / f"train.tfrecord-00002-of-{SHARDS:05}"
+    content = broken.read_bytes()
+    damage(broken, 3000)
+    target, options = tmp_path / "made", ConvertOptions("ffrecord")
+    with ThreadPoolExecutor(2) as pool:
+        with pytest.raises(ChecksumError, match=broken.name):
+            convert_files(str(records), str(target), options, pool)
+        assert len(files(target)) == SHARDS - 1
+        inodes = {path.name: path.stat().st_ino for path in target.glob("*.ffr")}
+        broken.write_bytes(content)
+        assert convert_files(str(records), str(target), options, pool).record_count == 260
+    assert len(files(target)) == SHARDS
+    assert all((target / name).stat().st_ino == inode for name, inode in inodes.items())
+
+
+def test_several_failures_are_listed(records: Path, tmp_path: Path) -> None:
+    for number in (1, 3):
+        damage(records / f"train.tfrecord-{number:05}-of-{SHARDS:05}", 3000)
+    options = ConvertOptions("ffrecord")
+    with ThreadPoolExecutor(2) as pool, pytest.raises(UnfinishedError) as caught:
+        convert_files(str(records), str(tmp_path / "made"), options, pool)
+    assert str(caught.value).startswith("2 of 5 files failed; ")
+    assert len(caught.value.failures) == 2
+    done = command(
+        *("convert", "--executor", "processes:1", "--to", "ffrecord", "--on-error", "skip"),
+        *(records, tmp_path / "made"),
+    )
+    assert (done.status, done.out) == (0, f"{tmp_path / 'made'}: 258 records\n")
+    assert done.err == f"ffrfs: {records}: left out 2 damaged records\n"
+
+
+@pytest.mark.promise("S68")
+def test_a_killed_conversion_goes_on(records: Path, tmp_path: Path) -> None:
+    target = tmp_path / "made"
+    words = ["convert", "-q", "--executor", "processes:1", "--to", "tfrecord"]
+    words += ["--compression", "gzip", str(records), str(target)]
+    program = subprocess.Popen([sys.executable, "-m", "ffrfs", *words], start_new_session=True)
+    deadline = time.monotonic() + 60
+    try:
+        while len(list(target.glob("*.gz"))) < 2 and program.poll() is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+    finally:
+        os.killpg(program.pid, signal.SIGKILL)
+        program.wait()
+    assert command(*words).status == 0
+    with ThreadPoolExecutor(1) as pool:
+        options = ConvertOptions("tfrecord", "GZIP")
+        convert_files(str(records), str(tmp_path / "whole"), options, pool)
+    assert files(target) == files(tmp_path / "whole")
+    assert {path.name for path in target.glob(".*")} == {MANIFEST_NAME}
+
+
+@pytest.mark.parametrize(
+    ("names", "error"),
+    [
+        (["a.tfrecord", "a.tfrecords"], "would become a.ffr, as "),
+        ([], "holds no packs (*.ffr) or TFRecord files"),
+    ],
+)
+def test_what_cannot_be_converted(tmp_path: Path, names: list[str], error: str) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    for name in names:
+        TFRecordWriter(source / name).close()
+    options = ConvertOptions("ffrecord")
+    with ThreadPoolExecutor(1) as pool, pytest.raises((PackError, ffrfs.FormatError)) as caught:
+        convert_files(str(source), str(tmp_path / "made"), options, pool)
+    assert error in str(caught.value)
+    assert not (tmp_path / "made").exists()
+
+
+def test_hostile_rows_are_no_rows(records: Path, tmp_path: Path) -> None:
+    """A row that is cut off, of another shape, or of another file: the file is made again."""
+    target, options = tmp_path / "made", ConvertOptions("ffrecord")
+    target.mkdir()
+    lines = ["{", "[" * 100_000, "[]", '{"name": 3}', "\x00\xff", '{"name": "../x", "size": 1}']
+    (target / ROWS_NAME).write_text("\n".join(lines), encoding="utf-8")
+    with ThreadPoolExecutor(1) as pool:
+        assert convert_files(str(records), str(target), options, pool).record_count == 260
+    assert len(files(target)) == SHARDS
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["--shards", "2"], "leave out --shards and --records"),
+        (["--records"], "leave out --shards and --records"),
+        ([], "needs --to"),
+    ],
+)
+def test_wrong_usage(records: Path, tmp_path: Path, words: list[str], error: str) -> None:
+    done = command("convert", "--executor", "processes:1", *words, records, tmp_path / "made")
+    assert done.status == 2
+    assert error in done.err

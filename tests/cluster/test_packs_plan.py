@@ -1,0 +1,243 @@
+"""Packs by a plan: brought into another order, merged, filtered; never with a wrong byte."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ffrfs import pack_folder, repack
+from ffrfs._native import Pack
+from ffrfs.cluster import Plan, commit, run
+from ffrfs.cluster.packing import pack_by_plan
+from ffrfs.errors import FfrfsError, PackError, UnfinishedError
+from tests.cluster.trees import add_links, assert_nothing_else, make_tree, planned, shards_of
+from tests.ffrecord_file import flip_byte, record_extents
+from tests.folder.folder_model import make_folder, shown
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    return add_links(make_tree(tmp_path / "tree"))
+
+
+@pytest.fixture
+def pack(tree: Path, tmp_path: Path) -> Path:
+    pack_folder(tree, tmp_path / "old.ffr", symlinks="keep")
+    return tmp_path / "old.ffr"
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    return tmp_path / "set"
+
+
+def repacked(source: Path | list[Path], target: Path, **options: Any) -> Plan:
+    """Pack `source` by a plan, which is left open."""
+    plan = planned(source, target, target.parent / "plan", **options)
+    with ThreadPoolExecutor(2) as pool:
+        pack_by_plan(plan, pool)
+    assert_nothing_else(target)
+    return plan
+
+
+def order_of(target: Path) -> list[str]:
+    """The paths of the files, as their records stand."""
+    return [path for shard in sorted(target.glob("*.ffr")) for path in paths_of(shard)]
+
+
+def assert_same_but_empty(target: Path, expected: Path) -> None:
+    """The same tree, but for directories that only a pattern, or a link, made empty ones."""
+    found, wanted = shown(target), shown(expected)
+    assert found.items() <= wanted.items()
+    lacking = [path for path in wanted if path not in found]
+    assert all(wanted[path].content is None for path in lacking)
+
+
+def paths_of(pack: Path) -> list[str]:
+    opened = Pack(os.fsencode(pack))
+    opened.open_tree()
+    return [
+        os.fsdecode(opened.path_of(number) or b"?") for number in range(opened.record_count - 1)
+    ]
+
+
+@pytest.mark.parametrize("options", [{"shards": 1}, {"shards": 4}, {"shard_size": 60_000}])
+@pytest.mark.parametrize("order", [None, "size", "path"])
+def test_the_same_tree_in_another_order(
+    pack: Path, target: Path, options: dict[str, int], order: str | None
+) -> None:
+    with repacked(pack, target, order=order, **options) as plan:
+        assert plan.file_count == len(order_of(target))
+    assert shown(target) == shown(pack)
+    contents = shown(pack)
+    found = order_of(target)
+    if order == "size":
+        sizes = [len(contents[path].content or b"") for path in found]
+        assert sizes == sorted(sizes)
+    else:
+        assert len(found) == len(set(found))
+
+
+def test_an_order_from_a_file(pack: Path, target: Path) -> None:
+    files = [path for path, entry in shown(pack).items() if entry.mode & 0o170000 == 0o100000]
+    listed = sorted(files, reverse=True)
+    (target.parent / "order").write_text("\n".join(listed) + "\n")
+    repacked(pack, target, order=str(target.parent / "order")).close()
+    # Within a shard, too.
+    assert order_of(target) == listed
+    assert shown(target) == shown(pack)
+
+
+@pytest.mark.parametrize("symlinks", ["inside", "follow", "keep", "skip"])
+def test_links(tree: Path, target: Path, symlinks: Any) -> None:
+    """As repack()."""
+    (tree / "away").unlink()
+    (tree / "d0" / "bytes").unlink()
+    pack_folder(tree, target.parent / "old.ffr", symlinks="keep")
+    repack(target.parent / "old.ffr", target.parent / "one.ffr", symlinks=symlinks)
+    repacked(target.parent / "old.ffr", target, symlinks=symlinks).close()
+    assert_same_but_empty(target, target.parent / "one.ffr")
+
+
+@pytest.mark.parametrize(
+    "patterns",
+    [
+        {"include": ["d0"]},
+        {"include": ["*.bin"]},
+        {"exclude": ["d1/*", "00*"]},
+        {"exclude": ["nothing"]},
+        {"include": ["nothing"]},
+        {"include": ["e0"], "exclude": ["003*"]},
+        {"exclude": ["*"]},
+    ],
+)
+def test_patterns(pack: Path, target: Path, patterns: dict[str, list[str]]) -> None:
+    repack(pack, target.parent / "one.ffr", **patterns)  # type: ignore[arg-type]
+    repacked(pack, target, **patterns).close()
+    assert_same_but_empty(target, target.parent / "one.ffr")
+
+
+def test_a_pattern_that_matches_nothing(pack: Path, target: Path) -> None:
+    with pytest.raises(PackError, match="no such"):
+        planned(pack, target, target.parent / "plan", include=["no such"])
+    assert not (target.parent / "plan").exists()
+
+
+def test_several_packs_and_a_set(tree: Path, pack: Path, target: Path) -> None:
+    for name, content in (("b", {"b": {"x": b"b" * 5000}}), ("c", {"c": {"y": b"c" * 5000}})):
+        pack_folder(make_folder(tree.parent / name, content), tree.parent / f"{name}.ffr")
+    pack_folder(
+        make_folder(tree.parent / "s", {"s": {"1": b"1", "2": b"2"}}),
+        tree.parent / "sset",
+        shards=2,
+    )
+    sources = [pack, tree.parent / "b.ffr", tree.parent / "c.ffr", tree.parent / "sset"]
+    repacked(sources, target).close()
+    repack(sources, tree.parent / "one.ffr")  # type: ignore[arg-type]
+    assert shown(target) == shown(tree.parent / "one.ffr")
+
+
+def test_packs_that_conflict(pack: Path, tree: Path, target: Path) -> None:
+    pack_folder(make_folder(tree.parent / "b", {"top": b"another"}), tree.parent / "b.ffr")
+    with pytest.raises(FfrfsError, match="top"):
+        planned([pack, tree.parent / "b.ffr"], target, target.parent / "plan")
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("order", [None, "size", "path"])
+@pytest.mark.parametrize("shards", [1, 3, 40])
+def test_files_that_share_a_record(tmp_path: Path, order: str | None, shards: int) -> None:
+    """They still do, where they go into one shard."""
+    content = {f"d{n}": {f"{m}": bytes([m]) * 2000 for m in range(8)} for n in range(5)}
+    pack_folder(make_folder(tmp_path / "tree", content), tmp_path / "old.ffr", dedup=True)
+    with repacked(tmp_path / "old.ffr", tmp_path / "set", order=order, shards=shards) as plan:
+        assert plan.file_count == 40
+    assert shown(tmp_path / "set") == shown(tmp_path / "old.ffr")
+    if shards < 8:
+        size = sum(map(len, shards_of(tmp_path / "set").values()))
+        assert size < 8 * 2000 + shards * 30_000
+        records = sum(len(record_extents(shard)) - 1 for shard in (tmp_path / "set").glob("*.ffr"))
+        assert records <= 8 + (shards - 1)
+
+
+def test_an_empty_pack_and_one_of_empty_directories(tmp_path: Path) -> None:
+    for name, content in (("none", {}), ("some", {"a": {"b": {}}, "c": {}})):
+        pack_folder(make_folder(tmp_path / name, content), tmp_path / f"{name}.ffr")
+        repacked(tmp_path / f"{name}.ffr", tmp_path / f"{name}.set").close()
+        assert shown(tmp_path / f"{name}.set") == shown(tmp_path / f"{name}.ffr")
+
+
+def test_reproducible(pack: Path, target: Path) -> None:
+    repack(pack, target.parent / "one.ffr", reproducible=True)
+    repacked(pack, target, reproducible=True).close()
+    assert shown(target) == shown(target.parent / "one.ffr")
+
+
+def damage(pack: Path, path: str) -> None:
+    """Flip a byte of that file."""
+    offset, size = record_extents(pack)[paths_of(pack).index(path)]
+    assert size > 0
+    flip_byte(pack, offset + size // 2)
+
+
+def test_a_damaged_source_is_named(pack: Path, target: Path) -> None:
+    damage(pack, "d1/e1/002 é.bin")
+    with planned(pack, target, target.parent / "plan", shards=4) as plan:
+        with pytest.raises(UnfinishedError) as caught, ThreadPoolExecutor(1) as pool:
+            pack_by_plan(plan, pool)
+        assert "d1/e1/002 é.bin" in str(caught.value)
+        assert str(pack) in str(caught.value)
+        assert "\n" not in str(caught.value)
+        assert not (target / ".ffrfs-manifest.jsonl").exists()
+        assert all(path.suffix == ".ffr" for path in target.iterdir())
+        with pytest.raises(PackError, match="shards are missing"):
+            commit(plan)
+
+
+@pytest.mark.parametrize("bad", ["d1/e1/002 é.bin", "top"])
+@pytest.mark.parametrize("shards", [2, 38])
+def test_a_damaged_file_is_left_out(pack: Path, target: Path, bad: str, shards: int) -> None:
+    expected = shown(pack)
+    damage(pack, bad)
+    with planned(pack, target, target.parent / "plan", shards=shards) as plan:
+        with ThreadPoolExecutor(2) as pool:
+            summary, missing = pack_by_plan(plan, pool, on_error="skip")
+        assert [file.path for file in missing] == [bad]
+        assert "checksum" in missing[0].reason
+        assert (summary.missing_count, summary.file_count) == (1, plan.file_count - 1)
+        assert commit(plan) == summary
+    del expected[bad]
+    assert shown(target) == expected
+
+
+def test_a_source_that_is_no_pack_any_more(pack: Path, target: Path) -> None:
+    with planned(pack, target, target.parent / "plan") as plan:
+        pack.write_bytes(b"hello" * 1000)
+        with pytest.raises(FfrfsError):
+            run(plan, 0)
+        pack.unlink()
+        with pytest.raises(FileNotFoundError):
+            run(plan, 0)
+    assert not target.exists() or list(target.iterdir()) == []
+
+
+def test_a_source_that_lost_a_file(pack: Path, tree: Path, target: Path) -> None:
+    with planned(pack, target, target.parent / "plan") as plan:
+        (tree / "top").unlink()
+        pack_folder(tree, pack, symlinks="keep")
+        with pytest.raises(FfrfsError, match="top"):
+            for number in range(len(plan)):
+                run(plan, number)
+
+
+def test_plain_files_are_no_packs(tmp_path: Path) -> None:
+    from tests.ffrecord_file import write_records
+
+    write_records(tmp_path / "x.ffr", [b"one", b"two"])
+    with pytest.raises(PackError):
+        planned(tmp_path / "x.ffr", tmp_path / "set", tmp_path / "plan")
+    assert os.listdir(tmp_path) == ["x.ffr"]

@@ -1,0 +1,269 @@
+"""A plan is a function of its listing, and its tasks are functions of the plan."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+import shutil
+from concurrent.futures import Executor, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ffrfs import pack_folder
+from ffrfs.cluster import Plan, commit, run
+from ffrfs.cluster.executors import open_executor
+from ffrfs.cluster.packing import pack_by_plan
+from ffrfs.errors import FormatError, OptionError, PackError
+from tests.cluster.trees import (
+    add_links,
+    assert_nothing_else,
+    assert_same_tree,
+    files_of,
+    make_tree,
+    planned,
+    shards_of,
+)
+from tests.folder.folder_model import make_folder, shown
+from tests.tfrecord_file import tfrecord_records
+
+SHARDS = 4
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    return make_tree(tmp_path / "tree")
+
+
+def packed(plan: Plan, executor: Executor) -> dict[str, bytes]:
+    """The set, packed anew."""
+    shutil.rmtree(plan.target, ignore_errors=True)
+    pack_by_plan(plan, executor)
+    return files_of(Path(plan.target))
+
+
+@pytest.mark.parametrize("reproducible", [False, True])
+def test_the_same_set_whoever_makes_it(tree: Path, tmp_path: Path, reproducible: bool) -> None:
+    """By threads, by processes, task by task in any order, twice, two at a time."""
+    add_links(tree)
+    options = {"shards": SHARDS, "symlinks": "keep", "reproducible": reproducible}
+    with planned(tree, tmp_path / "set", tmp_path / "plan", **options) as plan:
+        with ThreadPoolExecutor(1) as pool:
+            expected = packed(plan, pool)
+        assert len(expected) == SHARDS + 1
+        with ThreadPoolExecutor(5) as pool:
+            assert packed(plan, pool) == expected
+        with open_executor("processes:2") as processes:
+            assert packed(plan, processes) == expected
+        shutil.rmtree(tmp_path / "set")
+        numbers = [*range(SHARDS)] * 2
+        random.Random(1).shuffle(numbers)
+        made = [run(plan, number).made for number in numbers]
+        assert made.count(True) == SHARDS
+        assert made.count(None) == SHARDS
+        commit(plan)
+        assert files_of(tmp_path / "set") == expected
+
+
+def test_two_at_a_time(tree: Path, tmp_path: Path) -> None:
+    with planned(tree, tmp_path / "set", tmp_path / "plan", shards=1) as plan:
+        with ThreadPoolExecutor(1) as pool:
+            expected = packed(plan, pool)
+        for _ in range(5):
+            shutil.rmtree(tmp_path / "set")
+            with Plan(plan.path) as other, ThreadPoolExecutor(2) as pool:
+                rows = [*pool.map(lambda one: run(one, 0), [plan, other])]
+            assert rows[0].checksum == rows[1].checksum
+            commit(plan)
+            assert files_of(tmp_path / "set") == expected
+
+
+@pytest.mark.parametrize("symlinks", ["keep", "skip"])
+def test_equal_trees_have_equal_sets(tree: Path, tmp_path: Path, symlinks: str) -> None:
+    """If they are reproducible: wherever they are, and whatever their times."""
+    add_links(tree)
+    shutil.copytree(tree, tmp_path / "copy", symlinks=True)
+    for path in sorted((tmp_path / "copy").rglob("*")):
+        os.utime(path, ns=(5, 5), follow_symlinks=False)
+    found = []
+    for name in ("tree", "copy"):
+        target = tmp_path / f"set of {name}"
+        options = {"reproducible": True, "symlinks": symlinks, "shards": SHARDS}
+        with (
+            planned(tmp_path / name, target, tmp_path / f"{name}.plan", **options) as plan,
+            ThreadPoolExecutor(2) as pool,
+        ):
+            pack_by_plan(plan, pool)
+        found.append(files_of(target))
+    assert found[0] == found[1]
+
+
+def test_equal_listings_have_equal_plans(tree: Path, tmp_path: Path) -> None:
+    os.mkfifo(tree / "d0" / "fifo")
+    os.mkfifo(tree / "d2" / "fifo")
+    options: dict[str, Any] = {"reproducible": True, "skip_special": True}
+    planned(tree, tmp_path / "set", tmp_path / "one", **options).close()
+    planned(tree, tmp_path / "set", tmp_path / "own", executor=None, **options).close()
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "own").read_bytes()
+    with open_executor("processes:2") as processes:
+        planned(tree, tmp_path / "set", tmp_path / "two", executor=processes, **options).close()
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def test_other_listings_have_other_ids(tree: Path, tmp_path: Path) -> None:
+    ids = set()
+    for number in range(3):
+        with planned(tree, tmp_path / "set", tmp_path / "plan", reproducible=True) as plan:
+            ids.add(plan.set_id)
+        (tree / f"{number}").write_bytes(b"")
+    assert len(ids) == 3
+    with planned(tree, tmp_path / "set", tmp_path / "plan") as one:
+        ids.add(one.set_id)
+    with planned(tree, tmp_path / "set", tmp_path / "plan") as other:
+        ids.add(other.set_id)
+    assert len(ids) == 5
+
+
+@pytest.mark.parametrize("options", [{"shards": 1}, {"shards": 5}, {"shard_size": 40_000}])
+@pytest.mark.parametrize("symlinks", ["keep", "skip"])
+def test_the_tree_of_one_process(
+    tree: Path, tmp_path: Path, options: dict[str, int], symlinks: Any
+) -> None:
+    add_links(tree)
+    pack_folder(tree, tmp_path / "one", symlinks=symlinks, **options)  # type: ignore[arg-type]
+    with (
+        planned(tree, tmp_path / "set", tmp_path / "plan", symlinks=symlinks, **options) as plan,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        pack_by_plan(plan, pool)
+    assert_same_tree(tmp_path / "set", tmp_path / "one")
+    assert_nothing_else(tmp_path / "set")
+
+
+@pytest.mark.parametrize("kind", ["many", "deep", "long names", "links"])
+def test_no_shard_is_larger_than_asked_for(tmp_path: Path, kind: str) -> None:
+    size_max = 100_000
+    tree = tmp_path / "tree"
+    for number in range({"deep": 300, "long names": 700}.get(kind, 2000)):
+        if kind == "deep":
+            folder = tree / f"{number}" / "/".join("abcdefghij")
+        else:
+            folder = tree / f"{number // 100}"
+        folder.mkdir(parents=True, exist_ok=True)
+        name = f"{number}{'名' * 70}" if kind == "long names" else f"{number}"
+        (folder / name).write_bytes(b"")
+        if kind == "links":
+            (folder / f"link{number}").symlink_to("x" * 100)
+    with (
+        planned(
+            tree, tmp_path / "set", tmp_path / "plan", shard_size=size_max, symlinks="keep"
+        ) as plan,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        pack_by_plan(plan, pool)
+    sizes = [len(data) for data in shards_of(tmp_path / "set").values()]
+    assert max(sizes) <= size_max
+    assert len(sizes) <= 30
+
+
+def test_tasks_are_small_values(tree: Path, tmp_path: Path) -> None:
+    """They go to other machines, and have all that they need."""
+    with planned(tree, tmp_path / "set", tmp_path / "plan") as plan:
+        tasks = [plan.task(number) for number in range(len(plan))]
+    assert sum(task.file_count for task in tasks) == plan.file_count
+    assert sum(task.byte_count for task in tasks) == plan.byte_count
+    assert max(len(pickle.dumps(task)) for task in tasks) < 4000
+    assert [task.shard[1:] for task in tasks] == [(number, 3) for number in range(3)]
+
+
+def test_tasks_carry_where_servers_are(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And no secrets."""
+    monkeypatch.setenv("FFRFS_ENDPOINT_URL", "http://here:1")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    with planned(tree, tmp_path / "set", tmp_path / "plan") as plan:
+        task = plan.task(0)
+    assert ("FFRFS_ENDPOINT_URL", "http://here:1") in task.environment
+    assert b"secret" not in pickle.dumps(task)
+
+
+def test_no_more_shards_than_files(tmp_path: Path) -> None:
+    make_folder(tmp_path / "tree", {"a": b"1", "b": {"c": b"2"}})
+    with planned(tmp_path / "tree", tmp_path / "set", tmp_path / "plan", shards=100) as plan:
+        assert len(plan) == 2
+
+
+def test_an_empty_directory(tmp_path: Path) -> None:
+    make_folder(tmp_path / "tree", {})
+    with planned(tmp_path / "tree", tmp_path / "set", tmp_path / "plan") as plan:
+        assert len(plan) == 1
+        run(plan, 0)
+        assert commit(plan).file_count == 0
+    assert shown(tmp_path / "set") == {}
+
+
+def test_a_number_that_the_plan_does_not_have(tree: Path, tmp_path: Path) -> None:
+    with planned(tree, tmp_path / "set", tmp_path / "plan") as plan, pytest.raises(IndexError):
+        run(plan, 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"shards": 0}, "shards must be at least 1"),
+        ({"shard_size": -1}, "shard_size must be at least 1"),
+        ({"shards": 1, "shard_size": 1}, "shards or shard_size, one of them"),
+        ({"shards": None}, "shards or shard_size, one of them"),
+        ({"symlinks": "maybe"}, "symlinks must be one of"),
+        ({"order": "size"}, "a plan of a directory is by path"),
+    ],
+)
+def test_nonsense(tree: Path, tmp_path: Path, options: dict[str, Any], reason: str) -> None:
+    with pytest.raises(OptionError, match=reason):
+        planned(tree, tmp_path / "set", tmp_path / "plan", **options)
+    assert not (tmp_path / "plan").exists()
+
+
+def test_several_directories(tree: Path, tmp_path: Path) -> None:
+    make_tree(tmp_path / "other")
+    with pytest.raises(PackError, match="a plan has one directory, or packs"):
+        planned([tree, tmp_path / "other"], tmp_path / "set", tmp_path / "plan")
+    with pytest.raises(OptionError, match="a plan needs a directory, or packs"):
+        planned([], tmp_path / "set", tmp_path / "plan")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("kind", "x"),
+        ("first_number", -1),
+        ("first_number", 2**70),
+        ("first_number", True),
+        ("set_id", "xyz"),
+        ("set_id", "00"),
+        ("request", None),
+        ("request", {"sources": ["x"]}),
+        ("time_ns", "soon"),
+        ("time_ns", 2**70),
+        ("target", 5),
+        ("sources", [5]),
+        ("shards", "x"),
+        ("symlinks", "x"),
+        ("symlinks", [{}]),
+    ],
+)
+def test_headers_that_no_plan_has(tree: Path, tmp_path: Path, key: str, value: object) -> None:
+    import json
+
+    from tests.tfrecord_file import write_tfrecord
+
+    planned(tree, tmp_path / "set", tmp_path / "plan").close()
+    first, *others = tfrecord_records((tmp_path / "plan").read_bytes())
+    header = json.loads(first)
+    (header if key in header else header["request"])[key] = value
+    write_tfrecord(tmp_path / "plan", [json.dumps(header).encode(), *others])
+    with pytest.raises(FormatError, match=f"^{tmp_path}/plan: bad plan: .*make the plan again$"):
+        Plan(tmp_path / "plan").close()

@@ -1,0 +1,395 @@
+"""The file of a plan: all files once and in order, in shards of about equal size; hostile files."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ffrfs.cluster import piece as pieces_module
+from ffrfs.cluster import plan_file as plan_file_module
+from ffrfs.cluster.piece import Piece, decode, encode
+from ffrfs.cluster.plan_file import PlanFile, PlanWriter
+from ffrfs.cluster.planned_set import Plan
+from ffrfs.errors import ChecksumError, FfrfsError, FormatError
+from tests.cluster.trees import make_tree, planned
+from tests.tfrecord_file import tfrecord_extents, tfrecord_records, write_tfrecord
+
+HEADER: dict[str, object] = {"kind": "folder"}
+
+
+def piece(folder: str, sizes: Sequence[int], *, first: int = 0, links: int = 0) -> Piece:
+    """`sizes` of its files, which are named by numbers."""
+    names = [f"{first + number:06}" for number in range(len(sizes))]
+    above = ((0o755, 1),) * (folder.count("/") + 2 if folder else 1)
+    none = [0o644] * len(sizes)
+    found = [(f"link{number}", "é", -number) for number in range(links)]
+    return Piece(folder, above, names, list(sizes), none, [7] * len(sizes), found)
+
+
+def written(path: Path, pieces: Sequence[Piece], **cut: Any) -> PlanFile:
+    cut = {"shards": None, "shard_size": None, **cut}
+    with PlanWriter(str(path), HEADER) as writer:
+        for one in pieces:
+            writer.add(one)
+        writer.finish(**cut)
+    return PlanFile(str(path))
+
+
+class Content(NamedTuple):
+    """What shards hold, one list for each."""
+
+    files: list[list[str]]
+    links: list[str]
+    empty: list[str]
+
+
+def content(plan: PlanFile) -> Content:
+    found = Content([], [], [])
+    for number, part in enumerate(plan.shards):
+        shard = list(plan.pieces(number))
+        paths = [one.path(file) for one in shard for file in range(one.file_count)]
+        assert part.file_count == len(paths)
+        assert part.byte_count == sum(sum(one.sizes) for one in shard)
+        found.files.append(paths)
+        for one in shard:
+            found.links.extend(f"{one.folder}/{name}" for name, _, _ in one.links)
+            if not one.names and not one.links:
+                found.empty.append(one.folder)
+    return found
+
+
+def expected_of(pieces: Sequence[Piece]) -> Content:
+    return Content(
+        [[one.path(file) for one in pieces for file in range(one.file_count)]],
+        [f"{one.folder}/{name}" for one in pieces for name, _, _ in one.links],
+        [one.folder for one in pieces if not one.names and not one.links],
+    )
+
+
+sizes = st.lists(st.sampled_from([0, 1, 500, 5000, 200_000, 3 << 20]), max_size=12)
+folders = st.lists(st.tuples(sizes, st.integers(0, 2)), max_size=12)
+
+
+def pieces_of(listed: Sequence[tuple[list[int], int]]) -> list[Piece]:
+    return [
+        piece(f"d/é{number:03}", file_sizes, links=links)
+        for number, (file_sizes, links) in enumerate(listed)
+    ]
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(listed=folders, shards=st.integers(1, 9), block_count=st.sampled_from([1, 2, 3, 5, 4096]))
+def test_any_listing_into_shards(
+    tmp_path: Path, listed: list[tuple[list[int], int]], shards: int, block_count: int
+) -> None:
+    pieces = pieces_of(listed)
+    with (
+        patch.object(pieces_module, "BLOCK_COUNT", block_count),
+        patch.object(plan_file_module, "BLOCK_COUNT", block_count),
+        written(tmp_path / "plan", pieces, shards=shards) as plan,
+    ):
+        found, (all_files, links, empty) = content(plan), expected_of(pieces)
+    assert [path for files in found.files for path in files] == all_files[0]
+    assert (found.links, found.empty) == (links, empty)
+    assert plan.file_count == len(all_files[0])
+    assert len(found.files) == max(1, min(shards, plan.file_count))
+    assert all(found.files) or not plan.file_count
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    listed=folders,
+    size_max=st.sampled_from([1, 20_000, 60_000, 300_000, 1 << 30]),
+    block_count=st.sampled_from([1, 3, 4096]),
+)
+def test_any_listing_by_size(
+    tmp_path: Path, listed: list[tuple[list[int], int]], size_max: int, block_count: int
+) -> None:
+    pieces = pieces_of(listed)
+    with (
+        patch.object(pieces_module, "BLOCK_COUNT", block_count),
+        patch.object(plan_file_module, "BLOCK_COUNT", block_count),
+        written(tmp_path / "plan", pieces, shard_size=size_max) as plan,
+    ):
+        found, (all_files, links, empty) = content(plan), expected_of(pieces)
+    assert [path for files in found.files for path in files] == all_files[0]
+    assert (found.links, found.empty) == (links, empty)
+    assert all(found.files) or not plan.file_count
+    for part in plan.shards:
+        assert part.byte_count <= size_max or part.file_count == 1
+    for one, other in zip(plan.shards, plan.shards[1:], strict=False):
+        # Two that follow each other would not go into one.
+        files = one.file_count + other.file_count
+        assert one.byte_count + other.byte_count + 400 * files + (32 << 10) > size_max
+
+
+def test_shards_are_about_equal(tmp_path: Path) -> None:
+    chance = random.Random(3)
+    pieces = [piece(f"{n}", [chance.randrange(20_000) for _ in range(500)]) for n in range(40)]
+    for shards in (2, 7, 64):
+        with written(tmp_path / "plan", pieces, shards=shards) as plan:
+            counts = [part.byte_count + 100 * part.file_count for part in plan.shards]
+        assert max(counts) - min(counts) <= 2 * 20_100
+
+
+def test_one_large_file_among_small_ones(tmp_path: Path) -> None:
+    """It takes a shard's part alone; the others share what is left."""
+    pieces = [piece("a", [1000] * 50 + [10_000_000] + [1000] * 50)]
+    with written(tmp_path / "plan", pieces, shards=5) as plan:
+        counts = [part.file_count for part in plan.shards]
+    assert len(counts) == 5
+    assert min(counts) >= 1
+
+
+def test_a_directory_of_more_files_than_a_block(tmp_path: Path) -> None:
+    pieces = [piece("many", [10] * 10_000, links=3), piece("next", [10] * 5)]
+    with written(tmp_path / "plan", pieces, shards=7) as plan:
+        found = content(plan)
+    assert [path for files in found.files for path in files] == expected_of(pieces).files[0]
+    assert len(found.links) == 3
+    assert {len(files) for files in found.files} <= set(range(1420, 1440))
+
+
+def test_a_directory_of_many_links(tmp_path: Path) -> None:
+    """They are in blocks of a size that is read again."""
+    many = piece("many", [1], links=50_000)
+    with (
+        patch.object(pieces_module, "_BLOCK_SIZE_MAX", 1 << 20),
+        written(tmp_path / "plan", [many], shards=1) as plan,
+    ):
+        assert sorted(content(plan).links) == sorted(expected_of([many]).links)
+
+
+def test_names_count_by_their_bytes(tmp_path: Path) -> None:
+    """In a pack they stand as UTF-8, twice."""
+    names = [f"{number:03}{'名' * 80}" for number in range(900)]
+    none = [0] * len(names)
+    one = Piece("", ((0o755, 1),), names, none, none, none)
+    with written(tmp_path / "plan", [one], shard_size=100_000) as plan:
+        for part in plan.shards:
+            assert part.file_count * (2 * 243) <= 100_000
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(
+        st.text(st.characters(exclude_characters="/\0", exclude_categories=("Cs",))), max_size=9
+    )
+)
+def test_pieces_come_back(names: list[str]) -> None:
+    names = sorted({name for name in names if name not in ("", ".", "..")})
+    numbers = [2**62 - number for number in range(len(names))]
+    links = [("l\n", "\udcff/\n", -5)]
+    one = Piece("a/b", ((1, 2), (3, -4), (5, 6)), names, numbers, numbers, numbers, links)
+    (back,) = decode(encode([one.line()]), "here")
+    assert back.line() == one.line()
+    assert (list(back.names), list(back.links)) == (names, links)
+
+
+def test_an_unfinished_plan_is_not_there(tmp_path: Path) -> None:
+    with PlanWriter(str(tmp_path / "plan"), HEADER) as writer:
+        writer.add(piece("a", [1]))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A plan of several blocks."""
+    place = tmp_path_factory.mktemp("good")
+    with patch.object(plan_file_module, "BLOCK_COUNT", 8):
+        planned(make_tree(place / "tree"), place / "set", place / "plan").close()
+    data = (place / "plan").read_bytes()
+    assert len(tfrecord_extents(data)) > 5
+    return data
+
+
+def read_all(path: Path) -> None:
+    with Plan(path) as plan:
+        assert isinstance(plan.skipped, list)
+        for number in range(len(plan)):
+            plan.task(number)
+            list(plan.pieces(number))
+
+
+def assert_refused(path: Path) -> None:
+    with pytest.raises((FormatError, ChecksumError)) as caught:
+        read_all(path)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert str(path) in message
+
+
+def test_a_plan_that_was_cut_off(good: bytes, tmp_path: Path) -> None:
+    chance = random.Random(4)
+    ends = [offset for offset, _ in tfrecord_extents(good)]
+    for end in [*ends, len(good) - 1, *(chance.randrange(len(good)) for _ in range(60))]:
+        (tmp_path / "plan").write_bytes(good[:end])
+        assert_refused(tmp_path / "plan")
+
+
+def test_every_flipped_byte_is_seen(good: bytes, tmp_path: Path) -> None:
+    chance = random.Random(5)
+    for _ in range(150):
+        damaged = bytearray(good)
+        damaged[chance.randrange(len(good))] ^= chance.randrange(1, 256)
+        (tmp_path / "plan").write_bytes(damaged)
+        assert_refused(tmp_path / "plan")
+
+
+def test_flipped_bytes_under_good_checksums(good: bytes, tmp_path: Path) -> None:
+    """Whatever is in the records: an error of ours, or a plan that reads."""
+    records = tfrecord_records(good)
+    for seed in range(250):
+        chance = random.Random(seed)
+        changed = [bytearray(record) for record in records]
+        for _ in range(chance.choice([1, 1, 5])):
+            record = chance.choice(changed)
+            record[chance.randrange(len(record))] = chance.randrange(256)
+        write_tfrecord(tmp_path / "plan", changed)
+        try:
+            read_all(tmp_path / "plan")
+        except FfrfsError as error:
+            assert isinstance(error, FormatError | ChecksumError), seed
+            assert "\n" not in str(error), seed
+
+
+NONSENSE = [None, 5, -1, 1e999, "x", "\udcff", [], {}, [[]], True, 2**70, ["a"], [[0, 0]], "a/../b"]
+
+
+def with_value(value: Any, chance: random.Random, new: object) -> Any:
+    """`value` with one thing somewhere in it replaced."""
+    if isinstance(value, list | dict) and value and chance.random() < 0.85:
+        keys = list(value) if isinstance(value, dict) else range(len(value))
+        key = chance.choice(keys)
+        copy: Any = value.copy()
+        copy[key] = with_value(value[key], chance, new)
+        return copy
+    return new
+
+
+def test_json_of_wrong_shapes(good: bytes, tmp_path: Path) -> None:
+    records = tfrecord_records(good)
+    for seed in range(400):
+        chance = random.Random(seed)
+        changed = list(records)
+        number = chance.choice([0, 1, 2, len(records) - 1])
+        new = chance.choice(NONSENSE)
+        if number in (0, len(records) - 1):
+            value = with_value(json.loads(records[number]), chance, new)
+            changed[number] = json.dumps(value).encode()
+        else:
+            lines = zlib.decompress(records[number]).decode().split("\n")
+            line = chance.randrange(len(lines))
+            lines[line] = json.dumps(with_value(json.loads(lines[line]), chance, new))
+            changed[number] = zlib.compress("\n".join(lines).encode())
+        write_tfrecord(tmp_path / "plan", changed)
+        try:
+            read_all(tmp_path / "plan")
+        except (FormatError, ChecksumError) as error:
+            assert "\n" not in str(error), seed
+        except Exception as error:
+            error.add_note(f"seed {seed}")
+            raise
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '["../x",[[1,1],[1,1],[1,1]],"a",[1],1,[1],[]]',
+        '["a",[[1,1],[1,1]],"..",[1],1,[1],[]]',
+        '["a",[[1,1],[1,1]],"b\\u0000",[1],1,[1],[]]',
+        '["a",[[1,1],[1,1]],"\\udcff",[1],1,[1],[]]',
+        '["a",[[1,1],[1,1]],"b",[-1],1,[1],[]]',
+        '["a",[[1,1],[1,1]],"b",[1],1,[18446744073709551616],[]]',
+        '["a",[[1,1],[1,1]],"b",[1.5],1,[1],[]]',
+        '["a",[[1,1]],"b",[1],1,[1],[]]',
+        '["a",[[1,1],[1,1]],"b/c",[1],1,[1],[]]',
+        '["a",[[1,1],[1,1]],"b",[1],1,[1],[["../x","y",1]]]',
+        '["a",[[1,1],[1,1]],"b",[1],1,[1],[["x","y",1e999]]]',
+        '["a",[[1,1],[1,1]],"b",[1],1,[1],[["x","y",99999999999999999999]]]',
+        '["a",[[1,1],[1,1]],"b",[1],1,[1],[["x\\ud800","y",1]]]',
+        "[" * 100_000,
+        "\n",
+        "5",
+        "{}",
+    ],
+)
+def test_pieces_that_no_plan_has(line: str) -> None:
+    with pytest.raises(FormatError, match=r"^here: bad plan: [^\n]*make the plan again$"):
+        decode(zlib.compress(line.encode()), "here")
+
+
+BOMB = """
+import resource, sys, zlib
+from ffrfs.cluster import piece
+from ffrfs.errors import FormatError
+packer = zlib.compressobj(1)
+block = packer.compress(sys.argv[1].encode() * (1 << 20))
+for _ in range(int(sys.argv[2]) - 1):
+    block += packer.compress(sys.argv[1].encode() * (1 << 20))
+block += packer.flush()
+piece._BLOCK_SIZE_MAX = 40 << 20
+with open("/proc/self/statm") as file:
+    now = int(file.read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (now + (200 << 20), now + (200 << 20)))
+try:
+    piece.decode(block, "here")
+except FormatError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(("text", "mebibytes"), [("x", 200), ("\n", 39), ("[", 39)])
+def test_a_bomb(text: str, mebibytes: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", BOMB, text, str(mebibytes)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.startswith("here: bad plan: ")
+
+
+@pytest.mark.parametrize("kind", ["empty", "text", "directory", "pack", "missing"])
+def test_what_is_no_plan(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "plan"
+    if kind == "missing":
+        with pytest.raises(FileNotFoundError):
+            Plan(path)
+        return
+    if kind == "directory":
+        path.mkdir()
+        with pytest.raises(OSError, match="directory"):
+            Plan(path)
+        return
+    path.write_bytes({"empty": b"", "text": b"hello\n" * 99, "pack": os.urandom(999)}[kind])
+    with pytest.raises(FormatError, match=f"^{path}: "):
+        Plan(path)
+
+
+def test_a_version_that_we_do_not_know(good: bytes, tmp_path: Path) -> None:
+    first, *others = tfrecord_records(good)
+    first = json.dumps({**json.loads(first), "version": 2}).encode()
+    write_tfrecord(tmp_path / "plan", [first, *others])
+    with pytest.raises(FormatError, match="it is of version 2"):
+        Plan(tmp_path / "plan")
+
+
+def test_a_plan_at_a_path_that_is_no_text(tmp_path: Path) -> None:
+    place = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
+    make_tree(tmp_path / "tree", folders=1)
+    with planned(tmp_path / "tree", tmp_path / "set", Path(place)) as plan:
+        assert len(plan) == 3

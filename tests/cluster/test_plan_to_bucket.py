@@ -1,0 +1,202 @@
+"""By a plan into a bucket: resumed after a kill, complete with its manifest, and nothing else."""
+
+# ruff: noqa: F401, F811 - fixtures of another room
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import obstore
+import pytest
+from obstore.store import S3Store
+
+from ffrfs import PackedFolder, pack_folder
+from ffrfs.cluster import commit, run
+from ffrfs.errors import PackError, UnfinishedError
+from tests.cluster.trees import make_tree, planned
+from tests.folder.folder_model import shown
+from tests.remote.conftest import bucket, give, s3, store
+from tests.remote.reading import reading_urls
+from tests.remote.servers.seaweedfs import SeaweedFS
+
+TIMEOUT_S = 60
+MANIFEST = ".ffrfs-manifest.jsonl"
+
+
+@pytest.fixture(autouse=True)
+def staging(
+    s3: SeaweedFS,
+    bucket: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Path:
+    place = tmp_path / "tmp"
+    place.mkdir()
+    with reading_urls(monkeypatch, tmp_path, s3.endpoint_url):
+        yield place
+    assert list(place.iterdir()) == []
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    return make_tree(tmp_path / "tree")
+
+
+def objects(store: S3Store, prefix: str) -> dict[str, bytes]:
+    names = [meta["path"] for chunk in obstore.list(store, prefix) for meta in chunk]
+    return {
+        name.removeprefix(f"{prefix}/"): bytes(obstore.get(store, name).bytes()) for name in names
+    }
+
+
+def local(tree: Path, shards: int) -> dict[str, bytes]:
+    """The set that the same plan makes of files."""
+    place = tree.parent / "local"
+    with planned(tree, place, tree.parent / "plan", shards=shards, reproducible=True) as plan:
+        for number in range(shards):
+            run(plan, number)
+        commit(plan)
+    return {path.name: path.read_bytes() for path in place.iterdir()}
+
+
+def assert_whole(url: str, tree: Path) -> None:
+    pack_folder(tree, tree.parent / "one.ffr", reproducible=True)
+    expected = {
+        path: entry.content
+        for path, entry in shown(tree.parent / "one.ffr").items()
+        if entry.content is not None
+    }
+    with PackedFolder(f"{url}/") as folder:
+        assert {path: bytes(folder[path]) for path in expected} == expected
+
+
+def test_task_by_task(
+    bucket: str,
+    store: S3Store,
+    tree: Path,
+    staging: Path,
+) -> None:
+    url = f"s3://{bucket}/tasks"
+    path = tree.parent / "plan of bucket"
+    with planned(tree, url, path, reproducible=True) as plan:  # type: ignore[arg-type]
+        assert run(plan, 2, tmp_dir=str(staging)).made is True
+        with pytest.raises(PackError, match="2 of 3 shards are missing: number 0, 1"):
+            commit(plan)
+        with ThreadPoolExecutor(2) as pool:
+            rows = [*pool.map(lambda n: run(plan, n, tmp_dir=str(staging)), [0, 2])]
+            rows += [run(plan, 1, tmp_dir=str(staging))]
+        assert sorted((row.number, row.made) for row in rows) == [(0, True), (1, True), (2, None)]
+        summary = commit(plan)
+    assert summary.manifest == f"{url}/{MANIFEST}"
+    assert objects(store, "tasks") == local(tree, 3)
+    assert_whole(url, tree)
+
+
+def test_a_damaged_object_is_made_again(
+    bucket: str,
+    store: S3Store,
+    tree: Path,
+    staging: Path,
+) -> None:
+    url = f"s3://{bucket}/damaged"
+    with planned(tree, url, tree.parent / "b", reproducible=True) as plan:  # type: ignore[arg-type]
+        row = run(plan, 0, tmp_dir=str(staging))
+        data = objects(store, "damaged")["part_00000.ffr"]
+        obstore.put(store, "damaged/part_00000.ffr", data[: len(data) // 2])
+        assert run(plan, 0, tmp_dir=str(staging)) == row
+        assert objects(store, "damaged")["part_00000.ffr"] == data
+
+
+def test_a_command_that_is_killed(
+    bucket: str,
+    store: S3Store,
+    tree: Path,
+    staging: Path,
+    tmp_path: Path,
+) -> None:
+    url = f"s3://{bucket}/killed"
+    command = [
+        *(sys.executable, "-m", "ffrfs", "pack", "-q", "--reproducible", "--shards", "12"),
+        *("--executor", "processes:2", "--tmp-dir", tmp_path / "killed", tree, f"{url}/"),
+    ]
+    (tmp_path / "killed").mkdir()
+    began_s = time.monotonic()
+    with subprocess.Popen(command) as process:
+        while not any(name.endswith(".ffr") for name in objects(store, "killed")):
+            assert process.poll() is None
+            assert time.monotonic() - began_s < TIMEOUT_S
+        process.kill()
+    # A worker may be about to end the object that it is at.
+    time.sleep(0.3)
+    before = objects(store, "killed")
+    assert ".ffrfs-plan" in before
+    assert MANIFEST not in before
+    times = {
+        meta["path"]: meta["last_modified"] for meta in obstore.list(store, "killed").collect()
+    }
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    found = objects(store, "killed")
+    assert found == local(tree, 12)
+    after = {
+        meta["path"]: meta["last_modified"] for meta in obstore.list(store, "killed").collect()
+    }
+    kept = [name for name in times if name.endswith(".ffr")]
+    assert {name: after[name] for name in kept} == {name: times[name] for name in kept}
+    assert_whole(url, tree)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert (done.returncode, "is not empty" in done.stderr) == (1, True)
+    assert objects(store, "killed") == found
+
+
+def test_the_shard_of_another_plan(
+    bucket: str,
+    store: S3Store,
+    tree: Path,
+    staging: Path,
+) -> None:
+    from ffrfs.cluster.packing import pack_by_plan
+
+    url = f"s3://{bucket}/another"
+    with (
+        planned(tree, url, tree.parent / "one") as one,  # type: ignore[arg-type]
+        planned(tree, url, tree.parent / "two") as two,  # type: ignore[arg-type]
+    ):
+        run(one, 1, tmp_dir=str(staging))
+        before = objects(store, "another")
+        with pytest.raises(PackError, match=f"^{url}/part_00001.ffr: is there already, and "):
+            run(two, 1, tmp_dir=str(staging))
+        with pytest.raises(UnfinishedError), ThreadPoolExecutor(1) as pool:
+            pack_by_plan(two, pool, tmp_dir=str(staging))
+    found = objects(store, "another")
+    assert before.items() <= found.items()
+    assert MANIFEST not in found
+
+
+def test_what_is_left_out_is_in_the_manifest(
+    bucket: str,
+    store: S3Store,
+    tree: Path,
+    staging: Path,
+) -> None:
+    url = f"s3://{bucket}/less"
+    with planned(tree, url, tree.parent / "less") as plan:  # type: ignore[arg-type]
+        (tree / "top").unlink()
+        for number in range(3):
+            run(plan, number, on_error="skip", tmp_dir=str(staging))
+        assert commit(plan).missing_count == 1
+    whole, *rows = map(json.loads, objects(store, "less")[MANIFEST].splitlines())
+    assert whole["missing"] == 1
+    assert [file["path"] for row in rows for file in row["missing"]] == ["top"]
+
+
+def test_a_set_in_a_bucket_is_not_added_to(bucket: str, tree: Path) -> None:
+    with pytest.raises(ValueError, match="a plan adds shards to local sets only"):
+        planned(tree, f"s3://{bucket}/x", tree.parent / "plan", append=True)  # type: ignore[arg-type]
+    assert sorted(os.listdir(tree.parent)) == ["tmp", "tree"]

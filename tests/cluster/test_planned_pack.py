@@ -1,0 +1,339 @@
+"""`ffrfs pack` by a plan: with an engine or task by task, ended and begun again."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ffrfs.cli.main import main
+from ffrfs.packing.pack_set_writer import shard_name
+from tests.cli.command_run import Done, Run
+from tests.cluster.trees import assert_nothing_else, assert_same_tree, files_of, make_tree
+from tests.folder.folder_model import make_folder, shown
+
+TIMEOUT_S = 60
+FILES = "38 files"
+
+
+@pytest.fixture
+def ffrfs(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
+    def run(*arguments: str | os.PathLike[str]) -> Done:
+        capfdbinary.readouterr()
+        status = main([os.fspath(argument) for argument in arguments])
+        out, err = capfdbinary.readouterr()
+        return Done(status, out, err.decode())
+
+    return run
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    return make_tree(tmp_path / "tree")
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    return tmp_path / "set"
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Path:
+    return tmp_path / "plan"
+
+
+def byte_count(tree: Path) -> str:
+    return f"{sum(path.stat().st_size for path in tree.rglob('*') if path.is_file()):,} bytes"
+
+
+def test_by_an_engine(ffrfs: Run, tree: Path, target: Path) -> None:
+    done = ffrfs("pack", "--shards", "4", "--executor", "processes:2", tree, target)
+    assert done == Done(0, f"{target}: {FILES}, {byte_count(tree)}, 4 shards\n".encode(), done.err)
+    assert_nothing_else(target)
+    assert ffrfs("pack", "--shards", "4", tree, target.parent / "one").status == 0
+    assert_same_tree(target, target.parent / "one")
+    assert ffrfs("verify", target).status == 0
+
+
+def test_task_by_task(ffrfs: Run, tree: Path, target: Path, plan: Path) -> None:
+    done = ffrfs("pack", "--shards", "5", "--plan", plan, tree, target)
+    assert (done.status, done.err) == (0, "")
+    assert done.lines[0].startswith(f"{plan}: 5 shards, {FILES}, ")
+    assert not target.exists()
+    done = ffrfs("pack", "--plan", plan, "--commit")
+    assert done.status == 1
+    assert done.err.startswith(f"ffrfs: {target}: 5 of 5 shards are missing: number 0, 1, 2 and 2 ")
+    for index, made in ((1, 1), (0, 2), (2, 1)):
+        done = ffrfs("pack", "--plan", plan, "--task", f"{index}/3", "--jobs", "1")
+        shards = [n for n in range(5) if n % 3 == index]
+        assert all((target / shard_name(n)).exists() for n in shards)
+        count = f"{len(shards)} shard{'s' * (len(shards) > 1)}"
+        assert (done.status, done.out.decode()) == (0, f"{target}: {count} made\n"), made
+        if index == 0:
+            done = ffrfs("pack", "--plan", plan, "--task", "0/3")
+            assert done.out.decode() == f"{target}: 0 shards made, 2 were there\n"
+    done = ffrfs("pack", "--plan", plan, "--commit")
+    assert (done.status, done.out.decode(), done.err) == (
+        0,
+        f"{target}: {FILES}, {byte_count(tree)}, 5 shards\n",
+        "",
+    )
+    assert_nothing_else(target)
+    before = files_of(target)
+    assert ffrfs("pack", "--plan", plan, "--executor", "processes:1", "-q").status == 0
+    assert files_of(target) == before
+
+
+def test_more_tasks_than_shards(ffrfs: Run, tree: Path, target: Path, plan: Path) -> None:
+    ffrfs("pack", "--shards", "2", "--plan", plan, tree, target)
+    done = ffrfs("pack", "--plan", plan, "--task", "7/64")
+    assert (done.status, done.out.decode()) == (0, f"{target}: 0 shards made\n")
+
+
+def test_quiet(ffrfs: Run, tree: Path, target: Path, plan: Path) -> None:
+    for arguments in (
+        ("--shards", "2", "--plan", plan, tree, target),
+        ("--plan", plan, "--task", "0/1"),
+        ("--plan", plan, "--commit"),
+        ("--shards", "2", "--executor", "processes:1", tree, target.parent / "other"),
+    ):
+        assert ffrfs("pack", "-q", *arguments) == Done(0, b"", "")
+
+
+def test_what_is_skipped_is_named(ffrfs: Run, tree: Path, target: Path, plan: Path) -> None:
+    os.mkfifo(tree / "fifo")
+    (tree / os.fsdecode(b"\xff")).write_bytes(b"")
+    arguments = ("--shards", "2", "--plan", plan, tree, target)
+    done = ffrfs("pack", *arguments)
+    assert (done.status, plan.exists(), target.exists()) == (1, False, False)
+    done = ffrfs("pack", "--skip-special", *arguments)
+    assert done.status == 0
+    assert f"{tree}/fifo: skipped" in done.err
+    assert done.err.count(": skipped\n") == 2
+
+
+@pytest.mark.parametrize(("on_error", "status"), [("stop", 1), ("skip", 0), ("record", 1)])
+def test_a_file_that_is_gone(  # noqa: PLR0917 - fixtures
+    ffrfs: Run, tree: Path, target: Path, plan: Path, on_error: str, status: int
+) -> None:
+    ffrfs("pack", "--shards", "2", "--plan", plan, tree, target)
+    (tree / "top").unlink()
+    options = ("--on-error", on_error)
+    done = ffrfs("pack", "--plan", plan, "--executor", "processes:2", *options)
+    assert done.status == status
+    if on_error == "stop":
+        assert done.err.splitlines()[-1].startswith(
+            f"ffrfs: {tree}: top: No such file or directory; repair it and go on"
+        )
+        assert not (target / ".ffrfs-manifest.jsonl").exists()
+        return
+    assert "ffrfs: top: left out: No such file or directory\n" in done.err
+    assert done.out.decode().endswith(", 2 shards, 1 file left out\n")
+    assert "top" not in shown(target)
+    # What was left out is said again, by whoever looks.
+    done = ffrfs("pack", "--plan", plan, "--commit", *options)
+    assert (done.status, done.lines[0].endswith("1 file left out")) == (status, True)
+    done = ffrfs("pack", "--plan", plan, "--task", "0/1", *options)
+    assert (done.status, "top: left out: " in done.err) == (status, True)
+
+
+USAGE = {
+    "--task 0/1": "argument --task: needs --plan",
+    "--commit": "argument --commit: needs --plan",
+    "--on-error skip a b": "argument --on-error: needs --executor or --plan",
+    "--plan p --task 0/1 --commit": "argument --task: not with --commit or --executor",
+    "--plan p --task 0/1 --executor mpi": "argument --task: not with --commit or --executor",
+    "--plan p": "argument --plan: needs SRC and DST, or --task, --commit or --executor",
+    "--plan p a b --task 0/1 --shards 1": "argument SRC: the plan names it already",
+    "--plan p a --task 0/1": "argument SRC: the plan names it already",
+    "--plan p a b --commit": "argument SRC: the plan names it already",
+    "--plan p a b": "argument --executor: needs --shards or --shard-size",
+    "--executor mpi a b": "argument --executor: needs --shards or --shard-size",
+    "--executor mpi": "the following arguments are required: SRC, DST",
+    "--executor mpi --shards 2 a": "the following arguments are required: SRC",
+    "--plan p a --executor mpi": "the following arguments are required: SRC",
+    "--executor mpi --shards 2 --dedup a b": "argument --dedup: not with --executor or --plan",
+    "--executor mpi --shards 2 --force a b": "argument --force: not with --executor or --plan",
+    "--executor mpi --shards 2 --dry-run a b": "argument --dry-run: not with --executor or --plan",
+    "--executor mpi --shards 2 --files-from x a b": (
+        "argument --files-from: not with --executor or --plan"
+    ),
+    "--executor mpi --shards 2 --on-conflict last a b": (
+        "argument --on-conflict: not with --executor or --plan"
+    ),
+    "--executor mpi --shards 2 --allow-missing a b": (
+        "argument --allow-missing: not with --executor or --plan"
+    ),
+    "--plan p --task 0/1 --shards 2": "argument --shards: the plan has it already",
+    "--plan p --commit --reproducible": "argument --reproducible: the plan has it already",
+    "--plan p --task 3/3": (
+        "argument --task: '3/3' is not a task; write I/N with I from 0 to N - 1, as in 3/64"
+    ),
+    "--plan p --task x": (
+        "argument --task: 'x' is not a task; write I/N with I from 0 to N - 1, as in 3/64"
+    ),
+}
+
+
+@pytest.mark.parametrize("line", USAGE)
+def test_wrong_usage(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["pack", *line.split()])
+    assert end.value.code == 2
+    assert capsys.readouterr().err == f"ffrfs pack: {USAGE[line]}; see ffrfs pack --help\n"
+
+
+def test_what_is_no_plan(ffrfs: Run, tmp_path: Path) -> None:
+    (tmp_path / "plan").write_bytes(b"hello" * 100)
+    for option in (("--commit",), ("--task", "0/1"), ("--executor", "processes:1")):
+        done = ffrfs("pack", "--plan", tmp_path / "plan", *option)
+        assert (done.status, done.out) == (1, b"")
+        assert done.err == (
+            f"ffrfs: {tmp_path}/plan: bad plan: it is not a plan of ffrfs; make the plan again\n"
+        )
+
+
+def test_the_plan_of_another_command(ffrfs: Run, tree: Path, target: Path) -> None:
+    (tree / "fifo").write_bytes(b"")
+    options = ("--executor", "processes:1", "-q")
+    hold(tree, target)
+    before = files_of(target)
+    done = ffrfs("pack", "--shards", "4", *options, tree, target)
+    assert done.status == 1
+    assert done.err == (
+        f"ffrfs: {target}: has the plan .ffrfs-plan of other sources or options; finish it by its "
+        "own command, or remove it together with its shards\n"
+    )
+    assert files_of(target) == before
+    assert ffrfs("pack", "--shards", "3", *options, tree, target) == Done(0, b"", "")
+    assert_nothing_else(target)
+    done = ffrfs("pack", "--shards", "3", *options, tree, target)
+    assert done.err == (
+        f"ffrfs: {target}: is not empty; write the shards elsewhere, or add to a set with "
+        "--append\n"
+    )
+
+
+def hold(tree: Path, target: Path) -> None:
+    """Leave a plan, and a shard, behind."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from ffrfs.cluster import run
+    from ffrfs.cluster.kept_plan import kept_plan
+    from ffrfs.cluster.planning import request_of
+
+    def leave() -> None:
+        with kept_plan(request_of(tree, target, shards=3), pool, None) as plan:
+            run(plan, 1)
+            raise KeyboardInterrupt
+
+    with ThreadPoolExecutor(1) as pool, pytest.raises(KeyboardInterrupt):
+        leave()
+    assert sorted(os.listdir(target)) == [".ffrfs-plan", "part_00001.ffr"]
+
+
+def test_a_directory_that_is_not_empty(ffrfs: Run, tree: Path, target: Path) -> None:
+    target.mkdir()
+    (target / "notes").write_text("mine")
+    done = ffrfs("pack", "--shards", "3", "--executor", "processes:1", tree, target)
+    assert (done.status, "is not empty" in done.err) == (1, True)
+    assert os.listdir(target) == ["notes"]
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_what_cannot_be_planned_leaves_nothing(
+    ffrfs: Run, tree: Path, target: Path, is_there: bool
+) -> None:
+    (tree / "away").symlink_to("/etc")
+    if is_there:
+        target.mkdir()
+    done = ffrfs("pack", "--shards", "3", "--executor", "processes:2", tree, target)
+    assert (done.status, "leads out of it" in done.err) == (1, True)
+    assert target.exists() == is_there
+    assert not is_there or os.listdir(target) == []
+
+
+def test_a_target_that_is_a_file(ffrfs: Run, tree: Path, target: Path) -> None:
+    target.write_text("mine")
+    done = ffrfs("pack", "--shards", "3", "--executor", "processes:1", tree, target)
+    assert (done.status, done.err.count("\n")) == (1, 1)
+    assert target.read_text() == "mine"
+
+
+def test_an_engine_that_is_not_known(ffrfs: Run, tree: Path, target: Path) -> None:
+    done = ffrfs("pack", "--shards", "3", "--executor", "threads", tree, target)
+    assert (done.status, "not known; possible are processes" in done.err) == (2, True) or (
+        done.status == 1 and "not known; possible are processes" in done.err
+    )
+    assert not target.exists()
+
+
+def test_append(ffrfs: Run, tree: Path, target: Path) -> None:
+    options = ("--executor", "processes:2", "-q")
+    assert ffrfs("pack", "--shards", "2", *options, tree, target).status == 0
+    more = make_folder(tree.parent / "more", {"d0": {"new": b"n"}, "z": b"z"})
+    assert ffrfs("pack", "--shards", "2", "--append", *options, more, target) == Done(0, b"", "")
+    assert sorted(path.name for path in target.glob("*.ffr")) == [shard_name(n) for n in range(4)]
+    assert {"d0/new", "z", "top"} < set(shown(target))
+    assert_nothing_else(target)
+    done = ffrfs("pack", "--shards", "2", "--append", *options, more, target)
+    assert (done.status, "already; exclude it, or make a new set" in done.err) == (1, True)
+    assert_nothing_else(target)
+
+
+def test_packs(ffrfs: Run, tree: Path, target: Path) -> None:
+    old = tree.parent / "old.ffr"
+    assert ffrfs("pack", "-q", tree, old).status == 0
+    done = ffrfs(
+        *("pack", "--shards", "3", "--order", "size", "--executor", "processes:2", "-q"),
+        old,
+        target,
+    )
+    assert done == Done(0, b"", "")
+    assert_same_tree(target, old)
+    assert_nothing_else(target)
+
+
+@pytest.mark.parametrize("is_of_group", [False, True])
+def test_ctrl_c(tmp_path: Path, is_of_group: bool) -> None:
+    """What is done stays, and the same command goes on."""
+    chance = random.Random(11)
+    files = {f"{n}": {f"{m}": chance.randbytes(40_000) for m in range(20)} for n in range(12)}
+    tree, target = make_folder(tmp_path / "tree", files), tmp_path / "set"
+    command = [
+        *(sys.executable, "-m", "ffrfs", "pack", "--shards", "40", "--executor", "processes:2"),
+        *(tree, target),
+    ]
+    with subprocess.Popen(
+        command, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            while not list(target.glob("*.ffr")) and process.poll() is None:
+                time.sleep(0.001)
+            if is_of_group:
+                os.killpg(process.pid, signal.SIGINT)
+            else:
+                process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=TIMEOUT_S)
+        finally:
+            process.kill()
+    assert process.returncode == 130
+    assert (out, "Traceback" in err) == ("", False)
+    before = {path: path.stat().st_ino for path in target.glob("*.ffr")}
+    assert 1 <= len(before) < 40
+    assert {path.name for path in target.iterdir() if path not in before} == {".ffrfs-plan"}
+    time.sleep(0.2)
+    assert len(list(target.glob("*.ffr"))) == len(before)  # nobody goes on
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert (done.returncode, done.stdout) == (
+        0,
+        f"{target}: 240 files, 9,600,000 bytes, 40 shards\n",
+    )
+    assert all(path.stat().st_ino == inode for path, inode in before.items())
+    assert_nothing_else(target)

@@ -1,0 +1,133 @@
+"""Every engine makes the same set as one process, also when a worker is killed in mid-shard."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.engines import mpi_command
+from tests.mount.command import ffrfs as command
+
+SHARDS = 8
+SHARD_SIZE = 12 << 20
+FILES = 48
+TIMEOUT_S = 100
+
+
+@pytest.fixture(scope="session")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("source")
+    pick = random.Random(9)
+    for number in range(FILES):
+        path = root / f"{number % 5}" / f"{number}.bin"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(pick.randbytes(SHARDS * SHARD_SIZE // FILES))
+    return root
+
+
+@pytest.fixture(scope="session")
+def expected(source: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The set by one process of this machine."""
+    target = tmp_path_factory.mktemp("expected") / "set"
+    assert command(*words("processes:1"), source, target).status == 0
+    return files(target)
+
+
+def words(executor: str) -> list[str]:
+    return ["pack", "-q", "--executor", executor, *options()]
+
+
+def options() -> list[str]:
+    return ["--shards", str(SHARDS), "--reproducible", "--jobs", "1"]
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def program(*arguments: str | Path) -> list[str]:
+    return [sys.executable, "-m", "ffrfs", *map(str, arguments)]
+
+
+def writer_in(folder: Path) -> int | None:
+    """A process that has a file in the directory open, which has no name yet."""
+    begin = f"{folder}/#"
+    for entry in Path("/proc").glob("[0-9]*/fd"):
+        with contextlib.suppress(OSError):
+            for fd in entry.iterdir():
+                if os.readlink(fd).startswith(begin):
+                    return int(entry.parent.name)
+    return None
+
+
+def run_and_kill(arguments: Sequence[str], target: Path) -> int:
+    """Run a program, kill who makes the first shard that is seen; return the program's status."""
+    running = subprocess.Popen(
+        arguments, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    killed = None
+    deadline = time.monotonic() + TIMEOUT_S
+    try:
+        while running.poll() is None:
+            assert time.monotonic() < deadline
+            found = writer_in(target) if killed is None else None
+            # The file of a driver is its plan.
+            if found is not None and (found != running.pid or "--task" in arguments):
+                killed = found
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(killed, signal.SIGKILL)
+            time.sleep(0.001)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(running.pid, signal.SIGKILL)
+        running.wait()
+    assert killed is not None, "no shard was seen while it was made"
+    return running.returncode
+
+
+@pytest.mark.promise("S66", "S67")
+@pytest.mark.parametrize("executor_text", ["processes", "dask", "ray"], indirect=True)
+def test_a_worker_is_killed(
+    executor_text: str, source: Path, expected: dict[str, bytes], tmp_path: Path
+) -> None:
+    """Its task begins again, and the command ends well."""
+    target = tmp_path / "set"
+    assert run_and_kill(program(*words(executor_text), source, target), target) == 0
+    assert files(target) == expected
+
+
+@pytest.mark.promise("S66", "S67")
+@pytest.mark.xdist_group("mpi")
+def test_a_rank_of_mpi_is_killed(source: Path, expected: dict[str, bytes], tmp_path: Path) -> None:
+    """MPI ends the whole job; the same command goes on."""
+    target = tmp_path / "set"
+    arguments = mpi_command("-m", "ffrfs", *words("mpi"), str(source), str(target))
+    assert run_and_kill(arguments, target) != 0
+    left = {path.name for path in target.glob("*.ffr")}
+    assert left < expected.keys()
+    subprocess.run(arguments, check=True, timeout=TIMEOUT_S)
+    assert files(target) == expected
+
+
+@pytest.mark.promise("S66", "S67")
+def test_a_task_is_killed(source: Path, expected: dict[str, bytes], tmp_path: Path) -> None:
+    """As in an array of Slurm: tasks in any order, one of them twice at the same time."""
+    target, plan = tmp_path / "set", tmp_path / "plan"
+    assert command("pack", "-q", "--plan", plan, *options(), source, target).status == 0
+    task = program("pack", "-q", "--plan", plan, "--task", "1/3")
+    assert run_and_kill(task, target) == -signal.SIGKILL
+    twice = [subprocess.Popen(task, start_new_session=True) for _ in range(2)]
+    for number in (2, 0):
+        assert command("pack", "-q", "--plan", plan, "--task", f"{number}/3").status == 0
+    assert [process.wait(TIMEOUT_S) for process in twice] == [0, 0]
+    assert command("pack", "-q", "--plan", plan, "--commit").status == 0
+    assert files(target) == expected

@@ -1,0 +1,77 @@
+"""Directories to pack by plans, and what became of them."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from ffrfs.cluster import Plan, plan
+from tests.folder.folder_model import Shown, shown
+
+SEED = 20_240
+
+
+def make_tree(root: Path, *, folders: int = 6, files: int = 6, size: int = 3000) -> Path:
+    """Files of all sizes up to `size` in nested directories, an empty one, odd names and times."""
+    chance = random.Random(SEED)
+    for number in range(folders):
+        folder = root / f"d{number % 3}" / f"e{number}"
+        folder.mkdir(parents=True)
+        for file in range(files):
+            path = folder / f"{file:03} é.bin"
+            path.write_bytes(chance.randbytes(chance.randrange(size)))
+            path.chmod(chance.choice([0o644, 0o600, 0o755]))
+            os.utime(path, ns=(0, chance.randrange(2**60)))
+    (root / "top").write_bytes(b"top")
+    (root / "zero").write_bytes(b"")
+    (root / "d1" / "e1" / "nothing" / "below").mkdir(parents=True)
+    for path in sorted(root.rglob("*")):
+        if path.is_dir():
+            os.utime(path, ns=(0, 1_500_000_000_000_000_000))
+    os.utime(root, ns=(0, 1_400_000_000_000_000_000))
+    return root
+
+
+def add_links(root: Path) -> Path:
+    """To a file, to a directory, out of it, and one whose target is no text."""
+    (root / "d0" / "to file").symlink_to("../top")
+    (root / "d2" / "to folder").symlink_to("../d1")
+    (root / "away").symlink_to("/nowhere")
+    os.symlink(b"\xff\xfe", os.fsencode(root / "d0" / "bytes"))
+    return root
+
+
+def planned(source: Path | list[Path], target: Path, path: Path, **options: object) -> Plan:
+    """The plan at `path`, of three shards unless `options` say otherwise; a thread lists."""
+    if "shard_size" not in options:
+        options.setdefault("shards", 3)
+    with ThreadPoolExecutor(1) as thread:
+        return plan(source, target, path, **{"executor": thread, **options})  # type: ignore[arg-type]
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def shards_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.glob("*.ffr")}
+
+
+def assert_nothing_else(folder: Path) -> None:
+    """Shards and the manifest alone."""
+    others = {path.name for path in folder.iterdir() if path.suffix != ".ffr"}
+    assert others == {".ffrfs-manifest.jsonl"}, sorted(others)
+
+
+def without_times(tree: Mapping[str, Shown]) -> dict[str, tuple[int, bytes | None]]:
+    return {path: (entry.mode, entry.content) for path, entry in tree.items()}
+
+
+def assert_same_tree(one: Path, other: Path) -> None:
+    found, expected = shown(one), shown(other)
+    assert found.keys() == expected.keys()
+    for path, entry in found.items():
+        assert entry == expected[path], path

@@ -1,0 +1,302 @@
+"""Ranges of records: they hold everything once, and so do the rows that are read of them."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pickle
+import shutil
+from collections import OrderedDict
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ffrfs
+from ffrfs import errors
+from ffrfs.dataset import range_reader, ranges
+from ffrfs.dataset.range_reader import read_range
+from ffrfs.dataset.ranges import CutPoints, RangeCutter, RecordFile, RecordRange, cut_files
+from ffrfs.errors import (
+    ChecksumError,
+    FfrfsError,
+    FormatError,
+    PackWarning,
+    UnverifiedHeaderWarning,
+)
+from tests.dataset.cut_samples import SMALL, Sample, damaged_pack, small_samples
+from tests.ffrecord_file import INDEX_MAGIC, Header, write_folder, write_records
+from tests.tfrecord_file import write_tfrecord
+
+Sizes = list[list[int]]
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Sample]:
+    return small_samples(tmp_path_factory.mktemp("samples"))
+
+
+def index_of(index: dict[str, int]) -> bytes:
+    return INDEX_MAGIC + pickle.dumps(OrderedDict(index))
+
+
+def offsets_of(sizes: list[int]) -> np.ndarray:
+    return np.cumsum([12, *sizes], dtype=np.int64)
+
+
+def files_of(all_sizes: Sizes) -> list[tuple[RecordFile, CutPoints]]:
+    files = []
+    for number, sizes in enumerate(all_sizes):
+        file = RecordFile(str(number), "ffrecord", 0, len(sizes), sum(sizes), True, 0)
+        files.append((file, CutPoints.of(offsets_of(sizes))))
+    return files
+
+
+def rows_of(part: RecordRange, on_error="raise") -> list[tuple[str | int, bytes]]:
+    return [
+        (name, bytes(content))
+        for batch in read_range(part, on_error)
+        for name, content in zip(*batch, strict=True)
+    ]
+
+
+all_sizes = st.lists(st.lists(st.integers(0, 10) | st.integers(0, 1 << 30)), min_size=1)
+
+
+@pytest.mark.promise("S69")
+@given(all_sizes, st.integers(1, 100))
+def test_ranges_hold_each_record_once_and_in_order(all_sizes: Sizes, count: int) -> None:
+    found = cut_files(files_of(all_sizes), count)
+    assert [
+        (part.file.path, record) for part in found for record in range(part.first, part.end)
+    ] == [
+        (str(file), record) for file, sizes in enumerate(all_sizes) for record in range(len(sizes))
+    ]
+    assert all(part.first < part.end for part in found)
+    assert all(
+        part.byte_count == sum(all_sizes[int(part.file.path)][part.first : part.end])
+        for part in found
+    )
+
+
+@given(all_sizes, st.integers(1, 100))
+def test_ranges_are_about_as_many_as_asked_and_about_equal(all_sizes: Sizes, count: int) -> None:
+    weights = [[size + ranges.ROW_SIZE for size in sizes] for sizes in all_sizes]
+    files = sum(1 for sizes in weights if sizes)
+    found = cut_files(files_of(all_sizes), count)
+    assert files <= len(found) <= max(count + files, files)
+    for part in found:
+        file = weights[int(part.file.path)]
+        fair = sum(file) / max(1, int(count * sum(file) / sum(map(sum, weights))))
+        assert part.byte_count <= fair + max(file) + 1
+
+
+@given(st.integers(1, 60))
+def test_equal_records_are_cut_into_exactly_as_many(count: int) -> None:
+    found = cut_files(files_of([[100] * 600, [100] * 60]), max(2, count))
+    assert len(found) == max(2, count)
+
+
+@given(st.lists(st.integers(0, 50) | st.just(5000), min_size=30), st.integers(1, 40))
+def test_few_places_to_cut_are_enough(sizes: list[int], step_size: int) -> None:
+    """As in a file of millions of records, of which not every offset is held."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ranges, "_CUT_COUNT", 10)
+        patch.setattr(ranges, "_CUT_SIZE", step_size * 100)
+        points = CutPoints.of(offsets_of(sizes))
+    weights = np.cumsum([0, *(size + ranges.ROW_SIZE for size in sizes)])
+    assert points.records.tolist() == sorted({*points.records.tolist()})
+    assert (points.records[0], points.records[-1]) == (0, len(sizes))
+    assert points.weights.tolist() == weights[points.records].tolist()
+    step = min(step_size * 100, int(weights[-1]) // 10)
+    assert max(np.diff(points.weights)) <= step + max(sizes) + ranges.ROW_SIZE
+
+
+def test_a_count_that_is_not_positive_is_refused() -> None:
+    with pytest.raises(ValueError, match="0, not positive"):
+        cut_files(files_of([[1]]), 0)
+
+
+@pytest.mark.promise("S69")
+@pytest.mark.parametrize("count", [1, 2, 7, 1000])
+@pytest.mark.parametrize("name", SMALL)
+def test_any_number_of_ranges_gives_the_same_rows(
+    samples: dict[str, Sample], name: str, count: int
+) -> None:
+    parts = RangeCutter(samples[name].packs).cut(count)
+    assert sorted(itertools.chain.from_iterable(map(rows_of, parts))) == samples[name].rows
+    if parts[0].file.is_plain:
+        assert [part.row_count for part in parts] == [len(rows_of(part)) for part in parts]
+
+
+@pytest.mark.parametrize("size", [1, 5000, 1 << 40])
+def test_ranges_are_cut_by_size(samples: dict[str, Sample], size: int) -> None:
+    cutter = RangeCutter(samples["set"].packs)
+    parts = cutter.cut_by_size(size)
+    assert sorted(itertools.chain.from_iterable(map(rows_of, parts))) == samples["set"].rows
+    assert len(parts) == (3 if size > 5000 else len(parts))
+
+
+def test_rows_are_in_the_order_of_the_records(samples: dict[str, Sample]) -> None:
+    sizes = [
+        [len(data) for _, data in rows_of(part)]
+        for part in RangeCutter(samples["set"].packs).cut(1)
+    ]
+    assert all(row == sorted(row) for row in sizes)  # packed with order="size"
+
+
+def test_batches_are_bounded(samples: dict[str, Sample], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(range_reader, "BATCH_SIZE", 4000)
+    [part] = RangeCutter(samples["pack"].packs).cut(1)
+    batches = [[len(content) for content in batch.contents] for batch in read_range(part)]
+    assert len(batches) > 10
+    assert all(sum(sizes) <= 4000 or len(sizes) == 1 for sizes in batches)
+
+
+def test_relative_paths_and_path_likes(
+    samples: dict[str, Sample], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pack = Path(str(samples["pack"].packs))
+    monkeypatch.chdir(pack.parent)
+    [part] = RangeCutter(Path(pack.name)).cut(1)
+    assert part.file.path == str(pack)
+
+
+def test_what_another_process_gets_is_small_and_the_same(samples: dict[str, Sample]) -> None:
+    parts = RangeCutter(samples["set"].packs).cut(100)
+    sent = pickle.dumps(parts[0])
+    assert pickle.loads(sent) == parts[0]
+    assert len(sent) < 1000
+    assert RangeCutter(samples["set"].packs).cut(100) == parts
+
+
+@pytest.mark.parametrize("name", ["pack", "records", "tfrecords"])
+def test_other_bytes_are_another_identity(
+    samples: dict[str, Sample], tmp_path: Path, name: str
+) -> None:
+    """Of the same sizes, in a file of the same name."""
+    pack = tmp_path / "x"
+    found = []
+    for data in (b"old", b"new"):
+        if name == "tfrecords":
+            write_tfrecord(pack, [data])
+            os.utime(pack, (1, len(found)))
+        elif name == "records":
+            write_records(pack, [data])
+        else:
+            write_folder(pack, {"file": data})
+        found.append(RangeCutter(pack).files[0].identity)
+    assert found[0] != found[1]
+
+
+@pytest.mark.parametrize("name", ["pack", "records", "tfrecords"])
+def test_a_file_that_was_replaced_is_refused(
+    samples: dict[str, Sample], tmp_path: Path, name: str
+) -> None:
+    source = Path(str(samples[name].packs))
+    if source.is_dir():
+        source = min(source.iterdir())
+    file = shutil.copy(source, tmp_path / source.name)
+    [part] = RangeCutter(file).cut(1)
+    if name == "tfrecords":
+        write_tfrecord(file, [b"other"])
+    else:
+        shutil.copy(str(samples["indexless"].packs), file)
+    with pytest.raises(FormatError, match="is another file than the one that was cut"):
+        rows_of(part)
+    file.unlink()
+    with pytest.raises(FileNotFoundError, match=str(file)):
+        rows_of(part)
+
+
+def test_damage_is_an_error_or_left_out(tmp_path: Path) -> None:
+    sample = damaged_pack(tmp_path)
+    [part] = RangeCutter(sample.packs).cut(1)
+    with pytest.raises(ChecksumError, match="'3': record 3 ") as caught:
+        rows_of(part)
+    assert (caught.value.file, caught.value.record) == (sample.packs, 3)
+    with pytest.warns(PackWarning, match="'3': record 3 .*; left out"):
+        assert rows_of(part, "skip") == sample.rows
+
+
+def test_a_record_without_a_file_beside_a_shared_one_is_refused(tmp_path: Path) -> None:
+    """By its numbers the pack looks as if each record were a file's."""
+    index = {"a": 0, "b": 0}
+    records = [b"first", b"nobody's"]
+    pack = write_records(tmp_path / "x.ffr", [*records, index_of(index)])
+    with pytest.raises(FormatError, match="record 1 is no file's") as caught:
+        for part in RangeCutter(pack).cut(2):
+            rows_of(part)
+    assert caught.value.record == 1
+
+
+def test_a_record_without_a_file_is_no_row(tmp_path: Path) -> None:
+    pack = write_records(tmp_path / "x.ffr", [b"nobody's", b"first", index_of({"a": 1})])
+    [part] = RangeCutter(pack).cut(1)
+    assert rows_of(part) == [("a", b"first")]
+    assert part.row_count is None
+
+
+def test_a_missing_shard_is_an_error(samples: dict[str, Sample], tmp_path: Path) -> None:
+    folder = shutil.copytree(str(samples["set"].packs), tmp_path / "set")
+    (folder / "part_00001.ffr").unlink()
+    with pytest.raises(FormatError, match="missing: number 1"):
+        RangeCutter(folder)
+    [part] = RangeCutter(folder / "part_00000.ffr").cut(1)  # each can be read alone
+    assert {*rows_of(part)} < {*samples["set"].rows}
+
+
+def test_packs_that_do_not_fit_together_are_refused(samples: dict[str, Sample]) -> None:
+    with pytest.raises(FormatError, match="both have"):
+        RangeCutter([str(samples["pack"].packs), str(samples["set"].packs)])
+    for first, second in itertools.permutations(["pack", "records", "tfrecords"], 2):
+        with pytest.raises(FormatError):
+            RangeCutter([str(samples[first].packs), str(samples[second].packs)])
+
+
+@pytest.mark.parametrize("name", ["x.jsonl", "x.bin"])
+def test_other_files_are_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"{}\n" * 100)
+    with pytest.raises(FormatError, match=name):
+        RangeCutter(tmp_path / name)
+    with pytest.raises(FileNotFoundError):
+        RangeCutter(tmp_path / "none.ffr")
+    with pytest.raises(ValueError, match="at least one"):
+        RangeCutter([])
+
+
+ALL_ERRORS = [
+    kind
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, FfrfsError)
+]
+
+
+@pytest.mark.parametrize("kind", ALL_ERRORS)
+def test_errors_reach_another_process_as_they_are(kind: type[FfrfsError]) -> None:
+    error = pickle.loads(pickle.dumps(kind.at("x.ffr", "is bad", 3)))
+    assert type(error) is kind
+    assert (str(error), error.file, error.reason, error.record) == (
+        str(kind.at("x.ffr", "is bad", 3)),
+        "x.ffr",
+        "is bad",
+        3,
+    )
+
+
+@pytest.mark.parametrize("write", [write_records, write_folder])
+def test_a_header_without_a_checksum_is_told_once(tmp_path: Path, write) -> None:
+    def spoil(header: Header) -> None:
+        header.checksum = 0
+
+    contents = [b"data"] if write is write_records else {"file": b"data"}
+    with pytest.warns(UnverifiedHeaderWarning) as told:
+        RangeCutter(write(tmp_path / "x.ffr", contents, spoil))
+    assert len(told) == 1
+
+
+def test_a_link_is_no_row(samples: dict[str, Sample]) -> None:
+    with ffrfs.PackedFolder(str(samples["pack"].packs)) as folder:
+        assert {*folder} - {path for path, _ in samples["pack"].rows} == {"link"}
