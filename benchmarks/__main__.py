@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks import (
+    cluster,
     contenders,
     indexes,
     machine,
@@ -22,6 +23,7 @@ from benchmarks import (
     ratarmount,
     reading,
     reference,
+    remote,
     report,
     streaming,
     tfrecord,
@@ -43,6 +45,8 @@ PARTS = {
     "prefetching": prefetching.run,
     "indexes": indexes.run,
     "reference": reference.run,
+    "remote": remote.run,
+    "cluster": cluster.run,
 }
 
 
@@ -58,18 +62,18 @@ def main() -> None:
         tempfile.TemporaryDirectory(prefix="bench-", dir=args.dir) as name,
         uring_switch.switched_on(),
     ):
-        results = _measure(args, Path(name))
+        results = _measure(args, Path(name), _output(args))
     print(report.as_markdown(results))
     if args.quick:
         print("--quick: too little was measured for the figures to mean anything")
-    output = args.output
-    if output is None and not args.parts and not args.quick:
-        output = PUBLISHED
-    if output is not None:
-        _write(results, output)
 
 
-def _measure(args: argparse.Namespace, folder: Path) -> report.Results:
+def _output(args: argparse.Namespace) -> Path | None:
+    given: Path | None = args.output
+    return PUBLISHED if given is None and not args.parts and not args.quick else given
+
+
+def _measure(args: argparse.Namespace, folder: Path, output: Path | None) -> report.Results:
     if not args.quick:
         for install in (ratarmount.install, original.install):
             try:
@@ -85,6 +89,8 @@ def _measure(args: argparse.Namespace, folder: Path) -> report.Results:
     for part in args.parts or PARTS:
         _say(f"{part} …")
         results[part] = report.Part(run, PARTS[part](plan))
+        if output is not None:  # a part takes half an hour: what ends the next one costs no more
+            _write({part: results[part]}, output)
     return results
 
 

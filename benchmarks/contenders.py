@@ -40,6 +40,8 @@ ENGINES = {
 # Of the part `prefetching` alone: NATIVE's mount with its readers' order told, who needs none,
 # and a plain folder on the slow disk.
 HINTS, AIO, EXT4 = "ffrfs native + hints", "AIO batches", "plain folder, ext4"
+# Of the part `streaming` alone: what a server of /dev/fuse can reach at most.
+CEILING = "unverified server"
 # What the kernel serves by itself.
 KERNEL_TYPES = {EROFS: "erofs", SQUASHFS: "squashfs", EXT4: "ext4"}
 TIMEOUT_S = 60

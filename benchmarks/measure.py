@@ -60,7 +60,7 @@ def run(
     """
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     child: subprocess.Popen[str] = subprocess.Popen(
-        list(map(str, command)), text=True, start_new_session=True, **(pipes | options)
+        list(map(str, command)), text=True, process_group=0, **(pipes | options)
     )
     try:
         output, errors = _outputs(child, timeout_s, watch)

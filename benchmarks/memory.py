@@ -19,6 +19,8 @@ from typing import NamedTuple
 WORKER = "ffrfs-worker"  # its name, as the kernel knows it
 _MAPPING = re.compile(r"[0-9a-f]+-[0-9a-f]+ \S+ \S+ \S+ \S+ *(.*)")
 
+_ENDED = (FileNotFoundError, ProcessLookupError)  # since it was listed
+
 
 class Share(NamedTuple):
     private_bytes: int  # Private_* of all but the mappings of the file
@@ -33,14 +35,12 @@ def resident_bytes(pid: int) -> int:
 def cpu_seconds(pid: int) -> float:
     """What this process and all its descendants have used so far."""
     # Of the scheduler, in nanoseconds: the usual count is in hundredths of a second.
-    return (
-        sum(
-            int(Path(f"/proc/{member}/task/{thread.name}/schedstat").read_text().split()[0])
-            for member in _family(pid)
-            for thread in Path(f"/proc/{member}/task").iterdir()
-        )
-        / 1e9
-    )
+    total_ns = 0
+    for member in _family(pid):
+        for thread in Path(f"/proc/{member}/task").iterdir():
+            with contextlib.suppress(*_ENDED):
+                total_ns += int((thread / "schedstat").read_text().split()[0])
+    return total_ns / 1e9
 
 
 def peak_bytes(pid: int) -> int:
@@ -87,8 +87,9 @@ def share(pid: int, file: Path) -> Share:
 def _family(pid: int) -> list[int]:
     found = [pid]
     for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            found += _family(int(child))
+        with contextlib.suppress(*_ENDED):
+            for child in (task / "children").read_text().split():
+                found += _family(int(child))
     return found
 
 

@@ -43,7 +43,7 @@ def served(command: Sequence[str | Path], mountpoint: Path) -> Iterator[Mount]:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=complaints,
-            start_new_session=True,
+            process_group=0,
         )
         try:
             deadline = time.monotonic() + TIMEOUT_S

@@ -37,6 +37,7 @@ PREFETCHING_COLOURS = {
     contenders.EXT4: COLOURS[contenders.FOLDER],
     contenders.HINTS: "#009E73",
     contenders.AIO: "#000000",
+    contenders.CEILING: "#000000",
 }
 MARKERS = dict(zip(COLOURS, "osXD^vP*", strict=True))
 DPI = 100

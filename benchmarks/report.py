@@ -13,14 +13,19 @@ from itertools import groupby
 from typing import Any
 
 from benchmarks import machine, packers
-from benchmarks.contenders import AIO, EXT4, HINTS, NATIVE, PACKERS, PYFUSE3
+from benchmarks.contenders import AIO, CEILING, EXT4, HINTS, NATIVE, PACKERS, PYFUSE3
 from benchmarks.figure import Comparison, Figure, Findings
 from benchmarks.original import LIBRARY, ORIGINAL
 from benchmarks.plan import Plan
+from benchmarks.remote import LOCAL
+from benchmarks.remote_peers import RCLONE, S3FS
 
 # Whom ratios are to: the first that was measured.
 OURS = (HINTS, NATIVE, PYFUSE3, packers.FFR, LIBRARY)
-COLUMNS = (EXT4, *PACKERS, HINTS, AIO, packers.FFR, *packers.PROGRAMS, ORIGINAL, LIBRARY)
+COLUMNS = (
+    *(EXT4, *PACKERS, CEILING, HINTS, LOCAL, AIO, RCLONE, S3FS),
+    *(packers.FFR, *packers.PROGRAMS, ORIGINAL, LIBRARY),
+)
 VERDICTS = {None: "", True: "reached", False: "**missed**"}
 Row = tuple[str, ...]
 

@@ -79,7 +79,7 @@ def _reading(plan: Plan, path: Path) -> list[Figure]:
     in_batches = f"{label}, random batches of {plan.batch_size}"
     return [
         _ratio(label, ITERATOR, PACKAGE, unit, samples, at_least=1.3),
-        _ratio(in_batches, BATCHES, ITERATOR, unit, samples, at_least=0.8),
+        _ratio(in_batches, BATCHES, ITERATOR, unit, samples, at_least=0.85),
     ]
 
 
