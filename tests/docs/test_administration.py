@@ -81,7 +81,8 @@ def work(tmp_path_factory: pytest.TempPathFactory, fuse: None) -> Iterator[Path]
     write_databases(work / "source")
     pack_folder(work / "source", work / "pack.ffr")
     metrics = ("--metrics-file", work / "tree.prom", "--max-memory", "512M")
-    done = ffrfs("mount", *metrics, work / "pack.ffr", work / "tree")
+    cache = ("--cache-dir", work / "cache")  # a fetcher has figures, too
+    done = ffrfs("mount", *metrics, *cache, work / "pack.ffr", work / "tree")
     assert (done.status, done.err) == (0, "")
     try:
         yield work

@@ -139,6 +139,12 @@ def check_reference(comparisons: list[dict[str, Any]]) -> None:
     )
 
 
+def check_remote(comparisons: list[dict[str, Any]], able: set[str]) -> None:
+    samples = {comparison["name"]: comparison["samples"] for comparison in comparisons}
+    ours = {"ffrfs native", "ffrfs native + hints", "ffrfs, local disk + hints"}
+    assert set(samples["nginx, first epoch"]) == (ours if "ffrfs native" in able else set())
+
+
 @pytest.mark.timeout(300)
 def test_benchmarks_measure_every_part(tmp_path: Path) -> None:
     data, output = tmp_path / "data", tmp_path / "output"
@@ -149,7 +155,7 @@ def test_benchmarks_measure_every_part(tmp_path: Path) -> None:
     parts = document["parts"]
     assert set(parts) == {
         *("reading", "packing", "mounting", "streaming", "opening", "tfrecord"),
-        *("prefetching", "indexes", "reference"),
+        *("prefetching", "indexes", "reference", "remote", "cluster"),
     }
     runs = [part["run"] for part in parts.values()]
     assert all(run == runs[0] for run in runs)
@@ -169,11 +175,13 @@ def test_benchmarks_measure_every_part(tmp_path: Path) -> None:
                 assert figure["value"] > 0
         for comparison in findings["comparisons"]:
             check_comparison(comparison)
-            if name not in ("prefetching", "indexes", "reference"):
-                check_contenders(comparison, able | missing.keys(), set(missing))
+            if name not in ("prefetching", "indexes", "reference", "remote"):
+                alone = {"unverified server"} if name == "streaming" else set()
+                check_contenders(comparison, able | missing.keys() | alone, set(missing))
     check_prefetching(parts["prefetching"]["comparisons"], able_on_a_slow_disk(able))
     check_indexes(parts["indexes"]["comparisons"], able)
     check_reference(parts["reference"]["comparisons"])
+    check_remote(parts["remote"]["comparisons"], able)
     names = {comparison["name"] for comparison in parts["streaming"]["comparisons"]}
     assert {"first read, cached", "later read, cached", "again"} <= names
     assert bool(list(output.glob("*.png"))) == bool(importlib.util.find_spec("matplotlib"))

@@ -23,6 +23,8 @@ FOR_TESTS = [
     "zsh",
     "fish",
     "strace",
+    "nginx-light",
+    "openmpi-bin",
 ]
 
 
@@ -50,7 +52,7 @@ class Machine:
     def run(self, *purposes: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             ["/bin/sh", str(SCRIPT), *purposes],
-            env={"PATH": str(self.bin)},
+            env={"PATH": str(self.bin), "SBIN": str(self.bin)},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -88,6 +90,7 @@ def test_what_is_there_is_not_asked_for(machine: Machine) -> None:
         "squashfs-tools",
         "e2fsprogs",
         "erofs-utils",
+        "s3fs",
     ]
 
 
