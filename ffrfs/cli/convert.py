@@ -137,9 +137,7 @@ def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     options = TFRecordOptions(_compression(parser, args, to), compression_level=args.level)
     shown = output.show_progress() and not args.quiet
     unit = "files" if args.features or to == "folder" else "records"
-    # Of local files nothing is left, however it ends; but of those on their way to a bucket.
-    ending = cleaning_up() if is_url(args.target) else contextlib.nullcontext()
-    with ending, ProgressBar(args.target, shown, unit) as bar:
+    with _ending(args.target), ProgressBar(args.target, shown, unit) as bar:
         summary = convert(
             args.source,
             args.target,
@@ -162,6 +160,13 @@ def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     return 0
 
 
+def _ending(target: str) -> contextlib.AbstractContextManager[None]:
+    """Of local files nothing is left, however it ends; but of those on their way to a bucket."""
+    from ffrfs.remote.url import is_url
+
+    return cleaning_up() if is_url(target) else contextlib.nullcontext()
+
+
 def _convert_by(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     from ffrfs.cluster.converting import ConvertOptions, convert_files
     from ffrfs.cluster.executors import open_executor
@@ -177,12 +182,18 @@ def _convert_by(parser: argparse.ArgumentParser, args: argparse.Namespace) -> in
     )
     shown = output.show_progress() and not args.quiet
     with (
+        _ending(args.target),
         ProgressBar(args.target, shown) as bar,
         open_executor(args.executor) as executor,
         listing_failures(),
     ):
         summary = convert_files(
-            args.source, args.target, options, executor, lambda n, size: bar(n, 0, size, 0)
+            args.source,
+            args.target,
+            options,
+            executor,
+            lambda count, size: bar(count, 0, size, 0),
+            tmp_dir=args.tmp_dir,
         )
     if summary.skipped_count:
         skipped = output.count(summary.skipped_count, "damaged record")

@@ -2,11 +2,11 @@
 
     train/train.tfrecord-00007-of-00064  →  DST/train-00007-of-00064.ffr
 
-Files appear whole in the new directory. What is done is in DST/.ffrfs-rows.jsonl, a line for each
-file; at the end that becomes the manifest. So the same command goes on after whatever ended it:
-what has a row, and is as the row says, is not made again.
+Either directory may be one of a bucket. Files appear whole, and each has a row then; at the end
+the rows become the manifest. So the same command goes on after whatever ended it: what has a row,
+and is as the row says, is not made again.
 
-Not here: converting a file (ffrfs/convert).
+Not here: converting a file (ffrfs/convert), where rows are (convert_rows.py).
 Concurrency: one thread drives; tasks share nothing.
 """
 
@@ -15,24 +15,30 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
-from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from ffrfs.cluster.file_task import Environment, Told, carried, run_all, with_warnings
-from ffrfs.cluster.manifest import MANIFEST_NAME
+from ffrfs.cluster.convert_rows import (
+    ConvertRow,
+    FileState,
+    line_of,
+    put_row,
+    refuse_others,
+    rows_at,
+    state_of,
+)
+from ffrfs.cluster.file_task import Environment, Told, absolute, carried, run_all, with_warnings
 from ffrfs.convert.convert import ConvertSummary, convert
 from ffrfs.convert.kind import Kind, files_named, kind_of
 from ffrfs.convert.source import OnError
 from ffrfs.errors import FormatError, OptionError, PackError
-from ffrfs.files.staged_file import sync_folder
 from ffrfs.folder.tree import pack_files
-from ffrfs.remote.url import is_url
+from ffrfs.remote.paths import is_folder
+from ffrfs.remote.url import is_url, parse_url
 from ffrfs.tfrecord.options import TFRecordOptions
 from ffrfs.tfrecord.shards import shard_paths
-
-ROWS_NAME = ".ffrfs-rows.jsonl"
 
 _EXTENSIONS: dict[Kind, str] = {
     "tfrecord": ".tfrecord",
@@ -43,7 +49,7 @@ _EXTENSIONS: dict[Kind, str] = {
     "webdataset": ".tar",
 }
 _OWN = re.compile(r"\.(tfrecords?(?:\.gz)?|ffr|parquet|tar)(?=$|-)")
-_ROW_SIZE_MAX = 1 << 16
+_LOOKS_AT_A_TIME = 16  # at files that were made before
 
 
 class ConvertOptions(NamedTuple):
@@ -65,59 +71,47 @@ class ConvertTask:
     source: str
     target: str
     options: ConvertOptions
+    tmp_dir: str | None
     environment: Environment
 
-
-@dataclass(frozen=True)
-class ConvertRow:
-    """A file that was made, and of what."""
-
-    source: str  # name
-    source_size: int
-    source_mtime_ns: int
-    name: str
-    size: int
-    records: int
-    skipped: int
+    @property
+    def name(self) -> str:
+        return _name_of(self.target)
 
 
-def convert_files(
+def convert_files(  # noqa: PLR0913 - as convert
     source: str,
     target: str,
     options: ConvertOptions,
     executor: Executor,
     seen: Callable[[int, int], object] = lambda *_: None,
+    *,
+    tmp_dir: str | None = None,
 ) -> ConvertSummary:
     """Convert each file of the directory `source` to one in the directory `target`.
 
+    Both may be URLs; files for a bucket are made in `tmp_dir` of the worker ($TMPDIR, /tmp).
     `seen(files, bytes)` is called with what was made so far. Raises PackError if the directory
     has other files, or if two files would have one name; what convert() raises; OSError.
     """
-    if is_url(target) or is_url(source):
-        raise OptionError(f"{target}: an executor converts local directories; leave it out")
-    files = _files_of(source)
-    tasks = _tasks(files, target, options)
-    done = _rows_of(target)
-    left = [task for task in tasks if not _is_done(task, done.get(os.path.basename(task.target)))]
-    rows = {row.name: row for row in done.values()}
-    _refuse_others(target, {os.path.basename(task.target) for task in tasks})
-    os.makedirs(target, exist_ok=True)
-    with open(os.path.join(target, ROWS_NAME), "a", encoding="utf-8") as log:
-        size = sum(os.path.getsize(task.source) for task in tasks) - sum(
-            os.path.getsize(task.source) for task in left
-        )
+    tasks = _tasks(_files_of(source), target, options, tmp_dir)
+    rows = rows_at(target)
+    refuse_others(target, rows, (task.name for task in tasks))
+    done = dict(_still_true(tasks, rows.found))
+    size = sum(row.source_size for row in done.values())
+    with rows:
 
         def made(task: ConvertTask, row: ConvertRow) -> None:
             nonlocal size
-            rows[row.name] = row
-            log.write(json.dumps(asdict(row)) + "\n")
-            log.flush()
+            done[task.name] = row
+            rows.add(row)
             size += row.source_size
-            seen(len(rows), size)
+            seen(len(done), size)
 
+        left = [task for task in tasks if task.name not in done]
         run_all(executor, run_convert, left, made)
-    ordered = [rows[os.path.basename(task.target)] for task in tasks]
-    _finish(target, options, ordered)
+        ordered = [done[task.name] for task in tasks]
+        rows.finish(_manifest(options, ordered))
     return ConvertSummary(sum(row.records for row in ordered), sum(row.skipped for row in ordered))
 
 
@@ -128,7 +122,8 @@ def run_convert(task: ConvertTask) -> Told[ConvertRow]:
 
 
 def _convert(task: ConvertTask) -> ConvertRow:
-    info = os.stat(task.source)
+    # Before it is read: if it changes later, it is made again.
+    source = _there(task.source)
     summary = convert(
         task.source,
         task.target,
@@ -136,22 +131,40 @@ def _convert(task: ConvertTask) -> ConvertRow:
         options=task.options.written,
         features=task.options.features,
         on_error=task.options.on_error,
+        tmp_dir=task.tmp_dir,
     )
-    return ConvertRow(
-        source=os.path.basename(task.source),
-        source_size=info.st_size,
-        source_mtime_ns=info.st_mtime_ns,
-        name=os.path.basename(task.target),
-        size=os.path.getsize(task.target),
+    target = _there(task.target)
+    row = ConvertRow(
+        source=_name_of(task.source),
+        source_size=source.size,
+        source_mtime_ns=source.mtime_ns,
+        source_etag=source.etag,
+        name=task.name,
+        size=target.size,
+        etag=target.etag,
         records=summary.record_count,
         skipped=summary.skipped_count,
     )
+    if is_url(task.target):
+        put_row(task.target, row)
+    return row
+
+
+def _there(path: str) -> FileState:
+    state = state_of(path)
+    if state is None:
+        raise PackError(f"{path}: vanished while it was converted")
+    return state
 
 
 def _files_of(source: str) -> list[str]:
-    if not os.path.isdir(source):
-        os.stat(source)  # or it is not there
-        raise PackError(f"{source}: is one file, which one process converts; leave out --executor")
+    if not is_folder(source):
+        if not is_url(source):
+            os.stat(source)  # or it is not there
+        raise PackError(
+            f"{source}: is one file, which one process converts; leave out --executor"
+            + (", or end a directory's URL in /" if is_url(source) else "")
+        )
     kind = kind_of(source)
     if kind == "tfrecord":
         return shard_paths(source)
@@ -162,7 +175,9 @@ def _files_of(source: str) -> list[str]:
     raise FormatError.at(source, "is not a directory of files of records; leave out --executor")
 
 
-def _tasks(files: Sequence[str], target: str, options: ConvertOptions) -> list[ConvertTask]:
+def _tasks(
+    files: Sequence[str], target: str, options: ConvertOptions, tmp_dir: str | None
+) -> list[ConvertTask]:
     extension = _EXTENSIONS.get(options.to)
     if extension is None:
         raise OptionError(f"{target}: to={options.to!r} makes a directory; leave out --executor")
@@ -171,70 +186,41 @@ def _tasks(files: Sequence[str], target: str, options: ConvertOptions) -> list[C
     environment = carried()
     made: dict[str, str] = {}
     tasks = []
-    for file in map(os.path.abspath, files):
-        name = _OWN.sub("", os.path.basename(file)) + extension
+    for file in map(absolute, files):
+        name = _OWN.sub("", _name_of(file)) + extension
         if made.setdefault(name, file) != file:
             raise PackError(f"{file}: would become {name}, as {made[name]} does; rename one")
-        place = os.path.join(os.path.abspath(target), name)
-        tasks.append(ConvertTask(file, place, options, environment))
+        place = f"{absolute(target).rstrip('/')}/{name}"
+        tasks.append(ConvertTask(file, place, options, tmp_dir, environment))
     return tasks
 
 
-def _rows_of(target: str) -> dict[str, ConvertRow]:
-    """What was made before, by its name."""
-    found: dict[str, ConvertRow] = {}
-    try:
-        with open(os.path.join(target, ROWS_NAME), encoding="utf-8", errors="replace") as log:
-            while line := log.readline(_ROW_SIZE_MAX):
-                row = _row(line)
-                if row is not None:
-                    found[row.name] = row
-    except FileNotFoundError:
-        pass
-    return found
+def _name_of(path: str) -> str:
+    return os.path.basename(parse_url(path).key if is_url(path) else path)
 
 
-def _row(line: str) -> ConvertRow | None:
-    """None: the line was cut off, or is not ours; the file is made again."""
-    try:
-        values: dict[str, Any] = json.loads(line)
-        row = ConvertRow(**values)
-    except (ValueError, TypeError, RecursionError):
-        return None
-    numbers = (row.source_size, row.source_mtime_ns, row.size, row.records, row.skipped)
-    return row if isinstance(row.name, str) and all(type(n) is int for n in numbers) else None
+def _still_true(
+    tasks: Sequence[ConvertTask], found: dict[str, ConvertRow]
+) -> Iterable[tuple[str, ConvertRow]]:
+    """The rows whose files are there as they say, of sources that are as they were."""
+    known = [(task, found[task.name]) for task in tasks if task.name in found]
+    with ThreadPoolExecutor(_LOOKS_AT_A_TIME, "ffrfs-look") as pool:
+        answers = pool.map(lambda pair: _is_true(*pair), known)
+        for (task, row), is_true in zip(known, answers, strict=True):
+            if is_true:
+                yield task.name, row
 
 
-def _is_done(task: ConvertTask, row: ConvertRow | None) -> bool:
-    """Tell whether the file is there as its row says, and its source is as it was."""
-    if row is None:
-        return False
-    try:
-        size = os.path.getsize(task.target)
-        info = os.stat(task.source)
-    except FileNotFoundError:
-        return False
-    is_same = (info.st_size, info.st_mtime_ns) == (row.source_size, row.source_mtime_ns)
-    return is_same and size == row.size and row.source == os.path.basename(task.source)
+def _is_true(task: ConvertTask, row: ConvertRow) -> bool:
+    target = state_of(task.target)
+    return (
+        row.source == _name_of(task.source)
+        and row.source_state == state_of(task.source)
+        and target is not None
+        and (target.size, target.etag) == (row.size, row.etag)
+    )
 
 
-def _refuse_others(target: str, names: set[str]) -> None:
-    if not os.path.isdir(target):
-        return
-    there = {name for name in os.listdir(target) if not name.startswith(".")}
-    is_ours = os.path.lexists(os.path.join(target, ROWS_NAME))
-    if there and (not is_ours or there - names):
-        raise PackError(f"{target}: is not empty; write to another directory")
-
-
-def _finish(target: str, options: ConvertOptions, rows: Sequence[ConvertRow]) -> None:
-    """The rows become the manifest, the last of all files."""
-    place = os.path.join(target, ROWS_NAME)
-    with open(place, "w", encoding="utf-8") as file:
-        whole = {"format": "ffrfs-manifest", "version": 1, "to": options.to, "files": len(rows)}
-        for line in (whole, *map(asdict, rows)):
-            file.write(json.dumps(line) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    os.rename(place, os.path.join(target, MANIFEST_NAME))
-    sync_folder(target)
+def _manifest(options: ConvertOptions, rows: Sequence[ConvertRow]) -> bytes:
+    whole = {"format": "ffrfs-manifest", "version": 1, "to": options.to, "files": len(rows)}
+    return "".join([json.dumps(whole) + "\n", *map(line_of, rows)]).encode()

@@ -23,8 +23,9 @@ from ffrfs.cluster.planned_set import Plan
 from ffrfs.cluster.row import Missing, Row
 from ffrfs.errors import PackError
 from ffrfs.files.staged_file import StagedFile, sync_folder
-from ffrfs.packing.bucket_target import BucketTarget
 from ffrfs.packing.pack_set_writer import locked_set, shard_name
+from ffrfs.remote.bucket import put
+from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import is_url, parse_url
 
 MANIFEST_NAME = ".ffrfs-manifest.jsonl"
@@ -63,7 +64,7 @@ def commit(plan: Plan, rows: Iterable[Row] | None = None) -> SetSummary:
         ordered = [*_rows_before(plan), *ordered]
         _move(plan)
     text = "".join(_lines(plan, ordered)).encode()
-    place = _write(plan.target, text)
+    place = write_manifest(plan.target, text)
     return _summary(plan, ordered, place)
 
 
@@ -143,7 +144,8 @@ def _lines(plan: Plan, rows: Sequence[Row]) -> Iterator[str]:
         yield json.dumps(fields) + "\n"
 
 
-def _write(target: str, text: bytes) -> str:
+def write_manifest(target: str, text: bytes) -> str:
+    """Return its path or URL. Raises OSError, RemoteError."""
     if not is_url(target):
         place = os.path.join(target, MANIFEST_NAME)
         with StagedFile(place) as file:
@@ -151,10 +153,7 @@ def _write(target: str, text: bytes) -> str:
             file.publish()
         return place
     url = parse_url(f"{target.rstrip('/')}/").child(MANIFEST_NAME)
-    with BucketTarget(url.text, is_set=False, tmp_dir=None, as_in=MANIFEST_NAME) as bucket:
-        with open(bucket.place_of(url), "wb") as staged:
-            staged.write(text)
-        bucket.send(url, lambda _: None)
+    put(url, text, RemoteSettings.from_environment())
     return url.shown
 
 

@@ -66,6 +66,16 @@ def upload(path: str, url: RemoteUrl, settings: RemoteSettings, sent: Sent) -> N
     sent(source.size)
 
 
+def put(url: RemoteUrl, data: bytes, settings: RemoteSettings) -> None:
+    """Put a small object, or replace it. Raises RemoteError."""
+    import obstore
+
+    try:
+        obstore.put(_store(url, settings), url.key, data)
+    except Exception as error:
+        raise failure_of(error, url).error from None
+
+
 def put_new(url: RemoteUrl, data: bytes, settings: RemoteSettings) -> bool:
     """Put a small object if there is none of that name, and say whether that was so.
 

@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 import ffrfs
-from ffrfs.cluster.converting import ROWS_NAME, ConvertOptions, convert_files
+from ffrfs.cluster.convert_rows import ROWS_NAME
+from ffrfs.cluster.converting import ConvertOptions, convert_files
 from ffrfs.cluster.manifest import MANIFEST_NAME
 from ffrfs.cluster.verifying import verify_packs
 from ffrfs.convert.convert import convert

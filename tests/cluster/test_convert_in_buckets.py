@@ -1,0 +1,170 @@
+"""Conversions by an executor from a bucket, to a bucket, or both: the same files as local ones."""
+
+# ruff: noqa: F401, F811 - fixtures of another room
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import obstore
+import pytest
+from obstore.store import S3Store
+
+from ffrfs.cluster.converting import ConvertOptions, convert_files
+from ffrfs.cluster.manifest import MANIFEST_NAME
+from ffrfs.errors import ChecksumError, PackError, RemoteError
+from tests.mount.command import ffrfs as command
+from tests.remote.conftest import bucket, give, s3, staging, store
+from tests.remote.servers.seaweedfs import SeaweedFS
+from tests.tfrecord_file import framed
+
+SHARDS = 6
+TIMEOUT_S = 60
+OPTIONS = ConvertOptions("ffrecord")
+
+pytestmark = [pytest.mark.usefixtures("staging"), pytest.mark.promise("S68")]
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Path:
+    pick = random.Random(6)
+    folder = tmp_path / "records"
+    folder.mkdir()
+    for number in range(SHARDS):
+        content = framed([pick.randbytes(pick.randrange(3000)) for _ in range(50 + number)])
+        (folder / f"train.tfrecord-{number:05}-of-{SHARDS:05}").write_bytes(content)
+    return folder
+
+
+@pytest.fixture
+def uploaded(store: S3Store, records: Path) -> str:
+    for path in records.iterdir():
+        obstore.put(store, f"in/{path.name}", path.read_bytes())
+    return "s3://tests/in/"
+
+
+def objects(store: S3Store, prefix: str) -> dict[str, bytes]:
+    names = [meta["path"] for chunk in obstore.list(store, f"{prefix}/") for meta in chunk]
+    return {
+        name.removeprefix(f"{prefix}/"): bytes(obstore.get(store, name).bytes()) for name in names
+    }
+
+
+def shown(found: dict[str, bytes]) -> dict[str, bytes]:
+    return {name: data for name, data in found.items() if not name.startswith(".")}
+
+
+def local(records: Path) -> dict[str, bytes]:
+    place = records.parent / "local"
+    with ThreadPoolExecutor(1) as pool:
+        convert_files(str(records), str(place), OPTIONS, pool)
+    return {path.name: path.read_bytes() for path in place.glob("[!.]*")}
+
+
+def test_from_and_to(store: S3Store, records: Path, uploaded: str, staging: Path) -> None:
+    expected = local(records)
+    with ThreadPoolExecutor(2) as pool:
+        for source, target in [(str(records), "s3://tests/one"), (uploaded, "s3://tests/two/")]:
+            summary = convert_files(source, target, OPTIONS, pool, tmp_dir=str(staging))
+            assert summary.record_count == sum(range(50, 50 + SHARDS))
+        here = records.parent / "here"
+        convert_files(uploaded, str(here), OPTIONS, pool)
+    for prefix in ("one", "two"):
+        found = objects(store, prefix)
+        assert shown(found) == expected
+        assert found.keys() - expected.keys() == {MANIFEST_NAME}
+    assert {path.name: path.read_bytes() for path in here.glob("[!.]*")} == expected
+    with ThreadPoolExecutor(1) as pool, pytest.raises(PackError, match="is not empty"):
+        convert_files(uploaded, "s3://tests/two", OPTIONS, pool)
+
+
+def test_what_changed_is_made_again(
+    store: S3Store, records: Path, uploaded: str, staging: Path
+) -> None:
+    """A source that is another one now, and an object that somebody replaced; no other."""
+    names = sorted(path.name for path in records.iterdir())
+    sound = (records / names[3]).read_bytes()
+    obstore.put(store, f"in/{names[3]}", bytes([sound[0], sound[1] ^ 1]) + sound[2:])
+    with ThreadPoolExecutor(2) as pool:
+        with pytest.raises((ChecksumError, ValueError), match=names[3]):
+            convert_files(uploaded, "s3://tests/out", OPTIONS, pool, tmp_dir=str(staging))
+        before = objects(store, "out")
+        assert len(shown(before)) == SHARDS - 1
+        assert MANIFEST_NAME not in before
+        obstore.put(store, f"in/{names[3]}", sound)
+        obstore.put(store, f"in/{names[0]}", (records / names[1]).read_bytes())
+        replaced = f"{names[4].replace('.tfrecord', '')}.ffr"
+        obstore.put(store, f"out/{replaced}", bytes(len(before[replaced])))
+        obstore.put(store, "out/.ffrfs-rows/hostile.json", b"[" * 10_000)
+        made: list[int] = []
+        convert_files(
+            *(uploaded, "s3://tests/out", OPTIONS, pool, lambda count, _: made.append(count)),
+            tmp_dir=str(staging),
+        )
+    assert made == [SHARDS - 2, SHARDS - 1, SHARDS]
+    (records / names[0]).write_bytes((records / names[1]).read_bytes())
+    found, expected = objects(store, "out"), local(records)
+    assert shown(found) == expected
+    assert found.keys() - expected.keys() == {MANIFEST_NAME}
+
+
+def test_a_killed_command_goes_on(
+    s3: SeaweedFS, store: S3Store, records: Path, uploaded: str, tmp_path: Path
+) -> None:
+    (tmp_path / "killed").mkdir()
+    words = ["convert", "-q", "--executor", "processes:1", "--to", "ffrecord"]
+    words += ["--tmp-dir", str(tmp_path / "killed"), uploaded, "s3://tests/killed/"]
+    program = subprocess.Popen([sys.executable, "-m", "ffrfs", *words], start_new_session=True)
+    deadline = time.monotonic() + TIMEOUT_S
+    try:
+        while len(shown(objects(store, "killed"))) < 2 and program.poll() is None:
+            assert time.monotonic() < deadline
+    finally:
+        os.killpg(program.pid, signal.SIGKILL)
+        program.wait()
+    kept = {
+        meta["path"]: meta["last_modified"]
+        for meta in obstore.list(store, "killed/").collect()
+        if meta["path"].endswith(".ffr")
+    }
+    rows = [name for name in objects(store, "killed") if name.endswith(".json")]
+    done = command(*words)
+    assert (done.status, done.err) == (0, "")
+    found = objects(store, "killed")
+    assert shown(found) == local(records)
+    assert found.keys() - shown(found).keys() == {MANIFEST_NAME}
+    after = {
+        meta["path"]: meta["last_modified"] for meta in obstore.list(store, "killed/").collect()
+    }
+    same = {name for name, when in kept.items() if after[name] == when}
+    assert len(same) >= len(rows) - 1  # SeaweedFS counts seconds: the newest may seem the same
+    again = command(*words)
+    assert (again.status, "is not empty; write to another directory" in again.err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "error"),
+    [
+        ("s3://tests/in/train.tfrecord-00000-of-00006", "s3://tests/x", "end a directory's URL in"),
+        ("s3://tests/in", "s3://tests/x", "end a directory's URL in /"),
+        ("s3://tests/in/", "http://127.0.0.1:1/x", "127.0.0.1:1"),
+        ("s3://tests/none/", "s3://tests/x", "s3://tests/none/"),
+    ],
+)
+def test_what_cannot_be_converted(uploaded: str, source: str, target: str, error: str) -> None:
+    with ThreadPoolExecutor(1) as pool, pytest.raises((OSError, ValueError), match=error):
+        convert_files(source, target, OPTIONS, pool)
+
+
+def test_rows_of_a_directory_that_is_not_ours(store: S3Store, uploaded: str) -> None:
+    obstore.put(store, "theirs/README.md", b"text")
+    with ThreadPoolExecutor(1) as pool, pytest.raises(PackError, match="is not empty"):
+        convert_files(uploaded, "s3://tests/theirs/", OPTIONS, pool)
+    assert objects(store, "theirs") == {"README.md": b"text"}
