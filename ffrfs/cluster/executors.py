@@ -39,7 +39,8 @@ _PR_SET_PDEATHSIG = 1  # of linux/prctl.h
 _PROCESSES_MAX = 1024
 RETRIES = 3
 CONNECT_S = 8.0  # until somebody listens
-_ANSWER_S = 30.0  # of who listens, and may be busy
+# Of what listens, and may be busy. Ray gives its own server for a client half a minute to begin.
+_ANSWER_S = 60.0
 _END_S = 5.0
 _PLACE = re.compile(r"(dask|ray)://((?:\[[0-9a-fA-F:.]+\]|[^\s/:@\[\]]+):[0-9]{1,5})/?")
 # A process of the pool. Its module path is ours, so that it finds each function of our modules,
@@ -63,8 +64,8 @@ def open_executor(text: str | None) -> AbstractContextManager[Executor]:
     "ray": the cluster to which this machine belongs, or that of RAY_ADDRESS.
 
     Raises OptionError for any other text, and when entered, for "mpi" without ranks. When entered
-    also FfrfsError: the engine's package is missing, nobody listens at its address within eight
-    seconds, or nobody answers there within thirty.
+    also FfrfsError: the engine's package is missing, nothing listens at its address within eight
+    seconds, or no answer comes within a minute.
     """
     if text is None or text == "processes":
         return _processes(len(os.sched_getaffinity(0)))
@@ -177,7 +178,7 @@ def _mpi(text: str) -> Iterator[Executor]:
 
 
 def within(connect: Callable[[], T]) -> T:
-    """What `connect` returns. After half a minute TimeoutError; its thread is left behind."""
+    """What `connect` returns. After a minute TimeoutError; its thread is left behind."""
     found: Future[T] = Future()
 
     def run() -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.checkout import CHECKOUT
 from tests.mount.command import TIMEOUT_S, Done, kill_group, wait_until
 from tests.unit import Unit
 
@@ -30,7 +31,7 @@ _TARGET = "[Unit]\nDescription=Nothing, at once\nDefaultDependencies=no\n"
 # There is no journal.
 _LOG = "[Service]\nStandardOutput=append:{log}\nStandardError=append:{log}\n"
 
-# $1: our files; $2: where ours and those of the test lie; $3: where units lie
+# $1: our files; $2: where ours and those of the test lie; $3: where units lie; $4: the checkout
 _BEGIN = f"""set -e
 # Mounts of other tests, whose copies in here would keep their daemons from ending.
 umount --all --lazy --internal-only --no-canonicalize --types fuse,fuse.ffrfs
@@ -39,8 +40,13 @@ mount -t cgroup2 cgroup2 /sys/fs/cgroup
 for folder in /etc "$(realpath /sbin)"; do
   mount -t overlay -o "lowerdir=$1$folder:$folder" overlay "$folder"
 done
-mount --bind "$2/srv" /srv
-mount --bind "$2/mnt" /mnt
+# The programs are in the checkout, which may be below one of the two.
+case "$4" in /srv/* | /mnt/*)
+  mkdir -p "$2$4"
+  mount --bind "$4" "$2$4"
+esac
+mount --rbind "$2/srv" /srv
+mount --rbind "$2/mnt" /mnt
 # In a container it leaves the machine's own affairs alone, its clock and kernel settings.
 exec env -i container=other PATH=/usr/sbin:/usr/bin:/sbin:/bin SYSTEMD_UNIT_PATH="$3" \\
   {SYSTEMD} --system --unit=basic.target --log-target=console --show-status=no
@@ -65,7 +71,10 @@ class PidOne:
         shutil.copy(installed / "usr/local/share/doc/ffrfs/mnt-data.automount", self._units)
         self._control_group = _new_control_group()
         self._process = self._start(
-            str(installed), str(folder), f"{installed / UNIT_FOLDER}:{self._units}"
+            str(installed),
+            str(folder),
+            f"{installed / UNIT_FOLDER}:{self._units}",
+            str(CHECKOUT),
         )
 
     def wait_for_begin(self) -> None:
