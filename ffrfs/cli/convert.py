@@ -192,7 +192,7 @@ def _convert_by(parser: argparse.ArgumentParser, args: argparse.Namespace) -> in
             args.target,
             options,
             executor,
-            lambda count, size: bar(count, 0, size, 0),
+            bar if shown else None,
             tmp_dir=args.tmp_dir,
         )
     if summary.skipped_count:

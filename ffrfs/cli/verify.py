@@ -94,13 +94,15 @@ def _verify(packs: list[str], args: argparse.Namespace) -> dict[str, VerifyRepor
     title = packs[0] if len(packs) == 1 else f"{len(packs):,} packs"
     shown = output.show_progress() and not args.quiet
     with ProgressBar(title, shown, "records") as bar:
+        # To know what there is in all, each pack is opened first.
+        progress = bar if shown else None
         if args.executor is not None:
             from ffrfs.cluster.executors import open_executor
             from ffrfs.cluster.verifying import verify_packs
 
             with open_executor(args.executor) as executor:
-                return {report.file: report for report in verify_packs(packs, executor, bar)}
-        return {report.file: report for report in verify(packs, bar, args.jobs)}
+                return {report.file: report for report in verify_packs(packs, executor, progress)}
+        return {report.file: report for report in verify(packs, progress, args.jobs)}
 
 
 def _print(report: VerifyReport, quiet: bool) -> None:
@@ -154,7 +156,7 @@ def _verify_tfrecord(pack: str, args: argparse.Namespace) -> TFRecordReport:
             from ffrfs.cluster.verifying import verify_tfrecords
 
             with open_executor(args.executor) as executor:
-                return verify_tfrecords(pack, executor, bar)
+                return verify_tfrecords(pack, executor, bar if shown else None)
         return verify_tfrecord(pack, bar if shown else None)
 
 

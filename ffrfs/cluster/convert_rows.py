@@ -14,11 +14,12 @@ import json
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, Protocol, Self
 
+from ffrfs.cluster.file_task import FileState
 from ffrfs.cluster.manifest import write_manifest
 from ffrfs.errors import PackError
-from ffrfs.remote.bucket import objects_in, pin_of, put, remove, whole_objects
+from ffrfs.remote.bucket import objects_in, put, remove, whole_objects
 from ffrfs.remote.origin import Pin
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import is_url, parse_url
@@ -28,14 +29,6 @@ _FOLDER_NAME = ".ffrfs-rows/"
 _BEGUN_NAME = "begun"  # files may be there before the first row is
 _SUFFIX = ".json"
 _ROW_SIZE_MAX = 1 << 16
-
-
-class FileState(NamedTuple):
-    """Of a file or an object: another state, other contents. `etag`: of an object."""
-
-    size: int
-    mtime_ns: int
-    etag: str
 
 
 @dataclass(frozen=True)
@@ -81,18 +74,6 @@ class ConvertRows(Protocol):
 def rows_at(target: str) -> ConvertRows:
     """Nothing is written until the first row. Raises OSError, RemoteError."""
     return BucketRows(target) if is_url(target) else FolderRows(target)
-
-
-def state_of(path: str) -> FileState | None:
-    """None: it is not there. Raises OSError, RemoteError."""
-    if is_url(path):
-        pin = pin_of(parse_url(path), RemoteSettings.from_environment())
-        return None if pin is None else FileState(pin.size, pin.mtime_ns, pin.etag or "")
-    try:
-        info = os.stat(path)
-    except FileNotFoundError:
-        return None
-    return FileState(info.st_size, info.st_mtime_ns, "")
 
 
 class FolderRows:

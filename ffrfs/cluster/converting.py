@@ -15,25 +15,35 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from ffrfs.cluster.convert_rows import (
     ConvertRow,
-    FileState,
     line_of,
     put_row,
     refuse_others,
     rows_at,
-    state_of,
 )
-from ffrfs.cluster.file_task import Environment, Told, absolute, carried, run_all, with_warnings
+from ffrfs.cluster.file_task import (
+    Environment,
+    FileState,
+    Told,
+    absolute,
+    carried,
+    run_all,
+    sizes_of,
+    state_of,
+    states_of,
+    with_warnings,
+)
 from ffrfs.convert.convert import ConvertSummary, convert
 from ffrfs.convert.kind import Kind, files_named, kind_of
 from ffrfs.convert.source import OnError
 from ffrfs.errors import FormatError, OptionError, PackError
+from ffrfs.folder.progress import Progress
 from ffrfs.folder.tree import pack_files
 from ffrfs.remote.paths import is_folder
 from ffrfs.remote.url import is_url, parse_url
@@ -49,7 +59,6 @@ _EXTENSIONS: dict[Kind, str] = {
     "webdataset": ".tar",
 }
 _OWN = re.compile(r"\.(tfrecords?(?:\.gz)?|ffr|parquet|tar)(?=$|-)")
-_LOOKS_AT_A_TIME = 16  # at files that were made before
 
 
 class ConvertOptions(NamedTuple):
@@ -84,21 +93,22 @@ def convert_files(  # noqa: PLR0913 - as convert
     target: str,
     options: ConvertOptions,
     executor: Executor,
-    seen: Callable[[int, int], object] = lambda *_: None,
+    progress: Progress | None = None,
     *,
     tmp_dir: str | None = None,
 ) -> ConvertSummary:
     """Convert each file of the directory `source` to one in the directory `target`.
 
     Both may be URLs; files for a bucket are made in `tmp_dir` of the worker ($TMPDIR, /tmp).
-    `seen(files, bytes)` is called with what was made so far. Raises PackError if the directory
-    has other files, or if two files would have one name; what convert() raises; OSError.
+    `progress` counts files, and bytes of their sources. Raises PackError if the directory has
+    other files, or if two files would have one name; what convert() raises; OSError.
     """
     tasks = _tasks(_files_of(source), target, options, tmp_dir)
     rows = rows_at(target)
     refuse_others(target, rows, (task.name for task in tasks))
     done = dict(_still_true(tasks, rows.found))
     size = sum(row.source_size for row in done.values())
+    whole_size = sum(sizes_of(task.source for task in tasks)) if progress else 0
     with rows:
 
         def made(task: ConvertTask, row: ConvertRow) -> None:
@@ -106,7 +116,8 @@ def convert_files(  # noqa: PLR0913 - as convert
             done[task.name] = row
             rows.add(row)
             size += row.source_size
-            seen(len(done), size)
+            if progress is not None:
+                progress(len(done), len(tasks), size, max(size, whole_size))
 
         left = [task for task in tasks if task.name not in done]
         run_all(executor, run_convert, left, made)
@@ -204,21 +215,12 @@ def _still_true(
 ) -> Iterable[tuple[str, ConvertRow]]:
     """The rows whose files are there as they say, of sources that are as they were."""
     known = [(task, found[task.name]) for task in tasks if task.name in found]
-    with ThreadPoolExecutor(_LOOKS_AT_A_TIME, "ffrfs-look") as pool:
-        answers = pool.map(lambda pair: _is_true(*pair), known)
-        for (task, row), is_true in zip(known, answers, strict=True):
-            if is_true:
-                yield task.name, row
-
-
-def _is_true(task: ConvertTask, row: ConvertRow) -> bool:
-    target = state_of(task.target)
-    return (
-        row.source == _name_of(task.source)
-        and row.source_state == state_of(task.source)
-        and target is not None
-        and (target.size, target.etag) == (row.size, row.etag)
-    )
+    sources = states_of(task.source for task, _ in known)
+    targets = states_of(task.target for task, _ in known)
+    for (task, row), source, target in zip(known, sources, targets, strict=True):
+        is_same = row.source == _name_of(task.source) and row.source_state == source
+        if is_same and target is not None and (target.size, target.etag) == (row.size, row.etag):
+            yield task.name, row
 
 
 def _manifest(options: ConvertOptions, rows: Sequence[ConvertRow]) -> bytes:

@@ -1,4 +1,4 @@
-"""What a task over one file has in common: the settings that it takes along, and its warnings.
+"""What tasks over one file have in common: the files, the settings that they take along, warnings.
 
 Not here: verifying (verifying.py), indexing (indexing.py), converting (converting.py).
 Concurrency: values; tasks share nothing.
@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from ffrfs.cluster.driver import drive
 from ffrfs.cluster.executors import slots
 from ffrfs.errors import PackWarning, UnfinishedError, UnverifiedHeaderWarning, describe
-from ffrfs.remote.url import is_url
+from ffrfs.remote.url import is_url, parse_url
 
 TaskT = TypeVar("TaskT")
 ResultT = TypeVar("ResultT")
@@ -27,7 +27,17 @@ _CARRIED = ("ENDPOINT_URL", "REGION", "ANONYMOUS", "REMOTE_TIMEOUT")
 # Then something is wrong everywhere, a full disk for example.
 _FAILURES_MAX = 10
 
+_LOOKS_AT_A_TIME = 16
+
 Environment = tuple[tuple[str, str], ...]
+
+
+class FileState(NamedTuple):
+    """Of a file or an object: another state, other contents. `etag`: of an object."""
+
+    size: int
+    mtime_ns: int
+    etag: str
 
 
 @dataclass(frozen=True)
@@ -47,6 +57,33 @@ def carried() -> Environment:
 def absolute(path: str) -> str:
     """What workers with other working directories can open."""
     return path if is_url(path) else os.path.abspath(path)
+
+
+def state_of(path: str) -> FileState | None:
+    """None: it is not there. Raises OSError, RemoteError."""
+    if is_url(path):
+        # Loads asyncio, which a task over files of this machine does without.
+        from ffrfs.remote.bucket import pin_of
+        from ffrfs.remote.settings import RemoteSettings
+
+        pin = pin_of(parse_url(path), RemoteSettings.from_environment())
+        return None if pin is None else FileState(pin.size, pin.mtime_ns, pin.etag or "")
+    try:
+        info = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return FileState(info.st_size, info.st_mtime_ns, "")
+
+
+def states_of(paths: Iterable[str]) -> list[FileState | None]:
+    """Of many, several at a time: a server is far away. Raises OSError, RemoteError."""
+    with ThreadPoolExecutor(_LOOKS_AT_A_TIME, "ffrfs-look") as pool:
+        return list(pool.map(state_of, paths))
+
+
+def sizes_of(paths: Iterable[str]) -> list[int]:
+    """0: it is not there. Raises OSError, RemoteError."""
+    return [0 if state is None else state.size for state in states_of(paths)]
 
 
 def with_warnings(function: Callable[[], ResultT]) -> Told[ResultT]:

@@ -12,7 +12,15 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ffrfs.cluster.file_task import Environment, Told, absolute, carried, run_all, with_warnings
+from ffrfs.cluster.file_task import (
+    Environment,
+    Told,
+    absolute,
+    carried,
+    run_all,
+    sizes_of,
+    with_warnings,
+)
 from ffrfs.folder import verify as packs
 from ffrfs.folder.progress import Progress
 from ffrfs.folder.tree import pack_files
@@ -70,16 +78,18 @@ TFRecordTask: TypeAlias = tuple[str, Environment]
 def verify_tfrecords(
     path: str, executor: Executor, progress: Progress | None = None
 ) -> tfrecords.VerifyReport:
-    """As ffrfs.tfrecord.verify.verify()."""
+    """As ffrfs.tfrecord.verify.verify(); `progress` counts records, and bytes of whole files."""
     files = shard_paths(path)
     tasks = [(absolute(file), carried()) for file in files]
+    sizes = dict(zip(tasks, sizes_of(files), strict=True)) if progress else {}
+    whole_size = sum(sizes.values())
     count = size = 0
 
-    def seen(_: TFRecordTask, report: tfrecords.VerifyReport) -> None:
+    def seen(task: TFRecordTask, report: tfrecords.VerifyReport) -> None:
         nonlocal count, size
-        count, size = count + report.record_count, size + report.byte_count
         if progress is not None:
-            progress(count, 0, size, 0)
+            count, size = count + report.record_count, size + sizes[task]
+            progress(count, 0, size, whole_size)
 
     reports = run_all(executor, run_verify_tfrecord, tasks, seen)
     bad = [
@@ -87,7 +97,9 @@ def verify_tfrecords(
         for file, report in zip(files, reports, strict=True)
         for record in report.bad
     ]
-    return tfrecords.VerifyReport(count, size, bad)
+    record_count = sum(report.record_count for report in reports)
+    byte_count = sum(report.byte_count for report in reports)
+    return tfrecords.VerifyReport(record_count, byte_count, bad)
 
 
 def run_verify_tfrecord(task: TFRecordTask) -> Told[tfrecords.VerifyReport]:

@@ -103,12 +103,13 @@ def test_what_changed_is_made_again(
         replaced = f"{names[4].replace('.tfrecord', '')}.ffr"
         obstore.put(store, f"out/{replaced}", bytes(len(before[replaced])))
         obstore.put(store, "out/.ffrfs-rows/hostile.json", b"[" * 10_000)
-        made: list[int] = []
+        seen: list[tuple[int, ...]] = []
         convert_files(
-            *(uploaded, "s3://tests/out", OPTIONS, pool, lambda count, _: made.append(count)),
+            *(uploaded, "s3://tests/out", OPTIONS, pool, lambda *counts: seen.append(counts)),
             tmp_dir=str(staging),
         )
-    assert made == [SHARDS - 2, SHARDS - 1, SHARDS]
+    assert [counts[:2] for counts in seen] == [(SHARDS - n, SHARDS) for n in (2, 1, 0)]
+    assert seen[-1][2] == seen[-1][3] == sum(len(data) for data in objects(store, "in").values())
     (records / names[0]).write_bytes((records / names[1]).read_bytes())
     found, expected = objects(store, "out"), local(records)
     assert shown(found) == expected

@@ -19,7 +19,7 @@ import ffrfs
 from ffrfs.cluster.convert_rows import ROWS_NAME
 from ffrfs.cluster.converting import ConvertOptions, convert_files
 from ffrfs.cluster.manifest import MANIFEST_NAME
-from ffrfs.cluster.verifying import verify_packs
+from ffrfs.cluster.verifying import verify_packs, verify_tfrecords
 from ffrfs.convert.convert import convert
 from ffrfs.errors import ChecksumError, PackError, UnfinishedError
 from ffrfs.folder.verify import verify
@@ -91,6 +91,15 @@ def test_verify_of_relative_paths(
     damage(packs / "part_00001.ffr", (packs / "part_00001.ffr").stat().st_size // 2)
     with ThreadPoolExecutor(2) as pool:
         assert verify_packs([packs.name], pool) == verify([packs.name])
+
+
+def test_progress_of_records(records: Path) -> None:
+    seen: list[tuple[int, ...]] = []
+    with ThreadPoolExecutor(2) as pool:
+        verify_tfrecords(str(records), pool, lambda *counts: seen.append(counts))
+    size = sum(path.stat().st_size for path in records.iterdir())
+    assert len(seen) == SHARDS
+    assert seen[-1] == (260, 0, size, size)
 
 
 def test_a_directory_of_plain_files_is_no_damaged_set(tmp_path: Path, records: Path) -> None:
