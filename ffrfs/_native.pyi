@@ -78,6 +78,8 @@ class Pack:
         """False: it carries no checksum (an old writer's)."""
     def offsets(self) -> NDArray[np.int64]:
         """count + 1 absolute byte offsets: where records begin, and the file ends."""
+    def offset(self, record: int) -> int:
+        """One of them; IndexError beyond. Unlike offsets() it needs no NumPy."""
     def find_fault(self) -> str:
         """Read all of the index and compare it with the pickle; what is wrong, or ""."""
     def verify(self, first: int, count: int, jobs: int = 0) -> list[tuple[int, Exception]]:

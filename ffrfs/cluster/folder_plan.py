@@ -17,7 +17,6 @@ import zlib
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Executor
-from dataclasses import asdict
 from typing import NamedTuple, Self
 
 from ffrfs.cluster.driver import drive
@@ -127,7 +126,7 @@ class FolderListing:
         if isinstance(found, Exception):
             raise found
         for folder in found.folders:
-            fields = asdict(folder)
+            fields = dict(vars(folder))  # asdict() would copy each name by itself
             path = fields.pop("path")
             block = zlib.compress(json.dumps(fields).encode(), 1)
             self._file.write(block)

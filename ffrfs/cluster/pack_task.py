@@ -201,7 +201,7 @@ def existing_row(task: PackTask) -> Row | None:
             f"{name}: is there already, and is not of this plan; remove it, or write elsewhere"
         )
     try:
-        pack.offsets()  # compares the header with its checksum
+        pack.offset(0)  # compares the header with its checksum
         if pack.record_count == task.file_count + 1:
             return _row(task, [], made=None)
         left_out = _not_in(task.target, task.pieces)
@@ -282,14 +282,13 @@ def _row(task: PackTask, missing: Sequence[Missing], *, made: bool | None) -> Ro
 def row_of_pack(path: str, pack: Pack) -> Row:
     """Of a shard that no task made."""
     assert pack.shard is not None
-    offsets = pack.offsets()
     size, checksum = _header(path)
     count = pack.record_count - 1  # without the index
     return Row(
         number=pack.shard[1],
         name=os.path.basename(path),
         file_count=count,
-        byte_count=int(offsets[count] - offsets[0]),
+        byte_count=pack.offset(count) - pack.offset(0),
         size=size,
         checksum=checksum,
         missing=(),

@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from ffrfs.cluster.file_task import (
     Environment,
@@ -25,8 +25,10 @@ from ffrfs.folder import verify as packs
 from ffrfs.folder.progress import Progress
 from ffrfs.folder.tree import pack_files
 from ffrfs.remote.paths import is_folder, let_urls_in
-from ffrfs.tfrecord import verify as tfrecords
 from ffrfs.tfrecord.shards import shard_paths
+
+if TYPE_CHECKING:  # a process of a pool loads what its files need
+    from ffrfs.tfrecord import verify as tfrecords
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,8 @@ def verify_tfrecords(
     path: str, executor: Executor, progress: Progress | None = None
 ) -> tfrecords.VerifyReport:
     """As ffrfs.tfrecord.verify.verify(); `progress` counts records, and bytes of whole files."""
+    from ffrfs.tfrecord import verify as tfrecords
+
     files = shard_paths(path)
     tasks = [(absolute(file), carried()) for file in files]
     sizes = dict(zip(tasks, sizes_of(files), strict=True)) if progress else {}
@@ -103,6 +107,8 @@ def verify_tfrecords(
 
 
 def run_verify_tfrecord(task: TFRecordTask) -> Told[tfrecords.VerifyReport]:
+    from ffrfs.tfrecord import verify as tfrecords
+
     file, environment = task
     os.environ.update(environment)
     let_urls_in([file])

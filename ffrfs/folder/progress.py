@@ -43,6 +43,8 @@ class ProgressBar:
         self._unit = unit
 
     def __enter__(self) -> Self:
+        if not self._shown:
+            return self
         from tqdm import tqdm
 
         class Bar(tqdm):  # type: ignore[misc] # has no types
@@ -54,9 +56,8 @@ class ProgressBar:
             desc=self._title,
             unit="B",
             unit_scale=True,
-            disable=not self._shown,
             leave=False,
-            ncols=_columns() if self._shown else None,
+            ncols=_columns(),
             nrows=_ROWS,
             # Else tqdm takes the fastest stretch for a measure, and shows no slower one.
             miniters=0,
@@ -66,6 +67,8 @@ class ProgressBar:
         return self
 
     def __call__(self, files: int, files_total: int, size: int, size_total: int) -> None:
+        if not self._shown:
+            return
         now = time.monotonic()
         if now < self._due:
             return
@@ -81,7 +84,8 @@ class ProgressBar:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._bar.close()
+        if self._shown:
+            self._bar.close()
 
 
 def _columns() -> int | None:

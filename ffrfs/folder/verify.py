@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import os
 import warnings
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ffrfs._native import Pack, claimed_records
 from ffrfs.errors import (
@@ -27,10 +28,6 @@ from ffrfs.errors import (
 from ffrfs.folder.progress import Progress
 from ffrfs.folder.tree import PackTree, PathType, pack_files
 from ffrfs.remote.paths import is_folder
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 STEP_SIZE = 256 << 20
 _STEP_COUNT = 1 << 20
@@ -165,18 +162,18 @@ class _Verifier:
 
     def run(self, file: str) -> PackReport:
         pack = Pack(os.fsencode(file))
-        offsets = pack.offsets()
+        begin, end = pack.offset(0), pack.offset(pack.record_count)
         if not pack.header_verified:
             warnings.warn(UnverifiedHeaderWarning.of(file), stacklevel=4)
         index_error = _index_error(pack)
         tree_error = _tree_error(pack, file)
         bad: list[BadRecord] = []
-        byte_count = int(offsets[-1] - offsets[0])
-        for first, end in _steps(offsets, self._step_size):
-            for record, error in pack.verify(first, end - first, self._jobs):
+        byte_count = end - begin
+        for first, last in _steps(pack, self._step_size):
+            for record, error in pack.verify(first, last - first, self._jobs):
                 path = None if tree_error else _path(pack, record)
                 bad.append(BadRecord(record, path, text_within(error, file)))
-            self._tell(end, int(offsets[end] - offsets[0]))
+            self._tell(last, pack.offset(last) - begin)
         self._done_count += pack.record_count
         self._done_size += byte_count
         return PackReport(
@@ -222,13 +219,14 @@ def _tree_error(pack: Pack, file: str) -> str | None:
     return None
 
 
-def _steps(offsets: NDArray[np.int64], step_size: int) -> Iterator[tuple[int, int]]:
+def _steps(pack: Pack, step_size: int) -> Iterator[tuple[int, int]]:
     """Cut the records into ranges (first, end) of about `step_size` bytes."""
-    first, count = 0, len(offsets) - 1
+    first, count = 0, pack.record_count
     while first < count:
-        limit = offsets[first] + step_size
-        end = max(first + 1, int(offsets.searchsorted(limit, side="right")) - 1)
-        end = min(end, first + _STEP_COUNT, count)
+        limit = pack.offset(first) + step_size
+        last = min(first + _STEP_COUNT, count)
+        end = bisect_right(range(last + 1), limit, lo=first + 1, key=pack.offset) - 1
+        end = max(end, first + 1)
         yield first, end
         first = end
 

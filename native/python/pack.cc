@@ -80,6 +80,12 @@ py::array_t<int64_t> PyPack::offsets() {
                               reinterpret_cast<const int64_t*>(values.data()));
 }
 
+uint64_t PyPack::offset(uint64_t record) {
+  const auto values = header_shard().offsets();
+  if (record >= values.size()) throw py::index_error("no such record");
+  return values[record];
+}
+
 py::str PyPack::find_fault() {
   if (shard_->index() == nullptr) return "";
   const ShardSet& plain = header();
@@ -151,6 +157,7 @@ void bind_pack(py::module_& module) {
       .def_property_readonly("is_index_stale", &PyPack::is_index_stale)
       .def_property_readonly("header_verified", &PyPack::header_verified)
       .def("offsets", &PyPack::offsets)
+      .def("offset", &PyPack::offset, py::arg("record"))
       .def("find_fault", &PyPack::find_fault)
       .def("verify", &PyPack::verify, py::arg("first"), py::arg("count"), py::arg("jobs") = 0)
       .def("open_tree", &PyPack::open_tree)

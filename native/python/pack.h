@@ -40,6 +40,7 @@ class PyPack {
   // What the header says, which is read and checked as a whole. FormatError.
   [[nodiscard]] bool header_verified() { return header_shard().metadata_verified(); }
   [[nodiscard]] py::array_t<int64_t> offsets();
+  [[nodiscard]] uint64_t offset(uint64_t record);
 
   // Block, without the GIL. See index_check.h, scrub_records().
   [[nodiscard]] py::str find_fault();
