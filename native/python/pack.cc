@@ -103,19 +103,15 @@ Fetcher& PyPack::fetcher() {
 
 py::list PyPack::verify(uint64_t first, uint64_t count, size_t jobs) {
   Fetcher& records = fetcher();
-  BadRecords bad;
-  {
-    const py::gil_scoped_release unlocked;
-    bad = scrub_records(records, first, count, jobs,
-                        [this](uint64_t record) -> std::vector<uint32_t> {
-                          try {
-                            return shard_->chunk_checksums(record);
-                          } catch (const std::exception&) {
-                            return {};  // find_fault() tells it
-                          }
-                        });
-  }
-  return to_list(bad);
+  const auto chunk_checksums = [this](uint64_t record) -> std::vector<uint32_t> {
+    try {
+      return shard_->chunk_checksums(record);
+    } catch (const std::exception&) {
+      return {};  // find_fault() tells it
+    }
+  };
+  return to_list(
+      unlocked([&] { return scrub_records(records, first, count, jobs, chunk_checksums); }));
 }
 
 void PyPack::open_tree() {
@@ -134,12 +130,10 @@ const Tree& PyPack::tree() {
 
 py::object PyPack::path_of(uint64_t record) {
   const Tree& paths = tree();
-  std::string path;
-  {
-    const py::gil_scoped_release unlocked;
+  const std::string path = unlocked([&] {
     const Ino ino = paths.file_of(record);
-    if (ino != 0) path = paths.path(ino);
-  }
+    return ino == 0 ? std::string() : paths.path(ino);
+  });
   return path.empty() ? py::none() : py::object(py::bytes(path));
 }
 
