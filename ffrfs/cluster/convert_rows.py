@@ -19,6 +19,7 @@ from typing import Any, Protocol, Self
 from ffrfs.cluster.file_task import FileState
 from ffrfs.cluster.manifest import write_manifest
 from ffrfs.errors import PackError
+from ffrfs.packing.bucket_target import BucketTarget
 from ffrfs.remote.bucket import objects_in, put, remove, whole_objects
 from ffrfs.remote.origin import Pin
 from ffrfs.remote.settings import RemoteSettings
@@ -115,12 +116,12 @@ class FolderRows:
 
 
 class BucketRows:
-    """Of a directory of a bucket. Raises RemoteError."""
+    """Of a directory of a bucket. Raises PackError for what cannot be written to, RemoteError."""
 
     def __init__(self, target: str) -> None:
         self._target = target
-        self._settings = RemoteSettings.from_environment()
-        self._folder = parse_url(f"{target.rstrip('/')}/")
+        place = BucketTarget(target, is_set=True, tmp_dir=None, as_in="")
+        self._folder, self._settings = place.url, place.settings
         self._above = self._folder.child(_FOLDER_NAME)
         objects, _ = objects_in(self._above, self._settings)
         self.is_begun = bool(objects)

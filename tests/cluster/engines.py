@@ -78,6 +78,8 @@ def ray(folder: Path, *, cpus: int = 2) -> Iterator[Engine]:
         "PYTHONPATH": _python_path(),
         "RAY_AUTH_MODE": "disabled",
         "RAY_USAGE_STATS_ENABLED": "0",
+        # Ray's server for a client forks, and then sometimes answers nothing ("Bad file descriptor").
+        "GRPC_ENABLE_FORK_SUPPORT": "0",
     }
     log = folder / "ray.log"
     # A socket's path has 107 bytes at most; those of Ray are 65 below this.

@@ -184,13 +184,17 @@ def test_several_failures_are_listed(records: Path, tmp_path: Path) -> None:
 
 @pytest.mark.promise("S68")
 def test_a_killed_conversion_goes_on(records: Path, tmp_path: Path) -> None:
+    """So many files that it does not end before it is killed."""
+    for number in range(SHARDS, 60):
+        shutil.copy(next(records.iterdir()), records / f"more.tfrecord-{number:05}")
     target = tmp_path / "made"
     words = ["convert", "-q", "--executor", "processes:1", "--to", "tfrecord"]
     words += ["--compression", "gzip", str(records), str(target)]
     program = subprocess.Popen([sys.executable, "-m", "ffrfs", *words], start_new_session=True)
     deadline = time.monotonic() + 60
     try:
-        while len(list(target.glob("*.gz"))) < 2 and program.poll() is None:
+        while len(list(target.glob("*.gz"))) < 2:
+            assert program.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.001)
     finally:

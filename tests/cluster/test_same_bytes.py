@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ SHARDS = 8
 SHARD_SIZE = 12 << 20
 FILES = 48
 TIMEOUT_S = 100
+ATTEMPTS = 10
 
 
 @pytest.fixture(scope="session")
@@ -58,10 +60,10 @@ def program(*arguments: str | Path) -> list[str]:
     return [sys.executable, "-m", "ffrfs", *map(str, arguments)]
 
 
-def writer_in(folder: Path) -> int | None:
-    """A process that has a file in the directory open, which has no name yet."""
+def writer_in(folder: Path, pids: str) -> int | None:
+    """A process that has a file in the directory open, which has no name yet; `pids`: a pattern."""
     begin = f"{folder}/#"
-    for entry in Path("/proc").glob("[0-9]*/fd"):
+    for entry in Path("/proc").glob(f"{pids}/fd"):
         with contextlib.suppress(OSError):
             for fd in entry.iterdir():
                 if os.readlink(fd).startswith(begin):
@@ -70,28 +72,42 @@ def writer_in(folder: Path) -> int | None:
 
 
 def run_and_kill(arguments: Sequence[str], target: Path) -> int:
-    """Run a program, kill who makes the first shard that is seen; return the program's status."""
+    """Run a program, kill who makes the first shard that is seen; return the program's status.
+
+    To look at all processes of a busy machine takes longer than to make some shards: if none was
+    seen, it begins anew.
+    """
+    for _ in range(ATTEMPTS):
+        status = _run_and_kill(arguments, target)
+        if status is not None:
+            return status
+        shutil.rmtree(target)
+    raise AssertionError("no shard was seen while it was made")
+
+
+def _run_and_kill(arguments: Sequence[str], target: Path) -> int | None:
     running = subprocess.Popen(
         arguments, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
+    is_task = "--task" in arguments
     killed = None
     deadline = time.monotonic() + TIMEOUT_S
     try:
         while running.poll() is None:
             assert time.monotonic() < deadline
-            found = writer_in(target) if killed is None else None
-            # The file of a driver is its plan.
-            if found is not None and (found != running.pid or "--task" in arguments):
-                killed = found
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(killed, signal.SIGKILL)
+            if killed is None:
+                found = writer_in(target, str(running.pid) if is_task else "[0-9]*")
+                # The file of a driver is its plan.
+                if found is not None and (is_task or found != running.pid):
+                    killed = found
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(killed, signal.SIGKILL)
             time.sleep(0.001)
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(running.pid, signal.SIGKILL)
         running.wait()
-    assert killed is not None, "no shard was seen while it was made"
-    return running.returncode
+    return None if killed is None else running.returncode
 
 
 @pytest.mark.promise("S66", "S67")
