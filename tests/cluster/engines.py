@@ -78,7 +78,7 @@ def ray(folder: Path, *, cpus: int = 2) -> Iterator[Engine]:
         "PYTHONPATH": _python_path(),
         "RAY_AUTH_MODE": "disabled",
         "RAY_USAGE_STATS_ENABLED": "0",
-        # With it, Ray's server for a client sometimes hangs ("Bad file descriptor").
+        # With fork support, Ray's server for a client sometimes hangs at its start.
         "GRPC_ENABLE_FORK_SUPPORT": "0",
     }
     log = folder / "ray.log"
