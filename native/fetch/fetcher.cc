@@ -279,12 +279,12 @@ std::vector<size_t> Fetcher::read_cached_items(std::span<BatchItem> items, bool 
 // Returns those that are to be read past the page cache.
 std::vector<size_t> Fetcher::read_buffered(std::span<BatchItem> items, std::vector<size_t> missing,
                                            bool check) {
-  const auto others = std::ranges::stable_partition(missing, [&](size_t index) {
+  const auto others = std::stable_partition(missing.begin(), missing.end(), [&](size_t index) {
     const Extent& extent = items[index].extent;
     return !items[index].target.empty() && shards_.file_of(extent).reads_ahead();
   });
-  std::vector<size_t> rest(others.begin(), others.end());
-  missing.erase(others.begin(), others.end());
+  std::vector<size_t> rest(others, missing.end());
+  missing.erase(others, missing.end());
   BufferedPass pass(*this, items, check, std::move(missing));
   share(total_size(items), pass.count(), [&pass](size_t place) { pass.read_item(place); });
   return rest;

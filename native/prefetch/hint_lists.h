@@ -14,7 +14,6 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <ranges>
 #include <span>
 #include <utility>
 #include <vector>
@@ -95,7 +94,10 @@ class HintLists {
 
   [[nodiscard]] bool empty() const { return lists_.empty(); }
   [[nodiscard]] bool contains(ListId id) const { return lists_.contains(id); }
-  [[nodiscard]] auto ids() const { return std::views::keys(lists_); }
+  template <typename Act>
+  void for_each_id(Act&& act) const {
+    for (const auto& list : lists_) act(list.first);
+  }
   // Any thread: whether there are any, as of a moment ago.
   [[nodiscard]] bool any() const { return count_.load(std::memory_order_relaxed) > 0; }
 

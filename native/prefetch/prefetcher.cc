@@ -122,7 +122,7 @@ void Prefetcher::note_read(const Extent& extent, Found found) {
     if (is_hinted && found == Found::kPageCache) {
       // It may have come since it was looked for in memory, and then no reader takes it.
       const UnitKey key = whole_plan(extent, check_data_).key();
-      for (const ListId id : lists_.ids()) count_waste(table_.drop_ahead(id, key));
+      lists_.for_each_id([&](ListId id) { count_waste(table_.drop_ahead(id, key)); });
     }
     if (!is_hinted && found != Found::kPageCache) {
       if (found == Found::kPrefetched) counters_.readahead_hit.fetch_add(1, std::memory_order_relaxed);

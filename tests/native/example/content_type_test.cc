@@ -76,7 +76,8 @@ const std::vector<std::pair<Bytes, std::string>> kSamples = {
 
 TEST_CASE("what content shows") {
   for (const auto& [content, expected] : kSamples) {
-    CAPTURE(content);
+    const auto& shown = content;  // A lambda cannot capture a structured binding (C++20).
+    CAPTURE(shown);
     CHECK(extension(content) == expected);
   }
 }

@@ -85,7 +85,8 @@ Bytes read_whole(Volume& volume, Ino ino) {
 
 void check_record(Volume& volume, const Bytes& record, size_t number) {
   for (const auto& [name, content] : expected(record, number)) {
-    CAPTURE(name);
+    const auto& shown = name;  // A lambda cannot capture a structured binding (C++20).
+    CAPTURE(shown);
     const Bytes path = "00000000" + std::to_string(number) + "/" + name;
     const Ino ino = BlockingVolume(volume).resolve(path);
     CHECK((read_whole(volume, ino) == content));
@@ -154,7 +155,8 @@ TEST_CASE("what is in memory of a record when it is overwritten is what it was")
     }
     file.overwrite(file.other, false);
     for (const auto& [name, ino] : inos) {
-      CAPTURE(name);
+      const auto& shown = name;  // A lambda cannot capture a structured binding (C++20).
+      CAPTURE(shown);
       try {
         const Bytes content = read_whole(volume, ino);
         CHECK((content == files.at(name)));

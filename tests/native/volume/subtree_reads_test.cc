@@ -88,7 +88,8 @@ Bytes read_whole(Volume& volume, Ino ino, size_t step) {
 void check_record(Volume& volume, const ExampleFile& file, size_t record, size_t step) {
   BlockingVolume blocking(volume);
   for (const auto& [path, content] : file.expected(record)) {
-    CAPTURE(path);
+    const auto& shown = path;  // A lambda cannot capture a structured binding (C++20).
+    CAPTURE(shown);
     const Ino ino = blocking.resolve(folder_name(record) + "/" + path);
     REQUIRE(ino != 0);
     const auto attributes =
@@ -108,7 +109,8 @@ TEST_CASE("files that are made are made in parts, too, whatever the cache may ho
   size_t made_count = 0;
   for (size_t record = 0; record < file.records.size(); ++record) {
     for (const auto& [path, content] : file.expected(record)) {
-      CAPTURE(path);
+      const auto& shown = path;  // A lambda cannot capture a structured binding (C++20).
+      CAPTURE(shown);
       const Ino ino = blocking.resolve(folder_name(record) + "/" + path);
       const TreePtr tree = blocking.load_tree(Need::kInode, ino);
       const auto made = MadeFile::open(volume, tree, ino, true);
