@@ -15,12 +15,14 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests import uring_switch
+from ffrfs.mount.daemon.pressure import WATCH_VARIABLE
+from tests import parts, uring_switch
 from tests.checkout import CHECKOUT
 from tests.golden_files import write_golden_files
 
 # A deadline per example measures the neighbours on a shared machine, not the code.
 settings.register_profile("house", deadline=None, print_blob=True)
+settings.register_profile("quick", settings.get_profile("house"), max_examples=20)
 settings.load_profile("house")
 
 # Programs that tests start import from here, too.
@@ -32,10 +34,57 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
 _CACHE = tempfile.TemporaryDirectory(prefix="ffrfs-test-cache-")
 os.environ["XDG_CACHE_HOME"] = _CACHE.name
 
+# A mount's cache shrinks while the machine is short of memory, which other programs decide.
+os.environ[WATCH_VARIABLE] = os.devnull
+
 # What a shell starts in the background begins with SIGINT ignored, and so do its children;
 # some tests press Ctrl-C. What nohup(1) starts begins with SIGHUP ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--part", help="of tests/parts.py, separated by commas", default="")
+    parser.addoption("--room", help="ffrfs/remote: its tests and those of rooms above", default="")
+
+
+def _chosen(config: pytest.Config) -> list[str]:
+    return [name for name in config.getoption("--part").split(",") if name]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if _chosen(config) == ["test"]:
+        settings.load_profile("quick")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    chosen = _chosen(config)
+    if chosen and collection_path.is_file() and parts.is_left_out(collection_path, chosen):
+        return True
+    return None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    kept = items
+    if chosen := _chosen(config):
+        kept = [item for item in kept if parts.part_of(item) in chosen]
+    if room := config.getoption("--room"):
+        # Here, as it imports a test module, whose asserts pytest has to rewrite first.
+        from tests.rooms_above import needs_room, python_above
+
+        above = python_above(room)
+        kept = [item for item in kept if needs_room(item.path, above)]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+    items[:] = kept
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what `make test` leaves out, and why."""
+    chosen = _chosen(terminalreporter.config)
+    if "test" in chosen:
+        terminalreporter.section("left out; make check runs all of it")
+        for line in parts.left_out(chosen):
+            terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")

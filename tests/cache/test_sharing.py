@@ -75,6 +75,7 @@ def test_a_killed_process_leaves_no_claim(tmp_path: Path) -> None:
     cache.close()
 
 
+@pytest.mark.long
 def test_the_limit_is_of_all_processes(tmp_path: Path) -> None:
     """Three processes fill four times what may be held, and read: what is there is right."""
     place = tmp_path / "cache"

@@ -200,6 +200,7 @@ def is_writing(process: subprocess.Popen[bytes], folder: Path) -> bool:
     return False
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("target", ["y.tfrecord", "y.ffr"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_signal_leaves_nothing(tmp_path: Path, number: signal.Signals, target: str) -> None:
@@ -233,6 +234,7 @@ def test_a_signal_leaves_nothing(tmp_path: Path, number: signal.Signals, target:
     assert (folder / target).read_bytes() == b"before"
 
 
+@pytest.mark.long
 def test_memory_is_bounded(tmp_path: Path) -> None:
     """64 MiB of records of 1 MiB, from and to every kind, in less than they take."""
     file = tmp_path / "x.tfrecord.gz"

@@ -83,6 +83,7 @@ def test_soft_limit_is_none(shards: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("limit", range(6, 16, 3))
 def test_every_failure_names_something(tmp_path: Path, limit: int) -> None:
     folder = tmp_path / "source"

@@ -85,6 +85,7 @@ def test_damage_leaves_out_the_record_alone(ffrfs: Run, file: Path, tmp_path: Pa
     assert ffrfs("ls", pack).lines == [f"{number:09}" for number in range(3)]
 
 
+@pytest.mark.long
 def test_memory_is_bounded(tmp_path: Path) -> None:
     """Of 24 MB of integers, 72 MB of example.json and 192 MB of .npy are made."""
     file = write_tfrecord(tmp_path / "x.tfrecord", [example(i=ints(bytes([7]) * 24_000_000))])
@@ -107,6 +108,7 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
     assert (sizes["i.npy"], sizes["example.json"]) == (192_000_128, 72_000_050)
 
 
+@pytest.mark.long
 def test_a_record_that_is_not_looked_into(ffrfs: Run, tmp_path: Path) -> None:
     """It is larger than half of 256 MiB: all of it stands in record.bin."""
     record = example(i=ints(bytes(135 << 20)))

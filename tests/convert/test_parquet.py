@@ -163,6 +163,7 @@ def test_shards_have_one_schema(tmp_path: Path) -> None:
     assert (tmp_path / "z.tfrecord").read_bytes() == framed(given)
 
 
+@pytest.mark.long
 def test_groups_are_small_and_pages_have_checksums(tmp_path: Path) -> None:
     given = [serialized({"a": bytes(40 << 20), "i": i}) for i in range(3)]
     file = write_tfrecord(tmp_path / "x.tfrecord", given)

@@ -114,6 +114,7 @@ def test_short_names_met_again_late() -> None:
     assert_pickled(late)
 
 
+@pytest.mark.long
 def test_random_large_trees() -> None:
     source = random.Random(1)
 

@@ -45,6 +45,7 @@ def pack(archive: Path, out: Path, digests: bool = False) -> States:
     return seen
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["x.tar", "x.tar.gz", "x.tar.bz2", "x.tar.xz", "x.zip"])
 @pytest.mark.parametrize("digests", [False, True])
 def test_one_progress_of_listing_and_packing(tmp_path: Path, name: str, digests: bool) -> None:

@@ -49,6 +49,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_a_large_file_is_packed_and_read_in_bounded_memory(large: Path, tmp_path: Path) -> None:
     pack = tmp_path / "large.ffr"
     assert peak_memory("pack", "-q", large, pack) < PEAK_LIMIT

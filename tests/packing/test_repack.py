@@ -70,6 +70,7 @@ def test_the_same_bytes_come_out(old: Path, out: Path) -> None:
     assert_packed(out, TREE)
 
 
+@pytest.mark.long
 @settings(max_examples=50)
 @given(tree=trees)
 def test_any_tree(tmp_path_factory: pytest.TempPathFactory, tree: Tree) -> None:
@@ -181,6 +182,7 @@ def succeeds(pack: Callable[..., object], *arguments: object, **options: object)
     return True
 
 
+@pytest.mark.long
 @settings(max_examples=100)
 @given(tree=trees, include=st.none() | patterns, exclude=patterns, data=st.data())
 def test_any_selection_is_that_of_a_directory(

@@ -61,6 +61,7 @@ def test_editors_see_every_name() -> None:
     assert sorted([*seen, "__version__"]) == sorted(ffrecord.__all__) == ffrecord.__all__
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "first",
     [

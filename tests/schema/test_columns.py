@@ -43,6 +43,7 @@ def collected(columns: Any) -> dict[Any, tuple[list[Any], list[int]]]:
     return {path: (sorted(values), sorted(counts)) for path, (values, counts) in found.items()}
 
 
+@pytest.mark.long
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.lists(st.tuples(CONTEXTS, LISTS), max_size=12), st.lists(CONTEXTS, max_size=3))
 def test_all_values(records: list[Any], known: list[Any]) -> None:

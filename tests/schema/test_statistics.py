@@ -57,6 +57,7 @@ def serialized(*arguments: Any, **options: Any) -> bytes:
     return data
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("unit", [100, 1 << 16])
 def test_the_number_of_processes_changes_nothing(
     shards: Path, monkeypatch: pytest.MonkeyPatch, unit: int
@@ -186,6 +187,7 @@ generate_statistics([sys.argv[1]] * 100_000, jobs=int(sys.argv[2]), progress=tol
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_interrupt_ends_all_processes(shards: Path, jobs: int) -> None:
     with subprocess.Popen(
@@ -205,6 +207,7 @@ def test_interrupt_ends_all_processes(shards: Path, jobs: int) -> None:
     require_none_left(process.pid)
 
 
+@pytest.mark.long
 def test_processes_end_with_the_first_one(shards: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", ENDLESS, str(next(shards.iterdir())), "2"],

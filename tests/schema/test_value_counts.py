@@ -54,6 +54,7 @@ def stream(count: int) -> list[bytes]:
     return [b"often %d" % (i % 20) if i % 2 == 0 else b"once %d" % i for i in range(count)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("step", [5_000, 100_000])
 def test_many_values(step: int) -> None:
     values = stream(400_000)

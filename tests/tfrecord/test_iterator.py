@@ -256,6 +256,7 @@ def test_closed_at_the_end_and_by_with(small: Path) -> None:
         next(records)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["", "GZIP"])
 def test_an_iterator_that_is_dropped_closes_its_file(tmp_path: Path, kind: str) -> None:
     (tmp_path / "x").write_bytes(WRAP[kind](framed(SMALL)))

@@ -133,6 +133,7 @@ def nested(number: int, message: bytes) -> bytes:
     return bytes([number << 3 | 2, len(message)]) + message
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("field", ["context", "feature_lists"])
 def test_hostile_names_do_not_fill_the_memory(field: str) -> None:
     def record(number: int) -> bytes:

@@ -127,6 +127,7 @@ LIES = st.one_of(
 )
 
 
+@pytest.mark.long
 @given(where=st.sampled_from(paths_in(HONEST)), lie=LIES)
 def test_a_lie_is_refused_or_harmless(where: tuple[str | int, ...], lie: object) -> None:
     told: Any = copy.deepcopy(HONEST)

@@ -178,6 +178,7 @@ def test_several_at_once_and_the_worst_counts(
     ]
 
 
+@pytest.mark.long
 @pytest.mark.promise("S59")
 @pytest.mark.parametrize("engine", ["native"], indirect=True)
 def test_disk_that_stalls(stalling: Mount, disk: Disk) -> None:
@@ -215,6 +216,7 @@ def test_object_for_programs(tree: Mount, tmp_path: Path) -> None:
     assert done.status == 2
 
 
+@pytest.mark.long
 def test_mount_of_an_ordinary_user(as_ordinary_user: AskAsUser) -> None:
     seen: dict[str, Any] = as_ordinary_user("ordinary_user_check.py")
     assert seen["user"] == ["ok", "live"]

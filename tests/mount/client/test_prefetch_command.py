@@ -189,6 +189,7 @@ def resident_kb(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4
 
 
+@pytest.mark.long
 def test_any_number_in_constant_memory(known: state.MountState, taker: HintTaker) -> None:
     size = len(b"/a/longer/path/than/most\0")
     with endless() as source, running(known, source.stdout) as process, taker.client() as client:

@@ -171,6 +171,7 @@ def test_command_waits_while_the_mount_takes_no_more(tree: Mount, tmp_path: Path
     assert found["prefetch.hinted"] - found["prefetch.pushed"] <= known <= found["prefetch.hinted"]
 
 
+@pytest.mark.long
 def test_command_ends_when_all_was_taken(tree: Mount, tmp_path: Path) -> None:
     """A reader that asks for each file again and again makes room."""
     count = 10_000

@@ -144,6 +144,7 @@ def test_forked_child_has_no_part_in_it(stream: HintStream, taker: HintTaker) ->
             os.waitpid(child, 0)
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_fork_while_streams_begin_and_end(known: state.MountState, taker: HintTaker) -> None:
     """A child that got a connection in the making would keep it open."""

@@ -89,6 +89,7 @@ def test_mounts_whose_daemons_do_not_answer_are_told_in_time(tree: Mount, mount:
     assert seen(tree)["state"] == "live"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ["native"])
 def test_kernels_list_is_not_read_for_each_mount(
     tree: Mount, mount: MakeMount, monkeypatch: pytest.MonkeyPatch
@@ -195,6 +196,7 @@ def alone(
     return told
 
 
+@pytest.mark.long
 @pytest.mark.promise("S51")
 def test_all_of_it_alone(alone: dict[str, Any]) -> None:
     assert alone["ps of none"] == [0, "", ""]

@@ -90,6 +90,7 @@ def test_pipe_that_is_read_is_refused_too(
         os.close(reading)
 
 
+@pytest.mark.long
 @pytest.mark.promise("S16")
 @pytest.mark.parametrize("option", [[], ["--check"]], ids=["mount", "check"])
 def test_log_on_a_file_system_that_hangs_is_refused(
@@ -183,6 +184,7 @@ def test_reload_refuses_what_is_no_file(
     assert stat.S_ISFIFO(pipe.lstat().st_mode)
 
 
+@pytest.mark.long
 @pytest.mark.promise("S49")
 def test_reload_gives_up_a_log_on_a_file_system_that_hangs(
     configured: Configured, mount: MakeMount

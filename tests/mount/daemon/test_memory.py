@@ -83,6 +83,7 @@ def highest_under_load(tree: Mount, pack: Path, folders: tuple[str, ...], is_flo
     return highest_bytes
 
 
+@pytest.mark.long
 @pytest.mark.promise("S52")
 @pytest.mark.promise("S15")
 @pytest.mark.parametrize("engine", WAYS, indirect=True)

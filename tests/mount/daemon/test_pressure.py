@@ -71,6 +71,7 @@ def limit_mb(tree: Mount) -> float:
     return limit_bytes / MIB
 
 
+@pytest.mark.long
 def test_cache_shrinks_and_grows_back(mount: MakeMount, pressure: Path, tmp_path: Path) -> None:
     pack = write_hinted_files(tmp_path)
     tree = mount(pack, "--cache-mb", "64")
@@ -158,6 +159,7 @@ def groups_short_of_memory() -> Iterator[tuple[Path, MemoryGroup]]:
             yield home, short
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ["native"])
 def test_real_shortage_in_a_control_group(
     new_mount: MakeMount, root_user: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

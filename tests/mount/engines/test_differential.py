@@ -144,6 +144,7 @@ def test_engines_answer_alike(
         assert contents == [data for path, data in files if path != "damaged"]
 
 
+@pytest.mark.long
 @pytest.mark.promise("S24")
 def test_engines_show_plain_files_alike(
     golden: Path, mounts: list[Mount], order: random.Random
@@ -185,6 +186,7 @@ def test_engines_show_examples_alike(
     check_same(mounts, order.getrandbits(64))
 
 
+@pytest.mark.long
 def test_survey_sees_what_differs(mounts: list[Mount], tree: Tree, order: random.Random) -> None:
     write_folder(mounts[0].pack, tree)
     different = mounts[:2]

@@ -54,12 +54,14 @@ def check_trouble(tree: Mount, disk: Disk, *, everywhere: bool) -> None:
     check_nothing_left(tree)
 
 
+@pytest.mark.long
 @pytest.mark.promise("S12", "S14")
 def test_records_that_fail_at_random(stalling: Mount, disk: Disk) -> None:
     stalling.expect_log("cannot read .*(Input/output error|Stale file handle)")
     check_trouble(stalling, disk, everywhere=False)
 
 
+@pytest.mark.long
 @pytest.mark.promise("S12", "S40")
 def test_index_and_records_that_fail_at_random(stalling: Mount, disk: Disk) -> None:
     stalling.expect_log("Input/output error|Stale file handle|cannot read")
@@ -120,6 +122,7 @@ def test_umount_while_the_disk_stalls_is_done_in_time(stalling: Mount, disk: Dis
     stalling.wait_for_daemon()
 
 
+@pytest.mark.long
 @pytest.mark.promise("S16")
 def test_disk_that_fails_while_a_pack_is_opened(new_mount: MakeMount, disk: Disk) -> None:
     """It is mounted, or refused with a line that names the pack; never half of it."""

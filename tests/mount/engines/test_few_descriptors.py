@@ -32,6 +32,7 @@ def mount_with(tree: Mount, limit: int) -> int:
     return done.status
 
 
+@pytest.mark.long
 @pytest.mark.promise("S16")
 def test_any_limit_is_enough_or_leaves_nothing(new_mount: MakeMount, pack_tree: PackTree) -> None:
     tree = new_mount(pack_tree(TREE))

@@ -163,6 +163,7 @@ def test_pack_that_loses_its_index_while_mounted_gives_errors(
     assert tree.is_served
 
 
+@pytest.mark.long
 @pytest.mark.promise("S12", "S40")
 def test_pack_that_is_cut_off_and_restored_ends_no_mount(
     new_mount: MakeMount, pack_tree: PackTree
@@ -234,6 +235,7 @@ def large(tmp_path: Path) -> Path:
     return write_folder(tmp_path / "large.ffr", {"d": names, "file": b"content"})
 
 
+@pytest.mark.long
 @pytest.mark.promise("S41")
 def test_first_mount_of_a_large_pack_makes_its_sidecar(mount: MakeMount, large: Path) -> None:
     sidecar = large.with_name("large.ffr.idx")

@@ -32,6 +32,7 @@ def test_big_folder_lists_every_name_once_and_again_after_rewind(tree: Mount) ->
     assert again == first
 
 
+@pytest.mark.long
 @pytest.mark.promise("S5")
 def test_listing_goes_on_from_any_position(tree: Mount) -> None:
     counts = [0, 1, 2, 3, 31, 32, 33, 34, 35, 1000, ENTRY_COUNT, ENTRY_COUNT + 1, ENTRY_COUNT + 2]

@@ -116,6 +116,7 @@ def test_several_readers_of_one_order(tree: Mount) -> None:
     assert found["prefetch.late"] == 0
 
 
+@pytest.mark.long
 def test_second_reading_asks_nothing_and_fetches_one_window(
     mount: MakeMount, tmp_path: Path
 ) -> None:
@@ -138,6 +139,7 @@ def test_second_reading_asks_nothing_and_fetches_one_window(
             assert found["bytes_storage"] <= SIZE_BYTES * window / COUNT
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("listed", ["listed", "not listed"])
 def test_window_moves_with_the_reader(mount: MakeMount, tmp_path: Path, listed: str) -> None:
     pack = write_hinted_files(tmp_path)

@@ -54,6 +54,7 @@ def test_direct_io_reads_the_same(mount: MakeMount, pack_tree: PackTree) -> None
     assert mount(pack_tree({"f": data})).ask(probes.read_direct, "f") == data
 
 
+@pytest.mark.long
 @pytest.mark.promise("S15")
 def test_file_larger_than_the_cache_reads_in_bounded_memory(
     mount: MakeMount, tmp_path: Path

@@ -129,6 +129,7 @@ def test_both_orders_where_they_differ(mount: MakeMount, tmp_path: Path, order: 
     check_read_ahead(read_by(tree, [names], COUNT), "not listed")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("reader_count", [1, READER_COUNT])
 @pytest.mark.parametrize("file_count", [300, 2000])
 def test_reading_at_random_reads_nothing_for_nothing(

@@ -315,6 +315,7 @@ def test_hidden_files_and_others_in_the_folder_do_not_count(
     assert mount(folder).ask(probes.contents, "") == UNITED
 
 
+@pytest.mark.long
 def test_more_packs_than_a_process_may_usually_open(new_mount: MakeMount, tmp_path: Path) -> None:
     folder = tmp_path / "many"
     folder.mkdir()

@@ -73,6 +73,7 @@ def test_several_stalled_readers_leave_room_for_others(stalling: Mount, disk: Di
     check_room_for_others(stalling, disk, reader_count=8)
 
 
+@pytest.mark.long
 def test_many_stalled_readers_leave_room_for_others(
     fusectl: None, stalling: Mount, disk: Disk
 ) -> None:
@@ -146,6 +147,7 @@ def test_killed_reader_does_not_hold_up_others(stalling: Mount, disk: Disk) -> N
     assert stalling.ask(probes.read, "stalled") == content("stalled")
 
 
+@pytest.mark.long
 @pytest.mark.promise("S14")
 def test_killed_lookup_does_not_hold_up_a_read_that_waits(stalling: Mount, disk: Disk) -> None:
     """Its request is withdrawn, and must leave nobody waiting for a next one."""

@@ -124,6 +124,7 @@ def test_mount_can_be_made_anew_after_its_worker_died(tree: Mount) -> None:
     assert tree.ask(probes.read, "large") == LARGE
 
 
+@pytest.mark.long
 @pytest.mark.promise("S19")
 def test_worker_that_dies_while_a_read_waits_for_the_disk(new_mount: MakeMount, disk: Disk) -> None:
     tree = new_mount(disk.pack)
@@ -140,6 +141,7 @@ def test_worker_that_dies_while_a_read_waits_for_the_disk(new_mount: MakeMount, 
     check_nothing_left(tree)
 
 
+@pytest.mark.long
 @pytest.mark.promise("S25")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE])
 def test_signals_of_terminals_and_service_managers_are_the_daemons(

@@ -1,0 +1,126 @@
+"""The parts of the Python tests: `make test` runs one of them, each `make check-PART` another.
+
+A test belongs to the first part whose rule it meets, and to "test" if it meets none. A part is a
+target of the Makefile, which installs what the part needs. `pytest --part NAME,…` selects; plain
+pytest runs everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+from tests.checkout import CHECKOUT
+
+
+@dataclass(frozen=True)
+class Part:
+    """`files`: patterns of paths in the checkout. `uses`: fixtures, marks, values of parameters."""
+
+    name: str
+    reason: str  # why `make test` leaves it out
+    files: tuple[str, ...] = ()
+    uses: frozenset[str] = frozenset()
+
+    def is_whole(self, path: str) -> bool:
+        """Return whether all tests of a file belong here; `path` is relative to the checkout."""
+        return any(fnmatch(path, pattern) for pattern in self.files)
+
+    def has(self, item: pytest.Item) -> bool:
+        parameters = getattr(getattr(item, "callspec", None), "params", {})
+        used = {*getattr(item, "fixturenames", ()), *(mark.name for mark in item.iter_markers())}
+        used |= {value for value in parameters.values() if isinstance(value, str)}
+        return self.is_whole(_relative(item.path)) or bool(used & self.uses)
+
+
+CHECKS = (
+    Part("programs", "benchmarks need the whole machine", ("tests/house/test_programs.py",)),
+    Part(
+        "torch",
+        "torch is large",
+        ("tests/torch/*", "tests/compat/test_scripts.py", "tests/compat/test_*_table*.py"),
+    ),
+    Part(
+        "clusters",
+        "Dask, Ray and MPI are large; tasks that are killed take minutes",
+        (
+            *("tests/dask/*", "tests/ray/*", "tests/cluster/test_executors.py"),
+            *("tests/cluster/test_cluster_faults.py", "tests/cluster/test_same_bytes.py"),
+            *("tests/cluster/test_file_tasks.py", "tests/cluster/test_planned_pack.py"),
+        ),
+        frozenset({"dask", "ray", "mpi", "dask_engine", "ray_engine"}),
+    ),
+    Part(
+        "clouds",
+        "emulators of S3, Azure and GCS come from PyPI and npm; servers that fail take minutes",
+        (
+            *("tests/remote/test_servers.py", "tests/remote/test_*fault*.py"),
+            *("tests/remote/test_fetcher*.py", "tests/remote/test_mount_*.py"),
+            *("tests/remote/test_small_caches.py", "tests/remote/test_stream.py"),
+            *("tests/remote/test_opening.py", "tests/mount/engines/test_remote*.py"),
+            *("tests/cluster/test_proxy.py", "tests/cache/test_killed.py"),
+        ),
+        frozenset({"s3", "azure", "gcs", "aws", "machine", "bucket"}),
+    ),
+    Part(
+        "service",
+        "systemd, shells and readers of manuals are many packages",
+        ("tests/service/*", "tests/mount/daemon/test_systemd.py", "tests/cluster/test_recipes.py"),
+    ),
+    Part(
+        "transports",
+        "mounts over io_uring, which are tested like those over /dev/fuse",
+        ("tests/mount/engines/test_rings.py",),
+        frozenset({"uring"}),
+    ),
+    Part(
+        "long",
+        "load, kills, hostile packs, large data and deadlines take minutes",
+        (
+            *("tests/soak/*", "tests/hostile/*", "tests/mount/daemon/test_kills.py"),
+            *("tests/mount/daemon/test_watchdog.py", "tests/mount/daemon/test_control_group.py"),
+            *("tests/mount/engines/test_prefetch_large.py", "tests/cache/test_model.py"),
+            "tests/mount/client/test_prefetch_hints.py",
+        ),
+        frozenset({"long"}),
+    ),
+    # What is above the engines is the same for both.
+    Part(
+        "engines",
+        "daemon, client and statistics by the other engine, pyfuse3",
+        (),
+        frozenset({"pyfuse3"}),
+    ),
+)
+_ANSWERS = "tests/mount/engines/*"  # What differs between engines, which are both tried.
+
+
+def part_of(item: pytest.Item) -> str:
+    for part in CHECKS:
+        if part.name == "engines" and fnmatch(_relative(item.path), _ANSWERS):
+            continue
+        if part.has(item):
+            return part.name
+    return "test"
+
+
+def is_left_out(path: Path, chosen: Sequence[str]) -> bool:
+    """Return whether no test of a file is chosen, so that it need not be imported."""
+    relative = _relative(path)
+    whole = next((part.name for part in CHECKS if part.is_whole(relative)), None)
+    return whole is not None and whole not in chosen
+
+
+def left_out(chosen: Sequence[str]) -> list[str]:
+    """Return a line for each part that was not chosen."""
+    return [
+        f"make check-{part.name:12}{part.reason}" for part in CHECKS if part.name not in chosen
+    ]
+
+
+def _relative(path: Path) -> str:
+    return str(path.relative_to(CHECKOUT))
