@@ -1,9 +1,13 @@
 # Two commands for a newcomer, on a bare Debian or Ubuntu with Python 3.11 or newer:
 #
 #   make demo    pack a folder, mount it, read it with OpenCV and NumPy
-#   make test    everything that must hold
+#   make test    whether this clone works on this machine; minutes
 #
-# Both install what is missing: system packages through .ci/system-packages, all else into
+# and one for who changes it:
+#
+#   make check   everything else that must hold: sanitizers, clouds, clusters, packages
+#
+# They install what is missing: system packages through .ci/system-packages, all else into
 # .venv. A second run does only what has changed. PYTHON=python3.12 names another interpreter
 # (`make clean` first).
 
@@ -25,6 +29,8 @@ print_extra := import sys, tomllib; file = tomllib.load(open("pyproject.toml", "
     print(*file["project"]["optional-dependencies"][sys.argv[1]])
 # install_extra NAME: what an extra of pyproject.toml asks for.
 install_extra = $(BIN)/python -m pip install --quiet $$($(BIN)/python -c '$(print_extra)' $(1))
+# only_room: what ROOM=ffrfs/remote needs of the native tests, as a regular expression.
+only_room = $$($(BIN)/python -m tests.rooms_above '$(ROOM)')
 
 # Tests of mounts wait more than they work.
 workers := -n $$(($$(nproc) * 2)) --dist loadgroup
@@ -33,16 +39,20 @@ workers := -n $$(($$(nproc) * 2)) --dist loadgroup
 sanitizer_options := UBSAN_OPTIONS=print_stacktrace=1 \
     TSAN_OPTIONS=halt_on_error=1:suppressions=$(abspath tests/native/tsan.supp)
 
-.PHONY: help demo demo-train test test-native test-native-memory test-native-threads \
-    test-mount-sanitized test-fuzz soak fuzz fuzz-native build-fuzz lint manual build \
-    bench golden-tf wheel deb test-packages clean packages
+.PHONY: help demo demo-train test test-native load-test check check-native check-memory \
+    check-threads check-mounts check-lint check-packages check-python check-programs soak fuzz fuzz-native \
+    manual build bench golden-tf wheel deb test-packages clean packages
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
 help:
 	@echo 'make demo    pack a small folder, mount it, read it, compare'
 	@echo 'make demo-train   train a small network on a mount, stop it, go on'
-	@echo 'make test    native core under sanitizers, ruff, mypy, all Python tests'
+	@echo 'make test    whether this clone works on this machine: the core, mounts, every room'
+	@echo 'make check   all that must hold: sanitizers, fuzzers, lint, torch, clouds, clusters, packages'
+	@echo '             check-native, check-lint, check-torch, check-clouds ...: a part; ROOM=ffrfs/remote:'
+	@echo '             what that room and those above it need'
+	@echo 'make load-test   make test, five times, beside busy loops'
 	@echo 'make soak    a thousand mounts, 64 readers at once, turmoil, packs that change; two hours'
 	@echo 'make manual  manual pages and completions, out of the argument parser'
 	@echo 'make build   set up .venv, with ffrfs in it as an editable install'
@@ -59,102 +69,134 @@ demo: build $(VENV)/demo
 demo-train: build $(VENV)/demo $(VENV)/torch
 	@$(BIN)/python examples/train.py
 
-# The benchmarks, tried by test_programs.py, drop the whole machine's caches, and other tests
-# count what the kernel asks for when it has kept all.
-test: test-native test-mount-sanitized test-fuzz lint $(VENV)/torch build/azurite/made
+# What tests/parts.py calls "test", and the core's own tests in a plain build.
+test: test-native $(VENV)/test
 	@echo '== tests'
-	@$(BIN)/python -m pytest $(workers) --ignore=tests/house/test_programs.py
-	@$(BIN)/python -m pytest tests/house/test_programs.py
+	@$(BIN)/python -m pytest --quiet $(workers) --part test
 
-test-native: test-native-memory test-native-threads
+load-test: test
+	@$(BIN)/python -m tests.beside_load 5 $(MAKE) --no-print-directory test
 
-# Everything under the address and undefined-behaviour sanitizers; what is threaded under
-# ThreadSanitizer too.
-test-native-memory: SANITIZERS := address,undefined
-test-native-memory: SUITE := .
-test-native-threads: SANITIZERS := thread
-test-native-threads: SUITE := batch_parser_test|budget_test|cache_limit_test|checked_range_test|counters_test|subtree_reads_test|hint_server_test|hostile_fetcher_test|far_requests_test|index_map_test|interrupts_test|io_test|mapped_tree_test|open_packs_test|prefetch|remote_file_test|remote_volume_test|seen_checksums_test|slowest_requests_test|source_test|tfrecord_test|union_tree_test|unit_table_test|scrub_test|volume_test|^writer_test
-test-native-memory test-native-threads fuzz-native: build
+test-native: build
 	@.ci/system-packages test
-	@echo '== native core under sanitizers: $(SANITIZERS)'
-	@$(BIN)/cmake -S native -B build/$@ --log-level=WARNING \
-	    -G Ninja -DCMAKE_MAKE_PROGRAM=$(BIN)/ninja -DFFRFS_TESTS=ON \
-	    -DFFRFS_SANITIZE=$(SANITIZERS) '-DFFRFS_SUITE=$(SUITE)'
-	@$(BIN)/cmake --build build/$@
-	@$(sanitizer_options) \
-	    $(BIN)/ctest --test-dir build/$@ --parallel $$(nproc) --output-on-failure \
-	    --no-tests=error --timeout 3600
+	@echo '== native tests'
+	@$(call build_native,test-native,-DFFRFS_TESTS=ON)
+	@$(call run_native,test-native,.)
+
+# build_native NAME,OPTIONS and run_native NAME,EXPRESSION: in build/NAME.
+build_native = $(BIN)/cmake -S native -B build/$(1) --log-level=WARNING -G Ninja \
+        -DCMAKE_MAKE_PROGRAM=$(BIN)/ninja $(2) && $(BIN)/cmake --build build/$(1)
+run_native = $(sanitizer_options) $(BIN)/ctest --test-dir build/$(1) --parallel $$(nproc) \
+        --tests-regex $(2) --output-on-failure --no-tests=error --timeout 3600 --progress
+
+# What does not fit into `make test`. A part that cannot be installed says why, and the others go on.
+# ROOM=ffrfs/remote runs what that room and those above it need.
+ROOM :=
+check: build
+	@.ci/check '$(ROOM)'
+
+# One build of clang serves the sanitizers and the fuzzers, another ThreadSanitizer.
+check-native: check-memory check-threads check-mounts
+
+check-memory: build-memory
+	@$(call run_native,check-memory,$(only_room))
+	@$(BIN)/python -m tests.fuzz.run build/check-memory
+
+build-memory: build
+	@.ci/system-packages test fuzz
+	@echo '== the core under the address and undefined-behaviour sanitizers, and the fuzzers'
+	@$(call build_native,check-memory,-DFFRFS_TESTS=ON -DFFRFS_FUZZ=ON \
+	    -DCMAKE_CXX_COMPILER=clang++ -DFFRFS_SANITIZE=address,undefined)
+
+# What is threaded.
+check-threads: SUITE := batch_parser_test|budget_test|cache_limit_test|checked_range_test|counters_test|subtree_reads_test|hint_server_test|hostile_fetcher_test|far_requests_test|index_map_test|interrupts_test|io_test|mapped_tree_test|open_packs_test|prefetch|remote_file_test|remote_volume_test|seen_checksums_test|slowest_requests_test|source_test|tfrecord_test|union_tree_test|unit_table_test|scrub_test|volume_test|^writer_test
+check-threads: build
+	@.ci/system-packages test
+	@echo '== what is threaded, under ThreadSanitizer'
+	@$(call build_native,check-threads,-DFFRFS_TESTS=ON \
+	    -DFFRFS_SANITIZE=thread '-DFFRFS_SUITE=$(SUITE)')
+	@$(call run_native,check-threads,$(only_room))
 
 # Mounts whose workers were built under sanitizers: reads, listings, a stalled disk, beginning
-# and end, many readers at once. A report stands in the daemon's log, as does the worker's end,
-# and either fails the test. Memory is not that of the product (test_read, larger_than_the_cache).
+# and end, many readers at once. A report is in the daemon's log, as is the worker's end, and
+# either fails the test. Memory is not that of the product (test_read, larger_than_the_cache).
 sanitized_mounts := $(addprefix tests/mount/,engines/test_read.py engines/test_listing.py \
         engines/test_stalled_disk.py daemon/test_lifecycle.py engines/test_tfrecord_reads.py \
         engines/test_prefetch_reads.py engines/test_hostile_index.py) tests/soak/test_load.py
-test-mount-sanitized: test-native $(VENV)/test
-	@for build in test-native-threads test-native-memory; do \
+check-mounts: check-memory check-threads $(VENV)/test
+	@for build in check-threads check-memory; do \
 	    echo "== mounts served by the worker of $$build"; \
 	    FFRFS_WORKER=$(abspath build)/$$build/ffrfs-worker $(sanitizer_options) \
 	        $(BIN)/python -m pytest --quiet $(workers) $(sanitized_mounts) \
 	        -k '(native or uring) and not larger_than_the_cache' || exit 1; \
 	done
 
+# PARTS of tests/parts.py, in one run. The programs drop the whole machine's caches, and other tests
+# count what the kernel asks for when it has kept all.
+PARTS :=
+check-python: $(VENV)/test
+	@echo '== tests: $(PARTS)'
+	@$(BIN)/python -m pytest --quiet $(workers) --part '$(PARTS)' --room '$(ROOM)'
+
+check-programs: $(VENV)/test
+	@echo '== programs'
+	@$(BIN)/python -m pytest --quiet --part programs
 # FFRFS_SOAK makes minutes of what takes seconds in `make test`; -rP shows the figures, and
 # the seed of the acts at random, which FFRFS_SOAK_SEED gives again.
 soak: build $(VENV)/test
 	@FFRFS_SOAK=1 $(BIN)/python -m pytest -rP tests/soak tests/hostile
 
-# clang's libFuzzer over all that reads a format: as many inputs each time, some seconds.
-test-fuzz: build-fuzz
-	@$(BIN)/python -m tests.fuzz.run build/fuzz
-
-build-fuzz: build
-	@.ci/system-packages fuzz
-	@echo '== fuzz targets'
-	@$(BIN)/cmake -S native -B build/fuzz --log-level=WARNING \
-	    -G Ninja -DCMAKE_MAKE_PROGRAM=$(BIN)/ninja -DCMAKE_CXX_COMPILER=clang++ \
-	    -DFFRFS_FUZZ=ON -DFFRFS_SANITIZE=address,undefined
-	@$(BIN)/cmake --build build/fuzz
-
-# The same for MINUTES, going on from what was found before. Then two million pieces of damage
+# libFuzzer for MINUTES, going on from what was found before. Then two million pieces of damage
 # at random (SEEDS=N for another number): some 25 minutes.
 MINUTES ?= 10
-fuzz: build-fuzz
-	@$(BIN)/python -m tests.fuzz.run build/fuzz --minutes $(MINUTES)
-	@$(MAKE) --no-print-directory fuzz-native
-
 SEEDS ?= 2000000
-fuzz-native: SANITIZERS := address,undefined
-fuzz-native: SUITE := pickle_hostile_test|tfrecord_hostile_test|example_test|example_folder_hostile_test|batch_parser_test
-fuzz-native: export FFRFS_FUZZ_SEEDS = $(SEEDS)
+fuzz: build-memory
+	@$(BIN)/python -m tests.fuzz.run build/check-memory --minutes $(MINUTES)
+	@FFRFS_FUZZ_SEEDS=$(SEEDS) $(call run_native,check-memory,'pickle_hostile_test|tfrecord_hostile_test|example_test|example_folder_hostile_test|batch_parser_test')
 
-# A demo needs little of what the tests need.
-$(VENV)/demo $(VENV)/test: $(VENV)/%: pyproject.toml | $(VENV)/installed
+# What demo, test and the parts of check need. A demo needs little of what the tests need.
+$(VENV)/demo $(VENV)/test $(VENV)/lint $(VENV)/clouds $(VENV)/clusters: $(VENV)/%: pyproject.toml | $(VENV)/installed
+	@.ci/system-packages build $(filter test clusters,$*)
 	@echo '== Python packages for make $*'
-	@$(call install_extra,$*)
+	@$(call install_extra,$(if $(filter demo test,$*),,check-)$*)
 	@touch $@
 
-# torch is for its tests, and for mypy; `make demo` needs none of it. Pinned to a version that
-# is known to be small where it comes from: the newest may bring gigabytes of CUDA.
+# ffrfs.torch, and mypy. Pinned to a version that is known to be small where it comes from: the
+# newest may bring gigabytes of CUDA.
 $(VENV)/torch: | $(VENV)/installed
-	@echo '== torch, for ffrfs.torch'
+	@echo '== torch'
 	@$(BIN)/python -c 'import torch' 2>/dev/null || \
 	    $(BIN)/python -m pip install --quiet torch==2.13.0
 	@touch $@
 
-# Azure's emulator, for tests of remote packs; node is that of .venv.
-build/azurite/made: | $(VENV)/test
-	@echo '== Azurite, for tests of az:// (a minute)'
-	@mkdir -p $(@D)
-	@PATH=$(BIN):$$PATH npm install --silent --no-audit --no-fund --prefix $(@D) azurite@3.37.0
+$(VENV)/service: | $(VENV)/installed
+	@.ci/system-packages build service
 	@touch $@
 
-lint: build $(VENV)/test $(VENV)/torch
+$(VENV)/transports $(VENV)/long $(VENV)/engines: | $(VENV)/installed
+	@touch $@
+
+$(VENV)/lint: | $(VENV)/torch $(VENV)/clusters
+$(VENV)/clouds: | build/azurite/made
+
+# Azure's emulator; node is that of .venv. npm says why it fails at the end of a long log.
+build/azurite/made: | $(VENV)/installed
+	@echo '== Azurite, for tests of az:// (a minute)'
+	@mkdir -p $(@D)
+	@$(call install_extra,check-npm)
+	@PATH=$(BIN):$$PATH npm install --no-audit --no-fund --prefix $(@D) azurite@3.37.0 \
+	        >$(@D)/log 2>&1 || { grep -m 5 'npm error' $(@D)/log >&2; \
+	    echo 'make: Azurite is not installed (npm, above; the whole is in $(@D)/log)' >&2; exit 1; }
+	@touch $@
+
+check-lint: $(VENV)/test $(VENV)/lint
 	@echo '== ruff, mypy'
 	@$(BIN)/ruff check .
-	@# Beside mypy, which takes one core: each process of pytest would compile the tests itself.
-	@$(BIN)/python -m pytest --quiet --collect-only >/dev/null 2>&1 & \
-	    $(BIN)/mypy; status=$$?; wait; exit $$status
+	@$(BIN)/mypy
+
+# check-torch, check-clouds ...: one part of the Python tests.
+check-%: $(VENV)/test $(VENV)/%
+	@$(MAKE) --no-print-directory check-python PARTS=$*
 
 # Into ffrfs/service. A test compares them with what the parser gives.
 manual: build
