@@ -151,10 +151,10 @@ def raise_error(name: str) -> None:
 
 
 def hold(path: str) -> None:
-    """A file that is there while the task runs."""
-    Path(path).touch()
+    """A file that is there while the task runs, which does not end by itself."""
     try:
-        for _ in range(600):
+        Path(path).touch()
+        while True:
             time.sleep(0.1)
     finally:
         os.remove(path)

@@ -242,16 +242,17 @@ def test_processes_end_their_tasks_first() -> None:
     assert is_gone(pid.result())
 
 
-def test_a_running_task_takes_away_what_it_has_begun(tmp_path: Path) -> None:
+def test_a_running_task_takes_away_what_it_has_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executors, "_END_S", 600)  # however long a busy machine takes
     paths = [tmp_path / "0", tmp_path / "1"]
     with pytest.raises(ZeroDivisionError), open_executor("processes:2") as executor:
         for path in paths:
             executor.submit(engines.hold, str(path))
         until(lambda: all(path.exists() for path in paths))
-        began_s = time.monotonic()
         raise ZeroDivisionError
-    until(lambda: list(tmp_path.iterdir()) == [], 5)
-    assert time.monotonic() - began_s < 5
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("sleep_s", [0.05, 60], ids=["idle", "busy"])

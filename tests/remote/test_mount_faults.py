@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 
 from ffrfs import pack_folder
+from ffrfs.mount.kernel.process import Process
 from tests.mount.command import Mount, ffrfs, wait_until
 from tests.remote.epoch import Epoch, Reading, read, write_files
 from tests.remote.servers.delay import delay
@@ -97,6 +98,14 @@ def failed(epoch: Epoch) -> int:
     assert set(epoch.errors) <= {str(errno.EIO)}, epoch
     assert epoch.right + sum(epoch.errors.values()) == COUNT
     return COUNT - epoch.right
+
+
+def kill(*processes: Process | None) -> None:
+    """All at once: none of them ends by itself since another has."""
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for process in processes:
+            assert process is not None
+            os.kill(process.pid, number)
 
 
 def peak_mb(tree: Mount) -> dict[str, float]:
@@ -206,10 +215,7 @@ def test_a_mount_that_is_killed_in_mid_epoch_has_kept_what_it_fetched(
     )
     tree.find_daemon()
     processes = {"worker": tree.worker, "daemon": tree.process, "fetcher": tree.fetchers[0]}
-    for name, process in processes.items():
-        if victims in (name, "all"):
-            assert process is not None
-            os.kill(process.pid, signal.SIGKILL)
+    kill(*(process for name, process in processes.items() if victims in (name, "all")))
     assert reading.result().wrong == 0
     tree.wait_for_daemon()
     tree.close()
@@ -224,9 +230,7 @@ def test_a_mount_that_was_killed_finds_all_of_it_again(
 ) -> None:
     tree = reach()
     assert read(tree.path) == ALL_RIGHT
-    for process in [tree.process, tree.worker, *tree.fetchers]:
-        assert process is not None
-        os.kill(process.pid, signal.SIGKILL)
+    kill(tree.process, tree.worker, *tree.fetchers)
     tree.wait_for_daemon()
     tree.close()
     before = server.counts().bytes["/tree.ffr"]

@@ -65,12 +65,18 @@ def test_memory_stays_inside_its_limit(mount: MakeMount, pack: Path, listed: str
             stack.enter_context(child(probes.misread, tree / "d", DIGESTS, shuffled(serial)))
             for serial in range(4)
         ]
-        for reader in readers:
+        # It goes on: what is given to the kernel at once is held too shortly to be seen.
+        other = stack.enter_context(
+            child(probes.read_directly_until_it_fails, tree / "d", FILES, 9)
+        )
+        assert other.next() == "going"
+        for reader in (other, *readers):
             reader.ask_next()
-        while not all(reader.has_answered() for reader in readers):
+        while highest == 0 or not all(reader.has_answered() for reader in readers):
             highest = max(highest, figures(tree)["cache_bytes"])
+            assert not other.has_answered()
         assert [reader.answer() for reader in readers] == [[]] * 4
-    assert 0 < highest <= CACHE_MB * MIB
+    assert highest <= CACHE_MB * MIB
 
 
 def test_an_eighth_is_held(mount: MakeMount, pack: Path) -> None:
