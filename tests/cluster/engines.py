@@ -10,6 +10,7 @@ import contextlib
 import importlib.util
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -38,41 +39,39 @@ class Engine:
 def dask(folder: Path, *, workers: int = 3) -> Iterator[Engine]:
     """A scheduler and processes of one thread, each started again when it is killed."""
     program = require("dask", remedy="pip install 'ffrfs[dask]'")
-    (port,) = free_ports(1)
-    place = f"127.0.0.1:{port}"
     environment = {
         "PYTHONPATH": _python_path(),
         "DASK_DISTRIBUTED__WORKER__MEMORY__TERMINATE": "false",
     }
-    scheduler = [program, "scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-show"]
-    nanny = [program, "worker", f"tcp://{place}", "--nworkers", str(workers), "--nthreads", "1"]
+    scheduler = [program, "scheduler", "--host", "127.0.0.1", "--no-show", "--no-dashboard"]
+    nanny = [program, "worker", "--nworkers", str(workers), "--nthreads", "1"]
     nanny += ["--no-dashboard", "--local-directory", str(folder / "dask")]
     logs = folder / "dask-scheduler.log", folder / "dask-workers.log"
     with (
+        free_ports(1) as [port],
         # The workers try until the scheduler listens.
         running(
-            [*scheduler, "--no-dashboard"],
+            [*scheduler, "--port", str(port)],
             logs[0],
             lambda: True,
             environment=environment,
             patient=False,
         ) as first,
         running(
-            nanny,
+            [*nanny, f"tcp://127.0.0.1:{port}"],
             logs[1],
             lambda: logs[0].read_text().count("Register worker") >= workers,
             environment=environment,
             patient=False,
         ),
     ):
-        yield Engine(f"dask://{place}", program=first)
+        yield Engine(f"dask://127.0.0.1:{port}", program=first)
 
 
 @contextlib.contextmanager
 def ray(folder: Path, *, cpus: int = 2) -> Iterator[Engine]:
     """A head node. Only `engine.environment` leads there, not what else runs on this machine."""
     program = require("ray", remedy="pip install 'ffrfs[ray]'")
-    port, client_port = free_ports(2)
     has_client = importlib.util.find_spec("grpc") is not None  # of ray[client]
     environment = {
         "PYTHONPATH": _python_path(),
@@ -83,7 +82,10 @@ def ray(folder: Path, *, cpus: int = 2) -> Iterator[Engine]:
     }
     log = folder / "ray.log"
     # A socket's path has 107 bytes at most; those of Ray are 65 below this.
-    with tempfile.TemporaryDirectory(prefix="ffrfs-ray-", ignore_cleanup_errors=True) as place:
+    with (
+        tempfile.TemporaryDirectory(prefix="ffrfs-ray-", ignore_cleanup_errors=True) as place,
+        free_ports(2) as (port, client_port),
+    ):
         command = [program, "start", "--head", "--block", "--num-cpus", str(cpus)]
         command += ["--node-ip-address", "127.0.0.1", "--port", str(port), "--temp-dir", place]
         command += ["--disable-usage-stats"]
@@ -91,13 +93,18 @@ def ray(folder: Path, *, cpus: int = 2) -> Iterator[Engine]:
         command += ["--include-dashboard", "false", "--include-log-monitor", "false"]
         command += ["--min-worker-port", "0", "--max-worker-port", "0"]
         command += ["--object-store-memory", str(100 << 20)]
-        with running(
-            command,
-            log,
-            lambda: "Ray runtime started" in log.read_text(),
-            environment=environment,
-            patient=False,
-        ) as head:
+        question = [program, "health-check", "--address", f"127.0.0.1:{port}"]
+        question += ["--component", "ray_client_server"] if has_client else []
+
+        def answers() -> bool:
+            if "Ray runtime started" not in log.read_text():
+                return False
+            done = subprocess.run(
+                question, env={**os.environ, **environment}, capture_output=True, check=False
+            )
+            return done.returncode == 0
+
+        with running(command, log, answers, environment=environment, patient=False) as head:
             del environment["PYTHONPATH"]
             environment["RAY_ADDRESS"] = f"127.0.0.1:{port}"
             client_text = f"ray://127.0.0.1:{client_port}" if has_client else None

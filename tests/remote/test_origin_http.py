@@ -146,8 +146,8 @@ def test_what_is_no_file(web: Nginx, folder: Path) -> None:
 
 
 def test_a_server_that_is_not_there() -> None:
-    [port] = free_ports(1)
-    with pytest.raises(RemoteTimeoutError, match=r"no answer for 1\.8 s .*refuses connections"):
+    refused = pytest.raises(RemoteTimeoutError, match=r"no answer for 1\.8 s .*refuses connections")
+    with free_ports(1) as [port], refused:
         pin(parse_url(f"http://127.0.0.1:{port}/a"), IMPATIENT)
     with pytest.raises(RemoteTimeoutError, match=r"DNS does not know the name of nohost\.invalid"):
         pin(parse_url("http://nohost.invalid/a"), IMPATIENT)

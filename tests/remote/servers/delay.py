@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.remote.servers.program import Program, free_ports, listens, running
+from tests.remote.servers.program import Program, free_ports, running
 
 
 @dataclass(frozen=True)
@@ -41,23 +41,36 @@ class Delay:
     def start_again(self) -> None:
         """After `program.kill()`: the counts begin anew."""
         self.program.start()
-        self.program.wait_until(lambda: listens(self.control_port))
+        self.program.wait_until(lambda: _tells(self.control_port))
 
     def carried(self) -> Carried:
-        with (
-            socket.create_connection(("127.0.0.1", self.control_port), 30) as control,
-            control.makefile("rb") as line,
-        ):
-            return Carried(**json.loads(line.readline()))
+        return _carried(self.control_port)
+
+
+def _carried(control_port: int) -> Carried:
+    with (
+        socket.create_connection(("127.0.0.1", control_port), 30) as control,
+        control.makefile("rb") as line,
+    ):
+        return Carried(**json.loads(line.readline()))
+
+
+def _tells(control_port: int) -> bool:
+    with contextlib.suppress(OSError):
+        _carried(control_port)
+        return True
+    return False
 
 
 @contextlib.contextmanager
 def delay(target: int, latency_s: float) -> Iterator[Delay]:
     """A port that leads to the port `target`, which need not listen yet."""
-    port, control_port = free_ports(2)
-    numbers = map(str, (port, target, control_port, latency_s))
-    command = [sys.executable, "-m", "tests.remote.servers.delay_program", *numbers]
-    with tempfile.TemporaryDirectory(prefix="ffrfs-delay-") as place:
+    with (
+        tempfile.TemporaryDirectory(prefix="ffrfs-delay-") as place,
+        free_ports(2) as (port, control_port),
+    ):
+        numbers = map(str, (port, target, control_port, latency_s))
+        command = [sys.executable, "-m", "tests.remote.servers.delay_program", *numbers]
         log = Path(place, "log")
-        with running(command, log, lambda: listens(control_port), patient=False) as program:
+        with running(command, log, lambda: _tells(control_port), patient=False) as program:
             yield Delay(program, port, control_port)

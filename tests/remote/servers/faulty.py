@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.remote.servers.fault import Fault, Kind
-from tests.remote.servers.program import Program, free_ports, listens, running
+from tests.remote.servers.program import Program, free_ports, running
 
 
 class Seen(NamedTuple):
@@ -75,22 +75,34 @@ class Faulty:
     def start_again(self) -> None:
         """After `program.kill()`: with no faults, no latency and no counts."""
         self.program.start()
-        self.program.wait_until(lambda: listens(self._control_port))
+        self.program.wait_until(lambda: _obeys(self._control_port))
 
     def _order(self, **order: Any) -> Any:
-        with socket.create_connection(("127.0.0.1", self._control_port), 30) as control:
-            control.sendall(json.dumps(order).encode() + b"\n")
-            with control.makefile("rb") as replies:
-                return json.loads(replies.readline())
+        return _order(self._control_port, **order)
+
+
+def _order(control_port: int, **order: Any) -> Any:
+    with socket.create_connection(("127.0.0.1", control_port), 30) as control:
+        control.sendall(json.dumps(order).encode() + b"\n")
+        with control.makefile("rb") as replies:
+            return json.loads(replies.readline())
+
+
+def _obeys(control_port: int) -> bool:
+    with contextlib.suppress(OSError):
+        _order(control_port, do="forget")
+        return True
+    return False
 
 
 @contextlib.contextmanager
 def faulty(root: Path) -> Iterator[Faulty]:
     """Serve the files below `root`, well at first; a file `a/b` is at `url + "/a/b"`."""
-    port, control_port = free_ports(2)
     module = "tests.remote.servers.faulty_program"
-    command = [sys.executable, "-m", module, str(root), str(port), str(control_port)]
-    with tempfile.TemporaryDirectory(prefix="ffrfs-faulty-") as place:
-        log = Path(place, "log")
-        with running(command, log, lambda: listens(control_port)) as program:
+    with (
+        tempfile.TemporaryDirectory(prefix="ffrfs-faulty-") as place,
+        free_ports(2) as (port, control_port),
+    ):
+        command = [sys.executable, "-m", module, str(root), str(port), str(control_port)]
+        with running(command, Path(place, "log"), lambda: _obeys(control_port)) as program:
             yield Faulty(program, port, control_port)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.remote.servers.moto import REGION, Moto
-from tests.remote.servers.program import Program, free_ports, listens, running
+from tests.remote.servers.program import Program, answers_at, free_ports, running
 
 _HOST = "localhost"  # not the host of moto: it is reached since a variable names it
 
@@ -31,11 +31,7 @@ class Issuer:
     folder: Path
 
     def order(self, **orders: object) -> None:
-        path = self.folder / "orders"
-        known = json.loads(path.read_text()) if path.exists() else {}
-        new = self.folder / "new"
-        new.write_text(json.dumps({**known, **orders}))
-        new.rename(path)
+        _order(self.folder, **orders)
 
     def given(self) -> int:
         """How often credentials were given."""
@@ -59,12 +55,22 @@ class Issuer:
         }
 
 
+def _order(folder: Path, **orders: object) -> None:
+    path = folder / "orders"
+    known = json.loads(path.read_text()) if path.exists() else {}
+    new = folder / "new"
+    new.write_text(json.dumps({**known, **orders}))
+    new.rename(path)
+
+
 @contextlib.contextmanager
 def issuer(moto: Moto) -> Iterator[Issuer]:
     import trustme  # which takes its time
 
-    port, tls_port = free_ports(2)
-    with tempfile.TemporaryDirectory(prefix="ffrfs-issuer-") as place:
+    with (
+        tempfile.TemporaryDirectory(prefix="ffrfs-issuer-") as place,
+        free_ports(2) as (port, tls_port),
+    ):
         folder = Path(place)
         authority = trustme.CA()
         authority.cert_pem.write_to_path(folder / "authority.pem")
@@ -72,15 +78,17 @@ def issuer(moto: Moto) -> Iterator[Issuer]:
         certificate.private_key_and_cert_chain_pem.write_to_path(folder / "certificate.pem")
         token = secrets.token_hex(16)
         (folder / "token").write_text(token)
+        _order(folder, token=token)
         command = [sys.executable, "-m", "tests.remote.servers.issuer_program", place]
         command += [str(port), str(tls_port), moto.endpoint_url]
         with running(
             command,
             folder / "log",
-            lambda: listens(port) and listens(tls_port),
+            lambda: (
+                answers_at(f"http://127.0.0.1:{port}/")
+                and answers_at(f"https://127.0.0.1:{tls_port}/")
+            ),
             environment=moto.admin.environment(),
             patient=False,
         ) as program:
-            made = Issuer(program, port, tls_port, folder)
-            made.order(token=token)
-            yield made
+            yield Issuer(program, port, tls_port, folder)

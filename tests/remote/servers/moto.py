@@ -16,7 +16,7 @@ from typing import Any
 
 from obstore.store import S3Store
 
-from tests.remote.servers.program import Program, free_ports, listens, require, running
+from tests.remote.servers.program import Program, answers_at, free_ports, require, running
 
 REGION = "us-east-1"
 _ADMIN = "admin"
@@ -104,10 +104,12 @@ class Moto:
 @contextlib.contextmanager
 def moto() -> Iterator[Moto]:
     binary = require("moto_server", remedy="pip install 'moto[server]'")
-    [port] = free_ports(1)
-    with tempfile.TemporaryDirectory(prefix="ffrfs-moto-") as place:
+    with tempfile.TemporaryDirectory(prefix="ffrfs-moto-") as place, free_ports(1) as [port]:
         command = [binary, "-H", "127.0.0.1", "-p", str(port)]
-        with running(command, Path(place, "log"), lambda: listens(port), patient=False) as program:
+        url = f"http://127.0.0.1:{port}/moto-api/"
+        with running(
+            command, Path(place, "log"), lambda: answers_at(url), patient=False
+        ) as program:
             # The first requests make the admin; from then on moto lets in whom it knows.
             iam = _clients(port, Keys("first", "first"))["iam"]
             iam.create_user(UserName=_ADMIN)

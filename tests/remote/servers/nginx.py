@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.remote.servers.program import Program, free_ports, listens, require, running
+from tests.remote.servers.program import Program, answers_at, free_ports, require, running
 
 _CONFIGURATION = """\
 daemon off;
@@ -29,6 +29,11 @@ http {{
   fastcgi_temp_path {folder}/fastcgi;
   uwsgi_temp_path {folder}/uwsgi;
   scgi_temp_path {folder}/scgi;
+  server {{
+    listen 127.0.0.1:{trial_port};
+    access_log off;
+    return 204;
+  }}
 {servers}
 }}
 """
@@ -46,6 +51,7 @@ _FILES = """\
 class Nginx:
     program: Program
     port: int
+    trial_port: int  # which answers when it has begun
     access_log: Path
     scheme: str
 
@@ -56,7 +62,7 @@ class Nginx:
     def start_again(self) -> None:
         """After `program.kill()`."""
         self.program.start()
-        self.program.wait_until(lambda: listens(self.port))
+        self.program.wait_until(lambda: answers_at(f"http://127.0.0.1:{self.trial_port}/"))
 
 
 @contextlib.contextmanager
@@ -84,9 +90,11 @@ def nginx_of(servers: Callable[[Path, int], str], *, workers: int = 1) -> Iterat
 @contextlib.contextmanager
 def _running(servers: Callable[[Path, int], str], workers: int, scheme: str) -> Iterator[Nginx]:
     binary = require("nginx", remedy="apt-get install nginx-light")
-    with tempfile.TemporaryDirectory(prefix="ffrfs-nginx-") as place:
+    with (
+        tempfile.TemporaryDirectory(prefix="ffrfs-nginx-") as place,
+        free_ports(2) as (port, trial_port),
+    ):
         folder = Path(place)
-        [port] = free_ports(1)
         configuration = folder / "nginx.conf"
         configuration.write_text(
             _CONFIGURATION.format(
@@ -94,9 +102,11 @@ def _running(servers: Callable[[Path, int], str], workers: int, scheme: str) -> 
                 user="user root;" if folder.owner() == "root" else "",
                 workers=workers,
                 folder=folder,
+                trial_port=trial_port,
                 servers=servers(folder, port),
             )
         )
         command = [binary, "-e", "stderr", "-p", place, "-c", str(configuration)]
-        with running(command, folder / "log", lambda: listens(port)) as program:
-            yield Nginx(program, port, folder / "access.log", scheme)
+        url = f"http://127.0.0.1:{trial_port}/"
+        with running(command, folder / "log", lambda: answers_at(url)) as program:
+            yield Nginx(program, port, trial_port, folder / "access.log", scheme)

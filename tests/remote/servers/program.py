@@ -1,23 +1,36 @@
-"""A server's process: started in a process group of its own, waited for, ended by its id.
+"""A server's process: started in a session of its own, waited for, ended with all of it.
 
 It also ends when the thread that started it does, so a killed test leaves no server behind.
+Where the environment lacks something that a server needs, the test skips with the reason; with
+CI=true it fails.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import http.client
+import itertools
 import os
+import random
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NoReturn
 
+_EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_PORT_MIN = 10_000
 _START_S = 60.0
 _END_S = 10.0
+_ANSWER_S = 10.0
 
 
 class Program:
@@ -62,27 +75,32 @@ class Program:
 
     def kill(self) -> None:
         """At once, and all that it has started: as if its machine had lost its power."""
-        self._signal_group(signal.SIGKILL)
+        self._signal_all(signal.SIGKILL)
         self._process.wait(_END_S)
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
         """It takes connections and answers nothing; then it goes on where it was."""
-        self._signal_group(signal.SIGSTOP)
+        self._signal_all(signal.SIGSTOP)
         try:
             yield
         finally:
-            self._signal_group(signal.SIGCONT)
+            self._signal_all(signal.SIGCONT)
 
     def end(self) -> None:
-        self._signal_group(signal.SIGTERM)
+        self._signal_all(signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_END_S)
         self.kill()
 
-    def _signal_group(self, number: signal.Signals) -> None:
+    def _signal_all(self, number: signal.Signals) -> None:
+        """To its group, and to those of its session in groups of their own, as Ray's workers."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
+        for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))):
+            with contextlib.suppress(ProcessLookupError):
+                if os.getsid(pid) == self._process.pid != os.getpgid(pid):
+                    os.kill(pid, number)
 
     def _end_of_log(self) -> str:
         return self.log.read_text(errors="replace")[-2000:]
@@ -109,24 +127,62 @@ def running(
             program.kill()
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports that no one listens at. All are held until the last is found, so they differ."""
+@contextlib.contextmanager
+def free_ports(count: int) -> Iterator[list[int]]:
+    """Loopback ports that are the caller's to the end: no one listens there but its servers.
+
+    They are below those that the kernel gives to connections, and another process that asks
+    here gets others: as long as one is held, there is a socket of its name.
+    """
+    end = int(_EPHEMERAL.read_text().split()[0])
+    if end <= _PORT_MIN:  # the kernel gives all of them to connections
+        end = 1 << 16
+    ports = random.SystemRandom().sample(range(_PORT_MIN, end), end - _PORT_MIN)
     with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+        free = filter(lambda port: _hold(port, held), ports)
+        yield list(itertools.islice(free, count))
 
 
-def listens(port: int) -> bool:
-    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-        return True
-    return False
+def _hold(port: int, held: contextlib.ExitStack) -> bool:
+    with contextlib.ExitStack() as stack:
+        mark = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+        try:
+            mark.bind(f"\0ffrfs-test-port-{port}")
+            with socket.socket() as trial:
+                trial.bind(("127.0.0.1", port))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                return False
+            lacks(f"no port of 127.0.0.1 can be bound ({error.strerror})")
+        held.enter_context(stack.pop_all())
+    return True
+
+
+def answers_at(url: str) -> bool:
+    """A server of HTTP answers there, whatever it says."""
+    context = ssl._create_unverified_context()
+    handlers = urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
+    try:
+        urllib.request.build_opener(*handlers).open(url, timeout=_ANSWER_S).close()
+    except urllib.error.HTTPError as error:
+        error.close()
+    except (OSError, http.client.HTTPException):
+        return False
+    return True
 
 
 def require(name: str, *, remedy: str) -> str:
     """The path of a program that the tests need, beside our interpreter or on PATH."""
     path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"], "/usr/sbin"])
     if (found := shutil.which(name, path=path)) is None:
-        raise RuntimeError(f"there is no {name} here ({remedy})")
+        lacks(f"there is no {name} here ({remedy})")
     return found
+
+
+def lacks(what: str) -> NoReturn:
+    """The environment lacks what a test needs, or a benchmark."""
+    if "PYTEST_CURRENT_TEST" in os.environ and os.environ.get("CI") != "true":
+        import pytest
+
+        pytest.skip(what)
+    raise RuntimeError(what)

