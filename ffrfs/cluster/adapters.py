@@ -16,6 +16,7 @@ import logging
 import os
 import socket
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent import futures
@@ -28,6 +29,8 @@ from ffrfs.cluster.executors import Args, Named
 from ffrfs.errors import FfrfsError
 
 __all__ = ["DaskExecutor", "RayExecutor", "connected"]
+
+_RETRY_S = 0.1  # of a connection that was refused
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -170,10 +173,19 @@ def connected(place: str | None, text: str) -> Iterator[Executor]:
 
 
 def _require_listener(place: str) -> None:
-    """Ray itself tries for more than a minute, and tells on the way."""
+    """Within CONNECT_S. Ray itself tries for more than a minute, and tells on the way."""
     host, _, port = place.rpartition(":")
-    if host and port.isdecimal():
-        socket.create_connection((host.strip("[]"), int(port)), executors.CONNECT_S).close()
+    if not host or not port.isdecimal():
+        return
+    deadline_s = time.monotonic() + executors.CONNECT_S
+    while True:
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), executors.CONNECT_S).close()
+            return
+        except ConnectionRefusedError:  # `ray start` ends before its servers listen
+            if time.monotonic() > deadline_s:
+                raise
+        time.sleep(_RETRY_S)
 
 
 class RayExecutor(Adapter):

@@ -6,8 +6,10 @@ import contextlib
 import inspect
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from ffrfs import errors
-from ffrfs.cluster import executors
+from ffrfs.cluster import adapters, executors
 from ffrfs.cluster.executors import FORMS, ProcessExecutor, open_executor, slots
 from ffrfs.errors import ChecksumError, FfrfsError, OptionError
 from tests.checkout import CHECKOUT
@@ -317,6 +319,17 @@ def test_nobody_listens(form: str, package: str, monkeypatch: pytest.MonkeyPatch
             pass
     assert time.monotonic() - began_s < 60  # Ray itself tries for longer than that
     assert "\n" not in str(caught.value)
+
+
+def test_who_listens_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a server that `ray start` has just begun."""
+    monkeypatch.setattr(executors, "CONNECT_S", 60)
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        later = threading.Timer(0.3, listener.listen)
+        later.start()
+        adapters._require_listener(f"127.0.0.1:{listener.getsockname()[1]}")
+        later.join()
 
 
 def test_no_engine_is_loaded_before_it_is_asked_for() -> None:
