@@ -18,6 +18,7 @@ import pytest
 from ffrfs.cluster import Plan, commit, run
 from ffrfs.cluster.packing import pack_by_plan
 from ffrfs.errors import PackError, UnfinishedError
+from ffrfs.mount.kernel.process import Process
 from tests.cluster.trees import add_links, assert_nothing_else, files_of, make_tree, planned
 from tests.folder.folder_model import make_folder, shown
 from tests.tiny_disk import run_on_tiny_disk
@@ -301,17 +302,14 @@ def test_half_of_the_shards_are_kept(tmp_path: Path) -> None:
         with subprocess.Popen(command(tree, target)) as process:
             while len(list(target.glob("*.ffr"))) < 4 and process.poll() is None:
                 time.sleep(0.001)
+            found = descendants(process.pid) if process.returncode is None else []
+            workers = [worker for worker in map(Process.of, found) if worker is not None]
             process.kill()
         if process.returncode == -signal.SIGKILL:
             break
         subprocess.run(["rm", "-rf", target], check=True)
-    workers_end_s = time.monotonic() + TIMEOUT_S
+    assert all(worker.wait(TIMEOUT_S) for worker in workers)
     before = states(target)
-    while time.monotonic() < workers_end_s:  # the last shard of a worker that is not yet dead
-        time.sleep(0.1)
-        if states(target) == before:
-            break
-        before = states(target)
     assert len(before) >= 4
     subprocess.run(command(tree, target), check=True, timeout=TIMEOUT_S)
     assert before.items() <= states(target).items()

@@ -152,7 +152,7 @@ def test_a_profile_whose_keys_are_gone(cloud: Cloud, tmp_path: Path) -> None:
     file = tmp_path / "credentials"
     file.write_text(f"[work]\n{cloud.aws.make_keys(new_name()).profile()}")
     cloud.give({"AWS_SHARED_CREDENTIALS_FILE": str(file), "AWS_PROFILE": "work"})
-    found = cloud.pin(timeout_s=1)
+    found = cloud.pin()
     let_obstore_ask_again()
     file.write_text("[work]\naws_access_key_id = HUSH\n")
     with pytest.raises(RemoteTimeoutError, match="gives no credentials; see") as caught:

@@ -80,9 +80,7 @@ def reach(server: Faulty, tmp_path: Path, fuse: None) -> Iterator[Reach]:
         number = len(mounts)
         tree = Mount("native", [url], tmp_path / f"mnt{number}", tmp_path / f"{number}.log")
         mounts.append(tree)
-        done = tree.mount(
-            "--cache-dir", str(tmp_path / cache), "--remote-timeout", str(TIMEOUT_S), *words
-        )
+        done = tree.mount("--cache-dir", str(tmp_path / cache), "--remote-timeout", "30", *words)
         assert (done.status, done.out, done.err) == (0, "", "")
         return tree
 
@@ -121,7 +119,7 @@ def peak_mb(tree: Mount) -> dict[str, float]:
 
 @pytest.mark.parametrize("kind", PASSING)
 def test_what_passes_costs_a_delay(reach: Reach, server: Faulty, kind: Kind) -> None:
-    tree = reach("--remote-timeout", "30")
+    tree = reach()
     # A silent server is given up after a quarter of the timeout.
     server.do(kind, method="GET", after=2, times=1 if kind is Kind.STALL_IN_BODY else 5)
     assert read(tree.path) == ALL_RIGHT
@@ -191,7 +189,7 @@ def test_a_killed_reader_ends_at_once(reach: Reach, server: Faulty) -> None:
 
 
 def test_a_fetcher_that_is_killed_in_mid_epoch_costs_a_delay(reach: Reach, server: Faulty) -> None:
-    tree = reach("--remote-timeout", "30")
+    tree = reach()
     server.shape(bytes_per_s=500_000)
     reading = Reading(tree.path)
     for turn in range(1, 4):
@@ -220,7 +218,7 @@ def test_a_mount_that_is_killed_in_mid_epoch_has_kept_what_it_fetched(
     tree.wait_for_daemon()
     tree.close()
     server.shape()
-    assert read(reach("--remote-timeout", "30").path, seed=1) == ALL_RIGHT
+    assert read(reach().path, seed=1) == ALL_RIGHT
     # Again comes at most what was on its way.
     assert server.counts().bytes["/tree.ffr"] <= 1.5 * packed.stat().st_size
 
@@ -234,14 +232,14 @@ def test_a_mount_that_was_killed_finds_all_of_it_again(
     tree.wait_for_daemon()
     tree.close()
     before = server.counts().bytes["/tree.ffr"]
-    assert read(reach("--remote-timeout", "30").path, seed=1) == ALL_RIGHT
+    assert read(reach().path, seed=1) == ALL_RIGHT
     assert server.counts().bytes["/tree.ffr"] - before <= 0.01 * packed.stat().st_size
 
 
 def test_a_cache_directory_that_is_removed_in_mid_epoch_costs_no_error(
     reach: Reach, server: Faulty, tmp_path: Path
 ) -> None:
-    tree = reach("--remote-timeout", "30")
+    tree = reach()
     server.shape(bytes_per_s=500_000)
     reading = Reading(tree.path)
     wait_until(
@@ -270,7 +268,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_disk_that_is_too_small_for_the_cache_costs_no_error(
     small_disk: Path, reach: Reach
 ) -> None:
-    tree = reach("--remote-timeout", "30", cache="small/cache")
+    tree = reach(cache="small/cache")
     assert read(tree.path) == ALL_RIGHT
     assert read(tree.path, seed=1) == ALL_RIGHT
     assert tree.log().count(" WARNING ") <= 1
@@ -278,7 +276,7 @@ def test_a_disk_that_is_too_small_for_the_cache_costs_no_error(
 
 def test_a_disk_that_is_read_only_costs_no_error(small_disk: Path, reach: Reach) -> None:
     subprocess.run(["mount", "-o", "remount,ro", small_disk], timeout=20, check=True)
-    tree = reach("--remote-timeout", "30", cache="small/cache")
+    tree = reach(cache="small/cache")
     assert read(tree.path) == ALL_RIGHT
     assert tree.log().count(" WARNING ") == 1
 
@@ -286,7 +284,7 @@ def test_a_disk_that_is_read_only_costs_no_error(small_disk: Path, reach: Reach)
 def test_two_mounts_of_one_cache_fetch_each_block_once(
     reach: Reach, server: Faulty, packed: Path
 ) -> None:
-    trees = [reach("--remote-timeout", "30"), reach("--remote-timeout", "30")]
+    trees = [reach(), reach()]
     server.shape(latency_s=0.005)
     readings = [Reading(tree.path, seed=5) for tree in trees]
     assert [reading.result() for reading in readings] == [ALL_RIGHT, ALL_RIGHT]
@@ -295,7 +293,7 @@ def test_two_mounts_of_one_cache_fetch_each_block_once(
 
 def test_a_line_that_is_cut_in_mid_epoch_costs_a_delay(reach: Reach, server: Faulty) -> None:
     with delay(server.port, 0.01) as line:
-        tree = reach("--remote-timeout", "30", url=f"{line.url}/tree.ffr")
+        tree = reach(url=f"{line.url}/tree.ffr")
         reading = Reading(tree.path)
         for _ in range(3):
             time.sleep(0.1)
