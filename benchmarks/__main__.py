@@ -52,6 +52,9 @@ PARTS = {
 
 def main() -> None:
     args = _arguments()
+    if args.redraw:
+        _write({}, args.output or PUBLISHED)
+        return
     # So that what is mounted is unmounted also when this is told to end.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
     args.dir.mkdir(parents=True, exist_ok=True)
@@ -134,8 +137,15 @@ def _arguments() -> argparse.Namespace:
         help="where to write table, JSON and plots; parts that are there and are not measured "
         "now are kept (default: docs/benchmarks, if everything was measured in earnest)",
     )
+    parser.add_argument(
+        "--redraw",
+        action="store_true",
+        help="measure nothing: write table and pictures again, from the results.json that is there",
+    )
     parser.add_argument("--quick", action="store_true", help="tiny sizes: does it run at all?")
     args = parser.parse_args()
+    if args.redraw and not ((args.output or PUBLISHED) / "results.json").exists():
+        parser.error("--redraw: there is no results.json")
     for part in args.parts:
         if part not in PARTS:
             parser.error(f"{part}: no such part; there are {', '.join(PARTS)}")

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from benchmarks import measure, mounts, packers, ratarmount, uring_switch
 
-FOLDER, EROFS, SQUASHFS = "plain folder", "EROFS", "squashfs"
+FOLDER, EROFS, SQUASHFS = "plain directory", "EROFS", "squashfs"
 SQUASHFUSE = "squashfuse_ll"
-RATARMOUNT, PYFUSE3, NATIVE = "ratarmount", "ffrfs pyfuse3", "ffrfs native"
-URING = "ffrfs io_uring"
+RATARMOUNT, PYFUSE3, NATIVE = "ratarmount", "ffrfs with pyfuse3", "ffrfs"
+URING = "ffrfs over io_uring"
 # In the order of tables and plots, with the packer whose file each mounts.
 PACKERS = {
     FOLDER: "",
@@ -37,13 +37,12 @@ ENGINES = {
     NATIVE: ["--engine", "native", "--transport", "dev"],
     URING: ["--engine", "native", "--transport", "uring"],
 }
-# Of the part `prefetching` alone: NATIVE's mount with its readers' order told, who needs none,
-# and a plain folder on the slow disk.
-HINTS, AIO, EXT4 = "ffrfs native + hints", "AIO batches", "plain folder, ext4"
+# Of the part `prefetching` alone: NATIVE's mount with its readers' order told, and who needs none.
+HINTS, AIO = "ffrfs with hints", "AIO batches"
 # Of the part `streaming` alone: what a server of /dev/fuse can reach at most.
 CEILING = "unverified server"
 # What the kernel serves by itself.
-KERNEL_TYPES = {EROFS: "erofs", SQUASHFS: "squashfs", EXT4: "ext4"}
+KERNEL_TYPES = {EROFS: "erofs", SQUASHFS: "squashfs"}
 TIMEOUT_S = 60
 
 
@@ -56,8 +55,10 @@ class Field:
 
 
 def mounted(name: str, stored: Path, mountpoint: Path) -> AbstractContextManager[mounts.Mount]:
-    """`stored` is the packed file, or the plain folder itself."""
+    """`stored` is the packed file; for FOLDER the directory itself, or an image of ext4 with it."""
     if name == FOLDER:
+        if stored.is_file():
+            return mounts.by_kernel("ext4", stored, mountpoint)
         return nullcontext(mounts.Mount(stored))
     if name in KERNEL_TYPES:
         return mounts.by_kernel(KERNEL_TYPES[name], stored, mountpoint)

@@ -9,6 +9,12 @@ from typing import Any
 from benchmarks import measure
 
 
+def shown(value: float) -> str:
+    """As tables and pictures show it."""
+    digits = 2 if value < 10 else 1 if value < 100 else 0
+    return f"{value:,.{digits}f}"
+
+
 @dataclass(frozen=True)
 class Figure:
     """One number beside its target; `value` None says, with `note`, why there is none."""

@@ -6,7 +6,7 @@ same files in the same order, with whatever the kernel has kept.
 
 Timed passes read a random sample; an untimed one reads and checks every file.
 
-The plain folder has no mount: its "first" is with its files cached, its first walk with the
+The plain directory has no mount: its "first" is with its files cached, its first walk with the
 names dropped from the kernel's caches.
 """
 
@@ -234,7 +234,7 @@ def _read_everything(tree: Tree, name: str) -> Values:
 
 
 def _cached_bytes(stored: Path) -> int:
-    """Of the packed file; the plain folder's files are counted where they are read."""
+    """Of the packed file; the plain directory's files are counted where they are read."""
     if stored.is_dir():
         return 0
     with stored.open("rb") as file:

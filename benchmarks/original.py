@@ -13,8 +13,9 @@ import sys
 from pathlib import Path
 
 from benchmarks import measure
+from benchmarks.contenders import NATIVE
 
-LIBRARY, ORIGINAL = "ffrfs", "ffrecord"
+LIBRARY, ORIGINAL = NATIVE, "ffrecord"
 FOLDER = Path(__file__).resolve().parent.parent / "build" / "ffrecord"
 # Names what pip installs instead: a directory of its source, an archive, a URL.
 VARIABLE = "FFRFS_BENCHMARKS_FFRECORD"

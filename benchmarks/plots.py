@@ -1,21 +1,25 @@
-"""The results as pictures: one message each, one colour for each contender in all of them.
+"""The results as pictures: one message each, one name and one colour for each contender.
 
-The colours are those of Okabe and Ito, which the colour-blind tell apart; every bar carries
-its name and its number besides.
+The names are those of the tables, the numbers too. The colours are those of Okabe and Ito, which
+the colour-blind tell apart; every bar carries its name and its number besides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Picture
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from benchmarks import contenders, mounting, packers, prefetching, streaming
-from benchmarks.figure import Comparison, Findings
+from benchmarks.figure import Comparison, Findings, shown
 
+# In the order of the bars.
 COLOURS = {
     contenders.FOLDER: "#999999",
     contenders.EROFS: "#0072B2",
@@ -25,22 +29,20 @@ COLOURS = {
     contenders.PYFUSE3: "#56B4E9",
     contenders.NATIVE: "#D55E00",
     contenders.URING: "#009E73",
+    contenders.HINTS: "#7A3000",
+    contenders.CEILING: "#555555",
+    contenders.AIO: "#000000",
 }
 # A packer has the colour of the mount that reads its file.
-PACKER_COLOURS = {
+COLOURS |= {
     packers.FFR: COLOURS[contenders.NATIVE],
     packers.EROFS: COLOURS[contenders.EROFS],
-    packers.SQUASHFS: COLOURS[contenders.SQUASHFUSE],
+    packers.SQUASHFS: COLOURS[contenders.SQUASHFS],
     packers.TAR: COLOURS[contenders.RATARMOUNT],
 }
-PREFETCHING_COLOURS = {
-    contenders.EXT4: COLOURS[contenders.FOLDER],
-    contenders.HINTS: "#009E73",
-    contenders.AIO: "#000000",
-    contenders.CEILING: "#000000",
-}
-MARKERS = dict(zip(COLOURS, "osXD^vP*", strict=True))
+MARKERS = dict(zip(contenders.PACKERS, "osXD^vP*", strict=True))
 DPI = 100
+REASON_WIDTH = 48  # letters
 LESS, MORE = "less is better", "more is better"
 MOUNTING = {
     "first-touch": (
@@ -58,100 +60,105 @@ MOUNTING = {
     ),
     "memory": (mounting.MEMORY, f"Memory of the daemon after all: {LESS}"),
 }
-PACK_TITLE = f"Packing a folder until the file is on the disk: {LESS}"
+PACK_TITLE = f"Packing a directory until the file is on the disk: {LESS}"
 READERS_TITLE = f"Files a second by 1, 2 and 4 readers at once: {MORE}"
-# The README's picture: names for those who see them for the first time.
-EPOCHS = {
-    contenders.EXT4: "plain directory",
-    contenders.SQUASHFS: "squashfs (kernel)",
-    contenders.EROFS: "EROFS (kernel)",
-    contenders.SQUASHFUSE: "squashfuse",
-    contenders.RATARMOUNT: "ratarmount",
-    contenders.NATIVE: "ffrfs",
-    contenders.HINTS: "ffrfs with hints",
-}
 EPOCHS_TITLE = f"Files a second, 110 KB each, shuffled, 4 readers: {MORE}"
-PREFETCHING_TITLE = f"Files a second, nothing cached, from a {prefetching.ON_SLOW} a read: {MORE}"
-STREAM_TITLE = f"Reading one large file, black strokes: the packed file itself: {MORE}"
+YARDSTICK_TITLE = (
+    f"Files a second, beside AIO batches, which check nothing and need no mount: {MORE}"
+)
+STREAM_TITLE = f"Reading one large file; stroke and brackets, the packed file itself: {MORE}"
 WALK_TITLE = f"find -size +0 over all files: {LESS}"
+EPOCHS = (f"first epoch, from a {prefetching.ON_SLOW} a read", "second epoch, from memory")
+
+
+@dataclass(frozen=True)
+class Drawing:
+    stem: str
+    title: str
+    picture: Picture
+
+    @property
+    def file(self) -> str:
+        return f"{self.stem}.png"
 
 
 def draw(parts: Mapping[str, Findings], folder: Path) -> dict[str, str]:
     """PNG files of all that was measured; returns their titles by name."""
+    titles = {}
+    for drawing in drawings(parts):
+        drawing.picture.savefig(folder / drawing.file, dpi=DPI)
+        titles[drawing.file] = drawing.title
+    return titles
+
+
+def drawings(parts: Mapping[str, Findings]) -> Iterator[Drawing]:
     mpl.rcParams["font.size"] = 9
     found = {name: findings.comparisons for name, findings in parts.items()}
-    drawn: dict[str, str] = {}
     mounted = found.get("mounting", [])
     if mounted:
         for stem, (name, title) in MOUNTING.items():
             chosen = [each for each in mounted if each.name == name]
-            drawn[_bars(chosen, lambda each: each.data, title, folder / f"{stem}.png")] = title
+            yield _bars(stem, title, chosen, [each.data for each in chosen])
         walks = [each for each in mounted if each.name in (mounting.WALK, mounting.WALK_AGAIN)]
-        walk = folder / "walk.png"
-        drawn[_bars(walks, lambda each: f"{each.data}, {each.name[-5:]}", WALK_TITLE, walk)] = (
-            WALK_TITLE
-        )
-        drawn[_readers(mounted, folder / "readers.png")] = READERS_TITLE
+        yield _bars("walk", WALK_TITLE, walks, [f"{each.data}, {each.name[-5:]}" for each in walks])
+        yield _readers(mounted)
     if found.get("streaming"):
-        drawn[_streams(found["streaming"], folder / "streaming.png")] = STREAM_TITLE
+        yield _streams(found["streaming"])
     slow = [each for each in found.get("prefetching", []) if each.name in prefetching.PLOTTED]
     if slow:
-        file = _bars(slow, lambda each: each.name, PREFETCHING_TITLE, folder / "prefetching.png")
-        drawn[file] = PREFETCHING_TITLE
-        drawn[_epochs(slow, folder / "epochs.png")] = EPOCHS_TITLE
+        yield _bars("epochs", EPOCHS_TITLE, slow, EPOCHS, lambda name: name != contenders.AIO)
+        yield _bars("prefetching", YARDSTICK_TITLE, slow[:1], EPOCHS[:1])
     packed = [each for each in found.get("packing", []) if each.name == "packing"]
     if packed:
-        file = _bars(packed, lambda each: each.data, PACK_TITLE, folder / "packing.png")
-        drawn[file] = PACK_TITLE
-    return drawn
+        yield _bars("packing", PACK_TITLE, packed, [each.data for each in packed])
 
 
 def _bars(
-    comparisons: Sequence[Comparison],
-    label: Callable[[Comparison], str],
+    stem: str,
     title: str,
-    file: Path,
-) -> str:
+    comparisons: Sequence[Comparison],
+    labels: Sequence[str],
+    takes_part: Callable[[str], bool] = lambda name: True,
+) -> Drawing:
     """A panel for each comparison, with a bar for each contender."""
     picture, panels = _panels(len(comparisons), title)
-    for panel, comparison in zip(panels, comparisons, strict=True):
-        panel.set_title(label(comparison))
-        _bar_panel(panel, comparison)
-    return _save(picture, file)
+    for panel, comparison, label in zip(panels, comparisons, labels, strict=True):
+        panel.set_title(label)
+        _bar_panel(panel, comparison, list(filter(takes_part, _contenders(comparison))))
+    return Drawing(stem, title, picture)
 
 
-def _epochs(comparisons: Sequence[Comparison], file: Path) -> str:
-    """First and second epoch; the first from the slow disk, the second from memory."""
-    picture, panels = _panels(len(comparisons), EPOCHS_TITLE)
-    titles = (f"first epoch, from a {prefetching.ON_SLOW} a read", "second epoch, from memory")
-    for panel, comparison, title in zip(panels, comparisons, titles, strict=True):
-        panel.set_title(title)
-        _bar_panel(panel, comparison, EPOCHS)
-    return _save(picture, file)
+def _contenders(comparison: Comparison) -> list[str]:
+    return [name for name in COLOURS if name in {**comparison.samples, **comparison.missing}]
 
 
 def _bar_panel(
-    panel: Axes, comparison: Comparison, labels: Mapping[str, str] | None = None
+    panel: Axes, comparison: Comparison, names: Sequence[str], beside: Comparison | None = None
 ) -> None:
-    """`labels`: who is shown, in this order, and under which name; None: all."""
-    colours = {**COLOURS, **PREFETCHING_COLOURS, **PACKER_COLOURS}
-    known = {**comparison.samples, **comparison.missing}
-    names = [name for name in labels or colours if name in known]
+    """`beside`: what each is held against, a stroke across its bar and a number in brackets."""
     medians = [comparison.median(name) for name in names]
-    shown = [labels[name] if labels else name for name in names]
-    panel.barh(shown, [value or 0 for value in medians], color=[colours[name] for name in names])
+    lengths = [value or 0 for value in medians]
+    panel.barh(names, lengths, color=[COLOURS[name] for name in names])
     panel.invert_yaxis()
     panel.set_xlabel(comparison.unit)
-    panel.margins(x=0.22)
-    for row, value in enumerate(medians):
+    for row, (name, value) in enumerate(zip(names, medians, strict=True)):
         if value is None:
-            text = "not measured"
-        else:
-            text = f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-        panel.text(value or 0, row, f" {text} ", va="center", zorder=3)
+            reason = textwrap.shorten(comparison.missing[name], REASON_WIDTH, placeholder=" …")
+            panel.text(0, row, f" {reason}", va="center", color="#555555", size="small")
+            continue
+        text, end = shown(value), value
+        held = beside and beside.median(name)
+        if held is not None:
+            text, end = f"{text} ({shown(held)})", max(value, held)
+            panel.plot([held, held], [row - 0.4, row + 0.4], color="black")
+        panel.text(end, row, f" {text}", va="center")
+        lengths.append(end)
+    panel.set_xlim(0, max(lengths) * (1.45 if beside else 1.22))
+    panel.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+    panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
 
 
-def _readers(mounted: Sequence[Comparison], file: Path) -> str:
+def _readers(mounted: Sequence[Comparison]) -> Drawing:
     """Files a second by the number of readers; a panel for each data set and pass."""
     sets = list(dict.fromkeys(each.data for each in mounted))
     passes = (mounting.FIRST, mounting.AGAIN)
@@ -167,34 +174,33 @@ def _readers(mounted: Sequence[Comparison], file: Path) -> str:
             )
             for readers in mounting.READERS
         }
-        for name, colour in COLOURS.items():
+        for name, marker in MARKERS.items():
             values = [each.median(name) for each in by_readers.values()]
             if None not in values:
-                panel.plot(list(by_readers), values, color=colour, marker=MARKERS[name], label=name)
+                panel.plot(list(by_readers), values, color=COLOURS[name], marker=marker, label=name)
         panel.set_title(f"{data}, {key}")
         panel.set_xticks(list(by_readers))
         panel.set_xlabel("readers")
         panel.set_ylabel("files/s in total")
         panel.set_yscale("log")
+        panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        panel.yaxis.set_minor_locator(NullLocator())
+        panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
         panel.grid(axis="y", alpha=0.3)
     lines, names = panels[0].get_legend_handles_labels()
-    picture.legend(lines, names, loc="outside lower center", ncols=len(names))
-    return _save(picture, file)
+    picture.legend(lines, names, loc="outside lower center", ncols=4)
+    return Drawing("readers", READERS_TITLE, picture)
 
 
-def _streams(comparisons: Sequence[Comparison], file: Path) -> str:
-    """Each kind of read, and by a black stroke the packed file itself in the same state."""
+def _streams(comparisons: Sequence[Comparison]) -> Drawing:
+    """Each kind of read, beside the packed file itself in the same state."""
     by_name = {each.name: each for each in comparisons}
     picture, panels = _panels(len(streaming.BESIDE), STREAM_TITLE)
     for panel, (name, beside) in zip(panels, streaming.BESIDE.items(), strict=True):
-        panel.set_title(f"{by_name[name].data}, {name}")
-        _bar_panel(panel, by_name[name])
-        ticks = [text.get_text() for text in panel.get_yticklabels()]
-        for row, contender in enumerate(ticks):
-            value = by_name[beside].median(contender)
-            if value is not None:
-                panel.plot([value, value], [row - 0.4, row + 0.4], color="black")
-    return _save(picture, file)
+        read = by_name[name]
+        panel.set_title(f"{read.data}, {name}")
+        _bar_panel(panel, read, _contenders(read), by_name[beside])
+    return Drawing("streaming", STREAM_TITLE, picture)
 
 
 def _panels(count: int, title: str) -> tuple[Picture, list[Axes]]:
@@ -202,15 +208,10 @@ def _panels(count: int, title: str) -> tuple[Picture, list[Axes]]:
     rows = -(-count // 2)
     picture = Picture(figsize=(9, 0.6 + 2.2 * rows), layout="constrained")
     picture.suptitle(title)
-    grid = picture.subplots(rows, 2, squeeze=False)
+    grid = picture.subplots(rows, min(count, 2), squeeze=False)
     panels = list(grid.flat)
     for panel in panels[count:]:
         panel.remove()
     for panel in panels[:count]:
         panel.spines[["top", "right"]].set_visible(False)
     return picture, panels[:count]
-
-
-def _save(picture: Picture, file: Path) -> str:
-    picture.savefig(file, dpi=DPI)
-    return file.name

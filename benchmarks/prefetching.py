@@ -7,7 +7,7 @@ engine, by `ffrfs prefetch` in a process beside the readers, from the moment on 
 
 The yardstick is aio_batches.c: one process that knows the order and reads the packed file in
 batches, with no mount of ours between, and no checksum. Beside files that were pushed ahead of
-their reader stands the plain folder, page-cached.
+their reader stands the plain directory, page-cached.
 
 The last comparison is on the machine's own disk, the packed file's pages dropped before.
 """
@@ -29,7 +29,6 @@ from benchmarks import contenders, measure, memory, mounting, page_cache, slow_d
 from benchmarks.contenders import (
     AIO,
     EROFS,
-    EXT4,
     FOLDER,
     HINTS,
     NATIVE,
@@ -71,7 +70,7 @@ class Measured:
     is_whole: bool = False  # reads all files, not a part of them
 
 
-EPOCHS = (EXT4, *PEERS, RATARMOUNT, NATIVE, HINTS)
+EPOCHS = (FOLDER, *PEERS, RATARMOUNT, NATIVE, HINTS)
 ALL = (*EPOCHS, AIO)
 # In the order of the table.
 COMPARISONS = {
@@ -126,8 +125,8 @@ def _figures(found: dict[str, Comparison]) -> list[Figure]:
         found[SHUFFLED].versus(NATIVE, SQUASHFUSE, at_least=2),
         found[SHUFFLED].versus(NATIVE, EROFS, at_least=2),
         found[SHUFFLED].versus(HINTS, SQUASHFS, at_least=8),
-        found[SHUFFLED].versus(HINTS, EXT4, at_least=4),
-        found[AGAIN].versus(NATIVE, EXT4, at_least=0.9),
+        found[SHUFFLED].versus(HINTS, FOLDER, at_least=4),
+        found[AGAIN].versus(NATIVE, FOLDER, at_least=0.9),
         found[IN_ORDER].versus(NATIVE, SQUASHFUSE, at_least=4),
         found[PACED].versus(HINTS, FOLDER, at_most=1.5),
         found[WITHOUT_READ].of(HINTS, "%", at_least=95),
@@ -144,6 +143,7 @@ def _missing(plan: Plan, files: SlowFiles) -> Missing:
     }
     reasons = {name: reason for name, reason in reasons.items() if reason}
     missing = dict.fromkeys(COMPARISONS, reasons)
+    missing[PACED] = {name: why for name, why in reasons.items() if name != FOLDER}  # no image
     if not importlib.util.find_spec("torch"):
         missing[LOADER] = dict.fromkeys((NATIVE, HINTS), "there is no torch")
     elif HINTS not in reasons:

@@ -43,7 +43,7 @@ from benchmarks.remote_site import (
 
 TIMEOUT_S = 900
 READERS = 4
-LOCAL = "ffrfs, local disk + hints"
+LOCAL = "ffrfs with hints, local disk"
 FIRST, AGAIN = "first epoch", "second epoch, remounted, from the cache"
 FETCHED, CPU = f"{FIRST}: bytes fetched", f"{FIRST}: CPU of daemon, worker, fetcher"
 LISTED, LISTED_BYTES = "mounted until ls answers", "the same: bytes fetched"

@@ -13,18 +13,18 @@ from itertools import groupby
 from typing import Any
 
 from benchmarks import machine, packers
-from benchmarks.contenders import AIO, CEILING, EXT4, HINTS, NATIVE, PACKERS, PYFUSE3
-from benchmarks.figure import Comparison, Figure, Findings
-from benchmarks.original import LIBRARY, ORIGINAL
+from benchmarks.contenders import AIO, CEILING, HINTS, NATIVE, PACKERS, PYFUSE3
+from benchmarks.figure import Comparison, Figure, Findings, shown
+from benchmarks.original import ORIGINAL
 from benchmarks.plan import Plan
 from benchmarks.remote import LOCAL
 from benchmarks.remote_peers import RCLONE, S3FS
 
 # Whom ratios are to: the first that was measured.
-OURS = (HINTS, NATIVE, PYFUSE3, packers.FFR, LIBRARY)
+OURS = (HINTS, NATIVE, PYFUSE3, packers.FFR)
 COLUMNS = (
-    *(EXT4, *PACKERS, CEILING, HINTS, LOCAL, AIO, RCLONE, S3FS),
-    *(packers.FFR, *packers.PROGRAMS, ORIGINAL, LIBRARY),
+    *(*PACKERS, CEILING, HINTS, LOCAL, AIO, RCLONE, S3FS),
+    *(packers.FFR, *packers.PROGRAMS, ORIGINAL),
 )
 VERDICTS = {None: "", True: "reached", False: "**missed**"}
 Row = tuple[str, ...]
@@ -155,8 +155,7 @@ def _cell(comparison: Comparison, name: str) -> str:
     median = comparison.median(name)
     if median is None:
         return "-"
-    digits = 2 if median < 10 else 1 if median < 100 else 0
-    cell = f"{median:,.{digits}f}"
+    cell = shown(median)
     ours = next((name for name in OURS if name in comparison.samples), name)
     ratio = comparison.ratio(name, ours) if name != ours else None
     return cell if ratio is None else f"{cell} ({ratio:.2f}x)"

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import contenders, data, packers, page_cache
-from benchmarks.contenders import AIO, EXT4, HINTS, NATIVE
+from benchmarks.contenders import AIO, FOLDER, HINTS, NATIVE
 from benchmarks.mounts import Mount
 from benchmarks.plan import Plan
 from benchmarks.slow_disk import SlowDisk
@@ -61,7 +61,7 @@ class SlowFiles:
 
     def stored(self, name: str) -> Path:
         """The packed file that this contender reads."""
-        packer = packers.EXT4 if name == EXT4 else contenders.PACKERS[served_by(name)]
+        packer = packers.EXT4 if name == FOLDER else contenders.PACKERS[served_by(name)]
         return contenders.store(packer, self.source.root, self.disk.folder)
 
     @contextlib.contextmanager

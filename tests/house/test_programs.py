@@ -54,12 +54,12 @@ def test_benchmarks_against_another_checkout(tmp_path: Path) -> None:
 
 def able_contenders() -> set[str]:
     """Whom this machine lets take part in the benchmarks, by what is there."""
-    able = {"plain folder"}
+    able = {"plain directory"}
     if not os.path.exists("/dev/fuse"):
         return able
-    able |= {"ffrfs pyfuse3", "ffrfs native"}
+    able |= {"ffrfs with pyfuse3", "ffrfs"}
     if uring_switch.why_not() is None:
-        able.add("ffrfs io_uring")
+        able.add("ffrfs over io_uring")
     if shutil.which("squashfuse_ll") and shutil.which("mksquashfs"):
         able.add("squashfuse_ll")
     if (sources.CHECKOUT / "build" / "ratarmount" / "bin" / "ratarmount").exists():
@@ -81,9 +81,9 @@ def able_on_a_slow_disk(able: set[str]) -> set[str]:
     """Who takes part in the part `prefetching`, where hints are given and a disk is mounted."""
     if not os.path.exists("/dev/fuse") or not shutil.which("cc"):
         return set()
-    ours = {"ffrfs native", "ffrfs native + hints", "AIO batches"}
+    ours = {"ffrfs", "ffrfs with hints", "AIO batches"}
     if kernel_mounts("ext4", "mkfs.ext4"):
-        ours.add("plain folder, ext4")
+        ours.add("plain directory")
     return ours | able & {"EROFS", "squashfs", "squashfuse_ll", "ratarmount"}
 
 
@@ -105,12 +105,12 @@ def check_contenders(comparison: dict[str, Any], everyone: set[str], absent: set
 def check_prefetching(comparisons: list[dict[str, Any]], able: set[str]) -> None:
     samples = {comparison["name"]: comparison["samples"] for comparison in comparisons}
     assert set(samples["shuffled, 4 readers"]) == able
-    hinted = able & {"ffrfs native + hints"}
+    hinted = able & {"ffrfs with hints"}
     assert set(samples["record order, 1 reader"]) == able - hinted - {
-        *("AIO batches", "plain folder, ext4", "ratarmount")
+        *("AIO batches", "plain directory", "ratarmount")
     }
     assert set(samples["the same: files without a READ, at least"]) == hinted
-    loaders = able & {"ffrfs native", "ffrfs native + hints"}
+    loaders = able & {"ffrfs", "ffrfs with hints"}
     assert set(samples["torch DataLoader, 4 workers"]) == (
         loaders if importlib.util.find_spec("torch") else set()
     )
@@ -120,7 +120,7 @@ def check_indexes(comparisons: list[dict[str, Any]], able: set[str]) -> None:
     samples = {comparison["name"]: comparison["samples"] for comparison in comparisons}
     assert set(samples["packing"]) == {"ffrfs pack", "tar cf"}
     assert set(samples["find -size +0, first"]) == (
-        able & {"ffrfs native", "squashfuse_ll", "ratarmount"}
+        able & {"ffrfs", "squashfuse_ll", "ratarmount"}
     )
 
 
@@ -141,8 +141,8 @@ def check_reference(comparisons: list[dict[str, Any]]) -> None:
 
 def check_remote(comparisons: list[dict[str, Any]], able: set[str]) -> None:
     samples = {comparison["name"]: comparison["samples"] for comparison in comparisons}
-    ours = {"ffrfs native", "ffrfs native + hints", "ffrfs, local disk + hints"}
-    assert set(samples["nginx, first epoch"]) == (ours if "ffrfs native" in able else set())
+    ours = {"ffrfs", "ffrfs with hints", "ffrfs with hints, local disk"}
+    assert set(samples["nginx, first epoch"]) == (ours if "ffrfs" in able else set())
 
 
 @pytest.mark.timeout(300)
