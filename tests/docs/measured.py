@@ -1,0 +1,396 @@
+"""The figures that documents state, each with where it was measured.
+
+STATED has sentences of documents, with a field for each figure and, in this order, what the
+published results have for it. DECIDED has those that come from a page of docs/decisions.
+NOT_MEASURED has what looks like a figure that was measured, and was set, assumed or calculated.
+"""
+
+from __future__ import annotations
+
+import functools
+import statistics
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from benchmarks import mounting, prefetching, remote, report, streaming
+from benchmarks.contenders import (
+    AIO,
+    CEILING,
+    EROFS,
+    FOLDER,
+    HINTS,
+    NATIVE,
+    PYFUSE3,
+    SQUASHFS,
+    SQUASHFUSE,
+    URING,
+)
+from benchmarks.figure import Comparison, Figure
+from benchmarks.remote_peers import RCLONE, S3FS
+from benchmarks.remote_site import NGINX, SEAWEEDFS
+from tests.checkout import CHECKOUT
+
+LARGE, SMALL = "20,000 files of 110 KB", "100,000 files of 4.5 KB"
+
+
+@functools.cache
+def results() -> report.Results:
+    published = CHECKOUT / "docs" / "benchmarks" / "results.json"
+    return report.from_json(published.read_text(encoding="utf-8"))
+
+
+def comparison(part: str, name: str, data: str = "") -> Comparison:
+    """The only one whose data begins so."""
+    found = [
+        each
+        for each in results()[part].findings.comparisons
+        if each.name == name and each.data.startswith(data)
+    ]
+    assert len(found) == 1, (part, name, data)
+    return found[0]
+
+
+def median(part: str, name: str, contender: str, data: str = "") -> float:
+    found = comparison(part, name, data).median(contender)
+    assert found is not None
+    return found
+
+
+def ratio(part: str, name: str, dividend: str, divisor: str, data: str = "") -> float:
+    found = comparison(part, name, data).ratio(dividend, divisor)
+    assert found is not None
+    return found
+
+
+def epochs(*contenders: str, name: str = prefetching.SHUFFLED) -> tuple[float, ...]:
+    """Files a second from the slow disk."""
+    return tuple(median("prefetching", name, each) for each in contenders)
+
+
+def touch(data: str, *contenders: str, name: str = mounting.FIRST) -> tuple[float, ...]:
+    """Microseconds a file."""
+    return tuple(median("mounting", name, each, data) for each in contenders)
+
+
+def figure(name: str) -> Figure:
+    """The only one whose name begins so."""
+    everything = (each for part in results().values() for each in part.findings.figures)
+    found = [each for each in everything if each.name.startswith(name)]
+    assert len(found) == 1, (name, found)
+    return found[0]
+
+
+def value(name: str) -> float:
+    found = figure(name).value
+    assert found is not None
+    return found
+
+
+def sample(name: str, *keys: str) -> tuple[float, ...]:
+    return tuple(statistics.median(figure(name).samples[key]) for key in keys)
+
+
+@dataclass(frozen=True)
+class Stated:
+    text: str
+    figures: tuple[float, ...]
+
+    def __str__(self) -> str:
+        return self.text.format(*self.figures)
+
+
+def stated() -> dict[str, list[Stated]]:
+    tables = {
+        "README.md": _readme(),
+        "docs/administration.md": _administration(),
+        "docs/benchmarks/README.md": _benchmarks(),
+        "docs/cluster.md": _cluster(),
+        "docs/from-tf-data.md": _from_tf_data(),
+        "docs/training.md": _training(),
+        "docs/usage.md": _usage(),
+    }
+    return {
+        document: [Stated(text, figures) for text, figures in table]
+        for document, table in tables.items()
+    }
+
+
+Table = Iterator[tuple[str, tuple[float, ...]]]
+
+
+def _readme() -> Table:
+    hinted, plain = epochs(HINTS, FOLDER)
+    yield "a shuffled epoch runs **{} times as fast** as from the plain", (int(hinted / plain),)
+    yield (
+        "{:,.0f} files/s with one line of hints, {:,.0f} without (plain directory {:.0f}, "
+        "squashfs {:.0f}, EROFS {:,.0f})",
+        epochs(HINTS, NATIVE, FOLDER, SQUASHFS, EROFS),
+    )
+    again = ratio("prefetching", prefetching.AGAIN, NATIVE, FOLDER)
+    yield "from the page cache, at {:.2f} of a plain directory", (again,)
+    yield (
+        "A pack of a million files in the page cache is mounted and listed in {:.2f} s",
+        sample("pack of 1,000,000 files, page-cached: mount and first ls, above", "own"),
+    )
+    private = "pack of 10,000,000 files, the worker's private memory after"
+    yield (
+        "ten million files has {:.0f} to {:.0f} MB of private memory",
+        (value(f"{private} mounting and ls"), value(f"{private} find over all")),
+    )
+    yield (
+        "(4.5 KB: {:.0f} µs, or {:.0f} µs over io_uring, against {:.0f} µs)",
+        touch(SMALL, NATIVE, URING, EROFS),
+    )
+
+
+def _administration() -> Table:
+    yield "{:,.0f} files/s instead of {:,.0f} at 1 ms a read", epochs(HINTS, NATIVE)
+
+
+def _training() -> Table:
+    yield "| plain readers of a mount | {:,.0f} files/s | {:,.0f} files/s |", epochs(HINTS, NATIVE)
+    yield (
+        "`PrefetchSampler` | {:,.0f} files/s | {:,.0f} files/s |",
+        epochs(HINTS, NATIVE, name=prefetching.LOADER),
+    )
+    yield (
+        "EROFS, squashfs, squashfuse_ll, a plain directory | | "
+        "{:,.0f}; {:,.0f}; {:,.0f}; {:,.0f} files/s |",
+        epochs(EROFS, SQUASHFS, SQUASHFUSE, FOLDER),
+    )
+    yield (
+        "the machine's own disk | {:,.0f} files/s | {:,.0f} files/s |",
+        epochs(HINTS, NATIVE, name=prefetching.OWN_DISK),
+    )
+    in_order = epochs(NATIVE, name=prefetching.IN_ORDER)
+    yield "| one reader in record order | | {:,.0f} files/s |", in_order
+    paced = epochs(HINTS, FOLDER, name=prefetching.PACED)
+    without_read = epochs(HINTS, name=prefetching.WITHOUT_READ)
+    yield (
+        "waits {:.0f} µs for it with hints; in the same run a plain directory in the page cache "
+        "took {:.0f} µs. {:.0f} of 100 such files",
+        (*paced, *without_read),
+    )
+
+
+def _usage() -> Table:
+    ratios = [
+        ratio("mounting", mounting.FIRST, ours, SQUASHFUSE, data)
+        for ours in (NATIVE, URING)
+        for data in (SMALL, LARGE)
+    ]
+    yield (
+        "takes {:.2f} to {:.2f} of the time of `squashfuse_ll`, which checks nothing, and "
+        "{:.2f} to {:.2f} over io_uring",
+        tuple(ratios),
+    )
+    lookups = touch(SMALL, PYFUSE3, NATIVE, name=mounting.STAT)
+    yield "a lookup takes {:.0f} µs, and {:.0f} µs by `native`", lookups
+
+
+def _from_tf_data() -> Table:
+    yield "`parse_example` is {:.1f} times as fast as", (value("8 scalar features"),)
+
+
+def _cluster() -> Table:
+    packed, verified = "200,000 files of 4.5 KB, 64 shards", "64 packs, 10 GB"
+    yield (
+        "{:.2f} times as long ({:.2f} and {:.2f} s)",
+        (value(packed), *sample(packed, "Dask", "processes:2")),
+    )
+    task_ms, minutes = (
+        value("a task beside its bytes"),
+        value("plan of 100,000,000 files in 20,000 shards, synthetic"),
+    )
+    yield "(plan, schedule, row) | {:.1f} ms |", (task_ms,)
+    memory_mb = 1000 * value("plan of 100,000,000 files in 20,000 shards, memory")
+    yield "| {:.1f} minutes, {:.0f} MB of memory", (minutes, memory_mb)
+    yield (
+        "{:.2f} times as fast by two ({:.2f} and {:.2f} s)",
+        (value(verified), *sample(verified, "processes:1", "processes:2")),
+    )
+    yield "by the whole | {:.2f} of the time |", (value("the same command after a SIGKILL"),)
+    # A petabyte on paper.
+    files, file_us = 1e15 / 110_000, minutes * 60 / 100
+    packing_s = median("packing", "packing", "ffrfs pack", LARGE)
+    core = 20_000 * 110_000 / packing_s / 2 / 1e9
+    yield (
+        "{:.1f} µs and 16 bytes a file for the plan; {:.2f} GB/s a core for packing files of "
+        "110 KB (2.2 GB in {:.2f} s on two)",
+        (file_us, core, packing_s),
+    )
+    hours = files * file_us / 1e6 / 3600
+    yield (
+        "| {:.1f} µs a file; 145 GB of plan, as much of temporary file | {:.1f} h |",
+        (*(file_us, hours),),
+    )
+    yield "1,600 cores \u00d7 {:.2f} GB/s | {:.1f} h |", (core, 1e6 / (1600 * core) / 3600)
+    yield "| tasks: 1,000 | {:.1f} ms each | {:.1f} s |", (task_ms, task_ms)
+    yield "1,600 cores would do {:.1f} GB/s each", (value("ffrfs verify of 10 GB") / 2,)
+
+
+def _benchmarks() -> Table:
+    yield "({:.1f} times as fast as the loop in the published run)", (value("FileReader.read"),)
+    yield from _mounting_and_streaming()
+    yield from _remote()
+    cluster = "200,000 files of 4.5 KB, 64 shards", "64 packs, 10 GB"
+    yield "two workers verify {:.2f} times as fast as one", (value(cluster[1]),)
+    yield "Dask takes {:.2f} times as long", (value(cluster[0]),)
+    yield from _prefetching()
+    yield (
+        "beside one file, {:.2f} times for pictures and {:.2f} times for small files",
+        tuple(value(f"{data}, first touch, cached, 64 shards") for data in (LARGE, SMALL)),
+    )
+    yield (
+        "`find` over 1,000,000 files {:.1f} s for at most 6 (squashfuse_ll: {:.0f} s)",
+        tuple(median("indexes", mounting.WALK, each) for each in (NATIVE, SQUASHFUSE)),
+    )
+    examples = "9,000 Examples of 110 KB,"
+    yield (
+        "iterating {:.1f} times the PyPI package, random batches {:.2f} of iterating, "
+        "`parse_example` {:.1f} times protobuf and Python, the index {:.2f} times the bare loop, "
+        "first touch of a mounted picture {:.2f} times the pack's",
+        (
+            value(f"{examples} tf_record_iterator"),
+            value(f"{examples} random batches"),
+            value("8 scalar features"),
+            value(f"{examples} building the index"),
+            value(f"{examples} mounted"),
+        ),
+    )
+
+
+def _mounting_and_streaming() -> Table:
+    yield (
+        "{:.0f} µs by /dev/fuse, {:.0f} µs over io_uring, {:.0f} µs by EROFS, which",
+        touch(SMALL, NATIVE, URING, EROFS),
+    )
+    targets = (
+        figure(f"{SMALL}, {mounting.FIRST}, {URING}"),
+        figure(f"{SMALL}, {mounting.FIRST}, {NATIVE} by {EROFS}"),
+    )
+    erofs = touch(SMALL, EROFS)
+    yield (
+        "so {} and {} of EROFS are out of reach where EROFS takes {:.0f} µs",
+        (
+            *(each.at_most or 0 for each in targets),
+            *erofs,
+        ),
+    )
+    yield (
+        "By squashfuse_ll {:.2f} for",
+        (ratio("mounting", mounting.FIRST, NATIVE, SQUASHFUSE, SMALL),),
+    )
+    yield (
+        "not listed: {:.0f} µs over io_uring, {:.0f} µs by EROFS",
+        touch(SMALL, URING, EROFS, name=mounting.STAT),
+    )
+    several = [
+        ratio("mounting", mounting.rate_name(count, mounting.FIRST), URING, EROFS, SMALL)
+        for count in (2, 4)
+    ]
+    yield "at once, {:.2f} to {:.2f} of EROFS", tuple(several)
+    yield "{:.0f} and {:.0f} µs, EROFS {:.0f} µs", touch(LARGE, NATIVE, URING, EROFS)
+    yield (
+        "**Pictures again**: {:.2f} times the plain directory for at most 1.08, {:.2f} times EROFS",
+        (*(ratio("mounting", mounting.AGAIN, NATIVE, each, LARGE) for each in (FOLDER, EROFS)),),
+    )
+    first = [ratio("streaming", streaming.FIRST_CACHED, each, CEILING) for each in (NATIVE, URING)]
+    later = [value(f"4 GiB, {streaming.LATER_CACHED}, {each} by") for each in (NATIVE, URING)]
+    yield (
+        "the first read {:.2f} (/dev/fuse) and {:.2f} (io_uring) of a server that checks nothing, "
+        "later reads {:.2f} and {:.2f}; {:.2f} times squashfuse_ll",
+        (*first, *later, ratio("streaming", streaming.FIRST_CACHED, NATIVE, SQUASHFUSE)),
+    )
+    beside = [value(f"4 GiB, {each}, {NATIVE} by") for each in streaming.BESIDE]
+    yield "Not cached: {:.2f} and {:.2f} of reading the pack itself", tuple(beside)
+    packed = comparison("streaming", streaming.PACKED_UNCACHED)
+    speeds = [packed.median(each) or 0 for each in packed.samples]
+    yield "gave {:.0f} to {:,.0f} MB/s that day", (min(speeds), max(speeds))
+
+
+def _remote() -> Table:
+    servers = (NGINX, SEAWEEDFS)
+    first, again = f"{{}}, {remote.FIRST}", f"{{}}, {remote.AGAIN}"
+    yield (
+        "the first epoch takes {:.1f} (nginx) and {:.1f} (SeaweedFS) times the local disk's",
+        tuple(ratio("remote", first.format(each), remote.LOCAL, HINTS) for each in servers),
+    )
+    yield (
+        "the second {:.2f} and {:.2f} of its speed for at least 0.9",
+        tuple(ratio("remote", again.format(each), HINTS, remote.LOCAL) for each in servers),
+    )
+    yield (
+        "daemon, worker and fetcher {:.1f} and {:.1f} seconds of CPU a GB",
+        tuple(median("remote", f"{each}, {remote.CPU}", HINTS) for each in servers),
+    )
+    yield (
+        "Without hints {:.0f} times rclone for at least 20 (s3fs: {:.0f})",
+        tuple(ratio("remote", first.format(SEAWEEDFS), NATIVE, each) for each in (RCLONE, S3FS)),
+    )
+    yield (
+        "mounted and listed in {:.2f} s for at most 0.42",
+        (median("remote", remote.LISTED, NATIVE),),
+    )
+    yield "100 files took {:.1f} times the median 100", (median("remote", remote.STALLED, HINTS),)
+
+
+def _prefetching() -> Table:
+    def times(ours: str, *theirs: str) -> list[float]:
+        return [ratio("prefetching", prefetching.SHUFFLED, ours, each) for each in theirs]
+
+    yield (
+        "with hints {:.1f} times squashfuse_ll, {:.1f} times squashfs and {:.1f} times the plain "
+        "directory, but {:.1f} times EROFS for at least 8, and AIO batches {:.1f} times as fast "
+        "for at most 2; without hints {:.2f} times EROFS",
+        (
+            *times(HINTS, SQUASHFUSE, SQUASHFS, FOLDER, EROFS),
+            *times(AIO, HINTS),
+            *times(NATIVE, EROFS),
+        ),
+    )
+    yield (
+        "in record order {:.1f} times squashfuse_ll",
+        (ratio("prefetching", prefetching.IN_ORDER, NATIVE, SQUASHFUSE),),
+    )
+    yield "sends {:.1f} READs a file", (median("prefetching", prefetching.READS, EROFS),)
+    (in_order,) = epochs(NATIVE, name=prefetching.IN_ORDER)
+    yield (
+        "a file takes {:.0f} µs, a first touch alone {:.0f} µs",
+        (1e6 / in_order, *sample(f"{LARGE}, first touch, cached, 64 shards", "one file")),
+    )
+
+
+# By document: text, and the page of docs/decisions that has its figures.
+DECIDED = {
+    "docs/administration.md": [
+        ("took 55 to 76 µs with it and 31 µs without", "028-transports.md"),
+        ("takes 31 µs either way", "028-transports.md"),
+    ],
+    "docs/benchmarks/README.md": [
+        ("takes 29 to 31 µs over io_uring and 77 µs over /dev/fuse", "028-transports.md"),
+        ("takes 0.25 s to load and connect, and a task 2.6 ms", "033-many-workers.md"),
+    ],
+}
+NOT_MEASURED = {
+    "README.md": ["a disk of 1 ms a read", "a disk with 1 ms latency"],
+    "docs/architecture.md": ["size every 2 s from", "(replaced every 15 s,"],
+    "docs/benchmarks/README.md": [
+        "drawn at random, verified, 100 times",
+        "2 ms of work a file",
+        "holds everything up for 20 ms each way",
+        "20 times a second",
+        "Python, which adds about 2 µs a file",
+        "a disk of 1 ms with four readers",
+    ],
+    "docs/cluster.md": [
+        "25 Gbit/s a node",
+        "reads and writes 200 GB/s, and opens or stats 200,000 files a second",
+        "200,000 a second | 12.6 h |",
+        "| 200 GB/s | 2.8 h |",
+        "100 \u00d7 3.1 GB/s | 0.9 h |",
+        "takes 1.4 h, by the 200 GB/s",
+    ],
+    "docs/metrics.md": ["from 4.096 µs to 17.18 s"],
+    "docs/training.md": ["spends 2 ms on each file"],
+}
