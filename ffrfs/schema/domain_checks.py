@@ -28,31 +28,60 @@ _ALLOWED_TYPES = {
     "int_domain": {schema_pb2.INT, schema_pb2.BYTES},
     "float_domain": {schema_pb2.FLOAT, schema_pb2.BYTES},
     "struct_domain": {schema_pb2.STRUCT},
-    "natural_language_domain": {schema_pb2.BYTES},
+    "natural_language_domain": {schema_pb2.INT, schema_pb2.BYTES},
     "image_domain": {schema_pb2.BYTES},
     "mid_domain": {schema_pb2.BYTES},
     "url_domain": {schema_pb2.BYTES},
     "time_domain": {schema_pb2.INT, schema_pb2.BYTES},
 }
+# Domains that TFDV's texts name; the others are "semantic" there.
+_OWN_NAMES = {
+    "bool_domain": "bool",
+    "int_domain": "int",
+    "float_domain": "float",
+    "struct_domain": "struct",
+}
 
 
-def check_domain(schema: Proto, feature: Proto, view: FeatureView) -> Iterator[Reason]:
-    """Yield what the values of a feature have that its domain does not allow."""
+def check_domain_itself(schema: Proto, feature: Proto) -> Iterator[Reason]:
+    """Yield what the schema says of a feature's domain that cannot be, whatever the data are."""
     field = feature.WhichOneof("domain_info")
-    if field in _ALLOWED_TYPES and feature.type not in _ALLOWED_TYPES[field]:
+    if not _fits(feature, field):
         yield Reason(
             Type.DOMAIN_INVALID_FOR_TYPE,
             "The domain does not match the type",
             f'The domain "{field}" does not match the type: '
             + name_of(schema_pb2.FeatureType, feature.type),
         )
-    elif field == "domain":
-        named = [one for one in schema.string_domain if one.name == feature.domain]
-        if named:
-            yield from _strings(feature, view, named[0])
-        else:
-            text = f"missing domain: {feature.domain}"
-            yield Reason(Type.INVALID_SCHEMA_SPECIFICATION, text)
+        field = None  # it counts as absent, as in TFDV
+    if field == "domain":
+        if _named(schema, feature.domain) is None:
+            yield Reason(Type.INVALID_DOMAIN_SPECIFICATION, f"missing domain: {feature.domain}")
+    elif field != "string_domain" and feature.HasField("distribution_constraints"):
+        text = "distribution constraints require domain or string domain."
+        if field is not None:
+            kind = _OWN_NAMES.get(field, "semantic")
+            text = f"distribution constraints not supported for {kind} domains."
+        yield Reason(Type.INVALID_SCHEMA_SPECIFICATION, text)
+
+
+def _fits(feature: Proto, field: str | None) -> bool:
+    return field not in _ALLOWED_TYPES or feature.type in _ALLOWED_TYPES[field]
+
+
+def _named(schema: Proto, name: str) -> Proto:
+    return next((one for one in schema.string_domain if one.name == name), None)
+
+
+def check_domain(schema: Proto, feature: Proto, view: FeatureView) -> Iterator[Reason]:
+    """Yield what the values of a feature have that its domain does not allow."""
+    field = feature.WhichOneof("domain_info")
+    if not _fits(feature, field):
+        return
+    if field == "domain":
+        domain = _named(schema, feature.domain)
+        if domain is not None:
+            yield from _strings(feature, view, domain)
     elif field == "string_domain":
         yield from _strings(feature, view, feature.string_domain)
     elif field == "bool_domain":

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from ffrfs.schema.domain_checks import check_domain
+from ffrfs.schema.domain_checks import check_domain, check_domain_itself
 from ffrfs.schema.feature_checks import (
     Control,
     check_counts,
@@ -90,12 +90,14 @@ class _Validation:
             return [Reason(Type.SCHEMA_NEW_COLUMN, "New column", text)], None
         if _is_deprecated(feature):
             return [], None
-        if view.present_count == 0:
-            text = "The feature was not present in any examples."
-            missing = Reason(Type.FEATURE_TYPE_NOT_PRESENT, "Column dropped", text)
-            return ([missing] if self._is_required(feature) else []), None
         reasons = list(check_itself(feature))
         if feature.type == schema_pb2.TYPE_UNKNOWN:
+            return reasons, None
+        reasons += check_domain_itself(self._schema, feature)
+        if view.present_count == 0:
+            text = "The feature was not present in any examples."
+            if self._is_required(feature):
+                reasons.append(Reason(Type.FEATURE_TYPE_NOT_PRESENT, "Column dropped", text))
             return reasons, None
         reasons += self._check_present(feature, view)
         info = None
@@ -121,8 +123,7 @@ class _Validation:
             )
         checks = (check_counts, check_presence, check_type)
         yield from chain.from_iterable(check(feature, view) for check in checks)
-        if feature.type == view.schema_type:  # else its domain is of other values
-            yield from check_domain(self._schema, feature, view)
+        yield from check_domain(self._schema, feature, view)
         yield from check_unique(feature, view)
 
     def required(self) -> Iterator[tuple[str, ...]]:

@@ -158,7 +158,8 @@ def test_presence(tmp_path: Path) -> None:
 
 
 A = 'feature {{ name: "a" type: {} {} }}'
-# A schema, values of feature a, and what is found.
+MASS = "distribution_constraints { min_domain_mass: 0.5 }"
+# A schema, values of feature a, and what is found: as TFDV 1.16.1 finds it.
 CASES: list[tuple[str, list[Any], list[str]]] = [
     (A.format("INT", "value_count { min: 2 max: 3 }"), [[1], [1, 2, 3, 4]],
      ["FEATURE_TYPE_LOW_NUMBER_VALUES", "FEATURE_TYPE_HIGH_NUMBER_VALUES"]),
@@ -194,8 +195,17 @@ CASES: list[tuple[str, list[Any], list[str]]] = [
      ["ENUM_TYPE_UNEXPECTED_STRING_VALUES"]),
     (A.format("BYTES", 'string_domain { value: "x" }'), [["x"], [b"\xff"]],
      ["ENUM_TYPE_INVALID_UTF8"]),
-    (A.format("BYTES", 'domain: "gone"'), [["x"]], ["INVALID_SCHEMA_SPECIFICATION"]),
+    (A.format("BYTES", f'domain: "gone" {MASS}'), [["x"]], ["INVALID_DOMAIN_SPECIFICATION"]),
     (A.format("INT", 'string_domain { value: "x" }'), [[1]], ["DOMAIN_INVALID_FOR_TYPE"]),
+    (A.format("INT", f'string_domain {{ value: "x" }} {MASS}'), [["x"]],
+     ["DOMAIN_INVALID_FOR_TYPE", "INVALID_SCHEMA_SPECIFICATION", "UNEXPECTED_DATA_TYPE"]),
+    (A.format("FLOAT", "mid_domain {}"), [None], ["DOMAIN_INVALID_FOR_TYPE"]),
+    (A.format("INT", "natural_language_domain {}"), [[1]], []),
+    (A.format("INT", "int_domain {}"), [["x"]],
+     ["UNEXPECTED_DATA_TYPE", "INT_TYPE_NOT_INT_STRING"]),
+    (A.format("BYTES", MASS), [["x"]], ["INVALID_SCHEMA_SPECIFICATION"]),
+    (A.format("INT", f"int_domain {{}} {MASS}"), [[1]], ["INVALID_SCHEMA_SPECIFICATION"]),
+    (A.format("BYTES", f"url_domain {{}} {MASS}"), [["x"]], ["INVALID_SCHEMA_SPECIFICATION"]),
     (A.format("BYTES", "unique_constraints { min: 3 max: 9 }"), [["x"], ["y"]],
      ["FEATURE_TYPE_LOW_UNIQUE"]),
     (A.format("BYTES", "unique_constraints { min: 0 max: 1 }"), [["x"], ["y"]],
