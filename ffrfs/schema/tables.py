@@ -17,6 +17,7 @@ Rows: TypeAlias = list[tuple[str, ...]]
 
 _LABELS_MAX = 10
 _LABEL_WIDTH = 24
+_DESCRIPTION_WIDTH = 1000
 _Measurement = anomalies_pb2.DriftSkewInfo.Measurement
 
 
@@ -90,9 +91,9 @@ def domain_rows(schema: Proto) -> Rows:
     return rows
 
 
-def _short(text: str) -> str:
+def _short(text: str, width: int = _LABEL_WIDTH) -> str:
     text = printable(text)
-    return text if len(text) <= _LABEL_WIDTH else f"{text[: _LABEL_WIDTH - 1]}…"
+    return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
 def number_rows(statistics: Proto) -> Rows:
@@ -137,7 +138,8 @@ def anomaly_rows(anomalies: Proto) -> Rows:
     rows: Rows = [("feature", "anomaly", "what was found")]
     for name in sorted(anomalies.anomaly_info):
         info = anomalies.anomaly_info[name]
-        rows.append((printable(name), info.short_description, printable(info.description)))
+        found = _short(info.description, _DESCRIPTION_WIDTH)
+        rows.append((printable(name), info.short_description, found))
     if anomalies.HasField("dataset_anomaly_info"):
         info = anomalies.dataset_anomaly_info
         rows.append(("(the data set)", info.short_description, info.description))

@@ -2,11 +2,13 @@
 
 Exact while at most COUNTED_MAX values differ, of COUNTED_SIZE_MAX bytes together. Beyond that:
 - `counts` keeps the frequent values (Misra and Gries): a count is too low by at most `error`,
-  itself at most n / (COUNTED_MAX / 2) of n values;
+  itself at most n / (k / 2) of n values, where k values are kept (COUNTED_MAX, or as many as
+  COUNTED_SIZE_MAX bytes have);
 - `unique` is estimated from the SKETCH_SIZE least hashes, with a standard error of 0.8 %.
 
 Values that are no UTF-8, or longer than LABEL_MAX bytes, have no label: they are counted
-together, as TFDV's sketches do, and count in `unique` by their digests.
+together, and count in `unique` by their digests. LABEL_MAX lets COUNTED_SIZE_MAX bytes hold the
+largest domain that is inferred.
 
 Not here: what becomes of it (feature.py). Concurrency: one thread at a time.
 """
@@ -23,7 +25,7 @@ from numpy.typing import NDArray
 COUNTED_MAX = 50_000
 COUNTED_SIZE_MAX = 8 << 20
 SKETCH_SIZE = 1 << 14
-LABEL_MAX = 1024
+LABEL_MAX = 64 << 10
 
 _HASH_SIZE = 8
 _DIGEST_SIZE = 16
@@ -124,15 +126,14 @@ class ValueCounts:
         self._hashes = np.union1d(self._hashes, hashes)[:SKETCH_SIZE]
 
     def _prune(self) -> None:
-        """Keep the frequent half."""
+        """Keep the frequent half, again until what is kept is small enough."""
         self._size = sum(map(len, self.counts))
-        if len(self.counts) <= COUNTED_MAX and self._size <= COUNTED_SIZE_MAX:
-            return
-        least = sorted(self.counts.values(), reverse=True)[len(self.counts) // 2]
-        self.error += least
-        kept = {value: count - least for value, count in self.counts.items() if count > least}
-        self.counts = Counter(kept)
-        self._size = sum(map(len, kept))
+        while len(self.counts) > COUNTED_MAX or self._size > COUNTED_SIZE_MAX:
+            least = sorted(self.counts.values(), reverse=True)[len(self.counts) // 2]
+            self.error += least
+            kept = {value: count - least for value, count in self.counts.items() if count > least}
+            self.counts = Counter(kept)
+            self._size = sum(map(len, kept))
 
 
 def _is_text(value: bytes) -> bool:

@@ -153,13 +153,15 @@ def test_names_without_any_type(tmp_path: Path) -> None:
 
 
 def test_facts_of_text(tmp_path: Path) -> None:
-    records = [example(a=["é", b"\xff", "x" * 2000]), example(a=["é"])]
+    long, longer = "x" * 2000, "x" * 70_000
+    records = [example(a=["é", b"\xff", long, longer]), example(a=["é"])]
     (found,) = statistics_of(tmp_path, records).features
     stats = found.string_stats
     assert {one.value: one.frequency for one in stats.top_values} == {
         "é": 2,
+        long: 1,
         "__BYTES_VALUE__": 1,
         "__LARGE_BYTES__": 1,
     }
-    assert (stats.unique, stats.invalid_utf8_count) == (3, 1)
-    assert stats.avg_length == pytest.approx((2 + 1 + 2000 + 2) / 4)
+    assert (stats.unique, stats.invalid_utf8_count) == (4, 1)
+    assert stats.avg_length == pytest.approx((2 + 1 + 2000 + 70_000 + 2) / 5)

@@ -19,6 +19,7 @@ from ffrfs.schema import (
     validate_statistics,
 )
 from ffrfs.schema.messages import anomalies_pb2
+from ffrfs.schema.tables import anomaly_rows
 from tests.schema.records import INTS, example, sequence
 from tests.tfrecord_file import write_tfrecord
 
@@ -222,6 +223,15 @@ CASES: list[tuple[str, list[Any], list[str]]] = [
 def test_anomaly(tmp_path: Path, schema: str, values: list[Any], wanted: list[str]) -> None:
     data = of(tmp_path, [example(a=one) for one in values])
     assert found(validate_statistics(data, schema_of(schema))) == ({"a": wanted} if wanted else {})
+
+
+def test_long_strings_are_of_their_domain(tmp_path: Path) -> None:
+    long = "x" * 60_000
+    schema = schema_of(A.format("BYTES", f'string_domain {{ value: "{long}" }}'))
+    assert found(validate_statistics(of(tmp_path, [example(a=[long])]), schema)) == {}
+    other = validate_statistics(of(tmp_path, [example(a=[long + "y"])]), schema)
+    assert found(other) == {"a": ["ENUM_TYPE_UNEXPECTED_STRING_VALUES"]}
+    assert len(anomaly_rows(other)[1][2]) == 1000
 
 
 def test_share_of_other_values(tmp_path: Path) -> None:

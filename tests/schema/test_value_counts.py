@@ -44,7 +44,7 @@ def test_few_values_are_exact(parts: list[list[bytes]]) -> None:
 
 def test_long_values() -> None:
     long = b"x" * LABEL_MAX
-    found = of([long, long + b"x", long + b"y", long + b"y", b"\xff" * 2000])
+    found = of([long, long + b"x", long + b"y", long + b"y", b"\xff" * 2 * LABEL_MAX])
     assert found.counts == Counter([long])
     assert (found.large_count, found.invalid_count, found.unique) == (3, 1, 4)
 
@@ -83,6 +83,9 @@ def test_memory_of_long_labels(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not found.is_exact
     assert sum(map(len, found.counts)) <= 100_000
     assert found.unique == 1000
+    often = [b"%01000d" % k for k in range(110)] * 2
+    found = of(often + [b"%d" % k for k in range(1000)])
+    assert sum(map(len, found.counts)) <= 100_000
 
 
 def test_merging_leaves_the_other_one_as_it_is() -> None:
