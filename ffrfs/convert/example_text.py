@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
-from ffrfs.convert.content_kind import TEXT_SIZE, content_kind, text_of
 from ffrfs.convert.example_json import float_text, parse_record
+from ffrfs.files.kind import TEXT_SIZE, content_kind, text_of
 from ffrfs.printable import printable
 from ffrfs.tfrecord.example import Example, Feature, Features, SequenceExample
 

@@ -20,7 +20,6 @@ from collections.abc import Iterable, Iterator
 from io import BytesIO
 from typing import BinaryIO, cast
 
-from ffrfs.convert.content_kind import content_kind, text_of
 from ffrfs.convert.example_json import (
     decode_base64,
     encode_base64,
@@ -32,6 +31,7 @@ from ffrfs.convert.json_lines import not_an_example, parsed_json
 from ffrfs.convert.kind import files_named
 from ffrfs.convert.source import NUMBER_DIGITS_MIN, OnError, Record, size_of
 from ffrfs.errors import FfrfsError, FormatError
+from ffrfs.files.kind import content_kind, text_of
 from ffrfs.files.staged_file import StagedFile
 from ffrfs.packing.sources.archive_member import Kind
 from ffrfs.packing.sources.tar_members import TarMembers

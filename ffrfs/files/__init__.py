@@ -1,4 +1,5 @@
-"""Files and directories that appear whole. All other rooms may use it.
+"""Files and directories that appear whole, and what a file is. All other rooms may use it.
 
-Knows no format, and does without the native core: a daemon uses it, too.
+Knows of formats what their first bytes are, and does without the native core: a daemon uses it,
+too.
 """
