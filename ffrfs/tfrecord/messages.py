@@ -15,6 +15,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.descriptor_pb2 import (
     DescriptorProto,
     FieldDescriptorProto,
+    FieldOptions,
     FileDescriptorProto,
 )
 from google.protobuf.message import Message
@@ -31,6 +32,8 @@ def _add_list(file: FileDescriptorProto, name: str, field_type: int, packed: boo
     )
     if packed:
         field.options.packed = True
+    if field_type == _Field.TYPE_INT64:  # a number of JavaScript is too small
+        field.options.jstype = FieldOptions.JS_STRING
 
 
 def _add_field(

@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError
 
 from ffrfs.errors import FormatError
 from ffrfs.tfrecord.example import FeatureValue, SequenceExample, to_dict
-from ffrfs.tfrecord.parsing.features import AnyFeature
+from ffrfs.tfrecord.parsing.features import AnyFeature, own_feature
 from ffrfs.tfrecord.parsing.parse import (
     FeatureMap,
     parse_single_example,
@@ -60,7 +60,8 @@ def _features(description: Description | None) -> dict[str, AnyFeature] | None:
     """The features of a description by FixedLenFeature and its like; None: it is no such."""
     if not isinstance(description, Mapping):
         return None
-    features = {name: of for name, of in description.items() if isinstance(of, AnyFeature)}
+    own = {name: own_feature(of) for name, of in description.items()}
+    features = {name: of for name, of in own.items() if isinstance(of, AnyFeature)}
     return features if features and len(features) == len(description) else None
 
 

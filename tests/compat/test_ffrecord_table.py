@@ -189,6 +189,8 @@ def packs(ffrecord: Any, folder: Path) -> None:
     packed = ffrecord.PackedFolder(names)
     assert [packed.read_one(name).tobytes() for name in "ab"] == [b"a", b"b"]
     assert [*packed.structure] == ["a", "b"]
+    assert packed.exists("/a")
+    assert packed.read_one("/a").tobytes() == b"a"
 
 
 @difference("PackedFolder.read", "PackedFolder.read_one")

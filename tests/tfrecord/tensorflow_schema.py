@@ -18,7 +18,7 @@ message_type { name: "FloatList"
           options { packed: true } } }
 message_type { name: "Int64List"
   field { name: "value" number: 1 label: LABEL_REPEATED type: TYPE_INT64
-          options { packed: true } } }
+          options { packed: true jstype: JS_STRING } } }
 message_type { name: "Feature"
   field { name: "bytes_list" number: 1 label: LABEL_OPTIONAL type: TYPE_MESSAGE
           type_name: ".tensorflow.BytesList" oneof_index: 0 }

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from google.protobuf import descriptor_pool, json_format, text_format
+from google.protobuf import descriptor_pb2, descriptor_pool, json_format, text_format
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -122,6 +122,14 @@ def test_what_protobuf_messages_can_do() -> None:
     assert type(message.features.feature["name"]) is Feature
     with pytest.raises(TypeError):
         message.features.feature["name"].bytes_list.value.append(1)
+
+
+def test_fields_are_declared_as_in_tensorflow(published: dict[str, type]) -> None:
+    for name, theirs in published.items():
+        found, wanted = descriptor_pb2.DescriptorProto(), descriptor_pb2.DescriptorProto()
+        getattr(messages, name).DESCRIPTOR.CopyToProto(found)
+        theirs.DESCRIPTOR.CopyToProto(wanted)  # type: ignore[attr-defined]
+        assert found == wanted
 
 
 # Run in processes of their own: a descriptor pool forgets nothing.

@@ -103,6 +103,10 @@ def two_pieces(_: Path) -> None:
         message = tfrecord.Example.FromString(data)
         assert list(message.features.feature["x"].int64_list.value) == [1, 2, 3]
     assert parse_example([], {"x": FixedLenFeature([], "int64")})["x"].shape == (0,)
+    entry = field(1, b"x") + field(2, field(3, field(1, b"\1")))
+    for features in (field(1, entry) + field(9, b"?"), field(1, entry + field(9, b"?"))):
+        found = parse_example([field(1, features)], {"x": FixedLenFeature([], "int64")})["x"]
+        assert found.tolist() == [1]  # TensorFlow: InvalidArgumentError
 
 
 @difference("tf.io.parse_single_example")
@@ -141,6 +145,14 @@ def ragged(_: Path) -> None:
     with pytest.raises(FormatError, match="do not fit"):
         parse_single_example(record(v=[1], p=[2]), features)
     assert parse_single_example(record(v=[1], p=[1]), features)["v"].values.tolist() == [1]
+
+
+@difference("tf.io.RaggedFeature.RowSplits")
+def no_splits(_: Path) -> None:
+    splits = [RaggedFeature.RowSplits("p")]
+    features = {"x": RaggedFeature("int64", "v", splits, validate=True)}
+    assert parse_single_example(b"", features)["x"].to_list() == []
+    assert parse_example([b""], features)["x"].to_list() == [[]]
 
 
 @difference("tf.io.RaggedFeature.ValueRowIds")

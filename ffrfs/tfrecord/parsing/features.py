@@ -1,13 +1,13 @@
 """What to read of an Example: the configurations that parse.py takes.
 
-The names, fields and meanings are those of tf.io. A dtype is int64, float32 or bytes (in
-any spelling that dtypes.py knows); there are no others in the format. A shape may be one
-number: of one dimension.
+The names, fields and meanings are those of tf.io, whose own objects are taken, too. A dtype is
+int64, float32 or bytes (in any spelling that dtypes.py knows); there are no others in the format.
+A shape may be one number: of one dimension.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -18,7 +18,13 @@ Shape: TypeAlias = Sequence[int] | int
 
 
 def _dimensions(shape: Shape) -> tuple[int, ...]:
-    return (int(shape),) if isinstance(shape, int | np.integer) else tuple(shape)
+    if isinstance(shape, int | np.integer):
+        return (int(shape),)
+    try:
+        return tuple(shape)
+    except TypeError:
+        needed = "it must be the size of each dimension, [] for one value"
+        raise ValueError(f"shape is {shape!r}; {needed}") from None
 
 
 class AnyFeature(tuple[Any, ...]):
@@ -202,6 +208,33 @@ class RaggedFeature(_Ragged, AnyFeature):
         row_splits_dtype: DType = np.int32,
         validate: bool = False,
     ) -> Self:
-        if not all(isinstance(partition, Partition) for partition in partitions):
+        own = tuple(map(own_feature, partitions))
+        if not all(isinstance(partition, Partition) for partition in own):
             raise TypeError(f"partitions are RaggedFeature.RowSplits and its like: {partitions!r}")
-        return super().__new__(cls, dtype, value_key, tuple(partitions), row_splits_dtype, validate)
+        if value_key == "":
+            raise ValueError('RaggedFeature: value_key is ""; it must name a feature')
+        return super().__new__(cls, dtype, value_key, own, row_splits_dtype, validate)
+
+
+_OWN: dict[str, Callable[..., Any]] = {
+    "FixedLenFeature": FixedLenFeature,
+    "FixedLenSequenceFeature": FixedLenSequenceFeature,
+    "RaggedFeature": RaggedFeature,
+    "SparseFeature": SparseFeature,
+    "VarLenFeature": VarLenFeature,
+    "RowLengths": _RowLengths,
+    "RowLimits": _RowLimits,
+    "RowSplits": _RowSplits,
+    "RowStarts": _RowStarts,
+    "UniformRowLength": _UniformRowLength,
+    "ValueRowIds": _ValueRowIds,
+}
+
+
+def own_feature(feature: Any) -> Any:  # noqa: ANN401 - of any class
+    """Return what ours is of a feature or partition that tf.io has made; another one as it is."""
+    kind = type(feature)
+    if isinstance(feature, AnyFeature) or kind.__module__.partition(".")[0] != "tensorflow":
+        return feature
+    make = _OWN.get(kind.__name__)
+    return feature if make is None else make(*feature)

@@ -26,6 +26,7 @@ from ffrfs.tfrecord.parsing.features import (
     RaggedFeature,
     SparseFeature,
     VarLenFeature,
+    own_feature,
 )
 from ffrfs.tfrecord.parsing.ragged import (
     Place,
@@ -85,10 +86,10 @@ _kept_plan = functools.lru_cache(maxsize=64)(Plan)
 
 def plan(part: Part, features: FeatureMap) -> Plan:
     """Return the plan of these features. ValueError for those that cannot be asked for."""
-    items = tuple(features.items())
+    items = tuple([(name, own_feature(feature)) for name, feature in features.items()])
     try:
         # 1, 1.0 and True are equal as keys, but not all of them are an int64's default.
-        types = tuple([(type(feature), type(feature[-1])) for feature in features.values()])
+        types = tuple([(type(feature), type(feature[-1])) for _, feature in items])
         return _kept_plan(part, items, types)
     except TypeError:  # a default value that has no hash, as arrays have none
         return Plan(part, items)
@@ -196,7 +197,9 @@ def _defaults(kind: Kind, shape: tuple[int, ...], default: object, name: str) ->
 def _default_value(kind: Kind, value: object, name: str) -> int | float | bytes:
     if kind == "bytes" and isinstance(value, bytes | str):
         return value.encode() if isinstance(value, str) else bytes(value)
-    is_int = isinstance(value, int | np.integer | np.bool_)
+    is_int = isinstance(value, int | np.integer | np.bool_) or (
+        isinstance(value, np.floating) and value.is_integer()
+    )
     if kind == "int64" and is_int and -(1 << 63) <= int(value) < 1 << 63:  # type: ignore[call-overload]
         return int(value)  # type: ignore[call-overload,no-any-return]
     if kind == "float32" and (is_int or isinstance(value, float | np.floating)):

@@ -69,11 +69,16 @@ def sparse_value(columns: Columns, name: str, feature: SparseFeature, place: Pla
 
 
 def index_keys(feature: SparseFeature) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """The index keys of a feature and their sizes. ValueError if these are not as many."""
+    """The index keys of a feature and their sizes. ValueError for keys that cannot be."""
+    if not feature.index_key or not feature.value_key:
+        raise ValueError(
+            f"SparseFeature: index_key is {feature.index_key!r}, value_key {feature.value_key!r}; "
+            "both must name features"
+        )
     keys, sizes = feature.index_key, feature.size
     keys = (keys,) if isinstance(keys, str) else keys
     sizes = sizes if isinstance(sizes, tuple) else (sizes,)
-    if len(keys) != len(sizes) or not keys:
+    if len(keys) != len(sizes):
         raise ValueError(
             f"SparseFeature: {len(keys)} index keys {keys}, but {len(sizes)} sizes {sizes}"
         )

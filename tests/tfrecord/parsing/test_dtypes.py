@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections import namedtuple
+from typing import Any
 
 import numpy as np
 import pytest
 
 from ffrfs import tfrecord
-from ffrfs.tfrecord import FixedLenFeature, VarLenFeature, from_dict, parse_single_example
+from ffrfs.tfrecord import (
+    FixedLenFeature,
+    FixedLenSequenceFeature,
+    RaggedFeature,
+    VarLenFeature,
+    from_dict,
+    parse_example,
+    parse_single_example,
+)
 from ffrfs.tfrecord.parsing.dtypes import kind_of, numpy_dtype
 
 RECORD = from_dict({"i": [1, 2], "f": 0.5, "b": [b"a\0"]}).SerializeToString()
@@ -65,10 +75,57 @@ def test_other_types_are_refused(wrong: object) -> None:
         parse_single_example(RECORD, {"x": FixedLenFeature([], wrong)})
 
 
+def test_shapes_that_are_none() -> None:
+    for make in (FixedLenFeature, FixedLenSequenceFeature):
+        with pytest.raises(ValueError, match="shape is None; it must be the size of each"):
+            make(None, np.int64)  # type: ignore[arg-type]
+
+
+def test_defaults_are_numpy_scalars() -> None:
+    for value in (np.int32(3), np.uint8(3), np.float32(3), np.float16(3)):
+        found = parse_single_example(b"", {"x": FixedLenFeature([], np.int64, value)})["x"]
+        assert (found.item(), found.dtype) == (3, np.int64)
+    for wrong in (np.float32(1.5), np.float32("inf"), np.float32("nan"), 3.0):
+        with pytest.raises(ValueError, match=r"default_value .* is no int64"):
+            parse_single_example(b"", {"x": FixedLenFeature([], np.int64, wrong)})
+
+
 def test_other_types_of_numbers_are_numpys() -> None:
     assert numpy_dtype(DType("uint8")) == np.uint8
     assert numpy_dtype("half") == np.float16
     assert numpy_dtype(DType("resource")) is None
+
+
+def theirs(name: str, **fields: object) -> Any:
+    """As a feature that tf.io has made looks from outside."""
+    module = "tensorflow.python.ops.parsing_config"
+    return namedtuple(name, fields, module=module)(**fields)
+
+
+def test_features_of_tensorflow() -> None:
+    int64, missing = DType("int64"), {"default_value": np.int64(7)}
+    splits = theirs("RowLengths", key="lengths")
+    ragged = {"partitions": [splits], "row_splits_dtype": DType("int32"), "validate": False}
+    sparse = {"index_key": "lengths", "value_key": "i", "dtype": int64, "size": 9}
+    features = {
+        "fixed": theirs("FixedLenFeature", shape=[], dtype=int64, **missing),
+        "i": theirs("VarLenFeature", dtype=int64),
+        "steps": theirs(
+            "FixedLenSequenceFeature", shape=[], dtype=int64, allow_missing=True, **missing
+        ),
+        "ragged": theirs("RaggedFeature", dtype=int64, value_key="i", **ragged),
+        "sparse": theirs("SparseFeature", **sparse, already_sorted=False),
+    }
+    data = from_dict({"i": [5, 6], "lengths": [0, 2]}).SerializeToString()
+    found = parse_example([data], features)
+    assert found["fixed"].tolist() == [7]
+    assert found["i"].values.tolist() == found["sparse"].values.tolist() == [5, 6]
+    assert found["steps"].shape == (1, 0)
+    assert found["ragged"].to_list() == [[[], [5, 6]]]
+    own = RaggedFeature("int64", "i", [splits])
+    assert own.partitions == (RaggedFeature.RowLengths("lengths"),)
+    with pytest.raises(ValueError, match="Other cannot be read here"):
+        parse_example([data], {"x": theirs("Other", dtype=int64)})
 
 
 def test_tensorflow_is_not_imported() -> None:

@@ -130,7 +130,8 @@ def test_a_uniform_length_that_does_not_divide() -> None:
         (RaggedFeature("int64", row_splits_dtype="int16"), "row_splits_dtype is 'int16'"),
         (RaggedFeature("int64", partitions=[RaggedFeature.UniformRowLength(0)]), "rows of 0"),
         (SparseFeature(["a", "b"], "v", "int64", 4), "2 index keys .* 1 sizes"),
-        (SparseFeature([], "v", "int64", []), "0 index keys"),
+        (SparseFeature([], "v", "int64", []), r"index_key is \(\)"),
+        (SparseFeature("a", "", "int64", 4), "value_key ''; both must name features"),
         (SparseFeature("a", "a", "float32", 4), "asked for in two ways"),
     ],
     ids=repr,
@@ -141,6 +142,8 @@ def test_what_cannot_be_asked_for(feature: Any, reason: str) -> None:
 
 
 def test_what_is_no_partition() -> None:
+    with pytest.raises(ValueError, match="value_key"):
+        RaggedFeature("int64", "")
     with pytest.raises(TypeError, match="partitions are"):
         RaggedFeature("int64", "v", ["splits"])
 
