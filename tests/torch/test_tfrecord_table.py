@@ -105,7 +105,7 @@ def check_create_index(file: Path) -> None:
 
 
 def check_files(file: Path) -> None:
-    assert len(list(RecordDataset(file.parent, "", num_parallel_reads=3))) == COUNT
+    assert len(list(RecordDataset(file.parent, "", 1 << 20, 3))) == COUNT
     file.write_bytes(zlib.compress(file.read_bytes()))
     assert len(list(RecordDataset([file]))) == len(list(RecordDataset([file], "ZLIB"))) == COUNT
     with pytest.raises(ValueError, match="no files"):
@@ -126,6 +126,8 @@ def check_shuffle(file: Path) -> None:
 
 
 def check_map(file: Path) -> None:
+    calls = RecordDataset(file).map(len, num_parallel_calls=4, deterministic=False)
+    assert list(calls) == list(map(len, RecordDataset(file)))
     with pytest.raises(ZeroDivisionError) as raised:
         list(RecordDataset(file).map(lambda _: 1 // 0).prefetch(2))
     assert raised.value.__notes__ == [f"{file}: record 0"]
@@ -162,6 +164,14 @@ def gives(
     return check
 
 
+def lacks(name: str) -> Callable[[Path], None]:
+    def check(file: Path) -> None:
+        with pytest.raises(AttributeError, match=f"no '{name}': "):
+            getattr(RecordDataset(file), name)
+
+    return check
+
+
 CHECKS: dict[str, Callable[[Path], None]] = {
     "tfrecord.torch.TFRecordDataset": check_dataset,
     "index_path": check_index,
@@ -178,10 +188,13 @@ CHECKS: dict[str, Callable[[Path], None]] = {
         lambda data: data.batch(batch_size=4, drop_remainder=False), [[0, 1, 2, 3], [4, 5]]
     ),
     ".map": check_map,
+    ".filter": gives(lambda data: data.filter(lambda one: True), [*range(6)]),
     ".prefetch": gives(lambda data: data.prefetch(buffer_size=2), [*range(6)]),
     ".repeat": gives(lambda data: data.repeat(count=2), [*range(6), *range(6)]),
     ".take": gives(lambda data: data.take(count=2), [0, 1]),
     ".skip": gives(lambda data: data.skip(count=4), [4, 5]),
+    ".cache": lacks("cache"),
+    ".concatenate": lacks("concatenate"),
     "tf.train.Checkpoint": check_state,
     "AutoShardPolicy.AUTO": check_stream,
 }

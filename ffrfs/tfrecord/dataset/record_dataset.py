@@ -13,11 +13,21 @@ import random
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Literal, Self, SupportsIndex, TypeAlias, get_args
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    NoReturn,
+    Self,
+    SupportsIndex,
+    TypeAlias,
+    get_args,
+)
 
 from ffrfs.tfrecord.dataset.source import Reading
 from ffrfs.tfrecord.dataset.stages import (
     Batch,
+    Filter,
     Map,
     Operation,
     Pass,
@@ -41,14 +51,21 @@ AUTOTUNED_READS = 8
 
 _STATE_VERSION = 1
 
+# Methods of tf.data's that would cost more than they give, and what to use instead.
+_INSTEAD = {
+    "cache": "the kernel keeps what it has read of the files; keep what map() makes by list(data)",
+    "concatenate": "give RecordDataset the files of both, or chain(first, second) of itertools",
+}
+
 
 class RecordDataset:
     """The records of TFRecord files, one after the other, as `bytes`; compressed ones too.
 
     `files`: a file, a list of files, or a directory of shards (ffrfs.tfrecord.shards).
     `compression_type`: "", "GZIP", "ZLIB" or TFRecordOptions; None: what is there is
-    recognised. `num_parallel_reads`: so many files are read at a time, a record of each in
-    turn; None: one. `check_data`, `on_error`: as for tf_record_iterator().
+    recognised. `buffer_size` changes nothing: it is there as tf.data has it.
+    `num_parallel_reads`: so many files are read at a time, a record of each in turn; None: one.
+    `check_data`, `on_error`: as for tf_record_iterator().
 
     Each method returns a new data set and leaves this one as it is; the names and meanings
     are those of tf.data. Each iteration is an epoch of its own (set_epoch). Memory: 16 MiB,
@@ -59,12 +76,13 @@ class RecordDataset:
     iterator that has failed raises the same again. Raises ValueError if there are no files.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - tf.data's arguments, in its order
         self,
         files: PathType | Sequence[PathType],
         compression_type: OptionsLike = None,
-        *,
+        buffer_size: int | None = None,
         num_parallel_reads: int | None = None,
+        *,
         check_data: bool = True,
         on_error: OnError = "raise",
     ) -> None:
@@ -125,16 +143,29 @@ class RecordDataset:
         """Lists of `batch_size` elements: what parse_example() takes."""
         return self._with(Batch, _at_least(1, "batch_size", batch_size), bool(drop_remainder))
 
-    def map(self, function: Callable[[Any], Any]) -> Self:
-        """What `function` returns for each element; an error of it names file and record."""
-        if not callable(function):
-            raise TypeError(f"map() takes a function, not {function!r}")
-        return self._with(Map, function)
+    def map(
+        self,
+        function: Callable[[Any], Any],
+        num_parallel_calls: int | None = None,
+        deterministic: bool | None = None,
+    ) -> Self:
+        """What `function` returns for each element; an error of it names file and record.
+
+        It is called for one element after the other, and the order stays, whatever
+        `num_parallel_calls` and `deterministic` are; workers of a DataLoader work in parallel.
+        """
+        return self._with_function(Map, function)
+
+    def filter(self, predicate: Callable[[Any], Any]) -> Self:
+        """The elements for which `predicate` is true. All of them are read."""
+        return self._with_function(Filter, predicate)
 
     def prefetch(self, buffer_size: SupportsIndex) -> Self:
-        """Let a thread make up to `buffer_size` elements ahead (-1, AUTOTUNE: 2)."""
-        size = operator.index(buffer_size)
-        return self._with(Prefetch, 2 if size == -1 else _at_least(1, "buffer_size", size))
+        """Let a thread make up to `buffer_size` elements ahead (-1, AUTOTUNE: 2; 0: none)."""
+        size = _at_least(-1, "buffer_size", buffer_size)
+        if size == 0:
+            return self._copy(self._reading, self._operations)
+        return self._with(Prefetch, 2 if size == -1 else size)
 
     def repeat(self, count: SupportsIndex | None = None) -> Self:
         """All of it `count` times; None or -1: without end."""
@@ -237,12 +268,23 @@ class RecordDataset:
     def _with(self, stage: Callable[..., Any], *arguments: object) -> Self:
         return self._copy(self._reading, (*self._operations, Operation(stage, arguments)))
 
+    def _with_function(self, stage: type[Map], function: Callable[[Any], Any]) -> Self:
+        if not callable(function):
+            raise TypeError(f"{stage.__name__.lower()}() takes a function, not {function!r}")
+        return self._with(stage, function)
+
     def _copy(self, reading: Reading, operations: tuple[Operation, ...]) -> Self:
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__)
         made._reading, made._operations = reading, operations
         made._epoch, made._state, made._latest = 0, None, None
         return made
+
+    if not TYPE_CHECKING:  # a type checker would take every name for one that is there
+
+        def __getattr__(self, name: str) -> NoReturn:
+            reason = f": {_INSTEAD[name]}" if name in _INSTEAD else ""
+            raise AttributeError(f"RecordDataset has no {name!r}{reason}", name=name, obj=self)
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_latest": None}
@@ -337,7 +379,8 @@ def _description(reading: Reading, operations: tuple[Operation, ...]) -> list[st
     how = (*reading.files, f"interleave({reading.cycle_length}, {reading.block_length})")
     calls = []
     for one in operations:
-        arguments = () if one.stage is Map else one.arguments  # functions cannot be compared
+        # Functions cannot be compared.
+        arguments = () if one.stage in (Map, Filter) else one.arguments
         calls.append(f"{one.stage.__name__.lower()}({', '.join(map(str, arguments))})")
     return [*how, *calls]
 

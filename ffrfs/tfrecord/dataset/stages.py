@@ -58,7 +58,8 @@ def build(reading: Reading, operations: tuple[Operation, ...], run: Pass) -> Sta
 
         return Repeat(turn, *last.arguments)
     upstream = build(reading, tuple(before), run)
-    context = {Map: (reading.files,), Shuffle: (run,)}.get(last.stage, ())  # type: ignore[call-overload]
+    files = (reading.files,)
+    context = {Map: files, Filter: files, Shuffle: (run,)}.get(last.stage, ())  # type: ignore[call-overload]
     return last.stage(upstream, *last.arguments, *context)
 
 
@@ -88,19 +89,34 @@ class Map(_Stage):
         self._function, self._files = function, files
 
     def __next__(self) -> Element:
-        value, origin = next(self._upstream)
+        element = next(self._upstream)
+        return self._result(element), element[1]
+
+    def _result(self, element: Element) -> Any:  # noqa: ANN401 - what the function returns
+        value, origin = element
         try:
-            return self._function(value), origin
+            return self._function(value)
         except FfrfsError as error:
             if error.file is not None:
                 raise
             file, record = self._files[origin[0]], origin[1]
             raise type(error).at(file, f"record {record}: {error}", record) from None
         except StopIteration:
-            raise RuntimeError("the function of map() raised StopIteration") from None
+            name = type(self).__name__.lower()
+            raise RuntimeError(f"the function of {name}() raised StopIteration") from None
         except Exception as error:
             error.add_note(f"{self._files[origin[0]]}: record {origin[1]}")
             raise
+
+
+class Filter(Map):
+    """The values for which a function is true."""
+
+    def __next__(self) -> Element:
+        while True:
+            element = next(self._upstream)
+            if self._result(element):
+                return element
 
 
 class Batch(_Stage):

@@ -38,6 +38,7 @@ def apply(elements: list[Any], call: tuple[str, Any]) -> list[Any]:
         "batch": lambda: [elements[at : at + argument] for at in range(0, len(elements), argument)],
         "repeat": lambda: elements * argument,
         "map": lambda: [argument(element) for element in elements],
+        "filter": lambda: [element for element in elements if argument(element)],
         "prefetch": lambda: elements,
     }
     return calls[name]()

@@ -17,6 +17,11 @@ from ffrfs.tfrecord import RecordDataset, TFRecordOptions, TFRecordWriter
 from ffrfs.tfrecord.dataset.record_dataset import PartBy
 from tests.tfrecord.dataset import model
 
+
+def is_even(element: object) -> bool:
+    return repr(element).count("2") % 2 == 0
+
+
 CALLS = st.one_of(
     st.tuples(st.just("take"), st.integers(0, 12)),
     st.tuples(st.just("skip"), st.integers(0, 5)),
@@ -24,7 +29,8 @@ CALLS = st.one_of(
     st.tuples(st.just("batch"), st.integers(1, 4)),
     st.tuples(st.just("repeat"), st.integers(0, 3)),
     st.tuples(st.just("map"), st.sampled_from([list, len, repr])),
-    st.tuples(st.just("prefetch"), st.integers(1, 4)),
+    st.tuples(st.just("filter"), st.sampled_from([is_even, bool])),
+    st.tuples(st.just("prefetch"), st.integers(0, 4)),
 )
 SIZES = st.lists(st.integers(0, 7), min_size=1, max_size=5)
 READINGS = st.tuples(st.integers(1, 4), st.integers(1, 3))
@@ -188,6 +194,32 @@ def test_methods_leave_the_data_set_as_it_is(directory: Path) -> None:
     assert "take(1)" in repr(dataset.take(1))
 
 
+def test_arguments_that_tensorflow_has(directory: Path) -> None:
+    paths, contents = write(directory, [3, 2])
+    data = RecordDataset(paths, None, 1 << 20, 1).map(len, num_parallel_calls=-1)
+    assert list(data) == list(map(len, flattened(contents)))
+    assert repr(data) == repr(data.prefetch(0))
+    assert repr(RecordDataset(paths, None, None, 2)) == repr(RecordDataset(paths).interleave(2))
+
+
+def test_an_error_of_a_filter_names_the_record(directory: Path) -> None:
+    paths, _ = write(directory, [2])
+    with pytest.raises(ZeroDivisionError) as raised:
+        list(RecordDataset(paths).filter(lambda one: one == b"0.0" and 1 // 0))
+    assert raised.value.__notes__ == [f"{paths[0]}: record 0"]
+    with pytest.raises(TypeError, match=r"filter\(\) takes a function"):
+        RecordDataset(paths).filter("x")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"), [("cache", "by list"), ("concatenate", "files of both"), ("other", "$")]
+)
+def test_methods_that_are_not_there(directory: Path, name: str, instead: str) -> None:
+    paths, _ = write(directory, [1])
+    with pytest.raises(AttributeError, match=f"RecordDataset has no '{name}'.*{instead}"):
+        getattr(RecordDataset(paths), name)
+
+
 def test_a_directory_of_shards(directory: Path) -> None:
     _, contents = write(directory, [2, 3])
     dataset = RecordDataset(directory, num_parallel_reads=-1)
@@ -201,6 +233,7 @@ def test_a_directory_of_shards(directory: Path) -> None:
         (lambda data: data.batch(0), "batch_size is 1 at least"),
         (lambda data: data.shuffle(0), "buffer_size is 1 at least"),
         (lambda data: data.shard(2, 2), "index 2 does not exist"),
+        (lambda data: data.prefetch(-2), "buffer_size is -1 at least"),
         (lambda data: data.take(-2), "count is 0 at least"),
         (lambda data: data.batch(2).interleave(2), "call it first"),
         (lambda data: data.part(2, 0, "file"), 'use by="record"'),
