@@ -129,15 +129,16 @@ void TreeBuilder::append_entries(const Grouping& grouping, uint32_t number, Pick
                            .target = entry.target,
                            .parent = number & (kDirectoryLimit - 1),
                            .is_directory = entry.is_directory});
-    if (grouping.order[i] == faulty_entry_) refuse(tree, slot, fault_);
-    if (slot > first && tree.name_of(tree.nodes_[slot - 1]) == tree.name_of(tree.nodes_[slot])) {
-      refuse(tree, slot, "the same name twice in one directory");
-    }
     if (entry.is_directory) {
       ++subdirectory_count;
       tree.nodes_[slot].target = static_cast<uint32_t>(tree.directories_.size());
       tree.directories_.push_back({.slot = slot});
       directories.push_back(entry.target);
+    }
+    // After the directory has its place, which the path in the error is read from.
+    if (grouping.order[i] == faulty_entry_) refuse(tree, slot, fault_);
+    if (slot > first && tree.name_of(tree.nodes_[slot - 1]) == tree.name_of(tree.nodes_[slot])) {
+      refuse(tree, slot, "the same name twice in one directory");
     }
   }
   PickleTree::Directory& itself = tree.directories_[number];
