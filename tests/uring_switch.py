@@ -41,12 +41,6 @@ def why_not() -> str | None:
     return None
 
 
-def is_required() -> bool:
-    """Whether tests must not be skipped for want of it."""
-    is_wanted = bool(os.environ.get("FFRFS_REQUIRE_FUSE")) and os.geteuid() == 0
-    return is_wanted and SWITCH.exists()
-
-
 @contextmanager
 def switched_on() -> Iterator[None]:
     """It is on for new mounts. Once at a time in a process."""

@@ -14,7 +14,8 @@ from tests.house import sources
 SCRIPT = sources.CHECKOUT / ".ci" / "system-packages"
 ROOT, USER = "echo 0", "echo 1000"
 FOR_TESTS = ["doctest-dev", "mount", "strace", "nginx-light"]
-FOR_CHECKS = ["systemd", "shellcheck", "mandoc", "man-db", "zsh", "fish", "openmpi-bin"]
+FOR_CHECKS = ["systemd", "shellcheck", "prometheus", "mandoc", "man-db", "zsh", "fish"]
+FOR_CHECKS += ["openmpi-bin"]
 
 
 class Machine:

@@ -33,7 +33,7 @@ def engine_of(request: pytest.FixtureRequest) -> str:
 
 def ways_of(request: pytest.FixtureRequest) -> list[str]:
     """What a fixture `ways` gives: all that can be had here at once."""
-    if uring_switch.why_not() is not None and not uring_switch.is_required():
+    if uring_switch.why_not() is not None:
         return ENGINES
     request.getfixturevalue("uring")
     uring_switch.keep_on()
