@@ -11,6 +11,7 @@ footprint.py, wide_folder.py, many_files.py, shards.py and verifying.py), refere
 original.py and records.py); each has
 run(Plan) → Findings (figure.py).
 Who is compared: contenders.py, with packers.py, mounts.py and ratarmount.py.
+What `make demo` shows of a slow disk: slow_demo.py.
 What runs in children: reader.py, streamer.py, loader.py, lookups.py and what walk.py and
 first_listing.py start: the only ones to touch a mount.
 Machinery: plan.py how much, data.py what is read, measure.py rounds and child processes,

@@ -57,6 +57,8 @@ def served(command: Sequence[str | Path], mountpoint: Path) -> Iterator[Mount]:
         finally:
             try:
                 unmount(mountpoint)
+                # It would serve on where another mount namespace (unshare, a container) has a copy.
+                daemon.terminate()
                 daemon.wait(TIMEOUT_S)
             finally:
                 with contextlib.suppress(ProcessLookupError):  # it has ended, and its children

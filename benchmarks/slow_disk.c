@@ -2,9 +2,10 @@
  *
  *     slow_disk FOLDER MOUNTPOINT COUNTS LATENCY_US DEPTH
  *
- * Every READ is answered LATENCY_US after its turn began, and its turn begins at once unless
- * DEPTH others are having theirs. There are as many threads as turns: each takes a request,
- * reads FOLDER's file (whose pages are to be cached), sleeps until it is time, and answers.
+ * Shows the files that were directly in FOLDER when it began. Every READ is answered LATENCY_US
+ * after its turn began, and its turn begins at once unless DEPTH others are having theirs. There
+ * are as many threads as turns: each takes a request, reads FOLDER's file (whose pages are to be
+ * cached), sleeps until it is time, and answers.
  * All else is answered at once. READs are as large as the kernel makes them, up to 1 MiB, also
  * those of O_DIRECT and of AIO; readahead is as for any FUSE mount; names and pages are kept
  * for as long as it is mounted.
@@ -12,7 +13,8 @@
  * COUNTS is a file that can be looked at any time, without touching the mount: three native
  * unsigned 64-bit numbers, the READs answered, their bytes, and the most turns at once.
  *
- * Serves until it is unmounted, or told to end by a signal, also when it is busy. slow_disk.py compiles and runs it.
+ * Serves until it is unmounted, or told to end by a signal, also when it is busy. slow_disk.py
+ * compiles and runs it.
  */
 #define _GNU_SOURCE
 #define FUSE_USE_VERSION 31
@@ -32,12 +34,12 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FILES_MAX = 64, DEPTH_MAX = 1024, READ_SIZE_MAX = 1 << 20 };
+enum { FILES_MAX = 4096, DEPTH_MAX = 1024, READ_SIZE_MAX = 1 << 20 };
 static const double KEPT_S = 365 * 86400.0;
 
 struct file {
   char* name;
-  int fd;
+  struct stat attributes;
 };
 struct counts {
   _Atomic uint64_t reads, bytes, deepest;
@@ -45,6 +47,7 @@ struct counts {
 
 static struct file files[FILES_MAX]; /* inode: FUSE_ROOT_ID + 1 + place */
 static size_t file_count;
+static int folder_fd;
 static struct counts* counts;
 static _Atomic uint64_t turns;
 static int64_t latency_ns;
@@ -56,7 +59,7 @@ static _Noreturn void die(const char* what) {
 
 static struct stat attributes(fuse_ino_t ino) {
   struct stat found = {.st_mode = S_IFDIR | 0555, .st_nlink = 2};
-  if (ino != FUSE_ROOT_ID) fstat(files[ino - FUSE_ROOT_ID - 1].fd, &found);
+  if (ino != FUSE_ROOT_ID) found = files[ino - FUSE_ROOT_ID - 1].attributes;
   found.st_ino = ino;
   return found;
 }
@@ -67,13 +70,19 @@ static void get_attributes(fuse_req_t request, fuse_ino_t ino, struct fuse_file_
   fuse_reply_attr(request, &found, KEPT_S);
 }
 
+static int by_name(const void* one, const void* other) {
+  return strcmp(((const struct file*)one)->name, ((const struct file*)other)->name);
+}
+
 static void look_up(fuse_req_t request, fuse_ino_t parent, const char* name) {
   (void)parent;
   struct fuse_entry_param entry = {.attr_timeout = KEPT_S, .entry_timeout = KEPT_S};
-  for (size_t place = 0; place < file_count; ++place) {
-    if (strcmp(files[place].name, name) == 0) entry.ino = FUSE_ROOT_ID + 1 + place;
+  const struct file wanted = {.name = (char*)name};
+  const struct file* found = bsearch(&wanted, files, file_count, sizeof wanted, by_name);
+  if (found) {
+    entry.ino = FUSE_ROOT_ID + 1 + (fuse_ino_t)(found - files);
+    entry.attr = attributes(entry.ino);
   }
-  if (entry.ino != 0) entry.attr = attributes(entry.ino);
   fuse_reply_entry(request, &entry);
 }
 
@@ -94,9 +103,20 @@ static void list(fuse_req_t request, fuse_ino_t ino, size_t size, off_t begin,
 }
 
 static void open_file(fuse_req_t request, fuse_ino_t ino, struct fuse_file_info* info) {
-  (void)ino;
+  const int fd = openat(folder_fd, files[ino - FUSE_ROOT_ID - 1].name, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    fuse_reply_err(request, errno);
+    return;
+  }
+  info->fh = (uint64_t)fd;
   info->keep_cache = 1;
-  fuse_reply_open(request, info);
+  if (fuse_reply_open(request, info) != 0) close(fd); /* the open was interrupted */
+}
+
+static void release(fuse_req_t request, fuse_ino_t ino, struct fuse_file_info* info) {
+  (void)ino;
+  close((int)info->fh);
+  fuse_reply_err(request, 0);
 }
 
 static struct timespec later(struct timespec time, int64_t duration_ns) {
@@ -113,13 +133,13 @@ static void begin_turn(void) {
 
 static void read_file(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset,
                       struct fuse_file_info* info) {
-  (void)info;
+  (void)ino;
   static _Thread_local char buffer[READ_SIZE_MAX];
   struct timespec begin;
   clock_gettime(CLOCK_MONOTONIC, &begin);
   begin_turn();
   if (size > sizeof buffer) size = sizeof buffer;
-  const ssize_t count = pread(files[ino - FUSE_ROOT_ID - 1].fd, buffer, size, offset);
+  const ssize_t count = pread((int)info->fh, buffer, size, offset);
   const int error = count < 0 ? errno : 0;
   const struct timespec end = later(begin, latency_ns);
   while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL) == EINTR) {
@@ -157,17 +177,15 @@ static void* serve(void* session) {
 static void open_folder(const char* path) {
   DIR* folder = opendir(path);
   if (!folder) die(path);
+  folder_fd = dirfd(folder);
   for (struct dirent* entry; file_count < FILES_MAX && (entry = readdir(folder));) {
     struct stat found;
-    const int fd = openat(dirfd(folder), entry->d_name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 || fstat(fd, &found) != 0) die(entry->d_name);
+    if (fstatat(folder_fd, entry->d_name, &found, 0) != 0) die(entry->d_name);
     if (S_ISREG(found.st_mode)) {
-      files[file_count++] = (struct file){strdup(entry->d_name), fd};
-    } else {
-      close(fd);
+      files[file_count++] = (struct file){strdup(entry->d_name), found};
     }
   }
-  closedir(folder);
+  qsort(files, file_count, sizeof *files, by_name);
 }
 
 static void open_counts(const char* path) {
@@ -197,7 +215,7 @@ int main(int argc, char** argv) {
 
   const struct fuse_lowlevel_ops operations = {
       .init = begin_session, .lookup = look_up, .getattr = get_attributes,
-      .readdir = list,       .open = open_file, .read = read_file,
+      .readdir = list,       .open = open_file, .read = read_file,  .release = release,
   };
   char* options[] = {argv[0], "-oro,fsname=slow_disk"};
   struct fuse_args arguments = FUSE_ARGS_INIT(2, options);

@@ -1,6 +1,6 @@
 """`make demo`: pack a folder, mount it, read it with unmodified programs, compare, unmount.
 
-Ends with status 1 if anything differs. The mount is touched by child processes only, each
+Ends with status 1 if anything differs. A mount is touched by child processes only, each
 with a time limit, and is taken away whatever happens.
 """
 
@@ -21,8 +21,6 @@ from pathlib import Path
 
 import sample_folder
 
-from ffrfs import PackedFolder
-
 HERE = Path(__file__).resolve().parent
 FFRFS = (sys.executable, "-m", "ffrfs")
 TIMEOUT_S = 60
@@ -42,21 +40,20 @@ def main() -> int:
         print(NO_FUSE)
         return 1
     work = Path(tempfile.mkdtemp(prefix="ffrfs-demo-"))
-    mounted = work / "mnt"
     try:
-        show(work, mounted)
+        show(work)
     except DemoError as failure:
         print(f"\nThe demo failed: {failure}")
         return 1
     finally:
         # Never remove a tree that may still be mounted.
-        if unmount_anyhow(mounted):
+        if unmount_anyhow(work):
             shutil.rmtree(work)
     return 0
 
 
-def show(work: Path, mounted: Path) -> None:
-    source, pack = work / "pictures", work / "pictures.ffr"
+def show(work: Path) -> None:
+    source, pack, mounted = (work / name for name in ("pictures", "pictures.ffr", "mnt"))
     title("A folder, as a training program would have it")
     sample_folder.make(str(source))
     files = sorted(path for path in source.rglob("*") if path.is_file())
@@ -76,11 +73,11 @@ def show(work: Path, mounted: Path) -> None:
     compare_reads(source, mounted)
     compare_tools(source, mounted, work / "copy", files)
 
-    title("Speed (files a second, one reader, random order)")
-    show_speed(source, pack, mounted, files)
-
     title("Unmounted")
     ffrfs(work, "umount", mounted.name)
+
+    title("From a disk of 1 ms a read: files a second, nothing cached, shuffled, 4 readers")
+    show_speed(work / "slow")
     print(f"\nAll {len(files)} files were the same, whichever way they were read.")
 
 
@@ -110,37 +107,20 @@ def compare_tools(source: Path, mounted: Path, copy: Path, files: Sequence[Path]
     same("cp -r", "the whole tree, the empty folder too")
 
 
-def show_speed(source: Path, pack: Path, mounted: Path, files: Sequence[Path]) -> None:
-    folder = time_reads(source)
-    # A fresh mount, since everything has been read from this one.
-    ffrfs(pack.parent, "umount", mounted.name, silent=True)
-    ffrfs(pack.parent, "mount", pack.name, mounted.name, silent=True)
-    mount = time_reads(mounted)
-    names = [str(path.relative_to(source)) for path in files]
-    packed = PackedFolder(str(pack))
-    packed.read(names)  # once before, as the folder was
-    start = time.perf_counter()
-    packed.read(names)
-    batch = len(names) / (time.perf_counter() - start)
-    for what, speed in (
-        ("the folder itself", folder["again"]),
-        ("the mount, first touch", mount["first"]),
-        ("the mount, again", mount["again"]),
-        ("PackedFolder.read, one batch, in Python", batch),
-    ):
-        print(f"   {what:42}{speed:>9,.0f}")
+def show_speed(work: Path) -> None:
+    work.mkdir()
+    found = json.loads(run(sys.executable, "-m", "benchmarks.slow_demo", work, cwd=HERE.parent))
+    if "missing" in found:
+        print(f"   not shown: {found['missing']}")
+        return
+    for name, rate in found.items():
+        print(f"   {name:18}{rate:>7,.0f}")
 
 
-def time_reads(root: Path) -> dict[str, float]:
-    speeds: dict[str, float] = json.loads(run(sys.executable, HERE / "time_reads.py", root))
-    return speeds
-
-
-def ffrfs(cwd: Path, *arguments: str, silent: bool = False) -> None:
+def ffrfs(cwd: Path, *arguments: str) -> None:
     start = time.perf_counter()
     run(*FFRFS, *arguments, cwd=cwd)
-    if not silent:
-        print(f"   $ {' '.join(('ffrfs', *arguments)):42}{time.perf_counter() - start:7.2f} s")
+    print(f"   $ {' '.join(('ffrfs', *arguments)):42}{time.perf_counter() - start:7.2f} s")
 
 
 def run(*command: str | Path, cwd: Path | None = None) -> str:
@@ -171,15 +151,19 @@ def run(*command: str | Path, cwd: Path | None = None) -> str:
     return output
 
 
-def unmount_anyhow(mounted: Path) -> bool:
-    """Take the mount away if it is there; False if that failed."""
+def unmount_anyhow(work: Path) -> bool:
+    """Take away what is mounted below `work`; False if something is left."""
     for command in ((*FFRFS, "umount"), ("fusermount3", "-uz")):
-        # The table of mounts, because looking at a mount that hangs hangs.
-        if f" {mounted} " not in Path("/proc/self/mountinfo").read_text():
-            return True
-        with contextlib.suppress(DemoError):
-            run(*command, mounted)
-    return f" {mounted} " not in Path("/proc/self/mountinfo").read_text()
+        for place in reversed(mounted_below(work)):
+            with contextlib.suppress(DemoError):
+                run(*command, place)
+    return not mounted_below(work)
+
+
+def mounted_below(work: Path) -> list[str]:
+    """From the table of mounts, because looking at a mount that hangs hangs."""
+    places = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    return [place for place in places if place.startswith(f"{work}/")]
 
 
 def title(text: str) -> None:

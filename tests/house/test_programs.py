@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,14 @@ import pytest
 
 from tests import uring_switch
 from tests.house import sources
+
+SLOW_DEMO = """
+import sys
+from benchmarks import slow_demo
+slow_demo.LIMIT_S = int(sys.argv[2])
+slow_demo.main(sys.argv[1])
+"""
+NO_COMPILER = "there is no slow disk: there is no cc, or no pkg-config"
 
 
 def run(
@@ -37,7 +46,33 @@ def test_demo(tmp_path: Path) -> None:
     result = run("examples/demo.py", TMPDIR=str(tmp_path))
     assert (result.returncode, result.stderr) == (0, ""), result.stdout + result.stderr
     assert result.stdout.splitlines()[-1].startswith("All ")
+    speeds = result.stdout.partition(" readers\n")[2].partition("\n\n")[0]
+    # A busy machine may take longer than the demo waits.
+    assert re.fullmatch(r"(   [a-z ]+[\d,]+\n?){3}|   not shown: it takes more than .*", speeds)
     assert list(tmp_path.iterdir()) == []  # neither data nor a mount is left behind
+
+
+@pytest.mark.usefixtures("fuse")
+@pytest.mark.timeout(300)
+def test_demo_reads_from_a_slow_disk(tmp_path: Path) -> None:
+    result = run("-c", SLOW_DEMO, tmp_path, "250", timeout_s=280)
+    assert result.returncode == 0, result.stderr
+    rates = json.loads(result.stdout)
+    assert list(rates) == ["plain directory", "ffrfs", "ffrfs with hints"]
+    assert min(rates.values()) > 0
+    assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
+
+
+@pytest.mark.parametrize(("path", "limit_s"), [("", 40), (os.environ["PATH"], 1)])
+def test_demo_shows_no_speed_where_there_is_no_slow_disk(
+    tmp_path: Path, path: str, limit_s: int
+) -> None:
+    """No compiler; no time."""
+    result = run("-c", SLOW_DEMO, tmp_path, str(limit_s), PATH=path)
+    assert result.returncode == 0, result.stderr
+    why = json.loads(result.stdout)["missing"]
+    assert why == (f"it takes more than {limit_s} s on this machine" if path else NO_COMPILER)
+    assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
 
 
 @pytest.mark.usefixtures("fuse")
@@ -119,9 +154,7 @@ def check_prefetching(comparisons: list[dict[str, Any]], able: set[str]) -> None
 def check_indexes(comparisons: list[dict[str, Any]], able: set[str]) -> None:
     samples = {comparison["name"]: comparison["samples"] for comparison in comparisons}
     assert set(samples["packing"]) == {"ffrfs pack", "tar cf"}
-    assert set(samples["find -size +0, first"]) == (
-        able & {"ffrfs", "squashfuse_ll", "ratarmount"}
-    )
+    assert set(samples["find -size +0, first"]) == (able & {"ffrfs", "squashfuse_ll", "ratarmount"})
 
 
 def check_reference(comparisons: list[dict[str, Any]]) -> None:
