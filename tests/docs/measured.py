@@ -231,6 +231,7 @@ def _cluster() -> Table:
 
 def _benchmarks() -> Table:
     yield "({:.1f} times as fast as the loop in the published run)", (value("FileReader.read"),)
+    yield "number of readers: {:.0f} and {:.0f} files/s", epochs(FOLDER, SQUASHFS)
     yield from _mounting_and_streaming()
     yield from _remote()
     cluster = "200,000 files of 4.5 KB, 64 shards", "64 packs, 10 GB"
