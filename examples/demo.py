@@ -39,7 +39,7 @@ def main() -> int:
     if not os.path.exists("/dev/fuse"):
         print(NO_FUSE)
         return 1
-    work = Path(tempfile.mkdtemp(prefix="ffrfs-demo-"))
+    work = Path(tempfile.mkdtemp(prefix="ffrfs-demo-")).resolve()  # as the table of mounts has it
     try:
         show(work)
     except DemoError as failure:
