@@ -78,7 +78,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
         above = python_above(room)
         kept = [item for item in kept if needs_room(item.path, above)]
-    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+    is_kept = set(kept)
+    config.hook.pytest_deselected(items=[item for item in items if item not in is_kept])
     items[:] = kept
 
 
