@@ -82,7 +82,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("home")
     for name in ("imagenet", "imagenet21k", "work/data"):
         make_folder(path / name)
-    write_script(path / "ffrfs", f'exec {sys.executable} -m ffrfs "$@"')
+    write_script(path / "ffrfs", f'exec "{sys.executable}" -m ffrfs "$@"')
     write_script(path / "ssh", 'shift; exec "$@"')
     return path
 

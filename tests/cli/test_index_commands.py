@@ -27,6 +27,7 @@ def folder(tmp_path: Path) -> Path:
     (folder / "a" / "run").chmod(0o750)
     (folder / "link").symlink_to("a/b/deep.txt")
     (folder / "z.txt").write_bytes(b"last\n")
+    (folder / "z.txt").chmod(0o644)
     for path in (folder / "link", folder / "z.txt", folder / "a" / "run"):
         os.utime(path, ns=(0, TIME_NS), follow_symlinks=False)
     return folder

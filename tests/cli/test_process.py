@@ -209,6 +209,8 @@ def test_no_permission_to_pack(open_folder: Path, capfd: pytest.CaptureFixture[s
     source.mkdir()
     out.mkdir()
     (source / "f").write_bytes(b"secret")
+    source.chmod(0o755)
+    (source / "f").chmod(0o644)
     assert main(["pack", "-q", str(source), str(out / "x.ffr")]) == 0  # all is imported
     (out / "x.ffr").unlink()
 

@@ -322,11 +322,11 @@ def test_nobody_listens(form: str, package: str, monkeypatch: pytest.MonkeyPatch
 def test_who_listens_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a server that `ray start` has just begun."""
     monkeypatch.setattr(executors, "CONNECT_S", 60)
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
+    with engines.free_ports(1) as [port], socket.socket() as listener:
+        listener.bind(("127.0.0.1", port))
         later = threading.Timer(0.3, listener.listen)
         later.start()
-        adapters._require_listener(f"127.0.0.1:{listener.getsockname()[1]}")
+        adapters._require_listener(f"127.0.0.1:{port}")
         later.join()
 
 

@@ -78,6 +78,7 @@ def read_only(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         for made in (cache, folder):
             made.mkdir()
         (folder / "x.ffr").write_bytes(packed(TREE))
+        (folder / "x.ffr").chmod(0o644)
         top.chmod(0o755)
         folder.chmod(0o555)
         monkeypatch.setenv("XDG_CACHE_HOME", str(cache / "mine"))

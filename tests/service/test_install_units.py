@@ -256,7 +256,7 @@ def test_interpreter_that_cannot_be_quoted_is_refused(
 ) -> None:
     folder = tmp_path / name
     folder.mkdir()
-    monkeypatch.setattr(sys, "executable", python_that(folder, f'exec {sys.executable} "$@"'))
+    monkeypatch.setattr(sys, "executable", python_that(folder, f'exec "{sys.executable}" "$@"'))
     assert failed(command(), "units and shell scripts cannot hold")
     assert not root.exists()
 

@@ -113,7 +113,7 @@ def test_daemon_and_worker_are_confined(pid_one: PidOne, service: str) -> None:
 @pytest.mark.promise("S46")
 def test_what_a_service_may_not_do(pid_one: PidOne) -> None:
     unit, probe = "ffrfs@probed.service", CHECKOUT / "tests/mount" / "confined_probe.py"
-    command = f"{sys.executable} -I {probe} /srv/answer"
+    command = f'"{sys.executable}" -I "{probe}" /srv/answer'
     pid_one.add_drop_in(unit, f"[Service]\nExecStartPost={command}\n")
     pid_one.write_settings("probed", PACKS="/srv/data.ffr", MOUNTPOINT=PLACE, OPTIONS="")
     pid_one.systemctl("daemon-reload")

@@ -150,10 +150,12 @@ def _hold(port: int, held: contextlib.ExitStack) -> bool:
             mark.bind(f"\0ffrfs-test-port-{port}")
             with socket.socket() as trial:
                 trial.bind(("127.0.0.1", port))
+                trial.listen()
+                socket.create_connection(("127.0.0.1", port)).close()
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 return False
-            lacks(f"no port of 127.0.0.1 can be bound ({error.strerror})")
+            lacks(f"servers cannot be reached at 127.0.0.1 here ({error.strerror})")
         held.enter_context(stack.pop_all())
     return True
 
