@@ -210,7 +210,7 @@ class Mount:
 
     def statistics(self) -> dict[str, Any]:
         """As `ffrfs stats --json` shows them; the mount is not touched."""
-        return control_client.ask(str(self.path), "stats")
+        return control_client.ask(str(self.path), "stats", TIMEOUT_S)
 
     def peak_memory_mb(self) -> float:
         """Of daemon and worker together."""

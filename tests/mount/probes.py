@@ -497,6 +497,9 @@ def serve_badly(pack: str, mountpoint: str, serving: str) -> Iterator[tuple[str,
         def close(self) -> None:
             pass
 
+        def limit_cache(self, size_bytes: int) -> None:  # memory may be short here
+            pass
+
         def connect(self, connection: int) -> bool:
             return False
 
