@@ -158,6 +158,12 @@ def describe(error: BaseException) -> str:
     return " ".join(text.splitlines())
 
 
+def parse_reason(error: Exception) -> str:
+    """What a parser says of a text; its advice on a number that is too long is for programmers."""
+    text = str(error)
+    return "a number has too many digits" if "set_int_max_str_digits" in text else text
+
+
 def text_within(error: Exception, file: str) -> str:
     """What is wrong, for a text that names `file` already."""
     if isinstance(error, FfrfsError) and error.file == file and error.reason is not None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from ffrfs.convert.example_json import from_json, parse_record, to_json
 from ffrfs.convert.source import OnError, Record, size_of
-from ffrfs.errors import FormatError, PackError
+from ffrfs.errors import FormatError, PackError, parse_reason
 from ffrfs.files.staged_file import StagedFile
 
 # Of a line, in bytes: no program reads a longer one with ease.
@@ -105,6 +105,8 @@ def parsed_json(text: bytes) -> object:
         raise ValueError("the JSON is nested too deep") from None
     except UnicodeDecodeError:
         raise ValueError("not UTF-8") from None
+    except ValueError as error:
+        raise ValueError(parse_reason(error)) from None
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 from google.protobuf import json_format, text_format
 from google.protobuf.message import DecodeError, Message
 
-from ffrfs.errors import FormatError, OptionError
+from ffrfs.errors import FormatError, OptionError, parse_reason
 from ffrfs.files.staged_file import StagedFile
 from ffrfs.remote.url import is_url
 
@@ -70,11 +70,11 @@ def load(path: PathType, of: type[M]) -> M:
         found = _parsed(data, name, of)
     except (
         DecodeError,
-        UnicodeDecodeError,
+        ValueError,  # of a number that is too long, and of text that is no UTF-8
         text_format.ParseError,
         json_format.ParseError,
     ) as error:
-        reason = " ".join(str(error).split())
+        reason = " ".join(parse_reason(error).split())
         raise FormatError.at(name, f"not a {of.DESCRIPTOR.name} in this form: {reason}") from None
     if not _is_text(found):
         raise FormatError.at(name, f"not a {of.DESCRIPTOR.name} in this form: text is not UTF-8")

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ffrfs.errors import FormatError
+from ffrfs.errors import FormatError, parse_reason
 from ffrfs.printable import quoted
 from ffrfs.remote.url import is_url
 from ffrfs.tfrecord.tfds_features import TfdsFeature, parse_features, whole_number
@@ -190,7 +190,7 @@ def _load(file: str) -> object:
     except RecursionError:
         raise FormatError.at(file, "the JSON is nested too deep") from None
     except ValueError as error:  # of UnicodeDecodeError, too
-        raise FormatError.at(file, f"not JSON ({error})") from None
+        raise FormatError.at(file, f"not JSON ({parse_reason(error)})") from None
     return content
 
 

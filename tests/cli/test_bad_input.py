@@ -278,3 +278,33 @@ def test_a_fifo_instead_of_a_file(ffrfs: Run, tmp_path: Path) -> None:
 
 def test_no_such_file(ffrfs: Run, tmp_path: Path) -> None:
     assert_refused(ffrfs, tmp_path / "nothing", tmp_path, "No such file or directory")
+
+
+DIGITS = "9" * 5000
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "command"),
+    [
+        ("x.jsonl", f'{{"features": {DIGITS}}}', "convert {} {}.tfrecord"),
+        ("x.json", f'{{"numExamples": {DIGITS}}}', "schema show {}"),
+        ("dataset_info.json", f'{{"splits": [{DIGITS}]}}', "info {}/.."),
+        ("x.toml", f"cache-mb = {DIGITS}", "mount --config={}"),
+    ],
+    ids=lambda each: each[:20],
+)
+def test_numbers_that_are_too_long(
+    ffrfs: Run, tmp_path: Path, name: str, text: str, command: str
+) -> None:
+    file = tmp_path / name
+    file.write_text(text)
+    words = [word.format(*[file] * word.count("{}")) for word in command.split()]
+    done = ffrfs(*(word.replace(f"{name}/..", "") for word in words))
+    assert done.status in (1, 32)
+    assert "a number has too many digits" in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_options_that_are_too_long(ffrfs: Run, tmp_path: Path, pack: Path) -> None:
+    done = ffrfs("mount", f"-ouid={DIGITS}", pack, tmp_path)
+    assert "needs a number from 0 to 4294967294" in done.err

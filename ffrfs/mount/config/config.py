@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ffrfs.errors import OptionError
+from ffrfs.errors import OptionError, parse_reason
 from ffrfs.mount.config.settings import SETTINGS, Fields, parse_setting
 from ffrfs.mount.kernel.mountpoint import canonical
 from ffrfs.mount.kernel.options import escape, parse_words, split_options
@@ -145,10 +145,10 @@ def read_config(path: str) -> Config:
             raise OptionError(f"{path}: over {_FILE_SIZE_MAX >> 20} MiB: not a configuration file")
         table = tomllib.loads(text.decode())
         return _config(table, os.path.dirname(os.path.abspath(path)))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise OptionError(f"{path}: not TOML: {error}") from None
     except OptionError as error:
         raise OptionError(f"{path}: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise OptionError(f"{path}: not TOML: {parse_reason(error)}") from None
 
 
 def _config(table: Mapping[str, Any], folder: str) -> Config:

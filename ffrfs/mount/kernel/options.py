@@ -17,6 +17,7 @@ from typing import Any, Literal, get_args
 
 from ffrfs.errors import OptionError
 
+_DIGITS_MAX = 20
 ID_MAX = 2**32 - 2  # 2**32 - 1 means "no change" to the kernel
 OnConflict = Literal["error", "first", "last"]
 ON_CONFLICT = get_args(OnConflict)
@@ -155,7 +156,8 @@ _VALUES: dict[str, Callable[[str, str], int | str]] = {
 
 def _number(word: str, text: str, *, base: int, limit: int) -> int:
     digits = "01234567" if base == 8 else "0123456789"
-    value = int(text, base) if text and not text.strip(digits) else limit + 1
+    is_number = 0 < len(text) <= _DIGITS_MAX and not text.strip(digits)
+    value = int(text, base) if is_number else limit + 1
     if value > limit:
         kind = "an octal number" if base == 8 else "a number"
         most = f"{limit:o}" if base == 8 else str(limit)
