@@ -21,7 +21,6 @@ from ffrfs.errors import (
     FfrfsError,
     PackWarning,
     UnverifiedHeaderWarning,
-    describe,
 )
 
 GROUPS = {
@@ -73,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 1
         except (FfrfsError, OSError) as error:
             output.settle()
-            output.error(describe(error))
+            output.error(_failure_line(error, argv[0]))
             return 1
     return status
 
@@ -89,6 +88,12 @@ def _run(argv: Sequence[str]) -> int:
     apply_remote_options(args)
     status: int = args.func(args)
     return status
+
+
+def _failure_line(error: Exception, command: str) -> str:
+    from ffrfs.console.foreign_file import failure_line  # here, not above: few need it
+
+    return failure_line(error, command)
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:

@@ -145,7 +145,12 @@ def run(args: argparse.Namespace) -> int:
         from ffrfs.mount.daemon import background
 
         report = background.start(request)
-    for line in report.lines:
+    lines = report.lines
+    if report.failure is not None:
+        from ffrfs.console.foreign_file import failure_line
+
+        lines = [failure_line(report.failure, "mount")]
+    for line in lines:
         output.error(line)
     return report.status(request)
 

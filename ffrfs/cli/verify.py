@@ -9,6 +9,7 @@ from ffrfs.console import output
 from ffrfs.console.executor_option import add_executor_option
 from ffrfs.console.number import whole_number
 from ffrfs.console.remote_options import add_remote_options
+from ffrfs.errors import FormatError
 from ffrfs.printable import quoted
 
 if TYPE_CHECKING:
@@ -162,8 +163,11 @@ def _verify_tfrecord(pack: str, args: argparse.Namespace) -> TFRecordReport:
 
 def _print_tfrecord(pack: str, report: TFRecordReport, quiet: bool) -> None:
     for bad in report.bad:
+        from ffrfs.console.foreign_file import failure_line
+
+        error = FormatError.at(bad.file, bad.reason, bad.record)
         rest = "; what follows could not be checked" if bad.is_last else ""
-        output.error(f"{bad.file}: {bad.reason}{rest}")
+        output.error(failure_line(error, "verify") + rest)
     if not quiet:
         parts = _outcome(report.record_count, report.byte_count, len(report.bad))
         output.line(f"{pack}: {', '.join(parts)}")

@@ -1,0 +1,83 @@
+"""The line that says what went wrong: of a file that the command does not take, what it is.
+
+Not here: how a file's kind is known (ffrfs.files.kind). Concurrency: functions without state.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+
+from ffrfs.errors import ChecksumError, FormatError, cause, describe
+from ffrfs.remote.url import is_url
+
+_TFRECORD = "a TFRecord file"
+_EITHER = "a pack or a TFRecord file"
+# What the commands that read records want.
+_WANTED = {
+    **dict.fromkeys(("head", "schema"), _TFRECORD),
+    **dict.fromkeys(("cat", "extract", "info", "ls", "mount", "verify"), _EITHER),
+    **dict.fromkeys(("convert", "index"), _EITHER),
+}
+# What may be what the commands want, but damaged.
+_TAKEN = {
+    _TFRECORD: (_TFRECORD,),
+    _EITHER: (_TFRECORD, "a pack", "an FFRecord file"),
+}
+_JSON_LINES = "a file of JSON lines"
+_ADVICE = {
+    "a tar archive": "ffrfs pack {file} OUT.ffr makes a pack of it",
+    "a zip archive": "ffrfs pack {file} OUT.ffr makes a pack of it",
+    "a Parquet file": "ffrfs convert {file} OUT.tfrecord makes TFRecord of it",
+    _JSON_LINES: "ffrfs convert {file} OUT.tfrecord makes TFRecord of it",
+    "a pack": "ffrfs ls {file} lists its files",
+    "an FFRecord file": "ffrfs convert {file} OUT.tfrecord makes TFRecord of it",
+}
+# What convert takes beside the others.
+_CONVERTED = ("a tar archive", "a Parquet file", _JSON_LINES)
+# Of these what went wrong says more: a pack has an index, a data set descriptions as text.
+_OTHERS = ("a file of unknown kind", "an empty file", "an index of a pack", "a text file")
+
+
+def failure_line(error: BaseException, command: str) -> str:
+    """Return what describe() says, or "FILE: is KIND, not …; COMMAND makes … of it"."""
+    error = cause(error)
+    wanted = _WANTED.get(command)
+    if wanted is None or not isinstance(error, FormatError | ChecksumError):
+        return describe(error)
+    file = error.file
+    if file is None or error.record or is_url(file) or not os.path.isfile(file):
+        return describe(error)
+    try:
+        name, whole_name = _kind(file)
+    except OSError:
+        return describe(error)
+    if command == "convert" and whole_name in _CONVERTED:
+        return describe(error)
+    if name in (*_TAKEN[wanted], *_OTHERS):
+        return describe(error)
+    advice = _ADVICE.get(name)
+    text = f"{file}: is {whole_name}, not {wanted}"
+    return f"{text}; {advice.format(file=file)}" if advice else text
+
+
+def _kind(file: str) -> tuple[str, str]:
+    """The name of its kind, of what gzip holds if it is that; and what people call it."""
+    from ffrfs.files.kind import TEXT_SIZE, kind_of_bytes, kind_of_file
+
+    found = kind_of_file(file)
+    if found.name == "a text file" and file.endswith(".jsonl"):
+        return _JSON_LINES, _JSON_LINES
+    if found.name != "a gzip file":
+        return found.name, str(found)
+    with open(file, "rb") as compressed:
+        begin = compressed.read(TEXT_SIZE)
+    try:
+        inner = zlib.decompressobj(wbits=31).decompress(begin, TEXT_SIZE)
+    except zlib.error:
+        inner = b""
+    of = kind_of_bytes(lambda offset, size: inner[offset : offset + size], len(inner)).name
+    if of == "a tar archive":
+        return of, f"{of} (gzip)"
+    # Any other may be TFRecord, whose own error says more.
+    return "a file of unknown kind", ""
