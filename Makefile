@@ -19,7 +19,7 @@ export PYTHON
 unexport PYTHONDONTWRITEBYTECODE
 
 VENV := .venv
-BIN := $(abspath $(VENV))/bin
+BIN := $(VENV)/bin
 
 native := $(shell find native -name '*.cc' -o -name '*.h') native/CMakeLists.txt
 print_requirements := import tomllib; \
@@ -37,7 +37,7 @@ workers := -n $$(($$(nproc) * 2)) --dist loadgroup
 
 # The first report ends the program.
 sanitizer_options := UBSAN_OPTIONS=print_stacktrace=1 \
-    TSAN_OPTIONS=halt_on_error=1:suppressions=$(abspath tests/native/tsan.supp)
+    TSAN_OPTIONS='halt_on_error=1:suppressions=$(CURDIR)/tests/native/tsan.supp'
 
 .PHONY: help demo demo-train test test-native load-test check check-native check-memory \
     check-threads check-mounts check-lint check-packages check-python check-programs soak fuzz fuzz-native \
@@ -85,7 +85,7 @@ test-native: build
 
 # build_native NAME,OPTIONS and run_native NAME,EXPRESSION: in build/NAME.
 build_native = $(BIN)/cmake -S native -B build/$(1) --log-level=WARNING -G Ninja \
-        -DCMAKE_MAKE_PROGRAM=$(BIN)/ninja $(2) && $(BIN)/cmake --build build/$(1)
+        '-DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja' $(2) && $(BIN)/cmake --build build/$(1)
 run_native = $(sanitizer_options) $(BIN)/ctest --test-dir build/$(1) --parallel $$(nproc) \
         --tests-regex $(2) --output-on-failure --no-tests=error --timeout 3600 --progress
 
@@ -126,7 +126,7 @@ sanitized_mounts := $(addprefix tests/mount/,engines/test_read.py engines/test_l
 check-mounts: check-memory check-threads $(VENV)/test
 	@for build in check-threads check-memory; do \
 	    echo "== mounts served by the worker of $$build"; \
-	    FFRFS_WORKER=$(abspath build)/$$build/ffrfs-worker $(sanitizer_options) \
+	    FFRFS_WORKER='$(CURDIR)/build'/$$build/ffrfs-worker $(sanitizer_options) \
 	        $(BIN)/python -m pytest --quiet $(workers) $(sanitized_mounts) \
 	        -k '(native or uring) and not larger_than_the_cache' || exit 1; \
 	done
@@ -184,7 +184,7 @@ build/azurite/made: | $(VENV)/installed
 	@echo '== Azurite, for tests of az:// (a minute)'
 	@mkdir -p $(@D)
 	@$(call install_extra,check-npm)
-	@PATH=$(BIN):$$PATH npm install --no-audit --no-fund --prefix $(@D) azurite@3.37.0 \
+	@PATH='$(CURDIR)/$(BIN)':$$PATH npm install --no-audit --no-fund --prefix $(@D) azurite@3.37.0 \
 	        >$(@D)/log 2>&1 || { grep -m 5 'npm error' $(@D)/log >&2; \
 	    echo 'make: Azurite is not installed (npm, above; the whole is in $(@D)/log)' >&2; exit 1; }
 	@touch $@
