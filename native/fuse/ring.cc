@@ -1,12 +1,14 @@
 #include "fuse/ring.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "io/error.h"
@@ -18,6 +20,15 @@ constexpr size_t kSubmissionSize = 128;
 
 // What the kernel writes, or reads, in another thread.
 std::atomic_ref<unsigned> shared(unsigned* word) { return std::atomic_ref(*word); }
+
+// Rings count as locked memory of their user.
+std::string advice(int error) {
+  rlimit limit{};
+  if (error != ENOMEM || getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+    return "";
+  return ": all rings of a user may lock " + std::to_string(limit.rlim_cur >> 10) +
+         " KiB here; raise that limit (ulimit -l, or LimitMEMLOCK= of a service)";
+}
 
 }  // namespace
 
@@ -48,7 +59,7 @@ Ring::Ring(unsigned submissions, unsigned completions) {
                  IORING_SETUP_COOP_TASKRUN | IORING_SETUP_DEFER_TASKRUN;
   params.cq_entries = completions;
   const long fd = syscall(SYS_io_uring_setup, submissions, &params);
-  if (fd < 0) throw StorageError(errno, "", "cannot make a ring of io_uring");
+  if (fd < 0) throw StorageError(errno, "", "cannot make a ring of io_uring" + advice(errno));
   descriptor_ = FileDescriptor(static_cast<int>(fd));
   submission_count_ = params.sq_entries;
   completion_count_ = params.cq_entries;

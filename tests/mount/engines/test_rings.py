@@ -39,3 +39,16 @@ def test_a_rings_thread_leaves_its_cpu_to_a_stream_and_comes_back(
     assert max(widths(pid)[task] for task in rings) == OWN_CPUS
     assert tree.ask(probes.read_all_on_cpu_in, "", cpu, list(SMALL)) == list(SMALL.values())
     wait_until(lambda: max(widths(pid)[task] for task in rings) == 1, "rings are pinned again")
+
+
+@pytest.mark.parametrize("engine", ["uring"], indirect=True)
+def test_rings_for_which_no_memory_may_be_locked(
+    engine: str, new_mount: MakeMount, tmp_path: Path
+) -> None:
+    tree: Mount = new_mount(write_folder(tmp_path / "pack.ffr", SMALL))
+    # Root may lock as much as it likes by a capability.
+    dropped = [] if os.geteuid() else ["setpriv", "--bounding-set=-ipc_lock"]
+    done = tree.mount(prefix=["prlimit", "--memlock=0:0", *dropped])
+    assert done.status != 0
+    assert "all rings of a user may lock 0 KiB here" in done.err
+    assert "ulimit -l" in done.err
