@@ -41,14 +41,15 @@ TreePtr wait_for_tree(Volume& volume, Need need, Ino ino) {
 }  // namespace
 
 PyVolume::PyVolume(const std::vector<std::string>& paths, const VolumeOptions& options)
-    : options_(options) {
+    : name_(paths.empty() ? "" : paths.front()), options_(options) {
   const py::gil_scoped_release unlocked;
   volume_ = std::make_shared<Volume>(paths, options);
 }
 
 std::shared_ptr<Volume> PyVolume::open() const {
   if (volume_) return volume_;
-  throw py::value_error("the volume is closed");
+  throw py::value_error(name_ +
+                        ": was closed, by close() or at the end of a with block; open it again");
 }
 
 void PyVolume::start_prefetch(const py::object& self, py::function push) {

@@ -96,6 +96,7 @@ class PyVolume {
   static void end_prefetch(std::shared_ptr<Volume> volume);
   [[nodiscard]] py::list read_parts(Volume& volume, const py::sequence& inos) const;
 
+  const std::string name_;  // of the first pack
   const VolumeOptions options_;
   std::shared_ptr<Volume> volume_;
   std::shared_ptr<FinishedQueue> finished_ = std::make_shared<FinishedQueue>();

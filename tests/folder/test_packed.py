@@ -192,7 +192,7 @@ def test_closed(file: Path) -> None:
     pack = PackedFolder(file)
     pack.close()
     pack.close()
-    with pytest.raises(ValueError, match="closed"):
+    with pytest.raises(ValueError, match=r"was closed, by close\(\) .*; open it again"):
         pack.read_one("B")
 
 
