@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from urllib.error import HTTPError
 
 from ffrfs.errors import (
     ChangedAtOriginError,
@@ -30,7 +29,10 @@ _URL = re.compile(r"(https?://[^/\s,]+)[^\s,]*")
 _STATUS = re.compile(r"non-2xx status code: (\d{3})\b")
 _CODE = re.compile(r"<Code>(\w{1,64})</Code>")
 _TLS = re.compile(r"InvalidCertificate|tls handshake|AlertReceived|InvalidMessage|SSLError|SSLCert")
-_TLS_WHY = re.compile(r"(UnknownIssuer|Expired|NotValidForName|NotValidYet|Revoked|CaUsed\w+)")
+_TLS_WHY = re.compile(
+    r"(UnknownIssuer|Expired|NotValidForName|NotValidYet|Revoked|CaUsed\w+|has expired|"
+    r"[Hh]ostname mismatch|IP address mismatch|self-signed|unable to get local issuer)"
+)
 _NO_CREDENTIALS = (
     *("http://169.254.", "http://metadata.google.internal", "http://[fd00:ec2"),
     *("MissingAccount", "Account must be specified"),
@@ -55,12 +57,48 @@ _WRONG_KEYS = (
 _BROKEN = (
     *("ConnectionReset", "ConnectionAborted", "BrokenPipe", "UnexpectedEof"),
     *("IncompleteMessage", "IncompleteBody", "ChannelClosed", "Canceled", "SendRequest"),
+    *("RemoteDisconnected", "SSLEOFError", "SSLZeroReturnError", "got more than"),
+    "IncompleteRead",
 )
 _KEYS = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile (AWS_PROFILE)",
     "gs": "GOOGLE_APPLICATION_CREDENTIALS, or `gcloud auth application-default login`",
     "az": "AZURE_STORAGE_ACCOUNT_NAME with AZURE_STORAGE_ACCOUNT_KEY, or `az login`",
 }
+
+
+class BadStatusError(Exception):
+    """A web server's answer was another than 200 and 206; `text`: what it said."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__()
+        self.status = status
+        self.code = match[1] if (match := _CODE.search(text)) else ""  # of a store behind it
+
+
+_WRONG_ANSWERS = (
+    (
+        ("RangeNotSupported", "NotPartial"),
+        "the server sends whole files only (it ignores Range requests); download the file, or use "
+        "another server",
+    ),
+    (
+        ("UnexpectedRange", "ContentRange", "CONTENT_RANGE"),
+        "the server sent other bytes than requested (Content-Range): its fault",
+    ),
+    (
+        ("Content-Length", "MissingContentLength"),
+        "the server does not say how many bytes it sends (Content-Length): its fault",
+    ),
+    (
+        ("LastModified", "ETag"),
+        "the server sent a Last-Modified or ETag that cannot be read: its fault",
+    ),
+    (
+        ("Parse(", "hyper::Error", "BadStatusLine"),
+        "the answer is not valid HTTP; check host, port, and http or https",
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -77,8 +115,8 @@ def failure_of(error: Exception, url: RemoteUrl) -> Failure:
     """What an exception of obstore means, after a request for `url`."""
     if isinstance(error, RemoteError):
         return Failure(error)
-    if isinstance(error, HTTPError):  # of a listing
-        return _of_status(error.code, "", url)
+    if isinstance(error, BadStatusError):
+        return _of_status(error.status, error.code, url)
     # It also quotes the server, at any length.
     whole = repr(error)[:_TEXT_MAX]
     text = _URL.sub(r"\1", whole)
@@ -187,7 +225,7 @@ def _redirect(is_bare: bool, url: RemoteUrl) -> str:
     if is_bare and url.scheme == "s3":
         return "the bucket is in another region or store; give --region or --endpoint-url"
     return (
-        "the server redirects to another place, and ffrfs follows no redirects; give the URL of "
+        "the server redirects to another place, which ffrfs does not follow; give the URL of "
         f"that place (`curl -sI '{url.shown}'` shows it)"
     )
 
@@ -206,27 +244,19 @@ def _connection(text: str, url: RemoteUrl) -> str:
         return f"DNS does not know the name of {place}; check the name, and this machine's DNS"
     if "ConnectionRefused" in text:
         return f"{place} refuses connections; check host and port, and whether the server runs"
+    if "Tunnel connection failed" in text:
+        return "the proxy does not connect to it; check the proxy (HTTPS_PROXY)"
     if any(word in text for word in ("Unreachable", "unreachable", "NetworkDown", "No route")):
         return f"there is no route to {place}; check the network and the proxy (HTTPS_PROXY)"
     if "TimedOut" in text or "TimeoutError" in text:
         return f"{place} did not answer in time"
-    if any(word in text for word in _BROKEN):
-        return "the connection broke off"
-    return ""
+    return "the connection broke off" if any(word in text for word in _BROKEN) else ""
 
 
 def _wrong_answer(text: str) -> str:
-    if "RangeNotSupported" in text or "NotPartial" in text:
-        return (
-            "the server sends whole files only (it ignores Range requests); download the file, "
-            "or use another server"
-        )
-    if any(word in text for word in ("UnexpectedRange", "ContentRange", "CONTENT_RANGE")):
-        return "the server sent other bytes than requested (Content-Range): its fault"
-    if "Content-Length" in text or "MissingContentLength" in text:
-        return "the server does not say how many bytes it sends (Content-Length): its fault"
-    if "Parse(" in text or "hyper::Error" in text:
-        return "the answer is not valid HTTP; check host, port, and http or https"
+    found = (why for words, why in _WRONG_ANSWERS if any(word in text for word in words))
+    if why := next(found, ""):
+        return why
     if "HTTP error" not in text and "path" in text.lower():
         return "obstore does not support this name"
     return ""

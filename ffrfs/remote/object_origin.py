@@ -1,4 +1,4 @@
-"""Objects of S3, GCS, Azure and HTTP servers: pinned, read by ranges, listed.
+"""Objects of S3, GCS and Azure: pinned, read by ranges, listed.
 
 A server is not trusted: the range, the ETag, the version and the size of the whole object in
 each answer are compared with the pin, and no more bytes are taken than were requested.
@@ -8,16 +8,17 @@ many credentials lack the permission for it (s3:GetObjectVersion).
 
 Failures that may be temporary are tried again until the deadline, with growing pauses.
 
-Not here: connections and credentials (store.py), what failures mean (failures.py), listings
-of HTTP servers (http_listing.py).
+Not here: connections and credentials (store.py), what failures mean (failures.py), web servers
+(http_origin.py).
 Concurrency: asyncio; requests run side by side, and a cancelled one is abandoned.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, TypeVar
 
@@ -25,12 +26,13 @@ from ffrfs.errors import ChangedAtOriginError, RemoteError
 from ffrfs.remote.failures import Failure, changed, failure_of, timed_out
 from ffrfs.remote.origin import Pin, Traffic
 from ffrfs.remote.settings import RemoteSettings
-from ffrfs.remote.store import store_and_path
+from ffrfs.remote.store import bucket_store
 from ffrfs.remote.url import RemoteUrl
 
 if TYPE_CHECKING:
     from obstore import GetOptions, GetResult, ObjectMeta
     from obstore.store import ObjectStore
+    from typing_extensions import Buffer
 
 T = TypeVar("T")
 
@@ -42,6 +44,7 @@ _PATIENCE_S = 10.0
 # Of the time that a reader waits: the error must arrive before the reader gives up.
 _SHARE = 0.9
 _NAMES_MAX = 100_000
+PAGE = "the server answered with a web page, perhaps a login page, not with a file"
 # Some servers answer 416, some 206 with an invalid Content-Range.
 _NO_SUCH_RANGE = ("status code: 416", "CONTENT_RANGE")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -58,34 +61,26 @@ class ObjectOrigin:
     async def pin(self, url: RemoteUrl) -> Pin:
         if url.is_directory:
             raise RemoteError.at(url.shown, "is a directory, not an object")
-        store, path = self._store(url)
-
-        async def once() -> Pin:
-            result = await _first_byte(store, path)
-            _refuse_page(url, result)
-            # Through its text, which refuses hostile sizes and ETags.
-            return Pin.from_text(_pin_of(url, result.meta).to_text(), url)
-
+        once = functools.partial(self._pin_once, url)
         return await self._persistently(url, once, min(_PATIENCE_S, self._seconds()))
 
-    async def read(self, pin: Pin, offset: int, size: int) -> bytes:
+    async def read(self, pin: Pin, offset: int, size: int) -> Buffer:
         if offset < 0 or size < 0 or offset + size > pin.size:
             raise RemoteError.at(pin.url.shown, f"has no bytes {offset} to {offset + size}")
         if size == 0:
             return b""
-        store, path = self._store(pin.url)
         part = range(offset, offset + size)
 
-        async def once() -> bytes:
+        async def once() -> Buffer:
             if pin not in self._replaced:
                 try:
-                    return await _read_once(store, path, pin, part)
+                    return await self._read_once(pin, part)
                 except Exception as error:
                     is_changed = isinstance(failure_of(error, pin.url).error, ChangedAtOriginError)
                     if pin.version is None or not is_changed:
                         raise
                 self._traffic.requests += 1
-            data = await _read_version(store, path, pin, part)
+            data = await self._read_version(pin, part)
             self._replaced.add(pin)
             return data
 
@@ -96,29 +91,71 @@ class ObjectOrigin:
     async def list(self, url: RemoteUrl) -> AsyncIterator[str]:
         if not url.is_directory:
             raise RemoteError.at(url.shown, "the URL of a directory ends in /")
-        seconds = self._seconds()
-        if url.scheme in ("http", "https"):
-            from ffrfs.remote.http_listing import names_in
-
-            def once() -> Awaitable[list[str]]:
-                return names_in(url, seconds / 4)
-        else:
-            store, path = self._store(url)
-
-            def once() -> Awaitable[list[str]]:
-                return _list_once(store, path)
-
-        names = await self._persistently(url, once, seconds)
+        once = functools.partial(self._list_once, url)
+        names = await self._persistently(url, once, self._seconds())
         if len(names) > _NAMES_MAX:
             raise RemoteError.at(url.shown, f"has more than {_NAMES_MAX:,} objects")
         for name in sorted(names):
             yield url.child(name).text
 
-    def _store(self, url: RemoteUrl) -> tuple[ObjectStore, str]:
+    async def _pin_once(self, url: RemoteUrl) -> Pin:
+        result = await _first_byte(bucket_store(url, self._settings), url.key)
+        if _is_page(result) and not url.key.lower().endswith((".html", ".htm")):
+            raise RemoteError.at(url.shown, PAGE)
+        return _pin_of(url, result.meta).checked()
+
+    async def _read_version(self, pin: Pin, part: range) -> Buffer:
+        """Raises ChangedAtOriginError also if the version is gone, or may not be read."""
         try:
-            return store_and_path(url, self._settings)
+            return await self._read_once(pin, part, pin.version)
         except Exception as error:
-            raise failure_of(error, url).error from None
+            failure = failure_of(error, pin.url)
+            if failure.again or failure.renewal:
+                raise
+            raise changed(pin.url) from None
+
+    async def _read_once(self, pin: Pin, part: range, version: str | None = None) -> Buffer:
+        import obstore
+
+        options: GetOptions = {"range": (part.start, part.stop)}
+        if version is not None:
+            options["version"] = version
+        if pin.etag is not None and not pin.etag.startswith("W/"):  # a weak one never matches
+            options["if_match"] = pin.etag
+        store = bucket_store(pin.url, self._settings)
+        try:
+            result = await obstore.get_async(store, pin.url.key, options=options)
+        except FileNotFoundError:
+            raise changed(pin.url) from None
+        if _pin_of(pin.url, result.meta) != pin:
+            raise changed(pin.url)
+        if result.range != (part.start, part.stop):
+            raise RemoteError.at(
+                pin.url.shown, "the server sent other bytes than requested: its fault"
+            )
+        size = len(part)
+        pieces: list[bytes] = []
+        taken = 0
+        async for piece in result.stream(min_chunk_size=size):
+            pieces.append(piece)
+            taken += len(piece)
+            if taken >= size:  # without a look at the end: a third way to a thread and back
+                break
+        if taken != size:
+            raise RemoteError.at(
+                pin.url.shown, f"the server sent {taken} of {size} bytes: its fault"
+            )
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    async def _list_once(self, url: RemoteUrl) -> Sequence[str]:
+        """The names of the objects in the directory."""
+        import obstore
+
+        store, folder = bucket_store(url, self._settings), url.key
+        result = await obstore.list_with_delimiter_async(store, folder or None)
+        paths = (meta["path"] for meta in result["objects"])
+        # Not the empty object of the directory's own name, which consoles make.
+        return [path.removeprefix(folder) for path in paths if path.startswith(folder)]
 
     def _seconds(self) -> float:
         return _SHARE * self._settings.timeout_s
@@ -171,68 +208,9 @@ async def _first_byte(store: ObjectStore, path: str) -> GetResult:
         return result
 
 
-async def _read_version(store: ObjectStore, path: str, pin: Pin, part: range) -> bytes:
-    """Raises ChangedAtOriginError also if the version is gone, or may not be read."""
-    try:
-        return await _read_once(store, path, pin, part, pin.version)
-    except Exception as error:
-        failure = failure_of(error, pin.url)
-        if failure.again or failure.renewal:
-            raise
-        raise changed(pin.url) from None
-
-
-async def _read_once(
-    store: ObjectStore, path: str, pin: Pin, part: range, version: str | None = None
-) -> bytes:
-    import obstore
-
-    options: GetOptions = {"range": (part.start, part.stop)}
-    if version is not None:
-        options["version"] = version
-    if pin.etag is not None and not pin.etag.startswith("W/"):  # a weak one never matches
-        options["if_match"] = pin.etag
-    try:
-        result = await obstore.get_async(store, path, options=options)
-    except FileNotFoundError:
-        raise changed(pin.url) from None
-    if _pin_of(pin.url, result.meta) != pin:
-        raise changed(pin.url)
-    if result.range != (part.start, part.stop):
-        raise RemoteError.at(pin.url.shown, "the server sent other bytes than requested: its fault")
-    size = len(part)
-    pieces: list[bytes] = []
-    taken = 0
-    async for piece in result.stream(min_chunk_size=size):
-        pieces.append(piece)
-        taken += len(piece)
-        if taken >= size:  # without a look at the end, which is a third way to a thread and back
-            break
-    if taken != size:
-        raise RemoteError.at(pin.url.shown, f"the server sent {taken} of {size} bytes: its fault")
-    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-
-async def _list_once(store: ObjectStore, folder: str) -> list[str]:
-    """The names of the objects below `folder`, which is empty or ends in a slash."""
-    import obstore
-
-    result = await obstore.list_with_delimiter_async(store, folder or None)
-    paths = (meta["path"] for meta in result["objects"])
-    # Not the empty object of the directory's own name, which consoles make.
-    return [path.removeprefix(folder) for path in paths if path.startswith(folder)]
-
-
 def _pin_of(url: RemoteUrl, meta: ObjectMeta) -> Pin:
     mtime_ns = (meta["last_modified"] - _EPOCH) // timedelta(microseconds=1) * 1000
     return Pin(url, meta["size"], meta["e_tag"], meta["version"], mtime_ns)
-
-
-def _refuse_page(url: RemoteUrl, result: GetResult) -> None:
-    if _is_page(result) and not url.key.lower().endswith((".html", ".htm")):
-        raise RemoteError.at(
-            url.shown, "the server answered with a web page, perhaps a login page, not with a file"
-        )
 
 
 def _is_page(result: GetResult) -> bool:

@@ -1,6 +1,7 @@
 """Where bytes come from: the interface of all origins, and the pin, which says which bytes.
 
-Not here: clouds and HTTP servers (object_origin.py), slow file systems (local_origin.py).
+Not here: clouds (object_origin.py), web servers (http_origin.py), slow file systems
+(local_origin.py).
 Concurrency: asyncio, in the fetcher alone (and in `ffrfs pack`, which uploads).
 """
 
@@ -36,7 +37,12 @@ class Pin:
     size: int
     etag: str | None
     version: str | None
-    mtime_ns: int
+    mtime_ns: int  # 0: the server sends no time
+
+    @property
+    def is_identified(self) -> bool:
+        """Whether the server tells it from another object of this size."""
+        return self.etag is not None or self.version is not None or self.mtime_ns != 0
 
     def to_text(self) -> str:
         """Also for state files: the URL without its secret part."""
@@ -58,11 +64,22 @@ class Pin:
             shown != url.shown
             or fields.keys() != _PIN_KINDS.keys()
             or not all(_is_kind(fields[name], kind) for name, kind in _PIN_KINDS.items())
-            or not 0 <= fields["size"] <= _SIZE_MAX
-            or abs(fields["mtime_ns"]) > _SIZE_MAX
         ):
             raise RemoteError.at(url.shown, "its pin is damaged, or that of another object")
-        return cls(url=url, **fields)
+        return cls(url=url, **fields).checked()
+
+    def checked(self) -> Self:
+        """Itself. Raises RemoteError: what a server sent cannot be kept."""
+        texts = (text for text in (self.etag, self.version) if text is not None)
+        if not 0 <= self.size <= _SIZE_MAX or abs(self.mtime_ns) > _SIZE_MAX:
+            why = "the server sent a size or a time beyond all limits: its fault"
+        elif not all(len(text) <= _TEXT_MAX and text.isprintable() for text in texts):
+            why = (
+                f"the server sent an ETag or version over {_TEXT_MAX} characters, or not printable"
+            )
+        else:
+            return self
+        raise RemoteError.at(self.url.shown, why)
 
 
 @dataclass
@@ -100,12 +117,14 @@ def origin_for(url: RemoteUrl, settings: RemoteSettings, traffic: Traffic | None
         from ffrfs.remote.local_origin import LocalOrigin
 
         return LocalOrigin(settings, traffic or Traffic())
+    if url.scheme in ("http", "https"):
+        from ffrfs.remote.http_origin import HttpOrigin
+
+        return HttpOrigin(settings, traffic or Traffic())
     from ffrfs.remote.object_origin import ObjectOrigin
 
     return ObjectOrigin(settings, traffic or Traffic())
 
 
 def _is_kind(value: object, kind: type | tuple[type, ...]) -> bool:
-    if isinstance(value, bool) or not isinstance(value, kind):
-        return False
-    return not isinstance(value, str) or (len(value) <= _TEXT_MAX and value.isprintable())
+    return isinstance(value, kind) and not isinstance(value, bool)

@@ -1,4 +1,4 @@
-"""Stores of obstore: one for each bucket or HTTP host, with its credentials and its limits.
+"""Stores of obstore: one for each bucket, with its credentials and its limits.
 
 Credentials come from each cloud's usual chain: obstore uses the environment, web identities and
 the metadata of instances and containers, and the files of Google and Azure; aws_profile.py reads
@@ -18,7 +18,7 @@ import os
 import urllib.request
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from ffrfs.errors import RemoteError
 from ffrfs.remote import aws_profile
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 _CONNECT_S = 5.0
 _PART_TIMEOUT = timedelta(minutes=10)
-# Connections go to the host of the URL, and to those that give credentials. Requests to any other
-# host, after a redirect, go to this proxy, which cannot exist.
+# Connections go to the host of the endpoint, and to those that give credentials. Requests to any
+# other host, after a redirect, go to this proxy, which cannot exist.
 NOWHERE = "127.0.0.1:0"
 _CREDENTIAL_HOSTS = (
     "169.254.169.254,169.254.170.2,169.254.170.23,fd00:ec2::254,fd00:ec2::23,amazonaws.com,"
@@ -56,27 +56,14 @@ _ENDPOINT_VARIABLES = {
 }
 
 
-def store_and_path(url: RemoteUrl, settings: RemoteSettings) -> tuple[ObjectStore, str]:
-    """The store of the object, and the object's path in it. Raises RemoteError."""
-    if url.scheme not in ("http", "https"):
-        return _bucket_store(url.scheme, url.bucket, settings), url.key
-    if url.query or url.is_directory:  # obstore keeps the URL of a store as it is written
-        return _http_store(url.text, settings), ""
-    return _http_store(f"{url.scheme}://{url.bucket}", settings), unquote(url.key)
+def bucket_store(url: RemoteUrl, settings: RemoteSettings) -> ObjectStore:
+    """The store of the object. Raises RemoteError."""
+    return _bucket_store(url.scheme, url.bucket, settings)
 
 
 def writable_store(url: RemoteUrl, settings: RemoteSettings) -> ObjectStore:
     """For uploads: obstore itself repeats requests. Raises RemoteError."""
     return _bucket_store(url.scheme, url.bucket, settings, is_written=True)
-
-
-@functools.lru_cache(maxsize=256)
-def _http_store(url: str, settings: RemoteSettings) -> ObjectStore:
-    _require_obstore(url.partition("?")[0])
-    from obstore.store import HTTPStore
-
-    options = _client_options(url, settings, only_there=True)
-    return HTTPStore(url, client_options=options, retry_config={"max_retries": 0})
 
 
 @functools.lru_cache(maxsize=64)
@@ -101,7 +88,7 @@ def _bucket_store(
     if settings.region and scheme == "s3":
         config["region"] = settings.region
     maker: Any = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}[scheme]
-    options = _client_options(endpoint, settings, only_there=bool(endpoint))
+    options = _client_options(endpoint, settings)
     retries: RetryConfig = {"max_retries": 0}
     if is_written:
         # While a part is uploaded nothing is read, and that may take long.
@@ -112,7 +99,7 @@ def _bucket_store(
     return store
 
 
-def _client_options(endpoint: str, settings: RemoteSettings, only_there: bool) -> ClientConfig:
+def _client_options(endpoint: str, settings: RemoteSettings) -> ClientConfig:
     timeout = settings.timeout_s
     options: ClientConfig = {
         "allow_http": endpoint.startswith("http://"),
@@ -124,7 +111,7 @@ def _client_options(endpoint: str, settings: RemoteSettings, only_there: bool) -
     }
     parts = urlsplit(endpoint)
     host = parts.hostname or ""
-    if only_there and not _uses_proxy(parts.scheme, host):
+    if endpoint and not _uses_proxy(parts.scheme, host):
         others = (urlsplit(os.environ.get(name, "")).hostname for name in _CREDENTIAL_VARIABLES)
         named = [host, _CREDENTIAL_HOSTS, *(other for other in others if other)]
         options["proxy_url"] = f"http://{NOWHERE}"

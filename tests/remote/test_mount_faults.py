@@ -40,8 +40,12 @@ PASSING = (
     Kind.STALL_IN_BODY,
 )
 # As if the object had been replaced, which lasts until it is mounted again.
-REPLACED = (Kind.CHANGED, Kind.CHANGED_SILENTLY, Kind.NO_ETAG, Kind.WRONG_TOTAL)
-FOR_GOOD = tuple(kind for kind in Kind if kind not in (*REPLACED, Kind.WRONG_BYTES))
+REPLACED = (
+    *(Kind.CHANGED, Kind.CHANGED_SILENTLY, Kind.NO_ETAG, Kind.NO_VERSION, Kind.WRONG_TOTAL),
+)
+FOR_GOOD = tuple(
+    kind for kind in Kind if kind not in (*REPLACED, Kind.WRONG_BYTES, Kind.ODD_HEADERS)
+)
 MEMORY_MAX_MB = 400
 
 Reach = Callable[..., Mount]

@@ -7,6 +7,7 @@ import os
 import resource
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -128,16 +129,27 @@ def test_a_page_to_sign_in_is_no_file(server: Faulty) -> None:
         pin(server)
 
 
-def test_no_other_place_is_asked(server: Faulty) -> None:
-    """127.0.0.1 is told to ask localhost, which has the very file."""
+@pytest.mark.promise("S65")
+@pytest.mark.parametrize("place", ["localhost:{}", "127.0.0.1:{}"])
+def test_no_other_place_is_asked(
+    server: Faulty, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """Another port is another place, and so is what gives credentials to a cloud's stores."""
     found = pin(server)
-    server.do(Kind.REDIRECT, location=f"http://localhost:{server.port}/other", times=1)
-    server.forget_counts()
-    with pytest.raises(RemoteError, match="redirects to another place"):
-        read(found, PATIENT)
-    while not (seen := server.counts().requests):  # it is counted when it has been sent
-        time.sleep(0.01)
-    assert [each.status for each in seen] == [307]
+    (tmp_path / "a.ffr").write_bytes(DATA)
+    monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://localhost:1")
+    with faulty(tmp_path) as other:
+        server.do(Kind.REDIRECT, location=f"http://{place.format(other.port)}")
+        for ask in (lambda: pin(server, PATIENT), lambda: read(found, PATIENT)):
+            with pytest.raises(RemoteError, match="redirects to another place, which ffrfs does"):
+                ask()
+        assert other.counts().requests == []
+
+
+def test_headers_that_nobody_can_read(server: Faulty) -> None:
+    server.do(Kind.ODD_HEADERS)
+    with pytest.raises(RemoteError, match=r"the server sent an ETag or version over 1024 charact"):
+        pin(server)
 
 
 def test_a_server_without_etags(server: Faulty) -> None:

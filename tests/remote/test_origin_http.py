@@ -184,7 +184,7 @@ def test_without_obstore(tmp_path: Path) -> None:
         "from ffrfs.remote.origin import origin_for\n"
         "from ffrfs.remote.settings import RemoteSettings\n"
         "from ffrfs.remote.url import parse_url\n"
-        "url = parse_url('https://host/a?x=hush')\n"
+        "url = parse_url('s3://bucket/a')\n"
         "asyncio.run(origin_for(url, RemoteSettings()).pin(url))\n"
     )
     result = subprocess.run(
@@ -196,6 +196,6 @@ def test_without_obstore(tmp_path: Path) -> None:
         check=False,
     )
     assert result.stderr.splitlines()[-1] == (
-        "ffrfs.errors.RemoteError: https://host/a: reading URLs needs obstore: "
+        "ffrfs.errors.RemoteError: s3://bucket: reading URLs needs obstore: "
         "pip install 'ffrfs[remote]'"
     )

@@ -132,6 +132,10 @@ def _bad(request: Request, path: Path, etag: str, fault: Fault) -> Answer:
     match fault.kind:
         case Kind.NO_ETAG:
             del answer.headers["etag"]
+        case Kind.NO_VERSION:
+            del answer.headers["etag"], answer.headers["last-modified"]
+        case Kind.ODD_HEADERS:
+            answer.headers |= {"etag": '"' + "x" * 5000 + '"', "last-modified": "yesterday"}
         case Kind.WRONG_BYTES:
             answer.body = (bytes(255 - byte for byte in piece) for piece in answer.body)
         case Kind.WRONG_RANGE | Kind.WRONG_TOTAL if "content-range" in answer.headers:

@@ -20,6 +20,8 @@ class Kind(StrEnum):
     CHANGED = "another ETag; 412 to If-Match"
     CHANGED_SILENTLY = "another ETag; If-Match ignored"
     NO_ETAG = "no ETag"
+    NO_VERSION = "neither ETag nor Last-Modified"
+    ODD_HEADERS = "ETag and Last-Modified that say nothing"
     WHOLE = "200 and all of it, instead of 206"
     WRONG_BYTES = "as many bytes, each of them wrong"
     ENDLESS = "a body that does not end"

@@ -1,0 +1,328 @@
+"""Files of web servers: pinned, read by ranges, listed. No redirect is followed.
+
+A server may name any place in a redirect: another port of its host, a machine that only we can
+reach, the service that gives a machine its credentials. obstore follows redirects, so requests to
+web servers go through the standard library, which also reads listings, pages without a length.
+
+The files of a directory are the links of its page. nginx (autoindex), Apache, Python's
+http.server and others make such pages. Only links to names directly in the directory count.
+
+Not here: what is compared with a pin, and trying again (object_origin.py), what failures mean
+(failures.py).
+Concurrency: asyncio; threads wait for servers, and a request that is cancelled loses its
+connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import functools
+import os
+import re
+import socket
+import ssl
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from html.parser import HTMLParser
+from http.client import HTTPConnection, HTTPMessage, HTTPResponse, HTTPSConnection
+from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote, urljoin, urlsplit
+from urllib.request import proxy_bypass
+
+from ffrfs.errors import RemoteError
+from ffrfs.remote.failures import BadStatusError, changed
+from ffrfs.remote.object_origin import PAGE, ObjectOrigin
+from ffrfs.remote.origin import Pin
+from ffrfs.remote.settings import RemoteSettings
+from ffrfs.remote.url import RemoteUrl
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_CONNECT_S = 5.0
+_PAGE_MAX = 16 << 20
+_THREADS = 128  # ranges, openings, and connections that are being given up
+_IDLE_MAX = 64
+_TOLD_MAX = 4096  # of what a server says when it refuses
+_RANGE = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19})", re.ASCII)
+_LENGTH = re.compile(r"\d{1,19}", re.ASCII)
+_NS = 10**9
+_TIME_MAX_S = (1 << 63) // _NS
+
+
+class HttpOrigin(ObjectOrigin):
+    """An Origin."""
+
+    async def _pin_once(self, url: RemoteUrl) -> Pin:
+        server = self._server(url)
+        try:
+            answer = await server.ask("GET", _target(url), {"Range": "bytes=0-0"}, 1)
+        except BadStatusError as error:
+            if error.status != 416:  # an empty file has no byte
+                raise
+            answer = await server.ask("HEAD", _target(url), {}, 0)
+        is_page = answer.kind == "text/html"
+        if is_page and not url.key.lower().endswith((".html", ".htm")):
+            raise RemoteError.at(url.shown, PAGE)
+        if answer.status == 200 and answer.size > 0:
+            raise RemoteError.at(url.shown, _WHOLE)
+        return answer.pin(url)
+
+    async def _read_once(self, pin: Pin, part: range, version: str | None = None) -> Buffer:
+        headers = {"Range": f"bytes={part.start}-{part.stop - 1}"}
+        if pin.etag is not None and not pin.etag.startswith("W/"):  # a weak one never matches
+            headers["If-Match"] = pin.etag
+        try:
+            answer = await self._server(pin.url).ask("GET", _target(pin.url), headers, len(part))
+        except BadStatusError as error:
+            if error.status in (404, 410):
+                raise changed(pin.url) from None
+            raise
+        if answer.status == 200:
+            raise RemoteError.at(pin.url.shown, _WHOLE)
+        if answer.pin(pin.url) != pin:
+            raise changed(pin.url)
+        if "Content-Length" not in answer.headers:
+            raise RemoteError.at(pin.url.shown, _NO_LENGTH)
+        if answer.part != part or len(answer.data) != len(part):
+            raise RemoteError.at(pin.url.shown, _OTHER_BYTES)
+        return answer.data
+
+    async def _list_once(self, url: RemoteUrl) -> list[str]:
+        answer = await self._server(url).ask("GET", _target(url), {}, _PAGE_MAX + 1)
+        if len(answer.data) > _PAGE_MAX:
+            raise RemoteError.at(url.shown, f"its listing has more than {_PAGE_MAX >> 20} MiB")
+        links = _Links()
+        links.feed(answer.data.decode("utf-8", "replace"))
+        names = {_name(link, url) for link in links.found}
+        names.discard("")
+        if not names:
+            raise RemoteError.at(
+                url.shown, "the server lists no files here (autoindex); name the files one by one"
+            )
+        return list(names)
+
+    def _server(self, url: RemoteUrl) -> _Server:
+        return _server(url.scheme, url.bucket, self._settings)
+
+
+_OTHER_BYTES = "the server sent other bytes than requested (Content-Range): its fault"
+_NO_LENGTH = "the server does not say how many bytes it sends (Content-Length): its fault"
+_WHOLE = (
+    "the server sends whole files only (it ignores Range requests); download the file, or use "
+    "another server"
+)
+
+
+@dataclass(frozen=True)
+class _Answer:
+    status: int
+    headers: HTTPMessage
+    data: bytearray
+
+    @property
+    def kind(self) -> str:
+        return self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+
+    @property
+    def size(self) -> int:
+        """Of the whole file; -1: the answer does not say."""
+        if (found := self._range()) is not None:
+            return int(found[3])
+        length = self.headers.get("Content-Length", "")
+        return int(length) if _LENGTH.fullmatch(length) else -1
+
+    @property
+    def part(self) -> range:
+        found = self._range()
+        return range(0) if found is None else range(int(found[1]), int(found[2]) + 1)
+
+    def pin(self, url: RemoteUrl) -> Pin:
+        """Raises RemoteError: hostile sizes and ETags."""
+        size = self.size
+        if size < 0:
+            raise RemoteError.at(url.shown, _NO_LENGTH)
+        return Pin(url, size, self.headers.get("ETag"), None, self._mtime_ns()).checked()
+
+    def _range(self) -> re.Match[str] | None:
+        return _RANGE.fullmatch(self.headers.get("Content-Range", ""))
+
+    def _mtime_ns(self) -> int:
+        """0: there is none that can be understood."""
+        try:
+            seconds = int(parsedate_to_datetime(self.headers.get("Last-Modified", "")).timestamp())
+        except (ValueError, OverflowError, TypeError, IndexError):
+            return 0
+        return seconds * _NS if 0 <= seconds < _TIME_MAX_S else 0
+
+
+class _Line:
+    """A connection, which reconnects by itself after it was closed."""
+
+    def __init__(self, http: HTTPConnection) -> None:
+        self.http = http
+        self.is_given_up = False
+
+    def give_up(self) -> None:
+        """A thread that waits for it gets an error."""
+        self.is_given_up = True
+        if (at := self.http.sock) is not None:
+            with contextlib.suppress(OSError):  # by the kernel, without a last word of TLS
+                socket.socket.shutdown(at, socket.SHUT_RDWR)
+
+    def __del__(self) -> None:
+        self.http.close()
+
+
+class _Server:
+    """A host and port, and lines to it that wait for the next request."""
+
+    def __init__(self, scheme: str, place: str, settings: RemoteSettings) -> None:
+        self._scheme, self._place = scheme, place
+        self._timeout_s = settings.timeout_s
+        self._idle: list[_Line] = []  # its methods are atomic
+        self._tls = ssl.create_default_context() if scheme == "https" else None
+        self._prefix, self._proxy, self._extra = "", "", {"User-Agent": "ffrfs"}
+        host = urlsplit(f"//{place}").hostname or ""
+        proxies = urllib.request.getproxies()
+        if (proxy := proxies.get(scheme) or proxies.get("all")) and not proxy_bypass(host):
+            self._use_proxy(proxy)
+
+    def _use_proxy(self, proxy: str) -> None:
+        parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+        if parts.scheme != "http" or not parts.hostname:
+            raise RemoteError.at(f"{self._scheme}://{self._place}", "its proxy must be http://…")
+        self._proxy = parts.netloc.rpartition("@")[2]
+        if parts.username is not None:
+            user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            self._extra["Proxy-Authorization"] = "Basic " + base64.b64encode(user.encode()).decode()
+        if self._tls is None:
+            self._prefix = f"http://{self._place}"
+
+    async def ask(self, method: str, target: str, headers: dict[str, str], size: int) -> _Answer:
+        """The answer to a request for `size` bytes. Raises BadStatusError, OSError and others."""
+        line = self._idle.pop() if self._idle else _Line(self._new())
+        work = _pool().submit(self._ask, line, method, target, headers, size)
+        try:
+            return await asyncio.wrap_future(work)
+        except asyncio.CancelledError:
+            line.give_up()
+            raise
+
+    def _new(self) -> HTTPConnection:
+        place = self._proxy or self._place
+        timeout_s = min(_CONNECT_S, self._timeout_s)
+        if self._tls is None:
+            return HTTPConnection(place, timeout=timeout_s)
+        http = HTTPSConnection(place, timeout=timeout_s, context=self._tls)
+        if self._proxy:
+            http.set_tunnel(self._place, headers=self._extra)
+        return http
+
+    def _ask(
+        self, line: _Line, method: str, target: str, headers: dict[str, str], size: int
+    ) -> _Answer:
+        was_used = line.http.sock is not None
+        try:
+            try:
+                response = self._begin(line, method, target, headers)
+            except ConnectionError:
+                if not was_used or line.is_given_up:
+                    raise
+                line.http.close()  # the server did not wait so long
+                response = self._begin(line, method, target, headers)
+            is_other = "Range" in headers and response.status == 200  # the whole file
+            data = _body(response, 0 if is_other else size)
+            answer = _Answer(response.status, response.headers, data)
+        except BaseException:
+            line.http.close()
+            raise
+        if response.isclosed() and not response.will_close and len(self._idle) < _IDLE_MAX:
+            self._idle.append(line)
+        else:
+            line.http.close()
+        return answer
+
+    def _begin(
+        self, line: _Line, method: str, target: str, headers: dict[str, str]
+    ) -> HTTPResponse:
+        """Raises BadStatusError: not what was asked for."""
+        http = line.http
+        if http.sock is None:
+            http.connect()
+        if http.sock is not None:  # after so many silent seconds, the request is repeated
+            http.sock.settimeout(self._timeout_s / 4)
+        if line.is_given_up:
+            raise ConnectionAbortedError
+        extra = self._extra if self._prefix or not self._proxy else {"User-Agent": "ffrfs"}
+        http.request(method, self._prefix + target, headers=headers | extra)
+        response = http.getresponse()
+        if response.status not in (200, 206):
+            length = response.length
+            told = response.read() if length is not None and length <= _TOLD_MAX else b""
+            raise BadStatusError(response.status, told.decode(errors="replace"))
+        return response
+
+
+def _body(response: HTTPResponse, size: int) -> bytearray:
+    """At most `size` bytes. Raises ConnectionResetError: they are fewer than the server said."""
+    length = response.length
+    data = bytearray(size if length is None else min(size, length))
+    done = 0
+    with memoryview(data) as view:
+        while done < len(view) and (count := response.readinto(view[done:])):
+            done += count
+    if done < len(data) and length is not None:
+        raise ConnectionResetError("IncompleteBody")
+    del data[done:]
+    return data
+
+
+@functools.cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_THREADS, "ffrfs-web")
+
+
+@functools.lru_cache(maxsize=256)
+def _server(scheme: str, place: str, settings: RemoteSettings) -> _Server:
+    return _Server(scheme, place, settings)
+
+
+# A child has none of the threads, and must not use its parent's connections.
+os.register_at_fork(after_in_child=_pool.cache_clear)
+os.register_at_fork(after_in_child=_server.cache_clear)
+
+
+def _target(url: RemoteUrl) -> str:
+    # Users may write spaces and letters beyond ASCII as they are.
+    text = f"/{url.key}" + (f"?{url.query}" if url.query else "")
+    return quote(text, safe=":/?#[]@!$&'()*+,;=%~")
+
+
+class _Links(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "a":
+            self.found += (value for name, value in attrs if name == "href" and value)
+
+
+def _name(link: str, url: RemoteUrl) -> str:
+    """The name in directory `url` to which the link leads; empty: it leads elsewhere."""
+    try:
+        there = urlsplit(urljoin(url.shown, link))
+    except ValueError:
+        return ""
+    here = urlsplit(url.shown)
+    if (there.scheme, there.netloc, there.query) != (here.scheme, here.netloc, ""):
+        return ""
+    if not there.path.startswith(here.path):
+        return ""
+    name = there.path[len(here.path) :]
+    return "" if "/" in name or not name.isprintable() else name
