@@ -150,6 +150,7 @@ class CachedObject:
             if not self._claimed.issuperset(range(first, first + count)):
                 raise CacheError.at(self.name, f"block {first:,} or a later one is not claimed")
             self._check_names()
+            self._check_length()
             self._room.reserve(len(view))
             self._make_volatile(first, count)
             self._write(first, view)
@@ -160,6 +161,7 @@ class CachedObject:
     def forget(self, block: int) -> None:
         """The bytes of the block are wrong: it is absent from now on."""
         with self._using():
+            self._check_length()
             self._state.withdraw(block)
 
     def touch(self, first: int, count: int) -> None:
@@ -237,6 +239,12 @@ class CachedObject:
             os.fstat(self._state.fd).st_nlink and os.fstat(self._data).st_nlink
         ):
             raise CacheError.at(self.name, "its files in the cache directory were removed")
+
+    def _check_length(self) -> None:
+        """If the data file was cut off, all blocks are absent, before it grows by zeros."""
+        if os.fstat(self._data).st_size < self.size:
+            self._state.set_absent(0, self.block_count)
+            os.ftruncate(self._data, self.size)
 
     def _make_volatile(self, first: int, count: int) -> None:
         """Clear `durable` before the data of the blocks is overwritten."""

@@ -147,8 +147,8 @@ class StateFile:
         if self.is_durable(block):
             _pwrite(self.fd, _WITHDRAWN, self._durable + block)
 
-    def set_absent(self, block: int) -> None:
-        _pwrite(self.fd, b"\0", self._live + block)
+    def set_absent(self, first: int, count: int = 1) -> None:
+        _pwrite(self.fd, bytes(count), self._live + first)
 
     def set_present(self, first: int, count: int = 1) -> bytes:
         """Mark as present. Return the numbers: each is another than that of the last fill."""

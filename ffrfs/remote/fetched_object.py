@@ -15,6 +15,7 @@ from ffrfs.remote.origin import Origin, Pin
 from ffrfs.remote.protocol import BLOCK_SIZE
 
 AGAIN_S = 60.0
+_AGAIN_TIMES = 2  # in that time
 _AGAIN_MAX = 4096
 _UNREAD_MAX = 65536  # beyond that, a first read counts as a hit
 
@@ -110,7 +111,7 @@ class FetchedObject:
         self.followers: list[Follower] = []  # a link is in here once for each of its numbers
         self.broken: RemoteError | None = None  # why no more of it can be fetched
         self.logged = ""  # the last failure of it in the log
-        self._again_at: dict[int, float] = {}
+        self._again: dict[int, tuple[float, int]] = {}  # since when, and how often
         self._unread: set[int] = set()  # fetched, and not read since
 
     @property
@@ -134,15 +135,18 @@ class FetchedObject:
         return count - len(fetched)
 
     def forget(self, block: int, now: float) -> bool:
-        """Drop a block whose bytes are wrong. False: it was fetched again just now."""
+        """Drop a block whose bytes are wrong. False: it was fetched again often enough."""
         if block in self.blocks or not self.cached.is_present(block):
             return False
-        if now - self._again_at.get(block, -AGAIN_S) < AGAIN_S:
+        since, times = self._again.get(block, (now, 0))
+        if now - since >= AGAIN_S:
+            since, times = now, 0
+        if times == _AGAIN_TIMES:
             return False
-        if len(self._again_at) >= _AGAIN_MAX:
-            old = [number for number, then in self._again_at.items() if now - then >= AGAIN_S]
-            for number in old or [next(iter(self._again_at))]:
-                del self._again_at[number]
-        self._again_at[block] = now
+        if len(self._again) >= _AGAIN_MAX:
+            old = [number for number, (then, _) in self._again.items() if now - then >= AGAIN_S]
+            for number in old or [next(iter(self._again))]:
+                del self._again[number]
+        self._again[block] = (since, times + 1)
         self.cached.forget(block)
         return True

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ffrfs.cache.state_file import HEADER_SIZE
-from ffrfs.errors import RemoteError, RemoteTimeoutError, from_fields
+from ffrfs.errors import ChangedAtOriginError, RemoteError, RemoteTimeoutError, from_fields
 from ffrfs.remote.protocol import (
     BLOCK_SIZE,
     MESSAGE_SIZE_MAX,
@@ -48,6 +48,7 @@ class RemoteStream(io.RawIOBase):
         self._shown = parse_url(url).shown
         self._url = url
         self._pin = ""
+        self._is_open = False
         self._timeout_s = (session.settings or RemoteSettings.from_environment()).timeout_s
         self._link: socket.socket | None = None
         self._files: list[int] = []  # data and state
@@ -72,6 +73,8 @@ class RemoteStream(io.RawIOBase):
                 if number and done == count and self._number(block) == number:
                     self._at += count
                     return count
+                if number and self._number(block) == number:  # its data file was cut off
+                    self._connected(lambda: self._ask(Ask.AGAIN, first=block, count=1))
                 self._asked = block  # it has left the cache meanwhile
                 self._window = max(self._window // 2, 1)
         if count > 0:
@@ -99,7 +102,9 @@ class RemoteStream(io.RawIOBase):
 
     def _open(self) -> None:
         answer = self._ask(Ask.OPEN, url=self._url, pin=self._pin)
-        self._pin, self.size = answer.pin, answer.size
+        if self._is_open and answer.size != self.size:
+            raise ChangedAtOriginError.at(self._shown, "changed at its origin; open it again")
+        self._pin, self.size, self._is_open = answer.pin, answer.size, True
 
     def _connected(self, step: Callable[[], object]) -> None:
         """Run `step`; if the fetcher ends meanwhile, run it again with another one."""
@@ -109,7 +114,7 @@ class RemoteStream(io.RawIOBase):
                     self._link = socket.socket(fileno=session.get_link())
                     self._link.settimeout(self._timeout_s)
                     self._asked = 0
-                    if self._pin:
+                    if self._is_open:
                         self._open()
                 step()
                 return

@@ -172,12 +172,18 @@ bool CachedFiles::read_now(uint64_t offset, Source::Parts parts) const {
   return before.are_unchanged();
 }
 
-bool CachedFiles::read(uint64_t offset, std::span<std::byte> target) const {
-  if (target.empty()) return true;
+CachedFiles::Found CachedFiles::read(uint64_t offset, std::span<std::byte> target) const {
+  if (target.empty()) return Found::kAll;
   const Numbers before = numbers(offset, target.size());
-  if (!before.are_there()) return false;
-  data_.read_fully(offset, target);
-  return before.are_unchanged();
+  if (!before.are_there()) return Found::kAbsent;
+  while (!target.empty()) {
+    const ssize_t count = pread_some(data_fd_, target, offset);
+    if (count <= 0) break;
+    offset += static_cast<uint64_t>(count);
+    target = target.subspan(static_cast<size_t>(count));
+  }
+  if (!before.are_unchanged()) return Found::kAbsent;
+  return target.empty() ? Found::kAll : Found::kLost;
 }
 
 }  // namespace ffrfs::remote

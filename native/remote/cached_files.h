@@ -54,10 +54,12 @@ class CachedFiles {
   // From the first block of `range` that is absent to the last that is; nullopt: none is.
   [[nodiscard]] std::optional<BlockRange> find_missing(BlockRange range) const;
 
+  // kLost: the blocks are marked as there, and the data file is too short or cannot be read.
+  enum class Found : uint8_t { kAll, kAbsent, kLost };
   // Both fill memory from `offset`, if all of it is there from begin to end. The first never
-  // waits, and is for what is in memory; the second waits for a disk, and throws StorageError.
+  // waits, and is for what is in memory; the second waits for a disk.
   [[nodiscard]] bool read_now(uint64_t offset, Source::Parts parts) const;
-  [[nodiscard]] bool read(uint64_t offset, std::span<std::byte> target) const;
+  [[nodiscard]] Found read(uint64_t offset, std::span<std::byte> target) const;
 
   // Of the data file, as those of a source.
   [[nodiscard]] bool is_in_memory(uint64_t offset, size_t size) const {

@@ -187,14 +187,20 @@ void RemoteFile::read_fully(uint64_t offset, std::span<std::byte> target) const 
 // False: the cache has thrown some of it away again.
 bool RemoteFile::read_piece(const OpenObject& open, uint64_t offset,
                             std::span<std::byte> target) const {
+  using Found = CachedFiles::Found;
   const BlockRange range = facts().blocks_of(offset, target.size());
-  bool is_read = open.object()->files()->read(offset, target);
-  if (!is_read) {
-    if (const auto missing = open.object()->files()->find_missing(range)) wait_for(open, *missing);
-    is_read = open.object()->files()->read(offset, target);
+  Found found = open.object()->files()->read(offset, target);
+  if (found != Found::kAll) {
+    if (found == Found::kLost) {
+      refetch_and_wait(*this, offset, target.size());
+    } else if (const auto missing = open.object()->files()->find_missing(range)) {
+      wait_for(open, *missing);
+    }
+    found = open.object()->files()->read(offset, target);
   }
-  if (is_read) note_used(open, offset, target.size());
-  return is_read;
+  if (found != Found::kAll) return false;
+  note_used(open, offset, target.size());
+  return true;
 }
 
 // A cache may be smaller than what is read at a time, or shared by many who read.

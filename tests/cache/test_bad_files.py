@@ -337,3 +337,19 @@ def test_the_directory_is_removed_while_in_use(place: Path) -> None:
     kept.close()
     cache.close()
     assert not place.exists()
+
+
+@pytest.mark.promise("S64")
+@pytest.mark.parametrize("left", [0, BLOCK_SIZE // 2])
+def test_a_data_file_that_is_cut_off_while_in_use_has_no_block(place: Path, left: int) -> None:
+    """Else there would be zeros before what is written behind its end."""
+    cache = CacheDirectory(str(place), 64 * MIB)
+    kept = cache.open(URL, "v1", SIZE)
+    os.truncate(next(place.glob("??/*.data")), left)
+    fill(kept, 2)
+    assert check(kept) == {2}
+    os.truncate(next(place.glob("??/*.data")), left)
+    kept.forget(0)
+    assert check(kept) == set()
+    kept.close()
+    cache.close()

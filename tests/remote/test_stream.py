@@ -68,6 +68,24 @@ def test_what_goes_wrong(server: Faulty) -> None:
         assert stream.read(10)
 
 
+@pytest.mark.promise("S64")
+def test_a_cache_that_is_cut_off(server: Faulty, tmp_path: Path) -> None:
+    with RemoteStream(f"{server.url}/data") as stream:
+        begin = stream.read(100)
+        for data in (tmp_path / "cache").rglob("*.data"):
+            os.truncate(data, 0)
+        assert begin + stream.readall() == DATA
+
+
+def test_a_server_that_does_not_tell_versions_apart(server: Faulty) -> None:
+    server.do(Kind.NO_VERSION)
+    with RemoteStream(f"{server.url}/data") as stream:
+        begin = stream.read(100)
+        assert session.pid is not None
+        os.kill(session.pid, signal.SIGKILL)
+        assert begin + stream.readall() == DATA
+
+
 @pytest.mark.parametrize("options", ["", "GZIP", "ZLIB"])
 def test_records(server: Faulty, tmp_path: Path, options: str) -> None:
     records = [os.urandom(number * 300) for number in range(200)]
