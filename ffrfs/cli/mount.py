@@ -15,7 +15,14 @@ from ffrfs.errors import OptionError
 from ffrfs.mount.config.config import OPTION_KEYS, Config, make_config
 from ffrfs.mount.config.report import Report
 from ffrfs.mount.config.request import MountRequest, make_request
-from ffrfs.mount.config.settings import GROUPS, RARE, SETTINGS, Fields, parse_setting
+from ffrfs.mount.config.settings import (
+    GROUPS,
+    RARE,
+    SETTINGS,
+    Fields,
+    may_be_secret,
+    parse_setting,
+)
 from ffrfs.mount.kernel.options import ON_CONFLICT
 
 if TYPE_CHECKING:
@@ -177,7 +184,8 @@ def _setting(name: str, value: str | bool) -> Fields:
     try:
         return parse_setting(name, text)
     except OptionError as error:
-        raise OptionError(f"--{name.replace('_', '-')} {text}: {error}") from None
+        shown = "" if may_be_secret(text) else f" {text}"
+        raise OptionError(f"--{name.replace('_', '-')}{shown}: {error}") from None
 
 
 def _check_pipe(fd: int) -> None:

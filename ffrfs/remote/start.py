@@ -6,6 +6,7 @@ Concurrency: values that do not change.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from dataclasses import dataclass, field
 from typing import Self
@@ -18,14 +19,14 @@ from ffrfs.remote.url import RemoteUrl
 class Start:
     """`signed`: URLs without their secret part → the whole URLs.
 
-    `roots`: the URLs that clients may open, without secret parts, and of directories the
-    objects directly in them; None: all.
+    `roots`: the whole URLs that clients may open, and of directories the objects directly in
+    them; None: all.
     """
 
     settings: RemoteSettings
     signed: dict[str, str] = field(repr=False)
     flight_size: int
-    roots: frozenset[str] | None = None
+    roots: frozenset[str] | None = field(default=None, repr=False)
 
     def to_json(self) -> str:
         settings = self.settings.to_json()
@@ -47,6 +48,7 @@ class Start:
 
     def allows(self, url: RemoteUrl) -> bool:
         """Whether clients may open or list it."""
-        shown = url.shown
-        in_root = shown[: shown.rfind("/") + 1]
-        return self.roots is None or shown in self.roots or in_root in self.roots
+        if self.roots is None or url.text in self.roots:
+            return True
+        folder = dataclasses.replace(url, key=url.key[: url.key.rfind("/") + 1])
+        return folder.text in self.roots

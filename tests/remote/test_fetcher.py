@@ -15,6 +15,7 @@ from ffrfs.remote.protocol import BLOCK_SIZE, REQUESTS_MAX, Ask, Tell
 from tests.mount.command import wait_until
 from tests.remote.fetch_client import FetchClient
 from tests.remote.running_fetcher import Start, content, put
+from tests.remote.servers.nginx import Nginx
 
 
 @pytest.mark.parametrize("mode", ["full", "stream"])
@@ -129,6 +130,21 @@ def test_a_client_of_a_mount_opens_what_was_mounted_and_nothing_else(
             answer = client.answer(client.send(kind, 9, url=f"file://{tmp_path}/{other}"))
             assert (answer.kind, answer.error) == (Tell.FAILED, "RemoteDeniedError"), other
             assert "not among the packs of this mount" in answer.reason
+
+
+@pytest.mark.promise("S65")
+def test_a_client_of_a_mount_does_not_choose_what_follows_the_question_mark(
+    start: Start, web: Nginx, web_root: Path
+) -> None:
+    (web_root / "queries").mkdir(exist_ok=True)
+    (web_root / "queries" / "a").write_bytes(content())
+    place = f"{web.url}/queries/"
+    client = start(roots=[f"{place}a?file=1", f"{place}?file=2"]).client()
+    for allowed in ("a?file=1", "a?file=2"):
+        assert client.open(place + allowed).size == len(content())
+    for other in ("a?file=3", "a", "a?file=1&file=3"):
+        answer = client.answer(client.send(Ask.OPEN, 9, url=place + other))
+        assert (answer.kind, answer.error) == (Tell.FAILED, "RemoteDeniedError"), other
 
 
 def test_a_cancelled_request_gets_no_answer(start: Start, tmp_path: Path) -> None:

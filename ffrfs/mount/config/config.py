@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ffrfs.errors import OptionError, parse_reason
-from ffrfs.mount.config.settings import SETTINGS, Fields, parse_setting
+from ffrfs.mount.config.settings import SETTINGS, Fields, may_be_secret, parse_setting
 from ffrfs.mount.kernel.mountpoint import canonical
 from ffrfs.mount.kernel.options import escape, parse_words, split_options
 from ffrfs.remote.url import is_url, parse_url
@@ -64,6 +64,12 @@ def make_config(
         found += split_packs(argument, folder)
     urls = [parse_url(pack) for pack in found if is_url(pack)]
     signed = {url.shown: url.text for url in urls if url.query}
+    for url in urls:
+        if signed.get(url.shown, url.text) != url.text:
+            raise OptionError(
+                f"{url.shown}: is named twice, with different texts after the ?; one mount cannot "
+                "tell them apart, so mount them at two places"
+            )
     words, fields = [], Fields()
     for word in split_options(options):
         name, equals, text = word.partition("=")
@@ -128,7 +134,8 @@ def _setting_of_word(word: str, name: str, text: str | None, folder: str) -> Fie
     try:
         return parse_setting(name, text or "", folder=folder)
     except OptionError as error:
-        raise OptionError(f"mount option {word!r} {error}") from None
+        shown = name if may_be_secret(word) else word
+        raise OptionError(f"mount option {shown!r} {error}") from None
 
 
 def read_config(path: str) -> Config:
@@ -186,7 +193,8 @@ def _setting_of_key(key: str, value: object, folder: str) -> Fields:
     try:
         return parse_setting(key, str(value), folder=folder)
     except OptionError as error:
-        raise OptionError(f"{key} = {value!r}: {error}") from None
+        shown = "" if may_be_secret(str(value)) else f" = {value!r}"
+        raise OptionError(f"{key}{shown}: {error}") from None
 
 
 def _texts(table: Mapping[str, Any], key: str) -> list[str]:

@@ -308,3 +308,8 @@ SETTINGS: dict[str, Setting] = {
 def parse_setting(name: str, text: str, *, folder: str = "") -> Fields:
     """The fields of MountRequest that a setting gives; a flag's text is empty."""
     return SETTINGS[name].parse(text, folder)
+
+
+def may_be_secret(text: str) -> bool:
+    """Whether a wrong value may hold a password or a key, which no message repeats."""
+    return "@" in text or "?" in text

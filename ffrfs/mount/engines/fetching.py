@@ -25,7 +25,7 @@ from ffrfs.mount.engines.counter_page import CounterPage, Counters
 from ffrfs.remote.pace import FLIGHT_SIZE_MAX
 from ffrfs.remote.process import FetcherProcess, copy_log
 from ffrfs.remote.settings import CACHE_SIZE_MIN
-from ffrfs.remote.url import RemoteUrl, is_url, parse_url
+from ffrfs.remote.url import RemoteUrl, is_url
 
 _PAUSE_S, _PAUSE_MAX_S = 0.05, 5.0
 _MEMORY_SHARE = 8  # one such part of --max-memory may be under way
@@ -54,7 +54,7 @@ class Fetching:
                 request.signed,
                 _flight_size(request.max_memory_bytes),
                 # A worker that an attacker controls opens no other URL, and no other file.
-                roots=[parse_url(pack).shown for pack in request.packs if is_url(pack)],
+                roots=[request.signed.get(pack, pack) for pack in request.packs if is_url(pack)],
             )
             self._process.start()
         except BaseException:
