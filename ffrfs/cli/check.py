@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _EPILOG = """\
-OK: the mount answers. WARNING: it answers, but files could not be read since it was mounted, or
-reads have waited for storage for 5 seconds. CRITICAL: it is not mounted, dead, of another type or
-of another user who did not allow others (-o allow_other), or it does not answer; or reads have
-waited for storage for 10 seconds. The exit status is that of the worst mount: 0 OK, 1 WARNING,
-2 CRITICAL.
+OK: the mount answers. WARNING: it answers, but files could not be read since it was mounted, its
+cache directory cannot be used, or reads have waited for storage for 5 seconds. CRITICAL: it is not
+mounted, dead, of another type or of another user who did not allow others (-o allow_other), or it
+does not answer; or reads have waited for storage for 10 seconds. The exit status is that of the
+worst mount: 0 OK, 1 WARNING, 2 CRITICAL.
 
 Examples:
     ffrfs check /mnt/imagenet

@@ -185,6 +185,9 @@ def _judged(path: str, told: dict[str, object]) -> Health:
     files, failures = (int(_number(told, name)) for name in ("unreadable_files", "read_failures"))
     status: Status = "ok"
     text = "live"
+    if _number(told, "cache_in_memory"):
+        status = "warning"
+        text = f"its cache directory cannot be used (see ffrfs log {path})"
     if files:
         status = "warning"
         what = "1 file" if files == 1 else f"{files:,} files"

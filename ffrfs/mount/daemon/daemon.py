@@ -51,14 +51,14 @@ def serve(
         from ffrfs.mount.daemon.metrics_file import check_metrics_file
 
         check_metrics_file(request.metrics_file)
-    with logging_to(request.log_file) as log_there:
+    has_own_log = request.log_file is None and not foreground
+    with logging_to(request.log_file, is_kept=has_own_log) as log_there:
         engine = open_engine(request)
         engine.notices[:0] = notices
         try:
             memory = MemoryLimit(request, engine)
             engine.notices += memory.notices()
             with signals.held() as held_signals:
-                has_own_log = request.log_file is None and not foreground
                 own_log = state.log_path(directory, request.mountpoint) if has_own_log else None
                 log_file = own_log or request.log_file
                 journal = journal_match() if log_file is None else None

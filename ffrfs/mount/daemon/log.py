@@ -45,11 +45,23 @@ class _JournalFormatter(logging.Formatter):
         return f"<{_priority(record.levelno)}>{printable(super().format(record))}"
 
 
+class _Kept(logging.Handler):
+    """Lines for a file that is not there yet."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record)
+
+
 class Log:
     """Where it goes now; opened by logging_to()."""
 
-    def __init__(self, path: str | None) -> None:
-        self.handler = LimitedHandler(_open(path, is_own=False))
+    def __init__(self, path: str | None, *, is_kept: bool = False) -> None:
+        self._kept = _Kept()
+        self.handler = LimitedHandler(self._kept if is_kept else _open(path, is_own=False))
 
     def reopen(self, path: str, *, is_own: bool = False) -> None:
         """Go on in that file; in a new one of its name, if the old one was moved away.
@@ -57,7 +69,11 @@ class Log:
         `is_own`: no other program moves it, and its size is bounded. Raises OptionError and
         OSError, and goes on where it was. May take some seconds.
         """
-        self.handler.change(_open(path, is_own=is_own))
+        target = _open(path, is_own=is_own)
+        self.handler.change(target)
+        for line in self._kept.lines:
+            target.handle(line)
+        self._kept.lines.clear()
 
     def close(self) -> None:
         faulthandler.disable()
@@ -65,12 +81,13 @@ class Log:
 
 
 @contextlib.contextmanager
-def logging_to(path: str | None) -> Iterator[Log]:
+def logging_to(path: str | None, *, is_kept: bool = False) -> Iterator[Log]:
     """Send this process's log to `path`, or to stderr; a crash's traceback too.
 
+    `is_kept`: keep its lines until Log.reopen() names the file.
     Others may move the file away (logrotate). Errors as of Log.reopen().
     """
-    log = Log(path)
+    log = Log(path, is_kept=is_kept)
     root = logging.getLogger()
     root.addHandler(log.handler)
     root.setLevel(logging.INFO)

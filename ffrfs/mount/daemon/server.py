@@ -210,6 +210,7 @@ class Server:
             "age_s": round(time.monotonic() - self._began_s, 3),
             "requests_per_s": round(self._rate.per_s(), 1),
             "unreadable_files": self._engine.failures.file_count,
+            "cache_in_memory": first_value(self._engine.counters(), "remote_in_memory"),
             "read_failures": first_value(self._engine.counters(), "read_failures"),
             "storage_stalled_s": round(self._stall.look(), 1),
         }
