@@ -128,7 +128,7 @@ class ChangedAtOriginError(RemoteError):
 
 
 class CacheError(FfrfsError, OSError):
-    """The cache directory cannot be used; reading goes on without one."""
+    """The cache directory cannot be used."""
 
 
 class UnverifiedHeaderWarning(UserWarning):

@@ -1,4 +1,4 @@
-"""CacheDirectory: persistent objects, shared by all processes that may write to the directory.
+"""CacheDirectory: persistent objects, shared by all processes that use the directory.
 
 The files of an object are complete before they get their names: the state file first, locked,
 then the data file. The lock of the state file covers both: users of the object share it; making
@@ -49,19 +49,24 @@ _EVICTION_S = 5.0
 
 
 class CacheDirectory:
-    """`log` gets a line for each damaged object that was removed.
+    """`log` gets a line for each damaged object that was removed; `shared` as of CachePlace.
 
     Every method may raise CacheError: why the directory cannot be used, and what to do.
     """
 
     def __init__(
-        self, path: str, size_max: int, log: Callable[[str], None] = lambda _: None
+        self,
+        path: str,
+        size_max: int,
+        log: Callable[[str], None] = lambda _: None,
+        *,
+        shared: bool = False,
     ) -> None:
         self.path, self.size_max, self._log = path, size_max, log
         self._objects: set[CachedObject] = set()
         self._mutex = threading.Lock()
         with contextlib.ExitStack() as failed:
-            self.place = CachePlace(path)
+            self.place = CachePlace(path, shared=shared)
             failed.callback(self.place.close)
             self._usage = open_usage(self.place)
             failed.callback(os.close, self._usage.fd)

@@ -52,7 +52,7 @@ class Inventory:
     def __init__(self, path: str) -> None:
         self.path = path
         with contextlib.ExitStack() as ends:
-            self.place = CachePlace(path, make=False)
+            self.place = CachePlace(path, make=False, shared=True)  # nobody reads it here
             ends.callback(self.place.close)
             if not self.place.exists("usage"):
                 raise CacheError.at(path, "not a cache directory of ffrfs")

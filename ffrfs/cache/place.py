@@ -3,8 +3,10 @@
     DIR/usage                  how many bytes are held, and locks
     DIR/xx/<64 digits>.data    an object; .state: which blocks are present; .pin: keep it
 
-In a directory of one user, files have mode 0600 and directories 0700. In a directory that a
-group shares (setgid and writable for the group: chmod g+ws), the group may write all of them.
+In a directory of one user, files have mode 0600 and directories 0700; only that user and root
+may write any of them. In a directory that a group shares (setgid and writable for the group:
+chmod g+ws), the group may write all of them. So each member decides what the others read, and
+the directory is used only if that was asked for.
 
 A name alone proves nothing: a file is opened only if it is regular, has one name, and belongs
 to us or to the group that shares the directory.
@@ -29,16 +31,22 @@ _OTHER = "choose another with --cache-dir"
 
 
 class CachePlace:
-    """`make`: make the directory if it is missing, with mode 0700. Raises CacheError."""
+    """`make`: make the directory if it is missing, with mode 0700. Raises CacheError.
 
-    def __init__(self, path: str, *, make: bool = True) -> None:
+    `shared`: other users may write to it.
+    """
+
+    def __init__(self, path: str, *, make: bool = True, shared: bool = False) -> None:
         self.path = path
         with self.naming():
             if make:
                 os.makedirs(path, 0o700, exist_ok=True)
             self.fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._info = info = os.fstat(self.fd)
-        self.is_shared = bool(info.st_mode & stat.S_ISGID and info.st_mode & stat.S_IWGRP)
+        self.is_shared = bool(
+            shared and info.st_mode & stat.S_ISGID and info.st_mode & stat.S_IWGRP
+        )
+        self._may_be_of_others = shared
         try:
             self._check(info)
         except BaseException:
@@ -48,6 +56,22 @@ class CachePlace:
     def _check(self, info: os.stat_result) -> None:
         if info.st_mode & stat.S_IWOTH:
             raise CacheError.at(self.path, f"writable for every user: chmod o-w it, or {_OTHER}")
+        self._refuse_others(info, self.path)
+
+    def _refuse_others(self, info: os.stat_result, shown: str) -> None:
+        if self._may_be_of_others:
+            return
+        if info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            who = f"group {info.st_gid} may"
+        elif info.st_uid not in (os.geteuid(), 0):
+            who = f"its owner (uid {info.st_uid}) may"
+        else:
+            return
+        raise CacheError.at(
+            shown,
+            f"{who} write to it, and so decide what you read: chmod g-w it, {_OTHER}, or trust "
+            "them (--cache-shared)",
+        )
 
     @property
     def mode(self) -> int:
@@ -103,6 +127,9 @@ class CachePlace:
         """Open to read and write. Raises FileNotFoundError, or CacheError: it is not ours."""
         shown = os.path.join(self.path, relative)
         with self.naming(shown, but=(FileNotFoundError, FileExistsError)):
+            if folder := os.path.dirname(relative):  # as it was shared once
+                info = os.stat(folder, dir_fd=self.fd, follow_symlinks=False)
+                self._refuse_others(info, os.path.join(self.path, folder))
             fd = os.open(relative, _OPEN | flags, self.mode, dir_fd=self.fd)
             try:
                 if flags & os.O_CREAT:
@@ -129,8 +156,9 @@ class CachePlace:
             raise CacheError.at(
                 shown,
                 f"belongs to another user (uid {info.st_uid}); share the directory by a group "
-                f"(chgrp, chmod g+ws), or {_OTHER}",
+                f"(chgrp, chmod g+ws, --cache-shared), or {_OTHER}",
             )
+        self._refuse_others(info, shown)
 
     def is_same(self, fd: int, relative: str) -> bool:
         """Whether the open file still has this name."""

@@ -45,6 +45,7 @@ if TYPE_CHECKING:  # loading numpy takes a while, and a user is waiting for a mo
     from ffrfs.cache.memory import MemoryCache
 
 T = TypeVar("T")
+Identity = tuple[str, str, int, str]
 
 _DATA_SIZE_MAX = 2 << 30
 _PR_SET_DUMPABLE = 4
@@ -71,8 +72,9 @@ class Fetcher:
         self._links: set[Link] = set()
         self._objects: dict[tuple[str, str], FetchedObject] = {}
         self._cache_lock = threading.Lock()
-        self._cache: CacheDirectory | MemoryCache | None = None  # that new objects are kept in
+        self._cache: CacheDirectory | MemoryCache | None = None  # on disk, or instead of that
         self._has_failed = False  # the directory
+        self._has_warned = False  # that objects are not told apart
         self._opening = asyncio.Semaphore(_OPENING_MAX)
         figures.add("remote_starts")
         for name in ("remote_in_memory", "remote_objects", "remote_object_bytes"):
@@ -99,7 +101,7 @@ class Fetcher:
         key = (url.text, pin.to_text())
         target = self._objects.get(key)
         if target is None or target.broken:
-            cached = await self._in_thread(lambda: self._open_cached(pin))
+            cached = await self._in_thread(lambda: self._open_cached(pin, bool(pin_text)))
             target = self._objects.get(key)  # another link may have been faster
             if target is None or target.broken:
                 target = self._objects[key] = FetchedObject(key, pin, origin, cached)
@@ -157,20 +159,40 @@ class Fetcher:
     def _directory(self) -> CacheDirectory:
         from ffrfs.cache.directory import CacheDirectory
 
-        path = self._settings.cache_dir or default_cache_dir()
-        return CacheDirectory(path, self._settings.cache_size, log.warning)
+        settings = self._settings
+        path = settings.cache_dir or default_cache_dir()
+        return CacheDirectory(path, settings.cache_size, log.warning, shared=settings.cache_shared)
 
-    def _open_cached(self, pin: Pin) -> CachedObject:
-        """In a thread: a disk may be slow."""
+    def _open_cached(self, pin: Pin, is_in_use: bool) -> CachedObject:
+        """In a thread: a disk may be slow. `is_in_use`: a client read it from another fetcher.
+
+        Raises CacheError: a directory was named, and cannot be used from the start.
+        """
+        identity = _identity(pin, self._settings.endpoint_url)
         with self._cache_lock:
-            if self._settings.cache_mode == "full" and not self._has_failed:
+            if not pin.is_identified:
+                self._warn_of(pin)
+            elif self._settings.cache_mode == "full" and not self._has_failed:
                 try:
-                    self._cache = self._directory
-                    return self._cache.open(*_identity(pin, self._settings.endpoint_url))
+                    return self._open_in_directory(identity)
                 except OSError as error:
+                    if not is_in_use and self._cache is None and self._settings.cache_dir:
+                        raise
                     self._give_up_directory(error)
-            self._cache = self._memory
-            return self._cache.open(*_identity(pin, self._settings.endpoint_url))
+            return self._memory.open(*identity)
+
+    def _open_in_directory(self, identity: Identity) -> CachedObject:
+        self._cache = self._directory  # if that can be used at all
+        return self._cache.open(*identity)
+
+    def _warn_of(self, pin: Pin) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            log.warning(
+                "%s: the server sends neither ETag nor Last-Modified, so a new object is not told "
+                "from an old one; blocks are cached in memory alone, and fetched again each time",
+                pin.url.shown,
+            )
 
     def _give_up_directory(self, error: OSError) -> None:
         if self._has_failed:
@@ -212,7 +234,8 @@ class Fetcher:
     async def sync(self) -> None:
         """What has been fetched outlasts a crash of the machine; and the cache is measured."""
         await self._in_thread(self._sync)
-        if (cache := self._cache) is not None:
+        if self._objects:
+            cache = self._cache or self._memory
             with contextlib.suppress(OSError):
                 self._figures.set("remote_cache_bytes", await self._in_thread(cache.usage))
             self._figures.set("remote_cache_limit_bytes", cache.size_max)
@@ -244,9 +267,9 @@ class Fetcher:
             log.warning("%s", text)
 
 
-def _identity(pin: Pin, endpoint: str | None) -> tuple[str, str, int, str]:
-    """What identifies one version of an object."""
-    version = f"{endpoint}\0{pin.etag}\0{pin.version}\0{pin.mtime_ns}"
+def _identity(pin: Pin, endpoint: str | None) -> Identity:
+    """What identifies one version of an object. Of its secret part a cache keeps a digest only."""
+    version = f"{endpoint}\0{pin.url.query}\0{pin.etag}\0{pin.version}\0{pin.mtime_ns}"
     return pin.url.shown, version, pin.size, pin.to_text()
 
 

@@ -44,7 +44,7 @@ class Filling:
 
     def follow(self, target: FetchedObject) -> None:
         """An object has been opened."""
-        if self._is_on:
+        if self._is_on and target.pin.is_identified:  # others are not kept on disk
             self._begin(self._fill(target))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:

@@ -246,7 +246,7 @@ class Link:
             return
         self._objects[request.object] = target
         pin = target.pin
-        text = pin.to_text()
+        text = pin.to_text() if pin.is_identified else ""  # a client keeps no index of it
         opened = Answer(Tell.OPENED, request.object, request.id, pin.size, pin.mtime_ns, pin=text)
         self._send(opened, target)
 

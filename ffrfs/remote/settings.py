@@ -29,7 +29,10 @@ _YES = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": 
 
 @dataclass(frozen=True)
 class RemoteSettings:
-    """`cache_dir` None: the user's cache directory, default_cache_dir()."""
+    """`cache_dir` None: the user's cache directory, default_cache_dir().
+
+    `cache_shared`: other users may write to it, and are trusted.
+    """
 
     endpoint_url: str | None = None
     region: str | None = None
@@ -38,6 +41,7 @@ class RemoteSettings:
     cache_dir: str | None = None
     cache_size: int = 20 * GIB
     cache_mode: str = "full"
+    cache_shared: bool = False
 
     def __post_init__(self) -> None:
         """Raises OptionError: a value is wrong."""
@@ -85,6 +89,7 @@ class RemoteSettings:
             cache_dir=text("CACHE_DIR"),
             cache_size=_size(text("CACHE_SIZE") or "20G", "FFRFS_CACHE_SIZE"),
             cache_mode=text("CACHE_MODE") or "full",
+            cache_shared=_yes(text("CACHE_SHARED") or "", "FFRFS_CACHE_SHARED"),
         )
 
 
@@ -105,8 +110,8 @@ def check_endpoint(url: str) -> None:
     """Raises OptionError, without the user and password that may be in the URL."""
     if not re.fullmatch(r"https?://[\w.\-\[\]:]+(/[\w.~/-]*)?", url, re.ASCII):
         raise OptionError(
-            f"{url.rpartition('@')[2][:200]!r} is not an endpoint; write https://HOST[:PORT], "
-            "without user and query"
+            f"{url.partition('?')[0].rpartition('@')[2][:200]!r} is not an endpoint; write "
+            "https://HOST[:PORT], without user and query"
         )
 
 

@@ -57,7 +57,7 @@ class Source {
   // For messages, and the names of files beside it.
   [[nodiscard]] const std::string& path() const { return path_; }
   // What tells this version of it from all others, where its path does not lie on this machine,
-  // and so no file beside it; "": it does.
+  // and so no file beside it; "": it does, or its server tells no versions apart.
   [[nodiscard]] virtual std::string identity() const { return ""; }
   [[nodiscard]] uint64_t size() const { return facts_.size; }
   [[nodiscard]] int64_t mtime_ns() const { return facts_.mtime_ns; }

@@ -20,7 +20,9 @@ std::vector<std::string> index_sidecar_paths(const std::string& pack) {
 }
 
 std::vector<std::string> index_sidecar_paths(const Source& pack) {
-  if (pack.identity().empty()) return index_sidecar_paths(pack.path());
+  if (pack.identity().empty() && !remote::is_url(pack.path())) {
+    return index_sidecar_paths(pack.path());
+  }
   const std::string cached = cached_index_path(pack);
   return cached.empty() ? std::vector<std::string>() : std::vector{cached};
 }

@@ -28,7 +28,7 @@ struct ObjectFacts {
   uint64_t size = 0;
   int64_t mtime_ns = 0;
   uint64_t block_size = 0;  // a power of two
-  std::string pin{};        // the fetcher's word for this version of it
+  std::string pin{};        // the fetcher's word for this version of it; "": it has none
 
   [[nodiscard]] uint64_t block_count() const { return (size + block_size - 1) / block_size; }
   // Those with bytes of [offset, offset + size), of which there is one at least.

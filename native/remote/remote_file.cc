@@ -45,6 +45,7 @@ std::shared_ptr<const OpenObject> RemoteFile::attach() const {
 }
 
 std::string RemoteFile::identity() const {
+  if (facts().pin.empty()) return "";
   return first_->object()->url() + '\n' + facts().pin + '\n' + std::to_string(facts().size);
 }
 

@@ -61,7 +61,8 @@ std::string cached_index_path(const std::string& file) {
 
 std::string cached_index_path(const Source& file) {
   const std::string identity = file.identity();
-  return identity.empty() ? cached_index_path(file.path()) : path_of(identity);
+  if (!identity.empty()) return path_of(identity);
+  return remote::is_url(file.path()) ? "" : cached_index_path(file.path());
 }
 
 bool is_own(const Source& index) { return index.owner() == geteuid(); }

@@ -8,6 +8,7 @@
 
 #include "io/error.h"
 #include "io/local_file.h"
+#include "remote/remote_error.h"
 #include "shard/cached_index.h"
 #include "tfrecord/framing.h"
 
@@ -117,7 +118,7 @@ std::vector<std::string> sidecar_paths(const std::string& path) {
 }
 
 std::vector<uint64_t> read_sidecar(const Source& file) {
-  const bool is_far = !file.identity().empty();
+  const bool is_far = !file.identity().empty() || remote::is_url(file.path());
   for (const std::string& path : is_far ? std::vector<std::string>() : sidecar_paths(file.path())) {
     auto offsets = read_one(file, path, false);
     if (!offsets.empty()) return offsets;

@@ -21,6 +21,28 @@ MIB = 1 << 20
 SIZE = 3 * BLOCK_SIZE + 100
 
 
+ordinary = pytest.mark.skipif(os.geteuid() != 0, reason="another user is made by root alone")
+NOBODY = 65534
+
+
+def as_nobody(work: Callable[[], None], *groups: int) -> None:
+    def whole() -> None:
+        os.setgroups(groups)
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+        os.umask(0o077)
+        work()
+
+    in_child(whole)
+
+
+def open_to_all(place: Path) -> None:
+    """pytest's directories are for their user alone."""
+    for each in place.parents:
+        if each.stat().st_uid == os.geteuid() and each != Path("/"):
+            each.chmod(each.stat().st_mode | 0o711)
+
+
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     """A cache with one object, of which blocks 0 and 3 are there."""
@@ -217,7 +239,7 @@ def test_modes(place: Path, tmp_path: Path) -> None:
     shared = tmp_path / "shared"
     shared.mkdir()
     shared.chmod(0o2770)
-    reopened(shared)
+    CacheDirectory(str(shared), 64 * MIB, shared=True).open(URL, "v1", SIZE).close()
     assert modes(shared) == {0o660}
     assert {stat.S_IMODE(each.stat().st_mode) for each in shared.glob("??")} == {0o2770}
 
@@ -228,10 +250,39 @@ def test_a_directory_that_others_may_write_to(place: Path, mode: int) -> None:
     assert "writable for every user: chmod o-w it" in refusal(place)
 
 
-def test_a_directory_of_a_user_with_umask_002(place: Path) -> None:
-    place.chmod(0o775)
-    assert reopened(place)[0] == {0, 3}
-    assert {stat.S_IMODE(each.stat().st_mode) for each in place.glob("??")} == {0o700}
+@pytest.mark.promise("S71")
+@pytest.mark.parametrize("what", ["", "??", "??/*.state", "??/*.data", "usage"])
+@pytest.mark.parametrize("mode", [0o020, 0o2020])
+def test_what_a_group_may_write_to_is_refused(place: Path, what: str, mode: int) -> None:
+    """Also what was left when the directory was shared."""
+    [path] = place.parent.glob(f"{place.name}/{what}")
+    path.chmod(path.stat().st_mode | mode)
+    refused = refusal(place)
+    assert refused.startswith(f"{path}: group {path.stat().st_gid} may write to it, and so decide")
+    assert refused.endswith("or trust them (--cache-shared)")
+
+
+@pytest.mark.promise("S71")
+@ordinary
+def test_a_directory_of_another_user_is_refused_also_for_root(place: Path) -> None:
+    for path in (next(place.glob("??")), place):
+        shutil.chown(path, NOBODY)
+        assert f"{path}: its owner (uid {NOBODY}) may write to it" in refusal(place)
+
+
+@pytest.mark.promise("S71")
+@ordinary
+def test_each_user_has_a_directory_in_one_for_all(tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+    open_to_all(tmp_path)
+
+    def work() -> None:
+        cache = CacheDirectory(str(tmp_path / "nobody"), 64 * MIB)
+        fill(cache.open(URL, "v1", SIZE), 0)
+
+    as_nobody(work)
+    CacheDirectory(str(tmp_path / "root"), 64 * MIB).close()
+    assert "its owner (uid 65534) may write" in refusal(tmp_path / "nobody")
 
 
 def test_no_directory(tmp_path: Path) -> None:
@@ -242,28 +293,6 @@ def test_no_directory(tmp_path: Path) -> None:
             f"{'File exists' if name == 'file' else 'Not a directory'}; "
             "choose another with --cache-dir"
         )
-
-
-ordinary = pytest.mark.skipif(os.geteuid() != 0, reason="another user is made by root alone")
-NOBODY = 65534
-
-
-def as_nobody(work: Callable[[], None], *groups: int) -> None:
-    def whole() -> None:
-        os.setgroups(groups)
-        os.setgid(NOBODY)
-        os.setuid(NOBODY)
-        os.umask(0o077)
-        work()
-
-    in_child(whole)
-
-
-def open_to_all(place: Path) -> None:
-    """pytest's directories are for their user alone."""
-    for each in place.parents:
-        if each.stat().st_uid == os.geteuid() and each != Path("/"):
-            each.chmod(each.stat().st_mode | 0o711)
 
 
 @ordinary
@@ -286,12 +315,12 @@ def test_a_group_shares_a_directory(tmp_path: Path) -> None:
     shutil.chown(place, 0, 4711)
     place.chmod(0o2770)
     open_to_all(place)
-    cache = CacheDirectory(str(place), 64 * MIB)
+    cache = CacheDirectory(str(place), 64 * MIB, shared=True)
     kept = cache.open(URL, "v1", SIZE)
     fill(kept, 0)
 
     def work() -> None:
-        theirs = CacheDirectory(str(place), 64 * MIB)
+        theirs = CacheDirectory(str(place), 64 * MIB, shared=True)
         same = theirs.open(URL, "v1", SIZE)
         assert check(same) == {0}
         fill(same, 2)

@@ -115,13 +115,73 @@ def test_a_cache_that_vanishes_is_done_without(start: Start, tmp_path: Path) -> 
     assert other.read_all(other.open(f"file://{tmp_path}/a")) == content()
 
 
-def test_a_cache_that_cannot_be_made_is_done_without(start: Start, tmp_path: Path) -> None:
+@pytest.mark.promise("S64")
+def test_a_cache_that_was_named_and_cannot_be_made_is_an_error(
+    start: Start, tmp_path: Path
+) -> None:
     (tmp_path / "cache").write_text("a file")
-    running = start()
+    client = start().client()
+    answer = client.answer(client.send(Ask.OPEN, url=put(tmp_path, "a", content())))
+    assert (answer.kind, answer.error) == (Tell.FAILED, "CacheError")
+    assert answer.reason == f"{tmp_path}/cache: File exists; choose another with --cache-dir"
+
+
+@pytest.mark.promise("S64")
+@pytest.mark.parametrize("how", ["the user's own", "another fetcher before"])
+def test_a_cache_that_cannot_be_made_is_done_without(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    url = put(tmp_path, "a", content())
+    pin = start().client().open(url).pin if how == "another fetcher before" else ""
+    (tmp_path / "file").write_text("a file")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    running = start(cache_dir=str(tmp_path / "file" / "none") if pin else None)
     client = running.client()
-    assert client.read_all(client.open(put(tmp_path, "a", content()))) == content()
+    assert client.read_all(client.open(url, pin)) == content()
     assert client.moved == []
     assert running.log().count("<4>") == 1
+
+
+def read_once(running: Running, url: str) -> bytes:
+    client = running.client()
+    data = client.read_all(client.open(url))
+    running.process.close()
+    return data
+
+
+@pytest.mark.promise("S62")
+def test_what_a_server_does_not_tell_apart_outlasts_no_fetcher(
+    start: Start, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.bin"
+    with faulty(tmp_path) as server:
+        server.do(Kind.NO_VERSION)
+        for seed in (1, 2):
+            path.write_bytes(content(seed=seed))
+            running = start()
+            assert read_once(running, f"{server.url}/a.bin") == content(seed=seed)
+            [line] = running.log().splitlines()
+            assert "neither ETag nor Last-Modified" in line
+            assert running.figure("remote_in_memory") == 0
+    assert not list((tmp_path / "cache").rglob("*.data"))
+
+
+@pytest.mark.promise("S64")
+def test_urls_that_differ_behind_the_question_mark_are_two_objects(
+    start: Start, tmp_path: Path
+) -> None:
+    """Also where ETag, time and size are the same."""
+    path = tmp_path / "a.bin"
+    with faulty(tmp_path) as server:
+        server.do(Kind.CHANGED)  # one ETag for all
+        for seed in (1, 2, 1):
+            path.write_bytes(content(seed=seed))
+            os.utime(path, (1, 1))
+            url = f"{server.url}/a.bin?file={seed}"
+            assert read_once(start(), url) == content(seed=seed)
+        assert len(server.counts().gets("/a.bin")) < 3 * BLOCKS  # the third came from the cache
+    for each in (tmp_path / "cache").rglob("*.state"):
+        assert b"file=" not in each.read_bytes()
 
 
 @pytest.mark.promise("S64")

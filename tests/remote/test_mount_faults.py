@@ -278,11 +278,57 @@ def test_a_disk_that_is_too_small_for_the_cache_costs_no_error(
     assert tree.log().count(" WARNING ") <= 1
 
 
-def test_a_disk_that_is_read_only_costs_no_error(small_disk: Path, reach: Reach) -> None:
-    subprocess.run(["mount", "-o", "remount,ro", small_disk], timeout=20, check=True)
-    tree = reach(cache="small/cache")
+@pytest.mark.promise("S64")
+@pytest.mark.parametrize("more", [[], ["--check"]])
+def test_a_named_directory_that_cannot_be_used_is_not_mounted(
+    server: Faulty, tmp_path: Path, fuse: None, more: list[str]
+) -> None:
+    (tmp_path / "file").write_text("a file")
+    for packs in ([f"{server.url}/tree.ffr"], [tmp_path / "file"]):  # a local one is cached, too
+        words = [*more, "--cache-dir", tmp_path / "file", *packs, tmp_path / "mnt"]
+        done = ffrfs("mount", *words)
+        assert (done.status, done.out) == (1, "")
+        [line] = done.err.splitlines()
+        assert f"{tmp_path}/file: File exists; choose another with --cache-dir" in line
+    assert not (tmp_path / "mnt").exists()
+
+
+@pytest.mark.promise("S64")
+@pytest.mark.promise("S59")
+def test_a_default_directory_that_cannot_be_used_is_reported(
+    server: Faulty, tmp_path: Path, fuse: None
+) -> None:
+    """In the log that the mount has of its own: the line comes before that is there."""
+    (tmp_path / "file").write_text("a file")
+    place = tmp_path / "mnt"
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "file")}
+    environment.pop("FFRFS_CACHE_DIR", None)
+    done = ffrfs("mount", f"{server.url}/tree.ffr", place, env=environment)
+    try:
+        assert (done.status, done.err) == (0, "")
+        [line] = [line for line in ffrfs("log", place).out.splitlines() if " WARNING " in line]
+        assert f"the cache cannot be used: {tmp_path}/file/ffrfs: Not a directory" in line
+        checked = ffrfs("check", place)
+        assert checked.status == 1
+        assert "its cache directory cannot be used (see ffrfs log" in checked.out
+    finally:
+        assert ffrfs("umount", place).status == 0
+
+
+@pytest.mark.promise("S64")
+@pytest.mark.parametrize("left", [0, 500_000])
+def test_a_cache_that_is_cut_off_under_a_mount_is_fetched_again(
+    reach: Reach, server: Faulty, tmp_path: Path, left: int
+) -> None:
+    tree = reach("--remote-timeout", "30")
     assert read(tree.path) == ALL_RIGHT
-    assert tree.log().count(" WARNING ") == 1
+    tree.close()
+    tree = reach("--remote-timeout", "30")  # whose pages the kernel has not
+    server.forget_counts()
+    [data] = (tmp_path / "cache").glob("??/*.data")
+    os.truncate(data, left)
+    assert read(tree.path, seed=1) == ALL_RIGHT
+    assert server.counts().bytes["/tree.ffr"] > 0
 
 
 def test_two_mounts_of_one_cache_fetch_each_block_once(

@@ -71,7 +71,7 @@ def test_from_the_environment() -> None:
 def test_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(OptionError) as caught:
         RemoteSettings(**fields)
-    assert "hush@" not in str(caught.value)
+    assert "hush" not in str(caught.value)
 
 
 @pytest.mark.parametrize("variable", ["ANONYMOUS", "REMOTE_TIMEOUT", "CACHE_SIZE", "CACHE_MODE"])

@@ -43,6 +43,7 @@ class MountRequest:
     cache_dir: str | None = None
     cache_size: int | None = None
     cache_mode: str | None = None
+    cache_shared: bool = False
     endpoint_url: str | None = None
     region: str | None = None
     anonymous: bool = False
@@ -82,6 +83,7 @@ class MountRequest:
             "cache_dir": self.cache_dir,
             "cache_size": self.cache_size,
             "cache_mode": self.cache_mode,
+            "cache_shared": self.cache_shared or None,
             "endpoint_url": self.endpoint_url,
             "region": self.region,
             "anonymous": self.anonymous or None,

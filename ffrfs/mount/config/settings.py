@@ -235,6 +235,14 @@ SETTINGS: dict[str, Setting] = {
         group=_REMOTE,
         help=f"full keeps fetched blocks; stream keeps nothing on disk (default: {CACHE_MODES[0]})",
     ),
+    "cache_shared": Setting(
+        parse=lambda _text, _folder: {"cache_shared": True},
+        fields=("cache_shared",),
+        types=(bool,),
+        group=_REMOTE,
+        help="use that directory though a group may write to it: its members then decide what "
+        "each of them reads",
+    ),
     "endpoint_url": Setting(
         parse=_endpoint_url,
         fields=("endpoint_url",),

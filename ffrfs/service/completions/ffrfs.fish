@@ -76,6 +76,7 @@ function __ffrfs_mount_options
         'cache_dir=' 'keep fetched blocks in DIR' \
         'cache_size=' 'limit of that directory, as in 500G' \
         'cache_mode=' 'full keeps fetched blocks' \
+        'cache_shared' 'use that directory though a group may write to it' \
         'endpoint_url=' 'the server of s3://, gs:// or az://' \
         'region=' 'region of S3' \
         'anonymous' 'use no credentials, for public buckets' \
@@ -172,6 +173,7 @@ complete -c ffrfs -n '__ffrfs_in mount' -l prefetch-ttl -f -r -d 'drop data read
 complete -c ffrfs -n '__ffrfs_in mount' -l cache-dir -f -a '(__fish_complete_directories)' -r -d 'keep fetched blocks in DIR'
 complete -c ffrfs -n '__ffrfs_in mount' -l cache-size -f -r -d 'limit of that directory, as in 500G'
 complete -c ffrfs -n '__ffrfs_in mount' -l cache-mode -f -a 'full stream' -r -d 'full keeps fetched blocks'
+complete -c ffrfs -n '__ffrfs_in mount' -l cache-shared -d 'use that directory though a group may write to it'
 complete -c ffrfs -n '__ffrfs_in mount' -l endpoint-url -f -r -d 'the server of s3://, gs:// or az://'
 complete -c ffrfs -n '__ffrfs_in mount' -l region -f -r -d 'region of S3'
 complete -c ffrfs -n '__ffrfs_in mount' -l anonymous -d 'use no credentials, for public buckets'

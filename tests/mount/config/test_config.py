@@ -91,6 +91,35 @@ def test_every_long_option_is_a_key() -> None:
     assert KEYS - names == {"packs", "mountpoint", "options"}
 
 
+def test_a_shared_cache(config: Path) -> None:
+    assert not request_of("/x.ffr", "/mnt").remote_settings().cache_shared
+    for words in (["--cache-shared"], ["-o", "cache_shared"]):
+        assert request_of(*words, "/x.ffr", "/mnt").remote_settings().cache_shared
+    config.write_text('packs = "/x.ffr"\nmountpoint = "/mnt"\ncache_shared = true\n')
+    assert request_of("--config", str(config)).remote_settings().cache_shared
+
+
+def test_urls_that_differ_behind_the_question_mark_alone_are_refused() -> None:
+    for other in ("http://h/x.ffr?key=hush", "http://h/x.ffr"):
+        with pytest.raises(OptionError, match="named twice") as caught:
+            request_of("http://h/x.ffr?key=1", other, "/mnt")
+        assert "hush" not in str(caught.value)
+    request_of("http://h/x.ffr?key=1", "http://h/y.ffr?key=2", "/mnt")
+
+
+@pytest.mark.parametrize("value", ["https://me:hush@s3.example", "https://s3.example/?key=hush"])
+def test_a_password_in_an_endpoint_is_not_repeated(config: Path, value: str) -> None:
+    config.write_text(f'endpoint_url = "{value}"\n')
+    for words in (
+        ["--endpoint-url", value],
+        ["-o", f"endpoint_url={value}"],
+        ["--config", str(config)],
+    ):
+        with pytest.raises(OptionError, match="is not an endpoint") as caught:
+            request_of(*words, "/x.ffr", "/mnt")
+        assert "hush" not in str(caught.value)
+
+
 @pytest.mark.promise("S45")
 def test_the_command_line_wins(config: Path) -> None:
     config.write_text(ALL)
