@@ -19,6 +19,8 @@ from ffrfs.cli.main import main
 from ffrfs.errors import FormatError, OptionError, RemoteNotFoundError
 from ffrfs.tfrecord import RecordDataset, TFRecordReader, TFRecordWriter, tf_record_iterator
 from tests.remote.reading import reading_urls
+from tests.remote.servers.fault import Kind
+from tests.remote.servers.faulty import faulty
 from tests.remote.servers.seaweedfs import SeaweedFS
 
 
@@ -179,3 +181,22 @@ def test_commands(
     output("convert", "--quiet", records, str(tmp_path / "converted.ffr"))
     assert main(["ls", "s3://no-such-bucket/a.ffr"]) == 1
     assert capfd.readouterr().err.startswith("ffrfs: s3://no-such-bucket/a.ffr: there is no bucket")
+
+
+@pytest.mark.promise("S62")
+@pytest.mark.parametrize("kind", [None, Kind.NO_VERSION])
+def test_no_index_is_kept_of_what_a_server_does_not_tell_apart(
+    tmp_path: Path, kind: Kind | None
+) -> None:
+    (tmp_path / "web").mkdir()
+    with faulty(tmp_path / "web") as server:
+        if kind is not None:
+            server.do(kind)
+        for sizes in ((1000, 3000), (3000, 1000)):
+            with TFRecordWriter(tmp_path / "web" / "a.tfrecord") as writer:
+                for size in sizes:
+                    writer.write(os.urandom(size))
+            with TFRecordReader(f"{server.url}/a.tfrecord") as reader:
+                assert [len(record) for record in reader] == list(sizes)
+    kept = list((tmp_path / "indexes").rglob("*.idx"))
+    assert len(kept) == (0 if kind else 2)
