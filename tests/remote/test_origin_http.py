@@ -21,7 +21,7 @@ from ffrfs.errors import (
 from ffrfs.remote.origin import Pin, Traffic, origin_for
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import RemoteUrl, parse_url
-from tests.remote.servers.nginx import Nginx, nginx
+from tests.remote.servers.nginx import Nginx, nginx, nginx_of
 from tests.remote.servers.program import free_ports
 
 T = TypeVar("T")
@@ -199,3 +199,22 @@ def test_without_obstore(tmp_path: Path) -> None:
         "ffrfs.errors.RemoteError: s3://bucket: reading URLs needs obstore: "
         "pip install 'ffrfs[remote]'"
     )
+
+
+def test_a_proxy(web: Nginx, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forwarding(_: Path, port: int) -> str:
+        forward = "location / { proxy_pass http://$http_host$request_uri; }"
+        return f"server {{ listen 127.0.0.1:{port}; {forward} }}\n"
+
+    (folder / "a").write_bytes(b"hello")
+    settings = RemoteSettings(timeout_s=3)
+    with nginx_of(forwarding) as proxy:
+        for name in ("no_proxy", "NO_PROXY"):
+            monkeypatch.delenv(name, raising=False)
+        for name in ("http_proxy", "https_proxy"):
+            monkeypatch.setenv(name, proxy.url)
+        assert read(pin(at(web, folder, "a"), settings), 1, 3, settings) == b"ell"
+        assert proxy.access_log.read_text().count(f"/{folder.name}/a 206 ") == 2
+        # nginx makes no tunnels.
+        with pytest.raises(RemoteTimeoutError, match=r"the proxy does not connect to it; check"):
+            pin(parse_url("https://127.0.0.1:1/a"), settings)

@@ -159,7 +159,8 @@ def test_what_the_fetcher_says_is_logged(program: Program, tmp_path: Path) -> No
         "last.emit = lambda record: said.set()\n"
         "logging.getLogger().addHandler(last)\n"
         "read(ffrfs.PackedFolder(url)); assert said.wait(60); tell()",
-        FFRFS_CACHE_DIR=str(tmp_path / "file"),
+        FFRFS_CACHE_DIR="",
+        XDG_CACHE_HOME=str(tmp_path / "file"),
     )
     assert found["stderr"].startswith("ffrfs.remote WARNING the cache cannot be used")
     assert found["stderr"].count("\n") == 1
