@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 
 
 def files_in_calls(pid: int) -> set[str]:
@@ -19,6 +20,16 @@ def files_in_calls(pid: int) -> set[str]:
             if len(words) > 1:  # else it runs
                 found.add(os.readlink(f"/proc/{pid}/fd/{int(words[1], 16)}"))
     return found
+
+
+def waited_s() -> float:
+    """A clock of this thread that stops while it runs, and while it waits for a CPU.
+
+    So it says how long something else was waited for, however busy the machine is.
+    """
+    with open("/proc/thread-self/schedstat") as file:
+        run_ns, queued_ns, _ = map(int, file.read().split())
+    return time.monotonic() - (run_ns + queued_ns) / 1e9
 
 
 def sends(pid: int) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -45,11 +44,12 @@ def test_connection_changes_hands(path: Path) -> None:
 
 
 def test_server_forgets_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control_server, "IDLE_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(control_server, "IDLE_TIMEOUT_S", 1)
     with hint_taker(path) as taker, control_socket.connect(str(path), TIMEOUT_S) as own:
         own.sendall(PREFETCH)
         assert receive(own, len(AGREED)) == AGREED
-        time.sleep(0.5)  # an idle client of its own it would have dropped by now
+        with control_socket.connect(str(path), TIMEOUT_S) as other:
+            assert other.recv(1) == b""  # one of its own it has dropped by now
         own.sendall(b"1\0")
         with taker.client() as client:
             assert receive(client, 2) == b"1\0"

@@ -67,12 +67,12 @@ def test_end_without_a_mark_is_a_death(stream: HintStream, taker: HintTaker) -> 
 
 
 def test_sending_waits_for_as_long_as_it_takes(known: state.MountState, taker: HintTaker) -> None:
-    own, _ = control_client.connect(known.mountpoint, "prefetch", timeout_s=0.3)
+    own, _ = control_client.connect(known.mountpoint, "prefetch", timeout_s=1)
     with own:
         many = b"12345678\0" * 500_000
         thread = in_thread(own.sendall, many)
         with taker.client() as client:
-            time.sleep(1)
+            time.sleep(1.5)
             assert thread.is_alive()
             assert receive(client, len(many)) == many
         thread.join(TIMEOUT_S)

