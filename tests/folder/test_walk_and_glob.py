@@ -129,7 +129,9 @@ def test_any_pattern_finds_what_glob_finds(
         for parts in patterns:
             pattern = "/".join(parts)
             expected = glob.glob(pattern, root_dir=folder, recursive=True, include_hidden=True)
-            names = {name.rstrip("/") for name in expected} - {""}
+            # Python 3.11 finds "file/" by "file/**", which is not there.
+            there = [name for name in expected if os.path.lexists(f"{folder}/{name}")]
+            names = {name.rstrip("/") for name in there} - {""}
             assert list(pack.glob(pattern)) == [path for path in order if path in names]
 
 
