@@ -75,6 +75,14 @@ class PackError(FfrfsError, OSError):
     """The pack could not be written; nothing was left under its name."""
 
 
+class CompleteError(PackError):
+    """The same call has completed the set before. `missing_count`: files that the set lacks."""
+
+    def __init__(self, text: str, missing_count: int) -> None:
+        super().__init__(text)
+        self.missing_count = missing_count
+
+
 class TooLargeError(FfrfsError, OSError):
     """A file that is held as a whole to be made has more bytes than may be held."""
 

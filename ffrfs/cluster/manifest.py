@@ -12,24 +12,29 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ffrfs._native import Pack, folder_files
-from ffrfs.cluster.pack_task import existing_row, row_of_pack
+from ffrfs.cluster.pack_task import existing_row, header_of, row_of_pack
 from ffrfs.cluster.planned_set import Plan
 from ffrfs.cluster.row import Missing, Row
 from ffrfs.errors import PackError
 from ffrfs.files.staged_file import StagedFile, sync_folder
 from ffrfs.packing.pack_set_writer import locked_set, shard_name
-from ffrfs.remote.bucket import put
+from ffrfs.remote.bucket import bytes_of, pin_of, put, urls_in
 from ffrfs.remote.settings import RemoteSettings
-from ffrfs.remote.url import is_url, parse_url
+from ffrfs.remote.url import RemoteUrl, is_url, parse_url
 
 MANIFEST_NAME = ".ffrfs-manifest.jsonl"
 VERSION = 1
+_SHARD = re.compile(r"part_[0-9]{5,}\.ffr")
+_LINE_SIZE_MAX = 1 << 20
+_LOOKS_AT_A_TIME = 16
 _NAMED_MAX = 3
 
 
@@ -60,12 +65,76 @@ def commit(plan: Plan, rows: Iterable[Row] | None = None) -> SetSummary:
             f"{f' and {more:,} more' if more > 0 else ''}; run their tasks again"
         )
     ordered = [found[number] for number in sorted(found)]
-    if plan.place != plan.target:
-        ordered = [*_rows_before(plan), *ordered]
+    if plan.place == plan.target:
+        if rows is not None:
+            _refuse_replaced(plan, ordered)
+        return _write(plan, ordered, [])
+    with locked_set(plan.target):
+        before = [*_rows_before(plan)]
         _move(plan)
-    text = "".join(_lines(plan, ordered)).encode()
-    place = write_manifest(plan.target, text)
-    return _summary(plan, ordered, place)
+        return _write(plan, [*before, *ordered], _keys(_first_line(plan.target)))
+
+
+def _refuse_replaced(plan: Plan, rows: Sequence[Row]) -> None:
+    """Raise PackError if another plan's shard has taken the place of one since it was made."""
+    places = [f"{plan.target.rstrip('/')}/{row.name}" for row in rows]
+    with ThreadPoolExecutor(_LOOKS_AT_A_TIME, "ffrfs-look") as pool:
+        found = list(pool.map(header_of, places))
+    for place, row, header in zip(places, rows, found, strict=True):
+        if header != (row.size, row.checksum):
+            raise PackError(f"{place}: was replaced by another command; write the shards elsewhere")
+
+
+class CompletedSet(NamedTuple):
+    """A set that is complete, so far as the names of its shards show."""
+
+    keys: list[str]  # of the requests that made it: Request.key()
+    text: str
+    missing_count: int
+
+
+def completed_set(target: str) -> CompletedSet | None:
+    """The one in `target`. Raises RemoteError."""
+    first = _first_line(target)
+    if not _keys(first) or _shard_count(target) < first["shards"]:
+        return None
+    counts = [f"{first[name]:,} {name}" for name in ("files", "bytes", "shards")]
+    left_out = [f"{first['missing']:,} left out"] if first["missing"] else []
+    text = f"{target}: complete already: {', '.join([*counts, *left_out])}"
+    return CompletedSet(_keys(first), text, first["missing"])
+
+
+def _first_line(target: str) -> dict[str, Any]:
+    """What the manifest says of the whole set; {}: there is none, or it says nothing."""
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
+        first = json.loads(_begin(target).partition(b"\n")[0])
+        if all(type(first[name]) is int for name in ("shards", "files", "bytes", "missing")):
+            return dict(first)
+    return {}
+
+
+def _begin(target: str) -> bytes:
+    if not is_url(target):
+        with open(os.path.join(target, MANIFEST_NAME), "rb") as file:
+            return file.read(_LINE_SIZE_MAX)
+    settings = RemoteSettings.from_environment()
+    pin = pin_of(_url_of(target), settings)
+    return b"" if pin is None else bytes_of(pin, 0, min(pin.size, _LINE_SIZE_MAX), settings)
+
+
+def _keys(first: Mapping[str, Any]) -> list[str]:
+    """Of the requests that the set was made by."""
+    keys = first.get("requests")
+    return [str(key) for key in keys] if isinstance(keys, list) else []
+
+
+def _shard_count(target: str) -> int:
+    if is_url(target):
+        folder = parse_url(f"{target.rstrip('/')}/")
+        names = urls_in(folder, RemoteSettings.from_environment())
+    else:
+        names = os.listdir(target)
+    return sum(_SHARD.fullmatch(name.rpartition("/")[2]) is not None for name in names)
 
 
 def _rows(plan: Plan) -> Iterator[Row]:
@@ -106,12 +175,7 @@ def _rows_known(target: str) -> dict[tuple[int, str, int, str], Row]:
 
 
 def _move(plan: Plan) -> None:
-    """Add the shards that wait to the set, in the order of their numbers, alone."""
-    with locked_set(plan.target):
-        _move_locked(plan)
-
-
-def _move_locked(plan: Plan) -> None:
+    """Add the shards that wait to the set, which is locked, in the order of their numbers."""
     first = plan.header.first_number
     names = [shard_name(number) for number in range(first, first + len(plan))]
     # The others were moved before, by a commit that was ended.
@@ -119,14 +183,22 @@ def _move_locked(plan: Plan) -> None:
     for name in waiting:
         place = os.path.join(plan.target, name)
         if os.path.lexists(place):
-            raise PackError(f"{place}: exists already; nothing was added")
+            raise PackError(
+                f"{place}: was added by another command meanwhile; nothing was added; plan anew "
+                "(the same command with --executor does)"
+            )
     for name in waiting:
         os.rename(os.path.join(plan.place, name), os.path.join(plan.target, name))
     sync_folder(plan.target)
     shutil.rmtree(plan.place, ignore_errors=True)
 
 
-def _lines(plan: Plan, rows: Sequence[Row]) -> Iterator[str]:
+def _write(plan: Plan, rows: Sequence[Row], keys: Iterable[str]) -> SetSummary:
+    text = "".join(_lines(plan, rows, keys)).encode()
+    return _summary(plan, rows, write_manifest(plan.target, text))
+
+
+def _lines(plan: Plan, rows: Sequence[Row], keys: Iterable[str]) -> Iterator[str]:
     whole = {
         "format": "ffrfs-manifest",
         "version": VERSION,
@@ -135,6 +207,7 @@ def _lines(plan: Plan, rows: Sequence[Row]) -> Iterator[str]:
         "files": sum(row.file_count for row in rows),
         "bytes": sum(row.byte_count for row in rows),
         "missing": sum(len(row.missing) for row in rows),
+        "requests": [*dict.fromkeys((*keys, plan.key))],
     }
     yield json.dumps(whole) + "\n"
     for row in rows:
@@ -152,9 +225,13 @@ def write_manifest(target: str, text: bytes) -> str:
             file.write(text)
             file.publish()
         return place
-    url = parse_url(f"{target.rstrip('/')}/").child(MANIFEST_NAME)
+    url = _url_of(target)
     put(url, text, RemoteSettings.from_environment())
     return url.shown
+
+
+def _url_of(target: str) -> RemoteUrl:
+    return parse_url(f"{target.rstrip('/')}/").child(MANIFEST_NAME)
 
 
 def _summary(plan: Plan, rows: Sequence[Row], place: str) -> SetSummary:

@@ -261,7 +261,7 @@ def _is_index_damaged(pack: Pack) -> bool:
 
 
 def _row(task: PackTask, missing: Sequence[Missing], *, made: bool | None) -> Row:
-    size, checksum = (0, "") if made is False else _header(task.target)
+    size, checksum = (0, "") if made is False else header_of(task.target)
     gone = {file.path for file in missing}
     gone_size = 0
     for piece in task.pieces if gone else ():
@@ -282,7 +282,7 @@ def _row(task: PackTask, missing: Sequence[Missing], *, made: bool | None) -> Ro
 def row_of_pack(path: str, pack: Pack) -> Row:
     """Of a shard that no task made."""
     assert pack.shard is not None
-    size, checksum = _header(path)
+    size, checksum = header_of(path)
     count = pack.record_count - 1  # without the index
     return Row(
         number=pack.shard[1],
@@ -296,13 +296,13 @@ def row_of_pack(path: str, pack: Pack) -> Row:
     )
 
 
-def _header(target: str) -> tuple[int, str]:
-    """The size of a shard, and the checksum of its header."""
+def header_of(target: str) -> tuple[int, str]:
+    """The size of a shard, and the checksum of its header. Raises OSError, RemoteError."""
     if is_url(target):
         settings = RemoteSettings.from_environment()
         pin = pin_of(parse_url(target), settings)
         if pin is None:
-            raise PackError(f"{target}: vanished after it was uploaded")
+            raise PackError(f"{target}: vanished after it was uploaded; run its task again")
         return pin.size, _hex(bytes_of(pin, 0, _HEADER, settings))
     with open(target, "rb") as file:
         return os.fstat(file.fileno()).st_size, _hex(file.read(_HEADER))

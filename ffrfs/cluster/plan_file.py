@@ -15,6 +15,7 @@ Concurrency: one thread writes; a PlanFile may be read by any thread, one at a t
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from array import array
@@ -79,6 +80,7 @@ class PlanWriter:
         self._records = TFRecordWriter(self._file.place)
         self._records.write(json.dumps({"version": VERSION, **header}))
         self._blocks = _Totals()
+        self._digest = hashlib.sha256()
         self._begin_block()
 
     def add(self, piece: Piece) -> None:
@@ -89,11 +91,17 @@ class PlanWriter:
                 or len(self._lines) == BLOCK_COUNT
             ):
                 self._end_block()
-            self._lines.append(part.line())
+            line = part.line()
+            self._lines.append(line)
+            self._digest.update(line.encode(errors="surrogateescape"))
             self._files += part.file_count
             self._links += len(part.links)
             self._cost += sum(_costs_of(part))
             self._size += sum(part.sizes)
+
+    def digest(self) -> str:
+        """Of what was added so far: the same listing always has the same."""
+        return self._digest.hexdigest()
 
     def finish(self, *, shards: int | None, shard_size: int | None, **more: object) -> None:
         """Cut the listing into shards, and give the file its name; `more`: of its last record."""

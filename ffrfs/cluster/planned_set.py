@@ -57,6 +57,11 @@ class Plan:
         return self._file.byte_count
 
     @property
+    def key(self) -> str:
+        """What the manifest says when it is complete."""
+        return str(self._file.table.get("key", ""))
+
+    @property
     def skipped(self) -> list[str]:
         """Paths of what was left out for skip_special."""
         return self._file.skipped

@@ -12,19 +12,22 @@ import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import closing, contextmanager, nullcontext
+from itertools import chain
 from typing import Protocol, Self
 
 from ffrfs._native import folder_files
 from ffrfs.cluster.executors import open_executor, slots
-from ffrfs.cluster.file_task import absolute
+from ffrfs.cluster.file_task import absolute, states_of
 from ffrfs.cluster.folder_plan import FolderListing
 from ffrfs.cluster.listing import ListRules
+from ffrfs.cluster.manifest import completed_set
 from ffrfs.cluster.piece import Piece
 from ffrfs.cluster.plan_file import PlanWriter
 from ffrfs.cluster.planned_set import ID_SIZE, PathType, Plan
 from ffrfs.cluster.request import Header, Kind, Request
-from ffrfs.errors import OptionError, PackError
+from ffrfs.errors import CompleteError, OptionError, PackError
 from ffrfs.folder.progress import Progress
+from ffrfs.folder.tree import pack_files
 from ffrfs.packing.pack_job import fixed_time_ns
 from ffrfs.packing.pack_kind import holds_packs
 from ffrfs.packing.pack_set_writer import identity_of
@@ -57,7 +60,8 @@ def plan(  # noqa: PLR0913 - as pack_folder
     `shards` or `shard_size`, and the other options: as pack_folder() and repack(). `executor`
     lists a directory in parallel (None: processes of this machine). `order`: of packs only.
 
-    Raises PackError for what cannot be packed, OptionError, OSError.
+    Raises PackError for what cannot be packed, CompleteError if the same call was completed
+    before, OptionError, OSError.
     """
     request = request_of(
         sources,
@@ -117,8 +121,10 @@ def make_plan(
     kind = _kind_of(request.sources)
     if kind == "folder":
         _root(request)
-    if not request.append:
-        _refuse_content(request.target)
+    completed = completed_set(request.target)
+    refused = None if request.append else _content_error(request.target)
+    if refused is not None and completed is None:
+        raise refused
     is_fixed = request.time_ns is not None
     with nullcontext() if not request.append else closing(_Existing.of(request)) as existing:
         header = Header(
@@ -132,30 +138,44 @@ def make_plan(
         else:
             opened = _folder(request, executor, tmp_dir, progress)
         with opened as listing, PlanWriter(path, header.fields()) as writer:
-            own_id = _fill(writer, listing.pieces(), existing, is_fixed=is_fixed)
+            own_id, conflict = _fill(writer, listing.pieces(), existing, is_fixed=is_fixed)
+            key = request.key(own_id.hex() if is_fixed else _digest_of(writer, request, kind))
+            if completed is not None and key in completed.keys:
+                raise CompleteError(completed.text, completed.missing_count)
+            refused = refused or conflict
+            if refused is not None:
+                raise refused
             set_id = own_id if existing is None else existing.id
             writer.finish(
                 shards=request.shards,
                 shard_size=request.shard_size,
                 set_id=set_id.hex(),
                 plan_id=own_id.hex(),
+                key=key,
                 skipped=listing.skipped,
             )
     return Plan(path)
 
 
-def _refuse_content(target: str) -> None:
-    """Raise PackError if there are shards already, which would be taken for the plan's."""
+def _content_error(target: str) -> PackError | None:
+    """What to say if there are shards already, which would be taken for the plan's."""
     if is_url(target):
         folder = parse_url(f"{target.rstrip('/')}/")
         settings = RemoteSettings.from_environment()
         names = [text.removeprefix(folder.text) for text in urls_in(folder, settings)]
     else:
         names = os.listdir(target) if os.path.isdir(target) else []
-    if any(not name.startswith(".") for name in names):
-        raise PackError(
-            f"{target}: is not empty; write the shards elsewhere, or add to a set with --append"
-        )
+    if all(name.startswith(".") for name in names):
+        return None
+    return PackError(
+        f"{target}: is not empty; write the shards elsewhere, or add to a set with --append"
+    )
+
+
+def _digest_of(writer: PlanWriter, request: Request, kind: Kind) -> list[object]:
+    """What shows whether the sources have changed: of files in packs no times are known."""
+    packs = chain(*map(pack_files, request.sources)) if kind == "packs" else ()
+    return [writer.digest(), *states_of(packs)]
 
 
 def _kind_of(sources: Sequence[str]) -> Kind:
@@ -243,18 +263,23 @@ class _Existing:
 
 def _fill(
     writer: PlanWriter, pieces: Iterable[Piece], existing: _Existing | None, *, is_fixed: bool
-) -> bytes:
-    """Write the pieces, and return an id: of a fixed listing always the same."""
+) -> tuple[bytes, PackError | None]:
+    """Write the pieces; return an id, of a fixed listing always the same, and the first error."""
     digest = hashlib.sha256()
+    refused: PackError | None = None
     for piece in pieces:
-        if existing is not None:
-            existing.check(piece)
+        if existing is not None and refused is None:
+            try:
+                existing.check(piece)
+            except PackError as error:
+                refused = error
         writer.add(piece)
         if is_fixed:
             digest.update("/".join([piece.folder, *piece.names]).encode())
             links = [link[:2] for link in piece.links]  # times are the same for all
             digest.update(repr([*piece.sizes, *links]).encode())
-    return digest.digest()[:ID_SIZE] if is_fixed else secrets.token_bytes(ID_SIZE)
+    own_id = digest.digest()[:ID_SIZE] if is_fixed else secrets.token_bytes(ID_SIZE)
+    return own_id, refused
 
 
 def _root(request: Request) -> str:

@@ -5,8 +5,10 @@ Not here: what is done with it (planning.py). Concurrency: values that do not ch
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, Self, TypeAlias, get_args
 
 from ffrfs.errors import FormatError, OptionError
@@ -45,6 +47,14 @@ class Request:
         if self.symlinks is not None and self.symlinks not in get_args(Symlinks):
             known = ", ".join(get_args(Symlinks))
             raise OptionError(f"symlinks must be one of {known}, not {self.symlinks!r}")
+
+    def key(self, *listing: object) -> str:
+        """Return what says that a set was completed by such a request, from such a listing.
+
+        Wherever the sources and the set are: equal sources make equal manifests.
+        """
+        options = asdict(replace(self, sources=("",), target=""))
+        return hashlib.sha256(json.dumps([options, *listing]).encode()).hexdigest()
 
     def shown_symlinks(self, kind: Kind) -> Symlinks:
         """What becomes of links: those of packs are kept, unless it is said otherwise."""

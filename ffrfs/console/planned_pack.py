@@ -124,6 +124,17 @@ def _check_paths(args: argparse.Namespace) -> None:
 
 
 def run_planned(args: argparse.Namespace) -> int:
+    from ffrfs.errors import CompleteError
+
+    try:
+        return _run(args)
+    except CompleteError as complete:
+        if not args.quiet:
+            output.line(str(complete))
+        return 1 if complete.missing_count and args.on_error == "record" else 0
+
+
+def _run(args: argparse.Namespace) -> int:
     if args.task:
         return _run_task(args)
     if args.commit and not args.executor:

@@ -82,6 +82,7 @@ def test_the_manifest(plan: Plan, expected: dict[str, bytes], target: Path) -> N
         "files": plan.file_count,
         "bytes": plan.byte_count,
         "missing": 0,
+        "requests": [plan.key],
     }
     assert [row["number"] for row in rows] == [0, 1, 2]
     for row in rows:

@@ -151,7 +151,7 @@ def test_a_command_that_is_killed(
     assert {name: after[name] for name in kept} == {name: times[name] for name in kept}
     assert_whole(url, tree)
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
-    assert (done.returncode, "is not empty" in done.stderr) == (1, True)
+    assert (done.returncode, done.stderr) == (0, "")  # complete already
     assert objects(store, "killed") == found
 
 

@@ -48,8 +48,9 @@ def plan(tmp_path: Path) -> Path:
     return tmp_path / "plan"
 
 
-def byte_count(tree: Path) -> str:
-    return f"{sum(path.stat().st_size for path in tree.rglob('*') if path.is_file()):,} bytes"
+def byte_count(*trees: Path) -> str:
+    files = [path for tree in trees for path in tree.rglob("*") if path.is_file()]
+    return f"{sum(path.stat().st_size for path in files):,} bytes"
 
 
 def test_by_an_engine(ffrfs: Run, tree: Path, target: Path) -> None:
@@ -213,7 +214,7 @@ def test_the_plan_of_another_command(ffrfs: Run, tree: Path, target: Path) -> No
     assert files_of(target) == before
     assert ffrfs("pack", "--shards", "3", *options, tree, target) == Done(0, b"", "")
     assert_nothing_else(target)
-    done = ffrfs("pack", "--shards", "3", *options, tree, target)
+    done = ffrfs("pack", "--shards", "4", *options, tree, target)
     assert done.err == (
         f"ffrfs: {target}: is not empty; write the shards elsewhere, or add to a set with "
         "--append\n"
@@ -282,6 +283,12 @@ def test_append(ffrfs: Run, tree: Path, target: Path) -> None:
     assert sorted(path.name for path in target.glob("*.ffr")) == [shard_name(n) for n in range(4)]
     assert {"d0/new", "z", "top"} < set(shown(target))
     assert_nothing_else(target)
+    again = ffrfs("pack", "--shards", "2", "--append", *options[:-1], more, target)
+    assert (again.status, again.out.decode()) == (
+        0,
+        f"{target}: complete already: 40 files, {byte_count(tree, more)}, 4 shards\n",
+    )
+    (more / "z").write_bytes(b"changed")
     done = ffrfs("pack", "--shards", "2", "--append", *options, more, target)
     assert (done.status, "already; exclude it, or make a new set" in done.err) == (1, True)
     assert_nothing_else(target)
