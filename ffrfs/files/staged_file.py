@@ -3,7 +3,8 @@
 As the native writer does for FFRecord files (native/record/staged_file.h), so does all that
 Python writes: the bytes lie in a file without a name (O_TMPFILE), which the kernel drops
 however we end. Where the file system has no such files they lie under another name beside
-the target, which only a SIGKILL leaves behind, as it does a directory.
+the target, which only a SIGKILL leaves behind, as it does a directory; the next command that
+writes there removes it (leftovers.py).
 
 Concurrency: one thread for each.
 """
@@ -11,21 +12,22 @@ Concurrency: one thread for each.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import stat
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Self
 
 from ffrfs.errors import PackError
+from ffrfs.files.leftovers import hold, remove_leftovers, staging_name
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 _MODE = 0o666  # less the umask
+_FOLDER_MODE = 0o777
 # Not to be read: a directory that may only be written to will do.
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
-# So many bytes of the name go into the staging name that it stays below NAME_MAX.
-_NAME_PART_SIZE = 200
 
 
 class StagedFile:
@@ -112,11 +114,18 @@ class StagedFile:
     def _open(self, mode: int) -> int:
         flags = os.O_WRONLY | os.O_CLOEXEC
         with contextlib.suppress(OSError):
-            return os.open(".", flags | os.O_TMPFILE, mode, dir_fd=self._folder)
-        name = staging_name(self._name)
-        fd = os.open(name, flags | os.O_CREAT | os.O_EXCL, mode, dir_fd=self._folder)
-        self._staging_name = name
-        return fd
+            fd = os.open(".", flags | os.O_TMPFILE, mode, dir_fd=self._folder)
+            with contextlib.suppress(OSError):  # it has a name for a moment, when it is published
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return fd
+        remove_leftovers(self._folder)
+        while True:
+            name = staging_name(self._name)
+            fd = os.open(name, flags | os.O_CREAT | os.O_EXCL, mode, dir_fd=self._folder)
+            if hold(fd, name, self._folder):
+                self._staging_name = name
+                return fd
+            os.close(fd)
 
     def close(self) -> None:
         """Drop the bytes, unless they are published."""
@@ -134,29 +143,45 @@ class StagedFile:
 
 
 @contextlib.contextmanager
-def staged_folder(above: str, name: str, path: str) -> Iterator[str]:
+def staged_folder(
+    above: str, name: str, path: str | None = None, *, mode: int = _FOLDER_MODE
+) -> Iterator[str]:
     """Make a directory in `above` for what is on its way to `path`: `above`, or `name` there.
 
-    At the end it goes, with what is still in it. Errors name `path` in its place.
+    At the end it goes, with what is still in it. Errors name `path`, if given, in its place.
     """
-    place = os.path.join(above, staging_name(name))
+    remove_leftovers(above, again=True)
+    place, fd = _made_folder(above, name, path or above, mode)
     try:
-        os.mkdir(place)
         yield place
     except OSError as error:
         file = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
-        if place not in file:
+        if path is None or place not in file:
             raise
         raise OSError(error.errno, error.strerror, file.replace(place, path)) from None
     finally:
         import shutil  # here, not above: files have no need of it, and each mount writes one
 
-        shutil.rmtree(place, ignore_errors=True)
+        try:
+            shutil.rmtree(place, ignore_errors=True)
+        finally:
+            os.close(fd)
 
 
-def staging_name(name: str) -> str:
-    part = os.fsdecode(os.fsencode(name)[:_NAME_PART_SIZE])
-    return f".{part}.{os.urandom(8).hex()}.partial"
+def _made_folder(above: str, name: str, path: str, mode: int) -> tuple[str, int]:
+    """Return a new directory, and a descriptor that holds it; errors name `path`."""
+    while True:
+        place = os.path.join(above, staging_name(name))
+        try:
+            os.mkdir(place, mode)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, path) from None
+        # Until it is held, it may be taken for a dead process's.
+        with contextlib.suppress(FileNotFoundError):
+            fd = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            if hold(fd, place):
+                return place, fd
+            os.close(fd)
 
 
 def sync_folder(path: str, above: int | None = None) -> None:

@@ -13,10 +13,13 @@ import tempfile
 from typing import Self
 
 from ffrfs.errors import PackError, RemoteError
+from ffrfs.files.staged_file import staged_folder
 from ffrfs.packing.sources.source import FolderIdentity
 from ffrfs.remote.bucket import Sent, remove, upload, urls_in
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import RemoteUrl, parse_url
+
+_PRIVATE = 0o700
 
 
 class BucketTarget:
@@ -34,14 +37,17 @@ class BucketTarget:
         _check(self.url, is_set, as_in)
         self._sent: list[RemoteUrl] = []
         self._tmp_dir = tmp_dir
-        self._staging: tempfile.TemporaryDirectory[str] | None = None
+        self._staging: str | None = None
+        self._ends = contextlib.ExitStack()
 
     @property
     def folder(self) -> str:
         """The temporary directory."""
         if self._staging is None:
-            self._staging = tempfile.TemporaryDirectory(prefix="ffrfs-pack-", dir=self._tmp_dir)
-        return self._staging.name
+            above = self._tmp_dir or tempfile.gettempdir()
+            staged = staged_folder(above, "ffrfs-pack", mode=_PRIVATE)
+            self._staging = self._ends.enter_context(staged)
+        return self._staging
 
     @property
     def identity(self) -> FolderIdentity:
@@ -73,9 +79,8 @@ class BucketTarget:
             raise PackError(f"{self.path}: is not empty; write the shards elsewhere{more}")
 
     def close(self) -> None:
-        if self._staging is not None:
-            self._staging.cleanup()
-            self._staging = None
+        self._staging = None
+        self._ends.close()
 
     def __enter__(self) -> Self:
         return self

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias
 
 from ffrfs._native import Writer
+from ffrfs.files.leftovers import remove_leftovers_beside
 from ffrfs.packing.sources.contents import Contents, Tick
 
 # (16 bytes that all shards of a set have, number of this one, how many there are)
@@ -27,6 +28,7 @@ class Run(NamedTuple):
 @contextlib.contextmanager
 def writing(path: str, record_count: int) -> Iterator[Writer]:
     """Give a writer for so many records, the index among them; it ends well, or leaves no file."""
+    remove_leftovers_beside(path)
     writer = Writer(os.fsencode(path), record_count)
     try:
         yield writer

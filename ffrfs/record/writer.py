@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self, SupportsIndex
 
 from ffrfs._native import Writer
 from ffrfs.errors import RecordCountError
+from ffrfs.files.leftovers import remove_leftovers_beside
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -31,6 +32,7 @@ class FileWriter:
         self.n = operator.index(n)
         if self.n < 0:
             raise RecordCountError(f"{self.fname}: cannot hold {self.n} records")
+        remove_leftovers_beside(self.fname)
         try:
             self._writer = Writer(os.fsencode(self.fname), self.n)
         except (TypeError, OverflowError):  # beyond 64 bits

@@ -1,8 +1,10 @@
 #include "record/staged_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <array>
@@ -38,14 +40,38 @@ std::string resolve_link(const std::string& path) {
   return place ? place.get() : path;
 }
 
+// What other machines do not have, as ffrfs/files/leftovers.py computes it.
+uint32_t machine() {
+  utsname names{};
+  uname(&names);
+  std::string text = names.nodename;
+  text.push_back('\0');
+  const FileDescriptor file(::open("/etc/machine-id", O_RDONLY | O_CLOEXEC));
+  std::array<char, 64> id;
+  const ssize_t count = file.valid() ? read(file.get(), id.data(), id.size()) : 0;
+  if (count > 0) text.append(id.data(), static_cast<size_t>(count));
+  uint32_t digest = 2166136261;  // FNV-1a
+  for (const char byte : text) digest = (digest ^ static_cast<unsigned char>(byte)) * 16777619;
+  return digest;
+}
+
 std::string staging_name(const std::string& name) {
-  uint64_t random = 0;
+  static const uint32_t tag = machine();
+  uint32_t random = 0;
   if (getrandom(&random, sizeof random, 0) != sizeof random) {
-    random = static_cast<uint64_t>(getpid());  // O_EXCL says if it is taken
+    random = static_cast<uint32_t>(getpid());  // O_EXCL says if it is taken
   }
   std::array<char, 17> digits;
-  std::snprintf(digits.data(), digits.size(), "%016llx", static_cast<unsigned long long>(random));
+  std::snprintf(digits.data(), digits.size(), "%08x%08x", tag, random);
   return "." + name.substr(0, kNamePartSize) + "." + digits.data() + ".partial";
+}
+
+// Locks what may have a staging name, so that none takes it for a dead process's; false: one has
+// removed it before.
+bool hold(const FileDescriptor& fd) {
+  if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return errno != EWOULDBLOCK;
+  struct stat info {};
+  return fstat(fd.get(), &info) != 0 || info.st_nlink > 0;
 }
 
 std::string proc_name(const FileDescriptor& fd) {
@@ -83,12 +109,19 @@ void StagedFile::refuse_irregular_target(Links links) const {
 void StagedFile::open_staging() {
   fd_ = FileDescriptor(::openat(folder_.get(), ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, kMode));
   // Without /proc it could not get a name later.
-  if (fd_.valid() && access(proc_name(fd_).c_str(), F_OK) == 0) return;
-  std::string name = staging_name(name_);
-  fd_ = FileDescriptor(
-      ::openat(folder_.get(), name.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, kMode));
-  if (!fd_.valid()) throw StorageError(errno, path_, "cannot create");
-  staging_name_ = std::move(name);
+  if (fd_.valid() && access(proc_name(fd_).c_str(), F_OK) == 0) {
+    (void)hold(fd_);  // it gets a staging name at publish()
+    return;
+  }
+  do {
+    staging_name_ = staging_name(name_);
+    fd_ = FileDescriptor(::openat(folder_.get(), staging_name_.c_str(),
+                                  O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, kMode));
+    if (!fd_.valid()) {
+      staging_name_.clear();
+      throw StorageError(errno, path_, "cannot create");
+    }
+  } while (!hold(fd_));
 }
 
 void StagedFile::reserve(uint64_t offset, uint64_t size) {
@@ -138,7 +171,7 @@ void StagedFile::publish() {
     throw StorageError(errno, path_, "cannot create");
   }
   staging_name_.clear();
-  fd_.reset();
+  fd_.reset();  // not before: it holds the staging name
   // EINVAL: a file system that does not sync folders.
   if (fsync(folder_.get()) != 0 && errno != EINVAL) {
     throw StorageError(errno, path_, "cannot sync its folder");

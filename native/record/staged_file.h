@@ -3,7 +3,8 @@
 //
 // Its bytes lie in a file without a name (O_TMPFILE), which the kernel drops with the
 // descriptor, however we end. Where the file system has no such files they lie under
-// ".NAME.XXXXXXXXXXXXXXXX.partial" beside the target, which only a SIGKILL leaves behind.
+// ".NAME.XXXXXXXXXXXXXXXX.partial" beside the target, which only a SIGKILL leaves behind; the next
+// command that writes there removes it, since it is not locked then (ffrfs/files/leftovers.py).
 //
 // write() may be called from any thread, the rest from one at a time.
 

@@ -1,0 +1,140 @@
+"""Staging names, ".NAME.XXXXXXXXXXXXXXXX.partial", and what killed processes leave under them.
+
+Who makes a file or directory of such a name holds a lock on it (flock) until it has its real name,
+as native/record/staged_file.cc does. The kernel drops the lock of a process that is killed, so the
+next command that writes into the directory knows what no process holds, and removes it.
+
+A lock may not reach other machines (NFS). So the first half of the digits says which machine made
+it, and other machines leave it alone. Where locks cannot be had at all, nothing is removed.
+
+Concurrency: any thread, any process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import functools
+import os
+import re
+import stat
+
+# So many bytes of the name go into the staging name that it stays below NAME_MAX.
+_NAME_PART_SIZE = 200
+_MACHINE_ID = "/etc/machine-id"
+_MACHINE_ID_SIZE = 64
+_NAME = re.compile(r"\..+\.([0-9a-f]{8})[0-9a-f]{8}\.partial", re.DOTALL)
+_FOLDERS_MAX = 4096
+_FNV_OFFSET, _FNV_PRIME = 2166136261, 16777619  # FNV-1a
+_OTHERS_MAY_WRITE = 0o022
+
+# Directories (device, inode) that this process has looked through: once is enough.
+_seen: set[tuple[int, int]] = set()
+
+
+def staging_name(name: str) -> str:
+    part = os.fsdecode(os.fsencode(name)[:_NAME_PART_SIZE])
+    return f".{part}.{_machine()}{os.urandom(4).hex()}.partial"
+
+
+def hold(fd: int, name: str, folder: int | None = None) -> bool:
+    """Lock what was made as `name`, open as `fd`; False: it is gone, another name is needed.
+
+    Between the two somebody may have taken it for a dead process's.
+    """
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True  # a file system without locks, where nothing is removed
+    return _is_at(fd, name, folder)
+
+
+def remove_leftovers(folder: str | int, *, again: bool = False) -> None:
+    """Remove what dead processes of this user and machine were making in a directory.
+
+    A process looks through a directory once, unless `again`. It does without what it may not.
+    """
+    with contextlib.suppress(OSError):
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        if isinstance(folder, int):  # maybe open with O_PATH, which cannot be listed
+            fd = os.open(".", flags, dir_fd=folder)
+        else:
+            fd = os.open(folder, flags)
+        try:
+            info = os.fstat(fd)
+            key = (info.st_dev, info.st_ino)
+            if key in _seen and not again:
+                return
+            if len(_seen) >= _FOLDERS_MAX:
+                _seen.clear()
+            _seen.add(key)
+            for name in os.listdir(fd):
+                match = _NAME.fullmatch(name)
+                if match is not None and match[1] == _machine():
+                    with contextlib.suppress(OSError):
+                        _remove_dead(fd, name, is_private=_is_private(info))
+        finally:
+            os.close(fd)
+
+
+def remove_leftovers_beside(path: str) -> None:
+    """As remove_leftovers(), where the file `path` will be written."""
+    with contextlib.suppress(ValueError):  # no path at all
+        remove_leftovers(os.path.dirname(os.path.realpath(path)))
+
+
+def _remove_dead(folder: int, name: str, *, is_private: bool) -> None:
+    info = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    is_folder = stat.S_ISDIR(info.st_mode)
+    if info.st_uid != os.geteuid() or not (is_folder or stat.S_ISREG(info.st_mode)):
+        return
+    if is_folder and not is_private:
+        return
+    # NFS locks a file exclusively only if it is open for writing.
+    mode = os.O_RDONLY | os.O_DIRECTORY if is_folder else os.O_RDWR
+    fd = os.open(name, mode | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        if not os.path.samestat(info, os.fstat(fd)):
+            return
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # OSError: it is held
+        if not _is_at(fd, name, folder):
+            return
+        if is_folder:
+            import shutil  # here, not above: each mount loads this module
+
+            shutil.rmtree(name, dir_fd=folder)
+        else:
+            os.unlink(name, dir_fd=folder)
+    finally:
+        os.close(fd)
+
+
+def _is_at(fd: int, name: str, folder: int | None) -> bool:
+    try:
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return os.path.samestat(found, os.fstat(fd))
+
+
+def _is_private(info: os.stat_result) -> bool:
+    """Tell whether nobody else can give our directories other names there.
+
+    They could not remove a directory with its files, but have us do it by its name.
+    """
+    may_rename = info.st_mode & _OTHERS_MAY_WRITE and not info.st_mode & stat.S_ISVTX
+    return info.st_uid in (os.geteuid(), 0) and not may_rename
+
+
+@functools.cache
+def _machine() -> str:
+    """Eight digits that other machines do not have."""
+    number = b""
+    with contextlib.suppress(OSError), open(_MACHINE_ID, "rb") as file:
+        number = file.read(_MACHINE_ID_SIZE)
+    digest = _FNV_OFFSET
+    for byte in os.fsencode(os.uname().nodename) + bytes(1) + number:
+        digest = (digest ^ byte) * _FNV_PRIME & 0xFFFFFFFF
+    return f"{digest:08x}"

@@ -1,0 +1,221 @@
+"""What killed processes leave under staging names goes, and nothing else does."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from ffrfs.files import leftovers
+from ffrfs.files.leftovers import remove_leftovers, staging_name
+from ffrfs.files.staged_file import StagedFile, staged_folder
+
+TIMEOUT_S = 60
+ROUNDS = 300
+UNKNOWN_USER = 12_345
+
+pytestmark = pytest.mark.promise("S74")
+
+# Each makes something in the directory argv[1], says so, and waits.
+FOLDER = """
+with staged_folder(sys.argv[1], "set", mode=0o755) as place:
+    open(place + "/part", "wb").close()
+    hold()
+"""
+FILE = """
+os.O_TMPFILE = os.O_DIRECTORY  # a file system without such files, as NFS is
+with StagedFile(sys.argv[1] + "/x") as file:
+    file.write(b"x")
+    hold()
+"""
+LINKED = """
+rename = os.rename
+os.rename = lambda *a, **b: hold()
+with StagedFile(sys.argv[1] + "/x") as file:
+    file.publish()
+"""
+# Without /proc, a file without a name could not get one.
+NATIVE = """
+subprocess.run(["mount", "-t", "tmpfs", "none", "/proc"], check=True)
+with FileWriter(sys.argv[1] + "/x", 1) as file:
+    file.write_one(b"x")
+    hold()
+"""
+BUCKET = """
+with BucketTarget("s3://b/x/", is_set=True, tmp_dir=sys.argv[1], as_in="") as target:
+    open(target.folder + "/part", "wb").close()
+    hold()
+"""
+BEGIN = """
+import os, subprocess, sys
+from ffrfs import FileWriter
+from ffrfs.files.staged_file import StagedFile, staged_folder
+from ffrfs.packing.bucket_target import BucketTarget
+def hold():
+    print("made", flush=True)
+    sys.stdin.read()
+"""
+KINDS = {"folder": FOLDER, "file": FILE, "linked": LINKED, "native": NATIVE, "bucket": BUCKET}
+
+
+@contextlib.contextmanager
+def held(kind: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that has made something and waits; it is killed in the end."""
+    command = [sys.executable, "-c", BEGIN + KINDS[kind], str(folder)]
+    if kind == "native":
+        if os.geteuid() != 0:
+            pytest.skip("only root can have a mount namespace without a user namespace")
+        command = ["unshare", "--mount", *command]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "made\n"
+        yield process
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=TIMEOUT_S)
+
+
+def left_in(folder: Path) -> Path:
+    """What a killed process has left there, alone."""
+    (place,) = folder.iterdir()
+    assert place.name.startswith(".")
+    assert place.name.endswith(".partial")
+    return place
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_a_killed_process(tmp_path: Path, kind: str) -> None:
+    with held(kind, tmp_path):
+        place = left_in(tmp_path)
+        remove_leftovers(str(tmp_path), again=True)
+        assert place.exists()
+    remove_leftovers(str(tmp_path), again=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_next_command_removes_it(tmp_path: Path) -> None:
+    """Of any kind, in its own process."""
+    program = BEGIN + "os.O_TMPFILE = os.O_DIRECTORY\n"
+    for next_one in (
+        'staged_folder(sys.argv[1], "x").__enter__()',
+        'StagedFile(sys.argv[1] + "/y").close()',
+        'FileWriter(sys.argv[1] + "/z", 0).close()',
+    ):
+        with held("folder", tmp_path):
+            place = left_in(tmp_path)
+        done = [sys.executable, "-c", program + next_one, str(tmp_path)]
+        subprocess.run(done, check=True, timeout=TIMEOUT_S)
+        assert not place.exists()
+        (tmp_path / "z").unlink(missing_ok=True)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    place = tmp_path / staging_name("x")
+    place.write_bytes(b"x")
+    return place
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    place = tmp_path / staging_name("x")
+    (place / "below").mkdir(parents=True)
+    return place
+
+
+def test_what_is_no_leftover(tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("x.partial", ".x.0123456789abcdef.partial", f"{file.name}.txt", file.name[1:]):
+        (tmp_path / name).write_bytes(b"mine")
+    (tmp_path / staging_name("link")).symlink_to("x.partial")
+    os.mkfifo(tmp_path / staging_name("fifo"))
+    before = set(tmp_path.iterdir()) - {file}
+    remove_leftovers(str(tmp_path), again=True)
+    assert set(tmp_path.iterdir()) == before
+
+
+def test_of_another_machine(tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leftovers, "_machine", lambda: "00000000")
+    remove_leftovers(str(tmp_path), again=True)
+    assert file.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_of_another_user(tmp_path: Path, file: Path, folder: Path) -> None:
+    for place in (file, folder):
+        os.chown(place, UNKNOWN_USER, -1)
+    remove_leftovers(str(tmp_path), again=True)
+    assert file.exists()
+    assert folder.exists()
+
+
+@pytest.mark.parametrize(("mode", "stays"), [(0o777, True), (0o775, True), (0o1777, False)])
+def test_where_others_may_rename_directories(
+    tmp_path: Path, folder: Path, mode: int, stays: bool
+) -> None:
+    """They could have us remove a directory of ours that they have given this name."""
+    tmp_path.chmod(mode)
+    remove_leftovers(str(tmp_path), again=True)
+    assert folder.exists() == stays
+
+
+def test_links_in_it_are_not_followed(tmp_path: Path, folder: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").write_bytes(b"mine")
+    (folder / "link").symlink_to("../mine")
+    remove_leftovers(str(tmp_path), again=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+    assert (tmp_path / "mine" / "file").exists()
+
+
+def test_a_process_looks_through_a_directory_once(tmp_path: Path, file: Path) -> None:
+    remove_leftovers(str(tmp_path))
+    assert not file.exists()
+    file.write_bytes(b"x")
+    remove_leftovers(str(tmp_path))
+    assert file.exists()
+
+
+def test_none_that_is_being_made_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While others look for leftovers at every moment."""
+    monkeypatch.setattr(os, "O_TMPFILE", os.O_DIRECTORY)
+    is_done = threading.Event()
+
+    def clean() -> None:
+        while not is_done.is_set():
+            remove_leftovers(str(tmp_path), again=True)
+
+    def make_files() -> None:
+        for number in range(ROUNDS):
+            with StagedFile(str(tmp_path / "file")) as staged:
+                staged.write(b"%d" % number)
+                staged.publish(sync=False)
+            assert (tmp_path / "file").read_bytes() == b"%d" % number
+
+    def make_folders() -> None:
+        for number in range(ROUNDS):
+            with staged_folder(str(tmp_path), "set") as place:
+                Path(place, "x").write_bytes(b"x")
+                os.rename(place, tmp_path / f"set{number}")
+
+    with ThreadPoolExecutor(4) as pool:
+        cleaning = [pool.submit(clean) for _ in range(2)]
+        try:
+            for making in [pool.submit(make_files), pool.submit(make_folders)]:
+                making.result()
+        finally:
+            is_done.set()
+        for one in cleaning:
+            one.result()
+    assert len(list(tmp_path.glob("set*/x"))) == ROUNDS
+    assert not list(tmp_path.glob(".*"))
