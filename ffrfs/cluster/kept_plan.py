@@ -1,30 +1,50 @@
 """The plan of a command, kept in the directory of the set until the set is complete.
 
+One plan at a time: its file gets its name only if no other has it, and who goes by it holds a
+shared lock on it. In a bucket an object of that name, put on condition that there is none, names
+the object that holds the plan. So of commands for one directory one makes its set, and those of
+equal requests do the same work twice, and no harm.
+
 Not here: making it (planning.py), what it is for (packing.py).
-Concurrency: one thread. Two commands of one plan do the same work twice, and no harm.
+Concurrency: one thread; any number of processes.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import re
+import secrets
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from functools import partial
+from typing import TypeAlias
 
+from ffrfs._native import Pack, folder_files
 from ffrfs.cluster.planned_set import Plan
 from ffrfs.cluster.planning import make_plan
 from ffrfs.cluster.request import Request
-from ffrfs.errors import PackError
+from ffrfs.errors import ChecksumError, FormatError, PackError
+from ffrfs.files.leftovers import remove_leftovers
+from ffrfs.files.staged_file import staged_folder
 from ffrfs.folder.progress import Progress
-from ffrfs.remote.bucket import bytes_of, pin_of, remove, upload
+from ffrfs.packing.pack_set_writer import identity_of, locked_set, shard_name
+from ffrfs.remote.bucket import bytes_of, pin_of, put, put_new, remove, upload, urls_in
+from ffrfs.remote.paths import let_urls_in
 from ffrfs.remote.settings import RemoteSettings
-from ffrfs.remote.url import RemoteUrl, is_url, parse_url
+from ffrfs.remote.url import is_url, parse_url
 
 PLAN_NAME = ".ffrfs-plan"
 _PIECE_SIZE = 8 << 20
+_NAME_SIZE_MAX = 100
+_PRIVATE = 0o700
+_NAME = re.compile(rb"\.ffrfs-plan-[0-9a-f]{16}")
+
+Make: TypeAlias = Callable[[Request, str], Plan]
 
 
 @contextmanager
@@ -41,55 +61,266 @@ def kept_plan(
     opened = _remote if is_url(request.target) else _local
     make = partial(make_plan, executor=executor, tmp_dir=tmp_dir, progress=progress)
     with opened(request, make, tmp_dir) as plan, contextlib.closing(plan):
+        yield plan
+
+
+@contextmanager
+def _local(request: Request, make: Make, _: str | None) -> Iterator[Plan]:
+    place = os.path.join(request.target, PLAN_NAME)
+    is_new = not os.path.lexists(request.target)
+    os.makedirs(request.target, exist_ok=True)
+    remove_leftovers(request.target, again=True)
+    try:
+        plan, lock = _taken(request, make, place)
+    except BaseException:
+        if is_new:
+            with contextlib.suppress(OSError):  # another command has begun there
+                os.rmdir(request.target)
+        raise
+    try:
+        yield plan
+        if _is_at(place, lock):
+            os.unlink(place)
+    finally:
+        os.close(lock)
+
+
+def _taken(request: Request, make: Make, place: str) -> tuple[Plan, int]:
+    """Return the plan at `place`, which is made if there is none, and what holds its lock."""
+    is_own = False
+    while True:
+        lock = _locked(place)
+        if lock is None:
+            is_own = _give(request, make, place)
+            continue
+        with contextlib.ExitStack() as failed:
+            failed.callback(os.close, lock)
+            with contextlib.suppress(FileNotFoundError):  # its command has ended well
+                plan = Plan(place)
+                failed.callback(plan.close)
+                if _is_at(place, lock) and _is_usable(plan, request, lock, is_own=is_own):
+                    failed.pop_all()
+                    return plan, lock
+
+
+def _locked(place: str) -> int | None:
+    """Open the plan, with a lock that says that a command goes by it; None: there is none."""
+    try:
+        fd = os.open(place, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        raise PackError(f"{place}: another process is removing it; try again") from None
+    except OSError:
+        pass  # a file system without locks
+    return fd
+
+
+def _is_at(place: str, fd: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(place, follow_symlinks=False), os.fstat(fd))
+    except FileNotFoundError:
+        return False
+
+
+def _give(request: Request, make: Make, place: str) -> bool:
+    """Make the plan, and give it its name; False: another has it by now."""
+    with staged_folder(request.target, "plan", place) as above:
+        staging = os.path.join(above, PLAN_NAME)
+        with contextlib.closing(make(request, staging)) as plan:
+            if not request.append:
+                return _link(staging, place)
+            with locked_set(request.target):
+                if _identity(request.target) != (plan.set_id, plan.header.first_number):
+                    raise PackError(
+                        f"{request.target}: was added to meanwhile; nothing was added; run the "
+                        "command again"
+                    )
+                return _link(staging, place)
+
+
+def _identity(folder: str) -> tuple[bytes, int]:
+    packs = [os.fsdecode(pack) for pack in folder_files(os.fsencode(folder))[0]]
+    return identity_of(packs, [Pack(os.fsencode(pack)).shard for pack in packs])
+
+
+def _link(staging: str, place: str) -> bool:
+    try:
+        os.link(staging, place)
+    except FileExistsError:
+        return False
+    except OSError:  # a file system without hard links
+        if os.path.lexists(place):
+            return False
+        os.rename(staging, place)
+    return True
+
+
+def _is_usable(plan: Plan, request: Request, lock: int, *, is_own: bool) -> bool:
+    """False: shards that were added meanwhile have its numbers; it is gone.
+
+    Raises PackError if it is another's, or if another set is there.
+    """
+    if _is_overtaken(plan):
+        if not _is_alone(lock):
+            raise PackError(f"{plan.target}: another process is adding to it; try again")
+        shutil.rmtree(plan.place, ignore_errors=True)
+        os.unlink(plan.path)
+        return False
+    if plan.request != request:
+        raise PackError(_reason(plan, is_alone=_is_alone(lock)))
+    other = _shard_of_other(plan)
+    if other is not None:
+        if is_own:
+            os.unlink(plan.path)
+        raise PackError(
+            f"{other}: is there already, and is not of this plan; remove it, or write elsewhere"
+        )
+    return True
+
+
+def _is_alone(lock: int) -> bool:
+    """Tell whether no other command goes by the plan; none can begin to, then."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _reason(plan: Plan, *, is_alone: bool) -> str:
+    if not is_alone:
+        return (
+            f"{plan.target}: another command is packing into it, by the plan {PLAN_NAME}; wait for "
+            "its end, or write elsewhere"
+        )
+    shards = "its shards" if plan.place == plan.target else os.path.basename(plan.place)
+    return (
+        f"{plan.target}: has the plan {PLAN_NAME} of other sources or options; finish it by its "
+        f"own command, or remove it together with {shards}"
+    )
+
+
+def _is_overtaken(plan: Plan) -> bool:
+    """Tell whether others have added shards of its numbers to the set."""
+    if plan.place == plan.target:
+        return False
+    for number in range(len(plan)):
+        moved = os.path.join(plan.target, shard_name(plan.header.first_number + number))
+        if os.path.lexists(moved) and plan.task(number, on_error="skip").target != moved:
+            return True
+    return False
+
+
+def _shard_of_other(plan: Plan) -> str | None:
+    """The shard of another set in the directory of a new one."""
+    if plan.place != plan.target:
+        return None
+    paths = map(os.fsdecode, folder_files(os.fsencode(plan.target))[0])
+    return next((path for path in paths if _is_of_other(path, plan)), None)
+
+
+def _is_of_other(path: str, plan: Plan) -> bool:
+    """Tell whether it is a shard, and not of this plan, which is of a new set."""
+    try:
+        shard = Pack(os.fsencode(path)).shard
+    except (FormatError, ChecksumError):
+        return False  # it is made again
+    return shard is not None and (shard[0], shard[2]) != (plan.set_id, len(plan))
+
+
+@contextmanager
+def _remote(request: Request, make: Make, tmp_dir: str | None) -> Iterator[Plan]:
+    folder = _Folder(request.target)
+    temporary = tmp_dir or tempfile.gettempdir()
+    with staged_folder(temporary, "ffrfs-plan", mode=_PRIVATE) as above:
+        place = os.path.join(above, PLAN_NAME)
+        own = None
+        while (name := folder.name_of_plan()) is None or not folder.download(name, place):
+            if name is not None and name == folder.name_of_plan():
+                raise FormatError.at(folder.plan.shown, f"bad plan: there is no {name}; remove it")
+            make(request, place).close()
+            own = folder.give(place)
+        plan = Plan(place)
         if plan.request != request:
+            plan.close()
+            raise PackError(_reason(plan, is_alone=True))
+        if folder.has_other(plan):
+            plan.close()
+            if name == own:
+                folder.remove_plan(own)
             raise PackError(
-                f"{request.target}: has the plan {PLAN_NAME} of other sources or options; finish "
-                "it by its own command, or remove it together with its shards"
+                f"{request.target}: has a shard that is not of this plan; remove it, or write "
+                "elsewhere"
             )
         yield plan
+        folder.remove_plan(name)
 
 
-@contextmanager
-def _local(request: Request, make: Callable[[Request, str], Plan], _: str | None) -> Iterator[Plan]:
-    place = os.path.join(request.target, PLAN_NAME)
-    if os.path.lexists(place):
-        plan = Plan(place)
-    else:
-        is_new = not os.path.lexists(request.target)
-        os.makedirs(request.target, exist_ok=True)
+class _Folder:
+    """The directory of a bucket, and the plan in it: `plan` is the object that names it.
+
+    Raises RemoteError.
+    """
+
+    def __init__(self, target: str) -> None:
+        self._url = parse_url(f"{target.rstrip('/')}/")
+        self.plan = self._url.child(PLAN_NAME)
+        self._settings = RemoteSettings.from_environment()
+
+    def name_of_plan(self) -> str | None:
+        pin = pin_of(self.plan, self._settings)
+        if pin is None:
+            return None
+        name = bytes_of(pin, 0, min(pin.size, _NAME_SIZE_MAX), self._settings)
+        if not _NAME.fullmatch(name):
+            why = "bad plan: it names no plan; remove it together with the shards"
+            raise FormatError.at(self.plan.shown, why)
+        return name.decode()
+
+    def download(self, name: str, place: str) -> bool:
+        """Write the plan to the file `place`; False: it is not there."""
+        pin = pin_of(self._url.child(name), self._settings)
+        if pin is None:
+            return False
+        with open(place, "wb") as file:
+            for offset in range(0, pin.size, _PIECE_SIZE):
+                size = min(_PIECE_SIZE, pin.size - offset)
+                file.write(bytes_of(pin, offset, size, self._settings))
+        return True
+
+    def give(self, place: str) -> str | None:
+        """Upload the plan `place`, and name it unless another is named; return its name."""
+        name = f"{PLAN_NAME}-{secrets.token_hex(8)}"
+        upload(place, self._url.child(name), self._settings, lambda _: None)
+        named = None
         try:
-            plan = make(request, place)
-        except BaseException:
-            if is_new:
-                os.rmdir(request.target)
-            raise
-    yield plan
-    os.unlink(place)
+            put_new(self.plan, name.encode(), self._settings)
+            # The answer may be lost of a request that did its work.
+            named = self.name_of_plan()
+            if named is None:  # a store that cannot tell
+                put(self.plan, name.encode(), self._settings)
+                named = self.name_of_plan()
+        finally:
+            if named != name:
+                remove(self._url.child(name), self._settings)
+        return name if named == name else None
 
+    def has_other(self, plan: Plan) -> bool:
+        """Tell whether another set is there: each has a first shard."""
+        first = self._url.child(shard_name(0))
+        if pin_of(first, self._settings) is None:
+            return False
+        let_urls_in([first.text])
+        return _is_of_other(first.text, plan)
 
-@contextmanager
-def _remote(
-    request: Request, make: Callable[[Request, str], Plan], tmp_dir: str | None
-) -> Iterator[Plan]:
-    settings = RemoteSettings.from_environment()
-    folder = parse_url(f"{request.target.rstrip('/')}/")
-    url = folder.child(PLAN_NAME)
-    with tempfile.TemporaryDirectory(prefix="ffrfs-plan-", dir=tmp_dir) as above:
-        place = os.path.join(above, PLAN_NAME)
-        if _download(url, place, settings):
-            plan = Plan(place)
-        else:
-            plan = make(request, place)
-            upload(place, url, settings, lambda _: None)
-        yield plan
-        remove(url, settings)
-
-
-def _download(url: RemoteUrl, place: str, settings: RemoteSettings) -> bool:
-    pin = pin_of(url, settings)
-    if pin is None:
-        return False
-    with open(place, "wb") as file:
-        for offset in range(0, pin.size, _PIECE_SIZE):
-            file.write(bytes_of(pin, offset, min(_PIECE_SIZE, pin.size - offset), settings))
-    return True
+    def remove_plan(self, name: str) -> None:
+        """The one that is named `name`, and those that killed commands have left."""
+        if self.name_of_plan() == name:
+            remove(self.plan, self._settings)
+        for text in urls_in(self._url, self._settings):
+            if _NAME.fullmatch(text.removeprefix(self._url.text).encode()):
+                remove(parse_url(text), self._settings)

@@ -31,6 +31,7 @@ from ffrfs.remote.paths import is_folder
 
 STEP_SIZE = 256 << 20
 _STEP_COUNT = 1 << 20
+_SETS_NAMED_MAX = 5
 
 
 class BadRecord(NamedTuple):
@@ -129,8 +130,27 @@ def set_error(folder: str) -> str | None:
             warnings.simplefilter("ignore")  # of each pack they were told
             PackTree(folder).close()
     except FormatError as error:
-        return text_within(error, folder)
+        return text_within(error, folder) + _mixture(folder)
     return None
+
+
+def _mixture(folder: str) -> str:
+    """What to add if shards of several sets lie together: "" if they do not."""
+    sets: dict[bytes, list[str]] = {}
+    for file in pack_files(folder):
+        shard = Pack(os.fsencode(file)).shard
+        if shard is not None:
+            sets.setdefault(shard[0], []).append(os.path.basename(file))
+    if len(sets) < 2:
+        return ""
+    each = "; ".join(
+        f"{names[0]} and {len(names) - 1:,} more" if len(names) > 1 else names[0]
+        for names in list(sets.values())[:_SETS_NAMED_MAX]
+    )
+    return (
+        f"; shards of {len(sets):,} sets are mixed here ({each}): keep each set in a directory of "
+        "its own"
+    )
 
 
 class _Verifier:

@@ -125,9 +125,9 @@ class PackSetWriter:
                 "of packs"
             ) from None
 
-    def _refuse_content(self) -> None:
+    def _refuse_content(self, but: str = "") -> None:
         with os.scandir(self._folder) as entries:
-            if any(entries):
+            if any(entry.name != but for entry in entries):
                 raise PackError(
                     f"{self.path}: is not empty; write the shards elsewhere, or add to a set "
                     "with --append"
@@ -138,6 +138,8 @@ class PackSetWriter:
             os.rename(staging, self._folder)
             sync_folder(os.path.dirname(self._folder))
             return
+        if self.existing is None:  # another command may have begun there
+            self._refuse_content(but=os.path.basename(staging))
         moved: list[str] = []
         try:
             for name in sorted(os.listdir(staging)):

@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,10 +19,13 @@ import pytest
 from obstore.store import S3Store
 
 from ffrfs import PackedFolder, pack_folder
-from ffrfs.cluster import commit, run
-from ffrfs.errors import PackError, UnfinishedError
+from ffrfs.cluster import Plan, commit, run
+from ffrfs.cluster.kept_plan import kept_plan
+from ffrfs.cluster.packing import pack_by_plan
+from ffrfs.cluster.planning import request_of
+from ffrfs.errors import FormatError, PackError, UnfinishedError
 from tests.cluster.trees import make_tree, planned
-from tests.folder.folder_model import shown
+from tests.folder.folder_model import make_folder, shown
 from tests.remote.conftest import bucket, give, s3, store
 from tests.remote.reading import reading_urls
 from tests.remote.servers.seaweedfs import SeaweedFS
@@ -161,8 +166,6 @@ def test_the_shard_of_another_plan(
     tree: Path,
     staging: Path,
 ) -> None:
-    from ffrfs.cluster.packing import pack_by_plan
-
     url = f"s3://{bucket}/another"
     with (
         planned(tree, url, tree.parent / "one") as one,  # type: ignore[arg-type]
@@ -200,3 +203,76 @@ def test_a_set_in_a_bucket_is_not_added_to(bucket: str, tree: Path) -> None:
     with pytest.raises(ValueError, match="a plan adds shards to local sets only"):
         planned(tree, f"s3://{bucket}/x", tree.parent / "plan", append=True)  # type: ignore[arg-type]
     assert sorted(os.listdir(tree.parent)) == ["tmp", "tree"]
+
+
+@contextlib.contextmanager
+def kept(
+    source: Path, url: str, shards: int, staging: Path, held: Callable[[], object] = lambda: None
+) -> Iterator[Plan]:
+    """The plan of a command, which is held where it has not begun to write."""
+    is_held = False
+
+    def hold(*_: int) -> None:
+        nonlocal is_held
+        if not is_held:
+            is_held = True
+            held()
+
+    request = request_of(source, url, shards=shards)
+    with ThreadPoolExecutor(1) as pool, kept_plan(request, pool, str(staging), hold) as plan:
+        yield plan
+
+
+def finish(plan: Plan, staging: Path) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        pack_by_plan(plan, pool, tmp_dir=str(staging))
+
+
+@pytest.mark.promise("S73")
+def test_two_commands(bucket: str, store: S3Store, tree: Path, staging: Path) -> None:
+    """Whenever the other begins; the one that was killed before has left an object."""
+    url = f"s3://{bucket}/two"
+    small = make_folder(tree.parent / "small", {"a": b"1", "b": b"2", "c": b"3"})
+    with contextlib.ExitStack() as stack:
+        made: list[Plan] = []
+
+        def begin() -> None:
+            made.append(stack.enter_context(kept(small, url, 2, staging)))
+
+        with (
+            pytest.raises(PackError, match="of other sources or options; finish it by its own"),
+            kept(tree, url, 5, staging, begin),
+        ):
+            pass
+        with kept(small, url, 2, staging) as equal:
+            finish(equal, staging)
+        before = objects(store, "two")
+        finish(made[0], staging)
+    assert objects(store, "two") == before
+    assert sorted(before) == [MANIFEST, "part_00000.ffr", "part_00001.ffr"]
+
+
+@pytest.mark.promise("S73")
+def test_another_set_is_complete_by_now(
+    bucket: str, store: S3Store, tree: Path, staging: Path
+) -> None:
+    url = f"s3://{bucket}/by-now"
+    small = make_folder(tree.parent / "small", {"a": b"1", "b": b"2", "c": b"3"})
+
+    def pack() -> None:
+        with kept(small, url, 2, staging) as plan:
+            obstore.put(store, f"by-now/.ffrfs-plan-{'0' * 16}", b"of one that was killed")
+            finish(plan, staging)
+
+    with (
+        pytest.raises(PackError, match="has a shard that is not of this plan"),
+        kept(tree, url, 5, staging, pack),
+    ):
+        pass
+    assert sorted(objects(store, "by-now")) == [MANIFEST, "part_00000.ffr", "part_00001.ffr"]
+    obstore.put(store, "by-now/.ffrfs-plan", b"hostile")
+    with (
+        pytest.raises(FormatError, match=r"/\.ffrfs-plan: bad plan: it names no plan; remove it"),
+        kept(small, url, 2, staging),
+    ):
+        pass

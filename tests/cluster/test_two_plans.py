@@ -1,0 +1,311 @@
+"""Commands that pack into one directory at a time: one makes its set, and none mixes two."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from ffrfs import pack_folder, verify
+from ffrfs.cluster import commit, run
+from ffrfs.cluster.kept_plan import kept_plan
+from ffrfs.cluster.packing import pack_by_plan
+from ffrfs.cluster.planned_set import Plan
+from ffrfs.cluster.planning import request_of
+from ffrfs.errors import PackError, UnfinishedError
+from tests.cluster import trees
+from tests.cluster.trees import assert_nothing_else, shards_of
+from tests.folder.folder_model import make_folder, shown
+
+ROUNDS = 20
+BARRIER_S = 60
+
+pytestmark = pytest.mark.promise("S73")
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Path:
+    return make_folder(tmp_path / "one", {"a": {f"{n}": b"1" * 900 for n in range(12)}})
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Path:
+    return make_folder(tmp_path / "two", {"b": {f"{n}": b"2" * 700 for n in range(8)}})
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    return tmp_path / "set"
+
+
+@pytest.fixture
+def base(tmp_path: Path, target: Path) -> Path:
+    """A set that is added to."""
+    pack_folder(make_folder(tmp_path / "base", {"x": b"x", "y": b"y"}), target, shards=2)
+    return target
+
+
+@contextlib.contextmanager
+def planned(
+    source: Path,
+    target: Path,
+    shards: int,
+    *,
+    append: bool = False,
+    while_listing: Callable[[], object] = lambda: None,
+) -> Iterator[Plan]:
+    """The plan of a command, which is held where it has not begun to write."""
+    is_held = False
+
+    def hold(*_: int) -> None:
+        nonlocal is_held
+        if not is_held:
+            is_held = True
+            while_listing()
+
+    request = request_of(source, target, shards=shards, append=append)
+    with ThreadPoolExecutor(1) as pool, kept_plan(request, pool, None, hold) as plan:
+        yield plan
+
+
+def finish(plan: Plan) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        pack_by_plan(plan, pool)
+
+
+def pack(
+    source: Path,
+    target: Path,
+    shards: int,
+    *,
+    append: bool = False,
+    while_listing: Callable[[], object] = lambda: None,
+) -> None:
+    """A whole command."""
+    with planned(source, target, shards, append=append, while_listing=while_listing) as plan:
+        finish(plan)
+
+
+def paths(source: Path) -> set[str]:
+    return {str(path.relative_to(source)) for path in source.rglob("*")}
+
+
+def assert_set_of(target: Path, *sources: Path) -> None:
+    assert verify(target)["good"]
+    assert set(shown(target)) == {path for source in sources for path in paths(source)}
+    assert_nothing_else(target)
+
+
+def test_another_set_is_complete_by_now(one: Path, two: Path, target: Path) -> None:
+    """Fewer shards, or more: what is left over would be of two sets."""
+    with pytest.raises(PackError, match=r"part_0000.\.ffr: is there already, and is not of this"):
+        pack(one, target, 8, while_listing=lambda: pack(two, target, 5))
+    assert_set_of(target, two)
+    assert len(shards_of(target)) == 5
+
+
+def test_another_set_is_being_made(one: Path, two: Path, target: Path) -> None:
+    with contextlib.ExitStack() as stack:
+        made: list[Plan] = []
+
+        def begin() -> None:
+            made.append(stack.enter_context(planned(two, target, 5)))
+
+        with pytest.raises(PackError, match="another command is packing into it, by the plan"):
+            pack(one, target, 8, while_listing=begin)
+        with pytest.raises(PackError, match="wait for its end, or write elsewhere"):
+            pack(one, target, 8)
+        finish(made[0])
+    assert_set_of(target, two)
+
+
+def test_equal_commands_go_by_one_plan(one: Path, target: Path) -> None:
+    with contextlib.ExitStack() as stack:
+        made: list[Plan] = []
+
+        def begin() -> None:
+            made.append(stack.enter_context(planned(one, target, 4)))
+
+        pack(one, target, 4, while_listing=begin)
+        before = shards_of(target)
+        finish(made[0])
+    assert shards_of(target) == before
+    assert_set_of(target, one)
+
+
+def test_a_plan_that_took_its_place_stays(one: Path, two: Path, target: Path) -> None:
+    """The end of a command removes its own plan alone."""
+    with contextlib.ExitStack() as stack:
+        with planned(one, target, 4):
+            (target / ".ffrfs-plan").unlink()
+            plan = stack.enter_context(planned(two, target, 5))
+        assert (target / ".ffrfs-plan").exists()
+        finish(plan)
+    assert_set_of(target, two)
+
+
+def test_a_plain_set_is_written_meanwhile(one: Path, two: Path, target: Path) -> None:
+    target.mkdir()
+    with contextlib.ExitStack() as stack:
+        plan = stack.enter_context(planned(two, target, 5))
+        stack.callback(finish, plan)
+        with pytest.raises(PackError, match="is not empty"):
+            pack_folder(one, target, shards=3)
+    assert_set_of(target, two)
+
+
+def test_a_plan_appears_while_a_plain_set_is_written(one: Path, two: Path, target: Path) -> None:
+    target.mkdir()
+    with contextlib.ExitStack() as stack:
+        made: list[Plan] = []
+
+        def begin(_: object) -> None:
+            made.append(stack.enter_context(planned(two, target, 5)))
+
+        with pytest.raises(PackError, match="is not empty"):
+            pack_folder(one, target, shards=3, listing=begin)
+        finish(made[0])
+    assert_set_of(target, two)
+
+
+def test_others_have_added_by_now(one: Path, two: Path, base: Path) -> None:
+    with pytest.raises(PackError, match="was added to meanwhile; nothing was added; run the"):
+        pack(one, base, 3, append=True, while_listing=lambda: pack(two, base, 2, append=True))
+    assert_set_of(base, base.parent / "base", two)
+    pack(one, base, 3, append=True)
+    assert_set_of(base, base.parent / "base", two, one)
+
+
+def test_others_are_adding(one: Path, two: Path, base: Path) -> None:
+    with planned(two, base, 2, append=True) as plan:
+        with pytest.raises(PackError, match="another command is packing into it"):
+            pack(one, base, 3, append=True)
+        finish(plan)
+    pack(one, base, 3, append=True)
+    assert_set_of(base, base.parent / "base", two, one)
+
+
+def leave(source: Path, target: Path, *numbers: int) -> Path:
+    """A plan, and some of its shards, whose command was killed; where they wait."""
+
+    def end() -> None:
+        with planned(source, target, 3, append=True) as plan:
+            places.append(Path(plan.place))
+            for number in numbers:
+                run(plan, number)
+            raise KeyboardInterrupt
+
+    places: list[Path] = []
+    with pytest.raises(KeyboardInterrupt):
+        end()
+    return places[0]
+
+
+def test_the_numbers_of_a_plan_are_taken(one: Path, two: Path, base: Path) -> None:
+    """By a command that keeps no plan: the same command plans anew."""
+    place = leave(one, base, 0, 2)
+    pack_folder(two, base, append=True)
+    assert place.is_dir()
+    pack(one, base, 3, append=True)
+    assert_set_of(base, base.parent / "base", two, one)
+
+
+def test_the_numbers_of_a_plan_are_taken_before_its_end(one: Path, two: Path, base: Path) -> None:
+    with (
+        pytest.raises(PackError, match="was added by another command meanwhile; nothing was added"),
+        planned(one, base, 3, append=True) as plan,
+    ):
+        pack_folder(two, base, append=True)
+        with pytest.raises(PackError, match="another process is adding to it; try again"):
+            pack(one, base, 3, append=True)
+        finish(plan)
+    assert set(shown(base)) == {*paths(base.parent / "base"), *paths(two)}
+    pack(one, base, 3, append=True)
+    assert_set_of(base, base.parent / "base", two, one)
+
+
+def test_what_to_remove_of_a_plan_that_was_given_up(one: Path, two: Path, base: Path) -> None:
+    """Following the advice loses no shard of the set."""
+    place = leave(one, base, 1)
+    with pytest.raises(PackError) as caught:
+        pack(two, base, 2, append=True)
+    assert str(caught.value).endswith(
+        f"finish it by its own command, or remove it together with {place.name}"
+    )
+    pack(one, base, 3, append=True)
+    pack(two, base, 2, append=True)
+    assert_set_of(base, base.parent / "base", two, one)
+
+
+@pytest.mark.parametrize("append", [False, True])
+def test_begun_together(tmp_path: Path, one: Path, two: Path, append: bool) -> None:
+    """Each ends well or is refused, and those that are refused end well afterwards, if they add."""
+    base = make_folder(tmp_path / "base", {"x": b"x", "y": b"y"})
+    for turn in range(ROUNDS):
+        target = tmp_path / f"set{turn}"
+        if append:
+            pack_folder(base, target, shards=2)
+        refused = refused_of(target, {one: 8, two: 5}, append=append)
+        assert len(refused) == 1
+        (winner,) = {one, two} - set(refused)
+        assert_set_of(target, winner, *([base] if append else []))
+        if append:
+            pack(refused[0], target, 3, append=True)
+            assert_set_of(target, one, two, base)
+
+
+def refused_of(target: Path, sources: dict[Path, int], *, append: bool) -> list[Path]:
+    """The sources of commands that were refused, of those that write at the same moment."""
+    barrier = threading.Barrier(len(sources))
+    refused: list[Path] = []
+
+    def command(source: Path, shards: int) -> None:
+        try:
+            pack(
+                source,
+                target,
+                shards,
+                append=append,
+                while_listing=lambda: barrier.wait(BARRIER_S),
+            )
+        except (PackError, UnfinishedError):
+            refused.append(source)
+
+    with ThreadPoolExecutor(len(sources)) as pool:
+        list(pool.map(command, *zip(*sources.items(), strict=True)))
+    return refused
+
+
+def test_a_shard_that_was_replaced(one: Path, two: Path, target: Path) -> None:
+    """By a plan in a file of its own, which reserves nothing; then the set is not complete."""
+    with (
+        ThreadPoolExecutor(1) as pool,
+        trees.planned(one, target, target.parent / "1") as plan,
+        trees.planned(two, target.parent / "other", target.parent / "2") as other,
+    ):
+        rows = [run(plan, number) for number in range(len(plan))]
+        run(other, 1)
+        os.replace(target.parent / "other" / "part_00001.ffr", target / "part_00001.ffr")
+        with pytest.raises(PackError, match=r"part_00001\.ffr: was replaced by another command"):
+            commit(plan, rows)
+        with pytest.raises(UnfinishedError, match="1 of 3 shards could not be made"):
+            pack_by_plan(plan, pool)
+    assert not (target / ".ffrfs-manifest.jsonl").exists()
+
+
+def test_verify_names_a_mixture(one: Path, two: Path, target: Path) -> None:
+    pack_folder(one, target, shards=4)
+    pack_folder(two, target.parent / "other", shards=3)
+    for name in ("part_00000.ffr", "part_00001.ffr"):
+        os.replace(target.parent / "other" / name, target / name)
+    report = verify(target)
+    assert not report["good"]
+    assert (
+        "shards of 2 sets are mixed here (part_00000.ffr and 1 more; part_00002.ffr and 1 more): "
+        "keep each set in a directory of its own"
+    ) in str(report)
