@@ -475,8 +475,11 @@ class Writer:
         that all shards of the set have, number of this one, how many there are).
         RecordCountError unless exactly those records have been written.
         """
-    def finish(self) -> None:
-        """Write the header, sync, rename. RecordCountError if the count does not fit."""
+    def finish(self, *, replace: bool = True) -> None:
+        """Write the header, sync, rename. RecordCountError if the count does not fit.
+
+        Without `replace`, FileExistsError if something has the name by now.
+        """
     def abort(self) -> None:
         """Leave nothing behind. Harmless after finish()."""
 

@@ -50,7 +50,9 @@ DST may be a URL (s3://BUCKET/NAME.tfrecord, gs://, az://). Each file is made in
 directory, uploaded, and removed there; of shards two are there at a time. A file appears in the
 bucket when it is whole.
 
-If the target format would lose data, nothing is written. A damaged record ends the conversion.
+A file at DST is an error, unless --force is given. If the target format would lose data, nothing
+is written; but empty directories of a pack are left out and counted. A damaged record ends the
+conversion.
 
 Examples:
     ffrfs convert train.tfrecord.gz train.tfrecord
@@ -115,6 +117,9 @@ def add_parser(subparsers: Subparsers) -> None:
         "out and counts it (default: %(default)s)",
     )
     parser.add_argument(
+        "--force", action="store_true", help="replace the file DST (by default an error)"
+    )
+    parser.add_argument(
         "--tmp-dir",
         metavar="DIR",
         help="if DST is a URL: make the files in DIR (default: $TMPDIR, or /tmp)",
@@ -147,6 +152,7 @@ def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
             records=args.records,
             shards=args.shards,
             on_error=args.on_error,
+            force=args.force,
             progress=bar if shown else None,
             tmp_dir=args.tmp_dir,
         )
@@ -154,10 +160,17 @@ def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
         skipped = output.count(summary.skipped_count, "damaged record")
         output.error(f"{args.source}: left out {skipped}")
     if not args.quiet:
+        empty = summary.empty_folder_count
         if args.shards and not is_url(args.target):
             _advise_size(args.target, args.shards)
-        output.line(f"{args.target}: {output.count(summary.record_count, 'record')}")
+        left_out = f", {_empty_folders(empty)} left out" if empty else ""
+        records = output.count(summary.record_count, "record")
+        output.line(f"{args.target}: {records}{left_out}")
     return 0
+
+
+def _empty_folders(count: int) -> str:
+    return "1 empty directory" if count == 1 else f"{count:,} empty directories"
 
 
 def _ending(target: str) -> contextlib.AbstractContextManager[None]:
@@ -172,8 +185,10 @@ def _convert_by(parser: argparse.ArgumentParser, args: argparse.Namespace) -> in
     from ffrfs.cluster.executors import open_executor
     from ffrfs.folder.progress import ProgressBar
 
-    if args.shards or args.records:
-        parser.error("--executor: makes a file of each file; leave out --shards and --records")
+    if args.shards or args.records or args.force:
+        parser.error(
+            "--executor: makes a file of each file; leave out --shards, --records and --force"
+        )
     if args.to is None and not args.features:
         parser.error("--executor: needs --to")
     to: Kind = args.to or "pack"

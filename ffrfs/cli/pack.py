@@ -36,9 +36,8 @@ PATTERN of --include that matches nothing is an error.
 directory means all that is below it, a path that is named twice counts once, and one that is not
 in SRC is an error. --include and --exclude choose among them. An archive keeps its own order.
 
-A pack at DST is replaced, and so is an empty file. Any other file there is an error,
-unless --force is given. DST may be the one pack that SRC is. Several SRC replace nothing
-without --force.
+If there is a file at DST, also a pack, that is an error, unless --force is given. But DST may be
+the one pack that SRC is, and an empty file.
 
 With --shards or --shard-size, DST is a new directory: a pack set. Each of its packs can be read
 alone.
@@ -106,8 +105,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--force",
         action="store_true",
-        help="replace DST.ffr also if it is a file that is not a pack, or if there are several "
-        "SRC (by default an error)",
+        help="replace the file DST.ffr (by default an error)",
     )
     parser.add_argument(
         "--tmp-dir",

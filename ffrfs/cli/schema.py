@@ -73,12 +73,7 @@ def add_parser(subparsers: Subparsers) -> None:
         help="TFRecord files, or directories of them; or a file of statistics; for show, files "
         "of schemas, statistics and anomalies",
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        help="write the result to FILE, in the form that its name says (.pbtxt, .json, .pb)",
-    )
+    _add_output(parser)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("--schema", metavar="FILE", help="validate: the schema")
     parser.add_argument(
@@ -126,6 +121,18 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.set_defaults(func=functools.partial(run, parser))
 
 
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="write the result to FILE, in the form that its name says (.pbtxt, .json, .pb)",
+    )
+    parser.add_argument(
+        "--force", action="store_true", help="replace the file of --output (by default an error)"
+    )
+
+
 def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     for name, (action, default) in _OWN_OPTIONS.items():
         if args.action != action and getattr(args, name) != default:
@@ -134,6 +141,12 @@ def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
         parser.error("validate: needs a schema; add --schema FILE, or make one with infer")
     if args.action == "show" and args.output is not None:
         parser.error("--output: is not for show")
+    if args.force and args.output is None:
+        parser.error("--force: needs --output")
+    if args.output is not None:
+        from ffrfs.files.replacing import may_replace
+
+        may_replace(args.output, args.force)  # before all data is read
     try:
         importlib.import_module("ffrfs.schema")
     except ModuleNotFoundError as error:
@@ -236,7 +249,7 @@ def _give(message: Proto, args: argparse.Namespace, show: Callable[[Proto], None
     from ffrfs.schema.messages import store, to_json
 
     if args.output is not None:
-        store(args.output, message)
+        store(args.output, message, force=args.force)
     if args.json:
         _print_text(to_json(message))
     elif args.output is None or args.action == "validate":

@@ -142,6 +142,7 @@ def _convert(task: ConvertTask) -> ConvertRow:
         options=task.options.written,
         features=task.options.features,
         on_error=task.options.on_error,
+        force=True,  # what is there is of an earlier run, whose source has changed
         tmp_dir=task.tmp_dir,
     )
     target = _there(task.target)

@@ -110,7 +110,7 @@ def _write(task: PackTask, gone: Set[str], place: str) -> None:
     if task.time_ns is not None:
         listed.normalize(task.time_ns)
     count = listed.record_count
-    with writing(place, count + 1) as writer:
+    with writing(place, count + 1, force=True) as writer:
         if task.kind == "objects":
             append_objects(writer, _left(task, gone), listed, task.sources[0])
         else:
@@ -133,7 +133,7 @@ def _write_repacked(task: PackTask, gone: Set[str], place: str) -> None:
         if task.time_ns is not None:
             source.entries.normalize(task.time_ns)
         count = source.entries.record_count
-        with writing(place, count + 1) as writer:
+        with writing(place, count + 1, force=True) as writer:
             source.append(writer, 0, count, task.jobs, lambda *_: None)
             _append_index(writer, source.entries, task)
 

@@ -28,15 +28,22 @@ _TICK_S = 0.1
 class BucketOutput:
     """An Output: an object, or, if `is_set`, those of a directory, at the URL `path`.
 
-    Raises PackError for what is no place to write to, RemoteError.
+    Raises PackError for what is no place to write to, and if an object is there already, unless
+    `force`; RemoteError.
     """
 
-    def __init__(self, path: str, watch: Watch, *, is_set: bool, tmp_dir: str | None) -> None:
+    force = False  # of the file that is uploaded: there is none of its name
+
+    def __init__(
+        self, path: str, watch: Watch, *, is_set: bool, force: bool, tmp_dir: str | None
+    ) -> None:
         self.path = path
         self._watch = watch
         self._target = BucketTarget(path, is_set=is_set, tmp_dir=tmp_dir, as_in="train.tfrecord")
         if is_set:
             self._target.refuse_content()
+        else:
+            self._target.may_replace(force)
         self.place = self._target.place_of(self._target.url)
         self._thread = ThreadPoolExecutor(1, "ffrfs-send")
         self._under_way: Future[None] | None = None

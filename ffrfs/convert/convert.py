@@ -27,7 +27,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import NamedTuple
 
@@ -43,7 +44,6 @@ from ffrfs.convert.source import (
     FFRecordSource,
     OnError,
     PackedSource,
-    Record,
     RecordSource,
     TFRecordSource,
 )
@@ -62,6 +62,7 @@ SHARDED: tuple[Kind, ...] = ("tfrecord", "parquet", "webdataset")
 class ConvertSummary(NamedTuple):
     record_count: int  # that were written
     skipped_count: int  # damaged ones that were left out
+    empty_folder_count: int = 0  # of a pack: empty directories that were left out
 
 
 def convert(  # noqa: PLR0913 - two files, and how
@@ -74,10 +75,13 @@ def convert(  # noqa: PLR0913 - two files, and how
     records: bool = False,
     shards: int | None = None,
     on_error: OnError = "raise",
+    force: bool = False,
     progress: Progress | None = None,
     tmp_dir: str | os.PathLike[str] | None = None,
 ) -> ConvertSummary:
     """Write what `source` holds to the file `target`, which then holds it or is not made.
+
+    A file or object at `target` is replaced with `force` alone.
 
     `source`: a TFRecord file of any compression, a plain FFRecord file, a directory of one of
     them, a pack, a file of JSON lines, a Parquet file or a tar file of WebDataset or a directory
@@ -97,12 +101,12 @@ def convert(  # noqa: PLR0913 - two files, and how
     unknown.
 
     `target` may be a URL (s3://, gs://, az://): each file is made in `tmp_dir` ($TMPDIR, /tmp),
-    where there must be room for two, then uploaded and removed. An object appears, or is
-    replaced, when it is whole; of shards that is one after the other.
+    where there must be room for two, then uploaded and removed. An object appears when it is
+    whole; of shards that is one after the other.
 
-    Raises OptionError if `to` is missing or does not fit; PackError, writing nothing, where
-    something would be lost; ChecksumError, FormatError (TruncatedError) for a source that is
-    damaged; OSError.
+    Empty directories of a pack are left out and counted. Raises OptionError if `to` is missing or
+    does not fit; PackError, writing nothing, where something else would be lost; ChecksumError,
+    FormatError (TruncatedError) for a source that is damaged; OSError.
     """
     source, target = os.fspath(source), os.fspath(target)
     kind = _target_kind(target, to, features, shards)
@@ -113,13 +117,9 @@ def convert(  # noqa: PLR0913 - two files, and how
         return ConvertSummary(write_record_folder(source, target, progress), 0)
     watch = Watch(progress, is_sent=is_url(target))
     with contextlib.ExitStack() as stack:
-        output: Output = LocalOutput(target)
-        if is_url(target):
-            from ffrfs.convert.bucket_output import BucketOutput
-
-            place = None if tmp_dir is None else os.fspath(tmp_dir)
-            to_bucket = BucketOutput(target, watch, is_set=shards is not None, tmp_dir=place)
-            output = stack.enter_context(to_bucket)
+        is_set = shards is not None
+        to_output = _output(target, watch, tmp_dir, is_set=is_set, force=force)
+        output = stack.enter_context(to_output)
         if features:
             if not is_tfrecord(source):
                 raise PackError(
@@ -132,7 +132,19 @@ def convert(  # noqa: PLR0913 - two files, and how
             contextlib.closing(_open_source(source, kind, records, on_error))
         )
         _write(opened, output, kind, options, watch, shards=shards)
-        return ConvertSummary(watch.count, opened.skipped_count)
+        left_out = opened.empty_folder_count if isinstance(opened, PackedSource) else 0
+        return ConvertSummary(watch.count, opened.skipped_count, left_out)
+
+
+def _output(
+    target: str, watch: Watch, tmp_dir: str | os.PathLike[str] | None, *, is_set: bool, force: bool
+) -> AbstractContextManager[Output]:
+    if not is_url(target):
+        return contextlib.nullcontext(LocalOutput(target, is_set=is_set, force=force))
+    from ffrfs.convert.bucket_output import BucketOutput
+
+    place = None if tmp_dir is None else os.fspath(tmp_dir)
+    return BucketOutput(target, watch, is_set=is_set, force=force, tmp_dir=place)
 
 
 def _target_kind(target: str, to: Kind | None, features: bool, shards: int | None) -> Kind:
@@ -209,11 +221,12 @@ def _write(  # noqa: PLR0913 - from where, to where, and how
     if to in {"ffrecord", "pack"}:
         count = source.count()
         records = watch.over(source.records(), count, source.size_bytes)
-        (write_ffrecord if to == "ffrecord" else write_folder)(output.place, records, count)
+        write_all = write_ffrecord if to == "ffrecord" else write_folder
+        write_all(output.place, records, count, force=output.force)
         output.written(output.place)
         output.finish()
         return
-    write = _shard_writer(source, output.path, to, options)
+    write = partial(_shard_writer(source, output.path, to, options), force=output.force)
     if shards is None:  # the number of records need not be known
         write(output.place, watch.over(source.records(), 0, source.size_bytes))
         output.written(output.place)
@@ -227,7 +240,7 @@ def _write(  # noqa: PLR0913 - from where, to where, and how
 
 def _shard_writer(
     source: RecordSource, target: str, to: Kind, options: TFRecordOptions
-) -> Callable[[str, Iterable[Record]], None]:
+) -> Callable[..., None]:
     """Return what writes one file of a format that may have several."""
     if to == "tfrecord":
         return partial(write_tfrecord, options=options)
@@ -242,7 +255,7 @@ def _shard_writer(
 def _write_features(source: str, output: Output, on_error: OnError, watch: Watch) -> ConvertSummary:
     with contextlib.closing(FeatureFolder(source, on_error)) as folder:
         contents = watch.over(folder.contents(), folder.file_count, folder.size_bytes)
-        folder.write(output.place, contents)
+        folder.write(output.place, contents, force=output.force)
         output.written(output.place)
         output.finish()
         return ConvertSummary(folder.record_count, folder.skipped_count)

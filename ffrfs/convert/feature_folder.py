@@ -68,9 +68,11 @@ class FeatureFolder:
     def file_count(self) -> int:
         return len(self._inos)
 
-    def write(self, target: str, contents: Iterator[Record | LargeFile]) -> None:
+    def write(
+        self, target: str, contents: Iterator[Record | LargeFile], *, force: bool = False
+    ) -> None:
         """Write `contents`, which are contents() or what watches them, as a pack."""
-        with writing(target, self.file_count + 1) as writer:
+        with writing(target, self.file_count + 1, force=force) as writer:
             for content in contents:
                 if isinstance(content, LargeFile):
                     writer.append_pieces(content)

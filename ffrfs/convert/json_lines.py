@@ -12,17 +12,17 @@ from collections.abc import Iterable, Iterator
 from ffrfs.convert.example_json import from_json, parse_record, to_json
 from ffrfs.convert.source import OnError, Record, size_of
 from ffrfs.errors import FormatError, PackError, parse_reason
-from ffrfs.files.staged_file import StagedFile
+from ffrfs.files.replacing import new_file
 
 # Of a line, in bytes: no program reads a longer one with ease.
 LINE_LIMIT = 1 << 30
 _WRITE_SIZE = 1 << 20
 
 
-def write_json_lines(path: str, records: Iterable[Record]) -> None:
+def write_json_lines(path: str, records: Iterable[Record], *, force: bool = False) -> None:
     """Raises PackError for a record that is no Example, or too large for a line."""
     waiting = bytearray()
-    with StagedFile(path) as staged:
+    with new_file(path, force=force) as staged:
         for number, record in enumerate(records):
             line = _line(path, number, record)
             waiting += line
@@ -30,7 +30,6 @@ def write_json_lines(path: str, records: Iterable[Record]) -> None:
                 staged.write(waiting)
                 waiting = bytearray()
         staged.write(waiting)
-        staged.publish()
 
 
 def _line(path: str, number: int, record: Record) -> bytes:

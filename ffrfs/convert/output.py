@@ -13,14 +13,19 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from ffrfs.errors import PackError
+from ffrfs.files.replacing import may_replace
 from ffrfs.files.staged_file import staged_folder, sync_folder
 
 
 class Output(Protocol):
-    """`path`: as the user names it. `place`: where a single file is written."""
+    """`path`: as the user names it. `place`: where a single file is written.
+
+    `force`: it may replace a file that is at `place`.
+    """
 
     path: str
     place: str
+    force: bool
 
     def shard_folder(self) -> AbstractContextManager[str]:
         """The directory in which shards are written; they are `path` when it ends."""
@@ -36,10 +41,16 @@ class Output(Protocol):
 
 
 class LocalOutput:
-    """A file, or a new directory, at `path`."""
+    """A file, or, if `is_set`, a new directory, at `path`.
 
-    def __init__(self, path: str) -> None:
+    Raises PackError if there is a file already, unless `force`.
+    """
+
+    def __init__(self, path: str, *, is_set: bool, force: bool) -> None:
         self.path = self.place = path
+        self.force = force
+        if not is_set:
+            may_replace(path, force)
 
     def shard_folder(self) -> AbstractContextManager[str]:
         return staged_set(self.path)

@@ -21,7 +21,7 @@ from ffrfs.convert.columns import Column, Columns, Row
 from ffrfs.convert.kind import files_named
 from ffrfs.convert.source import Record, size_of
 from ffrfs.errors import FormatError, PackError
-from ffrfs.files.staged_file import StagedFile
+from ffrfs.files.replacing import new_file
 from ffrfs.printable import quoted
 from ffrfs.tfrecord.example import (
     Example,
@@ -64,23 +64,26 @@ def import_pyarrow() -> ModuleType:
     return module
 
 
-def write_parquet(path: str, records: Iterable[Record], columns: Columns) -> None:
+def write_parquet(
+    path: str, records: Iterable[Record], columns: Columns, *, force: bool = False
+) -> None:
     """Raises PackError for a record that the columns were not made from."""
     pyarrow = import_pyarrow()
     schema = _schema(pyarrow, columns)
-    with StagedFile(path) as staged:
+    with (
+        new_file(path, force=force) as staged,
         # Of Python, so that errors are those of the system.
-        with os.fdopen(os.dup(staged.fd), "wb", buffering=0) as file:
-            writer = pyarrow.parquet.ParquetWriter(file, schema, write_page_checksum=True)
-            for rows in _groups(records, columns):
-                with staged.naming(), _refusing(pyarrow, path):
-                    table = pyarrow.Table.from_pylist(rows, schema)
-                    rows.clear()
-                    writer.write_table(table)
-                    del table  # before the next group is read
-            with staged.naming():
-                writer.close()
-        staged.publish()
+        os.fdopen(os.dup(staged.fd), "wb", buffering=0) as file,
+    ):
+        writer = pyarrow.parquet.ParquetWriter(file, schema, write_page_checksum=True)
+        for rows in _groups(records, columns):
+            with staged.naming(), _refusing(pyarrow, path):
+                table = pyarrow.Table.from_pylist(rows, schema)
+                rows.clear()
+                writer.write_table(table)
+                del table  # before the next group is read
+        with staged.naming():
+            writer.close()
 
 
 def _schema(pyarrow: ModuleType, columns: Columns) -> Any:  # noqa: ANN401 - pyarrow is untyped

@@ -133,8 +133,8 @@ class PackedSource:
 
     `as_examples`: an Example with the features `path` and `data`, one bytes value each.
     Else the files are the records that the directory was made of: each named by its number,
-    or `record.bin` in a directory of that name. Raises PackError for a directory that holds
-    what would be lost.
+    or `record.bin` in a directory of that name. Empty directories are left out and counted. Raises
+    PackError for a directory that holds what else would be lost.
     """
 
     def __init__(self, path: str, on_error: OnError, as_examples: bool) -> None:
@@ -144,8 +144,7 @@ class PackedSource:
         self._as_examples = as_examples
         self._tree = PackTree(path)
         self.size_bytes = self._tree.volume.byte_count
-        if as_examples:
-            self._refuse_empty_folders()
+        self.empty_folder_count = self._count_empty_folders() if as_examples else 0
 
     def count(self) -> int:
         if self._on_error == "skip":
@@ -198,17 +197,13 @@ class PackedSource:
             assert attributes is not None
             yield SizedItem(ino, attributes.size)
 
-    def _refuse_empty_folders(self) -> None:
+    def _count_empty_folders(self) -> int:
+        count = 0
         above = ""  # the directory whose content should come next
         for entry in self._tree.entries(self._tree.folder_ino(""), recursive=True):
-            if not entry.path.startswith(above):
-                break
+            count += not entry.path.startswith(above)
             above = f"{entry.path}/" if entry.is_folder else ""
-        if above:
-            raise PackError(
-                f"{self.path}: {quoted(above.removesuffix('/'))} is an empty directory, which an "
-                "Example cannot hold; pack again without it"
-            )
+        return count + bool(above)
 
     def _example(self, ino: int, content: memoryview) -> bytes:
         from ffrfs.tfrecord.example import BytesList, Example, Feature, Features

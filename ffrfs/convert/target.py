@@ -11,10 +11,9 @@ from collections.abc import Iterable, Iterator
 from ffrfs._native import Manifest
 from ffrfs.convert.source import NUMBER_DIGITS_MIN, Record
 from ffrfs.errors import PackError
-from ffrfs.files.staged_file import StagedFile
+from ffrfs.files.replacing import new_file
 from ffrfs.packing.pack_file import writing
 from ffrfs.packing.sources.contents import UNKNOWN_TIME_NS
-from ffrfs.record.writer import FileWriter
 from ffrfs.tfrecord.options import TFRecordOptions
 from ffrfs.tfrecord.stream_scan import RECORD_LIMIT
 from ffrfs.tfrecord.writer import TFRecordWriter
@@ -23,9 +22,11 @@ from ffrfs.tfrecord.writer import TFRecordWriter
 _INDEX_MAGIC = b"piouhjgbr"
 
 
-def write_tfrecord(path: str, records: Iterable[Record], options: TFRecordOptions) -> None:
+def write_tfrecord(
+    path: str, records: Iterable[Record], options: TFRecordOptions, *, force: bool = False
+) -> None:
     """Raises PackError for a record that could not be read again."""
-    with StagedFile(path) as staged:
+    with new_file(path, force=force) as staged:
         with staged.naming():
             writer = TFRecordWriter(staged.place, options)
         try:
@@ -40,15 +41,16 @@ def write_tfrecord(path: str, records: Iterable[Record], options: TFRecordOption
         finally:
             with staged.naming():
                 writer.close()
-        staged.publish()
 
 
-def write_ffrecord(path: str, records: Iterable[Record], count: int) -> None:
+def write_ffrecord(
+    path: str, records: Iterable[Record], count: int, *, force: bool = False
+) -> None:
     """Raises PackError if the file would be taken for a pack."""
     last: Record = b""
-    with FileWriter(path, count) as writer:
+    with writing(path, count, force=force) as writer:
         for record in records:
-            writer.write_one(record)
+            writer.append(record)
             last = record
         if last[: len(_INDEX_MAGIC)] == _INDEX_MAGIC:
             raise PackError(
@@ -57,11 +59,11 @@ def write_ffrecord(path: str, records: Iterable[Record], count: int) -> None:
             )
 
 
-def write_folder(path: str, records: Iterable[Record], count: int) -> None:
+def write_folder(path: str, records: Iterable[Record], count: int, *, force: bool = False) -> None:
     """A pack with a file per record, named by its number as a mount names it."""
     entries = Manifest()
     entries.describe_folder(0, 0, UNKNOWN_TIME_NS)
-    with writing(path, count + 1) as writer:
+    with writing(path, count + 1, force=force) as writer:
         for name, record in zip(record_names(count), records, strict=True):
             writer.append(record)
             entries.add_files(0, [(name.encode(), len(record), 0, UNKNOWN_TIME_NS)])

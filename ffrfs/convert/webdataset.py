@@ -32,7 +32,7 @@ from ffrfs.convert.kind import files_named
 from ffrfs.convert.source import NUMBER_DIGITS_MIN, OnError, Record, size_of
 from ffrfs.errors import FfrfsError, FormatError
 from ffrfs.files.kind import content_kind, text_of
-from ffrfs.files.staged_file import StagedFile
+from ffrfs.files.replacing import new_file
 from ffrfs.packing.sources.archive_member import Kind
 from ffrfs.packing.sources.tar_members import TarMembers
 from ffrfs.printable import quoted
@@ -53,12 +53,14 @@ _DAMAGE_ERRORS = (tarfile.TarError, EOFError, ArithmeticError, ValueError, Index
 _Fields = dict[str, bytes]
 
 
-def write_webdataset(path: str, records: Iterable[Record], numbers: Iterator[int]) -> None:
+def write_webdataset(
+    path: str, records: Iterable[Record], numbers: Iterator[int], *, force: bool = False
+) -> None:
     """Write the tar file `path`, with a sample for each record; `numbers` are their keys.
 
     Raises PackError for a record that is no Example.
     """
-    with StagedFile(path) as staged:
+    with new_file(path, force=force) as staged:
         output = cast(BinaryIO, staged)  # only write() is called
         with tarfile.open(
             mode="w|", fileobj=output, bufsize=_BUFFER_SIZE, format=tarfile.USTAR_FORMAT
@@ -69,7 +71,6 @@ def write_webdataset(path: str, records: Iterable[Record], numbers: Iterator[int
                     info.size = len(value)
                     tar.addfile(info, BytesIO(value))
                 tar.members.clear()  # type: ignore[attr-defined] # it keeps them all
-        staged.publish()
 
 
 def _fields(path: str, number: int, record: Record) -> _Fields:

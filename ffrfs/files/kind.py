@@ -72,7 +72,7 @@ _TAR_MAGIC, _TAR_MAGIC_OFFSET = b"ustar", 257
 _FFRECORD_HEADER = struct.Struct("<Iq")  # docs/format.md
 _OFFSET = struct.Struct("<q")
 _INDEX_MAGIC = b"piouhjgbr"  # of a pack: what its last record begins with
-_TRAILER_SIZE, _TRAILER_MAGIC = 256, b"ffrfsidx"  # of a mapped index, where it ends
+_ROOT_INODE = struct.Struct("<QQqIHH")
 _TFRECORD_HEADER = struct.Struct("<QI")
 _OTHERS = {
     stat.S_IFDIR: "a directory",
@@ -115,18 +115,27 @@ def kind_of_bytes(read: Read, size: int) -> FileKind:
     """Return what a file of so many bytes is. Reads a few KiB, and checks no checksum of all."""
     if size == 0:
         return FileKind("an empty file")
-    begin = read(0, TEXT_SIZE + 1)
-    found = _ffrecord_kind(begin, read, size)
-    if found is not None:
-        return found
-    if read(max(size - _TRAILER_SIZE, 0), len(_TRAILER_MAGIC)) == _TRAILER_MAGIC:
-        return FileKind("an index of a pack")
-    return FileKind(_name_of(begin))
+
+    def within(offset: int, count: int) -> bytes:
+        return read(offset, min(count, size - offset)) if offset < size else b""
+
+    begin = within(0, TEXT_SIZE + 1)
+    return _ffrecord_kind(begin, within, size) or FileKind(_name_of(begin))
+
+
+def is_pack_index(begin: bytes) -> bool:
+    """Tell whether a file begins as a mapped index does: with the inode of the root."""
+    if len(begin) < _ROOT_INODE.size:
+        return False
+    name, place, _, above, mode, name_size = _ROOT_INODE.unpack_from(begin)
+    return stat.S_ISDIR(mode) and not any((name, place, above, name_size))
 
 
 def _name_of(begin: bytes) -> str:
     if _is_tfrecord(begin):
         return "a TFRecord file"
+    if is_pack_index(begin):
+        return "an index of a pack"
     if begin.startswith(_TAR_MAGIC, _TAR_MAGIC_OFFSET):
         return "a tar archive"
     for magic, name in _ARCHIVES.items():

@@ -13,9 +13,12 @@ import tempfile
 from typing import Self
 
 from ffrfs.errors import PackError, RemoteError
+from ffrfs.files.kind import FileKind, kind_of_bytes
+from ffrfs.files.replacing import taken
 from ffrfs.files.staged_file import staged_folder
 from ffrfs.packing.sources.source import FolderIdentity
-from ffrfs.remote.bucket import Sent, remove, upload, urls_in
+from ffrfs.remote.bucket import Sent, bytes_of, pin_of, remove, upload, urls_in
+from ffrfs.remote.origin import Pin
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import RemoteUrl, parse_url
 
@@ -37,6 +40,7 @@ class BucketTarget:
         _check(self.url, is_set, as_in)
         self._sent: list[RemoteUrl] = []
         self._tmp_dir = tmp_dir
+        self._replaces = True  # what has the name of a file that is sent
         self._staging: str | None = None
         self._ends = contextlib.ExitStack()
 
@@ -57,13 +61,38 @@ class BucketTarget:
         """Where the file for `url` is made."""
         return os.path.join(self.folder, os.path.basename(url.key))
 
+    def may_replace(self, force: bool | None) -> None:
+        """Raise PackError if there is an object that a file must not replace; None: a pack may be.
+
+        What appears there until a file is sent is not replaced either. Raises RemoteError.
+        """
+        pin = None if force else self._pin()
+        if pin is not None and pin.size:
+            kind = self._kind_of(pin)
+            if force is not None or kind.name != "a pack":
+                raise taken(self.path, kind)
+        self._replaces = bool(force) or pin is not None
+
+    def _pin(self) -> Pin | None:
+        return pin_of(self.url, self.settings)
+
+    def _kind_of(self, pin: Pin) -> FileKind:
+        def read(offset: int, size: int) -> bytes:
+            return bytes_of(pin, offset, size, self.settings)
+
+        return kind_of_bytes(read, pin.size)
+
     def send(self, url: RemoteUrl, sent: Sent) -> None:
-        """Upload what was made for `url`, and remove it here. Raises RemoteError, OSError."""
+        """Upload what was made for `url`, and remove it here. Raises PackError, RemoteError,
+        OSError.
+        """
         place = self.place_of(url)
         try:
             # Before: one that is ended may have been complete at the server.
             self._sent.append(url)
-            upload(place, url, self.settings, sent)
+            if not upload(place, url, self.settings, sent, replace=self._replaces):
+                pin = self._pin()
+                raise taken(self.path, self._kind_of(pin) if pin else None)
         finally:
             os.unlink(place)
 

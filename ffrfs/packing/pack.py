@@ -55,7 +55,7 @@ def pack_folder(  # noqa: PLR0913 - the reference's three, and what ours adds
     shards: int | None = None,
     shard_size: int | None = None,
     append: bool = False,
-    force: bool = False,
+    force: bool | None = None,
     tmp_dir: PathType | None = None,
     dry_run: bool = False,
     listing: Listing | None = None,
@@ -79,10 +79,11 @@ def pack_folder(  # noqa: PLR0913 - the reference's three, and what ours adds
     of which can be read alone. `append` adds packs to such a directory (one, or as many as
     `shards` or `shard_size` ask for); none of their paths may be there already.
 
-    `out_file` may be a pack or an empty file, which is replaced; with `force` any regular file.
-    It may be a URL (s3://, gs://, az://): each pack is made in `tmp_dir` ($TMPDIR, /tmp), where
-    there must be room for two, then uploaded and removed. It appears there when it is whole.
-    `dry_run`: do all but write. `listing` is called with the files' paths in their order.
+    A pack at `out_file` is replaced, as the original library replaces it; with force=False no file
+    is, with force=True any regular file. `out_file` may be a URL (s3://, gs://, az://): each pack
+    is made in `tmp_dir` ($TMPDIR, /tmp), where there must be room for two, then uploaded and
+    removed. It appears there when it is whole. `dry_run`: do all but write. `listing` is called
+    with the files' paths in their order.
 
     Raises PackError, naming the file: one that changes meanwhile, a link that leads out,
     nowhere or in a loop; sockets, FIFOs, devices and names that are not UTF-8, unless
@@ -101,7 +102,7 @@ def pack_folder(  # noqa: PLR0913 - the reference's three, and what ours adds
 
     target = make_target(out_file, shards, shard_size, append, force, tmp_dir)
     fixed_ns = fixed_time_ns(reproducible)
-    options = PackOptions(job_count(jobs), order, dedup, fixed_ns, dry_run, listing)
+    options = PackOptions(job_count(jobs), order, dedup, fixed_ns, dry_run, listing, bool(exclude))
     with ProgressBar(target.path, shown=verbose) as bar:
         return run_job(open_folder, target, options, [bar, *_given(progress)])
 
@@ -133,7 +134,8 @@ def pack_archive(  # noqa: PLR0913 - as pack_folder
     `archive`: a tar file, also one compressed by gzip, bzip2, xz or (with the package
     zstandard) Zstandard, a zip file, or "-", standard input. Its content shows which. What
     cannot be read twice is first copied to a file without a name beside `out_file`. Records
-    stand in the order of the archive, also with `files`. Links are followed within it ("inside"
+    stand in the order of the archive, also with `files`. A file at `out_file` is replaced with
+    `force` alone. Links are followed within it ("inside"
     and "follow" mean the same), kept or left out.
 
     Raises PackError, naming the member: names that cannot stand below a directory, or stand
@@ -147,7 +149,7 @@ def pack_archive(  # noqa: PLR0913 - as pack_folder
 
     target = make_target(out_file, shards, shard_size, append, force, tmp_dir)
     fixed_ns = fixed_time_ns(reproducible)
-    options = PackOptions(job_count(jobs), None, dedup, fixed_ns, dry_run, listing)
+    options = PackOptions(job_count(jobs), None, dedup, fixed_ns, dry_run, listing, bool(exclude))
     with ProgressBar(target.path, shown=verbose) as bar:
         whole = ArchiveProgress(bar)
 
@@ -198,7 +200,7 @@ def repack(  # noqa: PLR0913 - as pack_folder
     files that were stored once still are. `order`: None is the order of the packs' own records.
     `on_conflict`, `allow_missing`: as PackedFolder.
 
-    `out_file` may be the one pack that is read; of several packs it replaces none without `force`.
+    `out_file` may be the one pack that is read; any other file is replaced with `force` alone.
 
     Raises FormatError, ChecksumError for a pack that is damaged, naming the file in it, PackError.
     """
@@ -219,14 +221,11 @@ def repack(  # noqa: PLR0913 - as pack_folder
             existing=existing,
         )
 
+    if len(names) == 1 and _are_same(names[0], os.fspath(out_file)):
+        force = True
     target = make_target(out_file, shards, shard_size, append, force, tmp_dir)
-    if len(names) > 1 and not target.is_set and not force and _has_content(target.path):
-        raise PackError(
-            f"{target.path}: exists; several packs are written to a new file, or replace it with "
-            "--force"
-        )
     fixed_ns = fixed_time_ns(reproducible)
-    options = PackOptions(job_count(jobs), order, dedup, fixed_ns, dry_run, listing)
+    options = PackOptions(job_count(jobs), order, dedup, fixed_ns, dry_run, listing, bool(exclude))
     with ProgressBar(target.path, shown=verbose) as bar:
         return run_job(open_packs, target, options, [bar, *_given(progress)])
 
@@ -239,15 +238,10 @@ def _listed(files: Files | None) -> PathList | None:
     return files if files is None or isinstance(files, PathList) else PathList(files)
 
 
-def _has_content(path: str) -> bool:
-    """The shell may have put a pack there: `ffrfs pack *.ffr`."""
-    if is_url(path):
-        from ffrfs.remote.bucket import pin_of
-        from ffrfs.remote.settings import RemoteSettings
-
-        pin = pin_of(parse_url(path), RemoteSettings.from_environment())
-        return pin is not None and pin.size > 0
-    return os.path.exists(path) and os.path.getsize(path) > 0
+def _are_same(source: str, target: str) -> bool:
+    if is_url(source) or is_url(target):
+        return is_url(source) and is_url(target) and parse_url(source) == parse_url(target)
+    return os.path.exists(target) and os.path.samefile(source, target)
 
 
 def _checked_folder(path: str) -> str:

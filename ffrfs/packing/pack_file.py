@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 from ffrfs._native import Writer
 from ffrfs.files.leftovers import remove_leftovers_beside
+from ffrfs.files.replacing import keeping, may_replace
 from ffrfs.packing.sources.contents import Contents, Tick
 
 # (16 bytes that all shards of a set have, number of this one, how many there are)
@@ -26,13 +27,18 @@ class Run(NamedTuple):
 
 
 @contextlib.contextmanager
-def writing(path: str, record_count: int) -> Iterator[Writer]:
-    """Give a writer for so many records, the index among them; it ends well, or leaves no file."""
+def writing(path: str, record_count: int, *, force: bool = False) -> Iterator[Writer]:
+    """Give a writer for so many records, the index among them; it ends well, or leaves no file.
+
+    Raises PackError if a file is there already, unless `force`.
+    """
+    replace = may_replace(path, force)
     remove_leftovers_beside(path)
     writer = Writer(os.fsencode(path), record_count)
     try:
         yield writer
-        writer.finish()
+        with keeping(path):
+            writer.finish(replace=replace)
     finally:
         writer.abort()
 
@@ -46,11 +52,12 @@ def write_pack(  # noqa: PLR0913 - all that a pack is made of
     *,
     rest: bool = True,
     shard: ShardOf | None = None,
+    force: bool = False,
 ) -> None:
     """Write the records of `run`, and their index; `rest`: also of links and empty directories.
 
     Raises PackError, OSError.
     """
-    with writing(path, run.record_count + 1) as writer:
+    with writing(path, run.record_count + 1, force=force) as writer:
         contents.append(writer, run.first, run.record_count, jobs, tick)
         writer.append_index(contents.entries, run.first, run.record_count, rest=rest, shard=shard)

@@ -16,7 +16,7 @@ from ffrfs._native import Manifest
 from ffrfs.errors import PackError
 from ffrfs.folder.progress import Progress
 from ffrfs.packing.pack_file import Run, write_pack
-from ffrfs.packing.pack_kind import refuse_other_than_pack
+from ffrfs.packing.pack_kind import check_replaced
 from ffrfs.packing.pack_set_writer import PackSetWriter
 from ffrfs.packing.sources.contents import Contents
 from ffrfs.packing.sources.existing_set import ExistingSet
@@ -66,7 +66,7 @@ class PackTarget(NamedTuple):
     shards: int | None
     shard_size: int | None
     append: bool
-    force: bool  # replace a file that is not a pack
+    force: bool | None  # replace any file; None: a pack
     tmp_dir: str | None = None  # of packs that go to a URL: where they are made
 
     @property
@@ -115,6 +115,7 @@ class PackOptions(NamedTuple):
     time_ns: int | None  # that all is given, to be reproducible
     dry_run: bool  # do all but write
     listing: Listing | None
+    excludes: bool  # something, so that a pack without files is a mistake
 
 
 def run_job(
@@ -132,14 +133,13 @@ def run_job(
                 is_fixed = options.time_ns is not None
                 writer.write(contents, runs, options.jobs, state.tick, reproducible=is_fixed)
             return state.summary(len(runs) if target.is_set else 0)
-    if not target.force:
-        refuse_other_than_pack(target.path)
+    force = check_replaced(target.path, target.force)
     place = os.path.dirname(os.path.realpath(target.path))
     with closing(opener(FolderIdentity.of(os.stat(place)), None)) as contents:
         state = _prepare(contents, options, watchers)
         if not options.dry_run:
             run = Run(0, contents.entries.record_count)
-            write_pack(contents, target.path, run, options.jobs, state.tick)
+            write_pack(contents, target.path, run, options.jobs, state.tick, force=force)
         return state.summary(0)
 
 
@@ -172,7 +172,10 @@ class _State:
 
 
 def _prepare(contents: Contents, options: PackOptions, watchers: list[Progress]) -> _State:
-    """Decide on the records of the list."""
+    """Decide on the records of the list. Raises PackError if no file is left of it."""
+    listed = contents.entries
+    if options.excludes and not (listed.file_count or listed.link_count):
+        raise nothing_left(contents.name)
     if options.dedup:
         from ffrfs.packing.sources.duplicates import share_duplicates  # with NumPy
 
@@ -188,6 +191,10 @@ def _prepare(contents: Contents, options: PackOptions, watchers: list[Progress])
     if options.listing is not None:
         options.listing(_paths(contents.entries))
     return _State(contents, watchers)
+
+
+def nothing_left(source: str) -> PackError:
+    return PackError(f"{source}: no file is left to pack; check the patterns of --exclude")
 
 
 def _paths(listed: Manifest) -> Iterator[str]:
@@ -220,7 +227,7 @@ def make_target(  # noqa: PLR0913, PLR0917 - all of a target
     shards: int | None,
     shard_size: int | None,
     append: bool,
-    force: bool,
+    force: bool | None,
     tmp_dir: str | os.PathLike[str] | None,
 ) -> PackTarget:
     """Raises ValueError for what contradicts itself."""

@@ -1,37 +1,33 @@
 """What is at a path, as far as packing asks: packs to read, or a file that must not be replaced.
 
 Not here: directories, devices and pipes at the target, which the native writer refuses.
-Concurrency: any thread. The look at the target comes before the packing, so it does not see what
-another process puts there meanwhile.
+Concurrency: any thread.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import stat
 
 from ffrfs._native import Pack
-from ffrfs.errors import ChecksumError, FormatError, PackError
+from ffrfs.errors import ChecksumError, FormatError
+from ffrfs.files.replacing import may_replace
 from ffrfs.remote.url import is_url
 
 _SUFFIX = ".ffr"
 _SIDECAR_SUFFIX = ".ffr.idx"
 
 
-def refuse_other_than_pack(path: str) -> None:
-    """Raise PackError if `path` is a file that is neither a pack nor empty."""
-    try:
-        info = os.stat(path)
-    except OSError:  # nothing is there, or the writer says what is wrong
-        return
-    # mktemp makes empty files for those who write them afterwards.
-    if not stat.S_ISREG(info.st_mode) or info.st_size == 0 or _is_pack(path):
-        return
-    raise PackError(
-        f"{path}: exists and is not a pack, or is a damaged one; write to another file, or "
-        "replace it with --force"
-    )
+def check_replaced(path: str, force: bool | None) -> bool:
+    """Tell whether a file at `path` may be replaced: the `force` of those who write it.
+
+    None: a pack may be, as the original library's pack_folder() replaces it. Raises PackError if
+    a file is there that may not.
+    """
+    if force is None and os.path.isfile(path) and _is_pack(path):
+        return True
+    may_replace(path, bool(force))
+    return bool(force)
 
 
 def holds_packs(path: str) -> bool:
@@ -71,10 +67,5 @@ def _is_pack(path: str) -> bool:
     """A plain FFRecord file is none: it may be the only copy of its records."""
     try:
         return Pack(os.fsencode(path)).is_folder
-    except (FormatError, ChecksumError):
+    except (FormatError, ChecksumError, OSError):
         return False
-    except OSError as error:
-        raise PackError(
-            f"{path}: exists and cannot be read ({error.strerror}), so it may not be a pack; "
-            "write to another file, or replace it with --force"
-        ) from None

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol, Self, cast, runtime_checka
 
 from ffrfs._native import Manifest, crc32
 from ffrfs.errors import PackError
+from ffrfs.files.replacing import may_replace
 from ffrfs.packing.pack_file import writing
 from ffrfs.packing.pack_job import fixed_time_ns
-from ffrfs.packing.pack_kind import refuse_other_than_pack
 from ffrfs.packing.sources.archive_path import BadNameError, parts_of
 from ffrfs.packing.sources.contents import storable_time_ns
 
@@ -50,7 +50,7 @@ class PackWriter:
             pack.add("cat/1.jpg", jpeg_bytes)
 
     Files are in the pack in the order in which they are added; a directory exists by its files.
-    `path` may be a pack or an empty file, which is replaced; with `force` any regular file.
+    A file at `path` that is not empty is replaced with `force` alone.
     `reproducible`, or SOURCE_DATE_EPOCH in the environment: as pack_folder(). While the pack is
     written, its disk holds the files twice. Raises PackError for what must not be replaced,
     OSError.
@@ -65,8 +65,8 @@ class PackWriter:
         with contextlib.suppress(FileNotFoundError):
             if not stat.S_ISREG(os.stat(self.path).st_mode):
                 raise PackError(f"{self.path}: exists and is not a regular file; write elsewhere")
-        if not force:
-            refuse_other_than_pack(self.path)
+        may_replace(self.path, force)
+        self._force = force
         self._entries = Manifest()
         self._entries.describe_folder(0, _FOLDER_MODE, self._now_ns())
         self._folders = {b"": 0}  # paths, and their numbers
@@ -121,7 +121,7 @@ class PackWriter:
             self._entries.number_by(range(count))
             if self._time_ns is not None:
                 self._entries.normalize(self._time_ns)
-            with writing(self._target, count + 1) as writer:
+            with writing(self._target, count + 1, force=self._force) as writer:
                 self._spool.seek(0)
                 for file in range(count):
                     if self._sizes[file] <= _PIECE_SIZE:

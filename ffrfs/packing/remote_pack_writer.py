@@ -16,7 +16,6 @@ import time
 from functools import partial
 from typing import Self
 
-from ffrfs.errors import PackError
 from ffrfs.packing.bucket_target import BucketTarget
 from ffrfs.packing.pack_file import Run, ShardOf, write_pack
 from ffrfs.packing.pack_set_writer import id_of_set, shard_name
@@ -24,12 +23,8 @@ from ffrfs.packing.remote_set import RemoteSet
 from ffrfs.packing.shard_threads import Write, write_in_turn, write_side_by_side
 from ffrfs.packing.sources.contents import Contents, Tick
 from ffrfs.packing.sources.existing_set import ExistingSet
-from ffrfs.remote.bucket import bytes_of, pin_of
 from ffrfs.remote.url import RemoteUrl
 
-# What a pack's last 256 bytes begin with (docs/format.md).
-_TRAILER_SIZE = 256
-_TRAILER_MAGIC = b"ffrfsidx"
 _AT_A_TIME = 2
 _TURN_S = 0.1
 
@@ -43,7 +38,7 @@ class RemotePackWriter:
     """
 
     def __init__(
-        self, path: str, *, is_set: bool, append: bool, force: bool, tmp_dir: str | None
+        self, path: str, *, is_set: bool, append: bool, force: bool | None, tmp_dir: str | None
     ) -> None:
         self.path = path
         self._target = BucketTarget(path, is_set=is_set, tmp_dir=tmp_dir, as_in="data.ffr")
@@ -53,8 +48,8 @@ class RemotePackWriter:
                 self._set = RemoteSet(self._target)
             elif is_set:
                 self._target.refuse_content(", or add to a set with --append")
-            elif not force:
-                self._refuse_other_than_pack()
+            else:
+                self._target.may_replace(force)
             self.identity = self._target.identity
         except BaseException:
             self.close()
@@ -132,20 +127,6 @@ class RemotePackWriter:
         self._set.check(url)
         self._target.send(url, progress.sent)
         self._set.note(url)
-
-    def _refuse_other_than_pack(self) -> None:
-        url, settings = self._target.url, self._target.settings
-        pin = pin_of(url, settings)
-        if pin is None or pin.size == 0:
-            return
-        if pin.size >= _TRAILER_SIZE:
-            place = pin.size - _TRAILER_SIZE
-            if bytes_of(pin, place, len(_TRAILER_MAGIC), settings) == _TRAILER_MAGIC:
-                return
-        raise PackError(
-            f"{self.path}: exists and is not a pack that ffrfs has written; write to another "
-            "name, or replace it with --force"
-        )
 
     def close(self) -> None:
         if self._set is not None:

@@ -46,12 +46,20 @@ _PARTS_AT_A_TIME = 4
 _PARTS_MAX = 9_000  # S3 has 10,000, Azure 50,000
 
 
-def upload(path: str, url: RemoteUrl, settings: RemoteSettings, sent: Sent) -> None:
-    """Raises RemoteError, OSError for the file, and whatever `sent` raises."""
+def upload(
+    path: str, url: RemoteUrl, settings: RemoteSettings, sent: Sent, *, replace: bool = True
+) -> bool:
+    """Unless `replace`, return False if there is an object by now, which stays.
+
+    A file of several parts may still replace one that appears while they are uploaded, and so
+    may any where the store knows no conditional writes. Raises RemoteError, OSError for the file,
+    and whatever `sent` raises.
+    """
     store = _store(url, settings)
     source = _Source(path)
-    putting: Future[None] = Future()
-    thread = Thread(target=_run, args=(putting, store, url, source), name="ffrfs-upload")
+    putting: Future[bool] = Future()
+    args = (putting, store, url, source, replace)
+    thread = Thread(target=_run, args=args, name="ffrfs-upload")
     thread.daemon = True  # a server that hangs must not delay the end of the process
     thread.start()
     try:
@@ -62,8 +70,9 @@ def upload(path: str, url: RemoteUrl, settings: RemoteSettings, sent: Sent) -> N
         raise
     finally:
         thread.join(_STOPPING_S)
-    putting.result()
+    is_put = putting.result()
     sent(source.size)
+    return is_put
 
 
 def put(url: RemoteUrl, data: bytes, settings: RemoteSettings) -> None:
@@ -242,6 +251,9 @@ class _Source:
             if self.stop.is_set():
                 raise _StoppedError
 
+    def whole(self) -> bytes:
+        return os.pread(self._file.fileno(), self.size, 0)
+
     def close(self) -> None:
         self._file.close()
 
@@ -250,32 +262,64 @@ class _StoppedError(Exception):
     """Ends an upload that was interrupted."""
 
 
-def _run(putting: Future[None], store: ObjectStore, url: RemoteUrl, source: _Source) -> None:
+def _run(
+    putting: Future[bool], store: ObjectStore, url: RemoteUrl, source: _Source, replace: bool
+) -> None:
     try:
-        _put(store, url, source)
-        putting.set_result(None)
+        putting.set_result(_put(store, url, source, replace))
     except Exception as error:
         putting.set_exception(failure_of(error, url).error)
     finally:
         source.close()
 
 
-def _put(store: ObjectStore, url: RemoteUrl, source: _Source) -> None:
+def _put(store: ObjectStore, url: RemoteUrl, source: _Source, replace: bool) -> bool:
     import obstore
 
     part_size = max(_PART_SIZE, -(-source.size // _PARTS_MAX))
-    obstore.put(
-        store,
-        url.key,
-        iter(source),
-        use_multipart=source.size > part_size,
-        chunk_size=part_size,
-        max_concurrency=_PARTS_AT_A_TIME,
-    )
+    is_in_parts = source.size > part_size
+    if not replace and is_in_parts and _is_there(store, url):
+        return False
+    try:
+        obstore.put(
+            store,
+            url.key,
+            iter(source),
+            mode="overwrite" if replace or is_in_parts else "create",
+            use_multipart=is_in_parts,
+            chunk_size=part_size,
+            max_concurrency=_PARTS_AT_A_TIME,
+        )
+    except obstore.exceptions.AlreadyExistsError:
+        return _holds(store, url, source)
+    except (obstore.exceptions.NotSupportedError, NotImplementedError):
+        if replace or is_in_parts:
+            raise
+        source.taken = 0
+        return not _is_there(store, url) and _put(store, url, source, replace=True)
     there = obstore.head(store, url.key)["size"]
     if there != source.size:
         why = f"{there} bytes arrived of {source.size}; upload it again"
         raise RemoteError.at(url.shown, why)
+    return True
+
+
+def _holds(store: ObjectStore, url: RemoteUrl, source: _Source) -> bool:
+    """The answer to a request that did its work may be lost, and the next one refused."""
+    import obstore
+
+    if obstore.head(store, url.key)["size"] != source.size:
+        return False
+    return bytes(obstore.get(store, url.key).bytes()) == source.whole()
+
+
+def _is_there(store: ObjectStore, url: RemoteUrl) -> bool:
+    import obstore
+
+    try:
+        return obstore.head(store, url.key)["size"] > 0
+    except FileNotFoundError:
+        return False
 
 
 def _store(url: RemoteUrl, settings: RemoteSettings) -> ObjectStore:

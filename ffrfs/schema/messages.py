@@ -13,7 +13,7 @@ from google.protobuf import json_format, text_format
 from google.protobuf.message import DecodeError, Message
 
 from ffrfs.errors import FormatError, OptionError, parse_reason
-from ffrfs.files.staged_file import StagedFile
+from ffrfs.files.replacing import new_file
 from ffrfs.remote.url import is_url
 
 try:
@@ -136,8 +136,11 @@ def _has_unknown(message: Proto) -> bool:
     return bool(known.ByteSize() != message.ByteSize())
 
 
-def store(path: PathType, message: Message) -> None:
-    """Write a message to a file, which appears when it is complete."""
+def store(path: PathType, message: Message, *, force: bool = False) -> None:
+    """Write a message to a file, which appears when it is complete.
+
+    Raises PackError if there is a file already, unless `force`; OSError.
+    """
     name = _local(path)
     if name.endswith(".json"):
         data = to_json(message).encode()
@@ -145,9 +148,8 @@ def store(path: PathType, message: Message) -> None:
         data = to_text(message).encode()
     else:
         data = message.SerializeToString(deterministic=True)
-    with StagedFile(name) as file:
+    with new_file(name, force=force) as file:
         file.write(data)
-        file.publish()
 
 
 def _local(path: PathType) -> str:

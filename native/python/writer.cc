@@ -114,7 +114,7 @@ void bind_writer(py::module_& module) {
       .def("append_index", &append_index, py::arg("folder"), py::arg("first") = 0,
            py::arg("count") = py::none(), py::kw_only(), py::arg("rest") = true,
            py::arg("shard") = py::none())
-      .def("finish", &Writer::finish, unlocked)
+      .def("finish", &Writer::finish, py::kw_only(), py::arg("replace") = true, unlocked)
       .def("abort", &Writer::abort, unlocked);
 }
 

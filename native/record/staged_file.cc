@@ -156,26 +156,46 @@ void StagedFile::write_back(size_t size) {
   }
 }
 
-void StagedFile::publish() {
+void StagedFile::publish(Namesake namesake) {
   if (fsync(fd_.get()) != 0) throw StorageError(errno, path_, "cannot sync");
+  if (namesake == Namesake::kReplaced || !link_name()) rename_to_name();
+  fd_.reset();  // not before: it holds the staging name
+  // EINVAL: a file system that does not sync folders.
+  if (fsync(folder_.get()) != 0 && errno != EINVAL) {
+    throw StorageError(errno, path_, "cannot sync its folder");
+  }
+}
+
+void StagedFile::rename_to_name() {
   if (staging_name_.empty()) {
     // linkat() replaces nothing, so the way leads over a staging name here, too.
     std::string name = staging_name(name_);
-    if (linkat(AT_FDCWD, proc_name(fd_).c_str(), folder_.get(), name.c_str(), AT_SYMLINK_FOLLOW) !=
-        0) {
-      throw StorageError(errno, path_, "cannot create");
-    }
+    if (!link_as(name)) throw StorageError(errno, path_, "cannot create");
     staging_name_ = std::move(name);
   }
   if (renameat(folder_.get(), staging_name_.c_str(), folder_.get(), name_.c_str()) != 0) {
     throw StorageError(errno, path_, "cannot create");
   }
   staging_name_.clear();
-  fd_.reset();  // not before: it holds the staging name
-  // EINVAL: a file system that does not sync folders.
-  if (fsync(folder_.get()) != 0 && errno != EINVAL) {
-    throw StorageError(errno, path_, "cannot sync its folder");
+}
+
+bool StagedFile::link_as(const std::string& name) const {
+  if (staging_name_.empty()) {
+    return linkat(AT_FDCWD, proc_name(fd_).c_str(), folder_.get(), name.c_str(),
+                  AT_SYMLINK_FOLLOW) == 0;
   }
+  return linkat(folder_.get(), staging_name_.c_str(), folder_.get(), name.c_str(), 0) == 0;
+}
+
+// Which replaces nothing. False: the file system has no hard links.
+bool StagedFile::link_name() {
+  if (!link_as(name_)) {
+    if (errno == EEXIST || staging_name_.empty()) throw StorageError(errno, path_, "cannot create");
+    return false;
+  }
+  if (!staging_name_.empty()) unlinkat(folder_.get(), staging_name_.c_str(), 0);
+  staging_name_.clear();
+  return true;
 }
 
 void StagedFile::discard() noexcept {

@@ -26,6 +26,9 @@ namespace ffrfs {
 // that the user has not chosen, perhaps a trap.
 enum class Links { kFollow, kRefuse };
 
+// What becomes of a file that has the name when another is to get it.
+enum class Namesake { kReplaced, kKept };
+
 class StagedFile {
  public:
   // Throws StorageError: no such folder, no permission, or what is there is no regular file
@@ -44,9 +47,9 @@ class StagedFile {
   // All of `bytes` at `offset`. Throws StorageError.
   void write(uint64_t offset, std::span<const std::byte> bytes);
 
-  // Syncs the bytes, gives the file its name and syncs that. Throws StorageError; call
-  // discard() then.
-  void publish();
+  // Syncs the bytes, gives the file its name and syncs that. Throws StorageError (EEXIST: a
+  // namesake is kept); call discard() then.
+  void publish(Namesake namesake = Namesake::kReplaced);
 
   // Drops the bytes unless they are published. The object is of no use afterwards.
   void discard() noexcept;
@@ -54,6 +57,9 @@ class StagedFile {
  private:
   void refuse_irregular_target(Links links) const;
   void open_staging();
+  void rename_to_name();
+  [[nodiscard]] bool link_name();
+  [[nodiscard]] bool link_as(const std::string& name) const;
   void write_back(size_t size);
 
   const std::string path_;

@@ -204,7 +204,7 @@ void Writer::write_header() {
   file_->write(kHeaderFixedSize + checksums.size(), offsets);
 }
 
-void Writer::finish() {
+void Writer::finish(bool replace) {
   const std::lock_guard lock(mutex_);
   check_open(0);
   try {
@@ -215,7 +215,7 @@ void Writer::finish() {
     }
     flush();
     write_header();
-    file_->publish();
+    file_->publish(replace ? Namesake::kReplaced : Namesake::kKept);
   } catch (...) {
     file_.reset();
     throw;

@@ -71,8 +71,9 @@ class Writer {
   };
   void append_last(const std::function<void(const Sink&, const Before&)>& produce);
 
-  // Throws RecordCountError if records are missing, StorageError. Closed in any case.
-  void finish();
+  // Throws RecordCountError if records are missing, StorageError (without `replace` EEXIST, if
+  // something has the name by now). Closed in any case.
+  void finish(bool replace = true);
 
   // Leaves nothing behind. Harmless on a closed writer, and what the destructor does.
   void abort();

@@ -41,7 +41,7 @@ def test_a_folder(ffrfs: Run, folder: Path, tmp_path: Path) -> None:
     assert (done.status, done.err) == (0, "")
     assert done.lines == [f"{out}: 4 files, 6,002 bytes, 1 link followed"]
     assert ffrfs("ls", "-R", out).lines == ["a", "a/one", "a/two", "b", "link"]
-    assert ffrfs("pack", "-q", folder, out).lines == []
+    assert ffrfs("pack", "-q", "--force", folder, out).lines == []
 
 
 def test_another_file_is_replaced_by_force_alone(ffrfs: Run, folder: Path, tmp_path: Path) -> None:
@@ -51,12 +51,33 @@ def test_another_file_is_replaced_by_force_alone(ffrfs: Run, folder: Path, tmp_p
     assert (done.status, done.lines, done.err) == (
         1,
         [],
-        f"ffrfs: {notes}: exists and is not a pack, or is a damaged one; write to another file, or "
-        "replace it with --force\n",
+        f"ffrfs: {notes}: exists (a text file); write to another file, or replace it with "
+        "--force\n",
     )
     assert notes.read_text() == "All that I know, in one file."
     assert ffrfs("pack", "--force", folder, notes).status == 0
     assert ffrfs("ls", notes).lines == ["a", "b", "link"]
+
+
+def test_patterns_that_leave_nothing(ffrfs: Run, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "x.ffr"
+    old = tmp_path / "old.ffr"
+    ffrfs("pack", folder, old)
+    tar = write_tar(tmp_path / "x.tar", "./a/one", "./b")
+    for source in (folder, tar, old):
+        done = ffrfs("pack", "--exclude", "*", source, out)
+        assert (done.status, done.err) == (
+            1,
+            f"ffrfs: {source}: no file is left to pack; check the patterns of --exclude\n",
+        )
+        assert not out.exists()
+    done = ffrfs(
+        "pack", "--exclude", "*", "--shards", "2", "--executor", "processes:1", folder, out
+    )
+    assert (done.status, "no file is left to pack" in done.err) == (1, True)
+    assert not out.exists()
+    (tmp_path / "empty").mkdir()
+    assert ffrfs("pack", tmp_path / "empty", out).status == 0  # it is what it is
 
 
 def test_a_pattern_that_matches_nothing(ffrfs: Run, folder: Path, tmp_path: Path) -> None:
@@ -93,7 +114,7 @@ def test_links_and_equal_files(ffrfs: Run, folder: Path, tmp_path: Path) -> None
 def test_links_that_lead_out(ffrfs: Run, folder: Path, tmp_path: Path) -> None:
     (folder / "host").symlink_to("/etc/hostname")
     out = tmp_path / "x.ffr"
-    done = ffrfs("pack", folder, out)
+    done = ffrfs("pack", "--force", folder, out)
     assert (done.status, done.lines, done.err) == (
         1,
         [],
@@ -101,10 +122,10 @@ def test_links_that_lead_out(ffrfs: Run, folder: Path, tmp_path: Path) -> None:
         "or skip links by --symlinks, or exclude them\n",
     )
     assert not out.exists()
-    done = ffrfs("pack", "--symlinks", "skip", folder, out)
+    done = ffrfs("pack", "--force", "--symlinks", "skip", folder, out)
     assert done.lines == [f"{out}: 3 files, 6,001 bytes, 2 links left out"]
     assert ffrfs("ls", out).lines == ["a", "b"]
-    assert ffrfs("pack", "-q", "--symlinks", "follow", folder, out).status == 0
+    assert ffrfs("pack", "--force", "-q", "--symlinks", "follow", folder, out).status == 0
     assert ffrfs("cat", out, "host").out == Path("/etc/hostname").read_bytes()
 
 
@@ -134,9 +155,12 @@ def test_shard_size(ffrfs: Run, folder: Path, tmp_path: Path, size: str, count: 
 
 def test_order(ffrfs: Run, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "order").write_text("link\na/two\n")
-    assert ffrfs("pack", "--order", tmp_path / "order", folder, tmp_path / "x.ffr").status == 0
+    assert (
+        ffrfs("pack", "--force", "--order", tmp_path / "order", folder, tmp_path / "x.ffr").status
+        == 0
+    )
     (tmp_path / "order").write_text("nothing\n")
-    done = ffrfs("pack", "--order", tmp_path / "order", folder, tmp_path / "x.ffr")
+    done = ffrfs("pack", "--force", "--order", tmp_path / "order", folder, tmp_path / "x.ffr")
     assert (done.status, done.err) == (
         1,
         f"ffrfs: {tmp_path}/order: line 1: 'nothing' is not a file to be packed; remove the line\n",

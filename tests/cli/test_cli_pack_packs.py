@@ -31,11 +31,13 @@ def old(ffrfs: Run, folder: Path, tmp_path: Path) -> Path:
 
 def test_a_pack(ffrfs: Run, old: Path, tmp_path: Path) -> None:
     new = tmp_path / "new.ffr"
-    done = ffrfs("pack", old, new)
+    done = ffrfs("pack", "--force", old, new)
     assert (done.status, done.lines, done.err) == (0, [f"{new}: 3 files, 6,001 bytes"], "")
     assert new.read_bytes() == old.read_bytes()
-    assert ffrfs("pack", "--exclude", "two", old, new).lines == [f"{new}: 2 files, 3,001 bytes"]
-    assert ffrfs("pack", "--dedup", "--order", "size", old, new).status == 0
+    assert ffrfs("pack", "--force", "--exclude", "two", old, new).lines == [
+        f"{new}: 2 files, 3,001 bytes"
+    ]
+    assert ffrfs("pack", "--force", "--dedup", "--order", "size", old, new).status == 0
     assert ffrfs("ls", "-R", new).lines == ["a", "a/one", "a/two", "b"]
     before = old.read_bytes()
     assert ffrfs("pack", old, old).status == 0
@@ -45,30 +47,30 @@ def test_a_pack(ffrfs: Run, old: Path, tmp_path: Path) -> None:
 def test_links_of_a_pack_stay_links(ffrfs: Run, folder: Path, tmp_path: Path) -> None:
     (folder / "link").symlink_to("b")
     old, new = tmp_path / "old.ffr", tmp_path / "new.ffr"
-    ffrfs("pack", "--symlinks", "keep", folder, old)
-    assert ffrfs("pack", old, new).lines == [f"{new}: 3 files, 6,001 bytes, 1 link kept"]
-    assert ffrfs("pack", "--symlinks", "follow", old, new).lines == [
+    ffrfs("pack", "--force", "--symlinks", "keep", folder, old)
+    assert ffrfs("pack", "--force", old, new).lines == [f"{new}: 3 files, 6,001 bytes, 1 link kept"]
+    assert ffrfs("pack", "--force", "--symlinks", "follow", old, new).lines == [
         f"{new}: 4 files, 6,002 bytes, 1 link followed, 1 file (1 byte) stored with their like"
     ]
 
 
 def test_a_pack_set(ffrfs: Run, old: Path, tmp_path: Path) -> None:
     parts, new = tmp_path / "set", tmp_path / "new.ffr"
-    assert ffrfs("pack", "--shards", "2", old, parts).lines == [
+    assert ffrfs("pack", "--force", "--shards", "2", old, parts).lines == [
         f"{parts}: 3 files, 6,001 bytes, 2 shards"
     ]
     # What a file manager or `ffrfs index` leaves there does not matter.
     (parts / ".DS_Store").touch()
     (parts / "part_00000.ffr.idx").touch()
-    assert ffrfs("pack", "-q", parts, new).status == 0
+    assert ffrfs("pack", "--force", "-q", parts, new).status == 0
     assert shown_tree(new) == TREE
     (parts / "part_00001.ffr").unlink()
-    done = ffrfs("pack", parts, new)
+    done = ffrfs("pack", "--force", parts, new)
     assert (done.status, done.err.count("\n")) == (1, 1)
     assert "missing" in done.err
-    assert ffrfs("pack", "-q", "--allow-missing", parts, new).status == 0
+    assert ffrfs("pack", "--force", "-q", "--allow-missing", parts, new).status == 0
     (parts / "part_00000.ffr").write_bytes(b"damage" * 100)
-    done = ffrfs("pack", parts, new)  # and not as data
+    done = ffrfs("pack", "--force", parts, new)  # and not as data
     assert (done.status, done.err.count("\n")) == (1, 1)
     assert done.err.startswith(f"ffrfs: {parts}/part_00000.ffr: ")
 
@@ -79,11 +81,11 @@ def test_a_directory_that_happens_to_hold_packs_is_data(
     new = tmp_path / "new.ffr"
     (tmp_path / "packs").mkdir()
     (tmp_path / "packs" / "x.ffr").write_bytes(old.read_bytes())
-    assert ffrfs("pack", "-q", tmp_path / "packs", new).status == 0
+    assert ffrfs("pack", "--force", "-q", tmp_path / "packs", new).status == 0
     assert ffrfs("ls", new).lines == ["x.ffr"]
-    ffrfs("pack", "-q", "--shards", "2", old, tmp_path / "set")
+    ffrfs("pack", "--force", "-q", "--shards", "2", old, tmp_path / "set")
     (tmp_path / "set" / "README").touch()
-    assert ffrfs("pack", "-q", tmp_path / "set", new).status == 0
+    assert ffrfs("pack", "--force", "-q", tmp_path / "set", new).status == 0
     assert ffrfs("ls", new).lines == ["README", "part_00000.ffr", "part_00001.ffr"]
 
 
@@ -104,9 +106,11 @@ def test_merging(ffrfs: Run, old: Path, tmp_path: Path) -> None:
     done = ffrfs("pack", old, new, more)  # as after `ffrfs pack *.ffr`
     assert (done.status, done.err) == (
         1,
-        f"ffrfs: {more}: exists; several packs are written to a new file, or replace it with "
+        f"ffrfs: {more}: exists (a pack of 2 records); write to another file, or replace it with "
         "--force\n",
     )
+    assert ffrfs("pack", new, more).err == done.err  # as after it in a directory of two
+    assert ffrfs("pack", tmp_path / "more", more).err == done.err
     assert more.read_bytes() == before
 
 
@@ -149,9 +153,9 @@ def test_a_dry_run_sees_what_packing_would(
     ffrfs: Run, folder: Path, old: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "notes").write_text("mine")
-    assert "exists and is not a pack" in ffrfs("pack", "--dry-run", folder, tmp_path / "notes").err
+    assert "exists (a text file)" in ffrfs("pack", "--dry-run", folder, tmp_path / "notes").err
     before = old.read_bytes()
-    assert ffrfs("pack", "--dry-run", folder, old, "--exclude", "a").status == 0
+    assert ffrfs("pack", "--dry-run", "--force", folder, old, "--exclude", "a").status == 0
     assert old.read_bytes() == before
     done = ffrfs("pack", "--dry-run", "--append", folder, tmp_path / "none")
     assert done.err.startswith(f"ffrfs: {tmp_path}/none: does not exist; make the set first")
@@ -170,7 +174,17 @@ def test_the_order_of_a_list(ffrfs: Run, folder: Path, tmp_path: Path) -> None:
 def test_a_list_on_standard_input(folder: Path, tmp_path: Path) -> None:
     def run(lines: bytes) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(
-            [sys.executable, "-m", "ffrfs", "pack", "--files-from", "-", folder, "x.ffr"],
+            [
+                sys.executable,
+                "-m",
+                "ffrfs",
+                "pack",
+                "--force",
+                "--files-from",
+                "-",
+                folder,
+                "x.ffr",
+            ],
             cwd=tmp_path,
             input=lines,
             capture_output=True,

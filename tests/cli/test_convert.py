@@ -61,14 +61,20 @@ def test_what_it_says(ffrfs: Run, file: Path, tmp_path: Path) -> None:
     target = tmp_path / "y.ffr"
     done = ffrfs("convert", file, target)
     assert (done.status, done.out.decode(), done.err) == (0, f"{target}: 12 records\n", "")
-    assert ffrfs("convert", "-q", file, target).out == b""
+    done = ffrfs("convert", "-q", file, target)
+    assert (done.status, done.err) == (
+        1,
+        f"ffrfs: {target}: exists (an FFRecord file of 12 records); write to another file, or "
+        "replace it with --force\n",
+    )
+    assert ffrfs("convert", "-q", "--force", file, target).out == b""
 
 
 def test_progress_is_shown_on_a_terminal_only(file: Path, tmp_path: Path) -> None:
     for quiet in (False, True):
         ours, theirs = pty.openpty()
         termios.tcsetwinsize(theirs, (24, 200))
-        arguments = ["convert", *["-q"] * quiet, file, tmp_path / "y.ffr"]
+        arguments = ["convert", "--force", *["-q"] * quiet, file, tmp_path / "y.ffr"]
         with subprocess.Popen(
             [sys.executable, "-m", "ffrfs", *map(str, arguments)],
             stdin=subprocess.DEVNULL,
@@ -88,10 +94,11 @@ def test_progress_is_shown_on_a_terminal_only(file: Path, tmp_path: Path) -> Non
 def test_a_packed_folder(ffrfs: Run, tmp_path: Path) -> None:
     pack = write_folder(tmp_path / "x.ffr", TREE)
     done = ffrfs("convert", pack, tmp_path / "y.tfrecord")
-    assert (done.status, done.out) == (1, b"")
-    assert done.err.startswith(f"ffrfs: {pack}: 'empty' is an empty directory")
-    pack = write_folder(tmp_path / "x.ffr", {name: TREE[name] for name in ("a", "z.txt")})
-    assert ffrfs("convert", pack, tmp_path / "y.tfrecord").status == 0
+    assert (done.status, done.lines, done.err) == (
+        0,
+        [f"{tmp_path}/y.tfrecord: 5 records, 1 empty directory left out"],
+        "",
+    )
     first, *_ = ffrfs("ls", tmp_path / "y.tfrecord").lines
     assert ffrfs("cat", tmp_path / "y.tfrecord", f"{first}/path.txt").out == b"a/b/deep.txt"
     assert ffrfs("cat", tmp_path / "y.tfrecord", f"{first}/data.txt").out == b"deep\n"
@@ -102,12 +109,12 @@ def test_a_damaged_record(ffrfs: Run, file: Path, tmp_path: Path) -> None:
     flip(file, 5)
     target = tmp_path / "y.tfrecord"
     target.write_bytes(b"before")
-    done = ffrfs("convert", file, target)
+    done = ffrfs("convert", "--force", file, target)
     assert (done.status, done.out) == (1, b"")
     assert done.err.startswith(f"ffrfs: {file}: record 3 (offset ")
     assert done.err.count("\n") == 1
     assert target.read_bytes() == b"before"
-    done = ffrfs("convert", "--on-error", "skip", file, target)
+    done = ffrfs("convert", "--force", "--on-error", "skip", file, target)
     assert (done.status, done.out.decode()) == (0, f"{target}: 10 records\n")
     assert done.err == f"ffrfs: {file}: left out 2 damaged records\n"
     assert target.read_bytes() == framed(RECORDS[:3] + RECORDS[4:5] + RECORDS[6:])
@@ -216,7 +223,7 @@ def test_a_signal_leaves_nothing(tmp_path: Path, number: signal.Signals, target:
     folder.mkdir()
     (folder / target).write_bytes(b"before")
     how = ["--compression", "zlib", "--level", "9"] if target == "y.tfrecord" else []
-    with converting(*how, file, folder / target) as process:
+    with converting("--force", *how, file, folder / target) as process:
         deadline = time.monotonic() + TIMEOUT_S
         while not is_writing(process, folder):
             assert process.poll() is None
@@ -265,7 +272,7 @@ def test_a_header_without_a_checksum_warns_once(ffrfs: Run, tmp_path: Path) -> N
     for name, write in [("x.ffr", write_records), ("y.ffr", write_folder)]:
         content = {"a": b"1"} if write is write_folder else [b"1"]
         pack = write(tmp_path / name, content, lambda header: setattr(header, "checksum", 0))
-        done = ffrfs("convert", pack, tmp_path / "z.tfrecord")
+        done = ffrfs("convert", "--force", pack, tmp_path / "z.tfrecord")
         assert done.status == 0
         assert done.err.startswith(f"ffrfs: {pack}: its header has no checksum")
         assert done.err.count("\n") == 1

@@ -38,6 +38,23 @@ def schema(ffrfs: Run, data: Path, tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.promise("S70")
+def test_a_schema_that_was_edited_is_kept(ffrfs: Run, schema: Path, tmp_path: Path) -> None:
+    schema.write_text(schema.read_text() + "# mine\n")
+    before = schema.read_bytes()
+    # Before the data is read, which there is none of.
+    done = ffrfs("schema", "infer", "-o", schema, tmp_path / "none")
+    assert (done.status, done.err) == (
+        1,
+        f"ffrfs: {schema}: exists (a text file); write to another file, or replace it with "
+        "--force\n",
+    )
+    assert schema.read_bytes() == before
+    data = tmp_path / "x.tfrecord"
+    assert ffrfs("schema", "infer", "--force", "-o", schema, data).status == 0
+    assert schema.read_bytes() + b"# mine\n" == before
+
+
 def test_stats(ffrfs: Run, data: Path) -> None:
     done = ffrfs("schema", "stats", data)
     assert (done.status, done.err) == (0, "")
@@ -110,7 +127,7 @@ def test_drift_and_skew(ffrfs: Run, data: Path, schema: Path, tmp_path: Path) ->
     found.feature[0].drift_comparator.infinity_norm.threshold = 0.1
     found.feature[2].skew_comparator.jensen_shannon_divergence.threshold = 0.1
     found.string_domain[0].value.append("blue")
-    store(schema, found)
+    store(schema, found, force=True)
     other = write_tfrecord(tmp_path / "y.tfrecord", records(more=1))
     stored = tmp_path / "y.pb"
     ffrfs("schema", "stats", "-o", stored, other)
@@ -129,7 +146,7 @@ def test_environment(ffrfs: Run, data: Path, schema: Path) -> None:
     found.default_environment.append("SERVING")
     label = found.feature.add(name="label", type=2, not_in_environment=["SERVING"])
     label.presence.min_count = 1
-    store(schema, found)
+    store(schema, found, force=True)
     validate = ("schema", "validate", "--schema", schema)
     assert ffrfs(*validate, data).status == 1
     assert ffrfs(*validate, "--environment", "SERVING", data).status == 0
@@ -175,6 +192,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["infer", "--schema", "s", "x.tfrecord"], "--schema: is for validate, not for infer"),
     (["stats", "--no-shape", "x.tfrecord"], "--no-shape: is for infer, not for stats"),
     (["show", "-o", "s", "x"], "--output: is not for show"),
+    (["stats", "--force", "x"], "--force: needs --output"),
     (["stats"], "the following arguments are required: FILE"),
     (["look", "x"], "argument ACTION: invalid choice: 'look'"),
 ]

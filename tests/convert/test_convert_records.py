@@ -23,6 +23,7 @@ from ffrfs.tfrecord import Example, TFRecordOptions, from_dict, tf_record_iterat
 from tests.checkout import CHECKOUT
 from tests.ffrecord_file import (
     Header,
+    Tree,
     flip_byte,
     folder_records,
     record_extents,
@@ -78,8 +79,14 @@ def test_any_records(tmp_path_factory: pytest.TempPathFactory, records: list[byt
     place = tmp_path_factory.mktemp("any")
     file = write_tfrecord(place / "source.tfrecord", records)
     for to in ("ffrecord", "pack"):
-        convert(file, place / "there.ffr", to)
-        convert(place / "there.ffr", place / "back.tfrecord", "tfrecord", records=to == "pack")
+        convert(file, place / "there.ffr", to, force=True)
+        convert(
+            place / "there.ffr",
+            place / "back.tfrecord",
+            "tfrecord",
+            records=to == "pack",
+            force=True,
+        )
         assert (place / "back.tfrecord").read_bytes() == framed(records)
 
 
@@ -90,7 +97,7 @@ def test_compression_of_the_target(tmp_path: Path, kind: str) -> None:
     sizes = []
     for level in (1, 9):
         options = TFRecordOptions(kind, compression_level=level)
-        convert(file, target, "tfrecord", options=options)
+        convert(file, target, "tfrecord", options=options, force=True)
         assert list(tf_record_iterator(target, kind)) == RECORDS
         sizes.append(target.stat().st_size)
     if kind:
@@ -132,7 +139,7 @@ def test_features(tmp_path: Path) -> None:
 
 def test_files_become_examples(tmp_path: Path) -> None:
     pack = write_folder(tmp_path / "x.ffr", TREE)
-    assert convert(pack, tmp_path / "x.tfrecord", "tfrecord").record_count == 4
+    assert convert(pack, tmp_path / "x.tfrecord", "tfrecord", force=True).record_count == 4
     found = {}
     for record in records_of(tmp_path / "x.tfrecord"):
         feature = Example.FromString(record).features.feature
@@ -143,21 +150,21 @@ def test_files_become_examples(tmp_path: Path) -> None:
     assert found["a/b/deep.txt"] == b"deep\n"
     assert found["a/large"] == bytes(2 << 20)
     first = (tmp_path / "x.tfrecord").read_bytes()
-    convert(pack, tmp_path / "x.tfrecord", "tfrecord")
+    convert(pack, tmp_path / "x.tfrecord", "tfrecord", force=True)
     assert (tmp_path / "x.tfrecord").read_bytes() == first
 
 
 def test_golden_files(golden: Path, tmp_path: Path) -> None:
     for name in ("examples", "examples.gzip", "examples.zlib"):
-        convert(golden / "tf" / f"{name}.tfrecord", tmp_path / "x.tfrecord", "tfrecord")
+        convert(golden / "tf" / f"{name}.tfrecord", tmp_path / "x.tfrecord", "tfrecord", force=True)
         theirs = (golden / "tf" / "examples.tfrecord").read_bytes()
         assert (tmp_path / "x.tfrecord").read_bytes() == theirs
-    convert(golden / "sharded", tmp_path / "x.ffr", "ffrecord")
+    convert(golden / "sharded", tmp_path / "x.ffr", "ffrecord", force=True)
     assert (tmp_path / "x.ffr").read_bytes() == (golden / "plain.ffr").read_bytes()
     for name in ("examples", "sequences", "raw"):
         source = golden / "tf" / f"{name}.tfrecord"
-        convert(source, tmp_path / "x.ffr", "pack", features=True)
-        convert(tmp_path / "x.ffr", tmp_path / "x.tfrecord", "tfrecord", records=True)
+        convert(source, tmp_path / "x.ffr", "pack", features=True, force=True)
+        convert(tmp_path / "x.ffr", tmp_path / "x.tfrecord", "tfrecord", records=True, force=True)
         assert (tmp_path / "x.tfrecord").read_bytes() == source.read_bytes()
 
 
@@ -207,14 +214,14 @@ def test_damaged_records(
     target.write_bytes(b"before")
     if on_error == "raise":
         with pytest.raises(ChecksumError, match=f"^{file}: .*record 3 .*offset"):
-            convert(file, target, to, **how)
+            convert(file, target, to, **how, force=True)
         assert target.read_bytes() == b"before"
         assert sorted(os.listdir(tmp_path)) == sorted([file.name, target.name])
         return
-    assert convert(file, target, to, on_error="skip", **how) == ConvertSummary(8, 2)
+    assert convert(file, target, to, on_error="skip", **how, force=True) == ConvertSummary(8, 2)
     good = [record for i, record in enumerate(examples(10)) if i not in (3, 7)]
     if to == "pack":
-        convert(target, tmp_path / "back.tfrecord", "tfrecord", records=True)
+        convert(target, tmp_path / "back.tfrecord", "tfrecord", records=True, force=True)
         target = tmp_path / "back.tfrecord"
     found = records_of(target)
     if as_examples:
@@ -241,8 +248,6 @@ def test_what_would_be_lost_is_refused(tmp_path: Path) -> None:
     plain = write_records(tmp_path / "plain.ffr", RECORDS)
     records = write_tfrecord(tmp_path / "x.tfrecord", RECORDS)
     index = write_tfrecord(tmp_path / "index.tfrecord", [b"a", b"piouhjgbr..."])
-    empty = write_folder(tmp_path / "e.ffr", {"a": {"b": {}, "c": b""}, "z": {}})
-    last = write_folder(tmp_path / "l.ffr", {"a": {"b": b""}, "z": {}})
     gap = write_folder(tmp_path / "g.ffr", {"000000000": b"", "000000002": b""})
     linked = tmp_path / "linked.ffr"
     (tmp_path / "links").mkdir()
@@ -257,8 +262,6 @@ def test_what_would_be_lost_is_refused(tmp_path: Path) -> None:
         (pack, "tfrecord", {"records": True}, "'a' is where record 0 should"),
         (gap, "tfrecord", {"records": True}, "'000000002' is where record 1 should"),
         (short, "tfrecord", {"records": True}, "'0' is where record 0 should"),
-        (empty, "tfrecord", {}, "'a/b' is an empty directory"),
-        (last, "tfrecord", {}, "'z' is an empty directory"),
         (linked, "tfrecord", {}, "'to' is a symbolic link"),
         (plain, "tfrecord", {"records": True}, "is not a pack"),
         (records, "ffrecord", {"records": True}, "is not a pack"),
@@ -271,6 +274,41 @@ def test_what_would_be_lost_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"000000000/record\.bin"):
         convert(bare, tmp_path / "target", "tfrecord", records=True)
     assert sorted(os.listdir(tmp_path)) == before
+
+
+@pytest.mark.parametrize(
+    ("tree", "count"),
+    [
+        ({"a": {"b": {}, "c": b""}, "z": {}}, 2),
+        ({"a": {"b": b""}, "z": {}}, 1),
+        ({"a": {"b": {"c": {}}, "d": b""}}, 1),
+        ({"a": {"b": b""}}, 0),
+    ],
+)
+def test_empty_directories_are_left_out_and_counted(tmp_path: Path, tree: Tree, count: int) -> None:
+    pack = write_folder(tmp_path / "x.ffr", tree)
+    assert convert(pack, tmp_path / "x.tfrecord") == ConvertSummary(1, 0, count)
+
+
+@pytest.mark.promise("S70")
+@pytest.mark.parametrize("to", ["tfrecord", "ffrecord", "pack", "jsonl", "parquet", "webdataset"])
+def test_a_file_is_replaced_by_force_alone(tmp_path: Path, to: Kind) -> None:
+    source = write_tfrecord(tmp_path / "x.tfrecord", examples(1))
+    target = tmp_path / "target"
+    convert(source, target, to)
+    made = target.read_bytes()
+    target.write_text("the only copy")
+    with pytest.raises(PackError) as caught:
+        convert(source, target, to)
+    assert str(caught.value) == (
+        f"{target}: exists (a text file); write to another file, or replace it with --force"
+    )
+    assert target.read_text() == "the only copy"
+    convert(source, target, to, force=True)
+    assert target.read_bytes() == made
+    with pytest.raises(PackError, match="exists"):
+        convert(source, target, features=True)
+    convert(source, target, features=True, force=True)
 
 
 def test_what_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

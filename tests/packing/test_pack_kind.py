@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from ffrfs import FileWriter, pack_folder
+from ffrfs import FileWriter, PackWriter, pack_folder
 from ffrfs.errors import PackError
-from ffrfs.packing.pack import pack_archive
+from ffrfs.packing.pack import pack_archive, repack
+from ffrfs.packing.pack_file import writing
 from tests.ffrecord_file import Tree
 from tests.folder.archives import file, tar_bytes
-from tests.folder.folder_model import assert_packed, make_folder, packed
+from tests.folder.folder_model import assert_packed, make_folder, packed, read_records
 
 TREE: Tree = {"a": b"new"}
 
@@ -36,27 +38,67 @@ def write_zeros(path: Path) -> None:
     path.write_bytes(bytes(4096))
 
 
-@pytest.mark.parametrize("write", [write_notes, write_records, write_zeros])
-def test_only_force_replaces_what_is_not_a_pack(
-    folder: Path, tmp_path: Path, write: Callable[[Path], None]
+def write_pack(path: Path) -> None:
+    path.write_bytes(packed({"old": b"old", "older": b"older"}))
+
+
+@pytest.mark.promise("S70")
+@pytest.mark.parametrize(
+    ("write", "kind"),
+    [
+        (write_notes, "a text file"),
+        (write_records, "an FFRecord file of 1 record"),
+        (write_zeros, "a file of unknown kind"),
+        (write_pack, "a pack of 2 records"),
+    ],
+)
+def test_only_force_replaces_a_file(
+    folder: Path, tmp_path: Path, write: Callable[[Path], None], kind: str
 ) -> None:
     out = tmp_path / "out"
     write(out)
     before = out.read_bytes()
     (tmp_path / "x.tar").write_bytes(tar_bytes([file("a", b"new")]))
-    for source, pack in ((folder, pack_folder), (tmp_path / "x.tar", pack_archive)):
+    pack_folder(folder, tmp_path / "x.ffr")
+    ways: list[Callable[..., object]] = [
+        partial(pack_folder, folder, out, force=False),
+        partial(pack_archive, tmp_path / "x.tar", out),
+        partial(repack, tmp_path / "x.ffr", out),
+        partial(repack, [tmp_path / "x.ffr", out], out),
+        partial(PackWriter, out),
+    ]
+    if write is not write_pack:
+        ways.append(partial(pack_folder, folder, out))
+    for way in ways:
         with pytest.raises(PackError) as caught:
-            pack(source, out)
+            way()
         assert str(caught.value) == (
-            f"{out}: exists and is not a pack, or is a damaged one; write to another file, or "
-            "replace it with --force"
+            f"{out}: exists ({kind}); write to another file, or replace it with --force"
         )
         assert out.read_bytes() == before
     pack_folder(folder, out, force=True)
     assert_packed(out, TREE)
 
 
-def test_packs_and_empty_files_are_replaced(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.promise("S70")
+def test_what_comes_while_it_is_packed_is_kept(tmp_path: Path) -> None:
+    out = tmp_path / "out.ffr"
+    with (
+        pytest.raises(PackError, match=r"exists \(a pack of 2 records\)"),
+        writing(str(out), 1) as writer,
+    ):
+        writer.append(b"ours")
+        write_pack(out)
+        theirs = out.read_bytes()
+    assert out.read_bytes() == theirs
+    assert os.listdir(tmp_path) == ["out.ffr"]
+    out.unlink()
+    with writing(str(out), 1) as writer:
+        writer.append(b"ours")
+    assert read_records(out) == [b"ours"]
+
+
+def test_packs_are_replaced_as_the_original_library_does_it(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "other").write_bytes(packed({"old": b"old"}))
     (tmp_path / "empty").touch()
     (tmp_path / "none").write_bytes(packed({}))
@@ -72,7 +114,7 @@ def test_packs_and_empty_files_are_replaced(folder: Path, tmp_path: Path) -> Non
 def test_a_file_behind_a_link_counts(folder: Path, tmp_path: Path) -> None:
     write_notes(tmp_path / "notes")
     (tmp_path / "link").symlink_to("notes")
-    with pytest.raises(PackError, match=f"^{tmp_path}/link: exists and is not a pack"):
+    with pytest.raises(PackError, match=f"^{tmp_path}/link: exists .a text file."):
         pack_folder(folder, tmp_path / "link")
 
 

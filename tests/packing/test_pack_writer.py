@@ -173,7 +173,7 @@ def test_an_exception_leaves_what_was_there(out: Path) -> None:
     for before in ({}, {"old": b"pack"}):
         if before:
             pack_folder(make_folder(out.parent.parent / "folder", before), out)
-        with pytest.raises(KeyboardInterrupt), PackWriter(out) as pack:
+        with pytest.raises(KeyboardInterrupt), PackWriter(out, force=True) as pack:
             pack.add("a", LARGE)
             raise KeyboardInterrupt
         assert os.listdir(out.parent) == (["x.ffr"] if before else [])
@@ -189,7 +189,7 @@ def test_closing(out: Path) -> None:
     assert shown_tree(out) == {"a": b"1"}
     with pytest.raises(ValueError, match="is closed"):
         pack.add("b", b"2")
-    other = PackWriter(out)
+    other = PackWriter(out, force=True)
     other.add("b", b"2")
     other.abort()
     other.close()
@@ -200,13 +200,15 @@ def test_closing(out: Path) -> None:
 def test_what_is_replaced(out: Path) -> None:
     notes = out.parent / "notes"
     notes.write_text("mine")
-    with pytest.raises(PackError, match=f"^{notes}: exists and is not a pack"):
+    with pytest.raises(PackError, match=f"^{notes}: exists .a text file."):
         PackWriter(notes)
     assert notes.read_text() == "mine"
     for _ in range(2):
         with PackWriter(notes, force=True) as pack:
             pack.add("a", b"1")
-    with PackWriter(notes) as pack:
+    with pytest.raises(PackError, match=r"exists \(a pack of 1 record\)"):
+        PackWriter(notes)
+    with PackWriter(notes, force=True) as pack:
         pack.add("b", b"2")
     assert shown_tree(notes) == {"b": b"2"}
     with pytest.raises(PackError, match=f"^{out.parent}: exists and is not a regular file"):

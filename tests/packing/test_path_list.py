@@ -43,9 +43,9 @@ def pack_of(request: pytest.FixtureRequest, tmp_path: Path) -> Pack:
             return pack_folder(folder, out, files=files, **options)
         if request.param == "archive":
             archive = write_tree(tmp_path / "src.tar", TREE)
-            return pack_archive(archive, out, files=files, **options)
+            return pack_archive(archive, out, files=files, force=True, **options)
         pack_folder(folder, tmp_path / "src.ffr")
-        return repack(tmp_path / "src.ffr", out, files=files, **options)
+        return repack(tmp_path / "src.ffr", out, files=files, force=True, **options)
 
     return pack
 
@@ -144,7 +144,7 @@ def test_equal_files_of_a_list(tmp_path: Path) -> None:
     for options in ({}, {"dedup": True}):
         pack_folder(folder, tmp_path / "old.ffr", **options)
         summary = repack(
-            tmp_path / "old.ffr", tmp_path / "x.ffr", files=["c", "b", "a"], dedup=True
+            tmp_path / "old.ffr", tmp_path / "x.ffr", files=["c", "b", "a"], dedup=True, force=True
         )
         assert (summary.file_count, summary.shared_count) == (3, 1)
         assert shown_tree(tmp_path / "x.ffr") == {"a": b"xx", "b": b"yy", "c": b"xx"}
@@ -162,7 +162,7 @@ def test_any_list(
     contents = dict(walk(tree))
     pack_folder(folder, place / "all.ffr")
     for pack, source in ((pack_folder, folder), (repack, place / "all.ffr")):
-        pack(source, place / "x.ffr", files=chosen)  # type: ignore[operator]
+        pack(source, place / "x.ffr", files=chosen, force=True)  # type: ignore[operator]
         assert dict(walk(shown_tree(place / "x.ffr"))) == {
             **{path: contents[path] for path in chosen},
             **{str(above): None for path in chosen for above in Path(path).parents if above.name},

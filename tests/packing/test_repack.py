@@ -77,9 +77,9 @@ def test_any_tree(tmp_path_factory: pytest.TempPathFactory, tree: Tree) -> None:
     place = tmp_path_factory.mktemp("any")
     pack_folder(make_folder(place / "folder", tree), place / "old.ffr")
     for options in ({}, {"dedup": True}, {"order": "size"}):
-        repack(place / "old.ffr", place / "x.ffr", **options)
+        repack(place / "old.ffr", place / "x.ffr", **options, force=True)
         assert shown_tree(place / "x.ffr") == read_as_reference(place / "x.ffr") == tree
-        repack(place / "x.ffr", place / "x.ffr", order="path")
+        repack(place / "x.ffr", place / "x.ffr", order="path", force=True)
         assert shown(place / "x.ffr") == shown(place / "old.ffr")
 
 
@@ -134,13 +134,13 @@ def linked(tmp_path: Path) -> Path:
 
 def test_links_are_followed_where_asked(linked: Path, out: Path) -> None:
     for symlinks in ("inside", "follow"):
-        summary = repack(linked, out, symlinks=symlinks)
+        summary = repack(linked, out, symlinks=symlinks, force=True)
         assert shown_tree(out) == {**LINKED, "s": {"up": b"1", "folder": {"two": b"22"}}}
         assert (summary.followed_link_count, summary.link_count, summary.shared_count) == (2, 0, 2)
-    summary = repack(linked, out, symlinks="skip")
+    summary = repack(linked, out, symlinks="skip", force=True)
     assert shown_tree(out) == LINKED
     assert summary.left_out_link_count == 2
-    repack(linked, out, symlinks="follow", include=["s"])
+    repack(linked, out, symlinks="follow", include=["s"], force=True)
     assert shown_tree(out) == {"s": {"up": b"1", "folder": {"two": b"22"}}}
 
 
@@ -162,10 +162,10 @@ def test_too_much_behind_links(linked: Path, out: Path, monkeypatch: pytest.Monk
 
 
 def test_include_and_exclude(old: Path, out: Path) -> None:
-    repack(old, out, include=["a"], exclude=["large"])
+    repack(old, out, include=["a"], exclude=["large"], force=True)
     assert_packed(out, {"a": {"empty": {}, "x.png": b"x"}})
     with pytest.raises(PackError, match="nothing in it matches --include 'none'"):
-        repack(old, out, include=["none"])
+        repack(old, out, include=["none"], force=True)
 
 
 patterns = st.lists(
@@ -207,11 +207,11 @@ def test_any_selection_is_that_of_a_directory(
 
 def test_the_order_is_the_packs_own(folder: Path, old: Path, out: Path) -> None:
     pack_folder(folder, old, order="size")
-    repack(old, out)
+    repack(old, out, force=True)
     assert out.read_bytes() == old.read_bytes()
-    repack(old, out, exclude=["x.png"])
+    repack(old, out, exclude=["x.png"], force=True)
     assert list(map(len, read_records(out)[:-1])) == [0, 1, 4097, 256 * 8192]
-    repack(old, out, order="path")
+    repack(old, out, order="path", force=True)
     assert_packed(out, TREE)
 
 
@@ -225,10 +225,10 @@ def test_equal_files_that_were_stored_once_still_are(tmp_path: Path, out: Path) 
         ("twice", {"dedup": True}, 2),
         ("twice", {}, 0),
     ):
-        summary = repack(tmp_path / f"{name}.ffr", out, **options)
+        summary = repack(tmp_path / f"{name}.ffr", out, **options, force=True)
         assert summary.shared_count == shared
         assert shown(out) == shown(tmp_path / "once.ffr")
-    repack(tmp_path / "once.ffr", out)
+    repack(tmp_path / "once.ffr", out, force=True)
     assert out.read_bytes() == (tmp_path / "once.ffr").read_bytes()
 
 
@@ -251,27 +251,27 @@ def test_large_files(tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch)
     tree: Tree = {"large": large, "same": large, **{str(n): b"n" * n * 100 for n in range(60)}}
     pack_folder(make_folder(tmp_path / "folder", tree), tmp_path / "old.ffr")
     seen: list[tuple[int, int, int, int]] = []
-    repack(tmp_path / "old.ffr", out, progress=lambda *state: seen.append(state))
+    repack(tmp_path / "old.ffr", out, progress=lambda *state: seen.append(state), force=True)
     assert out.read_bytes() == (tmp_path / "old.ffr").read_bytes()
     assert seen == sorted(seen)
     assert seen[-1] == (62, 62, seen[-1][3], seen[-1][3])
-    assert repack(tmp_path / "old.ffr", out, dedup=True).shared_count == 1
+    assert repack(tmp_path / "old.ffr", out, dedup=True, force=True).shared_count == 1
     assert shown_tree(out) == tree
 
 
 def test_into_a_set_and_back(old: Path, out: Path) -> None:
     shards = out.parent / "set"
-    assert repack(old, shards, shards=3).shard_count == 3
+    assert repack(old, shards, shards=3, force=True).shard_count == 3
     assert shown(shards) == shown(old)
-    repack(shards, out)
+    repack(shards, out, force=True)
     assert out.read_bytes() == old.read_bytes()
-    repack(shards / "part_00000.ffr", out)  # alone
+    repack(shards / "part_00000.ffr", out, force=True)  # alone
     assert shown(out) == shown(shards / "part_00000.ffr")
     (shards / "part_00001.ffr").unlink()
     with pytest.raises(FormatError, match="missing"):
-        repack(shards, out)
+        repack(shards, out, force=True)
     with pytest.warns(PackWarning, match="missing"):
-        repack(shards, out, allow_missing=True)
+        repack(shards, out, allow_missing=True, force=True)
     assert shown(out).items() <= shown(old).items()
 
 
@@ -330,8 +330,10 @@ def test_several_packs_replace_none(old: Path, tmp_path: Path) -> None:
     for name in ("1", "2"):
         pack_folder(make_folder(tmp_path / name, {name: b"x"}), tmp_path / f"{name}.ffr")
     before = old.read_bytes()
-    with pytest.raises(PackError, match=f"^{old}: exists; several packs are written to a new"):
+    with pytest.raises(PackError, match=rf"^{old}: exists \(a pack of 5 records\)"):
         repack([tmp_path / "1.ffr", tmp_path / "2.ffr"], old)
+    with pytest.raises(PackError, match="exists"):  # of two packs in a directory
+        repack([tmp_path / "1.ffr"], old)
     assert old.read_bytes() == before
     repack([tmp_path / "1.ffr", tmp_path / "2.ffr"], tmp_path / "1.ffr", force=True)
     assert shown_tree(tmp_path / "1.ffr") == {"1": b"x", "2": b"x"}
@@ -391,11 +393,11 @@ def test_names_that_are_not_utf8(tmp_path: Path, out: Path) -> None:
 
 
 def test_reproducible(old: Path, folder: Path, out: Path) -> None:
-    repack(old, out, reproducible=True)
+    repack(old, out, reproducible=True, force=True)
     first = out.read_bytes()
     os.utime(folder / "b.txt", (1, 1))
     pack_folder(folder, old)
-    repack(old, out, reproducible=True)
+    repack(old, out, reproducible=True, force=True)
     assert out.read_bytes() == first
     pack_folder(folder, out, reproducible=True)
     assert out.read_bytes() == first

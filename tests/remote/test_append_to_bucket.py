@@ -82,11 +82,12 @@ def test_the_set_is_whole_at_any_time(  # noqa: PLR0917 - fixtures
     here: list[int] = []
     seen: list[int] = []
 
-    def look(place: str, target: RemoteUrl, *rest: object) -> None:
+    def look(place: str, target: RemoteUrl, *rest: object, **how: object) -> bool:
         here.append(len(os.listdir(os.path.dirname(place))))
-        upload(place, target, *rest)
+        is_put = upload(place, target, *rest, **how)
         seen.append(len(packed(url)))
         assert LOCK in objects(store)
+        return is_put
 
     monkeypatch.setattr(bucket_target, "upload", look)
     summary = ffrfs.pack_folder(more, url, append=True, shards=shards, tmp_dir=staging)
@@ -147,11 +148,11 @@ def test_what_fails_is_taken_back(
     before = objects(store)
     upload = bucket_target.upload
 
-    def refuse_the_last(place: str, target: RemoteUrl, *rest: object) -> None:
+    def refuse_the_last(place: str, target: RemoteUrl, *rest: object, **how: object) -> bool:
         if target.key.endswith("4.ffr"):
             assert len(objects(store)) == 5  # two more shards, and the lock
             raise RemoteError.at(target.shown, "refused")
-        upload(place, target, *rest)
+        return upload(place, target, *rest, **how)
 
     monkeypatch.setattr(bucket_target, "upload", refuse_the_last)
     with pytest.raises(RemoteError, match="refused"):

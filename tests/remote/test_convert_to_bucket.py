@@ -52,9 +52,13 @@ def test_one_file(  # noqa: PLR0917 - fixtures
 ) -> None:
     seen: list[tuple[int, int, int, int]] = []
     obstore.put(store, name, b"what was there before")
+    with pytest.raises(PackError, match=r"exists \(a text file\); .* --force"):
+        ffrfs.convert(source, f"s3://{bucket}/{name}", tmp_dir=staging, **options)
+    assert objects(store) == {name: b"what was there before"}
     summary = ffrfs.convert(
         source,
         f"s3://{bucket}/{name}",
+        force=True,
         tmp_dir=staging,
         progress=lambda *numbers: seen.append(numbers),
         **options,
@@ -130,11 +134,11 @@ def test_shards_that_fail_are_taken_back(
 ) -> None:
     upload = bucket_target.upload
 
-    def refuse_the_fourth(path: str, url: RemoteUrl, *rest: object) -> None:
+    def refuse_the_fourth(path: str, url: RemoteUrl, *rest: object, **how: object) -> bool:
         if "-00003-" in url.key:
             assert objects(store)
             raise RemoteError.at(url.shown, "refused")
-        upload(path, url, *rest)
+        return upload(path, url, *rest, **how)
 
     monkeypatch.setattr(bucket_target, "upload", refuse_the_fourth)
     with pytest.raises(RemoteError, match="refused"):

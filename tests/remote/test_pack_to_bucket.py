@@ -103,14 +103,18 @@ def test_what_is_replaced(bucket: str, store: S3Store, folder: Path) -> None:
     ffrfs.pack_folder(folder, url)
     ffrfs.pack_folder(folder, url)
     obstore.put(store, "a.ffr", b"the only copy of my notes" * 100)
-    with pytest.raises(PackError, match=r"exists and is not a pack .* --force"):
+    with pytest.raises(PackError, match=r"exists \(a text file\); .* --force"):
         ffrfs.pack_folder(folder, url)
     ffrfs.pack_folder(folder, url, force=True)
+    ffrfs.repack(url, url)  # in place
+    with pytest.raises(PackError, match=r"exists \(a pack of \d+ records\)"):
+        ffrfs.pack_folder(folder, url, force=False)
     assert objects(store)["a.ffr"].find(b"ffrfsidx") > 0
     for name in ("one", "two"):
         ffrfs.pack_folder(folder / "1", folder.parent / f"{name}.ffr")
-    with pytest.raises(PackError, match="several packs"):
-        ffrfs.repack([folder.parent / "one.ffr", folder.parent / "two.ffr"], url)
+    for packs in (["one"], ["one", "two"]):
+        with pytest.raises(PackError, match=r"exists \(a pack of"):
+            ffrfs.repack([folder.parent / f"{name}.ffr" for name in packs], url)
 
 
 def test_what_is_refused(bucket: str, store: S3Store, folder: Path) -> None:
@@ -142,11 +146,11 @@ def test_a_set_that_fails_is_taken_back(
 ) -> None:
     upload = bucket_target.upload
 
-    def refuse_the_last(path: str, url: RemoteUrl, *rest: object) -> None:
+    def refuse_the_last(path: str, url: RemoteUrl, *rest: object, **how: object) -> bool:
         if url.key.endswith("4.ffr"):
             assert objects(store)
             raise RemoteError.at(url.shown, "refused")
-        upload(path, url, *rest)
+        return upload(path, url, *rest, **how)
 
     monkeypatch.setattr(bucket_target, "upload", refuse_the_last)
     with pytest.raises(RemoteError, match="refused"):

@@ -60,6 +60,28 @@ def test_an_object_is_replaced_at_the_end(
     assert obstore.head(store, "a")["size"] == path.stat().st_size
 
 
+@pytest.mark.promise("S70")
+@pytest.mark.parametrize("size", [1, 3 * PART_SIZE])
+def test_what_is_there_by_now_is_kept(
+    bucket: str, store: S3Store, settings: RemoteSettings, tmp_path: Path, size: int
+) -> None:
+    url, path = parse_url(f"s3://{bucket}/a"), written(tmp_path, size)
+    obstore.put(store, "a", b"another's")
+    assert not upload(str(path), url, settings, lambda _: None, replace=False)
+    assert bytes(obstore.get(store, "a").bytes()) == b"another's"
+    obstore.delete(store, "a")
+    assert upload(str(path), url, settings, lambda _: None, replace=False)
+    assert bytes(obstore.get(store, "a").bytes()) == path.read_bytes()
+
+
+def test_an_upload_whose_answer_was_lost_is_ours(
+    bucket: str, store: S3Store, settings: RemoteSettings, tmp_path: Path
+) -> None:
+    path = written(tmp_path, 1)
+    obstore.put(store, "a", path.read_bytes())
+    assert upload(str(path), parse_url(f"s3://{bucket}/a"), settings, lambda _: None, replace=False)
+
+
 def test_whoever_watches_may_end_it(
     bucket: str, store: S3Store, settings: RemoteSettings, tmp_path: Path
 ) -> None:

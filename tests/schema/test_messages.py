@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ffrfs.errors import FfrfsError
+from ffrfs.errors import FfrfsError, PackError
 from ffrfs.schema import (
     Anomalies,
     Schema,
@@ -97,11 +97,22 @@ def test_every_form(messages: list[Any], tmp_path: Path, end: str, number: int) 
     )
 
 
+@pytest.mark.promise("S70")
+def test_a_file_is_replaced_by_force_alone(messages: list[Any], tmp_path: Path) -> None:
+    file = tmp_path / "m.pbtxt"
+    file.write_text("# written by hand")
+    with pytest.raises(PackError, match=r"exists \(a text file\)"):
+        store(file, messages[0])
+    assert file.read_text() == "# written by hand"
+    store(file, messages[0], force=True)
+    load_any(file)
+
+
 def test_nothing_half_written(messages: list[Any], tmp_path: Path) -> None:
     file = tmp_path / "m.pbtxt"
     store(file, messages[1])
     before = file.read_bytes()
     with pytest.raises(AttributeError):
-        store(file, None)  # type: ignore[arg-type]
+        store(file, None, force=True)  # type: ignore[arg-type]
     assert file.read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["m.pbtxt"]

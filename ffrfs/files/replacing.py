@@ -1,0 +1,102 @@
+"""What a file that is written may take the place of: docs/usage.md states the rule.
+
+A result (a pack, converted records, a schema) takes the place of nothing, unless that is asked
+for. What ffrfs writes again by itself (metrics, an index, a plan) takes the place of a file of
+its own kind alone. An empty file holds nothing, so either may: mktemp makes such files for
+programs that write them afterwards.
+
+Not here: directories, devices and pipes, which no file takes the place of (staged_file.py).
+Concurrency: no state.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Callable, Iterator
+
+from ffrfs.errors import FfrfsError, PackError
+from ffrfs.files.kind import FileKind, kind_of_file
+from ffrfs.files.staged_file import StagedFile
+
+# So many first bytes tell whether a file is ours.
+_BEGIN_SIZE = 256
+
+
+def may_replace(path: str, force: bool | None) -> bool:
+    """Tell whether what is at `path` may be replaced; False: nothing is there.
+
+    Raises PackError, which says what is there, if it may not.
+    """
+    if force:
+        return True
+    try:
+        status = os.stat(path)
+    except OSError:  # nothing, or a link that leads there; or it is said when the file is made
+        return os.path.islink(path)
+    if stat.S_ISREG(status.st_mode) and status.st_size:
+        raise taken(path, kind_there(path))
+    return True
+
+
+def kind_there(path: str) -> FileKind | None:
+    """None: it cannot be read."""
+    try:
+        return kind_of_file(path)
+    except OSError:
+        return None
+
+
+def taken(path: str, kind: FileKind | None) -> PackError:
+    shown = kind or "cannot be read"
+    return PackError(f"{path}: exists ({shown}); write to another file, or replace it with --force")
+
+
+@contextlib.contextmanager
+def keeping(path: str) -> Iterator[None]:
+    """Raise PackError for a file that has come to `path` since may_replace()."""
+    try:
+        yield
+    except FileExistsError as error:
+        if isinstance(error, FfrfsError):
+            raise
+        raise taken(path, kind_there(path)) from None
+
+
+@contextlib.contextmanager
+def new_file(path: str, *, force: bool = False) -> Iterator[StagedFile]:
+    """Give what becomes the file `path` if the block ends well.
+
+    Raises PackError if a file is there already, unless `force`; OSError.
+    """
+    replace = may_replace(path, force)
+    with StagedFile(path) as staged:
+        yield staged
+        with keeping(path):
+            staged.publish(replace=replace)
+
+
+def refuse_foreign(
+    path: str,
+    is_ours: Callable[[bytes], bool],
+    what: str,
+    error: type[FfrfsError] = PackError,
+) -> None:
+    """Raise `error` if a file is at `path` that is not empty, nor `is_ours` by its first bytes.
+
+    `what` is the kind of file that is to be written, as in "an index". Raises OSError.
+    """
+    try:
+        status = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    if not stat.S_ISREG(status.st_mode) or not status.st_size:
+        return
+    with open(path, "rb", buffering=0) as file:
+        begin = file.read(_BEGIN_SIZE)
+    if not is_ours(begin):
+        raise error(
+            f"{path}: exists ({kind_of_file(path)}), and is not {what} that ffrfs has written; "
+            "name another file, or remove it"
+        )
