@@ -17,6 +17,8 @@ import warnings
 from ffrfs import _native
 from ffrfs._native import Pack, sidecar_paths
 from ffrfs.errors import PackWarning
+from ffrfs.files.kind import is_pack_index
+from ffrfs.files.replacing import refuse_foreign
 
 PathType = str | os.PathLike[str]
 
@@ -33,10 +35,12 @@ def write_sidecar(pack: PathType, chunks: bool = False) -> str:
 
     `chunks`: with checksums of every 1 MiB of the larger records, which are all read for
     that. Beside the pack or, where that is read-only, in the cache directory. Raises
-    FormatError, UnsafeIndexError, ChecksumError for a pack that is not sound, OSError.
+    FormatError, UnsafeIndexError, ChecksumError for a pack that is not sound, PackError if
+    a file is beside it that is no index, OSError.
     """
     name = os.fsencode(pack)
     beside, *elsewhere = sidecar_paths(name)
+    refuse_foreign(os.fsdecode(beside), is_pack_index, "an index")
     try:
         _native.write_sidecar(name, beside, chunks)
     except OSError:

@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Sequence
 
 from ffrfs._native import TFRecords, cached_index_path
 from ffrfs.errors import FormatError
+from ffrfs.files.replacing import refuse_foreign
 from ffrfs.files.staged_file import StagedFile
 from ffrfs.remote.paths import let_urls_in
 from ffrfs.remote.url import is_url
@@ -30,6 +32,7 @@ _STEP = 1 << 18
 
 _PRIVATE = 0o700
 
+_FIRST_LINE = re.compile(rb"0 [0-9]{1,20}\n")
 # Of an index: two numbers of 64 bits are shorter.
 _LINE_MAX = 64
 
@@ -40,13 +43,15 @@ def write_sidecar(path: str | os.PathLike[str]) -> str:
     Of a URL the index goes into the user's cache.
 
     Returns its path. Raises FormatError, TruncatedError for a file that is not sound,
-    OSError.
+    PackError if a file is there that is no index, OSError.
     """
     name = os.fspath(path)
     let_urls_in([name])
     records = TFRecords([os.fsencode(name)], sidecar=False)
     try:
-        return _write(records, 0, _cached_place(name) if is_url(name) else f"{name}.idx")
+        if is_url(name):
+            return _write(records, 0, _cached_place(name))
+        return _write_named(records, f"{name}.idx")
     finally:
         records.close()
 
@@ -54,11 +59,12 @@ def write_sidecar(path: str | os.PathLike[str]) -> str:
 def create_index(tfrecord_file: str | os.PathLike[str], index_file: str | os.PathLike[str]) -> None:
     """Write the index of a TFRecord file where you want it: the package's tfrecord2idx.
 
-    Raises FormatError, TruncatedError for a file that is not sound; OSError.
+    Raises FormatError, TruncatedError for a file that is not sound; PackError if a file is there
+    that is no index; OSError.
     """
     records = TFRecords([os.fsencode(tfrecord_file)], sidecar=False)
     try:
-        _write(records, 0, os.fspath(index_file))
+        _write_named(records, os.fspath(index_file))
     finally:
         records.close()
 
@@ -106,6 +112,11 @@ def _cached_place(path: str) -> str:
         raise FormatError.at(path, "there is no cache directory for its index (set HOME)")
     os.makedirs(os.path.dirname(cached), mode=_PRIVATE, exist_ok=True)
     return os.fsdecode(cached)
+
+
+def _write_named(records: TFRecords, sidecar: str) -> str:
+    refuse_foreign(sidecar, lambda begin: _FIRST_LINE.match(begin) is not None, "an index")
+    return _write(records, 0, sidecar)
 
 
 def _write(records: TFRecords, shard: int, sidecar: str) -> str:

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 
 from ffrfs import PackedFolder, pack_folder
 from ffrfs._native import Pack
-from ffrfs.errors import FormatError, PackWarning
+from ffrfs.errors import FormatError, PackError, PackWarning
 from ffrfs.folder.sidecar import carries_index, ensure_sidecar, write_sidecar
 from ffrfs.mount.engines.sidecars import WORTH_WHILE_COUNT
 from tests.ffrecord_file import Tree, write_records
@@ -116,6 +116,15 @@ def test_a_link_in_its_place_is_not_followed(file: Path, target: str) -> None:
         write_sidecar(file)
     assert link.readlink() == foreign
     assert not foreign.exists() or foreign.read_text() == "of somebody else's"
+
+
+@pytest.mark.promise("S70")
+def test_only_an_index_is_replaced(file: Path) -> None:
+    sidecar = Path(f"{file}.idx")
+    sidecar.write_text("mine")
+    with pytest.raises(PackError, match=r"idx: exists \(a text file\), and is not an index"):
+        write_sidecar(file)
+    assert sidecar.read_text() == "mine"
 
 
 def test_nowhere_to_write_is_an_error(read_only: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from tfrecord.tools.tfrecord2idx import create_index
 from ffrfs._native import TFRecords, cached_index_path
 from ffrfs.errors import FormatError, PackError, TruncatedError
 from ffrfs.tfrecord import TFRecordReader, tf_record_iterator
+from ffrfs.tfrecord import sidecar as sidecar_module
 from ffrfs.tfrecord.sidecar import keep_sidecars, write_sidecar
 from tests.tfrecord_file import framed, tfrecord_extents, write_tfrecord
 
@@ -184,6 +185,7 @@ def test_a_file_that_is_not_sound_gets_none(file: Path) -> None:
 def test_a_spoilt_sidecar_never_gives_wrong_records(tmp_path: Path, data: st.DataObject) -> None:
     records = RECORDS[:20]
     file = write_tfrecord(tmp_path / "x.tfrecord", records)
+    Path(f"{file}.idx").unlink(missing_ok=True)  # the spoilt one of before is none any more
     text = bytearray(Path(write_sidecar(file)).read_bytes())
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(0, len(text) - 1))
@@ -206,3 +208,18 @@ def test_a_million_records_are_indexed_in_little_time(tmp_path: Path) -> None:
     assert reader.n == 1_000_000
     assert TFRecords([os.fsencode(file)]).used_sidecars == [True]
     assert time.perf_counter() - begin < 5
+
+
+@pytest.mark.promise("S70")
+def test_only_an_index_is_replaced(file: Path) -> None:
+    sidecar = Path(write_sidecar(file))
+    index = sidecar.read_bytes()
+    sidecar.write_bytes(b"0 17\n")
+    write_sidecar(file)
+    assert sidecar.read_bytes() == index
+    sidecar_module.create_index(file, sidecar)
+    sidecar.write_bytes(b"0: mine\n")
+    for write in (lambda: write_sidecar(file), lambda: sidecar_module.create_index(file, sidecar)):
+        with pytest.raises(PackError, match=r"idx: exists \(a text file\), and is not an index"):
+            write()
+        assert sidecar.read_bytes() == b"0: mine\n"

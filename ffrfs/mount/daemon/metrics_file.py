@@ -23,6 +23,7 @@ from typing import Any
 import trio
 
 from ffrfs.errors import OptionError, text_within
+from ffrfs.files.replacing import refuse_foreign
 from ffrfs.files.staged_file import StagedFile
 from ffrfs.mount.daemon.output_file import refuse_to_replace, within_limit
 from ffrfs.mount.stats.metrics import prometheus
@@ -31,6 +32,7 @@ INTERVAL_S = 15.0
 WARNING_INTERVAL_S = 600.0
 _REMOVAL_LIMIT_S = 1.0
 _MODE = 0o644
+_BEGIN = b"# HELP ffrfs_"
 
 log = logging.getLogger(__name__)
 
@@ -42,15 +44,21 @@ def check_metrics_file(path: str | None) -> None:
     """
     if path is not None:
         with contextlib.suppress(OSError):
-            within_limit(path, lambda: refuse_to_replace(path))
+            within_limit(path, lambda: _refuse_foreign(path))
 
 
 def replace_file(path: str, text: str) -> None:
     """Put the text in the place of what was there, at once and whole."""
-    refuse_to_replace(path)
+    _refuse_foreign(path)
     with StagedFile(path, follow=False, mode=_MODE) as staged:
         staged.write(text.encode())
         staged.publish(sync=False)
+
+
+def _refuse_foreign(path: str) -> None:
+    """Raise OptionError if something is there that is no file of metrics of ffrfs, OSError."""
+    refuse_to_replace(path)
+    refuse_foreign(path, lambda begin: begin.startswith(_BEGIN), "metrics", OptionError)
 
 
 class MetricsFile:
@@ -146,7 +154,7 @@ class _File:
 
     def remove(self) -> None:
         with contextlib.suppress(OSError, OptionError):
-            refuse_to_replace(self.path)
+            _refuse_foreign(self.path)
             os.unlink(self.path)
 
 

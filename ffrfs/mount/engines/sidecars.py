@@ -15,7 +15,7 @@ import subprocess
 import warnings
 from collections.abc import Sequence
 
-from ffrfs.errors import FfrfsError, describe
+from ffrfs.errors import FfrfsError, PackError, describe
 from ffrfs.mount.engines.worker import worker_path
 
 # A pickle of fewer names is parsed in no time.
@@ -60,9 +60,9 @@ def _make_sidecar(path: str) -> list[str]:
             for pack in pack_files(path):
                 try:
                     ensure_sidecar(pack, WORTH_WHILE_COUNT)
-                except FfrfsError:
-                    pass
-                except OSError as error:
+                except (FfrfsError, OSError) as error:
+                    if isinstance(error, FfrfsError) and not isinstance(error, PackError):
+                        continue
                     notices.append(
                         f"{pack}: every mount will parse its index again: {describe(error)}"
                     )

@@ -16,8 +16,9 @@ import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ffrfs.errors import OptionError
 from ffrfs.mount.daemon import metrics_file
-from ffrfs.mount.daemon.metrics_file import MetricsFile, replace_file
+from ffrfs.mount.daemon.metrics_file import MetricsFile, check_metrics_file, replace_file
 from ffrfs.mount.daemon.statistics import counted, fetched
 from ffrfs.mount.engines.counter_page import Counters
 from ffrfs.mount.stats.metrics import prometheus
@@ -26,7 +27,7 @@ from tests.checkout import CHECKOUT
 from tests.mount.command import wait_until
 from tests.mount.exposition import Figures
 
-LINES = "".join(f"figure {number}\n" for number in range(2000))
+LINES = "# HELP ffrfs_x\n" + "".join(f"figure {number}\n" for number in range(2000))
 
 
 def statistics(**more: Any) -> dict[str, Any]:
@@ -215,6 +216,24 @@ def test_figures_that_cannot_be_made_do_no_harm(
     during(MetricsFile(str(tmp_path / "x.prom"), fail), body)
     (message,) = caplog.messages
     assert message.endswith("RuntimeError: no figures")
+
+
+@pytest.mark.promise("S70")
+def test_a_file_of_others_is_neither_replaced_nor_removed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "x.prom"
+    path.write_text("mine")
+    with pytest.raises(OptionError, match=r"x.prom: exists \(a text file\), and is not metrics"):
+        check_metrics_file(str(path))
+
+    async def body() -> None:
+        await until(lambda: bool(caplog.messages))
+
+    during(MetricsFile(str(path), statistics), body)
+    assert path.read_text() == "mine"
+    replace_file(str(tmp_path / "y.prom"), prometheus(statistics()))
+    replace_file(str(tmp_path / "y.prom"), prometheus(statistics()))
 
 
 def test_link_that_lies_in_the_way_is_not_followed(tmp_path: Path) -> None:
