@@ -234,6 +234,11 @@ def _is_of_other(path: str, plan: Plan) -> bool:
 
 @contextmanager
 def _remote(request: Request, make: Make, tmp_dir: str | None) -> Iterator[Plan]:
+    if request.has_query:
+        raise PackError(
+            f"{request.target}: all who read the bucket could read the plan there, and the query "
+            "of SRC in it, which may be a key; keep the plan in a file of yours (--plan FILE)"
+        )
     folder = _Folder(request.target)
     temporary = tmp_dir or tempfile.gettempdir()
     with staged_folder(temporary, "ffrfs-plan", mode=_PRIVATE) as above:

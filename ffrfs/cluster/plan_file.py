@@ -28,10 +28,13 @@ from typing import Any, NamedTuple, Self, TypeAlias
 from ffrfs._native import TFRecords
 from ffrfs.cluster.piece import BLOCK_COUNT, Piece, Pieces, decode, encode
 from ffrfs.errors import ChecksumError, FormatError
+from ffrfs.files.replacing import refuse_foreign
 from ffrfs.files.staged_file import StagedFile
+from ffrfs.tfrecord.framing import HEADER, is_header
 from ffrfs.tfrecord.writer import TFRecordWriter
 
 VERSION = 1
+_BEGIN = b'{"version": '  # of the first record
 
 # What a file takes in a pack besides its bytes and twice its name, and a pack besides its files:
 # as in native/manifest/manifest_runs.cc, with a directory's part of each file.
@@ -72,11 +75,13 @@ class _Totals:
 class PlanWriter:
     """Writes the plan `path`, which appears at finish(), whole. `header`: of its first record.
 
-    Raises OSError.
+    `mode`: its permissions (None: by the umask). Raises PackError if there is a file that is no
+    plan, OSError.
     """
 
-    def __init__(self, path: str, header: Mapping[str, object]) -> None:
-        self._file = StagedFile(path)
+    def __init__(self, path: str, header: Mapping[str, object], *, mode: int | None = None) -> None:
+        refuse_foreign(path, _is_plan, "a plan")
+        self._file = StagedFile(path, mode=mode)
         self._records = TFRecordWriter(self._file.place)
         self._records.write(json.dumps({"version": VERSION, **header}))
         self._blocks = _Totals()
@@ -144,6 +149,10 @@ class PlanWriter:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _is_plan(begin: bytes) -> bool:
+    return is_header(begin) and begin.startswith(_BEGIN, HEADER.size)
 
 
 class PlanFile:

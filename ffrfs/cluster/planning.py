@@ -28,7 +28,7 @@ from ffrfs.cluster.request import Header, Kind, Request
 from ffrfs.errors import CompleteError, OptionError, PackError
 from ffrfs.folder.progress import Progress
 from ffrfs.folder.tree import pack_files
-from ffrfs.packing.pack_job import fixed_time_ns
+from ffrfs.packing.pack_job import fixed_time_ns, nothing_left
 from ffrfs.packing.pack_kind import holds_packs
 from ffrfs.packing.pack_set_writer import identity_of
 from ffrfs.packing.sources.contents import Symlinks
@@ -36,6 +36,8 @@ from ffrfs.packing.sources.existing_set import ExistingSet
 from ffrfs.remote.bucket import objects_in, urls_in
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import is_url, parse_url
+
+_PRIVATE = 0o600
 
 
 def plan(  # noqa: PLR0913 - as pack_folder
@@ -56,6 +58,9 @@ def plan(  # noqa: PLR0913 - as pack_folder
     executor: Executor | None = None,
 ) -> Plan:
     """Plan the pack set `target` of `sources`: a directory, or packs; write it to the file `path`.
+
+    Of files a plan alone is replaced there. It holds the URLs of `sources`: with a query, which may
+    be a key, only its owner may read it.
 
     `shards` or `shard_size`, and the other options: as pack_folder() and repack(). `executor`
     lists a directory in parallel (None: processes of this machine). `order`: of packs only.
@@ -137,8 +142,8 @@ def make_plan(
             opened = _packs(request)
         else:
             opened = _folder(request, executor, tmp_dir, progress)
-        with opened as listing, PlanWriter(path, header.fields()) as writer:
-            own_id, conflict = _fill(writer, listing.pieces(), existing, is_fixed=is_fixed)
+        with opened as listing, _writer(path, header) as writer:
+            own_id, conflict = _fill(writer, listing.pieces(), existing, request)
             key = request.key(own_id.hex() if is_fixed else _digest_of(writer, request, kind))
             if completed is not None and key in completed.keys:
                 raise CompleteError(completed.text, completed.missing_count)
@@ -155,6 +160,12 @@ def make_plan(
                 skipped=listing.skipped,
             )
     return Plan(path)
+
+
+def _writer(path: str, header: Header) -> PlanWriter:
+    """A plan with a query is for its owner alone: a signed URL has its key there."""
+    mode = _PRIVATE if header.request.has_query else None
+    return PlanWriter(path, header.fields(), mode=mode)
 
 
 def _content_error(target: str) -> PackError | None:
@@ -262,11 +273,13 @@ class _Existing:
 
 
 def _fill(
-    writer: PlanWriter, pieces: Iterable[Piece], existing: _Existing | None, *, is_fixed: bool
+    writer: PlanWriter, pieces: Iterable[Piece], existing: _Existing | None, request: Request
 ) -> tuple[bytes, PackError | None]:
     """Write the pieces; return an id, of a fixed listing always the same, and the first error."""
     digest = hashlib.sha256()
     refused: PackError | None = None
+    is_fixed = request.time_ns is not None
+    is_empty = True
     for piece in pieces:
         if existing is not None and refused is None:
             try:
@@ -274,10 +287,13 @@ def _fill(
             except PackError as error:
                 refused = error
         writer.add(piece)
+        is_empty = is_empty and not (piece.names or piece.links)
         if is_fixed:
             digest.update("/".join([piece.folder, *piece.names]).encode())
             links = [link[:2] for link in piece.links]  # times are the same for all
             digest.update(repr([*piece.sizes, *links]).encode())
+    if is_empty and request.exclude:
+        raise nothing_left(request.sources[0])
     own_id = digest.digest()[:ID_SIZE] if is_fixed else secrets.token_bytes(ID_SIZE)
     return own_id, refused
 

@@ -13,6 +13,7 @@ from typing import Any, Literal, Self, TypeAlias, get_args
 
 from ffrfs.errors import FormatError, OptionError
 from ffrfs.packing.sources.contents import Symlinks
+from ffrfs.remote.url import is_url, parse_url
 
 # A local directory, one in a bucket, or packs.
 Kind: TypeAlias = Literal["folder", "objects", "packs"]
@@ -55,6 +56,11 @@ class Request:
         """
         options = asdict(replace(self, sources=("",), target=""))
         return hashlib.sha256(json.dumps([options, *listing]).encode()).hexdigest()
+
+    @property
+    def has_query(self) -> bool:
+        """A source is a URL with a query, which may be a key."""
+        return any(is_url(source) and parse_url(source).query for source in self.sources)
 
     def shown_symlinks(self, kind: Kind) -> Symlinks:
         """What becomes of links: those of packs are kept, unless it is said otherwise."""

@@ -22,9 +22,9 @@ from ffrfs.cluster import plan_file as plan_file_module
 from ffrfs.cluster.piece import Piece, decode, encode
 from ffrfs.cluster.plan_file import PlanFile, PlanWriter
 from ffrfs.cluster.planned_set import Plan
-from ffrfs.errors import ChecksumError, FfrfsError, FormatError
+from ffrfs.errors import ChecksumError, FfrfsError, FormatError, PackError
 from tests.cluster.trees import make_tree, planned
-from tests.tfrecord_file import tfrecord_extents, tfrecord_records, write_tfrecord
+from tests.tfrecord_file import framed, tfrecord_extents, tfrecord_records, write_tfrecord
 
 HEADER: dict[str, object] = {"kind": "folder"}
 
@@ -393,3 +393,15 @@ def test_a_plan_at_a_path_that_is_no_text(tmp_path: Path) -> None:
     make_tree(tmp_path / "tree", folders=1)
     with planned(tmp_path / "tree", tmp_path / "set", Path(place)) as plan:
         assert len(plan) == 3
+
+
+@pytest.mark.promise("S70")
+def test_only_a_plan_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "plan"
+    for count in (1, 2):
+        assert written(path, [piece("", [1] * count)], shards=1).file_count == count
+    for content in (b"mine\n", framed([b"a record"])):
+        path.write_bytes(content)
+        with pytest.raises(PackError, match=r"exists \(a .* file\), and is not a plan"):
+            written(path, [piece("", [1])], shards=1)
+        assert path.read_bytes() == content
