@@ -21,7 +21,7 @@ _EPILOG = """\
 A PATH begins at the root of the mount, or includes the mount point. A decimal number is the
 number of a record; for a file with such a name, write ./123. The command ends when the mount has
 all hints, often long before it reads the files: it accepts hints only as far ahead of the readers
-as it can use them. Wrong hints do no harm.
+as it can use them. Wrong hints do no harm; the status is 1 if a path is not in the mount.
 With --all, a mount of packs at URLs fills its cache on disk. The command ends at once;
 `ffrfs stats` shows how many blocks (1 MiB) are left. Readers come first.
 
@@ -93,6 +93,12 @@ def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
         stream.finish()
         if stream.notice is not None:
             output.error(stream.notice)
+        count, path = stream.missing
+        if count:
+            more = f" (and {count - 1:,} more)" if count > 1 else ""
+            raise PathNotFoundError(
+                f"{os.fsdecode(path)}: not in the mount at {place}{more}; the other hints hold"
+            )
     finally:
         stream.close()
     return 0

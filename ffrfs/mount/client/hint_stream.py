@@ -64,6 +64,11 @@ class HintStream:
             "read ahead"
         )
 
+    @property
+    def missing(self) -> tuple[int, bytes]:
+        """How many of the paths that were looked up are not there, and the first of them."""
+        return self._lookups.missing_count, self._lookups.first_missing
+
     def send(self, hints: Sequence[bytes]) -> None:
         """Wait until they are on their way. MountError: the mount takes no hints any more."""
         self._lookups.put(hints)
@@ -108,7 +113,9 @@ class _Lookups:
         self._mountpoint = mountpoint
         # Of a file that can be read ahead; an older daemon does not say.
         self._size_max = size_max if isinstance(size_max, int) else None
-        self.too_large_count = 0  # changed by the thread alone
+        # Changed by the thread alone.
+        self.too_large_count = self.missing_count = 0
+        self.first_missing = b""
         self._pieces: queue.SimpleQueue[Sequence[bytes]] = queue.SimpleQueue()
         self._put_count = 0  # changed by who sends alone
         self._done_count = 0  # changed by the thread alone
@@ -139,9 +146,20 @@ class _Lookups:
             for path in paths:
                 if self._is_dropped:
                     return
-                with contextlib.suppress(OSError):  # it may be any path
+                try:
                     self._note_size(os.lstat(self._mountpoint + path))
+                except (FileNotFoundError, NotADirectoryError):
+                    self._note_missing(path)
+                except OSError:  # it may be any path
+                    pass
             self._done_count += len(paths)
+
+    def _note_missing(self, path: bytes) -> None:
+        if not self.missing_count:
+            if not os.path.ismount(self._mountpoint):  # it has ended meanwhile
+                return
+            self.first_missing = path
+        self.missing_count += 1
 
     def _note_size(self, status: os.stat_result) -> None:
         if self._size_max is not None and stat.S_ISREG(status.st_mode):

@@ -128,11 +128,13 @@ def test_errors_are_one_line(tree: Mount, tmp_path: Path) -> None:
     assert settled(tree)["prefetch.fetched"] == 0
 
 
-def test_paths_that_are_not_there_are_no_error(tree: Mount) -> None:
+def test_paths_that_are_not_there_are_named_and_do_no_harm(tree: Mount) -> None:
     done = ffrfs("prefetch", tree.path, "absent", "d", "d/0001", "99999")
-    assert (done.status, done.out, done.err) == (0, "", "")
+    mount_command_fails(done, 1, f"/absent: not in the mount at {tree.path}; the other hints hold")
     found = settled(tree)
     assert (found["prefetch.hinted"], found["prefetch.dropped"]) == (1, 3)
+    done = ffrfs("prefetch", tree.path, "d/0001/x", "d/0002", "d/none")
+    mount_command_fails(done, 1, f"/d/0001/x: not in the mount at {tree.path} (and 1 more)")
 
 
 # More than the mount takes.
