@@ -193,6 +193,7 @@ check-lint: $(VENV)/test $(VENV)/lint
 	@echo '== ruff, mypy'
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
+	@$(BIN)/python -m pytest --quiet --part lint tests/tfrecord
 
 # check-torch, check-clouds ...: one part of the Python tests.
 check-%: $(VENV)/test $(VENV)/%

@@ -39,6 +39,7 @@ class Part:
 
 CHECKS = (
     Part("programs", "benchmarks need the whole machine", ("tests/house/test_programs.py",)),
+    Part("lint", "ruff, mypy, and what it needs to know types", ("tests/tfrecord/test_types.py",)),
     Part(
         "torch",
         "torch is large",

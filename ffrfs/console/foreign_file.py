@@ -5,11 +5,17 @@ Not here: how a file's kind is known (ffrfs.files.kind). Concurrency: functions 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import zlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from ffrfs.errors import ChecksumError, FormatError, cause, describe
-from ffrfs.remote.url import is_url
+from ffrfs.remote.url import is_url, parse_url
+
+if TYPE_CHECKING:
+    from ffrfs.files.kind import Read
 
 _TFRECORD = "a TFRecord file"
 _EITHER = "a pack or a TFRecord file"
@@ -46,11 +52,11 @@ def failure_line(error: BaseException, command: str) -> str:
     if wanted is None or not isinstance(error, FormatError | ChecksumError):
         return describe(error)
     file = error.file
-    if file is None or error.record or is_url(file) or not os.path.isfile(file):
+    if file is None or error.record or not (is_url(file) or os.path.isfile(file)):
         return describe(error)
     try:
         name, whole_name = _kind(file)
-    except OSError:
+    except (OSError, ValueError):  # a URL is shown without its query, and may be none then
         return describe(error)
     if command == "convert" and whole_name in _CONVERTED:
         return describe(error)
@@ -63,15 +69,15 @@ def failure_line(error: BaseException, command: str) -> str:
 
 def _kind(file: str) -> tuple[str, str]:
     """The name of its kind, of what gzip holds if it is that; and what people call it."""
-    from ffrfs.files.kind import TEXT_SIZE, kind_of_bytes, kind_of_file
+    from ffrfs.files.kind import TEXT_SIZE, kind_of_bytes
 
-    found = kind_of_file(file)
-    if found.name == "a text file" and file.endswith(".jsonl"):
-        return _JSON_LINES, _JSON_LINES
-    if found.name != "a gzip file":
-        return found.name, str(found)
-    with open(file, "rb") as compressed:
-        begin = compressed.read(TEXT_SIZE)
+    with _opened(file) as (read, size):
+        found = kind_of_bytes(read, size)
+        if found.name == "a text file" and file.endswith(".jsonl"):
+            return _JSON_LINES, _JSON_LINES
+        if found.name != "a gzip file":
+            return found.name, str(found)
+        begin = read(0, min(TEXT_SIZE, size))
     try:
         inner = zlib.decompressobj(wbits=31).decompress(begin, TEXT_SIZE)
     except zlib.error:
@@ -81,3 +87,26 @@ def _kind(file: str) -> tuple[str, str]:
         return of, f"{of} (gzip)"
     # Any other may be TFRecord, whose own error says more.
     return "a file of unknown kind", ""
+
+
+@contextlib.contextmanager
+def _opened(path: str) -> Iterator[tuple[Read, int]]:
+    """Give what reads it, and its size. Raises OSError."""
+    if is_url(path):
+        yield _object(path)
+        return
+    with open(path, "rb", buffering=0) as file:
+        fd = file.fileno()
+        yield lambda offset, size: os.pread(fd, size, offset), os.fstat(fd).st_size
+
+
+def _object(url: str) -> tuple[Read, int]:
+    from ffrfs.remote.bucket import bytes_of, pin_of
+    from ffrfs.remote.session import session
+    from ffrfs.remote.settings import RemoteSettings
+
+    settings = session.settings or RemoteSettings.from_environment()
+    pin = pin_of(parse_url(url), settings)
+    if pin is None:
+        raise FileNotFoundError(url)
+    return lambda offset, size: bytes_of(pin, offset, size, settings), pin.size

@@ -122,8 +122,11 @@ BAD_SERVERS = {
         "ended with status",
     ),
 }
+# A path with a blank cannot be in the first line of a script.
 WORKER = """\
-#!{python}
+#!/bin/sh
+'''exec' '{python}' "$0" "$@"
+' '''
 import os, sys, time, socket as sockets
 (number,) = [word.partition("=")[2] for word in sys.argv if "--daemon-socket=" in word]
 socket = sockets.socket(fileno=int(number))
