@@ -138,7 +138,7 @@ check-python: $(VENV)/test
 	@echo '== tests: $(PARTS)'
 	@$(BIN)/python -m pytest --quiet $(workers) --part '$(PARTS)' --room '$(ROOM)'
 
-check-programs: $(VENV)/test
+check-programs: $(VENV)/test $(VENV)/programs
 	@echo '== programs'
 	@$(BIN)/python -m pytest --quiet --part programs
 # FFRFS_SOAK makes minutes of what takes seconds in `make test`; -rP shows the figures, and
@@ -155,7 +155,7 @@ fuzz: build-memory
 	@FFRFS_FUZZ_SEEDS=$(SEEDS) $(call run_native,check-memory,'pickle_hostile_test|tfrecord_hostile_test|example_test|example_folder_hostile_test|batch_parser_test')
 
 # What demo, test and the parts of check need. A demo needs little of what the tests need.
-$(VENV)/demo $(VENV)/test $(VENV)/lint $(VENV)/clouds $(VENV)/clusters: $(VENV)/%: pyproject.toml | $(VENV)/installed
+$(VENV)/demo $(VENV)/test $(addprefix $(VENV)/,lint clouds clusters programs): $(VENV)/%: pyproject.toml | $(VENV)/installed
 	@.ci/system-packages build $(filter test clusters,$*)
 	@echo '== Python packages for make $*'
 	@$(call install_extra,$(if $(filter demo test,$*),,check-)$*)

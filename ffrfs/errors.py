@@ -78,7 +78,7 @@ class PackError(FfrfsError, OSError):
 class CompleteError(PackError):
     """The same call has completed the set before. `missing_count`: files that the set lacks."""
 
-    def __init__(self, text: str, missing_count: int) -> None:
+    def __init__(self, text: str, missing_count: int = 0) -> None:
         super().__init__(text)
         self.missing_count = missing_count
 

@@ -38,7 +38,11 @@ class Part:
 
 
 CHECKS = (
-    Part("programs", "benchmarks need the whole machine", ("tests/house/test_programs.py",)),
+    Part(
+        "programs",
+        "benchmarks need the whole machine, and pictures matplotlib",
+        ("tests/house/test_programs.py", "tests/docs/test_pictures.py"),
+    ),
     Part("lint", "ruff, mypy, and what it needs to know types", ("tests/tfrecord/test_types.py",)),
     Part(
         "torch",

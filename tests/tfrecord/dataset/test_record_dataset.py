@@ -133,8 +133,11 @@ def test_parts_together_are_the_whole(
     with tempfile.TemporaryDirectory() as name:
         paths, _ = write(Path(name), sizes)
         dataset = RecordDataset(paths)
+        is_batched = False
         for call in calls:
-            if call[0] != "map":
+            is_batched = is_batched or call[0] == "batch"
+            # A part cuts other batches, and a filter() of those drops other records.
+            if call[0] != "map" and not (is_batched and call[0] == "filter"):
                 dataset = called(dataset, call)
         whole = Counter(one for element in dataset for one in model.flat(element))
         dataset.set_epoch(0)
