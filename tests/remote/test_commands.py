@@ -134,8 +134,8 @@ def test_files_that_are_written(place: str, run: Run, local: Path, tmp_path: Pat
             assert run(base, "extract", f"{{}}/{name}", str(copy)) == (0, "", "")
             copies.append(folder_of(copy))
         assert copies[0] == copies[1] != {}
-    for name in TFRECORDS:
-        target = tmp_path / "converted.tfrecord"
+    for number, name in enumerate(TFRECORDS):
+        target = tmp_path / f"{number}.tfrecord"
         assert run(place, "convert", "-q", f"{{}}/{name}", str(target)) == (0, "", "")
         assert target.read_bytes() == framed(RECORDS if name != SHARDS[0] else RECORDS[:5])
     assert run(place, "pack", "-q", "{}/set/", str(tmp_path / "again.ffr")) == (0, "", "")

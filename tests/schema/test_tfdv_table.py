@@ -93,7 +93,7 @@ def keeps(kind: str, end: str) -> Callable[[Path], None]:
 
     def check(file: Path) -> None:
         stored = message(kind, file)
-        for name in (f"m{end}", "m.pbtxt", "m.json", "m.pb"):
+        for name in {f"m{end}", "m.pbtxt", "m.json", "m.pb"}:
             place = file.with_name(name)
             schema.store(place, stored)
             assert schema.load(place, getattr(schema, kind)) == stored

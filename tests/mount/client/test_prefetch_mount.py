@@ -70,7 +70,7 @@ def test_hinted_files_are_there_when_they_are_read(tree: Mount) -> None:
 def test_command_hands_all_over(tree: Mount, tmp_path: Path) -> None:
     listed = tmp_path / "list"
     listed.write_text("".join(f"d/{name}\n" for name in shuffled()))
-    done = ffrfs("prefetch", tree.path, "0", tree / "d/01", "absent", "--from", listed)
+    done = ffrfs("prefetch", tree.path, "0", tree / "d/01", "--from", listed)
     assert (done.status, done.out, done.err) == (0, "", "")
     wait_until(lambda: prefetched(tree)["hinted"] + prefetched(tree)["dropped"] >= COUNT, "known")
     check_files(tree, list(TREE))
