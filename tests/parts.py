@@ -89,6 +89,8 @@ CHECKS = (
             *("tests/soak/*", "tests/hostile/*", "tests/mount/daemon/test_kills.py"),
             *("tests/mount/daemon/test_watchdog.py", "tests/mount/daemon/test_control_group.py"),
             *("tests/mount/engines/test_prefetch_large.py", "tests/cache/test_model.py"),
+            *("tests/mount/engines/test_prefetch_memory.py", "tests/cli/test_progress_bar.py"),
+            *("tests/mount/engines/test_prefetch_stalled.py", "tests/packing/test_repack_h*.py"),
             "tests/mount/client/test_prefetch_hints.py",
         ),
         frozenset({"long"}),
