@@ -241,8 +241,8 @@ def test_hostile_rows_are_no_rows(records: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (["--shards", "2"], "leave out --shards and --records"),
-        (["--records"], "leave out --shards and --records"),
+        (["--shards", "2"], "leave out --shards, --records"),
+        (["--records"], "leave out --shards, --records"),
         ([], "needs --to"),
     ],
 )

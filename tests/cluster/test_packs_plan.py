@@ -112,13 +112,18 @@ def test_links(tree: Path, target: Path, symlinks: Any) -> None:
         {"exclude": ["nothing"]},
         {"include": ["nothing"]},
         {"include": ["e0"], "exclude": ["003*"]},
-        {"exclude": ["*"]},
     ],
 )
 def test_patterns(pack: Path, target: Path, patterns: dict[str, list[str]]) -> None:
     repack(pack, target.parent / "one.ffr", **patterns)  # type: ignore[arg-type]
     repacked(pack, target, **patterns).close()
     assert_same_but_empty(target, target.parent / "one.ffr")
+
+
+def test_patterns_that_leave_nothing(pack: Path, target: Path) -> None:
+    with pytest.raises(PackError, match="no file is left to pack"):
+        planned(pack, target, target.parent / "plan", exclude=["*"])
+    assert not (target.parent / "plan").exists()
 
 
 def test_a_pattern_that_matches_nothing(pack: Path, target: Path) -> None:

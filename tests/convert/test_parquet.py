@@ -298,10 +298,10 @@ def test_a_few_bytes_that_stand_for_many_numbers(
 ) -> None:
     file = tmp_path / "y.parquet"
     parquet.write_table(pa.table({"a": [[0] * 2000, [0] * 100]}), file)
-    assert convert(file, tmp_path / "z.tfrecord").record_count == 2
+    assert convert(file, tmp_path / "z.tfrecord", force=True).record_count == 2
     monkeypatch.setattr(sys.modules["ffrfs.convert.parquet"], "_NUMBERS_MAX", 1000)
     with pytest.raises(FormatError, match=r"y\.parquet: row group 0 has rows too large"):
-        convert(file, tmp_path / "z.tfrecord")
+        convert(file, tmp_path / "z.tfrecord", force=True)
 
 
 def test_damage(tmp_path: Path) -> None:
@@ -311,12 +311,12 @@ def test_damage(tmp_path: Path) -> None:
         serialized({"a": bytes([i]) * 100, "i": i, "x": np.full(i, 0.5, np.float32)})
         for i in range(200)
     ]
-    convert(write_tfrecord(tmp_path / "x.tfrecord", given), file)
+    convert(write_tfrecord(tmp_path / "x.tfrecord", given), file, force=True)
     whole = file.read_bytes()
     for size in (0, 3, 4, 8, len(whole) // 2, len(whole) - 1):
         file.write_bytes(whole[:size])
         with pytest.raises(FormatError) as caught:
-            convert(file, tmp_path / "z.tfrecord")
+            convert(file, tmp_path / "z.tfrecord", force=True)
         assert str(caught.value).startswith(f"{file}: not a Parquet file, or damaged (")
         assert "\n" not in str(caught.value)
     pages = len(whole) - int.from_bytes(whole[-8:-4], "little") - 8
@@ -326,7 +326,7 @@ def test_damage(tmp_path: Path) -> None:
         data[chance.randrange(4, pages)] ^= 1 << chance.randrange(8)
         file.write_bytes(data)
         try:
-            convert(file, tmp_path / "z.tfrecord")
+            convert(file, tmp_path / "z.tfrecord", force=True)
         except FormatError as error:
             assert str(error).startswith(f"{file}: ")
         else:  # a bit of the page's header that nobody reads

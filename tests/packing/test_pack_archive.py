@@ -83,12 +83,12 @@ def test_zstandard(tmp_path: Path, out: Path) -> None:
     zstandard = pytest.importorskip("zstandard")
     packed = zstandard.ZstdCompressor(write_checksum=True).compress(tar_bytes(tree_members(TREE)))
     (tmp_path / "x.tar.zst").write_bytes(packed)
-    pack_archive(tmp_path / "x.tar.zst", out)
+    pack_archive(tmp_path / "x.tar.zst", out, force=True)
     assert shown_tree(out) == TREE
     for damaged in (packed[: len(packed) // 2], packed[:500] + b"damage" + packed[506:]):
         (tmp_path / "x.tar.zst").write_bytes(damaged)
         with pytest.raises(PackError, match=r"x\.tar\.zst: .* damaged"):
-            pack_archive(tmp_path / "x.tar.zst", out)
+            pack_archive(tmp_path / "x.tar.zst", out, force=True)
 
 
 def test_zstandard_without_its_package(
@@ -191,12 +191,12 @@ def test_folders_in_any_order(tmp_path: Path, out: Path) -> None:
 def test_include_and_exclude(tmp_path: Path, out: Path) -> None:
     options = {"include": ["a", "*.txt"], "exclude": ["large"]}
     write_tree(tmp_path / "x.tar", TREE)
-    pack_archive(tmp_path / "x.tar", out, **options)
+    pack_archive(tmp_path / "x.tar", out, **options, force=True)
     assert shown_tree(out) == {"a": {"x.png": b"x", "empty": {}}, "b.txt": b"b" * 4097}
     make_folder(tmp_path / "folder", TREE)
     pack_folder(tmp_path / "folder", out, **options)
     assert shown_tree(out) == {"a": {"x.png": b"x", "empty": {}}, "b.txt": b"b" * 4097}
-    pack_archive(tmp_path / "x.tar", out, include=["nothing"])
+    pack_archive(tmp_path / "x.tar", out, include=["nothing"], force=True)
     assert shown_tree(out) == {"nothing": b""}
 
 
@@ -309,12 +309,12 @@ def test_shards_of_an_archive(tmp_path: Path, out: Path, name: str) -> None:
 
 def test_reproducible(tmp_path: Path, out: Path) -> None:
     write_tree(tmp_path / "x.tar", TREE)
-    pack_archive(tmp_path / "x.tar", out, reproducible=True)
+    pack_archive(tmp_path / "x.tar", out, reproducible=True, force=True)
     first = out.read_bytes()
     (tmp_path / "x.tar.xz").write_bytes(
         COMPRESSIONS[".xz"](tar_bytes([touched(each) for each in tree_members(TREE)]))
     )
-    pack_archive(tmp_path / "x.tar.xz", out, reproducible=True)
+    pack_archive(tmp_path / "x.tar.xz", out, reproducible=True, force=True)
     assert out.read_bytes() == first
 
 
@@ -327,7 +327,7 @@ def touched(entry: Member) -> Member:
 def test_standard_input(tmp_path: Path, out: Path) -> None:
     for content in (tar_bytes(tree_members(TREE)), zip_bytes(TREE)):
         done = subprocess.run(
-            [sys.executable, "-m", "ffrfs", "pack", "-", out],
+            [sys.executable, "-m", "ffrfs", "pack", "--force", "-", out],
             input=content,
             capture_output=True,
             timeout=TIMEOUT_S,
