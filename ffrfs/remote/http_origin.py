@@ -1,7 +1,7 @@
-"""Files of web servers: pinned, read by ranges, listed. No redirect is followed.
+"""Files of web servers: pinned, read by ranges, listed. Redirects are followed within a server.
 
 A server may name any place in a redirect: another port of its host, a machine that only we can
-reach, the service that gives a machine its credentials. obstore follows redirects, so requests to
+reach, the service that gives a machine its credentials. obstore follows them all, so requests to
 web servers go through the standard library, which also reads listings, pages without a length.
 
 The files of a directory are the links of its page. nginx (autoindex), Apache, Python's
@@ -48,6 +48,9 @@ _PAGE_MAX = 16 << 20
 _THREADS = 128  # ranges, openings, and connections that are being given up
 _IDLE_MAX = 64
 _TOLD_MAX = 4096  # of what a server says when it refuses
+_REDIRECTS = (301, 302, 303, 307, 308)
+_REDIRECTS_MAX = 5
+_SAFE = ":/?#[]@!$&'()*+,;=%~"  # of a target: users may write spaces and other letters as they are
 _RANGE = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19})", re.ASCII)
 _LENGTH = re.compile(r"\d{1,19}", re.ASCII)
 _NS = 10**9
@@ -259,13 +262,30 @@ class _Server:
         if line.is_given_up:
             raise ConnectionAbortedError
         extra = self._extra if self._prefix or not self._proxy else {"User-Agent": "ffrfs"}
-        http.request(method, self._prefix + target, headers=headers | extra)
-        response = http.getresponse()
-        if response.status not in (200, 206):
+        for _ in range(1 + _REDIRECTS_MAX):
+            http.request(method, self._prefix + target, headers=headers | extra)
+            response = http.getresponse()
+            if response.status in (200, 206):
+                return response
             length = response.length
             told = response.read() if length is not None and length <= _TOLD_MAX else b""
-            raise BadStatusError(response.status, told.decode(errors="replace"))
-        return response
+            target = self._moved(response, target)
+            if not target or not response.isclosed():
+                break
+        raise BadStatusError(response.status, told.decode(errors="replace"))
+
+    def _moved(self, response: HTTPResponse, target: str) -> str:
+        """The target of a redirect; empty: it is none, or leads to another host or port."""
+        place = response.headers.get("Location") if response.status in _REDIRECTS else None
+        if place is None:
+            return ""
+        try:
+            there = urlsplit(urljoin(f"{self._scheme}://{self._place}{target}", place))
+        except ValueError:
+            return ""
+        if (there.scheme, there.netloc) != (self._scheme, self._place):
+            return ""
+        return quote(there._replace(scheme="", netloc="", fragment="").geturl(), safe=_SAFE)
 
 
 def _body(response: HTTPResponse, size: int) -> bytearray:
@@ -298,9 +318,8 @@ os.register_at_fork(after_in_child=_server.cache_clear)
 
 
 def _target(url: RemoteUrl) -> str:
-    # Users may write spaces and letters beyond ASCII as they are.
     text = f"/{url.key}" + (f"?{url.query}" if url.query else "")
-    return quote(text, safe=":/?#[]@!$&'()*+,;=%~")
+    return quote(text, safe=_SAFE)
 
 
 class _Links(HTMLParser):

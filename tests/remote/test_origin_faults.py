@@ -146,6 +146,16 @@ def test_no_other_place_is_asked(
         assert other.counts().requests == []
 
 
+def test_a_redirect_within_the_server_is_followed(server: Faulty) -> None:
+    found = pin(server)
+    for location in ("", server.url):  # before the path
+        server.do(Kind.REDIRECT, location=location, times=2)
+        assert pin(server, PATIENT) == found
+    server.do(Kind.REDIRECT, location="")  # without an end
+    with pytest.raises(RemoteError, match="redirects"):
+        pin(server, PATIENT)
+
+
 def test_headers_that_nobody_can_read(server: Faulty) -> None:
     server.do(Kind.ODD_HEADERS)
     with pytest.raises(RemoteError, match=r"the server sent an ETag or version over 1024 charact"):
