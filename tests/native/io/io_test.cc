@@ -204,9 +204,9 @@ TEST_CASE("posted callbacks run in poll(), from any thread") {
 }
 
 TEST_CASE("a batch leaves threads to those who wait, and comes after them") {
-  ThreadPool pool(4, 3);
   std::atomic<int> blocked{0};
   std::atomic<bool> may_go{false};
+  ThreadPool pool(4, 3);  // ends its threads before what they look at goes
   for (int i = 0; i < 20; ++i) {
     pool.submit(
         [&] {
