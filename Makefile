@@ -40,8 +40,9 @@ sanitizer_options := UBSAN_OPTIONS=print_stacktrace=1 \
     TSAN_OPTIONS='halt_on_error=1:suppressions=$(CURDIR)/tests/native/tsan.supp'
 
 .PHONY: help demo demo-train test test-native load-test check check-native check-memory \
-    check-threads check-mounts check-lint check-packages check-python check-programs soak fuzz fuzz-native \
-    manual build bench golden-tf wheel deb test-packages clean packages
+    check-threads check-mounts build-memory build-threads check-lint check-packages \
+    check-python check-programs soak fuzz manual build bench golden-tf wheel deb \
+    test-packages clean packages
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -108,14 +109,16 @@ build-memory: build
 	@$(call build_native,check-memory,-DFFRFS_TESTS=ON -DFFRFS_FUZZ=ON \
 	    -DCMAKE_CXX_COMPILER=clang++ -DFFRFS_SANITIZE=address,undefined)
 
+check-threads: build-threads
+	@$(call run_native,check-threads,$(only_room))
+
 # What is threaded.
-check-threads: SUITE := batch_parser_test|budget_test|cache_limit_test|checked_range_test|counters_test|subtree_reads_test|hint_server_test|hostile_fetcher_test|far_requests_test|index_map_test|interrupts_test|io_test|mapped_tree_test|open_packs_test|prefetch|remote_file_test|remote_volume_test|seen_checksums_test|slowest_requests_test|source_test|tfrecord_test|union_tree_test|unit_table_test|scrub_test|volume_test|^writer_test
-check-threads: build
+build-threads: SUITE := batch_parser_test|budget_test|cache_limit_test|checked_range_test|counters_test|subtree_reads_test|hint_server_test|hostile_fetcher_test|far_requests_test|index_map_test|interrupts_test|io_test|mapped_tree_test|open_packs_test|prefetch|remote_file_test|remote_volume_test|seen_checksums_test|slowest_requests_test|source_test|tfrecord_test|union_tree_test|unit_table_test|scrub_test|volume_test|^writer_test
+build-threads: build
 	@.ci/system-packages test
 	@echo '== what is threaded, under ThreadSanitizer'
 	@$(call build_native,check-threads,-DFFRFS_TESTS=ON \
 	    -DFFRFS_SANITIZE=thread '-DFFRFS_SUITE=$(SUITE)')
-	@$(call run_native,check-threads,$(only_room))
 
 # Mounts whose workers were built under sanitizers: reads, listings, a stalled disk, beginning
 # and end, many readers at once. A report is in the daemon's log, as is the worker's end, and
@@ -123,7 +126,7 @@ check-threads: build
 sanitized_mounts := $(addprefix tests/mount/,engines/test_read.py engines/test_listing.py \
         engines/test_stalled_disk.py daemon/test_lifecycle.py engines/test_tfrecord_reads.py \
         engines/test_prefetch_reads.py engines/test_hostile_index.py) tests/soak/test_load.py
-check-mounts: check-memory check-threads $(VENV)/test
+check-mounts: build-memory build-threads $(VENV)/test
 	@for build in check-threads check-memory; do \
 	    echo "== mounts served by the worker of $$build"; \
 	    FFRFS_WORKER='$(CURDIR)/build'/$$build/ffrfs-worker $(sanitizer_options) \

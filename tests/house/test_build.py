@@ -46,7 +46,7 @@ def test_missing_libraries_are_named_with_their_packages(tmp_path: Path) -> None
 
 
 def test_what_is_threaded_is_tried_under_thread_sanitizer() -> None:
-    suite = re.search(r"^check-threads: SUITE := (.+)$", sources.text(Path("Makefile")), re.M)
+    suite = re.search(r"^build-threads: SUITE := (.+)$", sources.text(Path("Makefile")), re.M)
     assert suite is not None
     threaded = {
         path.stem
