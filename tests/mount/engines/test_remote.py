@@ -142,17 +142,6 @@ def test_an_object_that_was_replaced_is_not_mixed(reach: Reach, pack: Path, serv
     assert tree.log().count("WARNING") == 1
 
 
-@pytest.mark.promise("S64")
-def test_a_cache_that_cannot_be_used_is_one_warning(
-    reach: Reach, pack: Path, server: Nginx, tmp_path: Path
-) -> None:
-    (tmp_path / "cache").write_bytes(b"not a directory")
-    tree = reach(f"{server.url}/{pack.name}")
-    check(tree)
-    assert remote(tree)["in_memory"] == 1
-    tree.expect_log("the cache cannot be used")
-
-
 @pytest.mark.promise("S65")
 def test_nothing_secret_of_a_url_is_seen(
     reach: Reach, pack: Path, server: Nginx, tmp_path: Path
