@@ -231,6 +231,11 @@ wheel:
 deb: wheel
 	@.ci/packages/deb
 
+# One release, quickly packed; `make test-packages` tries all.
+check-packages: export RELEASES ?= trixie:3.13
+check-packages: export DPKG_DEB_COMPRESSOR_LEVEL ?= 1
+check-packages: test-packages
+
 test-packages: deb
 	@.ci/packages/test
 
