@@ -24,7 +24,7 @@ from ffrfs.files.staged_file import StagedFile
 _BEGIN_SIZE = 256
 
 
-def may_replace(path: str, force: bool | None) -> bool:
+def may_replace(path: str, force: bool) -> bool:
     """Tell whether what is at `path` may be replaced; False: nothing is there.
 
     Raises PackError, which says what is there, if it may not.

@@ -61,17 +61,15 @@ class BucketTarget:
         """Where the file for `url` is made."""
         return os.path.join(self.folder, os.path.basename(url.key))
 
-    def may_replace(self, force: bool | None) -> None:
-        """Raise PackError if there is an object that a file must not replace; None: a pack may be.
+    def may_replace(self, force: bool) -> None:
+        """Raise PackError if there is an object, unless `force`.
 
         What appears there until a file is sent is not replaced either. Raises RemoteError.
         """
         pin = None if force else self._pin()
         if pin is not None and pin.size:
-            kind = self._kind_of(pin)
-            if force is not None or kind.name != "a pack":
-                raise taken(self.path, kind)
-        self._replaces = bool(force) or pin is not None
+            raise taken(self.path, self._kind_of(pin))
+        self._replaces = force or pin is not None
 
     def _pin(self) -> Pin | None:
         return pin_of(self.url, self.settings)

@@ -55,7 +55,7 @@ def pack_folder(  # noqa: PLR0913 - the reference's three, and what ours adds
     shards: int | None = None,
     shard_size: int | None = None,
     append: bool = False,
-    force: bool | None = None,
+    force: bool = False,
     tmp_dir: PathType | None = None,
     dry_run: bool = False,
     listing: Listing | None = None,
@@ -79,11 +79,10 @@ def pack_folder(  # noqa: PLR0913 - the reference's three, and what ours adds
     of which can be read alone. `append` adds packs to such a directory (one, or as many as
     `shards` or `shard_size` ask for); none of their paths may be there already.
 
-    A pack at `out_file` is replaced, as the original library replaces it; with force=False no file
-    is, with force=True any regular file. `out_file` may be a URL (s3://, gs://, az://): each pack
-    is made in `tmp_dir` ($TMPDIR, /tmp), where there must be room for two, then uploaded and
-    removed. It appears there when it is whole. `dry_run`: do all but write. `listing` is called
-    with the files' paths in their order.
+    A file at `out_file`, also a pack, is replaced with `force` alone. `out_file` may be a URL
+    (s3://, gs://, az://): each pack is made in `tmp_dir` ($TMPDIR, /tmp), where there must be room
+    for two, then uploaded and removed. It appears there when it is whole. `dry_run`: do all but
+    write. `listing` is called with the files' paths in their order.
 
     Raises PackError, naming the file: one that changes meanwhile, a link that leads out,
     nowhere or in a loop; sockets, FIFOs, devices and names that are not UTF-8, unless

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ffrfs._native import Manifest
 from ffrfs.errors import PackError
+from ffrfs.files.replacing import may_replace
 from ffrfs.folder.progress import Progress
 from ffrfs.packing.pack_file import Run, write_pack
-from ffrfs.packing.pack_kind import check_replaced
 from ffrfs.packing.pack_set_writer import PackSetWriter
 from ffrfs.packing.sources.contents import Contents
 from ffrfs.packing.sources.existing_set import ExistingSet
@@ -66,7 +66,7 @@ class PackTarget(NamedTuple):
     shards: int | None
     shard_size: int | None
     append: bool
-    force: bool | None  # replace any file; None: a pack
+    force: bool  # replace a file
     tmp_dir: str | None = None  # of packs that go to a URL: where they are made
 
     @property
@@ -133,13 +133,13 @@ def run_job(
                 is_fixed = options.time_ns is not None
                 writer.write(contents, runs, options.jobs, state.tick, reproducible=is_fixed)
             return state.summary(len(runs) if target.is_set else 0)
-    force = check_replaced(target.path, target.force)
+    may_replace(target.path, target.force)
     place = os.path.dirname(os.path.realpath(target.path))
     with closing(opener(FolderIdentity.of(os.stat(place)), None)) as contents:
         state = _prepare(contents, options, watchers)
         if not options.dry_run:
             run = Run(0, contents.entries.record_count)
-            write_pack(contents, target.path, run, options.jobs, state.tick, force=force)
+            write_pack(contents, target.path, run, options.jobs, state.tick, force=target.force)
         return state.summary(0)
 
 
@@ -227,7 +227,7 @@ def make_target(  # noqa: PLR0913, PLR0917 - all of a target
     shards: int | None,
     shard_size: int | None,
     append: bool,
-    force: bool | None,
+    force: bool,
     tmp_dir: str | os.PathLike[str] | None,
 ) -> PackTarget:
     """Raises ValueError for what contradicts itself."""

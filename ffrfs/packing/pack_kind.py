@@ -1,6 +1,5 @@
-"""What is at a path, as far as packing asks: packs to read, or a file that must not be replaced.
+"""Whether a path is of packs to read, or of data to pack.
 
-Not here: directories, devices and pipes at the target, which the native writer refuses.
 Concurrency: any thread.
 """
 
@@ -11,23 +10,10 @@ import os
 
 from ffrfs._native import Pack
 from ffrfs.errors import ChecksumError, FormatError
-from ffrfs.files.replacing import may_replace
 from ffrfs.remote.url import is_url
 
 _SUFFIX = ".ffr"
 _SIDECAR_SUFFIX = ".ffr.idx"
-
-
-def check_replaced(path: str, force: bool | None) -> bool:
-    """Tell whether a file at `path` may be replaced: the `force` of those who write it.
-
-    None: a pack may be, as the original library's pack_folder() replaces it. Raises PackError if
-    a file is there that may not.
-    """
-    if force is None and os.path.isfile(path) and _is_pack(path):
-        return True
-    may_replace(path, bool(force))
-    return bool(force)
 
 
 def holds_packs(path: str) -> bool:
@@ -61,11 +47,3 @@ def _is_pack_set(folder: str) -> bool:
                     return False
             pack_count += 1
     return pack_count > 0
-
-
-def _is_pack(path: str) -> bool:
-    """A plain FFRecord file is none: it may be the only copy of its records."""
-    try:
-        return Pack(os.fsencode(path)).is_folder
-    except (FormatError, ChecksumError, OSError):
-        return False

@@ -38,7 +38,7 @@ class RemotePackWriter:
     """
 
     def __init__(
-        self, path: str, *, is_set: bool, append: bool, force: bool | None, tmp_dir: str | None
+        self, path: str, *, is_set: bool, append: bool, force: bool, tmp_dir: str | None
     ) -> None:
         self.path = path
         self._target = BucketTarget(path, is_set=is_set, tmp_dir=tmp_dir, as_in="data.ffr")

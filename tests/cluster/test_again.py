@@ -46,6 +46,6 @@ def test_again_with_packs(one: Path, base: Path, tmp_path: Path) -> None:
     with pytest.raises(CompleteError):
         pack(tmp_path / "one.ffr", base, 2, append=True)
     (one / "a" / "0").write_bytes(b"3" * 900)
-    pack_folder(one, tmp_path / "one.ffr")
+    pack_folder(one, tmp_path / "one.ffr", force=True)
     with pytest.raises(PackError, match="already; exclude it"):
         pack(tmp_path / "one.ffr", base, 2, append=True)

@@ -60,7 +60,7 @@ def assert_untouched(old_file: Path) -> None:
 
 @pytest.mark.parametrize("jobs", [None, 1, 2, 7])
 def test_the_bytes_are_the_references(folder: Path, old_file: Path, jobs: int | None) -> None:
-    summary = pack_folder(folder, old_file, jobs=jobs)
+    summary = pack_folder(folder, old_file, force=True, jobs=jobs)
     assert_packed(old_file, TREE)
     assert (summary.file_count, summary.folder_count, summary.skipped) == (4, 3, [])
     assert summary.byte_count == summary.stored_byte_count == 8192 * 256 + 1 + 4097
@@ -102,14 +102,14 @@ def test_an_empty_folder(tmp_path: Path) -> None:
 
 def test_progress(folder: Path, old_file: Path) -> None:
     seen: list[tuple[int, int, int, int]] = []
-    pack_folder(folder, old_file, progress=lambda *state: seen.append(state))
+    pack_folder(folder, old_file, force=True, progress=lambda *state: seen.append(state))
     size = 8192 * 256 + 1 + 4097
     assert seen[-1] == (4, 4, size, size)
     assert seen == sorted(seen)
 
 
 def test_include_and_exclude(folder: Path, old_file: Path) -> None:
-    pack_folder(folder, old_file, include=["a"], exclude=["large"])
+    pack_folder(folder, old_file, force=True, include=["a"], exclude=["large"])
     assert_packed(old_file, {"a": {"empty": {}, "x.png": b"x"}})
 
 
@@ -128,9 +128,9 @@ def test_a_thousand_folders_deep(tmp_path: Path) -> None:
 def test_verbose_shows_a_bar(
     folder: Path, old_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pack_folder(folder, old_file)
+    pack_folder(folder, old_file, force=True)
     assert capsys.readouterr() == ("", "")
-    pack_folder(folder, old_file, verbose=True)
+    pack_folder(folder, old_file, force=True, verbose=True)
     assert "x.ffr" in capsys.readouterr().err
 
 
@@ -177,7 +177,7 @@ def test_a_file_that_changes_meanwhile_is_named(
     monkeypatch.setattr(pack, "Source", MeddledSource)
     message = "changed size while it was packed (was 4097 bytes, now 120)"
     with pytest.raises(PackError) as caught:
-        pack_folder(folder, old_file)
+        pack_folder(folder, old_file, force=True)
     assert str(caught.value) == f"{folder}/b.txt: {message}"
     assert_untouched(old_file)
 
@@ -187,7 +187,7 @@ def test_a_file_that_is_written_anew_meanwhile_is_named(
 ) -> None:
     monkeypatch.setattr(pack, "Source", TouchedSource)
     with pytest.raises(PackError, match=f"^{folder}/b.txt: changed while it was packed"):
-        pack_folder(folder, old_file)
+        pack_folder(folder, old_file, force=True)
     assert_untouched(old_file)
 
 
@@ -196,7 +196,7 @@ def test_what_progress_raises_ends_it(folder: Path, old_file: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        pack_folder(folder, old_file, progress=interrupt)
+        pack_folder(folder, old_file, force=True, progress=interrupt)
     assert_untouched(old_file)
 
 
@@ -206,7 +206,7 @@ from ffrfs import pack_folder
 def stay(*_):
     print("packing", flush=True)
     time.sleep(600)
-pack_folder(sys.argv[1], sys.argv[2], progress=stay)
+pack_folder(sys.argv[1], sys.argv[2], force=True, progress=stay)
 """
 
 
@@ -252,7 +252,7 @@ def test_a_full_disk_leaves_nothing(folder: Path, tmp_path: Path) -> None:
 
 
 def test_the_pack_is_an_ordinary_ffrecord_file(folder: Path, old_file: Path) -> None:
-    pack_folder(folder, old_file)
+    pack_folder(folder, old_file, force=True)
     with FileReader(old_file) as reader:
         assert reader.n == 5
         reader.validate()

@@ -194,7 +194,7 @@ def test_include_and_exclude(tmp_path: Path, out: Path) -> None:
     pack_archive(tmp_path / "x.tar", out, **options, force=True)
     assert shown_tree(out) == {"a": {"x.png": b"x", "empty": {}}, "b.txt": b"b" * 4097}
     make_folder(tmp_path / "folder", TREE)
-    pack_folder(tmp_path / "folder", out, **options)
+    pack_folder(tmp_path / "folder", out, **options, force=True)
     assert shown_tree(out) == {"a": {"x.png": b"x", "empty": {}}, "b.txt": b"b" * 4097}
     pack_archive(tmp_path / "x.tar", out, include=["nothing"], force=True)
     assert shown_tree(out) == {"nothing": b""}

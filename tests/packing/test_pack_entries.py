@@ -302,7 +302,7 @@ def test_what_a_reproducible_pack_shows(
     assert stat.S_IMODE(entries["b"].mode) == stat.S_IMODE(entries["a"].mode) == 0o755
     assert stat.S_IMODE(entries["none"].mode) == 0o644
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
-    pack_folder(folder, out)
+    pack_folder(folder, out, force=True)
     assert {entry.mtime_ns for entry in shown(out).values()} == {1_700_000_000 * 10**9}
 
 

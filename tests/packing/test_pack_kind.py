@@ -61,14 +61,12 @@ def test_only_force_replaces_a_file(
     (tmp_path / "x.tar").write_bytes(tar_bytes([file("a", b"new")]))
     pack_folder(folder, tmp_path / "x.ffr")
     ways: list[Callable[..., object]] = [
-        partial(pack_folder, folder, out, force=False),
+        partial(pack_folder, folder, out),
         partial(pack_archive, tmp_path / "x.tar", out),
         partial(repack, tmp_path / "x.ffr", out),
         partial(repack, [tmp_path / "x.ffr", out], out),
         partial(PackWriter, out),
     ]
-    if write is not write_pack:
-        ways.append(partial(pack_folder, folder, out))
     for way in ways:
         with pytest.raises(PackError) as caught:
             way()
@@ -98,7 +96,7 @@ def test_what_comes_while_it_is_packed_is_kept(tmp_path: Path) -> None:
     assert read_records(out) == [b"ours"]
 
 
-def test_packs_are_replaced_as_the_original_library_does_it(folder: Path, tmp_path: Path) -> None:
+def test_what_force_replaces(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "other").write_bytes(packed({"old": b"old"}))
     (tmp_path / "empty").touch()
     (tmp_path / "none").write_bytes(packed({}))
@@ -106,7 +104,7 @@ def test_packs_are_replaced_as_the_original_library_does_it(folder: Path, tmp_pa
     (tmp_path / "dangling").symlink_to("nothing")
     for name in ("other", "empty", "none", "link", "dangling"):
         for _ in range(2):  # also a pack of ours
-            pack_folder(folder, tmp_path / name)
+            pack_folder(folder, tmp_path / name, force=True)
         assert_packed(tmp_path / name, TREE)
     assert (tmp_path / "link").is_symlink()
 

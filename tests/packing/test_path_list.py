@@ -40,11 +40,11 @@ def pack_of(request: pytest.FixtureRequest, tmp_path: Path) -> Pack:
     def pack(files: Any, **options: Any) -> PackSummary:
         out = tmp_path / "x.ffr"
         if request.param == "directory":
-            return pack_folder(folder, out, files=files, **options)
+            return pack_folder(folder, out, files=files, force=True, **options)
         if request.param == "archive":
             archive = write_tree(tmp_path / "src.tar", TREE)
             return pack_archive(archive, out, files=files, force=True, **options)
-        pack_folder(folder, tmp_path / "src.ffr")
+        pack_folder(folder, tmp_path / "src.ffr", force=True)
         return repack(tmp_path / "src.ffr", out, files=files, force=True, **options)
 
     return pack
@@ -133,16 +133,16 @@ def test_through_links(tmp_path: Path) -> None:
     (folder / "link").symlink_to("a")
     pack_folder(folder, tmp_path / "x.ffr", files=["link/one"])
     assert shown_tree(tmp_path / "x.ffr") == {"link": {"one": b"1"}}
-    pack_folder(folder, tmp_path / "x.ffr", files=["link"], symlinks="keep")
+    pack_folder(folder, tmp_path / "x.ffr", files=["link"], symlinks="keep", force=True)
     assert shown_tree(tmp_path / "x.ffr") == {"link": b"a"}
     with pytest.raises(PackError, match="'link/one' is not in"):
-        pack_folder(folder, tmp_path / "x.ffr", files=["link/one"], symlinks="keep")
+        pack_folder(folder, tmp_path / "x.ffr", files=["link/one"], symlinks="keep", force=True)
 
 
 def test_equal_files_of_a_list(tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "src", {"a": b"xx", "b": b"yy", "c": b"xx", "d": b"xx"})
     for options in ({}, {"dedup": True}):
-        pack_folder(folder, tmp_path / "old.ffr", **options)
+        pack_folder(folder, tmp_path / "old.ffr", force=True, **options)
         summary = repack(
             tmp_path / "old.ffr", tmp_path / "x.ffr", files=["c", "b", "a"], dedup=True, force=True
         )

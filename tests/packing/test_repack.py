@@ -148,7 +148,7 @@ def test_links_that_cannot_be_followed(folder: Path, out: Path) -> None:
     old = out.parent.parent / "old.ffr"
     for target, reason in (("../..", "is a symbolic link to"), ("..", "makes a loop")):
         (folder / "a" / "link").symlink_to(target)
-        pack_folder(folder, old, symlinks="keep")
+        pack_folder(folder, old, symlinks="keep", force=True)
         (folder / "a" / "link").unlink()
         with pytest.raises(PackError, match=f"^{old}: 'a/link': .*{reason}"):
             repack(old, out, symlinks="follow")
@@ -396,10 +396,10 @@ def test_reproducible(old: Path, folder: Path, out: Path) -> None:
     repack(old, out, reproducible=True, force=True)
     first = out.read_bytes()
     os.utime(folder / "b.txt", (1, 1))
-    pack_folder(folder, old)
+    pack_folder(folder, old, force=True)
     repack(old, out, reproducible=True, force=True)
     assert out.read_bytes() == first
-    pack_folder(folder, out, reproducible=True)
+    pack_folder(folder, out, reproducible=True, force=True)
     assert out.read_bytes() == first
 
 

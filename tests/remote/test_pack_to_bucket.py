@@ -101,14 +101,13 @@ def test_what_is_replaced(bucket: str, store: S3Store, folder: Path) -> None:
     url = f"s3://{bucket}/a.ffr"
     obstore.put(store, "a.ffr", b"")
     ffrfs.pack_folder(folder, url)
-    ffrfs.pack_folder(folder, url)
     obstore.put(store, "a.ffr", b"the only copy of my notes" * 100)
     with pytest.raises(PackError, match=r"exists \(a text file\); .* --force"):
         ffrfs.pack_folder(folder, url)
     ffrfs.pack_folder(folder, url, force=True)
     ffrfs.repack(url, url)  # in place
     with pytest.raises(PackError, match=r"exists \(a pack of \d+ records\)"):
-        ffrfs.pack_folder(folder, url, force=False)
+        ffrfs.pack_folder(folder, url)
     assert objects(store)["a.ffr"].find(b"ffrfsidx") > 0
     for name in ("one", "two"):
         ffrfs.pack_folder(folder / "1", folder.parent / f"{name}.ffr")
