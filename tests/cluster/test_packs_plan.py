@@ -233,7 +233,7 @@ def test_a_source_that_is_no_pack_any_more(pack: Path, target: Path) -> None:
 def test_a_source_that_lost_a_file(pack: Path, tree: Path, target: Path) -> None:
     with planned(pack, target, target.parent / "plan") as plan:
         (tree / "top").unlink()
-        pack_folder(tree, pack, symlinks="keep")
+        pack_folder(tree, pack, symlinks="keep", force=True)
         with pytest.raises(FfrfsError, match="top"):
             for number in range(len(plan)):
                 run(plan, number)

@@ -206,7 +206,7 @@ def test_any_selection_is_that_of_a_directory(
 
 
 def test_the_order_is_the_packs_own(folder: Path, old: Path, out: Path) -> None:
-    pack_folder(folder, old, order="size")
+    pack_folder(folder, old, force=True, order="size")
     repack(old, out, force=True)
     assert out.read_bytes() == old.read_bytes()
     repack(old, out, exclude=["x.png"], force=True)
