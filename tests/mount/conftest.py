@@ -75,7 +75,7 @@ def pack_tree(tmp_path: Path) -> PackTree:
     def pack(tree: Tree) -> Path:
         source, file = tmp_path / "source", tmp_path / "tree.ffr"
         write_files(source, tree)
-        pack_folder(source, file)
+        pack_folder(source, file, force=True)
         shutil.rmtree(source)
         return file
 
