@@ -39,10 +39,10 @@ workers := -n $$(($$(nproc) * 2)) --dist loadgroup
 sanitizer_options := UBSAN_OPTIONS=print_stacktrace=1 \
     TSAN_OPTIONS='halt_on_error=1:suppressions=$(CURDIR)/tests/native/tsan.supp'
 
-.PHONY: help demo demo-train test test-native load-test check check-native check-memory \
-    check-threads check-mounts build-memory build-threads check-lint check-packages \
-    check-python check-programs soak fuzz manual build bench golden-tf wheel deb \
-    test-packages clean packages
+.PHONY: help demo demo-train test test-native build-native load-test check check-native \
+    check-memory check-threads check-mounts build-memory build-threads check-lint \
+    check-packages check-python check-programs soak fuzz manual build bench golden-tf \
+    wheel deb test-packages clean packages
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -70,19 +70,25 @@ demo: build $(VENV)/demo
 demo-train: build $(VENV)/demo $(VENV)/torch
 	@$(BIN)/python examples/train.py
 
-# What tests/parts.py calls "test", and the core's own tests in a plain build.
-test: test-native $(VENV)/test
+# What tests/parts.py calls "test", and the core's own tests in a plain build beside it: mounts
+# wait more than they work.
+test: build-native $(VENV)/test
 	@echo '== tests'
-	@$(BIN)/python -m pytest --quiet $(workers) --part test
+	@$(call run_native,test-native,.) >build/test-native/log 2>&1 & native=$$!; \
+	$(BIN)/python -m pytest --quiet $(workers) --part test; status=$$?; \
+	wait $$native || { cat build/test-native/log; status=1; }; \
+	echo "native tests: $$(grep 'tests passed' build/test-native/log)"; exit $$status
 
 load-test: test
 	@$(BIN)/python -m tests.beside_load 5 $(MAKE) --no-print-directory test
 
-test-native: build
+test-native: build-native
+	@$(call run_native,test-native,.)
+
+build-native: build
 	@.ci/system-packages test
 	@echo '== native tests'
 	@$(call build_native,test-native,-DFFRFS_TESTS=ON)
-	@$(call run_native,test-native,.)
 
 # build_native NAME,OPTIONS and run_native NAME,EXPRESSION: in build/NAME.
 build_native = $(BIN)/cmake -S native -B build/$(1) --log-level=WARNING -G Ninja \
