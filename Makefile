@@ -150,7 +150,7 @@ check-python: $(VENV)/test
 check-programs: $(VENV)/test $(VENV)/programs
 	@echo '== programs'
 	@$(BIN)/python -m pytest --quiet --part programs
-# FFRFS_SOAK makes minutes of what takes seconds in `make test`; -rP shows the figures, and
+# FFRFS_SOAK makes minutes of what takes seconds in `make check`; -rP shows the figures, and
 # the seed of the acts at random, which FFRFS_SOAK_SEED gives again.
 soak: build $(VENV)/test
 	@FFRFS_SOAK=1 $(BIN)/python -m pytest -rP tests/soak tests/hostile

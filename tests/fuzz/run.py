@@ -1,6 +1,6 @@
 """Runs the fuzz targets, each a fixed number of times or for a time.
 
-    python -m tests.fuzz.run BUILD                 as in `make test`: a few seconds for each target
+    python -m tests.fuzz.run BUILD                 as in `make check`: a few seconds for each target
     python -m tests.fuzz.run BUILD --minutes 10    goes on from what earlier long runs have found
 
 BUILD is where native/CMakeLists.txt has built them (-DFFRFS_FUZZ=ON). The golden files and
