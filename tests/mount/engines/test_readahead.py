@@ -30,6 +30,8 @@ DIGESTS = {name: hashlib.sha256(content).hexdigest() for name, content in FILES.
 SIZE_BYTES = sum(map(len, FILES.values()))
 READER_COUNT = 4
 BATCH = 32
+# A reader does not wait for what was claimed 200 ms ago and has not come: it reads that itself.
+OVERTAKEN = 1.05
 USELESS = 1.02
 STEP_S = 0.01  # what readers do with a batch: a busy machine comes to read ahead meanwhile
 # Several readers of one order come for records that are just being given to the kernel.
@@ -75,9 +77,9 @@ def read_by(tree: Mount, parts: list[list[str]], batch: int) -> dict[str, int]:
 
 
 def check_read_ahead(
-    found: dict[str, int], listed: str, *, share: float = 0.75, useless: float = 1.0
+    found: dict[str, int], listed: str, *, share: float = 0.75, useless: float = OVERTAKEN
 ) -> None:
-    """Most of the files were read ahead, and none was fetched twice, or (`useless`) few were."""
+    """Most of the files were read ahead, and few (`useless`) were fetched twice."""
     assert found["readahead.fetched"] >= share * COUNT
     assert COUNT <= found["checksums_verified"] <= useless * COUNT + found["given_up_pages"], found
     assert found["bytes_storage"] >= SIZE_BYTES
