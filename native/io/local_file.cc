@@ -151,6 +151,7 @@ bool LocalFile::read_now(uint64_t offset, Parts parts) const {
     // which finds out what is wrong, if anything is.
     if (done <= 0) {
       if (done < 0 && errno == EINTR) continue;
+      if (done < 0 && errno == EOPNOTSUPP) reads_now_.store(false, std::memory_order_relaxed);
       cached_run_.store(0, std::memory_order_relaxed);
       return false;
     }

@@ -28,10 +28,13 @@ class LocalFile final : public Source {
   // system cannot tell.
   [[nodiscard]] bool is_cached(uint64_t offset, size_t size) const override;
   [[nodiscard]] bool read_now(uint64_t offset, Parts parts) const override;
+  [[nodiscard]] bool reads_now() const override {
+    return reads_now_.load(std::memory_order_relaxed);
+  }
   void read_fully(uint64_t offset, std::span<std::byte> target) const override;
   void will_need(uint64_t offset, size_t size) const override;
   // Lets go of what the page cache has of it; what no disk has yet stays.
-  void drop_cached(uint64_t offset, uint64_t size) const;
+  void drop_cached(uint64_t offset, uint64_t size) const override;
   [[nodiscard]] bool reads_ahead() const override { return reads_ahead_; }
   // nullptr where O_DIRECT is refused: then reads go through the page cache.
   [[nodiscard]] const DirectFile* direct() const override {
@@ -53,6 +56,7 @@ class LocalFile final : public Source {
   // Reads in a row that found all in the page cache.
   mutable std::atomic<uint32_t> cached_run_{0};
   mutable std::atomic<bool> cachestat_works_{true};
+  mutable std::atomic<bool> reads_now_{true};
   FileDescriptor buffered_;
   const bool reads_ahead_;
   FileDescriptor direct_descriptor_;

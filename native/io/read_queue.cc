@@ -83,7 +83,8 @@ ReadPort::~ReadPort() {
 void ReadPort::submit(const Source& file, uint64_t offset, size_t size, Done done, Bytes bytes) {
   auto operation = std::make_unique<Operation>();
   operation->file = &file;
-  operation->direct = file.direct();
+  // nullptr: a thread reads it through the page cache.
+  operation->direct = !file.reads_now() && file.is_cached(offset, size) ? nullptr : file.direct();
   operation->offset = offset;
   operation->size = size;
   operation->aligned_offset = file.align_down(offset);

@@ -72,6 +72,10 @@ class Source {
   static constexpr size_t kPartsMax = 64;
   [[nodiscard]] virtual bool read_now(uint64_t offset, Parts parts) const = 0;
 
+  // Whether read_now() can be had at all. Many network file systems, and FUSE, cannot read without
+  // perhaps waiting, so what is_cached() there takes a thread that may wait.
+  [[nodiscard]] virtual bool reads_now() const { return true; }
+
   // Fills `target` from `offset`, waiting as long as it takes. Throws StorageError, also when
   // the source ends before.
   virtual void read_fully(uint64_t offset, std::span<std::byte> target) const = 0;
@@ -94,6 +98,8 @@ class Source {
 
   // Advice: the range is read soon.
   virtual void will_need(uint64_t /*offset*/, size_t /*size*/) const {}
+  // Advice: the range is not read again; memory that it has taken may go.
+  virtual void drop_cached(uint64_t /*offset*/, uint64_t /*size*/) const {}
   // Whether will_need() starts a read that does not wait, of many ranges at once, into memory
   // where read_fully() finds them.
   [[nodiscard]] virtual bool reads_ahead() const { return false; }

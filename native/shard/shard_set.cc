@@ -23,6 +23,12 @@ ShardSet ShardSet::join(std::vector<ShardSet> sets) {
   return ShardSet(std::move(all));
 }
 
+uint64_t ShardSet::byte_count() const {
+  uint64_t total = 0;
+  for (const auto& shard : shards_) total += shard->byte_count();
+  return total;
+}
+
 Extent ShardSet::extent(uint64_t record) const {
   const size_t index = index_of(record);
   Extent extent = shards_[index]->extent(record - starts_[index]);

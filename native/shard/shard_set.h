@@ -24,6 +24,7 @@ class ShardSet {
   [[nodiscard]] static ShardSet join(std::vector<ShardSet> sets);
 
   [[nodiscard]] uint64_t count() const { return starts_.back(); }
+  [[nodiscard]] uint64_t byte_count() const;  // of all records
   [[nodiscard]] size_t shard_count() const { return shards_.size(); }
   [[nodiscard]] const Shard& shard(size_t index) const { return *shards_[index]; }
 
