@@ -41,7 +41,15 @@ class Counters {
   Counter& readahead_hit = page_.row("readahead_hit");
   Counter& readahead_wasted_bytes = page_.row("readahead_wasted_bytes");
 
+  // Neighbours of files that are read in no order (prefetch/read_around.h), in records:
+  Counter& around_pushed = page_.row("around_pushed");
+  Counter& around_read_bytes = page_.row("around_read_bytes");  // of the packs, for them
+  Counter& around_controls = page_.row("around_controls");      // left out on purpose
+  Counter& around_controls_read = page_.row("around_controls_read");
+  Counter& around_given_up = page_.row("around_given_up");      // how often it was wrong
+
   // Now, not so far:
+  Counter& around_unread_bytes = page_.row("around_unread_bytes");  // pushed, by the controls
   Counter& queue_depth = page_.row("queue_depth");          // fetches from storage
   Counter& uring_queues = page_.row("uring_queues");        // of io_uring; 0: /dev/fuse alone
   // Memory, by account (budget.h):

@@ -1,0 +1,218 @@
+#include "prefetch/read_around.h"
+
+#include <algorithm>
+
+namespace ffrfs {
+namespace {
+
+// Of so many READs it is looked at how many came before.
+constexpr uint32_t kRecent = 64;
+constexpr uint32_t kRepeatedMax = 8;       // more: what was given to the kernel was evicted
+constexpr uint32_t kStreakMin = 32;        // and no other since: somebody has dropped all of it
+constexpr double kDensityAfterwards = 0.25;  // how much is still there nobody can tell
+constexpr unsigned kStrikesMax = 4;        // each doubles the evidence that is asked for
+constexpr uint64_t kExpectedMin = 16;      // hits, before they are compared with what came
+constexpr uint64_t kFraction = 1024;
+constexpr auto kPause = std::chrono::seconds(1);
+constexpr size_t kQueueMax = 4096;
+constexpr uint64_t kLeftMin = 2;  // files of a region, to be worth a look at it
+
+std::unique_ptr<std::atomic<uint64_t>[]> make_bits(uint64_t count) {
+  return std::make_unique<std::atomic<uint64_t>[]>(static_cast<size_t>(count / 64 + 1));
+}
+
+}  // namespace
+
+ReadAround::ReadAround(const Amounts& amounts, ReadAroundMode mode, Counters& counters)
+    : counters_(counters),
+      mode_(mode),
+      record_count_(amounts.records),
+      has_copies_(amounts.files > amounts.records),
+      mean_size_(std::max<uint64_t>(amounts.records > 0 ? amounts.bytes / amounts.records : 0, 1)),
+      region_records_(std::clamp<uint64_t>(kRegionBytes / mean_size_, 1, kRegionRecordsMax)),
+      region_count_(mode == ReadAroundMode::kOff || region_records_ < kRegionRecordsMin
+                        ? 0
+                        : (record_count_ + region_records_ - 1) / region_records_) {
+  if (region_count_ == 0) return;
+  known_ = make_bits(record_count_);
+  done_ = make_bits(record_count_);
+  places_ = std::make_unique<Place[]>(static_cast<size_t>(region_count_));
+}
+
+void ReadAround::note_known(uint64_t record) {
+  if (region_count_ > 0 && record < record_count_) set(known_, record);
+}
+
+bool ReadAround::note_read(uint64_t record) {
+  if (region_count_ == 0 || record >= record_count_) return false;
+  const uint64_t region = record / region_records_;
+  Place& place = places_[region];
+  const auto number = static_cast<uint16_t>(record % region_records_);
+  const uint16_t last = place.last.exchange(number, std::memory_order_relaxed);
+  const bool is_repeated = set(done_, record);
+  // Of a file that takes several READs they come one right after the other.
+  if (!is_repeated || (number != last && !has_copies_)) note_recent(is_repeated);
+  if (is_repeated) return false;
+  const uint16_t before = place.reads.fetch_add(1, std::memory_order_relaxed);
+  asked_.fetch_add(1, std::memory_order_relaxed);
+  const bool is_around = place.is_around.load(std::memory_order_relaxed);
+  const bool is_hit = is_around && is_control(record) && has(known_, record);
+  if (is_hit) {
+    hits_.fetch_add(1, std::memory_order_relaxed);
+    counters_.around_controls_read.fetch_add(1, std::memory_order_relaxed);
+    count_unread();
+  }
+  note_exposed(is_around);
+  // Runs in order are for Readahead, and no evidence for what lies beside them.
+  if (before > 0 && number == last + 1) return false;
+  pairs_.fetch_add(before, std::memory_order_relaxed);
+  if (place.is_queued.load(std::memory_order_relaxed) || !is_evident() || !is_worth(region)) {
+    return false;
+  }
+  if (place.is_queued.exchange(true, std::memory_order_relaxed)) return false;
+  const std::lock_guard lock(mutex_);
+  if (queue_.size() >= kQueueMax) {
+    place.is_queued = false;
+    return false;
+  }
+  queue_.push_back(region);
+  queued_.store(queue_.size(), std::memory_order_relaxed);
+  return true;
+}
+
+// Whether READs around here are dense enough, and memory has room.
+bool ReadAround::is_evident() const {
+  if (Clock::now().time_since_epoch().count() < closed_until_.load(std::memory_order_relaxed)) {
+    return false;
+  }
+  const auto asked = static_cast<double>(asked_.load(std::memory_order_relaxed));
+  if (mode_ != ReadAroundMode::kOn) {
+    const auto pairs = static_cast<double>(pairs_.load(std::memory_order_relaxed));
+    const double density_min = (is_second_ ? kDensityAfterwards : kDensityMin) *
+                               (1U << strikes_.load(std::memory_order_relaxed));
+    const double density = 2 * pairs / (asked * static_cast<double>(region_records_ - 1));
+    if (pairs < kPairsMin || density < density_min) return false;
+  }
+  const auto limit = std::min(budget_.load(std::memory_order_relaxed),
+                              static_cast<uint64_t>(asked) * kGrowth + 2 * region_records_);
+  return unread() + region_records_ <= limit;
+}
+
+// Taken and, as far as READs show, not read.
+uint64_t ReadAround::unread() const {
+  const uint64_t pushed = pushed_.load(std::memory_order_relaxed);
+  const uint64_t controls = std::max<uint64_t>(controls_.load(std::memory_order_relaxed), 1);
+  const uint64_t hits = std::min(hits_.load(std::memory_order_relaxed), controls);
+  return pushed - pushed * hits / controls + unknown_.load(std::memory_order_relaxed);
+}
+
+// Whether there is more to be had of it than when it was last taken.
+bool ReadAround::is_worth(uint64_t region) const {
+  const Place& place = places_[region];
+  if (!place.is_around.load(std::memory_order_relaxed)) return true;
+  return left_in(records_of(region)) >=
+         place.left.load(std::memory_order_relaxed) + kLeftMin + region_records_ / 8;
+}
+
+// Files that the kernel knows, and that were neither read nor pushed.
+uint64_t ReadAround::left_in(const Region& region) const {
+  uint64_t left = 0;
+  for (uint64_t record = region.begin; record < region.end; ++record) {
+    left += has(known_, record) && !has(done_, record) ? 1 : 0;
+  }
+  return left;
+}
+
+Region ReadAround::records_of(uint64_t region) const {
+  const uint64_t begin = region * region_records_;
+  return {begin, std::min(begin + region_records_, record_count_)};
+}
+
+std::optional<Region> ReadAround::take() {
+  const std::lock_guard lock(mutex_);
+  if (queue_.empty()) return std::nullopt;
+  const uint64_t region = queue_.front();
+  queue_.pop_front();
+  queued_.store(queue_.size(), std::memory_order_relaxed);
+  return records_of(region);
+}
+
+void ReadAround::finish(const Region& region, const Outcome& outcome) {
+  Place& place = places_[region.begin / region_records_];
+  const uint64_t left = left_in(region);
+  const uint64_t before =
+      place.left.exchange(static_cast<uint16_t>(left), std::memory_order_relaxed);
+  if (outcome.pushed > 0) {
+    const uint64_t controls = left > before ? left - before : 0;
+    pushed_.fetch_add(outcome.pushed, std::memory_order_relaxed);
+    controls_.fetch_add(controls, std::memory_order_relaxed);
+    counters_.around_pushed.fetch_add(outcome.pushed, std::memory_order_relaxed);
+    counters_.around_controls.fetch_add(controls, std::memory_order_relaxed);
+  }
+  counters_.around_read_bytes.fetch_add(outcome.read_bytes, std::memory_order_relaxed);
+  unknown_.fetch_add(outcome.unknown, std::memory_order_relaxed);
+  place.is_around = outcome.pushed + outcome.unknown > 0;
+  place.is_queued = false;
+  count_unread();
+}
+
+// By a READ: were all READs at random, this one would have met a control, or what is held
+// unknown, as often as there are more of these among all that is not done.
+void ReadAround::note_exposed(bool is_hit) {
+  const uint64_t controls = controls_.load(std::memory_order_relaxed);
+  const uint64_t hits = std::min(hits_.load(std::memory_order_relaxed), controls);
+  const uint64_t unknown = unknown_.load(std::memory_order_relaxed);
+  const uint64_t exposed = controls - hits + unknown;
+  if (exposed == 0) return;
+  if (is_hit) {
+    exposed_hits_.fetch_add(1, std::memory_order_relaxed);
+    if (unknown > 0) unknown_.fetch_sub(1, std::memory_order_relaxed);
+  }
+  const uint64_t done =
+      asked_.load(std::memory_order_relaxed) + pushed_.load(std::memory_order_relaxed);
+  const uint64_t open = std::max(record_count_ > done ? record_count_ - done : 0, exposed);
+  const uint64_t expected =
+      expected_.fetch_add(exposed * kFraction / open, std::memory_order_relaxed) / kFraction;
+  if (expected < kExpectedMin) return;
+  const uint64_t found = exposed_hits_.exchange(0, std::memory_order_relaxed);
+  expected_.store(0, std::memory_order_relaxed);
+  if (found < expected / 4) give_up(true);
+}
+
+void ReadAround::note_recent(bool is_repeated) {
+  if (is_repeated) {
+    recent_repeated_.fetch_add(1, std::memory_order_relaxed);
+    streak_.fetch_add(1, std::memory_order_relaxed);
+  } else {
+    streak_.store(0, std::memory_order_relaxed);
+  }
+  if (recent_.fetch_add(1, std::memory_order_relaxed) + 1 < kRecent) return;
+  recent_.store(0, std::memory_order_relaxed);
+  const uint32_t repeated = recent_repeated_.exchange(0, std::memory_order_relaxed);
+  if (repeated <= kRepeatedMax) return;
+  const uint32_t streak = streak_.load(std::memory_order_relaxed);
+  give_up(streak < repeated && streak < kStreakMin);
+}
+
+// All that was learnt of the past is void.
+void ReadAround::give_up(bool is_wrong) {
+  if (is_wrong) {
+    counters_.around_given_up.fetch_add(1, std::memory_order_relaxed);
+    closed_until_ = (Clock::now() + kPause).time_since_epoch().count();
+    strikes_ = std::min(strikes_.load() + 1, kStrikesMax);
+  }
+  is_second_ = true;
+  const std::lock_guard lock(mutex_);
+  queue_.clear();
+  queued_ = 0;
+  for (uint64_t region = 0; region < region_count_; ++region) {
+    Place& place = places_[region];
+    place.reads = place.last = place.left = 0;
+    place.is_queued = place.is_around = false;
+  }
+  for (uint64_t word = 0; word <= record_count_ / 64; ++word) done_[word] = 0;
+  asked_ = pairs_ = pushed_ = unknown_ = controls_ = hits_ = exposed_hits_ = expected_ = 0;
+  count_unread();
+}
+
+}  // namespace ffrfs

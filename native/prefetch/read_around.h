@@ -1,0 +1,159 @@
+// Which regions of the packs are worth reading as a whole, because their files are read in no order.
+//
+//   records   [ region 0, about 1 MiB ][ region 1 ][ ... ]     equal numbers of records
+//   of each   known to the kernel? done: read, or pushed?      two bits
+//
+// One read of a region costs little more than one of a file, and a push costs less than a request.
+// But both are lost unless the other files of the region are read too. Evidence for that is how
+// densely the files around a read have been read before: READS that fall into the same region,
+// pair by pair. At kDensityMin the neighbours of every further read are taken.
+// A few of a region's files are left out as *controls*. Their READs show how many of the pushed
+// files have been read, of which the kernel says nothing; controls that no READ comes for, while
+// others do, and READs of what was pushed (evicted unread) show that taking neighbours was wrong.
+// Then nothing is taken for a second, and the evidence has to be stronger.
+//
+// Any thread; READs and lookups take no lock unless they make a region wanted.
+// Not here: reading a region and pushing it (region_pass.h). Model and numbers: docs/decisions/036.
+
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "stats/counters.h"
+
+namespace ffrfs {
+
+enum class ReadAroundMode : uint8_t { kOff, kAuto, kOn };  // kOn: no evidence is asked for
+
+// Records [begin, end) of all shards.
+struct Region {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+};
+
+class ReadAround {
+ public:
+  using Clock = std::chrono::steady_clock;
+  static constexpr uint64_t kRegionBytes = uint64_t{1} << 20;
+  static constexpr uint64_t kRegionRecordsMin = 4;  // larger files gain nothing
+  static constexpr uint64_t kRegionRecordsMax = 1024;
+  static constexpr uint64_t kControlShare = 64;  // one such part of the files is left out
+  static constexpr double kDensityMin = 0.02;
+  static constexpr double kPairsMin = 16;
+  static constexpr uint64_t kGrowth = 64;  // times what was asked for may be taken beside it
+
+  struct Amounts {
+    uint64_t records = 0;
+    uint64_t bytes = 0;
+    uint64_t files = 0;  // more than records: several have the same bytes
+  };
+  ReadAround(const Amounts& amounts, ReadAroundMode mode, Counters& counters);
+
+  // How many bytes may be in memory that were taken and, as far as is known, not read yet.
+  void set_budget(uint64_t bytes) { budget_.store(bytes / mean_size_, std::memory_order_relaxed); }
+
+  // The kernel has learnt the inode of the record's file.
+  void note_known(uint64_t record);
+  // A READ of the record, which was not held. True: a region has become wanted.
+  bool note_read(uint64_t record);
+
+  [[nodiscard]] bool has_work() const { return queued_.load(std::memory_order_relaxed) > 0; }
+  [[nodiscard]] std::optional<Region> take();
+
+  // Of a region that was taken. Whether the record is to be pushed: the kernel knows its inode,
+  // no READ has come for it, and it is no control.
+  [[nodiscard]] bool is_to_push(uint64_t record) const {
+    return has(known_, record) && !has(done_, record) && !is_control(record);
+  }
+  [[nodiscard]] bool is_done(uint64_t record) const { return has(done_, record); }
+  void note_pushed(uint64_t record) { set(done_, record); }
+  // The kernel has forgotten its inode.
+  void note_unknown(uint64_t record) { clear(known_, record); }
+  // What became of it: so many were pushed, so many are in memory of which the kernel does not
+  // know the inodes.
+  struct Outcome {
+    uint64_t pushed = 0;
+    uint64_t unknown = 0;
+    uint64_t read_bytes = 0;
+  };
+  void finish(const Region& region, const Outcome& outcome);
+
+ private:
+  using Words = std::unique_ptr<std::atomic<uint64_t>[]>;
+  struct Place {  // of a region
+    std::atomic<uint16_t> reads{0};
+    std::atomic<uint16_t> last{0};   // the record read last, within the region
+    std::atomic<uint16_t> left{0};   // known and not done when it was taken
+    std::atomic<bool> is_queued{false};
+    std::atomic<bool> is_around{false};  // has been taken
+  };
+
+  [[nodiscard]] static bool is_control(uint64_t record) {
+    return (record * 0x9e3779b97f4a7c15 >> 32) % kControlShare == 0;
+  }
+  [[nodiscard]] static bool has(const Words& words, uint64_t record) {
+    return (words[record / 64].load(std::memory_order_relaxed) >> record % 64 & 1) != 0;
+  }
+  // Whether it was before.
+  static bool set(const Words& words, uint64_t record) {
+    const uint64_t bit = uint64_t{1} << record % 64;
+    std::atomic<uint64_t>& word = words[record / 64];
+    if ((word.load(std::memory_order_relaxed) & bit) != 0) return true;
+    return (word.fetch_or(bit, std::memory_order_relaxed) & bit) != 0;
+  }
+  static void clear(const Words& words, uint64_t record) {
+    words[record / 64].fetch_and(~(uint64_t{1} << record % 64), std::memory_order_relaxed);
+  }
+
+  void note_recent(bool is_repeated);
+  void note_exposed(bool is_hit);
+  [[nodiscard]] bool is_evident() const;
+  [[nodiscard]] bool is_worth(uint64_t region) const;
+  [[nodiscard]] uint64_t unread() const;
+  [[nodiscard]] uint64_t left_in(const Region& region) const;
+  [[nodiscard]] Region records_of(uint64_t region) const;
+  void give_up(bool is_wrong);
+  void count_unread() {
+    counters_.around_unread_bytes.store(unread() * mean_size_, std::memory_order_relaxed);
+  }
+
+  Counters& counters_;
+  const ReadAroundMode mode_;
+  const uint64_t record_count_;
+  const bool has_copies_;  // a record may be read again, as another file
+  const uint64_t mean_size_;
+  const uint64_t region_records_;
+  const uint64_t region_count_;  // 0: nothing is ever taken
+  Words known_;
+  Words done_;
+  std::unique_ptr<Place[]> places_;
+
+  std::atomic<uint64_t> budget_{0};  // records, as all below, since the evidence was given up
+  std::atomic<uint64_t> asked_{0};    // READ
+  std::atomic<uint64_t> pairs_{0};    // of READs in the same region
+  std::atomic<uint64_t> pushed_{0};
+  std::atomic<uint64_t> unknown_{0};  // in memory, and to be seen by their READs
+  std::atomic<uint64_t> controls_{0};
+  std::atomic<uint64_t> hits_{0};     // READs of controls
+  std::atomic<uint64_t> exposed_hits_{0};  // READs of controls and of `unknown_`
+  std::atomic<uint64_t> expected_{0};      // the same if all READs were at random, in 1/1024
+  std::atomic<uint32_t> recent_{0};        // READs of the last few, and
+  std::atomic<uint32_t> recent_repeated_{0};  // how many of them came before
+  std::atomic<uint32_t> streak_{0};        // of the last READs, in a row
+  std::atomic<unsigned> strikes_{0};
+  std::atomic<bool> is_second_{false};     // the evidence was given up once
+  std::atomic<Clock::rep> closed_until_{0};
+
+  std::mutex mutex_;  // guards the queue
+  std::deque<uint64_t> queue_;
+  std::atomic<size_t> queued_{0};
+};
+
+}  // namespace ffrfs

@@ -1,0 +1,241 @@
+// native/prefetch: neighbours are taken while they are read, and not where they are not. The kernel's
+// page cache is a model: what it holds costs no READ; the file it got first goes first.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <numeric>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "prefetch/read_around.h"
+
+using namespace ffrfs;
+
+namespace {
+
+constexpr uint64_t kCount = 20'000;
+constexpr uint64_t kSize = 4500;
+constexpr ReadAround::Amounts kSmallFiles{.records = kCount, .bytes = kCount * kSize,
+                                          .files = kCount};
+constexpr uint64_t kRegion = ReadAround::kRegionBytes / kSize;
+
+struct Kernel {
+  Counters counters;
+
+  explicit Kernel(ReadAroundMode mode = ReadAroundMode::kAuto, uint64_t capacity = kCount,
+                  ReadAround::Amounts amounts = kSmallFiles)
+      : around(amounts, mode, counters), capacity_(capacity), is_held_(amounts.records) {
+    around.set_budget(capacity * kSize / 2);
+  }
+
+  void list() {
+    for (uint64_t record = 0; record < is_held_.size(); ++record) around.note_known(record);
+  }
+
+  // The region that is wanted after a READ comes when `lag` more files were read.
+  void read(uint64_t record, size_t lag = 20) {
+    if (!is_held_[record]) {
+      ++reads;
+      hold(record);
+      (void)around.note_read(record);
+    }
+    if (++ticks_ % lag == 0) push_region();
+  }
+  void read_all(const std::vector<uint64_t>& records) {
+    for (const uint64_t record : records) read(record);
+  }
+
+  void push_region() {
+    const auto region = around.take();
+    if (!region) return;
+    ++regions;
+    ReadAround::Outcome outcome;
+    for (uint64_t record = region->begin; record < region->end; ++record) {
+      if (!around.is_to_push(record)) continue;
+      around.note_pushed(record);
+      hold(record);
+      ++outcome.pushed;
+    }
+    pushed += outcome.pushed;
+    around.finish(*region, outcome);
+  }
+
+  ReadAround around;
+  uint64_t reads = 0;
+  uint64_t pushed = 0;
+  uint64_t regions = 0;
+
+ private:
+  void hold(uint64_t record) {
+    if (is_held_[record]) return;
+    is_held_[record] = true;
+    held_.push_back(record);
+    if (held_.size() <= capacity_) return;
+    is_held_[held_.front()] = false;
+    held_.pop_front();
+  }
+
+  const uint64_t capacity_;
+  std::vector<bool> is_held_;
+  std::deque<uint64_t> held_;
+  uint64_t ticks_ = 0;
+};
+
+std::vector<uint64_t> shuffled(uint64_t count, unsigned seed) {
+  std::vector<uint64_t> all(count);
+  std::iota(all.begin(), all.end(), 0);
+  std::shuffle(all.begin(), all.end(), std::mt19937_64(seed));
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("most of a shuffled epoch is pushed") {
+  for (unsigned seed = 0; seed < 10; ++seed) {
+    Kernel kernel;
+    kernel.list();
+    kernel.read_all(shuffled(kCount, seed));
+    CHECK(kernel.reads + kernel.pushed == kCount);  // each once
+    CHECK(kernel.reads < kCount / 6);
+    CHECK(kernel.reads > kCount / ReadAround::kControlShare / 2);  // of controls, at least
+  }
+}
+
+TEST_CASE("a part of the pack that is read densely is pushed, and no other") {
+  Kernel kernel;
+  kernel.list();
+  const uint64_t begin = 20 * kRegion;
+  for (const uint64_t number : shuffled(10 * kRegion, 3)) kernel.read(begin + number);
+  CHECK(kernel.reads < 10 * kRegion / 3);
+  CHECK(kernel.regions <= 10);
+  CHECK(kernel.reads + kernel.pushed == 10 * kRegion);
+}
+
+TEST_CASE("nothing is pushed for one file in a hundred") {
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    Kernel kernel;
+    kernel.list();
+    const std::vector<uint64_t> order = shuffled(kCount, seed);
+    for (uint64_t i = 0; i < kCount / 100; ++i) kernel.read(order[i], 1);
+    CHECK(kernel.pushed == 0);
+  }
+}
+
+TEST_CASE("nothing is pushed for few files that are read again and again") {
+  Kernel kernel(ReadAroundMode::kAuto, 50);  // which do not all stay
+  kernel.list();
+  const std::vector<uint64_t> order = shuffled(kCount, 1);
+  for (unsigned pass = 0; pass < 200; ++pass) {
+    for (uint64_t i = 0; i < 100; ++i) kernel.read(order[i], 1);
+  }
+  CHECK(kernel.pushed == 0);
+}
+
+TEST_CASE("a data set of ten times the memory is not read much more than once") {
+  for (unsigned seed = 0; seed < 10; ++seed) {
+    Kernel kernel(ReadAroundMode::kAuto, kCount / 10);
+    kernel.list();
+    for (unsigned epoch = 0; epoch < 3; ++epoch) kernel.read_all(shuffled(kCount, seed + epoch));
+    const uint64_t fetched = kernel.reads + kernel.pushed;
+    CHECK(fetched <= 3 * kCount * 11 / 10);
+  }
+}
+
+TEST_CASE("after all was dropped an epoch is pushed again") {
+  Kernel before;
+  before.list();
+  before.read_all(shuffled(kCount, 1));
+  Kernel after(ReadAroundMode::kAuto, kCount);  // a cache that holds nothing
+  after.list();
+  for (uint64_t record = 0; record < kCount; ++record) (void)after.around.note_read(record);
+  after.read_all(shuffled(kCount, 2));
+  CHECK(after.pushed > kCount / 3);
+}
+
+TEST_CASE("reading in order is no evidence") {
+  Kernel kernel;
+  kernel.list();
+  for (uint64_t record = 0; record < kCount; ++record) kernel.read(record, 1);
+  CHECK(kernel.pushed == 0);
+}
+
+TEST_CASE("controls that no READ comes for end it") {
+  Kernel kernel;
+  kernel.list();
+  // A dense part, whose other files are not wanted afterwards.
+  const std::vector<uint64_t> dense = shuffled(40 * kRegion, 5);
+  for (uint64_t i = 0; i < dense.size() / 20; ++i) kernel.read(dense[i], 1);
+  const uint64_t begun = kernel.pushed;
+  CHECK(begun > 0);
+  const std::vector<uint64_t> rest = shuffled(kCount - 40 * kRegion, 6);
+  for (uint64_t i = 0; i < rest.size() / 4; ++i) kernel.read(40 * kRegion + rest[i], 1);
+  // It goes on there only because that part is dense, too: the whole is never taken at once.
+  CHECK(kernel.pushed < kCount);
+}
+
+TEST_CASE("without room nothing is taken") {
+  Kernel kernel;
+  kernel.around.set_budget(0);
+  kernel.list();
+  kernel.read_all(shuffled(kCount, 1));
+  CHECK(kernel.regions == 0);
+  CHECK(kernel.reads == kCount);
+}
+
+TEST_CASE("off, and files that are large, take nothing") {
+  Kernel off(ReadAroundMode::kOff);
+  off.list();
+  off.read_all(shuffled(kCount, 1));
+  CHECK(off.regions == 0);
+  constexpr ReadAround::Amounts large{.records = 2000, .bytes = 2000 * (1 << 20), .files = 2000};
+  Kernel photographs(ReadAroundMode::kOn, kCount, large);
+  photographs.list();
+  photographs.read_all(shuffled(2000, 1));
+  CHECK(photographs.regions == 0);
+}
+
+TEST_CASE("on, the first READ of a region is evidence enough") {
+  Kernel kernel(ReadAroundMode::kOn);
+  kernel.list();
+  kernel.read(5 * kRegion + 7, 1);
+  CHECK(kernel.pushed > kRegion / 2);
+}
+
+TEST_CASE("files whose inodes the kernel does not know are not pushed") {
+  Kernel kernel(ReadAroundMode::kOn);
+  for (uint64_t record = 0; record < kCount; record += 2) kernel.around.note_known(record);
+  for (const uint64_t record : shuffled(kCount, 1)) {
+    kernel.read(record, 1);
+    CHECK((record % 2 == 0 || !kernel.around.is_to_push(record)));
+  }
+  CHECK(kernel.pushed <= kCount / 2);
+}
+
+TEST_CASE("many threads at once") {
+  Counters counters;
+  ReadAround around(kSmallFiles, ReadAroundMode::kAuto, counters);
+  around.set_budget(kCount * kSize);
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < 3; ++i) {
+    threads.emplace_back([&around, i] {
+      for (const uint64_t record : shuffled(kCount, i)) {
+        around.note_known(record);
+        (void)around.note_read(record);
+        const auto region = around.take();
+        if (!region) continue;
+        ReadAround::Outcome outcome;
+        for (uint64_t each = region->begin; each < region->end; ++each) {
+          if (!around.is_to_push(each)) continue;
+          around.note_pushed(each);
+          ++outcome.pushed;
+        }
+        around.finish(*region, outcome);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
