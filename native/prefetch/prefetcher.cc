@@ -5,6 +5,8 @@
 #include <iterator>
 #include <utility>
 
+#include "prefetch/region_pass.h"
+
 namespace ffrfs {
 namespace {
 
@@ -16,7 +18,7 @@ constexpr auto kWatchIntervalMax = std::chrono::milliseconds(100);
 }  // namespace
 
 Prefetcher::Prefetcher(const Tree& tree, bool has_files, DemandReader& reader,
-                       const PrefetchOptions& options, bool check_data, Push push)
+                       const PrefetchOptions& options, bool check_data, PushRecord push)
     : reader_(reader),
       fetcher_(reader.fetcher()),
       table_(reader.table()),
@@ -26,6 +28,12 @@ Prefetcher::Prefetcher(const Tree& tree, bool has_files, DemandReader& reader,
       check_data_(check_data),
       push_(std::move(push)),
       far_(shards_),
+      tree_(tree),
+      has_files_(has_files),
+      around_({.records = shards_.count(),
+               .bytes = shards_.byte_count(),
+               .files = has_files ? tree.file_count() : 0},
+              options.around, counters_),
       lists_(
           options.window_records, options.window_bytes, kBatchRecords,
           [this](uint64_t record) {
@@ -110,8 +118,12 @@ void Prefetcher::note_freed() {
 // What readers do.
 
 void Prefetcher::note_read(const Extent& extent, Found found) {
-  if (found == Found::kKept || (found == Found::kPageCache && !lists_.any())) return;
+  if (found == Found::kKept) return;
   const uint64_t record = shards_.start(extent.shard) + extent.record;
+  if (found == Found::kPageCache && !lists_.any()) {
+    if (around_.note_read(record)) wake_one();
+    return;
+  }
   std::function<void()> has_room;
   {
     const NearOnly here;
@@ -126,11 +138,17 @@ void Prefetcher::note_read(const Extent& extent, Found found) {
     }
     if (!is_hinted && found != Found::kPageCache) {
       if (found == Found::kPrefetched) counters_.readahead_hit.fetch_add(1, std::memory_order_relaxed);
-      readahead_.note_read(record);
+      const bool is_in_run = readahead_.note_read(record);
+      if (!is_in_run && found == Found::kMissing && !lists_.any()) around_.note_read(record);
     }
     if (has_work()) work_.notify_one();
   }
   if (has_room) has_room();
+}
+
+void Prefetcher::wake_one() {
+  const std::lock_guard lock(mutex_);  // else a thread that is about to wait would miss it
+  work_.notify_one();
 }
 
 // The threads.
@@ -139,12 +157,19 @@ void Prefetcher::run() {
   while (true) {
     std::vector<Task> batch;
     std::vector<uint64_t> coming;
+    std::optional<Region> region;
     {
       const NearOnly here;
       std::unique_lock lock(mutex_);
-      while (!stopping_ && (batch = take_batch(coming)).empty()) work_.wait(lock);
+      while (!stopping_ && (batch = take_batch(coming)).empty() && !(region = around_.take())) {
+        work_.wait(lock);
+      }
       if (stopping_) return;
       watch_.notify_one();
+    }
+    if (region) {
+      read_around(*region);
+      continue;
     }
     far_.ask_for(coming);
     // Each becomes known to the readers, who may be waiting, as soon as it is there.
@@ -152,6 +177,12 @@ void Prefetcher::run() {
                [this](Task& task, const std::exception_ptr& error) { hand_over(task, error); });
     push(batch);
   }
+}
+
+void Prefetcher::read_around(const Region& region) {
+  const NearOnly here;
+  RegionPass pass(tree_, has_files_, reader_, check_data_, around_, push_);
+  around_.finish(region, pass.run(region));
 }
 
 void Prefetcher::watch() {
@@ -180,7 +211,8 @@ void Prefetcher::watch() {
 
 // With the lock held, as all that begin with "take".
 bool Prefetcher::has_work() const {
-  return in_flight_ < kDepth && (readahead_.wants(kBatchRecords) || lists_.wants());
+  return around_.has_work() ||
+         (in_flight_ < kDepth && (readahead_.wants(kBatchRecords) || lists_.wants()));
 }
 
 std::vector<Prefetcher::Task> Prefetcher::take_batch(std::vector<uint64_t>& coming) {
@@ -268,7 +300,7 @@ void Prefetcher::push(std::vector<Task>& batch) {
   for (Task& task : batch) {
     // One that a reader has got meanwhile needs no pushing.
     const UnitKey key = task.plan.key();
-    if (task.is_to_push && table_.is_ahead(key) && push_(task.hint, task.unit)) {
+    if (task.is_to_push && table_.is_ahead(key) && push_(task.hint, task.unit->bytes)) {
       [[maybe_unused]] const UnitPtr taken = table_.take_ahead(key);
       auto& pushed = task.is_run() ? counters_.readahead_pushed : counters_.prefetch_pushed;
       pushed.fetch_add(1, std::memory_order_relaxed);

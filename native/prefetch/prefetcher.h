@@ -36,6 +36,7 @@
 #include "prefetch/hint.h"
 #include "prefetch/hint_lists.h"
 #include "prefetch/prefetch_task.h"
+#include "prefetch/read_around.h"
 #include "prefetch/readahead.h"
 #include "shard/shard_set.h"
 #include "stats/counters.h"
@@ -44,6 +45,7 @@
 namespace ffrfs {
 
 struct PrefetchOptions {
+  ReadAroundMode around = ReadAroundMode::kAuto;
   size_t window_records = 512;  // 0: nothing is read ahead
   uint64_t window_bytes = uint64_t{64} << 20;
   std::chrono::milliseconds ttl{60'000};  // of what was read ahead and is not asked for
@@ -53,13 +55,10 @@ class Prefetcher {
  public:
   using ListId = HintLists::ListId;
   using Clock = std::chrono::steady_clock;
-  // Gives a file's bytes to the kernel, all that `unit` holds of it. False: it does not
-  // know the inode. On a thread of ours, without a lock; must not throw.
-  using Push = std::function<bool(const Hint& hint, const UnitPtr& unit)>;
 
   // What is held or on its way is in the budget of `reader`.
   Prefetcher(const Tree& tree, bool has_files, DemandReader& reader,
-             const PrefetchOptions& options, bool check_data, Push push);
+             const PrefetchOptions& options, bool check_data, PushRecord push);
   ~Prefetcher();  // waits for what is being read
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
@@ -79,6 +78,9 @@ class Prefetcher {
   // Calls it, from any thread and without a lock, when a list that was full has room.
   void on_room(std::function<void()> callback);
 
+  // Neighbours of files that are read in no order: what the kernel knows, and may hold.
+  [[nodiscard]] ReadAround& around() { return around_; }
+
   // The budget has another limit: what is held beyond goes, oldest first.
   void follow_limit();
 
@@ -95,6 +97,8 @@ class Prefetcher {
 
   void join();
   void run();
+  void wake_one();
+  void read_around(const Region& region);
   void watch();
   [[nodiscard]] bool has_work() const;
   [[nodiscard]] std::vector<Task> take_batch(std::vector<uint64_t>& coming);
@@ -119,8 +123,11 @@ class Prefetcher {
   Counters& counters_;
   const PrefetchOptions options_;
   const bool check_data_;
-  const Push push_;
+  const PushRecord push_;
   const FarFiles far_;
+  const Tree& tree_;
+  const bool has_files_;
+  ReadAround around_;
 
   mutable std::mutex mutex_;  // guards all below but the threads and lists_.any()
   std::condition_variable work_;

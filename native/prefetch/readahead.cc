@@ -10,7 +10,7 @@ namespace {
 
 // Where the index is damaged nothing is read ahead: a reader there gets the error. Both throw
 // FarAway.
-Ino find_file(const Tree& tree, uint64_t record) {
+Ino load_file(const Tree& tree, uint64_t record) {
   try {
     return tree.file_of(record);
   } catch (const FarAway&) {
@@ -30,17 +30,16 @@ std::optional<Inode> find_inode(const Tree& tree, Ino ino) {
   }
 }
 
-// 0: nobody knows yet, where the index is far away.
-Ino find_file_now(const Tree& tree, uint64_t record) {
+}  // namespace
+
+Ino find_file(const Tree& tree, uint64_t record) {
   try {
-    return find_file(tree, record);
+    return load_file(tree, record);
   } catch (const FarAway& index) {
     index.will_need();
     return 0;
   }
 }
-
-}  // namespace
 
 Readahead::Readahead(const Tree& tree, uint64_t record_count, bool has_files, size_t window_max)
     : tree_(tree),
@@ -51,24 +50,24 @@ Readahead::Readahead(const Tree& tree, uint64_t record_count, bool has_files, si
       window_first_(std::clamp<uint64_t>(record_count / kRecordsPerWindow, kWindowFirstMin,
                                          kWindowFirstMax)) {}
 
-void Readahead::note_read(uint64_t record) {
-  if (window_max_ == 0) return;
+bool Readahead::note_read(uint64_t record) {
+  if (window_max_ == 0) return false;
   ++tick_;
-  const Ino ino = has_files_ ? find_file_now(tree_, record) : 0;
-  if (is_passed(record, ino)) return;
+  const Ino ino = has_files_ ? find_file(tree_, record) : 0;
+  if (is_passed(record, ino)) return true;
   Run* const by_record = find(Order::kRecords, record);
   Run* const by_listing = ino != 0 ? find(Order::kListing, ino) : nullptr;
   // Of two that are read ahead one may be chance, and was used less lately.
   const bool is_listing = by_listing && by_listing->window > 0 &&
                           (!by_record || by_record->window == 0 ||
                            by_listing->last_use > by_record->last_use);
-  if (is_listing) return step(*by_listing, ino);
-  if (by_record) step(*by_record, record);
-  if (by_record && by_record->window > 0) return;
+  if (by_record && !is_listing) step(*by_record, record);
+  if (by_record && !is_listing && by_record->window > 0) return true;
   if (by_listing) step(*by_listing, ino);
-  if (by_listing && by_listing->window > 0) return;
+  if (by_listing && by_listing->window > 0) return true;
   if (!by_record) begin(Order::kRecords, record);
   if (!by_listing && ino != 0) begin(Order::kListing, ino);
+  return false;
 }
 
 // The run that goes on there; of several the one that was used last: the others may have
@@ -185,7 +184,7 @@ std::optional<Readahead::Next> Readahead::take_from(Run& run) {
         run.ahead = kEnd;
         break;
       }
-      if (has_files_ && (next.ino = find_file(tree_, place)) == 0) continue;  // the index
+      if (has_files_ && (next.ino = load_file(tree_, place)) == 0) continue;  // the index
     }
     next.is_marker = ++run.since_marker * 4 >= run.window;
     if (next.is_marker) run.since_marker = 0;

@@ -22,6 +22,9 @@
 
 namespace ffrfs {
 
+// The record's file; 0: none, or nobody knows, as the index is damaged there or far away.
+[[nodiscard]] Ino find_file(const Tree& tree, uint64_t record);
+
 class Readahead {
  public:
   struct Next {
@@ -34,8 +37,9 @@ class Readahead {
   // `has_files`: records are files of `tree`, which lists them in some order.
   Readahead(const Tree& tree, uint64_t record_count, bool has_files, size_t window_max);
 
-  // A reader asks for a record that takes storage, or was read ahead.
-  void note_read(uint64_t record);
+  // A reader asks for a record that takes storage, or was read ahead. True: it belongs to a run
+  // that is read ahead.
+  bool note_read(uint64_t record);
 
   [[nodiscard]] bool wants(size_t batch_count) const;
   // The next to be read; nullopt: none now.

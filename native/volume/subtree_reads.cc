@@ -133,9 +133,10 @@ bool SubtreeReads::render(const TreePtr& tree, Ino ino, const Contents& contents
   return part.has_value();
 }
 
-bool SubtreeReads::push(const Hint& hint, const UnitPtr& record, const PageStore& push) {
+bool SubtreeReads::push(const Hint& hint, std::span<const std::byte> record,
+                        const PageStore& push) {
   if (hint.is_of_all) return false;
-  const TreePtr tree = trees_.make_of(hint.record, record->bytes);
+  const TreePtr tree = trees_.make_of(hint.record, record);
   bool is_taken = false;
   size_t file_count = 0;
   for (Ino ino = subtrees_.top(hint.record) + 1; file_count < kPushedFilesMax; ++ino) {
@@ -147,9 +148,9 @@ bool SubtreeReads::push(const Hint& hint, const UnitPtr& record, const PageStore
     const auto size = static_cast<size_t>(contents->size.value());
     const size_t file_size = contents->rendered_size.value_or(size);
     // All of the record is in two files, which only those read who want nothing else.
-    if (size == record->bytes.size() || file_size == 0) continue;
+    if (size == record.size() || file_size == 0) continue;
     ++file_count;
-    const auto part = record->bytes.subspan(static_cast<size_t>(contents->begin), size);
+    const auto part = record.subspan(static_cast<size_t>(contents->begin), size);
     if (contents->rendered_size) {
       std::vector<std::byte> file(file_size);
       tree->render(ino, part, 0, file);

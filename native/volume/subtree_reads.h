@@ -40,7 +40,8 @@ class SubtreeReads {
   // Gives the kernel what it may know of a record that was read ahead: the files of its
   // features, the first kPushedFilesMax. False: it has taken none, or the hint is for
   // another file.
-  [[nodiscard]] bool push(const Hint& hint, const UnitPtr& record, const PageStore& push);
+  [[nodiscard]] bool push(const Hint& hint, std::span<const std::byte> record,
+                          const PageStore& push);
 
  private:
   static constexpr size_t kPushedFilesMax = 64;

@@ -24,12 +24,6 @@ Volume::Volume(const std::vector<std::string>& paths, const VolumeOptions& optio
       }),
       slowest_requests_(counters_.page(), [this](Ino ino) { return path(ino); }) {}
 
-uint64_t Volume::byte_count() const {
-  uint64_t total = 0;
-  for (size_t i = 0; i < shards().shard_count(); ++i) total += shards().shard(i).byte_count();
-  return total;
-}
-
 std::vector<std::string> Volume::unverified_paths() const {
   std::vector<std::string> paths;
   for (size_t i = 0; i < shards().shard_count(); ++i) {
@@ -54,6 +48,7 @@ std::optional<Attributes> Volume::attributes(const Tree& part, Ino ino) const {
   std::optional<Inode> inode = part.inode(ino);
   if (!inode) inode = tree().inode(ino);
   if (!inode) return std::nullopt;
+  note_known(ino, *inode);
   const bool needs_record = has_size_of_record(*inode);
   return to_attributes(ino, *inode, needs_record ? shards().extent(inode->record).size : 0);
 }
@@ -65,8 +60,9 @@ std::vector<Attributes> Volume::attributes(const Tree& part,
   const std::vector<Inode> inodes = part.inodes(inos);
   std::vector<uint64_t> records;
   records.reserve(inodes.size());
-  for (const Inode& inode : inodes) {
-    if (has_size_of_record(inode)) records.push_back(inode.record);
+  for (size_t i = 0; i < inodes.size(); ++i) {
+    note_known(inos[i], inodes[i]);
+    if (has_size_of_record(inodes[i])) records.push_back(inodes[i].record);
   }
   const std::vector<uint64_t> sizes = shards().sizes(records);
   std::vector<Attributes> found;
@@ -108,6 +104,12 @@ Attributes Volume::to_attributes(Ino ino, const Inode& inode, uint64_t size) con
 // Write permission too, though every write is EROFS: a copy of the tree should be deletable.
 uint32_t Volume::permissions(const Inode& inode, uint32_t unknown) const {
   return (inode.mode ? *inode.mode : unknown) & ~options_.umask;
+}
+
+void Volume::note_known(Ino ino, const Inode& inode) const {
+  if (!prefetcher_ || !inode.is_file()) return;
+  // Of a record's folder the files are known one by one, and pushed all at once.
+  prefetcher_->around().note_known(subtree_of(ino).value_or(inode.record));
 }
 
 std::string Volume::path(Ino ino) {
@@ -168,13 +170,17 @@ void Volume::limit_cache(size_t limit_bytes) {
   release_free_memory();
 }
 
+void Volume::limit_pushed(uint64_t limit_bytes) {
+  if (prefetcher_) prefetcher_->around().set_budget(limit_bytes);
+}
+
 void Volume::start_prefetch(Push push) {
   if (options_.prefetch.window_records == 0) return;
   FileReads& reads = reads_.get();
   prefetcher_ = std::make_unique<Prefetcher>(
       tree(), !has_subtrees(), reads.units(), options_.prefetch,
-      options_.check_data, [this, push = std::move(push)](const Hint& hint, const UnitPtr& unit) {
-        return push_gate_.pass([&] { return this->push(push, hint, unit); });
+      options_.check_data, [this, push = std::move(push)](const Hint& hint, std::span<const std::byte> record) {
+        return push_gate_.pass([&] { return this->push(push, hint, record); });
       });
   hint_server_ = std::make_unique<HintServer>(
       *prefetcher_, [this](std::string_view text) { return hint(text); },
@@ -201,13 +207,13 @@ void Volume::take_hints(FileDescriptor client) {
   if (hint_server_) hint_server_->take(std::move(client));
 }
 
-bool Volume::push(const Push& push, const Hint& hint, const UnitPtr& unit) {
+bool Volume::push(const Push& push, const Hint& hint, std::span<const std::byte> record) {
   try {
-    if (has_subtrees()) return subtree_reads_.get().push(hint, unit, push);
+    if (has_subtrees()) return subtree_reads_.get().push(hint, record, push);
   } catch (...) {  // no memory: then it is held
     return false;
   }
-  return push(hint.ino, 0, unit->bytes);
+  return push(hint.ino, 0, record);
 }
 
 }  // namespace ffrfs

@@ -72,7 +72,7 @@ class Volume {
   [[nodiscard]] bool has_subtrees() const { return subtrees_ != nullptr; }
   // What was left aside at opening, a line each.
   [[nodiscard]] const std::vector<std::string>& warnings() const { return packs_.warnings; }
-  [[nodiscard]] uint64_t byte_count() const;  // of all records
+  [[nodiscard]] uint64_t byte_count() const { return shards().byte_count(); }
   // Files whose metadata is not verified (see Shard).
   [[nodiscard]] std::vector<std::string> unverified_paths() const;
   [[nodiscard]] Counters& counters() { return counters_; }
@@ -138,6 +138,10 @@ class Volume {
   // all is by cache_bytes still. Any thread, one at a time; may take milliseconds.
   void limit_cache(size_t limit_bytes);
 
+  // What may be in the kernel's page cache that was pushed and not read yet, in bytes. Nothing
+  // before it was called. Any thread.
+  void limit_pushed(uint64_t limit_bytes);
+
   // Reading ahead, for an engine. `push` gives bytes of a file to the kernel's page cache;
   // false: it does not know that inode, or does not want them. Called on threads of the
   // volume; must not throw. Begins before the first request. Not after a fork().
@@ -153,7 +157,8 @@ class Volume {
   [[nodiscard]] std::optional<Hint> hint(std::string_view text) const;
 
  private:
-  [[nodiscard]] bool push(const Push& push, const Hint& hint, const UnitPtr& unit);
+  [[nodiscard]] bool push(const Push& push, const Hint& hint,
+                          std::span<const std::byte> record);
   // The record whose directory `ino` is, or is in.
   [[nodiscard]] std::optional<uint64_t> subtree_of(Ino ino) const {
     return subtrees_ != nullptr ? subtrees_->record_of(ino) : std::nullopt;
@@ -165,6 +170,8 @@ class Volume {
                                                                            : record;
   }
   [[nodiscard]] size_t shard_of(Ino ino) const;
+  // The kernel learns that inode.
+  void note_known(Ino ino, const Inode& inode) const;
   // `size`: of its record, which matters only if it is a file that has none of its own.
   [[nodiscard]] Attributes to_attributes(Ino ino, const Inode& inode, uint64_t size) const;
   [[nodiscard]] static bool has_size_of_record(const Inode& inode) {

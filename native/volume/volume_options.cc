@@ -41,6 +41,18 @@ bool parse(std::string_view text, OnConflict& value) {
   return true;
 }
 
+bool parse(std::string_view text, ReadAroundMode& value) {
+  if (text == "on") {
+    value = ReadAroundMode::kOn;
+  } else if (text == "off") {
+    value = ReadAroundMode::kOff;
+  } else {
+    value = ReadAroundMode::kAuto;
+    return text == "auto";
+  }
+  return true;
+}
+
 // NAME/COUNT/NAME/COUNT…: no name has a '/'.
 bool parse(std::string_view text, std::vector<RecordSplit>& value) {
   value.clear();
@@ -75,6 +87,7 @@ constexpr Row kRows[] = {
      [](VolumeOptions& o, std::string_view t) { return parse(t, o.packs.on_conflict); }},
     {"allow_missing",
      [](VolumeOptions& o, std::string_view t) { return parse(t, o.packs.allow_missing); }},
+    {"read_around", [](VolumeOptions& o, std::string_view t) { return parse(t, o.prefetch.around); }},
     {"prefetch_records",
      [](VolumeOptions& o, std::string_view t) { return parse(t, o.prefetch.window_records); }},
     {"prefetch_bytes",

@@ -18,6 +18,7 @@ constexpr size_t kMessageSizeMax = 60'000;
 constexpr char kConnection = 'c';
 constexpr char kHints = 'h';
 constexpr char kLimit = 'l';
+constexpr char kPushed = 'p';
 constexpr char kFetcher = 'f';
 
 }  // namespace
@@ -48,24 +49,30 @@ void DaemonLink::send(const std::vector<std::string>& texts) {
 FileDescriptor DaemonLink::receive_connection() {
   while (std::optional<Message> message = receive()) {
     if (message->kind == kConnection) return std::move(message->carried);
-    if (message->kind == kLimit) early_limit_ = message->number;
+    if (message->number) {
+      early_limits_.push_back({.kind = message->kind, .number = message->number, .carried = {}});
+    }
     take(std::move(*message));
   }
   return {};
 }
 
-void DaemonLink::wait_for_end(const std::function<void(FileDescriptor)>& take_hints,
-                              const std::function<void(uint64_t)>& limit_cache) {
-  if (early_limit_) limit_cache(*early_limit_);
+void DaemonLink::wait_for_end(const Heard& heard) {
+  for (const Message& early : early_limits_) take_limit(early, heard);
   while (std::optional<Message> message = receive()) {
     if (message->kind == kHints && message->carried.valid()) {
-      take_hints(std::move(message->carried));
-    } else if (message->kind == kLimit && message->number) {
-      limit_cache(*message->number);
-    } else {
+      heard.take_hints(std::move(message->carried));
+    } else if (!take_limit(*message, heard)) {
       take(std::move(*message));
     }
   }
+}
+
+bool DaemonLink::take_limit(const Message& message, const Heard& heard) {
+  if (!message.number) return false;
+  if (message.kind == kLimit) heard.limit_cache(*message.number);
+  if (message.kind == kPushed) heard.limit_pushed(*message.number);
+  return true;
 }
 
 // What may come at any time.

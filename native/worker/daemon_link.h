@@ -7,6 +7,7 @@
 //                     "h" with the socket of a client that hints, any number
 //                     "f" with a link to another fetcher, after one has ended, any number
 //                     "l" and 8 bytes, little-endian: what the cache may hold, any number
+//                     "p" and 8 bytes: what may be pushed ahead of readers, any number
 //
 // What the worker says is a list of texts, a zero byte after each; what happens later is
 // said on stderr (log.h). Spoken on the other side by ffrfs/mount/engines/worker.py.
@@ -41,11 +42,14 @@ class DaemonLink {
   // another thread may send.
   [[nodiscard]] FileDescriptor receive_connection();
 
-  // Returns when the daemon has ended, or has ended the talk; until then every socket of a
-  // client goes to `take_hints`, and every limit, in bytes, to `limit_cache`. Not while
-  // another receives.
-  void wait_for_end(const std::function<void(FileDescriptor)>& take_hints,
-                    const std::function<void(uint64_t)>& limit_cache);
+  struct Heard {
+    std::function<void(FileDescriptor)> take_hints;  // the socket of a client
+    std::function<void(uint64_t)> limit_cache;       // bytes, as the next
+    std::function<void(uint64_t)> limit_pushed;
+  };
+  // Returns when the daemon has ended, or has ended the talk; until then calls what it says.
+  // Not while another receives.
+  void wait_for_end(const Heard& heard);
 
  private:
   struct Message {
@@ -57,10 +61,11 @@ class DaemonLink {
   void send(const std::vector<std::string>& texts);
 
   void take(Message message);
+  static bool take_limit(const Message& message, const Heard& heard);
 
   FileDescriptor socket_;
   const TakeFetcher take_fetcher_;
-  std::optional<uint64_t> early_limit_;  // came before the connection did
+  std::vector<Message> early_limits_;  // came before the connection did
 };
 
 }  // namespace ffrfs

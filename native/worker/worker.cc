@@ -165,8 +165,11 @@ void limit_cache(Volume& volume, uint64_t limit_bytes) {
 // since a killed process keeps its connection for as long as one of its threads waits for a
 // disk, and readers would hang.
 void watch_daemon(DaemonLink& daemon, Volume& volume, Session& session) {
-  daemon.wait_for_end([&volume](FileDescriptor client) { volume.take_hints(std::move(client)); },
-                      [&volume](uint64_t limit_bytes) { limit_cache(volume, limit_bytes); });
+  daemon.wait_for_end({
+      .take_hints = [&volume](FileDescriptor client) { volume.take_hints(std::move(client)); },
+      .limit_cache = [&volume](uint64_t limit_bytes) { limit_cache(volume, limit_bytes); },
+      .limit_pushed = [&volume](uint64_t limit_bytes) { volume.limit_pushed(limit_bytes); },
+  });
   std::thread(&Session::stop, &session).detach();
   std::this_thread::sleep_for(kStopLimit);
   std::_Exit(0);

@@ -66,9 +66,9 @@ class Rig {
     drop_cached_pages(path);
     prefetcher = std::make_unique<Prefetcher>(
         tree_, true, reads.units(), setting.options, true,
-        [this, push = std::move(push)](const Hint& hint, const UnitPtr& unit) {
-          if (hint.ino != hint.record + 2 || text(unit->bytes) != records[hint.record]) ++wrong;
-          return push(hint.record, unit->bytes);
+        [this, push = std::move(push)](const Hint& hint, std::span<const std::byte> bytes) {
+          if (hint.ino != hint.record + 2 || text(bytes) != records[hint.record]) ++wrong;
+          return push(hint.record, bytes);
         });
     reads.units().set_observer([this](const Extent& extent, Found found) {
       if (prefetcher) prefetcher->note_read(extent, found);

@@ -69,7 +69,7 @@ class Listener {
  public:
   explicit Listener(std::chrono::milliseconds ttl = 60s)
       : prefetcher_(tree_, true, reader_, {.window_records = kWindowRecords, .ttl = ttl}, true,
-                    [](const Hint&, const UnitPtr&) { return false; }),
+                    [](const Hint&, std::span<const std::byte>) { return false; }),
         clients_(std::make_unique<HintServer>(
             prefetcher_, [this](std::string_view text) { return resolve(text); },
             counters.prefetch_dropped)) {}

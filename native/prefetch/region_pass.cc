@@ -1,0 +1,132 @@
+#include "prefetch/region_pass.h"
+
+#include <algorithm>
+#include <exception>
+#include <optional>
+
+#include "io/error.h"
+#include "io/source.h"
+#include "prefetch/far_files.h"
+#include "shard/record_checksum.h"
+
+namespace ffrfs {
+namespace {
+
+constexpr uint64_t kGapMax = 64 << 10;  // between two records, to be read with them
+constexpr uint64_t kPieceBytes = 128 << 10;
+
+uint64_t end_of(const Extent& extent) { return extent.offset + extent.size + extent.trailer_size(); }
+
+}  // namespace
+
+ReadAround::Outcome RegionPass::run(const Region& region) {
+  outcome_ = {};
+  try {
+    const std::vector<Neighbour> neighbours = neighbours_of(region);
+    const std::vector<Piece> pieces = cut(neighbours);
+    // All at once: a disk or a server has many of them under way.
+    for (const Piece& piece : pieces) {
+      if (!piece.is_cached) piece.file->will_need(piece.begin, piece.size);
+    }
+    for (const Piece& piece : pieces) read_piece(piece);
+  } catch (const std::exception&) {  // its readers get the error; or the index is far away
+  }
+  return outcome_;
+}
+
+std::vector<RegionPass::Neighbour> RegionPass::neighbours_of(const Region& region) const {
+  std::vector<Neighbour> found;
+  found.reserve(static_cast<size_t>(region.end - region.begin));
+  for (uint64_t record = region.begin; record < region.end; ++record) {
+    if (around_.is_done(record)) continue;
+    const auto extent = find_extent(fetcher_.shards(), record);
+    if (!extent || extent->size == 0 || extent->size > ReadAround::kRegionBytes) continue;
+    if (table_.knows(whole_plan(*extent, check_data_).key())) continue;  // others have it
+    const bool is_to_push = around_.is_to_push(record);
+    Hint hint{.record = record};
+    if (is_to_push && has_files_) hint.ino = tree_.file_of(record);
+    found.push_back({.hint = hint, .extent = *extent, .is_to_push = is_to_push});
+  }
+  return found;
+}
+
+// Those that are worth reading.
+std::vector<RegionPass::Piece> RegionPass::cut(std::span<const Neighbour> neighbours) const {
+  std::vector<Piece> pieces;
+  while (!neighbours.empty()) {
+    const Piece piece = first_piece(neighbours);
+    neighbours = neighbours.subspan(piece.neighbours.size());
+    const bool is_near = piece.file->is_near(piece.begin, piece.size);
+    if (is_near && (piece.to_push > 0 || !piece.is_cached)) pieces.push_back(piece);
+  }
+  return pieces;
+}
+
+RegionPass::Piece RegionPass::first_piece(std::span<const Neighbour> neighbours) const {
+  const Extent& first = neighbours.front().extent;
+  size_t count = 1;
+  while (count < neighbours.size()) {
+    const Extent& last = neighbours[count - 1].extent;
+    const Extent& next = neighbours[count].extent;
+    const bool is_beside = next.shard == first.shard && next.offset >= end_of(last) &&
+                           next.offset - end_of(last) <= kGapMax &&
+                           end_of(next) - first.offset <= kPieceBytes;
+    if (!is_beside) break;
+    ++count;
+  }
+  Piece piece{.neighbours = neighbours.first(count),
+              .file = &fetcher_.shards().file_of(first),
+              .begin = first.offset,
+              .size = static_cast<size_t>(end_of(neighbours[count - 1].extent) - first.offset)};
+  piece.to_push = static_cast<size_t>(
+      std::ranges::count_if(piece.neighbours, &Neighbour::is_to_push));
+  piece.is_cached = piece.file->is_cached(piece.begin, piece.size);
+  return piece;
+}
+
+void RegionPass::read_piece(const Piece& piece) {
+  const auto memory =
+      fetcher_.budget().try_reserve(Account::kAhead, BufferPool::capacity_for(piece.size));
+  if (!memory) return;
+  Buffer buffer = fetcher_.buffers().acquire(piece.size);
+  const auto bytes = buffer.first(piece.size);
+  piece.file->read_fully(piece.begin, bytes);
+  auto& counters = fetcher_.counters();
+  auto& read = piece.is_cached ? counters.bytes_page_cache : counters.bytes_storage;
+  read.fetch_add(piece.size, std::memory_order_relaxed);
+  outcome_.read_bytes += piece.size;
+  uint64_t pushed = 0;
+  for (const Neighbour& one : piece.neighbours) {
+    if (!one.is_to_push) continue;
+    const auto offset = static_cast<size_t>(one.extent.offset - piece.begin);
+    const size_t whole = static_cast<size_t>(one.extent.size) + one.extent.trailer_size();
+    pushed += push_one(one, bytes.subspan(offset, whole)) ? 1 : 0;
+  }
+  outcome_.pushed += pushed;
+  if (piece.is_cached) return;
+  if (pushed == piece.neighbours.size()) return piece.file->drop_cached(piece.begin, piece.size);
+  outcome_.unknown += piece.neighbours.size() - piece.to_push;
+}
+
+// `bytes`: with the trailer.
+bool RegionPass::push_one(const Neighbour& neighbour, std::span<const std::byte> bytes) {
+  if (!around_.is_to_push(neighbour.hint.record)) return false;  // a READ has come meanwhile
+  const Extent& extent = neighbour.extent;
+  const auto content = bytes.first(static_cast<size_t>(extent.size));
+  try {
+    if (check_data_) {
+      check_record(fetcher_.shards(), extent, record_crc(extent, content),
+                   bytes.subspan(content.size()), fetcher_.counters());
+    }
+  } catch (const ChecksumError&) {
+    return false;
+  }
+  if (!push_(neighbour.hint, content)) {
+    around_.note_unknown(neighbour.hint.record);
+    return false;
+  }
+  around_.note_pushed(neighbour.hint.record);
+  return true;
+}
+
+}  // namespace ffrfs

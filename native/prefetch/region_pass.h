@@ -1,0 +1,78 @@
+// Reads a region of the packs and pushes its files into the kernel's page cache.
+//
+//   records of the region, less those that were read or pushed
+//     │ pieces: side by side in one file, at most 1 MiB
+//     ├─ the kernel knows some: read through the page cache, each verified, pushed
+//     └─ it knows none, and they are not cached: read, so that the page cache has them
+//
+// Bytes come through the page cache of the packed file, since a file whose name the kernel does
+// not know yet can be kept nowhere else without a limit. What was pushed in whole pieces leaves
+// it again. Nothing is held here after run(), so no budget but that of the piece under way.
+//
+// Any thread, each with a pass of its own. It waits for the disk, and not for a server: what is
+// far away is left out.
+
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "fetch/demand_reader.h"
+#include "fetch/fetcher.h"
+#include "fetch/unit_table.h"
+#include "prefetch/hint.h"
+#include "prefetch/read_around.h"
+#include "shard/extent.h"
+#include "tree/tree.h"
+
+namespace ffrfs {
+
+class RegionPass {
+ public:
+  RegionPass(const Tree& tree, bool has_files, DemandReader& reader, bool check_data,
+             ReadAround& around, const PushRecord& push)
+      : tree_(tree),
+        has_files_(has_files),
+        table_(reader.table()),
+        fetcher_(reader.fetcher()),
+        check_data_(check_data),
+        around_(around),
+        push_(push) {}
+
+  // What cannot be read is left to who reads it.
+  [[nodiscard]] ReadAround::Outcome run(const Region& region);
+
+ private:
+  struct Neighbour {
+    Hint hint;
+    Extent extent;
+    bool is_to_push = false;
+  };
+
+  struct Piece {
+    std::span<const Neighbour> neighbours;
+    const Source* file = nullptr;
+    uint64_t begin = 0;
+    size_t size = 0;
+    size_t to_push = 0;
+    bool is_cached = false;
+  };
+
+  [[nodiscard]] std::vector<Neighbour> neighbours_of(const Region& region) const;
+  [[nodiscard]] std::vector<Piece> cut(std::span<const Neighbour> neighbours) const;
+  [[nodiscard]] Piece first_piece(std::span<const Neighbour> neighbours) const;
+  void read_piece(const Piece& piece);
+  [[nodiscard]] bool push_one(const Neighbour& neighbour, std::span<const std::byte> bytes);
+
+  const Tree& tree_;
+  const bool has_files_;
+  const UnitTable& table_;
+  Fetcher& fetcher_;
+  const bool check_data_;
+  ReadAround& around_;
+  const PushRecord& push_;
+  ReadAround::Outcome outcome_;
+};
+
+}  // namespace ffrfs

@@ -1,0 +1,109 @@
+// native/prefetch: the neighbours of a read are verified, pushed if the kernel knows them, and brought
+// into the page cache if not; a damaged one is left to its reader.
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <mutex>
+#include <set>
+#include <span>
+
+#include "io/error.h"
+#include "prefetch_rig.h"
+
+using namespace ffrfs;
+using namespace ffrfs::test;
+
+namespace {
+
+constexpr size_t kCount = 100;
+constexpr size_t kSize = 10'000;  // a region has all of them
+
+struct Around {
+  explicit Around(ReadAroundMode mode = ReadAroundMode::kOn, bool is_taken = true)
+      : rig(patterns(kCount, kSize), {.options = {.around = mode}},
+            [this, is_taken](uint64_t record, std::span<const std::byte>) {
+              const std::lock_guard lock(mutex);
+              if (is_taken) pushed.insert(record);
+              return is_taken;
+            }) {
+    rig.prefetcher->around().set_budget(kCount * kSize * 2);
+  }
+
+  void know_all() {
+    for (uint64_t record = 0; record < kCount; ++record) {
+      rig.prefetcher->around().note_known(record);
+    }
+  }
+  [[nodiscard]] size_t pushed_count() {
+    const std::lock_guard lock(mutex);
+    return pushed.size();
+  }
+
+  std::mutex mutex;  // guards `pushed`
+  std::set<uint64_t> pushed;
+  Rig rig;  // last: its threads push
+};
+
+}  // namespace
+
+TEST_CASE("the neighbours of a read are pushed, but for controls") {
+  Around around;
+  around.know_all();
+  CHECK_FALSE(around.rig.read(50));
+  CHECK(wait_until([&] { return around.rig.counters.around_pushed >= kCount - 10; }));
+  CHECK(around.pushed.contains(51));
+  CHECK_FALSE(around.pushed.contains(50));
+  CHECK(around.rig.counters.around_controls + around.rig.counters.around_pushed + 1 == kCount);
+  CHECK(around.rig.wrong == 0);
+}
+
+TEST_CASE("a damaged neighbour is left to its reader") {
+  Around around;
+  around.know_all();
+  around.rig.damage(51);
+  CHECK_FALSE(around.rig.read(50));
+  CHECK(wait_until([&] { return around.pushed_count() >= kCount - 10; }));
+  CHECK_FALSE(around.pushed.contains(51));
+  CHECK_THROWS_AS((void)around.rig.read(51), ChecksumError);
+  CHECK(around.rig.wrong == 0);
+}
+
+TEST_CASE("neighbours whose names the kernel does not know come into the page cache") {
+  Around around;
+  CHECK_FALSE(around.rig.read(50));
+  CHECK(wait_until([&] { return around.rig.counters.around_read_bytes >= (kCount - 10) * kSize; }));
+  CHECK(wait_until([&] { return around.rig.read(51); }));
+  CHECK(around.pushed_count() == 0);
+}
+
+TEST_CASE("what the kernel has forgotten is not pushed again") {
+  Around around(ReadAroundMode::kOn, false);
+  around.know_all();
+  CHECK_FALSE(around.rig.read(50));
+  CHECK(wait_until([&] { return around.rig.counters.around_read_bytes > 0; }));
+  CHECK(wait_until([&] { return !around.rig.prefetcher->around().is_to_push(51); }));
+  CHECK(around.rig.counters.around_pushed == 0);
+}
+
+TEST_CASE("hints are followed alone") {
+  Around around;
+  around.know_all();
+  const auto list = around.rig.prefetcher->open_list();
+  (void)around.rig.prefetcher->add(list, around.rig.hints({0, 1}));
+  CHECK_FALSE(around.rig.read(50));
+  CHECK(around.rig.settles());
+  CHECK(around.rig.counters.around_read_bytes == 0);
+}
+
+TEST_CASE("what others are fetching is left to them") {
+  Around around;
+  around.know_all();
+  UnitTable& table = around.rig.reads.units().table();
+  const UnitPlan plan = whole_plan(around.rig.shards.extent(20), true);
+  CHECK(table.claim(plan));
+  CHECK_FALSE(around.rig.read(50));
+  CHECK(wait_until([&] { return around.rig.counters.around_pushed >= kCount - 10; }));
+  CHECK_FALSE(around.pushed.contains(20));
+  CHECK(table.arrive(plan.key(), nullptr, 0).empty());
+}
