@@ -239,6 +239,7 @@ class Volume:
         prefetch_records: int = 512,
         prefetch_bytes: int = 64 << 20,
         prefetch_ttl_ms: int = 60_000,
+        read_around: str = "auto",
     ) -> None:
         """`paths`: an FFRecord file, a TFRecord file, or a folder of TFRecord files; or packed
         folders, any number, and folders of them (*.ffr), which are shown as one tree.
@@ -311,6 +312,8 @@ class Volume:
         """Hold at most that from now on, in the place of `cache_bytes`, which still decides
         what can be read at all (large records of TFRecord, what is made of them).
         """
+    def limit_pushed(self, limit_bytes: int) -> None:
+        """Let so much be in the kernel's page cache that was pushed and not read yet."""
 
     # For callers that wait; not to be mixed with the above on one volume. Of an FFRecord
     # file only bytes have to be waited for, not the tree.

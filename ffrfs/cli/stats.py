@@ -97,7 +97,7 @@ def _lines(found: dict[str, Any], prometheus: bool) -> Iterator[str]:
 
 
 def _facts(found: dict[str, Any]) -> dict[str, str]:
-    hinted, ordered = found["prefetch"], found["readahead"]
+    hinted, ordered, around = found["prefetch"], found["readahead"], found["read_around"]
     worker = f", worker {found['worker_pid']}" if found["worker_pid"] is not None else ""
     fetcher = f", fetcher {found['fetcher_pid']}" if found["fetcher_pid"] is not None else ""
     return {
@@ -124,6 +124,11 @@ def _facts(found: dict[str, Any]) -> dict[str, str]:
         f"queue depth reached {hinted['queue_depth_max']:,}",
         "readahead": f"{ordered['fetched']:,} fetched, {ordered['pushed']:,} pushed, "
         f"{ordered['hit']:,} hit, {output.size(ordered['wasted_bytes'])} wasted",
+        "read around": f"{around['pushed']:,} pushed of {output.size(around['read_bytes'])}, "
+        f"{around['controls_read']:,} of {around['controls']:,} controls read, "
+        f"given up {output.count(around['given_up'], 'time')}",
+        "pushed, unread": f"{output.size(around['unread_bytes'])} of "
+        f"{output.size(found['pushed_limit_bytes'])}",
         **_remote(found["remote"], found["bytes_served"]),
         "cache": f"{output.size(found['cache_bytes'])} of "
         f"{output.size(found['cache_limit_bytes'])}",

@@ -170,6 +170,8 @@ def _facts(found: dict[str, Any], interval: StatsDelta) -> dict[str, str]:
         "prefetch": f"{_ahead(interval, 'prefetch')}, {_percent(hit, hit + late)} hit",
         "readahead": f"{_ahead(interval, 'readahead')}, "
         f"{_percent(interval.growth('readahead', 'hit'), interval.growth('reads'))} hit",
+        "around": f"{interval.per_s('read_around', 'pushed'):,.0f}/s pushed, "
+        f"{output.size(found['read_around']['unread_bytes'])} unread",
         **(_fetched(interval) if interval.has("remote") else {}),
         "cache": f"{output.size(found['cache_bytes'])} of "
         f"{output.size(found['cache_limit_bytes'])}",

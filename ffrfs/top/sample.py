@@ -20,6 +20,7 @@ _SOURCES = {"memory": "bytes_memory", "page cache": "bytes_page_cache", "storage
 _AHEAD = {
     "prefetch": ("fetched", "pushed", "hit", "late"),
     "readahead": ("fetched", "pushed", "hit"),
+    "read_around": ("pushed",),
 }
 # Of mounts with packs at URLs.
 _REMOTE = ("bytes", "blocks_hit", "blocks_fetched", "retries", "throttled", "errors")
@@ -121,6 +122,7 @@ def sample(delta: StatsDelta, begin_s: float, end_s: float) -> Sample:
         ahead={
             way: {event: _rate(delta, way, event) for event in events}
             for way, events in _AHEAD.items()
+            if delta.has(way)  # a daemon of an older version knows fewer
         },
         kinds=kinds,
         remote={name: _rate(delta, "remote", name) for name in _REMOTE if delta.has("remote")},

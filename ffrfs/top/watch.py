@@ -46,6 +46,7 @@ fetched   from servers, for packs at URLs; hit rate: share of the blocks that
           were in the cache; retries and throttled: requests that were repeated
 blocks    of packs at URLs, in the cache directory
 prefetch, readahead  records read ahead, for hints or for readers in order
+around    neighbours of files that are read in no order
 """
 
 

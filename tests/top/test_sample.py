@@ -60,6 +60,7 @@ def test_rates() -> None:
     assert found.ahead == {
         "prefetch": {"fetched": 0, "pushed": 0, "hit": 0, "late": 2},
         "readahead": {"fetched": 0, "pushed": 0, "hit": 0},
+        "read_around": {"pushed": 0},
     }
 
 

@@ -13,6 +13,7 @@ from ffrfs.mount.config.settings import (
     PREFETCH_BYTES_DEFAULT,
     PREFETCH_RECORDS_DEFAULT,
     PREFETCH_TTL_S_DEFAULT,
+    READ_AROUND,
     TRANSPORTS,
     default_threads,
 )
@@ -34,6 +35,7 @@ class MountRequest:
     transport: str = TRANSPORTS[0]  # of the native engine
     threads: int = field(default_factory=default_threads)  # of the native engine
     cache_bytes: int = CACHE_MB_DEFAULT << 20
+    read_around: str = READ_AROUND[0]
     prefetch_records: int = PREFETCH_RECORDS_DEFAULT  # ahead of each reader; 0: none
     prefetch_bytes: int = PREFETCH_BYTES_DEFAULT
     prefetch_ttl_s: float = PREFETCH_TTL_S_DEFAULT  # of what was fetched and is not read
@@ -66,6 +68,7 @@ class MountRequest:
             "extensions": self.extensions,
             "on_conflict": self.options.on_conflict,
             "allow_missing": self.options.allow_missing,
+            "read_around": self.read_around,
             "prefetch_records": self.prefetch_records,
             "prefetch_bytes": self.prefetch_bytes,
             "prefetch_ttl_ms": max(round(self.prefetch_ttl_s * 1000), 1),

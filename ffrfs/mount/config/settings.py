@@ -23,6 +23,7 @@ from ffrfs.sizes import parse_size
 CACHE_MB_DEFAULT = 256
 ENGINES = ("auto", "native", "pyfuse3")
 TRANSPORTS = ("auto", "dev", "uring")
+READ_AROUND = ("auto", "on", "off")
 THREADS_MAX = 16
 PREFETCH_RECORDS_DEFAULT = 512
 PREFETCH_BYTES_DEFAULT = 64 << 20
@@ -200,6 +201,16 @@ SETTINGS: dict[str, Setting] = {
         group=_MEMORY,
         help="how far to read ahead of a reader, in records and bytes (64M, 1G); 0 disables it "
         f"(default: {PREFETCH_RECORDS_DEFAULT},{PREFETCH_BYTES_DEFAULT >> 20}M)",
+    ),
+    "read_around": Setting(
+        parse=_one_of("read_around", READ_AROUND),
+        fields=("read_around",),
+        types=(str,),
+        choices=READ_AROUND,
+        group=_MEMORY,
+        help="give the kernel the neighbours of small files that are read in no order, before "
+        "they are asked for; auto does so while it sees that they are read, too "
+        f"(default: {READ_AROUND[0]})",
     ),
     "prefetch_ttl": Setting(
         parse=_prefetch_ttl,

@@ -54,10 +54,13 @@ _HINTS_MAX = 65_536
 _WINDOWS_MIN = 3  # that each list may have in any case
 _HINT_BYTES = 112
 _CLIENT_BYTES = 128 << 10  # received and not used
+# Of what may be had, what may be pushed ahead of readers; readers fill the rest themselves.
+_PUSHED_SHARE = 2
 _SHORT_PERCENT = 95  # of --max-memory, held
 _ROOMY_PERCENT = 85
 _GROUP_SHARE = 8  # one such part of what a control group may have is not for anonymous memory
 
+_AVAILABLE = re.compile(rb"^MemAvailable:\s*([0-9]+) kB$", re.MULTILINE)
 _ANONYMOUS = re.compile(rb"^RssAnon:\s*([0-9]+) kB$", re.MULTILINE)
 
 log = logging.getLogger(__name__)
@@ -82,6 +85,7 @@ class MemoryLimit:
         self._cache_bytes = request.opening_cache_bytes
         self._wanted_bytes = self._fit(self._cache_bytes, request.max_memory_bytes)
         self._now_bytes = request.opening_cache_bytes
+        self._pushed_bytes = 0
         self._percent: float | None = None
 
     async def run(self) -> None:
@@ -92,6 +96,7 @@ class MemoryLimit:
         try:
             self._apply(self._wanted_bytes)
             while True:
+                self._apply_pushed()
                 self._percent = pressure.percent()
                 self._follow_group()
                 self._apply(self._next_bytes())
@@ -140,6 +145,7 @@ class MemoryLimit:
             "cache_limit_bytes": self._now_bytes,
             "memory_limit_bytes": self._max_memory_bytes,
             "memory_pressure": self._percent,
+            "pushed_limit_bytes": self._pushed_bytes,
         }
 
     @property
@@ -205,6 +211,15 @@ class MemoryLimit:
                 _mib(size_bytes),
             )
 
+    def _apply_pushed(self) -> None:
+        """Page cache is the kernel's to take back, but it would take what was read as well."""
+        bounds = filter(None, (available_bytes(), self._group_bytes, self._max_memory_bytes))
+        share = self._now_bytes / max(self._wanted_bytes, 1)  # less while memory is short
+        size_bytes = round(min(bounds, default=0) // _PUSHED_SHARE * min(share, 1))
+        if size_bytes != self._pushed_bytes:
+            self._pushed_bytes = size_bytes
+            self._engine.limit_pushed(size_bytes)
+
     def _held_bytes(self) -> int:
         pids = (os.getpid(), self._engine.worker_pid, self._engine.fetcher_pid)
         return sum(map(anonymous_bytes, pids))
@@ -227,6 +242,16 @@ def rings_bytes(queue_count: int, opening_cache_bytes: int) -> int:
 def _share_of_group(limit_bytes: int) -> int:
     """What of a control group's limit anonymous memory may take."""
     return limit_bytes - limit_bytes // _GROUP_SHARE
+
+
+def available_bytes() -> int:
+    """What the kernel could give to new pages without swapping; 0: it does not say."""
+    try:
+        with open("/proc/meminfo", "rb") as file:
+            found = _AVAILABLE.search(file.read())
+    except OSError:
+        return 0
+    return int(found[1]) << 10 if found else 0
 
 
 def anonymous_bytes(pid: int | None) -> int:

@@ -33,6 +33,12 @@ _READAHEAD_ROWS = {
     **{"fetched": "readahead_fetched", "pushed": "readahead_pushed", "hit": "readahead_hit"},
     "wasted_bytes": "readahead_wasted_bytes",
 }
+# Of neighbours of files that were read in no order: field → row.
+_AROUND_ROWS = {
+    **{"pushed": "around_pushed", "read_bytes": "around_read_bytes"},
+    **{"controls": "around_controls", "controls_read": "around_controls_read"},
+    **{"given_up": "around_given_up", "unread_bytes": "around_unread_bytes"},
+}
 # Of what a fetcher brought (ffrfs/remote/figures.py): field → row.
 _REMOTE_ROWS = {
     **{"bytes": "remote_bytes", "requests": "remote_requests", "retries": "remote_retries"},
@@ -90,6 +96,7 @@ def counted(counters: Counters) -> dict[str, object]:
         **{name: first_value(counters, name) for name in _ROWS},
         "prefetch": {name: first_value(counters, row) for name, row in _PREFETCH_ROWS.items()},
         "readahead": {name: first_value(counters, row) for name, row in _READAHEAD_ROWS.items()},
+        "read_around": {name: first_value(counters, row) for name, row in _AROUND_ROWS.items()},
         "cache_bytes": sum(first_value(counters, row) for row in _CACHE_ROWS),
     }
 

@@ -86,6 +86,13 @@ class Engine(Protocol):
         """
         ...
 
+    def limit_pushed(self, size_bytes: int) -> None:
+        """Let so much be in the kernel's page cache that was pushed and not read yet.
+
+        Nothing before the first call, but for hints. Never waits.
+        """
+        ...
+
     def close(self) -> None:
         """Let go of the packs, also if nothing was ever served."""
         ...

@@ -101,6 +101,9 @@ class NativeEngine:
     def limit_cache(self, size_bytes: int) -> None:
         self._worker.limit_cache(size_bytes)
 
+    def limit_pushed(self, size_bytes: int) -> None:
+        self._worker.limit_pushed(size_bytes)
+
     def connect(self, connection: int) -> bool:
         if self._remark is not None:
             log.info("%s", self._remark)

@@ -109,6 +109,9 @@ class Pyfuse3Engine:
     def limit_cache(self, size_bytes: int) -> None:
         self._volume.limit_cache(size_bytes)
 
+    def limit_pushed(self, size_bytes: int) -> None:
+        self._volume.limit_pushed(size_bytes)
+
     def close(self) -> None:
         self._volume.close()
         self._end_fetching()

@@ -152,9 +152,16 @@ class Worker:
 
     def limit_cache(self, size_bytes: int) -> None:
         """Tell it what its cache may hold from now on."""
+        self._tell_size(b"l", size_bytes)
+
+    def limit_pushed(self, size_bytes: int) -> None:
+        """Tell it how much may be pushed ahead of readers from now on."""
+        self._tell_size(b"p", size_bytes)
+
+    def _tell_size(self, kind: bytes, size_bytes: int) -> None:
         # One that is stopped, and has many of these before it, gets it the next time.
         with contextlib.suppress(ConnectionError, BlockingIOError):
-            self._socket.send(b"l" + _SIZE.pack(size_bytes), socket.MSG_DONTWAIT)
+            self._socket.send(kind + _SIZE.pack(size_bytes), socket.MSG_DONTWAIT)
 
     def reap(self) -> int:
         """Its exit status, when it has ended; a signal's as -number."""

@@ -85,6 +85,7 @@ def _families(found: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Sequenc
             *(f"{way}_wasted_bytes_total", "counter", f"Bytes read ahead {why} and not used."),
             _one(found[way]["wasted_bytes"]),
         )
+    yield from _around(found["read_around"], found["pushed_limit_bytes"])
     yield from _remote(found["remote"])
     yield "queue_depth", "gauge", "Reads that wait for storage.", _one(found["queue_depth"])
     yield from _memory(found)
@@ -119,6 +120,29 @@ def _remote(
         *("blocks_total", "counter", "Blocks that were read from the cache, or fetched."),
         _by("event", blocks),
     )
+
+
+def _around(
+    found: Mapping[str, Any], limit_bytes: int
+) -> Iterator[tuple[str, str, str, Sequence[_Sample]]]:
+    events = ("pushed", "controls", "controls_read")
+    yield (
+        *("read_around_records_total", "counter", "Neighbours of files read in no order."),
+        _by("event", {event: found[event] for event in events}),
+    )
+    yield (
+        *("read_around_read_bytes_total", "counter", "Bytes of the packs that were read for them."),
+        _one(found["read_bytes"]),
+    )
+    yield (
+        *("read_around_given_up_total", "counter", "Times that taking neighbours was stopped."),
+        _one(found["given_up"]),
+    )
+    yield (
+        *("read_around_unread_bytes", "gauge", "Pushed and not read yet, as far as is known."),
+        _one(found["unread_bytes"]),
+    )
+    yield "read_around_limit_bytes", "gauge", "How much of it there may be.", _one(limit_bytes)
 
 
 def _memory(found: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Sequence[_Sample]]]:

@@ -9,7 +9,7 @@ _ffrfs() {
         pack) flags=(-h --help --include --exclude --files-from -0 --null --skip-special --symlinks --on-conflict --allow-missing --jobs --dedup --order --reproducible --shards --shard-size --append --force --tmp-dir --dry-run --list -q --quiet --executor --plan --task --commit --on-error --endpoint-url --region --anonymous --remote-timeout) taking=' --include --exclude --files-from --symlinks --on-conflict --jobs --order --shards --shard-size --tmp-dir --executor --plan --task --on-error --endpoint-url --region --remote-timeout ' ;;
         convert) flags=(-h --help --to --shards --compression --level --features --records --on-error --force --tmp-dir --executor -q --quiet --endpoint-url --region --anonymous --remote-timeout) taking=' --to --shards --compression --level --on-error --tmp-dir --executor --endpoint-url --region --remote-timeout ' ;;
         index) flags=(-h --help --chunks --executor -q --quiet --endpoint-url --region --anonymous --remote-timeout) taking=' --executor --endpoint-url --region --remote-timeout ' ;;
-        mount) flags=(-h --help -o --check -f --foreground --config --on-conflict --allow-missing --cache-mb --max-memory --prefetch-window --prefetch-ttl --cache-dir --cache-size --cache-mode --cache-shared --endpoint-url --region --anonymous --remote-timeout --log-file --metrics-file --engine --transport --threads --no-extensions --while-open) taking=' -o --config --on-conflict --cache-mb --max-memory --prefetch-window --prefetch-ttl --cache-dir --cache-size --cache-mode --endpoint-url --region --remote-timeout --log-file --metrics-file --engine --transport --threads --while-open ' ;;
+        mount) flags=(-h --help -o --check -f --foreground --config --on-conflict --allow-missing --cache-mb --max-memory --prefetch-window --read-around --prefetch-ttl --cache-dir --cache-size --cache-mode --cache-shared --endpoint-url --region --anonymous --remote-timeout --log-file --metrics-file --engine --transport --threads --no-extensions --while-open) taking=' -o --config --on-conflict --cache-mb --max-memory --prefetch-window --read-around --prefetch-ttl --cache-dir --cache-size --cache-mode --endpoint-url --region --remote-timeout --log-file --metrics-file --engine --transport --threads --while-open ' ;;
         umount) flags=(-h --help --all --dead --config) taking=' --dead --config ' ;;
         prefetch) flags=(-h --help --from -0 --null --all) taking=' --from ' ;;
         ls) flags=(-h --help --on-conflict --allow-missing -l --long -R --recursive --json -0 --null --endpoint-url --region --anonymous --remote-timeout) taking=' --on-conflict --endpoint-url --region --remote-timeout ' ;;
@@ -89,6 +89,7 @@ _ffrfs_value() { # COMMAND FLAG|PLACE
         mount:-o) _ffrfs_mount_options ;;
         mount:--config) _ffrfs_files ;;
         mount:--on-conflict) _ffrfs_words error first last ;;
+        mount:--read-around) _ffrfs_words auto on off ;;
         mount:--cache-dir) _ffrfs_folders ;;
         mount:--cache-mode) _ffrfs_words full stream ;;
         mount:--log-file) _ffrfs_files ;;
@@ -171,7 +172,7 @@ _ffrfs_mount_options() { # words with commas between them
     local before=''
     [[ $cur == *,* ]] && before=${cur%,*},
     compopt -o nospace 2>/dev/null
-    mapfile -t COMPREPLY < <(compgen -P "$before" -W "allow_other allow_root uid= gid= umask= fsname= xattr nonempty noexec suid dev cache_mb= no_extensions prefetch_window= config= sloppy on_conflict= allow_missing max_memory= prefetch_ttl= cache_dir= cache_size= cache_mode= cache_shared endpoint_url= region= anonymous remote_timeout= log_file= metrics_file= engine= transport= threads=" -- "${cur##*,}")
+    mapfile -t COMPREPLY < <(compgen -P "$before" -W "allow_other allow_root uid= gid= umask= fsname= xattr nonempty noexec suid dev cache_mb= no_extensions prefetch_window= config= sloppy on_conflict= allow_missing max_memory= read_around= prefetch_ttl= cache_dir= cache_size= cache_mode= cache_shared endpoint_url= region= anonymous remote_timeout= log_file= metrics_file= engine= transport= threads=" -- "${cur##*,}")
 }
 
 complete -F _ffrfs ffrfs

@@ -72,6 +72,7 @@ function __ffrfs_mount_options
         'on_conflict=' 'show the first or the last pack\'s file if several contain its path' \
         'allow_missing' 'show the other packs if some cannot be opened' \
         'max_memory=' 'memory limit of all processes of the mount together, as in 512M or 2G' \
+        'read_around=' 'give the kernel the neighbours of small files that are read in no order, before they are asked for' \
         'prefetch_ttl=' 'drop data read ahead if no reader asks for it within SECONDS' \
         'cache_dir=' 'keep fetched blocks in DIR' \
         'cache_size=' 'limit of that directory, as in 500G' \
@@ -170,6 +171,7 @@ complete -c ffrfs -n '__ffrfs_in mount' -l allow-missing -d 'show the other pack
 complete -c ffrfs -n '__ffrfs_in mount' -l cache-mb -f -r -d 'memory for all buffers together, in MiB'
 complete -c ffrfs -n '__ffrfs_in mount' -l max-memory -f -r -d 'memory limit of all processes of the mount together, as in 512M or 2G'
 complete -c ffrfs -n '__ffrfs_in mount' -l prefetch-window -f -r -d 'how far to read ahead of a reader, in records and bytes'
+complete -c ffrfs -n '__ffrfs_in mount' -l read-around -f -a 'auto on off' -r -d 'give the kernel the neighbours of small files that are read in no order, before they are asked for'
 complete -c ffrfs -n '__ffrfs_in mount' -l prefetch-ttl -f -r -d 'drop data read ahead if no reader asks for it within SECONDS'
 complete -c ffrfs -n '__ffrfs_in mount' -l cache-dir -f -a '(__fish_complete_directories)' -r -d 'keep fetched blocks in DIR'
 complete -c ffrfs -n '__ffrfs_in mount' -l cache-size -f -r -d 'limit of that directory, as in 500G'
@@ -186,7 +188,7 @@ complete -c ffrfs -n '__ffrfs_in mount' -l transport -f -a 'auto dev uring' -r -
 complete -c ffrfs -n '__ffrfs_in mount' -l threads -f -r -d 'threads of the native engine, 1 to 16'
 complete -c ffrfs -n '__ffrfs_in mount' -l no-extensions -d 'show features of TFRecord files without extensions'
 complete -c ffrfs -n '__ffrfs_in mount' -l while-open -f -r -d 'unmount when the other end of the inherited pipe FD is closed'
-complete -c ffrfs -n '__ffrfs_at mount 0 999 -o --config --on-conflict --cache-mb --max-memory --prefetch-window --prefetch-ttl --cache-dir --cache-size --cache-mode --endpoint-url --region --remote-timeout --log-file --metrics-file --engine --transport --threads --while-open' -a '(__ffrfs_packs)'
+complete -c ffrfs -n '__ffrfs_at mount 0 999 -o --config --on-conflict --cache-mb --max-memory --prefetch-window --read-around --prefetch-ttl --cache-dir --cache-size --cache-mode --endpoint-url --region --remote-timeout --log-file --metrics-file --engine --transport --threads --while-open' -a '(__ffrfs_packs)'
 
 complete -c ffrfs -n '__ffrfs_without_command' -a umount -d 'unmount, even if the daemon has died'
 complete -c ffrfs -n '__ffrfs_in umount' -s h -l help -d 'show this help message and exit'

@@ -354,6 +354,11 @@ NUMBERS: dict[str, object] = {
         **{"too_large": 6, "wasted_bytes": 5 << 10, "queue_depth_max": 64},
     },
     "readahead": {"fetched": 10, "pushed": 8, "hit": 9, "wasted_bytes": 0},
+    "read_around": {
+        **{"pushed": 900, "read_bytes": 4 << 20, "controls": 14, "controls_read": 7},
+        **{"given_up": 1, "unread_bytes": 2 << 20},
+    },
+    "pushed_limit_bytes": 8 << 30,
     "requests": {
         "lookup": {"count": 0, "p50_us": None, "p99_us": None},
         "read": {"count": 1234, "p50_us": 0.256, "p99_us": 999.1},
@@ -379,6 +384,8 @@ queue depth      3
 prefetch         2,000 hinted, 1,999 fetched, 1,000 pushed, 1,990 hit
 prefetch losses  3 late, 4 dropped, 6 too large, 5.0 KiB wasted; queue depth reached 64
 readahead        10 fetched, 8 pushed, 9 hit, 0 bytes wasted
+read around      900 pushed of 4.0 MiB, 7 of 14 controls read, given up 1 time
+pushed, unread   2.0 MiB of 8.0 GiB
 fetched          5.0 MiB in 2 requests, 5,125.00 x what was read, 0 ranges under way
 fetch losses     1 retried, 0 of them throttled, 0 failed
 block cache      3.0 GiB of 20.0 GiB; 15 hit (75 %), 5 fetched, 0 fetched again

@@ -36,7 +36,7 @@ def statistics(**more: Any) -> dict[str, Any]:
         **{"mountpoint": "/mnt", "pack": "/x.ffr", "engine": "native", "age_s": 1.5},
         "transport": "uring",
         **{"cache_limit_bytes": 5, "memory_limit_bytes": None, "memory_pressure": None},
-        **{"unreadable_files": 2},
+        **{"unreadable_files": 2, "pushed_limit_bytes": 6},
         **{"daemon_resident_bytes": 7, "worker_resident_bytes": None, "slowest": []},
         **{"fetcher_resident_bytes": None, "remote": None},
     }

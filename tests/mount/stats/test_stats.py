@@ -33,10 +33,11 @@ FIELDS = [
     *("daemon_pid", "worker_pid", "fetcher_pid", "age_s"),
     *("requests_per_s", "request_count", "requests", "reads", "bytes_served", "bytes_memory"),
     *("bytes_page_cache", "bytes_storage", "checksums_verified", "checksums_failed"),
-    *("read_failures", "queue_depth", "prefetch", "readahead", "cache_bytes"),
+    *("read_failures", "queue_depth", "prefetch", "readahead", "read_around", "cache_bytes"),
     *("remote", "cache_limit_bytes"),
-    *("memory_limit_bytes", "memory_pressure", "resident_bytes", "daemon_resident_bytes"),
-    *("worker_resident_bytes", "fetcher_resident_bytes", "unreadable_files", "slowest"),
+    *("memory_limit_bytes", "memory_pressure", "pushed_limit_bytes", "resident_bytes"),
+    *("daemon_resident_bytes", "worker_resident_bytes", "fetcher_resident_bytes"),
+    *("unreadable_files", "slowest"),
     *("log_file", "journal"),
 ]
 

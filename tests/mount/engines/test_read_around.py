@@ -1,0 +1,112 @@
+"""Neighbours of small files that are read in no order are pushed while they are read, too."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.ffrecord_file import flip_byte, record_extents, write_folder
+from tests.mount import probes
+from tests.mount.child import child
+from tests.mount.command import Mount, wait_until
+from tests.mount.hinted_files import figures, increase, settled, shuffled
+from tests.mount.makers import MakeMount
+from tests.page_cache import forget_pages
+
+COUNT = 3000
+NAMES = [f"{i:04d}" for i in range(COUNT)]
+FILES = {name: random.Random(name).randbytes(1000 + 2 * i) for i, name in enumerate(NAMES)}
+DIGESTS = {name: hashlib.sha256(content).hexdigest() for name, content in FILES.items()}
+SIZE_BYTES = sum(map(len, FILES.values()))
+
+pytestmark = pytest.mark.promise("S75")
+
+
+@pytest.fixture
+def pack(tmp_path: Path) -> Path:
+    return write_folder(tmp_path / "pack.ffr", {"d": dict(FILES)})
+
+
+def wait_for_limit(tree: Mount) -> None:
+    wait_until(lambda: figures(tree)["pushed_limit_bytes"] > 0, "what may be pushed")
+
+
+def listed(mount: MakeMount, pack: Path, *options: str) -> Mount:
+    """The kernel knows all names, and the daemon has said what may be pushed."""
+    tree: Mount = mount(pack, *options)
+    tree.ask(probes.sizes, "d")
+    wait_for_limit(tree)
+    return tree
+
+
+def read(tree: Mount, names: list[str]) -> dict[str, int]:
+    """What it took to read these, each as it is in the pack."""
+    before = settled(tree)
+    with child(probes.misread, tree / "d", DIGESTS, names) as reader:
+        reader.ask_next()
+        assert reader.answer() == []
+    return increase(before, settled(tree))
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_an_epoch_in_no_order(mount: MakeMount, pack: Path, cached: bool) -> None:
+    tree = listed(mount, pack)
+    if not cached:
+        forget_pages(pack)
+    found = read(tree, shuffled(1, NAMES))
+    # READs may outrun the pushes on a busy machine, but not all of them.
+    assert found["read_around.pushed"] > 0
+    assert found["requests.read.count"] < COUNT
+    assert found["read_around.given_up"] == 0
+    assert found["read_around.read_bytes"] <= 2 * SIZE_BYTES
+
+
+def test_without_a_listing_it_comes_into_the_page_cache(mount: MakeMount, pack: Path) -> None:
+    tree: Mount = mount(pack)
+    wait_for_limit(tree)
+    forget_pages(pack)
+    found = read(tree, shuffled(2, NAMES))
+    assert found["read_around.read_bytes"] > 0
+    assert found["bytes_page_cache"] > 0  # READs that found it there
+
+
+def test_one_file_in_a_hundred(mount: MakeMount, pack: Path) -> None:
+    tree = listed(mount, pack)
+    forget_pages(pack)
+    found = read(tree, shuffled(3, NAMES)[: COUNT // 100])
+    assert found["read_around.read_bytes"] == 0
+
+
+def test_off(mount: MakeMount, pack: Path) -> None:
+    tree = listed(mount, pack, "--read-around", "off")
+    found = read(tree, shuffled(4, NAMES))
+    assert found["read_around.read_bytes"] == 0
+    assert found["requests.read.count"] >= COUNT
+
+
+def test_on_needs_no_evidence(mount: MakeMount, pack: Path) -> None:
+    tree = listed(mount, pack, "--read-around", "on")
+    found = read(tree, [NAMES[COUNT // 2]])
+    assert found["read_around.pushed"] > 100
+
+
+def test_a_damaged_neighbour_is_an_error_for_its_reader_alone(
+    mount: MakeMount, pack: Path
+) -> None:
+    bad = NAMES[COUNT // 2 + 1]
+    offset, _ = record_extents(pack)[int(bad)]
+    flip_byte(pack, offset)
+    new = listed(mount, pack, "--read-around", "on")
+    found = read(new, [NAMES[COUNT // 2]])
+    assert found["read_around.pushed"] > 100
+    assert found["checksums_failed"] == 1
+    others = [name for name in NAMES if name != bad]
+    read(new, others)
+    with child(probes.misread, new / "d", DIGESTS, [bad]) as reader:
+        reader.ask_next()
+        with pytest.raises(OSError, match="Input/output error"):
+            reader.answer()
+    new.expect_log(bad)
