@@ -312,6 +312,8 @@ class Volume:
         """Hold at most that from now on, in the place of `cache_bytes`, which still decides
         what can be read at all (large records of TFRecord, what is made of them).
         """
+    def warm(self, ino: int) -> None:
+        """Push all files at and below that inode which the kernel knows, in the background."""
     def limit_pushed(self, limit_bytes: int) -> None:
         """Let so much be in the kernel's page cache that was pushed and not read yet."""
 

@@ -25,7 +25,7 @@ from ffrfs.errors import (
 
 GROUPS = {
     "Make packs": ("pack", "convert", "index"),
-    "Use packs": ("mount", "umount", "prefetch", "ls", "cat", "head", "extract"),
+    "Use packs": ("mount", "umount", "prefetch", "warm", "ls", "cat", "head", "extract"),
     "Look at packs and mounts": ("info", "schema", "verify", "ps", "stats", "top", "log", "check"),
     "Cache packs at URLs": ("cache",),
     "Run as a service": ("install-units",),

@@ -94,6 +94,11 @@ def add_parser(subparsers: Subparsers) -> None:
         help="check that the mount would succeed, without mounting",
     )
     parser.add_argument("-f", "--foreground", action="store_true", help="serve from this process")
+    parser.add_argument(
+        "--warm",
+        action="store_true",
+        help="bring all files into memory before the command returns, as `ffrfs warm` does",
+    )
     _add_settings(parser, None, may_be_left_out=(packs, mountpoint))
     several = parser.add_argument_group("several packs")
     several.add_argument(
@@ -144,6 +149,8 @@ def run(args: argparse.Namespace) -> int:
     request = make_request(asked(args), while_open=args.while_open)
     if request.options.rw:
         output.error("mount option 'rw' has no effect: packs are mounted read-only")
+    if args.warm and (args.check or args.foreground):
+        raise OptionError("--warm: not with --check or --foreground; run `ffrfs warm` afterwards")
     if args.check:
         report = _check(request)
     elif args.foreground:
@@ -159,7 +166,12 @@ def run(args: argparse.Namespace) -> int:
         lines = [failure_line(report.failure, "mount")]
     for line in lines:
         output.error(line)
-    return report.status(request)
+    status = report.status(request)
+    if args.warm and status == 0:
+        from ffrfs.cli.warm import warm
+
+        warm(request.mountpoint, [], is_shown=output.show_progress())
+    return status
 
 
 def asked(args: argparse.Namespace) -> Config:

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "prefetch/region_pass.h"
+#include "prefetch/warming.h"
 
 namespace ffrfs {
 namespace {
@@ -146,6 +147,19 @@ void Prefetcher::note_read(const Extent& extent, Found found) {
   if (has_room) has_room();
 }
 
+void Prefetcher::warm(Ino ino) {
+  const std::lock_guard lock(mutex_);
+  to_warm_.push_back(ino);
+  work_.notify_one();
+}
+
+std::optional<Ino> Prefetcher::take_to_warm() {
+  if (to_warm_.empty()) return std::nullopt;
+  const Ino ino = to_warm_.front();
+  to_warm_.pop_front();
+  return ino;
+}
+
 void Prefetcher::wake_one() {
   const std::lock_guard lock(mutex_);  // else a thread that is about to wait would miss it
   work_.notify_one();
@@ -158,14 +172,21 @@ void Prefetcher::run() {
     std::vector<Task> batch;
     std::vector<uint64_t> coming;
     std::optional<Region> region;
+    std::optional<Ino> top;
     {
       const NearOnly here;
       std::unique_lock lock(mutex_);
-      while (!stopping_ && (batch = take_batch(coming)).empty() && !(region = around_.take())) {
+      while (!stopping_ && (batch = take_batch(coming)).empty() && !(region = around_.take()) &&
+             !(top = take_to_warm())) {
         work_.wait(lock);
       }
       if (stopping_) return;
       watch_.notify_one();
+    }
+    if (top) {
+      around_.warm(records_below(tree_, shards_.count(), *top));
+      work_.notify_all();
+      continue;
     }
     if (region) {
       read_around(*region);

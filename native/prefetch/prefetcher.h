@@ -22,6 +22,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -81,6 +82,9 @@ class Prefetcher {
   // Neighbours of files that are read in no order: what the kernel knows, and may hold.
   [[nodiscard]] ReadAround& around() { return around_; }
 
+  // Pushes all files at and below `ino` that the kernel knows, front to back. Never waits.
+  void warm(Ino ino);
+
   // The budget has another limit: what is held beyond goes, oldest first.
   void follow_limit();
 
@@ -98,6 +102,7 @@ class Prefetcher {
   void join();
   void run();
   void wake_one();
+  [[nodiscard]] std::optional<Ino> take_to_warm();
   void read_around(const Region& region);
   void watch();
   [[nodiscard]] bool has_work() const;
@@ -133,6 +138,7 @@ class Prefetcher {
   std::condition_variable work_;
   std::condition_variable watch_;
   HintLists lists_;
+  std::deque<Ino> to_warm_;
   Readahead readahead_;
   size_t in_flight_ = 0;  // records
   size_t most_in_flight_ = 0;

@@ -1,6 +1,8 @@
 #include "prefetch/read_around.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <utility>
 
 namespace ffrfs {
 namespace {
@@ -30,21 +32,19 @@ ReadAround::ReadAround(const Amounts& amounts, ReadAroundMode mode, Counters& co
       has_copies_(amounts.files > amounts.records),
       mean_size_(std::max<uint64_t>(amounts.records > 0 ? amounts.bytes / amounts.records : 0, 1)),
       region_records_(std::clamp<uint64_t>(kRegionBytes / mean_size_, 1, kRegionRecordsMax)),
-      region_count_(mode == ReadAroundMode::kOff || region_records_ < kRegionRecordsMin
-                        ? 0
-                        : (record_count_ + region_records_ - 1) / region_records_) {
-  if (region_count_ == 0) return;
+      region_count_((record_count_ + region_records_ - 1) / region_records_),
+      is_noting_(mode != ReadAroundMode::kOff && region_records_ >= kRegionRecordsMin) {
   known_ = make_bits(record_count_);
   done_ = make_bits(record_count_);
   places_ = std::make_unique<Place[]>(static_cast<size_t>(region_count_));
 }
 
 void ReadAround::note_known(uint64_t record) {
-  if (region_count_ > 0 && record < record_count_) set(known_, record);
+  if (record < record_count_) set(known_, record);
 }
 
 bool ReadAround::note_read(uint64_t record) {
-  if (region_count_ == 0 || record >= record_count_) return false;
+  if (!is_noting_ || record >= record_count_) return false;
   const uint64_t region = record / region_records_;
   Place& place = places_[region];
   const auto number = static_cast<uint16_t>(record % region_records_);
@@ -76,7 +76,7 @@ bool ReadAround::note_read(uint64_t record) {
     return false;
   }
   queue_.push_back(region);
-  queued_.store(queue_.size(), std::memory_order_relaxed);
+  count_queued();
   return true;
 }
 
@@ -130,14 +130,53 @@ Region ReadAround::records_of(uint64_t region) const {
 
 std::optional<Region> ReadAround::take() {
   const std::lock_guard lock(mutex_);
-  if (queue_.empty()) return std::nullopt;
+  if (queue_.empty()) return take_to_warm();
   const uint64_t region = queue_.front();
   queue_.pop_front();
-  queued_.store(queue_.size(), std::memory_order_relaxed);
+  count_queued();
   return records_of(region);
 }
 
+void ReadAround::warm(std::vector<bool> records) {
+  const auto count = static_cast<uint64_t>(std::ranges::count(records, true));
+  counters_.warm_files.fetch_add(count, std::memory_order_relaxed);
+  counters_.warm_left.fetch_add(count, std::memory_order_relaxed);
+  counters_.warm_begun.fetch_add(1, std::memory_order_relaxed);
+  records.resize(static_cast<size_t>(record_count_));
+  const std::lock_guard lock(mutex_);
+  warmings_.push_back({.records = std::make_shared<const std::vector<bool>>(std::move(records)),
+                       .room = budget_.load(std::memory_order_relaxed)});
+  count_queued();
+}
+
+// With the lock held. Several are warmed one after the other.
+std::optional<Region> ReadAround::take_to_warm() {
+  if (warmings_.empty()) return std::nullopt;
+  Warming& warming = warmings_.front();
+  Region region = records_of(warming.next_region++);
+  region.warmed = warming.records;
+  const auto wanted = static_cast<uint64_t>(
+      std::count(warming.records->begin() + static_cast<std::ptrdiff_t>(region.begin),
+                 warming.records->begin() + static_cast<std::ptrdiff_t>(region.end), true));
+  // What is beyond is left out: it would push out what was warmed.
+  if (wanted > warming.room) {
+    counters_.warm_left_out.fetch_add(wanted, std::memory_order_relaxed);
+    region.begin = region.end;
+  }
+  warming.room -= std::min(wanted, warming.room);
+  region.warmed_count = wanted;
+  if (warming.next_region == region_count_) warmings_.pop_front();
+  count_queued();
+  return region;
+}
+
+void ReadAround::finish_warmed(const Region& region, const Outcome& outcome) {
+  counters_.warm_pushed.fetch_add(outcome.pushed, std::memory_order_relaxed);
+  counters_.warm_left.fetch_sub(region.warmed_count, std::memory_order_relaxed);
+}
+
 void ReadAround::finish(const Region& region, const Outcome& outcome) {
+  if (region.warmed) return finish_warmed(region, outcome);
   Place& place = places_[region.begin / region_records_];
   const uint64_t left = left_in(region);
   const uint64_t before =
@@ -204,7 +243,7 @@ void ReadAround::give_up(bool is_wrong) {
   is_second_ = true;
   const std::lock_guard lock(mutex_);
   queue_.clear();
-  queued_ = 0;
+  count_queued();
   for (uint64_t region = 0; region < region_count_; ++region) {
     Place& place = places_[region];
     place.reads = place.last = place.left = 0;

@@ -12,6 +12,8 @@
 // others do, and READs of what was pushed (evicted unread) show that taking neighbours was wrong.
 // Then nothing is taken for a second, and the evidence has to be stronger.
 //
+// Whoever warms a part of the tree (warm()) asks for all of its files, and no evidence is needed.
+//
 // Any thread; READs and lookups take no lock unless they make a region wanted.
 // Not here: reading a region and pushing it (region_pass.h). Model and numbers: docs/decisions/036.
 
@@ -25,6 +27,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "stats/counters.h"
 
@@ -36,6 +39,9 @@ enum class ReadAroundMode : uint8_t { kOff, kAuto, kOn };  // kOn: no evidence i
 struct Region {
   uint64_t begin = 0;
   uint64_t end = 0;
+  // By record: what is to be warmed, and nothing else; nullptr: neighbours of a READ.
+  std::shared_ptr<const std::vector<bool>> warmed = nullptr;
+  uint64_t warmed_count = 0;
 };
 
 class ReadAround {
@@ -64,13 +70,20 @@ class ReadAround {
   // A READ of the record, which was not held. True: a region has become wanted.
   bool note_read(uint64_t record);
 
+  // Takes the regions of these records, front to back, as far as the budget allows.
+  void warm(std::vector<bool> records);
+
   [[nodiscard]] bool has_work() const { return queued_.load(std::memory_order_relaxed) > 0; }
   [[nodiscard]] std::optional<Region> take();
 
   // Of a region that was taken. Whether the record is to be pushed: the kernel knows its inode,
   // no READ has come for it, and it is no control.
   [[nodiscard]] bool is_to_push(uint64_t record) const {
-    return has(known_, record) && !has(done_, record) && !is_control(record);
+    return is_to_warm(record) && !is_control(record);
+  }
+  // The same of one that is warmed: there are no controls.
+  [[nodiscard]] bool is_to_warm(uint64_t record) const {
+    return has(known_, record) && !has(done_, record);
   }
   [[nodiscard]] bool is_done(uint64_t record) const { return has(done_, record); }
   void note_pushed(uint64_t record) { set(done_, record); }
@@ -130,7 +143,8 @@ class ReadAround {
   const bool has_copies_;  // a record may be read again, as another file
   const uint64_t mean_size_;
   const uint64_t region_records_;
-  const uint64_t region_count_;  // 0: nothing is ever taken
+  const uint64_t region_count_;
+  const bool is_noting_;  // READs: else only what is warmed is taken
   Words known_;
   Words done_;
   std::unique_ptr<Place[]> places_;
@@ -151,8 +165,20 @@ class ReadAround {
   std::atomic<bool> is_second_{false};     // the evidence was given up once
   std::atomic<Clock::rep> closed_until_{0};
 
-  std::mutex mutex_;  // guards the queue
+  struct Warming {
+    std::shared_ptr<const std::vector<bool>> records;
+    uint64_t next_region = 0;
+    uint64_t room = 0;  // for so many more records
+  };
+  [[nodiscard]] std::optional<Region> take_to_warm();
+  void count_queued() {
+    queued_.store(queue_.size() + warmings_.size(), std::memory_order_relaxed);
+  }
+  void finish_warmed(const Region& region, const Outcome& outcome);
+
+  std::mutex mutex_;  // guards the queues
   std::deque<uint64_t> queue_;
+  std::deque<Warming> warmings_;
   std::atomic<size_t> queued_{0};
 };
 

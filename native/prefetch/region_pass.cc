@@ -21,6 +21,7 @@ uint64_t end_of(const Extent& extent) { return extent.offset + extent.size + ext
 
 ReadAround::Outcome RegionPass::run(const Region& region) {
   outcome_ = {};
+  is_warming_ = region.warmed != nullptr;
   try {
     const std::vector<Neighbour> neighbours = neighbours_of(region);
     const std::vector<Piece> pieces = cut(neighbours);
@@ -36,13 +37,14 @@ ReadAround::Outcome RegionPass::run(const Region& region) {
 
 std::vector<RegionPass::Neighbour> RegionPass::neighbours_of(const Region& region) const {
   std::vector<Neighbour> found;
+  const uint64_t size_max = is_warming_ ? kWholeRecordSize : ReadAround::kRegionBytes;
   found.reserve(static_cast<size_t>(region.end - region.begin));
   for (uint64_t record = region.begin; record < region.end; ++record) {
-    if (around_.is_done(record)) continue;
+    if (around_.is_done(record) || (is_warming_ && !(*region.warmed)[record])) continue;
     const auto extent = find_extent(fetcher_.shards(), record);
-    if (!extent || extent->size == 0 || extent->size > ReadAround::kRegionBytes) continue;
+    if (!extent || extent->size == 0 || extent->size > size_max) continue;
     if (table_.knows(whole_plan(*extent, check_data_).key())) continue;  // others have it
-    const bool is_to_push = around_.is_to_push(record);
+    const bool is_to_push = this->is_to_push(record);
     Hint hint{.record = record};
     if (is_to_push && has_files_) hint.ino = tree_.file_of(record);
     found.push_back({.hint = hint, .extent = *extent, .is_to_push = is_to_push});
@@ -110,7 +112,7 @@ void RegionPass::read_piece(const Piece& piece) {
 
 // `bytes`: with the trailer.
 bool RegionPass::push_one(const Neighbour& neighbour, std::span<const std::byte> bytes) {
-  if (!around_.is_to_push(neighbour.hint.record)) return false;  // a READ has come meanwhile
+  if (!is_to_push(neighbour.hint.record)) return false;  // a READ has come meanwhile
   const Extent& extent = neighbour.extent;
   const auto content = bytes.first(static_cast<size_t>(extent.size));
   try {

@@ -63,6 +63,9 @@ class RegionPass {
   [[nodiscard]] std::vector<Piece> cut(std::span<const Neighbour> neighbours) const;
   [[nodiscard]] Piece first_piece(std::span<const Neighbour> neighbours) const;
   void read_piece(const Piece& piece);
+  [[nodiscard]] bool is_to_push(uint64_t record) const {
+    return is_warming_ ? around_.is_to_warm(record) : around_.is_to_push(record);
+  }
   [[nodiscard]] bool push_one(const Neighbour& neighbour, std::span<const std::byte> bytes);
 
   const Tree& tree_;
@@ -71,6 +74,7 @@ class RegionPass {
   Fetcher& fetcher_;
   const bool check_data_;
   ReadAround& around_;
+  bool is_warming_ = false;
   const PushRecord& push_;
   ReadAround::Outcome outcome_;
 };

@@ -85,6 +85,8 @@ void PyVolume::limit_cache(size_t limit_bytes) const {
   unlocked([&] { volume->limit_cache(limit_bytes); });
 }
 
+void PyVolume::warm(Ino ino) const { open()->warm(ino); }
+
 void PyVolume::limit_pushed(uint64_t limit_bytes) const { open()->limit_pushed(limit_bytes); }
 
 py::object PyVolume::load_tree(Need need, Ino ino, uint64_t token) {

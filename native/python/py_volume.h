@@ -65,6 +65,7 @@ class PyVolume {
   void stop_prefetch() const { end_prefetch(open()); }
   void take_hints(int fd) const;
   void limit_cache(size_t limit_bytes) const;
+  void warm(Ino ino) const;
   void limit_pushed(uint64_t limit_bytes) const;
 
   // For an engine: at once, or later through poll().

@@ -134,6 +134,7 @@ void bind_serving(VolumeClass& volume) {
       .def("stop_prefetch", &PyVolume::stop_prefetch)
       .def("take_hints", &PyVolume::take_hints, py::arg("fd"))
       .def("limit_cache", &PyVolume::limit_cache, py::arg("limit_bytes"))
+      .def("warm", &PyVolume::warm, py::arg("ino"))
       .def("limit_pushed", &PyVolume::limit_pushed, py::arg("limit_bytes"))
       .def("count_request",
            [](const PyVolume& self, const std::string& kind, Ino ino, uint64_t elapsed_ns) {

@@ -48,7 +48,14 @@ class Counters {
   Counter& around_controls_read = page_.row("around_controls_read");
   Counter& around_given_up = page_.row("around_given_up");      // how often it was wrong
 
+  // What `ffrfs warm` asked for, in files:
+  Counter& warm_files = page_.row("warm_files");
+  Counter& warm_pushed = page_.row("warm_pushed");
+  Counter& warm_left_out = page_.row("warm_left_out");  // for want of room
+  Counter& warm_begun = page_.row("warm_begun");  // parts of the tree
+
   // Now, not so far:
+  Counter& warm_left = page_.row("warm_left");
   Counter& around_unread_bytes = page_.row("around_unread_bytes");  // pushed, by the controls
   Counter& queue_depth = page_.row("queue_depth");          // fetches from storage
   Counter& uring_queues = page_.row("uring_queues");        // of io_uring; 0: /dev/fuse alone

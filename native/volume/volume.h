@@ -142,6 +142,11 @@ class Volume {
   // before it was called. Any thread.
   void limit_pushed(uint64_t limit_bytes);
 
+  // Pushes all files at and below `ino` that the kernel knows. Never waits.
+  void warm(Ino ino) {
+    if (prefetcher_) prefetcher_->warm(ino);
+  }
+
   // Reading ahead, for an engine. `push` gives bytes of a file to the kernel's page cache;
   // false: it does not know that inode, or does not want them. Called on threads of the
   // volume; must not throw. Begins before the first request. Not after a fork().

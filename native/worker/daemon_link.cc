@@ -19,6 +19,7 @@ constexpr char kConnection = 'c';
 constexpr char kHints = 'h';
 constexpr char kLimit = 'l';
 constexpr char kPushed = 'p';
+constexpr char kWarm = 'w';
 constexpr char kFetcher = 'f';
 
 }  // namespace
@@ -58,20 +59,21 @@ FileDescriptor DaemonLink::receive_connection() {
 }
 
 void DaemonLink::wait_for_end(const Heard& heard) {
-  for (const Message& early : early_limits_) take_limit(early, heard);
+  for (const Message& early : early_limits_) take_number(early, heard);
   while (std::optional<Message> message = receive()) {
     if (message->kind == kHints && message->carried.valid()) {
       heard.take_hints(std::move(message->carried));
-    } else if (!take_limit(*message, heard)) {
+    } else if (!take_number(*message, heard)) {
       take(std::move(*message));
     }
   }
 }
 
-bool DaemonLink::take_limit(const Message& message, const Heard& heard) {
+bool DaemonLink::take_number(const Message& message, const Heard& heard) {
   if (!message.number) return false;
   if (message.kind == kLimit) heard.limit_cache(*message.number);
   if (message.kind == kPushed) heard.limit_pushed(*message.number);
+  if (message.kind == kWarm) heard.warm(*message.number);
   return true;
 }
 

@@ -8,6 +8,7 @@
 //                     "f" with a link to another fetcher, after one has ended, any number
 //                     "l" and 8 bytes, little-endian: what the cache may hold, any number
 //                     "p" and 8 bytes: what may be pushed ahead of readers, any number
+//                     "w" and 8 bytes: the inode of what is to be warmed, any number
 //
 // What the worker says is a list of texts, a zero byte after each; what happens later is
 // said on stderr (log.h). Spoken on the other side by ffrfs/mount/engines/worker.py.
@@ -46,6 +47,7 @@ class DaemonLink {
     std::function<void(FileDescriptor)> take_hints;  // the socket of a client
     std::function<void(uint64_t)> limit_cache;       // bytes, as the next
     std::function<void(uint64_t)> limit_pushed;
+    std::function<void(uint64_t)> warm;  // an inode
   };
   // Returns when the daemon has ended, or has ended the talk; until then calls what it says.
   // Not while another receives.
@@ -61,7 +63,7 @@ class DaemonLink {
   void send(const std::vector<std::string>& texts);
 
   void take(Message message);
-  static bool take_limit(const Message& message, const Heard& heard);
+  static bool take_number(const Message& message, const Heard& heard);
 
   FileDescriptor socket_;
   const TakeFetcher take_fetcher_;

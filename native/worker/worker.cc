@@ -169,6 +169,7 @@ void watch_daemon(DaemonLink& daemon, Volume& volume, Session& session) {
       .take_hints = [&volume](FileDescriptor client) { volume.take_hints(std::move(client)); },
       .limit_cache = [&volume](uint64_t limit_bytes) { limit_cache(volume, limit_bytes); },
       .limit_pushed = [&volume](uint64_t limit_bytes) { volume.limit_pushed(limit_bytes); },
+      .warm = [&volume](uint64_t ino) { volume.warm(ino); },
   });
   std::thread(&Session::stop, &session).detach();
   std::this_thread::sleep_for(kStopLimit);

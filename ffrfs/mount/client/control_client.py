@@ -22,13 +22,17 @@ ANSWER_SIZE_MAX = 1 << 20
 CHUNK_SIZE = 1 << 16
 
 
-def ask(mountpoint: str, command: str, timeout_s: float = TIMEOUT_S) -> dict[str, object]:
+def ask(
+    mountpoint: str, command: str, timeout_s: float = TIMEOUT_S, **about: int
+) -> dict[str, object]:
     """What the mount's daemon answers to that command, which must be an object.
+
+    `about`: what some commands need to know besides.
 
     Raises MountError: nothing of ours is mounted there, or its daemon is dead, does not
     answer in time, or refuses.
     """
-    client, result = _ask(canonical(mountpoint), command, timeout_s)
+    client, result = _ask(canonical(mountpoint), request(command, **about), timeout_s)
     client.close()
     return result
 
@@ -40,17 +44,17 @@ def connect(
 
     Errors as ask().
     """
-    client, result = _ask(canonical(mountpoint), command, timeout_s)
+    client, result = _ask(canonical(mountpoint), request(command), timeout_s)
     client.settimeout(None)
     return client, result
 
 
-def request(command: str) -> bytes:
+def request(command: str, **about: int) -> bytes:
     """What a daemon is sent; one line."""
-    return json.dumps({"command": command}).encode("ascii") + b"\n"
+    return json.dumps({"command": command, **about}).encode("ascii") + b"\n"
 
 
-def _ask(place: str, command: str, timeout_s: float) -> tuple[socket.socket, dict[str, object]]:
+def _ask(place: str, line: bytes, timeout_s: float) -> tuple[socket.socket, dict[str, object]]:
     directory, known = _find(place)
     daemon = f"its daemon (process {known.process.pid})"
     if not known.process.is_alive():
@@ -60,7 +64,7 @@ def _ask(place: str, command: str, timeout_s: float) -> tuple[socket.socket, dic
         try:
             client = control_socket.connect(state.socket_path(directory, place), timeout_s)
             failed.enter_context(client)
-            answer = _converse(client, command, deadline_s)
+            answer = _converse(client, line, deadline_s)
         except TimeoutError:
             raise MountError(f"{place}: {daemon} has not answered within {timeout_s:g} s") from None
         except OSError as error:
@@ -91,11 +95,11 @@ def _find(place: str) -> tuple[str, state.MountState]:
     raise MountError(f"{place}: mounted by another user; only that user can ask its daemon")
 
 
-def _converse(client: socket.socket, command: str, deadline_s: float) -> object:
+def _converse(client: socket.socket, line: bytes, deadline_s: float) -> object:
     """The one answer to one request; None: there was none, or not one of ours."""
     # It may have refused us already; its answer says why.
     with contextlib.suppress(BrokenPipeError):
-        client.sendall(request(command))
+        client.sendall(line)
     answer = _receive_line(client, deadline_s)
     try:
         return json.loads(answer)

@@ -24,7 +24,7 @@ import trio
 from ffrfs.errors import MountError, describe
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.daemon.announcement import Announcement
-from ffrfs.mount.daemon.control_server import ControlServer, HandOver
+from ffrfs.mount.daemon.control_server import ControlServer, HandOver, Request
 from ffrfs.mount.daemon.log import Log
 from ffrfs.mount.daemon.memory_limit import MemoryLimit
 from ffrfs.mount.daemon.metrics_file import MetricsFile
@@ -99,6 +99,7 @@ class Server:
                 "errors": self._errors,
                 "prefetch": self._prefetch,
                 "fill": self._fill,
+                "warm": self._warm,
             }
             self._nursery.start_soon(ControlServer(self._mount.control, commands).run)
             if self._request.while_open is not None:
@@ -248,6 +249,16 @@ class Server:
             )
         self._engine.fill_cache()
         return {"whole_bytes": whole_bytes}
+
+    def _warm(self, request: Request) -> dict[str, object]:
+        """Begin to push what the kernel knows of a part of the tree."""
+        if self._request.prefetch_records == 0:
+            raise MountError("it was mounted without prefetch (--prefetch-window 0)")
+        ino = request.get("ino")
+        if not isinstance(ino, int) or not 0 < ino < 1 << 64:
+            raise MountError("warm needs the number of an inode")
+        self._engine.warm(ino)
+        return {}
 
     async def _tell_of_large_hints(self) -> None:
         """Once: who hints in vain should know why."""

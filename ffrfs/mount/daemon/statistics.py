@@ -39,6 +39,11 @@ _AROUND_ROWS = {
     **{"controls": "around_controls", "controls_read": "around_controls_read"},
     **{"given_up": "around_given_up", "unread_bytes": "around_unread_bytes"},
 }
+# Of what `ffrfs warm` asked for.
+_WARM_ROWS = {
+    **{"begun": "warm_begun", "files": "warm_files", "pushed": "warm_pushed"},
+    **{"left_out": "warm_left_out", "left": "warm_left"},
+}
 # Of what a fetcher brought (ffrfs/remote/figures.py): field → row.
 _REMOTE_ROWS = {
     **{"bytes": "remote_bytes", "requests": "remote_requests", "retries": "remote_retries"},
@@ -97,6 +102,7 @@ def counted(counters: Counters) -> dict[str, object]:
         "prefetch": {name: first_value(counters, row) for name, row in _PREFETCH_ROWS.items()},
         "readahead": {name: first_value(counters, row) for name, row in _READAHEAD_ROWS.items()},
         "read_around": {name: first_value(counters, row) for name, row in _AROUND_ROWS.items()},
+        "warm": {name: first_value(counters, row) for name, row in _WARM_ROWS.items()},
         "cache_bytes": sum(first_value(counters, row) for row in _CACHE_ROWS),
     }
 

@@ -86,6 +86,10 @@ class Engine(Protocol):
         """
         ...
 
+    def warm(self, ino: int) -> None:
+        """Push all files at and below that inode which the kernel knows. Never waits."""
+        ...
+
     def limit_pushed(self, size_bytes: int) -> None:
         """Let so much be in the kernel's page cache that was pushed and not read yet.
 

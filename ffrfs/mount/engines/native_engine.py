@@ -101,6 +101,9 @@ class NativeEngine:
     def limit_cache(self, size_bytes: int) -> None:
         self._worker.limit_cache(size_bytes)
 
+    def warm(self, ino: int) -> None:
+        self._worker.warm(ino)
+
     def limit_pushed(self, size_bytes: int) -> None:
         self._worker.limit_pushed(size_bytes)
 

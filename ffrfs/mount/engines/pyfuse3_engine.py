@@ -1,10 +1,9 @@
 """The pyfuse3 engine: ten operations over a Volume, in Python.
 
-Each handler asks the volume, which never waits for the disk, and answers at once. What
-needs bytes that are not at hand has to wait: a read, or the directory of a record that was
-not looked into yet. Its task is then parked (late_answers.py), so that a stalled disk
-holds up nobody else. The kernel may keep all it has learnt (names, attributes,
-bytes) for a year: the tree cannot change.
+Each handler asks the volume, which never waits for the disk, and answers at once. A read of bytes
+that are not at hand has to wait, as does the directory of a record that was not looked into yet.
+Its task is then parked (late_answers.py), so that a stalled disk holds up nobody else. The kernel
+may keep all it has learnt (names, attributes, bytes) for a year: the tree cannot change.
 
 Concurrency: one trio loop, one thread; a handler that need not wait runs to its end
 without giving way. The volume's threads call push() alone. pyfuse3 has one session per
@@ -108,6 +107,9 @@ class Pyfuse3Engine:
 
     def limit_cache(self, size_bytes: int) -> None:
         self._volume.limit_cache(size_bytes)
+
+    def warm(self, ino: int) -> None:
+        self._volume.warm(ino)
 
     def limit_pushed(self, size_bytes: int) -> None:
         self._volume.limit_pushed(size_bytes)

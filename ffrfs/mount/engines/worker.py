@@ -32,7 +32,7 @@ _SHOWN_SIZE = 500  # characters of a line of its log, in an error
 # Credentials of clouds are the fetcher's alone: a worker reads hostile packs.
 _SECRETS = ("AWS_", "AZURE_", "GOOGLE_", "GCE_", "GCS_", "IDENTITY_", "MSI_")
 _FD = struct.Struct("i")
-_SIZE = struct.Struct("<Q")
+_NUMBER = struct.Struct("<Q")
 END_TIMEOUT_S = 1.0
 
 
@@ -152,16 +152,20 @@ class Worker:
 
     def limit_cache(self, size_bytes: int) -> None:
         """Tell it what its cache may hold from now on."""
-        self._tell_size(b"l", size_bytes)
+        self._tell(b"l", size_bytes)
 
     def limit_pushed(self, size_bytes: int) -> None:
         """Tell it how much may be pushed ahead of readers from now on."""
-        self._tell_size(b"p", size_bytes)
+        self._tell(b"p", size_bytes)
 
-    def _tell_size(self, kind: bytes, size_bytes: int) -> None:
+    def warm(self, ino: int) -> None:
+        """Let it push all files at and below that inode."""
+        self._tell(b"w", ino)
+
+    def _tell(self, kind: bytes, number: int) -> None:
         # One that is stopped, and has many of these before it, gets it the next time.
         with contextlib.suppress(ConnectionError, BlockingIOError):
-            self._socket.send(kind + _SIZE.pack(size_bytes), socket.MSG_DONTWAIT)
+            self._socket.send(kind + _NUMBER.pack(number), socket.MSG_DONTWAIT)
 
     def reap(self) -> int:
         """Its exit status, when it has ended; a signal's as -number."""

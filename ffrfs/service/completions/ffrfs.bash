@@ -9,9 +9,10 @@ _ffrfs() {
         pack) flags=(-h --help --include --exclude --files-from -0 --null --skip-special --symlinks --on-conflict --allow-missing --jobs --dedup --order --reproducible --shards --shard-size --append --force --tmp-dir --dry-run --list -q --quiet --executor --plan --task --commit --on-error --endpoint-url --region --anonymous --remote-timeout) taking=' --include --exclude --files-from --symlinks --on-conflict --jobs --order --shards --shard-size --tmp-dir --executor --plan --task --on-error --endpoint-url --region --remote-timeout ' ;;
         convert) flags=(-h --help --to --shards --compression --level --features --records --on-error --force --tmp-dir --executor -q --quiet --endpoint-url --region --anonymous --remote-timeout) taking=' --to --shards --compression --level --on-error --tmp-dir --executor --endpoint-url --region --remote-timeout ' ;;
         index) flags=(-h --help --chunks --executor -q --quiet --endpoint-url --region --anonymous --remote-timeout) taking=' --executor --endpoint-url --region --remote-timeout ' ;;
-        mount) flags=(-h --help -o --check -f --foreground --config --on-conflict --allow-missing --cache-mb --max-memory --prefetch-window --read-around --prefetch-ttl --cache-dir --cache-size --cache-mode --cache-shared --endpoint-url --region --anonymous --remote-timeout --log-file --metrics-file --engine --transport --threads --no-extensions --while-open) taking=' -o --config --on-conflict --cache-mb --max-memory --prefetch-window --read-around --prefetch-ttl --cache-dir --cache-size --cache-mode --endpoint-url --region --remote-timeout --log-file --metrics-file --engine --transport --threads --while-open ' ;;
+        mount) flags=(-h --help -o --check -f --foreground --warm --config --on-conflict --allow-missing --cache-mb --max-memory --prefetch-window --read-around --prefetch-ttl --cache-dir --cache-size --cache-mode --cache-shared --endpoint-url --region --anonymous --remote-timeout --log-file --metrics-file --engine --transport --threads --no-extensions --while-open) taking=' -o --config --on-conflict --cache-mb --max-memory --prefetch-window --read-around --prefetch-ttl --cache-dir --cache-size --cache-mode --endpoint-url --region --remote-timeout --log-file --metrics-file --engine --transport --threads --while-open ' ;;
         umount) flags=(-h --help --all --dead --config) taking=' --dead --config ' ;;
         prefetch) flags=(-h --help --from -0 --null --all) taking=' --from ' ;;
+        warm) flags=(-h --help -q --quiet) ;;
         ls) flags=(-h --help --on-conflict --allow-missing -l --long -R --recursive --json -0 --null --endpoint-url --region --anonymous --remote-timeout) taking=' --on-conflict --endpoint-url --region --remote-timeout ' ;;
         cat) flags=(-h --help --on-conflict --allow-missing --example --json --endpoint-url --region --anonymous --remote-timeout) taking=' --on-conflict --endpoint-url --region --remote-timeout ' ;;
         head) flags=(-h --help -n --json --endpoint-url --region --anonymous --remote-timeout) taking=' -n --endpoint-url --region --remote-timeout ' ;;
@@ -28,7 +29,7 @@ _ffrfs() {
         install-units) flags=(-h --help --destdir --prefix --dry-run --force --uninstall) taking=' --destdir --prefix ' ;;
     esac
     if ((COMP_CWORD == 1)); then
-        _ffrfs_words pack convert index mount umount prefetch ls cat head extract info schema verify ps stats top log check cache install-units -h --help -V --version
+        _ffrfs_words pack convert index mount umount prefetch warm ls cat head extract info schema verify ps stats top log check cache install-units -h --help -V --version
         return
     fi
     # Which flag waits for its value, and how many places are taken? bash takes words apart at
@@ -103,6 +104,7 @@ _ffrfs_value() { # COMMAND FLAG|PLACE
         prefetch:--from) _ffrfs_files ;;
         prefetch:0) _ffrfs_mounts ;;
         prefetch:[0-9]*) _ffrfs_files ;;
+        warm:0) _ffrfs_mounts ;;
         ls:--on-conflict) _ffrfs_words error first last ;;
         ls:0) _ffrfs_packs ;;
         cat:--on-conflict) _ffrfs_words error first last ;;

@@ -165,6 +165,7 @@ complete -c ffrfs -n '__ffrfs_in mount' -s h -l help -d 'show this help message 
 complete -c ffrfs -n '__ffrfs_in mount' -s o -f -a '(__ffrfs_mount_options)' -r -d 'mount options, separated by commas'
 complete -c ffrfs -n '__ffrfs_in mount' -l check -d 'check that the mount would succeed, without mounting'
 complete -c ffrfs -n '__ffrfs_in mount' -s f -l foreground -d 'serve from this process'
+complete -c ffrfs -n '__ffrfs_in mount' -l warm -d 'bring all files into memory before the command returns'
 complete -c ffrfs -n '__ffrfs_in mount' -l config -F -r -d 'read settings that are not on the command line from FILE, see below'
 complete -c ffrfs -n '__ffrfs_in mount' -l on-conflict -f -a 'error first last' -r -d 'show the first or the last pack\'s file if several contain its path'
 complete -c ffrfs -n '__ffrfs_in mount' -l allow-missing -d 'show the other packs if some cannot be opened'
@@ -204,6 +205,11 @@ complete -c ffrfs -n '__ffrfs_in prefetch' -s 0 -l null -d 'paths in FILE end wi
 complete -c ffrfs -n '__ffrfs_in prefetch' -l all -d 'fetch all of the packs into the cache on disk, in the background'
 complete -c ffrfs -n '__ffrfs_at prefetch 0 0 --from' -a '(__ffrfs_mounts)'
 complete -c ffrfs -n '__ffrfs_at prefetch 1 999 --from' -F
+
+complete -c ffrfs -n '__ffrfs_without_command' -a warm -d 'bring the files of a mount into memory'
+complete -c ffrfs -n '__ffrfs_in warm' -s h -l help -d 'show this help message and exit'
+complete -c ffrfs -n '__ffrfs_in warm' -s q -l quiet -d 'show no progress'
+complete -c ffrfs -n '__ffrfs_at warm 0 0' -a '(__ffrfs_mounts)'
 
 complete -c ffrfs -n '__ffrfs_without_command' -a ls -d 'list the files of a pack'
 complete -c ffrfs -n '__ffrfs_in ls' -s h -l help -d 'show this help message and exit'

@@ -1,0 +1,58 @@
+"""`ffrfs warm`: a mount's files into the kernel's page cache."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ffrfs.console import output
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+_EPILOG = """\
+The command lists the files, then has the mount read and check them, front to back, and give them
+to the kernel: after that, no read of them sends a request. It ends when this is done. At most half
+of the available memory is filled (and of a control group's limit, and of --max-memory); the
+command says how many files it left out. Packs at URLs are brought into the cache on disk first.
+
+Examples:
+    ffrfs warm /mnt/imagenet
+    ffrfs warm /mnt/imagenet val train/n01440764
+"""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "warm",
+        help="bring the files of a mount into memory",
+        description="Bring all files of the mount at MOUNTPOINT, or those at and below each PATH, "
+        "into the kernel's page cache.",
+        epilog=_EPILOG,
+    )
+    parser.add_argument("mountpoint", metavar="MOUNTPOINT", help="a mount of ffrfs")
+    parser.add_argument(
+        "paths", metavar="PATH", nargs="*", default=[], help="a file or directory of the mount"
+    )
+    parser.add_argument("-q", "--quiet", action="store_true", help="show no progress")
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    warm(args.mountpoint, args.paths, is_shown=output.show_progress() and not args.quiet)
+    return 0
+
+
+def warm(mountpoint: str, paths: Sequence[str], *, is_shown: bool) -> None:
+    """Warm it; say on stderr what was left out."""
+    from ffrfs.folder.progress import ProgressBar
+    from ffrfs.mount.client import warming
+
+    with ProgressBar(mountpoint, is_shown) as progress:
+        found = warming.warm(mountpoint, paths, progress)
+    if found.left_out:
+        output.error(
+            f"{mountpoint}: {output.count(found.left_out, 'file')} of {found.files:,} left out: "
+            "memory has no room for more (see pushed_limit_bytes in `ffrfs stats --json`)"
+        )

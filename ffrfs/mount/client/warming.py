@@ -1,0 +1,103 @@
+"""Warming a mount: its kernel learns all names, and gets all bytes that memory has room for.
+
+    list the tree ─► the kernel knows every inode; then the engine pushes, front to back by the pack
+    packs at URLs ─► first all blocks into the cache on disk, since only what is near is pushed
+
+Listing touches the mount, which hangs if that does. Blocking; one thread at a time.
+Not here: pushing (native/prefetch/read_around.h).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from ffrfs.errors import MountError
+from ffrfs.mount.client.control_client import ask
+from ffrfs.mount.kernel.mountpoint import canonical
+
+_ASKING_S = 0.05
+_FILLING_S = 0.5
+
+# Called with files done, files in all, bytes done, bytes in all; what is unknown is 0.
+Progress: TypeAlias = Callable[[int, int, int, int], object]
+
+
+@dataclass(frozen=True)
+class Warmed:
+    """What came of it, in files. Others may warm the same mount, and count here, too."""
+
+    files: int  # that were asked for
+    pushed: int  # the rest was there, or cannot be pushed
+    left_out: int  # memory had no room for them
+
+
+def warm(
+    mountpoint: str, paths: Sequence[str] = (), progress: Progress = lambda *_: None
+) -> Warmed:
+    """Have all files below these paths (none: of all of the mount) in the kernel's page cache.
+
+    A path begins at the root of the mount, or includes the mount point. Raises MountError: nothing
+    of ours is mounted there, or its packs are at URLs and cannot be kept on disk;
+    FileNotFoundError: a path is not there.
+    """
+    place = canonical(mountpoint)
+    before = ask(place, "stats")
+    if before.get("remote") is not None:
+        _fetch_all(place, progress)
+    tops = [_inside(place, path) for path in paths] or [place]
+    inos = [os.lstat(top).st_ino for top in tops]
+    _list_all(tops, progress)
+    for ino in inos:
+        ask(place, "warm", ino=ino)
+    while True:
+        found = _warmed(ask(place, "stats"))
+        files, left = (found[name] - _warmed(before)[name] for name in ("files", "left"))
+        progress(files - left, files, 0, 0)
+        if found["begun"] - _warmed(before)["begun"] >= len(inos) and found["left"] == 0:
+            break
+        time.sleep(_ASKING_S)
+    grown = {name: found[name] - _warmed(before)[name] for name in found}
+    return Warmed(grown["files"], grown["pushed"], grown["left_out"])
+
+
+def _warmed(statistics: dict[str, Any]) -> dict[str, int]:
+    found: dict[str, int] = statistics["warm"]
+    return found
+
+
+def _inside(place: str, path: str) -> str:
+    if os.path.normpath(path) == place or path.startswith(place + "/"):
+        return path
+    inside = os.path.normpath(os.path.join(place, path.lstrip("/")))
+    if inside != place and not inside.startswith(place + "/"):
+        raise MountError(f"{path}: not in the mount at {place}")
+    return inside
+
+
+def _list_all(tops: list[str], progress: Progress) -> None:
+    """So that the kernel knows all inodes: a listing that is answered tells it those."""
+    folders = [top for top in tops if os.path.isdir(top)]
+    count = 0
+    while folders:
+        with os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                count += 1
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+        progress(count, 0, 0, 0)
+
+
+def _fetch_all(place: str, progress: Progress) -> None:
+    """Have all of the packs in the cache on disk."""
+    whole: Any = ask(place, "fill")["whole_bytes"]
+    while True:
+        time.sleep(_FILLING_S)
+        remote: Any = ask(place, "stats")["remote"]
+        left = remote["fill_left"] << 20  # blocks of 1 MiB
+        progress(0, 0, max(whole - left, 0), whole)
+        if left == 0:
+            return

@@ -1,0 +1,85 @@
+"""`ffrfs warm`: afterwards the kernel has the files, and reading them sends no request."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.ffrecord_file import write_folder
+from tests.mount import probes
+from tests.mount.child import child
+from tests.mount.command import Mount, ffrfs, wait_until
+from tests.mount.hinted_files import figures, increase, settled
+from tests.mount.makers import MakeMount
+
+NAMES = [f"{i:03d}" for i in range(500)]
+FILES = {name: random.Random(name).randbytes(40 * i) for i, name in enumerate(NAMES)}
+LARGE = random.Random("large").randbytes(3 << 20)
+DIGESTS = {name: hashlib.sha256(content).hexdigest() for name, content in FILES.items()}
+
+pytestmark = pytest.mark.promise("S76")
+
+
+@pytest.fixture
+def tree(mount: MakeMount, tmp_path: Path) -> Mount:
+    pack = write_folder(tmp_path / "pack.ffr", {"d": dict(FILES), "e": {"large": LARGE}})
+    made: Mount = mount(pack, "--read-around", "off")
+    wait_until(lambda: figures(made)["pushed_limit_bytes"] > 0, "what may be pushed")
+    return made
+
+
+def read_requests(tree: Mount) -> int:
+    """How many READs it takes to read all of "d", each file as it is in the pack."""
+    before = settled(tree)
+    with child(probes.misread, tree / "d", DIGESTS, NAMES) as reader:
+        reader.ask_next()
+        assert reader.answer() == []
+    return increase(before, settled(tree))["requests.read.count"]
+
+
+def test_all(tree: Mount) -> None:
+    done = ffrfs("warm", tree.path)
+    assert (done.status, done.out, done.err) == (0, "", "")
+    found = figures(tree)
+    assert found["warm.files"] == len(FILES) + 1
+    assert found["warm.pushed"] == len(FILES)  # one of them is empty
+    assert found["warm.left"] == found["warm.left_out"] == 0
+    assert read_requests(tree) == 0
+
+
+@pytest.mark.parametrize("form", ["d", "/d", "{}/d"])
+def test_a_part(tree: Mount, form: str) -> None:
+    done = ffrfs("warm", "-q", tree.path, form.format(tree.path))
+    assert (done.status, done.err) == (0, "")
+    assert figures(tree)["warm.files"] == len(FILES)
+    assert read_requests(tree) == 0
+
+
+def test_a_second_time_there_is_nothing_to_do(tree: Mount) -> None:
+    for _ in range(2):
+        assert ffrfs("warm", tree.path).status == 0
+    assert figures(tree)["warm.pushed"] == len(FILES)
+
+
+@pytest.mark.parametrize("path", ["nothing", "../d"])
+def test_what_is_not_there(tree: Mount, path: str) -> None:
+    done = ffrfs("warm", tree.path, path)
+    assert done.status == 1
+    assert path in done.err
+
+
+def test_mounted_warm(mount: MakeMount, tmp_path: Path) -> None:
+    pack = write_folder(tmp_path / "pack.ffr", {"d": dict(FILES)})
+    tree: Mount = mount(pack, "--warm")
+    assert figures(tree)["warm.files"] == len(FILES)
+
+
+def test_without_prefetch_it_is_refused(mount: MakeMount, tmp_path: Path) -> None:
+    pack = write_folder(tmp_path / "pack.ffr", {"d": {"x": b"1"}})
+    tree: Mount = mount(pack, "--prefetch-window", "0")
+    done = ffrfs("warm", tree.path)
+    assert done.status == 1
+    assert "--prefetch-window 0" in done.err
