@@ -13,6 +13,7 @@ from pathlib import Path
 from benchmarks import (
     cluster,
     contenders,
+    epoch,
     indexes,
     machine,
     mounting,
@@ -43,6 +44,7 @@ PARTS = {
     "opening": opening.run,
     "tfrecord": tfrecord.run,
     "prefetching": prefetching.run,
+    "epoch": epoch.run,
     "indexes": indexes.run,
     "reference": reference.run,
     "remote": remote.run,

@@ -37,6 +37,9 @@ ENGINES = {
     NATIVE: ["--engine", "native", "--transport", "dev"],
     URING: ["--engine", "native", "--transport", "uring"],
 }
+# Of the part `epoch` alone: NATIVE's mount after `ffrfs warm`, and without neighbours.
+WARMED, ALONE = "ffrfs, warmed", "ffrfs --read-around off"
+ENGINES |= {WARMED: ENGINES[NATIVE], ALONE: [*ENGINES[NATIVE], "--read-around", "off"]}
 # Of the part `prefetching` alone: NATIVE's mount with its readers' order told, and who needs none.
 HINTS, AIO = "ffrfs with hints", "AIO batches"
 # Of the part `streaming` alone: what a server of /dev/fuse can reach at most.
@@ -63,6 +66,11 @@ def mounted(name: str, stored: Path, mountpoint: Path) -> AbstractContextManager
     if name in KERNEL_TYPES:
         return mounts.by_kernel(KERNEL_TYPES[name], stored, mountpoint)
     return mounts.served(_command(name, stored, mountpoint), mountpoint)
+
+
+def served_by(name: str) -> str:
+    """Whose packed file, and whose mount, this contender reads."""
+    return NATIVE if name in (HINTS, AIO, WARMED, ALONE) else name
 
 
 def _command(name: str, stored: Path, place: Path) -> list[str | Path]:

@@ -29,6 +29,8 @@ class Plan:
     small_sample: int = 10_000
     opened_count: int = 1_000_000  # opening
     example_count: int = 9_000  # tfrecord: Examples with a picture of large_size each
+    epoch_small: int = 50_000  # epoch: files of small_size
+    epoch_large: int = 6_000  # and of large_size
     slow_count: int = 20_000  # prefetching: files of large_size
     slow_sample: int = 6_000  # of these, read in a pass; a peer takes some ten seconds
     indexed_count: int = 1_000_000  # indexes: files of indexed_size, on the disk and in packs
@@ -72,6 +74,8 @@ class Plan:
             small_sample=40,
             opened_count=5_000,
             example_count=200,
+            epoch_small=300,
+            epoch_large=60,
             slow_count=600,
             slow_sample=300,
             indexed_count=2_000,

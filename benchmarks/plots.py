@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Picture
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from benchmarks import contenders, mounting, packers, prefetching, streaming
+from benchmarks import contenders, epoch, mounting, packers, prefetching, streaming
 from benchmarks.figure import Comparison, Findings, shown
 
 # In the order of the bars.
@@ -29,6 +29,7 @@ COLOURS = {
     contenders.PYFUSE3: "#56B4E9",
     contenders.NATIVE: "#D55E00",
     contenders.URING: "#009E73",
+    contenders.WARMED: "#B8860B",
     contenders.HINTS: "#7A3000",
     contenders.CEILING: "#555555",
     contenders.AIO: "#000000",
@@ -63,6 +64,7 @@ MOUNTING = {
 PACK_TITLE = f"Packing a directory until the file is on the disk: {LESS}"
 READERS_TITLE = f"Files a second by 1, 2 and 4 readers at once: {MORE}"
 EPOCHS_TITLE = f"Files a second, 110 KB each, shuffled, 4 readers: {MORE}"
+FIRST_EPOCH_TITLE = f"Files a second in a first epoch, shuffled, 4 readers, no hints: {MORE}"
 YARDSTICK_TITLE = (
     f"Files a second, beside AIO batches, which check nothing and need no mount: {MORE}"
 )
@@ -108,6 +110,9 @@ def drawings(parts: Mapping[str, Findings]) -> Iterator[Drawing]:
     if slow:
         yield _bars("epochs", EPOCHS_TITLE, slow, EPOCHS, lambda name: name != contenders.AIO)
         yield _bars("prefetching", YARDSTICK_TITLE, slow[:1], EPOCHS[:1])
+    first = [each for each in found.get("epoch", []) if each.name == epoch.LISTED]
+    if first:
+        yield _bars("first-epoch", FIRST_EPOCH_TITLE, first, [each.data for each in first])
     packed = [each for each in found.get("packing", []) if each.name == "packing"]
     if packed:
         yield _bars("packing", PACK_TITLE, packed, [each.data for each in packed])

@@ -35,11 +35,12 @@ from benchmarks.contenders import (
     RATARMOUNT,
     SQUASHFS,
     SQUASHFUSE,
+    served_by,
 )
 from benchmarks.figure import Comparison, Figure, Findings
 from benchmarks.plan import Plan
 from benchmarks.reader import AS_LISTED, HINTED, PAUSE_S
-from benchmarks.slow_files import Order, SlowFiles, served_by
+from benchmarks.slow_files import Order, SlowFiles
 from ffrfs.mount.config.settings import CACHE_MB_DEFAULT
 
 TIMEOUT_S = 300

@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import Any
 
 from benchmarks import machine, packers
-from benchmarks.contenders import AIO, CEILING, HINTS, NATIVE, PACKERS, PYFUSE3
+from benchmarks.contenders import AIO, ALONE, CEILING, HINTS, NATIVE, PACKERS, PYFUSE3, WARMED
 from benchmarks.figure import Comparison, Figure, Findings, shown
 from benchmarks.original import ORIGINAL
 from benchmarks.plan import Plan
@@ -23,7 +23,7 @@ from benchmarks.remote_peers import RCLONE, S3FS
 # Whom ratios are to: the first that was measured.
 OURS = (HINTS, NATIVE, PYFUSE3, packers.FFR)
 COLUMNS = (
-    *(*PACKERS, CEILING, HINTS, LOCAL, AIO, RCLONE, S3FS),
+    *(*PACKERS, ALONE, WARMED, CEILING, HINTS, LOCAL, AIO, RCLONE, S3FS),
     *(packers.FFR, *packers.PROGRAMS, ORIGINAL),
 )
 VERDICTS = {None: "", True: "reached", False: "**missed**"}

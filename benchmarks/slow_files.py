@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import contenders, data, packers, page_cache
-from benchmarks.contenders import AIO, FOLDER, HINTS, NATIVE
+from benchmarks.contenders import FOLDER, NATIVE, served_by
 from benchmarks.mounts import Mount
 from benchmarks.plan import Plan
 from benchmarks.slow_disk import SlowDisk
@@ -92,11 +92,6 @@ class SlowFiles:
             offsets = reader.get_offsets(0)
         begins, ends = offsets[:-1][numbers], offsets[1:][numbers]
         np.stack([begins, ends - begins], axis=1).astype(np.uint64).tofile(path)
-
-
-def served_by(name: str) -> str:
-    """Whose packed file, and whose mount, this contender reads."""
-    return NATIVE if name in (HINTS, AIO) else name
 
 
 def _order(source: data.Folder, indices: Sequence[int], size: int, listing: Path) -> Order:
