@@ -21,10 +21,11 @@ UnitPtr DemandReader::find(const UnitPlan& plan, size_t wanted) {
   return unit;
 }
 
-bool DemandReader::find_cached(const UnitPlan& plan, std::span<std::byte> target) {
-  if (table_.knows(plan.key()) || !fetcher_.find_cached(plan, target)) return false;
+DemandReader::Cached DemandReader::find_cached(const UnitPlan& plan, std::span<std::byte> target) {
+  if (table_.knows(plan.key())) return Cached::kKnown;
+  if (!fetcher_.find_cached(plan, target)) return Cached::kMissing;
   observe(plan, Found::kPageCache);
-  return true;
+  return Cached::kFilled;
 }
 
 UnitPtr DemandReader::find_in_memory(const UnitPlan& plan, size_t wanted) {

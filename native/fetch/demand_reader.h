@@ -32,12 +32,19 @@ class DemandReader {
 
   // nullptr: it takes storage. `wanted` of its bytes were asked for. Throws ChecksumError.
   [[nodiscard]] UnitPtr find(const UnitPlan& plan, size_t wanted);
-  // Fills `target` with the unit's bytes, if they are in the page cache and not in memory.
-  [[nodiscard]] bool find_cached(const UnitPlan& plan, std::span<std::byte> target);
+  // Fills `target` with the unit's bytes, if they are in the page cache. kKnown: they are in
+  // memory, or on their way. kMissing: neither, so fetch_missing() gets them.
+  enum class Cached { kFilled, kKnown, kMissing };
+  [[nodiscard]] Cached find_cached(const UnitPlan& plan, std::span<std::byte> target);
   // As find(), of what is in memory.
   [[nodiscard]] UnitPtr find_in_memory(const UnitPlan& plan, size_t wanted);
 
   void fetch(const UnitPlan& plan, Done done);
+  // The same of what was not looked for by find().
+  void fetch_missing(const UnitPlan& plan, Done done) {
+    observe(plan, Found::kMissing);
+    fetch(plan, std::move(done));
+  }
 
   // Gets everything that find() was asked for, before find() returns. Set before
   // others use this.

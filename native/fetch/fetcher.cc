@@ -58,14 +58,26 @@ bool Fetcher::read_cached(const Extent& extent, uint64_t offset, std::span<std::
 }
 
 bool Fetcher::find_cached(const UnitPlan& plan, std::span<std::byte> target) {
+  return is_cached(plan) && read_cached(plan, target);
+}
+
+// Memory for it is taken only where it can be filled.
+UnitPtr Fetcher::find_cached(const UnitPlan& plan) {
+  if (!is_cached(plan)) return nullptr;
+  UnitPtr unit = make_unit(plan.size);
+  return read_cached(plan, unit->buffer.first(plan.size)) ? unit : nullptr;
+}
+
+bool Fetcher::is_cached(const UnitPlan& plan) const {
+  const size_t size = plan.size + plan.trailer_size();
+  return size == 0 || shards_.file_of(plan.extent).is_cached(plan.file_offset(), size);
+}
+
+bool Fetcher::read_cached(const UnitPlan& plan, std::span<std::byte> target) {
   std::array<std::byte, Extent::kTrailerSizeMax> memory;
   const auto trailer = std::span(memory).first(plan.trailer_size());
   const Source& file = shards_.file_of(plan.extent);
   const uint64_t offset = plan.file_offset();
-  if (target.size() + trailer.size() > 0 &&
-      !file.is_cached(offset, target.size() + trailer.size())) {
-    return false;
-  }
   uint32_t actual = 0;
   size_t done = 0;
   do {
@@ -87,11 +99,6 @@ bool Fetcher::find_cached(const UnitPlan& plan, std::span<std::byte> target) {
     if (!file.can_refetch()) throw;
   }
   return false;
-}
-
-UnitPtr Fetcher::find_cached(const UnitPlan& plan) {
-  UnitPtr unit = make_unit(plan.size);
-  return find_cached(plan, unit->buffer.first(plan.size)) ? unit : nullptr;
 }
 
 size_t Fetcher::memory_for(const UnitPlan& plan) const {

@@ -90,6 +90,9 @@ class Fetcher {
   using Urgency = ReadPort::Urgency;
 
   // Of a unit's bytes, by what checks it: pass the previous result to go on.
+  // Whether all that find_cached() reads is likely to be there.
+  [[nodiscard]] bool is_cached(const UnitPlan& plan) const;
+  [[nodiscard]] bool read_cached(const UnitPlan& plan, std::span<std::byte> target);
   [[nodiscard]] static uint32_t crc(const UnitPlan& plan, std::span<const std::byte> bytes,
                                     uint32_t seed = 0);
   // Throws ChecksumError unless that of all its bytes is `actual`.

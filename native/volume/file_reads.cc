@@ -44,13 +44,29 @@ FileReads::FileReads(const ShardSet& shards, Counters& counters, size_t limit_by
       units_(fetcher_),
       large_(units_) {}
 
-std::optional<size_t> FileReads::read_now(const Extent& extent, std::span<std::byte> target) {
-  if (extent.size > std::min<uint64_t>(target.size(), kWholeRecordSize)) return std::nullopt;
+FileReads::AtOnce FileReads::read_now(const Extent& extent, std::span<std::byte> target) {
+  if (extent.size > std::min<uint64_t>(target.size(), kWholeRecordSize)) return {};
   const auto bytes = target.first(static_cast<size_t>(extent.size));
-  if (!units_.find_cached(whole_plan(extent, check_data_), bytes)) return std::nullopt;
+  switch (units_.find_cached(whole_plan(extent, check_data_), bytes)) {
+    case DemandReader::Cached::kKnown: return {};
+    case DemandReader::Cached::kMissing: return {.size = std::nullopt, .missing = extent};
+    case DemandReader::Cached::kFilled: break;
+  }
   counters_.reads.fetch_add(1, std::memory_order_relaxed);
   counters_.bytes_served.fetch_add(bytes.size(), std::memory_order_relaxed);
-  return bytes.size();
+  return {.size = bytes.size()};
+}
+
+void FileReads::read_missing(const Extent& extent, Done done) {
+  counters_.reads.fetch_add(1, std::memory_order_relaxed);
+  units_.fetch_missing(whole_plan(extent, check_data_),
+                       [this, done = std::move(done)](UnitPtr unit, std::exception_ptr error) {
+                         if (error) return done(Slice{}, error);
+                         counters_.bytes_served.fetch_add(unit->bytes.size(),
+                                                          std::memory_order_relaxed);
+                         const auto bytes = unit->bytes;
+                         done({std::move(unit), bytes}, nullptr);
+                       });
 }
 
 std::optional<Slice> FileReads::read(const Extent& extent, uint64_t offset, size_t size,

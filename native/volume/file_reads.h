@@ -41,9 +41,15 @@ class FileReads {
   // `limit_bytes`: what is held in memory at a time; see limit_cache().
   FileReads(const ShardSet& shards, Counters& counters, size_t limit_bytes, bool check_data);
 
-  // All of `extent`, if it is in the page cache and fits into `target`: its size. Allocates
-  // nothing. Throws ChecksumError.
-  [[nodiscard]] std::optional<size_t> read_now(const Extent& extent, std::span<std::byte> target);
+  struct AtOnce {
+    std::optional<size_t> size;      // of the file, which was read
+    std::optional<Extent> missing{};  // a small file that has to be read from storage: read_missing()
+  };
+  // All of `extent`, if it is in the page cache and fits into `target`. Neither: read() says more.
+  // Allocates nothing. Throws ChecksumError.
+  [[nodiscard]] AtOnce read_now(const Extent& extent, std::span<std::byte> target);
+  // All of what read_now() has not found.
+  void read_missing(const Extent& extent, Done done);
 
   // Bytes [offset, offset + size) of `extent`, which must hold them. nullopt: they
   // come through `done`, later. Never waits for the disk. Throws ChecksumError.

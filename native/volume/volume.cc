@@ -147,11 +147,11 @@ std::optional<uint32_t> Volume::stored_crc32(const Contents& contents) const {
   return extent.checksum == Checksum::kCrc32 ? std::optional(extent.crc32) : std::nullopt;
 }
 
-std::optional<size_t> Volume::read_now(Ino ino, uint64_t offset, size_t size,
-                                       std::span<std::byte> target) {
-  if (offset != 0 || subtree_of(ino)) return std::nullopt;
+FileReads::AtOnce Volume::read_now(Ino ino, uint64_t offset, size_t size,
+                                   std::span<std::byte> target) {
+  if (offset != 0 || subtree_of(ino)) return {};
   const Extent file = extent(ino);
-  if (size < file.size) return std::nullopt;
+  if (size < file.size) return {};
   return reads_.get().read_now(file, target);
 }
 

@@ -114,10 +114,13 @@ class Volume {
   // The CRC-32 of a whole file that the pack has, if it has one.
   [[nodiscard]] std::optional<uint32_t> stored_crc32(const Contents& contents) const;
 
-  // The whole of a file that is at hand, into `target`: its size. nullopt: it is not, or it is
-  // not a file that is read in one piece; then read() says more. Throws as read().
-  [[nodiscard]] std::optional<size_t> read_now(Ino ino, uint64_t offset, size_t size,
-                                               std::span<std::byte> target);
+  // The whole of a file that is at hand, into `target`, as FileReads::read_now(). Neither size
+  // nor extent: it is not a file that is read in one piece; then read() says more. Throws as read().
+  [[nodiscard]] FileReads::AtOnce read_now(Ino ino, uint64_t offset, size_t size,
+                                           std::span<std::byte> target);
+  void read_missing(const Extent& extent, FileReads::Done done) {
+    reads_.get().read_missing(extent, std::move(done));
+  }
   // As FileReads::read, clipped to the end of the file. Throws RangeError.
   [[nodiscard]] std::optional<Slice> read(
       Ino ino, uint64_t offset, size_t size, FileReads::Done done,

@@ -16,6 +16,7 @@
 
 #include <cstddef>
 #include <exception>
+#include <optional>
 #include <string_view>
 
 #include "fuse/handler.h"
@@ -57,8 +58,8 @@ class Operations final : public fuse::Handler {
   void readlink(const Request& request, const Reply& reply);
   void open(const Request& request, const Reply& reply, uint32_t open_flags);
   void read(const Request& request, const Reply& reply);
-  void read_later(const Request& request, const Reply& reply,
-                  const RequestTimer& timer) noexcept;
+  void read_later(const Request& request, const std::optional<Extent>& missing,
+                  const Reply& reply, const RequestTimer& timer) noexcept;
   void readdirplus(const Request& request, const Reply& reply);
   void statfs(const Reply& reply);
   void getxattr(const Request& request, const Reply& reply);

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <exception>
 #include <new>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -29,22 +30,25 @@ void reply_slice(const fuse::Reply& reply, const Slice& slice) {
 
 void Operations::read(const Request& request, const Reply& reply) {
   const RequestTimer timer(volume_, RequestKind::kRead, request.ino);
+  std::optional<Extent> missing;
   try {
     const NearOnly here;
     const auto room = reply.room().first(std::min<size_t>(request.size, reply.room().size()));
-    if (const auto size = volume_.read_now(request.ino, request.offset, request.size, room)) {
-      reply.bytes(room.first(*size));
+    const auto found = volume_.read_now(request.ino, request.offset, request.size, room);
+    if (found.size) {
+      reply.bytes(room.first(*found.size));
       return timer.stop();
     }
+    missing = found.missing;
   } catch (const FarAway&) {  // as what is not at hand
   } catch (...) {
     return fail(reply, request.ino, timer, std::current_exception());
   }
-  read_later(request, reply, timer);
+  read_later(request, missing, reply, timer);
 }
 
-void Operations::read_later(const Request& request, const Reply& reply,
-                            const RequestTimer& timer) noexcept {
+void Operations::read_later(const Request& request, const std::optional<Extent>& missing,
+                            const Reply& reply, const RequestTimer& timer) noexcept {
   const auto failed = [this, timer, ino = request.ino](const Reply& to,
                                                        const std::exception_ptr& error) {
     fail(to, ino, timer, error);
@@ -61,11 +65,12 @@ void Operations::read_later(const Request& request, const Reply& reply,
   } catch (...) {
     return failed(reply, std::current_exception());
   }
-  far_.run(watched, [this, finish, ino = request.ino, offset = request.offset,
+  far_.run(watched, [this, finish, missing, ino = request.ino, offset = request.offset,
                      size = request.size](const Reply& to) {
     const auto done = [finish, to](const Slice& slice, const std::exception_ptr& error) {
       finish(to, slice, error);
     };
+    if (missing) return volume_.read_missing(*missing, done);
     const auto slice = volume_.read(ino, offset, size, done, FileReads::Shape::kParts);
     if (slice) done(*slice, nullptr);
   }, failed);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 import time
 from contextlib import ExitStack
@@ -11,10 +12,11 @@ import pytest
 
 from ffrfs.mount.daemon.control_group import memory_limit_files, smallest_limit_bytes, unified_group
 from tests.ffrecord_file import write_folder
-from tests.mount import memory_loads
+from tests.mount import memory_loads, probes
 from tests.mount.child import child
-from tests.mount.command import Mount, wait_until
+from tests.mount.command import Mount, ffrfs, wait_until
 from tests.mount.control_groups import MIB, joining, memory_group
+from tests.mount.hinted_files import figures
 from tests.mount.makers import MakeMount, PackTree
 from tests.page_cache import forget_pages
 
@@ -61,6 +63,32 @@ def test_mount_lives_within_its_group(
         assert min(reader.answer() for reader in readers) > 5 * MIB
         assert group.kills() == 0
         assert tree.is_served
+
+
+@pytest.mark.long
+@pytest.mark.promise("S75", "S76")
+def test_what_is_pushed_is_no_cause_of_a_kill(
+    new_mount: MakeMount, root_user: None, tmp_path: Path
+) -> None:
+    """Twice as much data as the group may have; some seconds, for that takes its time."""
+    names = [f"{i:04d}" for i in range(2500)]
+    files = {name: random.Random(name).randbytes(100_000) for name in names}
+    digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    tree = new_mount(write_folder(tmp_path / "pack.ffr", {"d": dict(files)}))
+    with memory_group() as group, ExitStack() as stack:
+        stack.callback(tree.close)
+        group.limit(128)
+        done = tree.mount("--read-around", "on", prefix=joining(group.folder))
+        assert done.status == 0
+        assert ffrfs("warm", tree.path).status == 0
+        assert 0 < figures(tree)["warm.left_out"] < len(names)
+        random.Random(1).shuffle(names)
+        with child(probes.misread, tree / "d", digests, names) as reader:
+            reader.ask_next()
+            assert reader.answer() == []
+        assert figures(tree)["pushed_limit_bytes"] <= 64 * MIB
+        assert group.kills() == 0
+
 
 
 @pytest.mark.promise("S52")
