@@ -28,6 +28,7 @@ from tests import uring_switch
 from tests.mount.child import Caller, ask
 from tests.mount.preloaded import preloaded
 
+# Until what should happen counts as what never will, on however busy a machine.
 TIMEOUT_S = 60.0
 
 # Every test of this folder that takes `engine` runs once for each.
@@ -93,7 +94,7 @@ def kill_group(process: subprocess.Popen[str]) -> None:
         process.communicate(timeout=5)
 
 
-def wait_until(condition: Callable[[], object], what: str, timeout_s: float = 20.0) -> None:
+def wait_until(condition: Callable[[], object], what: str, timeout_s: float = TIMEOUT_S) -> None:
     deadline_s = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline_s, f"waited {timeout_s:g} s in vain: {what}"
@@ -186,7 +187,7 @@ class Mount:
         assert self.process is not None
         os.kill(self.process.pid, number)
 
-    def wait_for_daemon(self, timeout_s: float = 20.0) -> None:
+    def wait_for_daemon(self, timeout_s: float = TIMEOUT_S) -> None:
         """And for its worker."""
         assert self.process is not None
         assert self.process.wait(timeout_s), "the daemon has not ended"

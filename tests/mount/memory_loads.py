@@ -17,11 +17,15 @@ from ffrfs.errors import MountError
 from ffrfs.mount.client.hint_stream import HintStream
 
 _STEP = 1 << 20
+_LOAD_MIN = 16 << 20
 _HINTS_OF_EACH = 20_000
 
 
 def read_at_random(folder: str, reader_count: int, seed: int, time_s: float) -> int:
-    """How many bytes so many threads have read."""
+    """How many bytes so many threads have read, in so many seconds.
+
+    On a busy machine it takes longer: until it is a load, of `_LOAD_MIN` bytes.
+    """
     names = [entry.path for entry in os.scandir(folder)]
     totals = [0] * reader_count
     end_s = time.monotonic() + time_s
@@ -29,7 +33,7 @@ def read_at_random(folder: str, reader_count: int, seed: int, time_s: float) -> 
     def read(serial: int) -> None:
         chance = random.Random(seed * 1000 + serial)
         with mmap.mmap(-1, _STEP) as buffer:
-            while time.monotonic() < end_s:
+            while time.monotonic() < end_s or sum(totals) <= _LOAD_MIN:
                 totals[serial] += _read_some(chance, names, buffer)
 
     threads = [threading.Thread(target=read, args=(i,)) for i in range(reader_count)]

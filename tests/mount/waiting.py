@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from pathlib import Path
 
 
 def files_in_calls(pid: int) -> set[str]:
@@ -20,6 +21,15 @@ def files_in_calls(pid: int) -> set[str]:
             if len(words) > 1:  # else it runs
                 found.add(os.readlink(f"/proc/{pid}/fd/{int(words[1], 16)}"))
     return found
+
+
+def is_at_rest(pid: int) -> bool:
+    """Each of its threads sleeps: none runs, waits for a CPU, or waits for a disk."""
+    states = set()
+    for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with contextlib.suppress(OSError):  # it has ended
+            states.add(stat.read_text().rpartition(")")[2].split()[0])
+    return states <= {"S"}
 
 
 def waited_s() -> float:

@@ -27,6 +27,7 @@ from tests.mount.hinted_files import (
     FILES,
     NAMES,
     SIZE_BYTES,
+    SOON_S,
     figures,
     increase,
     settled,
@@ -112,7 +113,7 @@ def test_command_that_is_killed_drops_its_hints(tree: Mount) -> None:
         write(process, b"".join(b"%d\n" % record for record in range(COUNT)))
         wait_until(lambda: figures(tree)["prefetch.fetched"] == COUNT, "they are followed")
         process.kill()
-    wait_until(lambda: figures(tree)["cache_bytes"] == 0, "they are dropped", timeout_s=5)
+    wait_until(lambda: figures(tree)["cache_bytes"] == 0, "they are dropped", SOON_S)
     assert settled(tree)["prefetch.dropped"] == COUNT
 
 
@@ -165,7 +166,7 @@ def test_command_waits_while_the_mount_takes_no_more(tree: Mount, tmp_path: Path
     wait_until(
         lambda: figures(tree)["cache_bytes"] == 0 < figures(tree)["prefetch.dropped"],
         "they are dropped",
-        timeout_s=5,
+        SOON_S,
     )
     found = settled(tree)
     known = found["prefetch.hit"] + found["prefetch.late"] + found["prefetch.dropped"]

@@ -155,7 +155,7 @@ def test_killed_worker_whose_threads_a_disk_holds_gives_its_readers_an_error(
         disk.wait_for("stalled")
         assert tree.worker is not None
         os.kill(tree.worker.pid, signal.SIGKILL)
-        assert reader.answer(10) in ENDED  # though the disk has not answered
+        assert reader.answer() in ENDED  # though the disk has not answered
         disk.go()
     tree.wait_for_daemon()
 
@@ -178,6 +178,6 @@ def test_killed_worker_that_the_kernel_holds_ends_the_mount(
         time.sleep(0.1)
         assert tree.worker is not None
         os.kill(tree.worker.pid, number)
-        assert reader.answer(10) in ENDED
+        assert reader.answer() in ENDED
     tree.wait_for_daemon()
     assert not tree.is_mounted

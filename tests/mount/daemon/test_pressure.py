@@ -14,7 +14,7 @@ import pytest
 
 from ffrfs.mount.daemon.pressure import SYSTEM_FILE, WATCH_VARIABLE, Pressure
 from tests.mount import probes
-from tests.mount.command import Mount, wait_until
+from tests.mount.command import TIMEOUT_S, Mount, wait_until
 from tests.mount.control_groups import (
     UNIFIED,
     MemoryGroup,
@@ -81,9 +81,9 @@ def test_cache_shrinks_and_grows_back(mount: MakeMount, pressure: Path, tmp_path
         held_bytes = settled(tree)["cache_bytes"]
         assert held_bytes > 4 * MIB  # the client lives: nobody else is to have dropped it
         tell(pressure, HIGH)
-        wait_until(lambda: limit_mb(tree) <= 32, "it shrinks", timeout_s=5)
+        wait_until(lambda: limit_mb(tree) <= 32, "it shrinks")
         tell(pressure, SOME)
-        wait_until(lambda: tree.statistics()["memory_pressure"] == SOME, "it is told", 5)
+        wait_until(lambda: tree.statistics()["memory_pressure"] == SOME, "it is told")
         small_mb = limit_mb(tree)
         assert small_mb in (32, 16, 8)
         found = figures(tree)
@@ -92,7 +92,7 @@ def test_cache_shrinks_and_grows_back(mount: MakeMount, pressure: Path, tmp_path
         assert tree.ask(probes.misread, "d", DIGESTS, NAMES) == []
         assert limit_mb(tree) == small_mb  # some pressure: neither
         tell(pressure, CALM)
-        wait_until(lambda: limit_mb(tree) >= small_mb + 8, "it grows back", timeout_s=5)
+        wait_until(lambda: limit_mb(tree) >= small_mb + 8, "it grows back")
     assert "memory is short (pressure 43.21 %)" in tree.log()
 
 
@@ -181,13 +181,13 @@ def test_real_shortage_in_a_control_group(
                 start_new_session=True,
             )
             try:
-                wait_until(lambda: limit_mb(tree) < 256, "it shrinks", timeout_s=15)
+                wait_until(lambda: limit_mb(tree) < 256, "it shrinks")
                 wait_until(
-                    lambda: tree.statistics()["memory_pressure"] >= 10, "it is short", timeout_s=15
+                    lambda: tree.statistics()["memory_pressure"] >= 10, "it is short"
                 )
             finally:
                 thrash.kill()
-                thrash.wait(5)
+                thrash.wait(TIMEOUT_S)
             assert tree.ask(probes.misread, "d", DIGESTS, NAMES) == []
         finally:
             tree.close()

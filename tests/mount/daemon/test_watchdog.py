@@ -15,7 +15,15 @@ from ffrfs.mount.kernel.process import Process
 from tests.ffrecord_file import flip_byte, record_extents
 from tests.mount import probes
 from tests.mount.child import child
-from tests.mount.command import Mount, check_nothing_left, children, ffrfs, is_stopped, wait_until
+from tests.mount.command import (
+    TIMEOUT_S,
+    Mount,
+    check_nothing_left,
+    children,
+    ffrfs,
+    is_stopped,
+    wait_until,
+)
 from tests.mount.disk import Disk
 from tests.mount.makers import MakeMount, PackTree, StartService
 from tests.mount.notify_socket import Service, ServiceManager
@@ -139,7 +147,7 @@ def test_probe_that_waits_holds_up_no_kill(
     assert not tree.is_mounted
     disk.go()  # whose readers cannot end before
     assert tree.worker is not None
-    assert tree.worker.wait(10)
+    assert tree.worker.wait(TIMEOUT_S)
 
 
 @pytest.mark.promise("S48")
@@ -161,7 +169,7 @@ def test_probe_that_dies_is_replaced(service: Service, manager: ServiceManager) 
     wait_until_fed(manager)
     before = probe_of(service.tree)
     os.kill(before.pid, signal.SIGKILL)
-    assert before.wait(5)
+    assert before.wait(TIMEOUT_S)
     wait_until_fed(manager, 3)
     assert probe_of(service.tree).pid != before.pid
     times_s = [at_s for message, _, at_s in manager.messages if "WATCHDOG" in message]
@@ -173,7 +181,7 @@ def test_nothing_is_left_of_the_probe(service: Service, manager: ServiceManager)
     probe = probe_of(service.tree)
     service.tree.signal(signal.SIGTERM)
     assert service.end() == 0
-    assert probe.wait(5)
+    assert probe.wait(TIMEOUT_S)
     check_nothing_left(service.tree)
 
 

@@ -14,6 +14,7 @@ from tests.mount.hinted_files import (
     COUNT,
     DIGESTS,
     NAMES,
+    SOON_S,
     figures,
     hinted,
     settled,
@@ -65,7 +66,7 @@ def test_hints_are_their_process_s_alone(tree: Mount, act: str) -> None:
         assert found["prefetch.dropped"] == 0
         assert found["cache_bytes"] > 0
         assert client.next() == "closed"
-        wait_until(lambda: figures(tree)["cache_bytes"] == 0, "they are dropped", timeout_s=5)
+        wait_until(lambda: figures(tree)["cache_bytes"] == 0, "they are dropped", SOON_S)
     assert settled(tree)["prefetch.dropped"] == COUNT - found["prefetch.hit"]
 
 
@@ -77,7 +78,7 @@ def test_hints_end_with_their_process_though_its_child_lives(tree: Mount, act: s
         assert client.next() is None
         wait_until(lambda: figures(tree)["prefetch.fetched"] == COUNT, "all was read ahead")
         os.kill(client.pid, signal.SIGKILL)
-        wait_until(lambda: is_dropped(tree), "they are dropped", timeout_s=5)
+        wait_until(lambda: is_dropped(tree), "they are dropped", SOON_S)
 
 
 def test_child_has_hints_of_its_own(tree: Mount) -> None:

@@ -17,6 +17,7 @@ from tests.mount import probes
 from tests.mount.child import child
 from tests.mount.command import (
     ENDED,
+    TIMEOUT_S,
     Mount,
     check_nothing_left,
     ffrfs,
@@ -41,7 +42,7 @@ def roots(names: list[str]) -> list[bytes]:
 
 def check_others_can_be_read(tree: Mount, names: list[str]) -> None:
     contents = [content(name) for name in names]
-    assert tree.ask(probes.read_all_in, "", names, timeout_s=5) == contents
+    assert tree.ask(probes.read_all_in, "", names) == contents
 
 
 # Whoever mounts has listed the root, so the kernel knows all of these inodes.
@@ -159,7 +160,7 @@ def test_unmounting_while_a_hinted_record_stalls(stalling: Mount, disk: Disk, by
         try:
             wait_until(lambda: not stalling.is_mounted, "the mount is gone")
             disk.go()
-            assert command is None or command.wait(10) == 0
+            assert command is None or command.wait(TIMEOUT_S) == 0
         finally:
             if command is not None:
                 kill_group(command)
@@ -217,7 +218,7 @@ def end_of_readers(tree: Mount, killed: int, delay_s: float) -> set[int]:
         wait_until(lambda: figures(tree)["prefetch.pushed"] > 0, "they are pushed")
         time.sleep(delay_s)
         os.kill(killed, signal.SIGKILL)
-        return {reader.answer(10) for reader in readers}
+        return {reader.answer() for reader in readers}
 
 
 @pytest.mark.promise("S19")
@@ -247,7 +248,7 @@ def test_daemon_that_is_killed_while_bytes_are_pushed(new_mount: MakeMount, tmp_
         assert tree.process is not None
         delay_s = random.Random(serial).random() / 100
         assert end_of_readers(tree, tree.process.pid, delay_s) <= set(ENDED)
-        tree.wait_for_daemon(10)
+        tree.wait_for_daemon()
         assert tree.ask(probes.errno_of, "d/never asked for", "stat") in ENDED
         done = ffrfs("umount", tree.path)
         assert (done.status, done.err) == (0, "")

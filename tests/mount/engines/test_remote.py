@@ -12,7 +12,7 @@ import pytest
 
 from tests.ffrecord_file import write_folder
 from tests.mount import probes
-from tests.mount.command import Mount, ffrfs, mount_command_fails, wait_until
+from tests.mount.command import TIMEOUT_S, Mount, ffrfs, mount_command_fails, wait_until
 from tests.mount.makers import MakeMount, PackTree
 from tests.remote.servers.nginx import Nginx, nginx
 
@@ -90,7 +90,7 @@ def test_a_tree_is_read_from_afar_and_then_from_the_cache(
     assert remote(tree)["bytes"] <= pack.stat().st_size + (1 << 20)
     assert ffrfs("umount", tree.path).status == 0
     tree.wait_for_daemon()
-    assert all(fetcher.wait(5) for fetcher in tree.fetchers)
+    assert all(fetcher.wait(TIMEOUT_S) for fetcher in tree.fetchers)
     again = reach(url)
     check(again, NAMES[::-1])
     assert remote(again)["blocks_fetched"] == 0

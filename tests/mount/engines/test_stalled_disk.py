@@ -160,7 +160,7 @@ def test_killed_lookup_does_not_hold_up_a_read_that_waits(stalling: Mount, disk:
                 disk.wait_for("stalled")
                 killer.next()
                 disk.go()  # from here on there are no other requests
-                assert reader.answer(timeout_s=10) == content(name)
+                assert reader.answer() == content(name)
 
 
 def test_command_that_is_killed_while_the_pack_opens_leaves_no_mount(

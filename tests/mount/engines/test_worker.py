@@ -19,6 +19,7 @@ from tests.mount import probes
 from tests.mount.child import Child, child
 from tests.mount.command import (
     ENDED,
+    TIMEOUT_S,
     Mount,
     check_nothing_left,
     ffrfs,
@@ -211,7 +212,7 @@ def test_killed_daemon_under_load_gives_errors(tree: Mount, both: bool) -> None:
         with pytest.raises(OSError) as caught:
             holder.next()
         assert caught.value.errno in ENDED
-        tree.wait_for_daemon(5)  # and for the worker, whom nobody tells
+        tree.wait_for_daemon()  # and for the worker, whom nobody tells
         assert tree.is_mounted
         assert tree.ask(probes.errno_of, "d/000", "read") in ENDED
     assert ffrfs("umount", tree.path).status == 0
@@ -227,7 +228,7 @@ def test_killed_daemon_while_reads_wait_for_the_disk(new_mount: MakeMount, disk:
         reader.ask_next()
         disk.wait_for("stalled")
         tree.signal(signal.SIGKILL)
-        assert reader.answer(10) in ENDED  # though the disk has not answered
+        assert reader.answer() in ENDED  # though the disk has not answered
         assert tree.ask(probes.errno_of, "cold", "read") in ENDED
         disk.go()
     tree.wait_for_daemon()
@@ -251,7 +252,7 @@ def test_daemon_that_is_killed_while_the_pack_opens_takes_its_worker_along(
             if process != worker:
                 os.kill(process.pid, signal.SIGKILL)
         disk.go()
-        assert worker.wait(10)
+        assert worker.wait(TIMEOUT_S)
     finally:
         kill_group(command)
     assert not tree.is_mounted
