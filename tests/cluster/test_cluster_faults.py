@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -201,8 +202,9 @@ def states(target: Path) -> dict[str, tuple[int, int]]:
 
 def descendants(pid: int) -> list[int]:
     found = []
-    for number in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        found += [int(number), *descendants(int(number))]
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+        for number in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            found += [int(number), *descendants(int(number))]
     return found
 
 
@@ -291,8 +293,6 @@ def test_tasks_that_are_killed(tmp_path: Path) -> None:
 
 
 def never():
-    import contextlib
-
     return contextlib.nullcontext()
 
 

@@ -127,18 +127,17 @@ def test_a_command_that_is_killed(
 ) -> None:
     url = f"s3://{bucket}/killed"
     command = [
-        *(sys.executable, "-m", "ffrfs", "pack", "-q", "--reproducible", "--shards", "12"),
+        *(sys.executable, "-m", "ffrfs", "pack", "-q", "--reproducible", "--shards", "30"),
         *("--executor", "processes:2", "--tmp-dir", tmp_path / "killed", tree, f"{url}/"),
     ]
     (tmp_path / "killed").mkdir()
     began_s = time.monotonic()
-    with subprocess.Popen(command) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         while not any(name.endswith(".ffr") for name in objects(store, "killed")):
             assert process.poll() is None
             assert time.monotonic() - began_s < TIMEOUT_S
         process.kill()
-    # A worker may be about to end the object that it is at.
-    time.sleep(0.3)
+        process.communicate(timeout=TIMEOUT_S)  # until its workers have ended, too
     before = objects(store, "killed")
     assert ".ffrfs-plan" in before
     assert MANIFEST not in before
@@ -148,7 +147,7 @@ def test_a_command_that_is_killed(
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     found = objects(store, "killed")
-    assert found == local(tree, 12)
+    assert found == local(tree, 30)
     after = {
         meta["path"]: meta["last_modified"] for meta in obstore.list(store, "killed").collect()
     }

@@ -344,12 +344,16 @@ def test_two_mounts_of_one_cache_fetch_each_block_once(
 def test_a_line_that_is_cut_in_mid_epoch_costs_a_delay(reach: Reach, server: Faulty) -> None:
     with delay(server.port, 0.01) as line:
         tree = reach(url=f"{line.url}/tree.ffr")
+        server.shape(bytes_per_s=500_000)
+        enough = line.carried().bytes_down + 100_000
         reading = Reading(tree.path)
         for _ in range(3):
-            time.sleep(0.1)
+            wait_until(lambda: line.carried().bytes_down > enough, "bytes come", PATIENCE_S)  # noqa: B023
             line.program.kill()
-            time.sleep(0.1)
+            enough = 100_000  # counted anew
             line.start_again()
+        assert reading.process.poll() is None, "nothing was cut in mid-epoch"
+        server.shape()
         assert reading.result() == ALL_RIGHT
 
 

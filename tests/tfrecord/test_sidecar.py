@@ -200,14 +200,14 @@ def test_a_spoilt_sidecar_never_gives_wrong_records(tmp_path: Path, data: st.Dat
 
 
 def test_a_million_records_are_indexed_in_little_time(tmp_path: Path) -> None:
-    """About half a second; the limit is generous, as others run beside this one."""
+    """About half a second, of the CPU; the limit is generous, as others run beside this one."""
     file = tmp_path / "x.tfrecord"
     file.write_bytes(framed([b""]) * 1_000_000)
-    begin = time.perf_counter()
+    begin = time.process_time()
     reader = TFRecordReader(file)
     assert reader.n == 1_000_000
     assert TFRecords([os.fsencode(file)]).used_sidecars == [True]
-    assert time.perf_counter() - begin < 5
+    assert time.process_time() - begin < 5
 
 
 @pytest.mark.promise("S70")

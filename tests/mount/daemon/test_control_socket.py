@@ -223,6 +223,7 @@ def test_client_that_takes_no_answers_is_dropped(
             with pytest.raises((BrokenPipeError, ConnectionResetError)):
                 while True:
                     greedy.sendall(line)
+        monkeypatch.setattr(control_server, "IDLE_TIMEOUT_S", TIMEOUT_S)
         assert converse(path, ECHO) == [ECHOED]
 
     served(path, client)

@@ -182,9 +182,7 @@ def test_real_shortage_in_a_control_group(
             )
             try:
                 wait_until(lambda: limit_mb(tree) < 256, "it shrinks")
-                wait_until(
-                    lambda: tree.statistics()["memory_pressure"] >= 10, "it is short"
-                )
+                wait_until(lambda: tree.statistics()["memory_pressure"] >= 10, "it is short")
             finally:
                 thrash.kill()
                 thrash.wait(TIMEOUT_S)
