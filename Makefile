@@ -99,10 +99,11 @@ run_native = $(sanitizer_options) $(BIN)/ctest --test-dir build/$(1) --parallel 
 # What does not fit into `make test`. A part that cannot be installed says why, and the others go on.
 # ROOM=ffrfs/remote runs what that room and those above it need.
 ROOM :=
-check: build
+check: build $(VENV)/test
 	@.ci/check '$(ROOM)'
 
-# One build of clang serves the sanitizers and the fuzzers, another ThreadSanitizer.
+# One build of clang serves the sanitizers and the fuzzers, another ThreadSanitizer: GCC takes half
+# as long again.
 check-native: check-memory check-threads check-mounts
 
 check-memory: build-memory
@@ -121,10 +122,10 @@ check-threads: build-threads
 # What is threaded.
 build-threads: SUITE := batch_parser_test|budget_test|cache_limit_test|checked_range_test|counters_test|subtree_reads_test|hint_server_test|hostile_fetcher_test|far_requests_test|index_map_test|interrupts_test|io_test|mapped_tree_test|open_packs_test|prefetch|read_around_test|region_pass_test|remote_file_test|remote_volume_test|seen_checksums_test|slowest_requests_test|source_test|tfrecord_test|union_tree_test|unit_table_test|scrub_test|volume_test|^writer_test
 build-threads: build
-	@.ci/system-packages test
+	@.ci/system-packages test fuzz
 	@echo '== what is threaded, under ThreadSanitizer'
 	@$(call build_native,check-threads,-DFFRFS_TESTS=ON \
-	    -DFFRFS_SANITIZE=thread '-DFFRFS_SUITE=$(SUITE)')
+	    -DCMAKE_CXX_COMPILER=clang++ -DFFRFS_SANITIZE=thread '-DFFRFS_SUITE=$(SUITE)')
 
 # Mounts whose workers were built under sanitizers: reads, listings, a stalled disk, beginning
 # and end, many readers at once. A report is in the daemon's log, as is the worker's end, and
