@@ -2,11 +2,14 @@
 
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <memory>
@@ -37,12 +40,28 @@ inline std::vector<Bytes> patterns(size_t count, size_t size) {
   return records;
 }
 
-inline bool wait_until(const std::function<bool()>& is_true, std::chrono::milliseconds limit = 5s) {
-  for (const auto end = Clock::now() + limit; Clock::now() < end;) {
+// However busy the machine is; and before what was read ahead is too old, after a minute.
+inline bool wait_until(const std::function<bool()>& is_true) {
+  for (const auto end = Clock::now() + 40s; Clock::now() < end;) {
     if (is_true()) return true;
     std::this_thread::sleep_for(1ms);
   }
   return is_true();
+}
+
+// True: all other threads of this process sleep; none waits for a CPU.
+inline bool others_sleep() {
+  const std::string own = std::to_string(gettid());
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string line;
+    std::getline(std::ifstream(thread.path() / "stat"), line);
+    const size_t name_end = line.rfind(')');  // the state is behind it
+    if (thread.path().filename() != own && name_end != std::string::npos &&
+        line.compare(name_end, 3, ") S") != 0) {
+      return false;
+    }
+  }
+  return true;
 }
 
 struct Setting {
@@ -97,7 +116,8 @@ class Rig {
     uint64_t before = UINT64_MAX;
     return wait_until([&] {
       const uint64_t now = counters.prefetch_fetched + counters.readahead_fetched;
-      const bool is_still = now == std::exchange(before, now) && counters.queue_depth == 0;
+      const bool is_still =
+          now == std::exchange(before, now) && counters.queue_depth == 0 && others_sleep();
       if (!is_still) std::this_thread::sleep_for(20ms);
       return is_still;
     });

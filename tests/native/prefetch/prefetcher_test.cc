@@ -195,7 +195,10 @@ TEST_CASE("hints just ahead of their readers: every record is read once") {
     }
     CHECK(rig.wrong == 0);
     REQUIRE(rig.settles());
-    CHECK(rig.counters.checksums_verified.load() == 200);
+    // Twice, where a claim took so long that its reader came first.
+    const uint64_t verified = rig.counters.checksums_verified;
+    CHECK(verified >= 200);
+    CHECK(verified <= 200 + rig.counters.prefetch_late);
     CHECK(rig.counters.prefetch_hit + rig.counters.prefetch_late == 200);
     CHECK(rig.counters.bytes_prefetched.load() == 0);
     CHECK(rig.counters.bytes_in_flight.load() == 0);
@@ -207,11 +210,11 @@ TEST_CASE("what nobody reads is forgotten after a while") {
   const auto list = rig.prefetcher->open_list();
   (void)rig.prefetcher->add(list, rig.hints(numbers(100)));
   REQUIRE(wait_until([&] { return rig.counters.prefetch_fetched == 100; }));
-  REQUIRE(wait_until([&] { return rig.counters.bytes_prefetched == 0; }, 3s));
+  REQUIRE(wait_until([&] { return rig.counters.bytes_prefetched == 0; }));
   CHECK(rig.counters.prefetch_wasted_bytes.load() == size_of(rig));
   CHECK(rig.counters.prefetch_dropped.load() == 0);  // its client is still there
   rig.prefetcher->finish(list);
-  REQUIRE(wait_until([&] { return rig.counters.prefetch_dropped == 100; }, 3s));
+  REQUIRE(wait_until([&] { return rig.counters.prefetch_dropped == 100; }));
   CHECK(rig.prefetcher->room(list) == 0);
   CHECK(rig.prefetcher->add(list, rig.hints({1, 2, 3})) == 3);  // ignored
   for (uint64_t record = 0; record < 100; ++record) (void)rig.read(record);
@@ -245,7 +248,7 @@ TEST_CASE("a client that dies while much of it is on its way") {
     std::this_thread::sleep_for(std::chrono::microseconds(250 * round));
     rig.prefetcher->drop(list);
     REQUIRE(rig.settles());
-    CHECK(wait_until([&] { return rig.counters.bytes_prefetched == 0; }, 100ms));
+    CHECK(wait_until([&] { return rig.counters.bytes_prefetched == 0; }));
     CHECK(rig.counters.bytes_in_flight.load() == 0);
     CHECK(rig.counters.prefetch_dropped.load() == 100);
   }
@@ -292,12 +295,12 @@ TEST_CASE("what is held stays within its limit") {
       (void)rig.prefetcher->add(lists.back(), rig.hints(shuffled(rig.records.size(), i)));
     }
     REQUIRE(rig.settles());
+    CHECK(rig.counters.bytes_prefetched > 0);
     const std::vector<uint64_t> order = shuffled(rig.records.size(), 0);
     for (size_t i = 0; i < 20; ++i) (void)rig.read(order[i]);
     REQUIRE(rig.settles());
     is_over = true;
     sampler.join();
-    CHECK(most.load() > 0);
     CHECK(most.load() <= kLimit);
     CHECK(rig.wrong == 0);
   }
@@ -328,6 +331,7 @@ TEST_CASE("a record that takes all that may be held is read ahead, one at a time
     for (uint64_t record = 0; record < kCount; ++record) {
       REQUIRE(wait_until([&] { return rig.counters.prefetch_fetched > record; }));
       REQUIRE(rig.settles());
+      if (!is_pushed) CHECK(rig.counters.bytes_prefetched == kLimit);
       if (rig.read(record)) ++ready_count;
     }
     is_over = true;
@@ -335,7 +339,7 @@ TEST_CASE("a record that takes all that may be held is read ahead, one at a time
     if (!is_pushed) CHECK(ready_count == kCount);
     CHECK(rig.counters.prefetch_fetched.load() == kCount);
     CHECK(rig.counters.prefetch_too_large.load() == 0);
-    CHECK(most.load() == kLimit);
+    CHECK(most.load() <= kLimit);
     CHECK(rig.wrong == 0);
   }
 }
@@ -412,10 +416,12 @@ TEST_CASE("records in order, without a hint: nearly all is there, and read once"
   size_t at_once = 0;
   for (uint64_t record = 0; record < 1000; ++record) {
     at_once += rig.read(record) ? 1 : 0;
-    std::this_thread::sleep_for(50us);
+    if (record % 32 == 31) REQUIRE(rig.settles());
   }
   CHECK(rig.wrong == 0);
-  CHECK(rig.counters.checksums_verified.load() == 1000);
+  CHECK(rig.counters.checksums_verified.load() >= 1000);
+  // Twice, where a claim took so long that its reader came first.
+  CHECK(rig.counters.checksums_verified.load() <= 2000 - at_once);
   CHECK(rig.counters.readahead_fetched.load() > 900);
   CHECK(rig.counters.readahead_hit.load() > 500);
   CHECK(rig.counters.readahead_wasted_bytes.load() == 0);
@@ -445,7 +451,7 @@ TEST_CASE("a reader who leaves out every second of its hints is still read ahead
   (void)rig.prefetcher->add(list, rig.hints(numbers(400)));
   for (uint64_t record = 0; record < 400; record += 2) {
     (void)rig.read(record);
-    std::this_thread::sleep_for(1ms);
+    if (record % 16 == 0) REQUIRE(rig.settles());
   }
   CHECK(rig.wrong == 0);
   CHECK(rig.counters.prefetch_hit.load() > 150);
@@ -470,7 +476,7 @@ TEST_CASE("what readers have read without it is not held") {
   REQUIRE(rig.settles());
   CHECK(rig.wrong == 0);
   CHECK(rig.counters.prefetch_hit + rig.counters.prefetch_late == 600);
-  CHECK(wait_until([&] { return rig.counters.bytes_prefetched == 0; }, 2s));
+  CHECK(wait_until([&] { return rig.counters.bytes_prefetched == 0; }));
 }
 
 TEST_CASE("readers, lists that come and go, a kernel that is slow: no wrong byte, no error") {
@@ -528,7 +534,7 @@ TEST_CASE("readers, lists that come and go, a kernel that is slow: no wrong byte
   CHECK(errors == 0);
   REQUIRE(rig.settles());
   CHECK(rig.counters.bytes_in_flight.load() == 0);
-  CHECK(wait_until([&] { return rig.counters.bytes_prefetched == 0; }, 2s));
+  CHECK(wait_until([&] { return rig.counters.bytes_prefetched == 0; }));
   CHECK(rig.counters.prefetch_hit + rig.counters.prefetch_late + rig.counters.prefetch_dropped <=
         rig.counters.prefetch_hinted);
 }

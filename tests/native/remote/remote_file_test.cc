@@ -202,18 +202,18 @@ TEST_CASE("an object that has changed when a fetcher comes back is an error for 
 }
 
 TEST_CASE("who waits in vain gets an error in time, and later reads try again") {
-  Link rig(40'000, 200ms);
+  Link rig(40'000, 1s);
   const auto file = rig.open();
   rig.fetcher.hold();
   rig.object->evict(5);
   const auto begin = std::chrono::steady_clock::now();
   const auto read_it = [&] { (void)read(*file, 5 * kTestBlock, 10); };
-  CHECK(error_of(read_it).starts_with(kUrl + ": no answer for 0.2 s: "));
+  CHECK(error_of(read_it).starts_with(kUrl + ": no answer for 1 s: "));
   const auto first = std::chrono::steady_clock::now() - begin;
-  CHECK(first >= 200ms);
+  CHECK(first >= 1s);
   // The kernel asks once more for what has failed, and need not wait as long.
   CHECK_FALSE(error_of(read_it).empty());
-  CHECK(std::chrono::steady_clock::now() - begin < first + 190ms);
+  CHECK(std::chrono::steady_clock::now() - begin < first + 950ms);
   CHECK(wait_until([&] { return rig.fetcher.count(Ask::kCancel) == 1; }));
   rig.fetcher.release();
   std::this_thread::sleep_for(1100ms);
