@@ -19,6 +19,7 @@
 #include "damage.h"
 #include "prefetch/hint_server.h"
 #include "prefetch/hint_list.h"
+#include "prefetch_rig.h"
 #include "record/ffrecord_shard.h"
 #include "tree/flat_tree.h"
 
@@ -212,7 +213,7 @@ Bytes fill(Listener& listener, const Client& client, uint64_t first = 0) {
   for (int still = 0; still < 50; ++still) {
     const size_t more = client.say_at_once(all.substr(sent));
     const size_t now = listener.heard_count();
-    if (more > 0 || now != heard) still = 0;
+    if (more > 0 || now != heard || !others_sleep()) still = 0;
     sent += more;
     heard = now;
     std::this_thread::sleep_for(1ms);
