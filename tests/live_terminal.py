@@ -14,7 +14,7 @@ import time
 from types import TracebackType
 from typing import Any
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 _SIZE_TOLD = 2000  # of what was shown, when that was not it
 
 

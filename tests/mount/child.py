@@ -23,7 +23,7 @@ from tests.mount.child_program import LENGTH
 from tests.mount.preloaded import preloaded, wait_for_end
 from tests.mount.waiting import files_in_calls
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 _CHUNK_SIZE = 1 << 20
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ffrfs.mount.kernel import kernel_mount
 from ffrfs.mount.kernel.mount_table import mount_at
-from tests.mount.command import kill_group
+from tests.mount.command import TIMEOUT_S, kill_group
 
 
 class Disk:
@@ -71,7 +71,7 @@ class Disk:
         assert self._process.stdout is not None
         fd = self._process.stdout.fileno()
         while word not in self._lines:
-            assert select.select([fd], [], [], 20)[0], f"the disk has not said {word!r}"
+            assert select.select([fd], [], [], TIMEOUT_S)[0], f"the disk has not said {word!r}"
             data = os.read(fd, 4096)
             assert data, "the disk has died"
             self._lines += data.decode().split("\n")

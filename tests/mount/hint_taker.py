@@ -15,7 +15,7 @@ import trio
 from ffrfs.mount.daemon.control_server import ControlServer, Handler, HandOver
 from ffrfs.mount.kernel import control_socket
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 
 
 class HintTaker:

@@ -16,9 +16,8 @@ import threading
 import time
 from pathlib import Path
 
-from tests.mount.command import Mount, kill_group, start_ffrfs
+from tests.mount.command import TIMEOUT_S, Mount, kill_group, start_ffrfs
 
-TIMEOUT_S = 20.0
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 _SO_TIMESTAMPNS = 35  # as x86-64 and arm64 have it
 _TIME = struct.Struct("qq")  # s, ns

@@ -60,6 +60,10 @@ class Preloaded:
         self._lock = threading.Lock()
         self._environment = _of_interpreter(os.environ)
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def can_run(self, arguments: Sequence[str], environment: dict[str, str]) -> bool:
         """An interpreter reads its variables when it starts; and a command line has its size."""
         return (

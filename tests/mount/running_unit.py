@@ -19,8 +19,7 @@ from tests.unit import Unit
 
 _TEMPLATE = CHECKOUT / "systemd" / "ffrfs@.service"
 _MESSAGE_SIZE_MAX = 4096
-COMMAND_TIMEOUT_S = 30.0
-END_TIMEOUT_S = 20.0
+COMMAND_TIMEOUT_S = END_TIMEOUT_S = 60.0
 
 
 class RunningUnit:

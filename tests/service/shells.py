@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-TIMEOUT_S = 30
+TIMEOUT_S = 60
 NAMES = ("bash", "zsh", "fish")
 
 _ALL, _TELL = b"\x1b*", b"\x18d"  # Alt-*, which is bash's own for it; Ctrl-X d

@@ -24,7 +24,7 @@ CACHE_MB = 32
 # Of daemon and worker: programs, libraries, stacks, request buffers, blocks on their way to a
 # reader.
 PROCESS_MB = {"native": 75, "uring": 80, "pyfuse3": 100}
-ERROR_TIMEOUT_S = 15.0
+ERROR_TIMEOUT_S = 60.0
 BEFORE_END_S = 2.0  # that readers are left alone before their mount is ended
 HINTERS = 3
 LASTING_S = 1000.0  # they are to be ended by an error
