@@ -500,6 +500,9 @@ def serve_badly(pack: str, mountpoint: str, serving: str) -> Iterator[tuple[str,
         def limit_cache(self, size_bytes: int) -> None:  # memory may be short here
             pass
 
+        def limit_pushed(self, size_bytes: int) -> None:
+            pass
+
         def connect(self, connection: int) -> bool:
             return False
 

@@ -43,7 +43,7 @@ def tree(mount: MakeMount, pack_tree: PackTree) -> Mount:
     pack = pack_tree({"d": dict(TREE), "large": LARGE, "bad": b"damaged"})
     offset, _ = record_extents(pack)[0]
     flip_byte(pack, offset)
-    made: Mount = mount(pack)
+    made: Mount = mount(pack, "--read-around", "off")  # what nobody has read takes a request
     return made
 
 
