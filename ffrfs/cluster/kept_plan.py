@@ -87,11 +87,11 @@ def _local(request: Request, make: Make, _: str | None) -> Iterator[Plan]:
 
 def _taken(request: Request, make: Make, place: str) -> tuple[Plan, int]:
     """Return the plan at `place`, which is made if there is none, and what holds its lock."""
-    is_own = False
     while True:
-        lock = _locked(place)
+        lock, is_own = _locked(place), False
         if lock is None:
-            is_own = _give(request, make, place)
+            lock, is_own = _give(request, make, place), True
+        if lock is None:
             continue
         with contextlib.ExitStack() as failed:
             failed.callback(os.close, lock)
@@ -126,25 +126,36 @@ def _is_at(place: str, fd: int) -> bool:
         return False
 
 
-def _give(request: Request, make: Make, place: str) -> bool:
-    """Make the plan, and give it its name; False: another has it by now."""
+def _give(request: Request, make: Make, place: str) -> int | None:
+    """Make the plan, and give it its name; return what holds its lock. None: another has the name.
+
+    It is locked before it has its name: who finds it there finds that it is in use.
+    """
     with staged_folder(request.target, "plan", place) as above:
         staging = os.path.join(above, PLAN_NAME)
         with contextlib.closing(make(request, staging)) as plan:
             if not request.append:
-                return _link(staging, place)
+                return _linked(staging, place)
             with locked_set(request.target):
                 if _identity(request.target) != (plan.set_id, plan.header.first_number):
                     raise PackError(
                         f"{request.target}: was added to meanwhile; nothing was added; run the "
                         "command again"
                     )
-                return _link(staging, place)
+                return _linked(staging, place)
 
 
 def _identity(folder: str) -> tuple[bytes, int]:
     packs = [os.fsdecode(pack) for pack in folder_files(os.fsencode(folder))[0]]
     return identity_of(packs, [Pack(os.fsencode(pack)).shard for pack in packs])
+
+
+def _linked(staging: str, place: str) -> int | None:
+    lock = _locked(staging)
+    if lock is not None and not _link(staging, place):
+        os.close(lock)
+        return None
+    return lock
 
 
 def _link(staging: str, place: str) -> bool:
