@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 _EPILOG = """\
 The command lists the files, then has the mount read and check them, front to back, and give them
 to the kernel: after that, no read of them sends a request. It ends when this is done. At most half
-of the available memory is filled (and of a control group's limit, and of --max-memory); the
-command says how many files it left out. Packs at URLs are brought into the cache on disk first.
+of the available memory is filled (a quarter of a control group's limit, half of --max-memory);
+the command says how many files it left out. Packs at URLs are brought into the cache on disk first.
 
 Examples:
     ffrfs warm /mnt/imagenet

@@ -99,6 +99,7 @@ def test_each_contender_has_a_colour_of_its_own() -> None:
     pytest.importorskip("matplotlib", reason="the pictures need matplotlib (extra `bench`)")
     from benchmarks import contenders, packers, plots
 
-    names = [*contenders.PACKERS, contenders.HINTS, contenders.CEILING, contenders.AIO]
+    names = [*contenders.PACKERS, contenders.WARMED, contenders.HINTS]
+    names += [contenders.CEILING, contenders.AIO]
     assert [*names, packers.FFR, *packers.PROGRAMS] == list(plots.COLOURS)
     assert len({plots.COLOURS[name] for name in names}) == len(names)

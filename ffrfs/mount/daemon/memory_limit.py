@@ -54,8 +54,10 @@ _HINTS_MAX = 65_536
 _WINDOWS_MIN = 3  # that each list may have in any case
 _HINT_BYTES = 112
 _CLIENT_BYTES = 128 << 10  # received and not used
-# Of what may be had, what may be pushed ahead of readers; readers fill the rest themselves.
+# Such a part may be pushed ahead of readers, who fill the rest themselves. In a control group
+# they push out earlier what was pushed: its limit holds for the page cache of all.
 _PUSHED_SHARE = 2
+_PUSHED_GROUP_SHARE = 4
 _SHORT_PERCENT = 95  # of --max-memory, held
 _ROOMY_PERCENT = 85
 _GROUP_SHARE = 8  # one such part of what a control group may have is not for anonymous memory
@@ -213,9 +215,13 @@ class MemoryLimit:
 
     def _apply_pushed(self) -> None:
         """Page cache is the kernel's to take back, but it would take what was read as well."""
-        bounds = filter(None, (available_bytes(), self._group_bytes, self._max_memory_bytes))
+        bounds = [available_bytes() // _PUSHED_SHARE]
+        if self._group_bytes is not None:
+            bounds.append(self._group_bytes // _PUSHED_GROUP_SHARE)
+        if self._max_memory_bytes is not None:
+            bounds.append(self._max_memory_bytes // _PUSHED_SHARE)
         share = self._now_bytes / max(self._wanted_bytes, 1)  # less while memory is short
-        size_bytes = round(min(bounds, default=0) // _PUSHED_SHARE * min(share, 1))
+        size_bytes = round(min(bounds) * min(share, 1))
         if size_bytes != self._pushed_bytes:
             self._pushed_bytes = size_bytes
             self._engine.limit_pushed(size_bytes)

@@ -86,7 +86,7 @@ def test_what_is_pushed_is_no_cause_of_a_kill(
         with child(probes.misread, tree / "d", digests, names) as reader:
             reader.ask_next()
             assert reader.answer() == []
-        assert figures(tree)["pushed_limit_bytes"] <= 64 * MIB
+        assert figures(tree)["pushed_limit_bytes"] <= 32 * MIB
         assert group.kills() == 0
 
 
