@@ -10,7 +10,7 @@ system calls, IndexError for record numbers.
 
 import builtins
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal, NamedTuple, SupportsIndex
+from typing import Any, Literal, NamedTuple, SupportsIndex, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,6 +114,12 @@ def folder_files(folder: bytes) -> tuple[list[bytes], list[bytes]]:
 
     In byte order of the names; no hidden files, no directories. The one rule for all.
     """
+
+def is_pack_name(name: str) -> bool:
+    """Whether folder_files() would count a file of that name among the packs."""
+
+def header_checksum(begin: bytes) -> int:
+    """What the header of an FFRecord file that begins so must hash to; 0: it does not say."""
 
 def is_tfrecord(path: bytes) -> bool:
     """Whether the file is one, by its name or its first bytes. OSError."""
@@ -355,6 +361,8 @@ class Volume:
         """
     def close(self) -> None: ...
 
+_ManifestRow: TypeAlias = tuple[int, int, bytes, int, int, int, bytes]
+
 class Manifest:
     """What is to be packed: the entries of a folder, compact, and which record each becomes.
 
@@ -426,12 +434,32 @@ class Manifest:
     def record_count(self) -> int: ...
     def files(self, first: int, count: int) -> list[int]:
         """The numbers of the files that become records `first` and following."""
-    def split(self, count: int) -> list[tuple[int, int]]:
-        """At most `count` runs of records (first, count), about equal in bytes."""
-    def split_by_size(self, max_bytes: int) -> list[tuple[int, int]]:
-        """As few runs as there may be of packs that do not exceed `max_bytes`, as far as can
-        be told before; a file that is larger stands alone.
+    def costs(self, first: int, count: int) -> list[int]:
+        """What each of these records takes in a pack, as far as it can be told before.
+
+        A link, or an empty folder, is in the pack of the first file that follows it by path,
+        where the links of a folder come before all else in it; the last ones are in the last.
         """
+    def rows(self, first: int, count: int) -> list[_ManifestRow]:
+        """Of each record what goes with it, its file, and those that share it.
+
+        A row: (record, folder, name, size, mode, mtime_ns, target of a link); an empty folder has
+        no name. Of a list without records all that there is.
+        """
+    def folder(self, number: int) -> tuple[int, bytes, int, int]:
+        """Its parent, name, permissions and time; 0 is the root."""
+    def listing(self, first: int, count: int) -> tuple[bytes, bytes, bytes]:
+        """Of the files of these records the names, sizes and times: what says which list it is.
+
+        A name ends with "/"; before the first one of a folder is its path between two NULs.
+        """
+
+PACK_COST: int  # what a pack takes besides its files
+
+def file_cost(size: int, name: str) -> int: ...
+def link_cost(name_size: int, target_size: int) -> int: ...
+def folder_cost(depth: int, path_size: int) -> int:
+    """Of a folder and those above it: paid by a file in another folder than the one before."""
 
 class Writer:
     """Writes one FFRecord file; it appears under its name at finish(), whole, or never."""
@@ -470,7 +498,6 @@ class Writer:
         first: int = 0,
         count: int | None = None,
         *,
-        rest: bool = True,
         shard: tuple[bytes, int, int] | None = None,
     ) -> None:
         """Append the last record, the index of a pack that holds these records of the list.

@@ -23,6 +23,7 @@ from ffrfs.cluster.driver import drive
 from ffrfs.cluster.file_task import carried
 from ffrfs.cluster.listing import Folder, Listed, ListRules, ListTask, list_folders
 from ffrfs.cluster.piece import Piece
+from ffrfs.cluster.request import Request
 from ffrfs.errors import PackError
 from ffrfs.folder.progress import Progress
 
@@ -76,6 +77,9 @@ class FolderListing:
 
     def pieces(self) -> Iterator[Piece]:
         """Yield the files in the order of the set: depth first, by the bytes of the names."""
+        root = self._load("")
+        if not (root.names or root.links or root.folders):
+            yield Piece("", ((root.mode, root.mtime_ns),), [], [], [], [])
         stack = [self._walk("", ())]
         while stack:
             step = next(stack[-1], None)
@@ -85,6 +89,9 @@ class FolderListing:
                 yield step
             else:
                 stack.append(self._walk(*step))
+
+    def set_id(self, _: Request) -> None:
+        """The pieces have all that it is made of."""
 
     def _walk(
         self, path: str, above: tuple[tuple[int, int], ...]

@@ -17,7 +17,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from ffrfs._native import Manifest, Pack, Volume, Writer
+from ffrfs._native import Manifest, Pack, Volume, Writer, header_checksum
 from ffrfs.cluster.faults import faults_of
 from ffrfs.cluster.objects import append_objects
 from ffrfs.cluster.piece import Piece, Pieces
@@ -48,6 +48,7 @@ class PackTask:
 
     kind: Kind
     sources: tuple[str, ...]
+    exclude: tuple[str, ...] | None  # what an empty directory of packs may hold all the same
     target: str  # the shard's path or URL
     shard: ShardOf
     file_count: int
@@ -125,10 +126,14 @@ def _write_repacked(task: PackTask, gone: Set[str], place: str) -> None:
 
     paths = PathList(_paths(_left(task, gone)), "the plan", "file")
     source = PackSource(
-        task.sources, selection=Selection(None, None, paths), symlinks=task.symlinks
+        task.sources,
+        selection=Selection(None, task.exclude, paths),
+        symlinks=task.symlinks,
+        skip_special=True,  # what was listed has good names
     )
     with closing(source):
-        source.share()
+        if not share_as_listed(source.entries, _left(task, gone)):
+            source.share()  # as plans of before want it
         source.number()
         if task.time_ns is not None:
             source.entries.normalize(task.time_ns)
@@ -139,14 +144,17 @@ def _write_repacked(task: PackTask, gone: Set[str], place: str) -> None:
 
 
 def _append_index(writer: Writer, listed: Manifest, task: PackTask) -> None:
-    writer.append_index(listed, 0, listed.record_count, rest=True, shard=task.shard)
+    writer.append_index(listed, 0, listed.record_count, shard=task.shard)
 
 
 def manifest_of(pieces: Iterable[Piece]) -> Manifest:
     """The list of what becomes one pack. Raises PackError, ValueError for what no pack can hold."""
     listed = Manifest()
     folders = {"": 0}
+    shared = []
     for piece in pieces:
+        if piece.origin:
+            shared.append(piece)
         if piece.above:
             listed.describe_folder(0, *piece.above[0])
         path = ""
@@ -163,7 +171,20 @@ def manifest_of(pieces: Iterable[Piece]) -> Manifest:
         )
         for name, target, mtime_ns in piece.links:
             listed.add_link(number, name.encode(), os.fsencode(target), mtime_ns)
+    share_as_listed(listed, shared)
     return listed
+
+
+def share_as_listed(listed: Manifest, pieces: Iterable[Piece]) -> bool:
+    """Let files share the records that the plan says; tell whether there are any."""
+    has_shared = False
+    for piece in pieces:
+        for path in map(piece.path, range(piece.file_count)) if piece.origin else ():
+            file, original = listed.find(path.encode()), listed.find(piece.origin.encode())
+            if file is not None and original is not None:
+                listed.share(file, original)
+                has_shared = True
+    return has_shared
 
 
 def _paths(pieces: Iterable[Piece]) -> Iterator[str]:
@@ -309,4 +330,4 @@ def header_of(target: str) -> tuple[int, str]:
 
 
 def _hex(header: bytes) -> str:
-    return f"{int.from_bytes(header, 'little'):08x}"
+    return f"{header_checksum(header):08x}"

@@ -32,6 +32,7 @@ class Piece:
 
     `above`: permissions and time of the root, "a" and "a/b". A directory without files or links
     is an empty one. `tags`: of objects in a bucket, what says that one is the same as it was.
+    `origin`: the files show the record of the file of this path, which was before.
     """
 
     folder: str
@@ -42,10 +43,15 @@ class Piece:
     mtimes_ns: Sequence[int]
     links: Sequence[tuple[str, str, int]] = ()  # name, target, time
     tags: Sequence[str] = ()
+    origin: str = ""
 
     @property
     def file_count(self) -> int:
         return len(self.names)
+
+    @property
+    def record_count(self) -> int:
+        return 0 if self.origin else len(self.names)
 
     def path(self, number: int) -> str:
         name = self.names[number]
@@ -82,8 +88,9 @@ class Piece:
             self.mtimes_ns,
             self.links,
         ]
+        more = [self.tags, self.origin] if self.origin else [self.tags] if self.tags else []
         return json.dumps(
-            [*fields, self.tags] if self.tags else fields,
+            [*fields, *more],
             ensure_ascii=False,
             separators=(",", ":"),
             check_circular=False,
@@ -97,6 +104,7 @@ class Piece:
         if isinstance(modes, int):
             modes = [modes] * len(names)
         tags = more[0] if more else []
+        origin = more[1] if len(more) > 1 else ""
         if not (len(names) == len(sizes) == len(modes) == len(times) <= BLOCK_COUNT):
             raise ValueError("numbers of names and values differ")
         if tags and len(tags) != len(names):
@@ -104,7 +112,7 @@ class Piece:
         steps = folder.split("/") if folder else []
         if len(above) != len(steps) + 1 or len(steps) > _DEPTH_MAX:
             raise ValueError("directories without what is known of them")
-        _check_names([*steps, *names])
+        _check_names([*steps, *names, *(origin.split("/") if origin else ())])
         _check_numbers([*sizes, *modes, *times, *(value for pair in above for value in pair)])
         if sizes and min(sizes) < 0:
             raise ValueError("a size below 0")
@@ -121,6 +129,7 @@ class Piece:
             times,
             [(name, target, time) for name, target, time in links],
             [str(tag) for tag in tags],
+            origin,
         )
 
 

@@ -25,22 +25,17 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import Any, NamedTuple, Self, TypeAlias
 
-from ffrfs._native import TFRecords
+from ffrfs._native import TFRecords, file_cost, folder_cost, link_cost
 from ffrfs.cluster.piece import BLOCK_COUNT, Piece, Pieces, decode, encode
 from ffrfs.errors import ChecksumError, FormatError
 from ffrfs.files.replacing import refuse_foreign
 from ffrfs.files.staged_file import StagedFile
+from ffrfs.packing.cuts import ListingDigest, cut
 from ffrfs.tfrecord.framing import HEADER, is_header
 from ffrfs.tfrecord.writer import TFRecordWriter
 
 VERSION = 1
 _BEGIN = b'{"version": '  # of the first record
-
-# What a file takes in a pack besides its bytes and twice its name, and a pack besides its files:
-# as in native/manifest/manifest_runs.cc, with a directory's part of each file.
-_FILE_COST = 80
-_PACK_COST = 16384
-_CHUNK_SIZE = 1 << 20  # each of a larger file has a checksum of 4 bytes
 
 
 class Place(NamedTuple):
@@ -63,29 +58,142 @@ class ShardPart(NamedTuple):
     byte_count: int
 
 
-class _Totals:
-    """Of each block of a plan."""
+class _Costs:
+    """What the files of pieces take in a pack, as Manifest.costs() has it of a list."""
+
+    def __init__(self, begin: tuple[str | None, str | None, int] = (None, None, 0)) -> None:
+        # The directories of the last file, and of the last link or empty directory; and what the
+        # next file pays for links and empty directories before it.
+        self.folder, self.rest_folder, self.pending = begin
+
+    @property
+    def state(self) -> tuple[str | None, str | None, int]:
+        return self.folder, self.rest_folder, self.pending
+
+    def of(self, piece: Piece) -> list[int]:
+        """Of each file; those that show the record of another have none."""
+        if piece.links or not piece.names:
+            if piece.folder != self.rest_folder:
+                self.pending += _folder_cost(piece)
+            self.rest_folder = piece.folder
+            for name, target, _ in piece.links:
+                self.pending += link_cost(len(name.encode()), len(os.fsencode(target)))
+        if not piece.record_count:
+            return []
+        costs = list(map(file_cost, piece.sizes, piece.names))
+        if piece.folder != self.folder:
+            costs[0] += _folder_cost(piece)
+        costs[0] += self.pending
+        self.folder, self.pending = piece.folder, 0
+        return costs
+
+
+def _folder_cost(piece: Piece) -> int:
+    return folder_cost(len(piece.above) - 1, len(piece.folder.encode()))
+
+
+class _Blocks:
+    """The blocks of a plan that is being written. A cuts.Blocks."""
 
     def __init__(self) -> None:
+        # Of each.
         self.files = array("Q")
+        self.counts = array("Q")
         self.costs = array("Q")
         self.sizes = array("Q")
+        self._begins = [_Costs().state]
+        self._last = 0  # that has records
+        self._rest_cost = 0  # of what is behind the last record, which pays for it
+        self._before: list[list[int]] = []  # each: files, bytes, records
+        self._records: TFRecords | None = None
+        self._path = ""
+
+    def add(self, files: int, records: int, cost: int, size: int, costs: _Costs) -> None:
+        """`costs`: as they are at its end."""
+        for numbers, number in zip(
+            (self.files, self.counts, self.costs, self.sizes),
+            (files, records, cost, size),
+            strict=True,
+        ):
+            numbers.append(number)
+        if records:
+            self._last = len(self.files) - 1
+        self._begins.append(costs.state)
+
+    def open(self, records: TFRecords, path: str) -> None:
+        """All are there."""
+        self._records, self._path = records, path
+        self._rest_cost = self._begins[-1][-1]
+        if self.costs:
+            self.costs[self._last] += self._rest_cost
+        columns = self.files, self.sizes, self.counts
+        self._before = [list(accumulate(column, initial=0)) for column in columns]
+
+    def load(self, block: int) -> list[int]:
+        costs = _Costs(self._begins[block])
+        found = [cost for piece in self._pieces(block) for cost in costs.of(piece)]
+        if block == self._last and found:
+            found[-1] += self._rest_cost
+        return found
+
+    def cuts(self, firsts: Sequence[int]) -> list[Cut]:
+        """Of shards that begin with these records."""
+        files, sizes, _ = self._before
+        begins = [(Place(0, 0), 0, 0), *map(self._at, firsts[1:])]
+        ends = [*begins[1:], (Place(0, 0), files[-1], sizes[-1])]
+        return [
+            (*place, end[1] - before, end[2] - size)
+            for (place, before, size), end in zip(begins, ends, strict=True)
+        ]
+
+    def _at(self, record: int) -> tuple[Place, int, int]:
+        """Where a record begins, and how many files and bytes are before it."""
+        files, sizes, records = self._before
+        block = bisect_right(records, record) - 1
+        left = record - records[block]
+        file = size = 0
+        for piece in self._pieces(block) if left or self.counts[block] < self.files[block] else ():
+            if piece.record_count and not left:
+                break
+            taken = min(left, piece.file_count) if piece.record_count else piece.file_count
+            left -= min(left, piece.record_count)
+            file, size = file + taken, size + sum(piece.sizes[:taken])
+            if taken < piece.file_count:
+                break
+        found = files[block] + file, sizes[block] + size
+        # Blocks of nothing but links and empty directories go with what follows them.
+        while not file and block > 0 and not self.files[block - 1]:
+            block -= 1
+        return Place(block, file), *found
+
+    def _pieces(self, block: int) -> list[Piece]:
+        assert self._records is not None
+        return decode(self._records.read([block + 1])[0], self._path)
 
 
 class PlanWriter:
     """Writes the plan `path`, which appears at finish(), whole. `header`: of its first record.
 
-    `mode`: its permissions (None: by the umask). Raises PackError if there is a file that is no
-    plan, OSError.
+    `mode`: its permissions (None: by the umask). `has_times`: files keep their own. Raises
+    PackError if there is a file that is no plan, OSError.
     """
 
-    def __init__(self, path: str, header: Mapping[str, object], *, mode: int | None = None) -> None:
+    def __init__(
+        self,
+        path: str,
+        header: Mapping[str, object],
+        *,
+        mode: int | None = None,
+        has_times: bool = True,
+    ) -> None:
         refuse_foreign(path, _is_plan, "a plan")
         self._file = StagedFile(path, mode=mode)
         self._records = TFRecordWriter(self._file.place)
         self._records.write(json.dumps({"version": VERSION, **header}))
-        self._blocks = _Totals()
+        self._blocks = _Blocks()
+        self._costs = _Costs()
         self._digest = hashlib.sha256()
+        self._listed = ListingDigest(has_times=has_times)
         self._begin_block()
 
     def add(self, piece: Piece) -> None:
@@ -100,21 +208,33 @@ class PlanWriter:
             self._lines.append(line)
             self._digest.update(line.encode(errors="surrogateescape"))
             self._files += part.file_count
+            self._own += part.record_count
             self._links += len(part.links)
-            self._cost += sum(_costs_of(part))
+            if part.record_count:
+                begin = "" if part.folder == self._costs.folder else f"\0{part.folder}\0"
+                self._listed.add(
+                    f"{begin}{'/'.join(part.names)}/".encode(),
+                    array("Q", part.sizes).tobytes(),
+                    array("q", part.mtimes_ns).tobytes(),
+                )
+            self._cost += sum(self._costs.of(part))
             self._size += sum(part.sizes)
 
     def digest(self) -> str:
         """Of what was added so far: the same listing always has the same."""
         return self._digest.hexdigest()
 
+    def set_id(self, shards: int | None, shard_size: int | None) -> bytes:
+        """Of the set that was added, cut so."""
+        return self._listed.set_id(shards, shard_size)
+
     def finish(self, *, shards: int | None, shard_size: int | None, **more: object) -> None:
         """Cut the listing into shards, and give the file its name; `more`: of its last record."""
         self._end_block()
         self._records.flush()
         records = TFRecords([self._file.place.encode()], sidecar=False)
-        cutter = _Cutter(records, self._blocks, self._file.path)
-        cuts = cutter.of_size(shard_size) if shard_size else cutter.into(shards or 1)
+        self._blocks.open(records, self._file.path)
+        cuts = self._blocks.cuts(cut(self._blocks, shards, shard_size))
         records.close()
         table = {
             "files": sum(self._blocks.files),
@@ -129,14 +249,12 @@ class PlanWriter:
 
     def _begin_block(self) -> None:
         self._lines: list[str] = []
-        self._files = self._links = self._cost = self._size = 0
+        self._files = self._own = self._links = self._cost = self._size = 0
 
     def _end_block(self) -> None:
         if self._lines:
             self._records.write(encode(self._lines))
-            self._blocks.files.append(self._files)
-            self._blocks.costs.append(self._cost)
-            self._blocks.sizes.append(self._size)
+            self._blocks.add(self._files, self._own, self._cost, self._size, self._costs)
         self._begin_block()
 
     def close(self) -> None:
@@ -215,108 +333,6 @@ class PlanFile:
         self.close()
 
 
-class _Block(NamedTuple):
-    """What is before each file of a block, within it; the last values: what is in it."""
-
-    costs: list[int]
-    sizes: list[int]
-
-
-class _Sum(NamedTuple):
-    """Of files from the first one on."""
-
-    files: int
-    cost: int
-    size: int
-
-
-_NOTHING = _Sum(0, 0, 0)
-
-
-class _Cutter:
-    """Cuts the blocks of a plan that is being written, whose `costs` and `sizes` are given."""
-
-    def __init__(self, records: TFRecords, blocks: _Totals, path: str) -> None:
-        self._records = records
-        self._path = path
-        self._files = list(accumulate(blocks.files, initial=0))
-        self._costs = list(accumulate(blocks.costs, initial=0))
-        self._sizes = list(accumulate(blocks.sizes, initial=0))
-        self._loaded = -1
-        self._block = _Block([], [])
-
-    def into(self, count: int) -> list[Cut]:
-        """At most so many shards of about equal size; none is empty if there are files."""
-        files, total = self._files[-1], self._costs[-1]
-        cuts: list[Cut] = []
-        begin = _NOTHING
-        for left in range(max(1, min(count, files)), 1, -1):
-            # Each takes its part of what is left, and one file for each that follows is left.
-            nearest = self._nearest(begin.cost + (total - begin.cost) // left)
-            end = self._before(min(max(nearest, begin.files + 1), files - (left - 1)))
-            cuts.append(self._cut(begin, end))
-            begin = end
-        return [*cuts, self._cut(begin, self._before(files))]
-
-    def of_size(self, size_max: int) -> list[Cut]:
-        """As few shards of at most `size_max` bytes as there may be; a larger file is alone."""
-        cuts: list[Cut] = []
-        begin = _NOTHING
-        while begin.files < self._files[-1]:
-            most = begin.cost + max(size_max - _PACK_COST, 0)
-            end = self._before(max(self._last_within(most), begin.files + 1))
-            cuts.append(self._cut(begin, end))
-            begin = end
-        return cuts or [self._cut(begin, begin)]
-
-    def _cut(self, begin: _Sum, end: _Sum) -> Cut:
-        return (*self._place(begin.files), end.files - begin.files, end.size - begin.size)
-
-    def _place(self, file: int) -> Place:
-        block = bisect_right(self._files, file) - 1
-        # Blocks of nothing but links and empty directories go with what follows them.
-        while block > 0 and self._files[block - 1] == file:
-            block -= 1
-        return Place(block, file - self._files[block])
-
-    def _nearest(self, cost: int) -> int:
-        """How many files are before the boundary that is nearest to `cost`."""
-        below = self._last_within(cost)
-        if below == self._files[-1]:
-            return below
-        before, after = self._before(below).cost, self._before(below + 1).cost
-        return below if cost - before <= after - cost else below + 1
-
-    def _last_within(self, cost: int) -> int:
-        """How many files cost `cost` at most, together."""
-        block = bisect_right(self._costs, cost) - 1
-        if block == len(self._costs) - 1:
-            return self._files[-1]
-        within = bisect_right(self._load(block).costs, cost - self._costs[block]) - 1
-        return self._files[block] + within
-
-    def _before(self, file: int) -> _Sum:
-        """What is before a file."""
-        block = bisect_right(self._files, file) - 1
-        number = file - self._files[block]
-        cost, size = self._costs[block], self._sizes[block]
-        if number:
-            loaded = self._load(block)
-            cost, size = cost + loaded.costs[number], size + loaded.sizes[number]
-        return _Sum(file, cost, size)
-
-    def _load(self, block: int) -> _Block:
-        if block != self._loaded:
-            pieces = decode(self._records.read([block + 1])[0], self._path)
-            costs = (cost for piece in pieces for cost in _costs_of(piece))
-            sizes = (size for piece in pieces for size in piece.sizes)
-            self._block = _Block(
-                list(accumulate(costs, initial=0)), list(accumulate(sizes, initial=0))
-            )
-            self._loaded = block
-        return self._block
-
-
 def _parts(piece: Piece) -> Iterator[Piece]:
     """Of as many files, and links, as go into a block."""
     while len(piece.links) > BLOCK_COUNT:
@@ -324,22 +340,6 @@ def _parts(piece: Piece) -> Iterator[Piece]:
         piece = replace(piece, links=piece.links[BLOCK_COUNT:])
     for first in range(0, max(piece.file_count, 1), BLOCK_COUNT):
         yield piece.part(first, first + BLOCK_COUNT)
-
-
-def _costs_of(piece: Piece) -> list[int]:
-    """Of each file; the first pays for the directory, those above it, and the links, too."""
-    costs = [
-        size + _FILE_COST + 2 * (_encoded_size(name) + 1) + 4 * (size // _CHUNK_SIZE)
-        for size, name in zip(piece.sizes, piece.names, strict=True)
-    ]
-    if costs:
-        costs[0] += _FILE_COST * len(piece.above) + 2 * _encoded_size(piece.folder)
-        costs[0] += sum(_FILE_COST + 2 * len(name) + len(to) for name, to, _ in piece.links)
-    return costs
-
-
-def _encoded_size(name: str) -> int:
-    return len(name) if name.isascii() else len(name.encode())
 
 
 def _bad(path: str, reason: str) -> FormatError:

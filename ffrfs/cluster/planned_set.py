@@ -16,11 +16,10 @@ from ffrfs.cluster.plan_file import PlanFile
 from ffrfs.cluster.request import Header
 from ffrfs.cluster.row import Row
 from ffrfs.errors import FormatError
+from ffrfs.packing.cuts import ID_SIZE
 from ffrfs.packing.pack_set_writer import shard_name
 
 PathType: TypeAlias = str | os.PathLike[str]
-
-ID_SIZE = 16
 
 
 class Plan:
@@ -101,6 +100,7 @@ class Plan:
         return PackTask(
             kind=self.header.kind,
             sources=self.request.sources,
+            exclude=self.request.exclude,
             target=f"{place}/{shard_name(first + number)}",
             shard=shard,
             file_count=part.file_count,

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import closing, contextmanager, nullcontext
 from itertools import chain
@@ -21,9 +20,10 @@ from ffrfs.cluster.file_task import absolute, states_of
 from ffrfs.cluster.folder_plan import FolderListing
 from ffrfs.cluster.listing import ListRules
 from ffrfs.cluster.manifest import completed_set
+from ffrfs.cluster.memory_listing import MemoryListing
 from ffrfs.cluster.piece import Piece
 from ffrfs.cluster.plan_file import PlanWriter
-from ffrfs.cluster.planned_set import ID_SIZE, PathType, Plan
+from ffrfs.cluster.planned_set import PathType, Plan
 from ffrfs.cluster.request import Header, Kind, Request
 from ffrfs.errors import CompleteError, OptionError, PackError
 from ffrfs.folder.progress import Progress
@@ -33,6 +33,8 @@ from ffrfs.packing.pack_kind import holds_packs
 from ffrfs.packing.pack_set_writer import identity_of
 from ffrfs.packing.sources.contents import Symlinks
 from ffrfs.packing.sources.existing_set import ExistingSet
+from ffrfs.packing.sources.order import number
+from ffrfs.packing.sources.selection import Selection
 from ffrfs.remote.bucket import objects_in, urls_in
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import is_url, parse_url
@@ -142,9 +144,12 @@ def make_plan(
             opened = _packs(request)
         else:
             opened = _folder(request, executor, tmp_dir, progress)
-        with opened as listing, _writer(path, header) as writer:
-            own_id, conflict = _fill(writer, listing.pieces(), existing, request)
-            key = request.key(own_id.hex() if is_fixed else _digest_of(writer, request, kind))
+        with opened as listing, _writer(path, header, is_fixed) as writer:
+            links, conflict = _fill(writer, listing, existing, request)
+            own_id = listing.set_id(request) or writer.set_id(request.shards, request.shard_size)
+            key = request.key(
+                [own_id.hex(), links] if is_fixed else _digest_of(writer, request, kind)
+            )
             if completed is not None and key in completed.keys:
                 raise CompleteError(completed.text, completed.missing_count)
             refused = refused or conflict
@@ -162,10 +167,10 @@ def make_plan(
     return Plan(path)
 
 
-def _writer(path: str, header: Header) -> PlanWriter:
+def _writer(path: str, header: Header, is_fixed: bool) -> PlanWriter:
     """A plan with a query is for its owner alone: a signed URL has its key there."""
     mode = _PRIVATE if header.request.has_query else None
-    return PlanWriter(path, header.fields(), mode=mode)
+    return PlanWriter(path, header.fields(), mode=mode, has_times=not is_fixed)
 
 
 def _content_error(target: str) -> PackError | None:
@@ -204,13 +209,28 @@ class _Listing(Protocol):
 
     def pieces(self) -> Iterator[Piece]: ...
 
+    def set_id(self, request: Request) -> bytes | None:
+        """Of the set that this becomes; None: what the pieces say."""
+        ...
+
 
 @contextmanager
 def _packs(request: Request) -> Iterator[_Listing]:
-    from ffrfs.cluster.packs_plan import PacksListing  # with NumPy
+    from ffrfs.packing.sources.pack_source import PackSource  # with NumPy
 
-    with closing(PacksListing(request)) as listing:
-        yield listing
+    source = PackSource(
+        request.sources,
+        selection=Selection(request.include, request.exclude),
+        symlinks=request.shown_symlinks("packs"),
+        skip_special=request.skip_special,
+    )
+    with closing(source):
+        source.share()
+        if request.order is None:
+            source.number()
+        else:
+            number(source.entries, request.order)
+        yield MemoryListing(source)
 
 
 @contextmanager
@@ -273,14 +293,13 @@ class _Existing:
 
 
 def _fill(
-    writer: PlanWriter, pieces: Iterable[Piece], existing: _Existing | None, request: Request
-) -> tuple[bytes, PackError | None]:
-    """Write the pieces; return an id, of a fixed listing always the same, and the first error."""
+    writer: PlanWriter, listing: _Listing, existing: _Existing | None, request: Request
+) -> tuple[str, PackError | None]:
+    """Write the pieces; return a digest of the links, and the first error of an existing set."""
     digest = hashlib.sha256()
     refused: PackError | None = None
-    is_fixed = request.time_ns is not None
     is_empty = True
-    for piece in pieces:
+    for piece in listing.pieces():
         if existing is not None and refused is None:
             try:
                 existing.check(piece)
@@ -288,14 +307,11 @@ def _fill(
                 refused = error
         writer.add(piece)
         is_empty = is_empty and not (piece.names or piece.links)
-        if is_fixed:
-            digest.update("/".join([piece.folder, *piece.names]).encode())
-            links = [link[:2] for link in piece.links]  # times are the same for all
-            digest.update(repr([*piece.sizes, *links]).encode())
+        if piece.links or not piece.names:
+            digest.update(repr([piece.folder, *(link[:2] for link in piece.links)]).encode())
     if is_empty and request.exclude:
         raise nothing_left(request.sources[0])
-    own_id = digest.digest()[:ID_SIZE] if is_fixed else secrets.token_bytes(ID_SIZE)
-    return own_id, refused
+    return digest.hexdigest(), refused
 
 
 def _root(request: Request) -> str:

@@ -50,14 +50,13 @@ def write_pack(  # noqa: PLR0913 - all that a pack is made of
     jobs: int,
     tick: Tick,
     *,
-    rest: bool = True,
     shard: ShardOf | None = None,
     force: bool = False,
 ) -> None:
-    """Write the records of `run`, and their index; `rest`: also of links and empty directories.
+    """Write the records of `run`, and their index.
 
     Raises PackError, OSError.
     """
     with writing(path, run.record_count + 1, force=force) as writer:
         contents.append(writer, run.first, run.record_count, jobs, tick)
-        writer.append_index(contents.entries, run.first, run.record_count, rest=rest, shard=shard)
+        writer.append_index(contents.entries, run.first, run.record_count, shard=shard)

@@ -16,6 +16,7 @@ from ffrfs._native import Manifest
 from ffrfs.errors import PackError
 from ffrfs.files.replacing import may_replace
 from ffrfs.folder.progress import Progress
+from ffrfs.packing.cuts import runs, set_id_of
 from ffrfs.packing.pack_file import Run, write_pack
 from ffrfs.packing.pack_set_writer import PackSetWriter
 from ffrfs.packing.sources.contents import Contents
@@ -99,11 +100,12 @@ class PackTarget(NamedTuple):
         return self.append or self.shards is not None or self.shard_size is not None
 
     def runs(self, listed: Manifest) -> list[Run]:
-        if self.shard_size is not None:
-            runs = listed.split_by_size(self.shard_size)
-        else:
-            runs = listed.split(self.shards or 1)
-        return [Run(*run) for run in runs]
+        return [Run(*run) for run in runs(listed, self.shards, self.shard_size)]
+
+    def set_id(self, listed: Manifest, *, has_times: bool) -> bytes:
+        return set_id_of(
+            listed, has_times=has_times, shards=self.shards, shard_size=self.shard_size
+        )
 
 
 class PackOptions(NamedTuple):
@@ -130,8 +132,8 @@ def run_job(
             state = _prepare(contents, options, watchers)
             runs = target.runs(contents.entries)
             if not options.dry_run:
-                is_fixed = options.time_ns is not None
-                writer.write(contents, runs, options.jobs, state.tick, reproducible=is_fixed)
+                set_id = target.set_id(contents.entries, has_times=options.time_ns is None)
+                writer.write(contents, runs, options.jobs, state.tick, set_id=set_id)
             return state.summary(len(runs) if target.is_set else 0)
     may_replace(target.path, target.force)
     place = os.path.dirname(os.path.realpath(target.path))

@@ -16,9 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import os
-import secrets
 from collections.abc import Iterator
 from functools import partial
 from typing import Self
@@ -33,10 +31,7 @@ from ffrfs.packing.sources.existing_set import ExistingSet
 from ffrfs.packing.sources.source import FolderIdentity
 
 _SUFFIX = ".ffr"
-_ID_SIZE = 16
 _NAME_OF_MORE = "more"
-# Of files whose paths are in memory at a time.
-_BATCH_COUNT = 4096
 
 
 class PackSetWriter:
@@ -72,11 +67,11 @@ class PackSetWriter:
         jobs: int,
         tick: Tick,
         *,
-        reproducible: bool = False,
+        set_id: bytes,
     ) -> None:
         """Write a pack of each run, all of them or none. Raises PackError, OSError."""
         if self._id is None:
-            self._id = id_of_set(contents, runs, reproducible)
+            self._id = set_id
         above, name = os.path.split(self._folder) if self._is_new else (self._folder, _NAME_OF_MORE)
         with staged_folder(above, name, self.path) as staging:
             packs = self._packs(staging, contents, runs)
@@ -94,7 +89,6 @@ class PackSetWriter:
                 contents,
                 os.path.join(staging, shard_name(number)),
                 run,
-                rest=number == self._first_number,
                 shard=(self._id, number, self._first_number + len(runs)),
             )
             for number, run in enumerate(runs, self._first_number)
@@ -193,10 +187,6 @@ def shard_name(number: int) -> str:
     return f"part_{number:05}{_SUFFIX}"
 
 
-def id_of_set(contents: Contents, runs: list[Run], reproducible: bool) -> bytes:
-    return _id_of(contents, runs) if reproducible else secrets.token_bytes(_ID_SIZE)
-
-
 def identity_of(packs: list[str], shards: list[ShardOf | None]) -> tuple[bytes, int]:
     """Return the id of the set that `packs` are, and how many it has; `shards`: what each says.
 
@@ -219,15 +209,3 @@ def identity_of(packs: list[str], shards: list[ShardOf | None]) -> tuple[bytes, 
             f"{os.path.dirname(packs[0])}: shard {missing[0]} of the set is missing; restore it"
         )
     return ids.pop(), len(packs)
-
-
-def _id_of(contents: Contents, runs: list[Run]) -> bytes:
-    """Return an id that the same list, in the same packs, always has."""
-    digest = hashlib.sha256(repr(runs).encode())
-    listed = contents.entries
-    sizes = listed.sizes()
-    for first in range(0, listed.record_count, _BATCH_COUNT):
-        files = listed.files(first, min(_BATCH_COUNT, listed.record_count - first))
-        digest.update(b"\0".join(listed.paths(files)))
-        digest.update(sizes[files].tobytes())
-    return digest.digest()[:_ID_SIZE]

@@ -18,7 +18,7 @@ from typing import Self
 
 from ffrfs.packing.bucket_target import BucketTarget
 from ffrfs.packing.pack_file import Run, ShardOf, write_pack
-from ffrfs.packing.pack_set_writer import id_of_set, shard_name
+from ffrfs.packing.pack_set_writer import shard_name
 from ffrfs.packing.remote_set import RemoteSet
 from ffrfs.packing.shard_threads import Write, write_in_turn, write_side_by_side
 from ffrfs.packing.sources.contents import Contents, Tick
@@ -66,13 +66,13 @@ class RemotePackWriter:
         jobs: int,
         tick: Tick,
         *,
-        reproducible: bool = False,
+        set_id: bytes,
     ) -> None:
         """Write a pack of each run, all of them or none. Raises PackError, RemoteError, OSError."""
         try:
             if self._set is not None:
                 self._set.lock()
-            packs = self._packs(contents, runs, reproducible)
+            packs = self._packs(contents, runs, set_id)
             if contents.is_stream:
                 write_in_turn(packs, 1, tick)
             else:
@@ -81,12 +81,12 @@ class RemotePackWriter:
             self._target.take_back()
             raise
 
-    def _packs(self, contents: Contents, runs: list[Run], reproducible: bool) -> list[Write]:
+    def _packs(self, contents: Contents, runs: list[Run], set_id: bytes) -> list[Write]:
         url = self._target.url
         if not self._target.is_set:
             return [partial(self._write_one, contents, url, runs[0])]
         if self._set is None:
-            set_id, first, count = id_of_set(contents, runs, reproducible), 0, len(runs)
+            first, count = 0, len(runs)
         else:
             set_id, first, count = self._set.id, self._set.shard_count, 0
         return [
@@ -95,7 +95,6 @@ class RemotePackWriter:
                 contents,
                 url.child(shard_name(number)),
                 run,
-                rest=number == first,
                 # Of shards that are added each knows of those before it, so that the set lacks
                 # none while they come.
                 shard=(set_id, number, count or number + 1),
@@ -111,12 +110,11 @@ class RemotePackWriter:
         jobs: int,
         tick: Tick,
         *,
-        rest: bool = True,
         shard: ShardOf | None = None,
     ) -> None:
         place = self._target.place_of(url)
         progress = _HalfAndHalf(tick)
-        write_pack(contents, place, run, jobs, progress.made, rest=rest, shard=shard)
+        write_pack(contents, place, run, jobs, progress.made, shard=shard)
         progress.begin_upload(os.path.getsize(place))
         if self._set is None:
             self._target.send(url, progress.sent)

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "io/error.h"
+#include "io/file_time.h"
 
 namespace ffrfs {
 namespace {
@@ -71,6 +72,20 @@ void FolderWalk::ask_for(size_t first, size_t end) {
     entry.is_known =
         fstatat(folder_, entry.name.c_str(), &entry.info, AT_SYMLINK_NOFOLLOW) == 0;
   }
+}
+
+std::vector<std::string_view> add_regular_files(Manifest& list, uint32_t parent,
+                                                const std::vector<FolderWalk::Entry>& found) {
+  std::vector<std::string_view> left;
+  for (const auto& [name, info, is_known] : found) {
+    if (!is_known || !S_ISREG(info.st_mode) || !Manifest::is_name(name)) {
+      left.push_back(name);
+      continue;
+    }
+    list.add_file(parent, name, static_cast<uint64_t>(info.st_size), info.st_mode,
+                  nanoseconds(info.st_mtim.tv_sec, info.st_mtim.tv_nsec));
+  }
+  return left;
 }
 
 }  // namespace ffrfs

@@ -13,9 +13,11 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "io/file_descriptor.h"
+#include "manifest/manifest.h"
 
 namespace ffrfs {
 
@@ -47,5 +49,10 @@ class FolderWalk {
   std::unique_ptr<DIR, Closer> stream_;
   std::vector<Entry> entries_;
 };
+
+// Adds the regular files among them; returns the names of all else: those, too, that no entry can
+// have, and those of which the kernel tells nothing.
+[[nodiscard]] std::vector<std::string_view> add_regular_files(
+    Manifest& list, uint32_t parent, const std::vector<FolderWalk::Entry>& found);
 
 }  // namespace ffrfs

@@ -7,11 +7,12 @@
 //   children                the nodes, those of a folder side by side, sorted by the bytes of
 //                           their names: made by sort(), 4 bytes each
 //   records                 the file of each record: made by number_…(), 4 bytes each
+//   rest                    links and empty folders, each with a record: 8 bytes each
 //
 // What is added after sort() or number_…() undoes them.
 // Any number of threads may read; a thread that changes it must be alone.
 // Not here: walking and reading folders (ffrfs/folder, record/file_packer.h), which records
-// go to which pack (folder_runs.h), what of the list one pack shows (manifest_slice.h).
+// take how much of a pack (manifest_costs.h), what of the list one pack shows (manifest_slice.h).
 
 #pragma once
 
@@ -45,7 +46,8 @@ class Manifest {
     // target lies, and how long that is.
     uint64_t value = 0;
     uint32_t parent = 0;  // a folder
-    // Of a file its record, once it has a number; of a folder how deep it lies.
+    // Of a file its record, once it has a number; of a link the record that it goes with; of a
+    // folder how deep it lies.
     uint32_t detail = 0;
   };
   static_assert(sizeof(Entry) == 32);
@@ -97,6 +99,19 @@ class Manifest {
   [[nodiscard]] uint32_t record_count() const { return static_cast<uint32_t>(records_.size()); }
   [[nodiscard]] uint32_t file_of(uint32_t record) const { return records_[record]; }
 
+  // The files that share a record, besides its own.
+  [[nodiscard]] std::vector<uint32_t> sharing(uint32_t record) const;
+
+  // A link or an empty folder is in the pack that has its record: that of the first file which
+  // follows it by path, where the links of a folder come before all else in it; of the last ones,
+  // which no file follows, the last record. In the order of the records.
+  struct Rest {
+    uint32_t record;
+    uint32_t node;
+  };
+  [[nodiscard]] std::span<const Rest> rest() const { return rest_; }
+  [[nodiscard]] std::span<const Rest> rest(uint32_t first, uint32_t count) const;
+
   // For who lays them out; after sort().
   [[nodiscard]] std::span<const Node> children(uint32_t folder) const;
   [[nodiscard]] const Entry& entry(Node node) const;
@@ -121,6 +136,7 @@ class Manifest {
   void sort_folder(std::span<Node> nodes);
   [[nodiscard]] std::vector<uint32_t> unshared_by_path() const;
   void give_records(std::vector<uint32_t> files);
+  void place_rest();
   void keep(const Entry& added) {
     ++folders_[added.parent].value;
     undo();
@@ -141,6 +157,7 @@ class Manifest {
   std::vector<uint32_t> children_begin_;  // of each folder, in children_, and the end
   std::vector<Node> children_;
   std::vector<uint32_t> records_;
+  std::vector<Rest> rest_;
 };
 
 }  // namespace ffrfs

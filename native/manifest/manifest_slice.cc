@@ -4,14 +4,14 @@ namespace ffrfs {
 
 using Node = Manifest::Node;
 
-ManifestSlice::ManifestSlice(const Manifest& list, uint32_t first, uint32_t count,
-                                 bool rest)
-    : list_(list), first_(first), count_(count) {
-  mark_folders(rest);
-  lay_out(rest);
+// Of a list without records the rest is in the one pack that there is.
+ManifestSlice::ManifestSlice(const Manifest& list, uint32_t first, uint32_t count)
+    : list_(list), first_(first), count_(list.record_count() == 0 ? 1 : count) {
+  mark_folders();
+  lay_out();
 }
 
-void ManifestSlice::mark_folders(bool rest) {
+void ManifestSlice::mark_folders() {
   folders_.assign(list_.folder_count(), false);
   folders_[Manifest::kRoot] = true;
   const auto mark = [this](uint32_t folder) {
@@ -20,16 +20,12 @@ void ManifestSlice::mark_folders(bool rest) {
   for (uint32_t file = 0; file < list_.file_count(); ++file) {
     if (has(list_.file(file))) mark(list_.file(file).parent);
   }
-  if (!rest) return;
-  for (Node link = list_.first_link(); link < list_.node_count(); ++link) {
-    mark(list_.entry(link).parent);
-  }
-  for (uint32_t folder = 0; folder < list_.folder_count(); ++folder) {
-    if (list_.folder(folder).value == 0) mark(folder);
+  for (const auto& [record, node] : list_.rest(first_, count_)) {
+    mark(list_.is_folder(node) ? node : list_.entry(node).parent);
   }
 }
 
-void ManifestSlice::lay_out(bool rest) {
+void ManifestSlice::lay_out() {
   slots_.assign(list_.folder_count(), 0);
   nodes_.reserve(uint64_t{count_} + list_.folder_count() + list_.link_count());
   nodes_.push_back(Manifest::kRoot);
@@ -44,7 +40,7 @@ void ManifestSlice::lay_out(bool rest) {
         slots_[node] = slot;
         directories_.push_back({.slot = slot});
         ++subdirectory_count;
-      } else if (list_.is_file(node) ? !has(list_.entry(node)) : !rest) {
+      } else if (!has(list_.entry(node))) {
         continue;
       }
       nodes_.push_back(node);

@@ -1,5 +1,5 @@
-// What one pack shows of a Manifest: a run of its records, the folders that these stand
-// in, and, where it is asked for, empty folders and links. Laid out breadth-first.
+// What one pack shows of a Manifest: a run of its records, what goes with these of links and
+// empty folders, and the folders on their way. Laid out breadth-first.
 //
 // 4 bytes an entry and 16 a folder, besides the list, which must not change meanwhile.
 
@@ -16,7 +16,7 @@ namespace ffrfs {
 class ManifestSlice final : public IndexEntries {
  public:
   // The list's records [first, first + count), which count from 0 here. `list` is numbered.
-  ManifestSlice(const Manifest& list, uint32_t first, uint32_t count, bool rest);
+  ManifestSlice(const Manifest& list, uint32_t first, uint32_t count);
 
   [[nodiscard]] uint32_t slot_count() const override {
     return static_cast<uint32_t>(nodes_.size());
@@ -30,10 +30,11 @@ class ManifestSlice final : public IndexEntries {
   }
 
  private:
-  void mark_folders(bool rest);
-  void lay_out(bool rest);
-  [[nodiscard]] bool has(const Manifest::Entry& file) const {
-    return file.detail - first_ < count_;  // as unsigned numbers
+  void mark_folders();
+  void lay_out();
+  // Of a file or a link.
+  [[nodiscard]] bool has(const Manifest::Entry& entry) const {
+    return entry.detail - first_ < count_;  // as unsigned numbers
   }
 
   const Manifest& list_;

@@ -61,6 +61,10 @@ RecordFiles find_in_folder(const std::string& folder) {
 
 }  // namespace
 
+bool is_pack_name(std::string_view name) {
+  return name.ends_with(kPackSuffix) && !name.starts_with('.') && !is_tfrecord_name(name);
+}
+
 FolderFiles files_in(const std::string& folder) {
   FolderFiles found;
   const auto add = [&found](const std::string& name, std::string path, const auto& is_file) {
@@ -68,7 +72,7 @@ FolderFiles files_in(const std::string& folder) {
     const bool is_index = name.ends_with(".idx") || name.ends_with(".tfindex");
     if (is_tfrecord_name(name) && !is_index && is_file()) {
       found.tfrecords.push_back(std::move(path));
-    } else if (name.ends_with(kPackSuffix) && is_file()) {
+    } else if (is_pack_name(name) && is_file()) {
       found.packs.push_back(std::move(path));
     }
   };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "remote/remote_opener.h"
@@ -35,6 +36,9 @@ struct FolderFiles {
   std::vector<std::string> packs;
   std::vector<std::string> tfrecords;  // without their indexes (.idx, .tfindex)
 };
+
+// By its name alone.
+[[nodiscard]] bool is_pack_name(std::string_view name);
 
 // Throws StorageError.
 [[nodiscard]] FolderFiles files_in(const std::string& folder);

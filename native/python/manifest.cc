@@ -11,9 +11,9 @@
 #include <string_view>
 #include <vector>
 
-#include "io/file_time.h"
 #include "manifest/folder_walk.h"
-#include "manifest/manifest_runs.h"
+#include "manifest/manifest_costs.h"
+#include "manifest/manifest_listing.h"
 #include "python/convert.h"
 
 namespace ffrfs::python {
@@ -37,12 +37,6 @@ T integer_of(py::handle object) {
   return static_cast<T>(value);
 }
 
-uint32_t add_folder(List& self, uint32_t parent, const py::bytes& name, uint32_t mode,
-                    int64_t mtime_ns) {
-  return self.change(
-      [&](Manifest& list) { return list.add_folder(parent, bytes_of(name), mode, mtime_ns); });
-}
-
 uint32_t add_files(List& self, uint32_t parent, const py::iterable& files) {
   return self.change([&](Manifest& list) {
     const uint32_t first = list.file_count();
@@ -60,8 +54,6 @@ uint32_t add_files(List& self, uint32_t parent, const py::iterable& files) {
   });
 }
 
-// Adds the regular files in an open folder, and returns the names of all else in it: those,
-// too, that no entry can have, and those of which the kernel tells nothing.
 py::list add_found(List& self, uint32_t parent, int folder, const std::string& path) {
   py::list others;
   const py::gil_scoped_release unlocked;
@@ -69,17 +61,8 @@ py::list add_found(List& self, uint32_t parent, int folder, const std::string& p
   while (true) {
     const std::vector<FolderWalk::Entry>& found = walk.next();
     if (found.empty()) break;
-    std::vector<std::string_view> left;
-    self.change([&](Manifest& list) {
-      for (const auto& [name, info, is_known] : found) {
-        if (!is_known || !S_ISREG(info.st_mode) || !Manifest::is_name(name)) {
-          left.push_back(name);
-          continue;
-        }
-        list.add_file(parent, name, static_cast<uint64_t>(info.st_size), info.st_mode,
-                      nanoseconds(info.st_mtim.tv_sec, info.st_mtim.tv_nsec));
-      }
-    });
+    const auto left =
+        self.change([&](Manifest& list) { return add_regular_files(list, parent, found); });
     const py::gil_scoped_acquire locked;
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
     for (const std::string_view name : left) others.append(py::bytes(name.data(), name.size()));
@@ -87,36 +70,14 @@ py::list add_found(List& self, uint32_t parent, int folder, const std::string& p
   return others;
 }
 
-void add_link(List& self, uint32_t parent, const py::bytes& name, const py::bytes& target,
-              int64_t mtime_ns) {
-  self.change([&](Manifest& list) {
-    list.add_link(parent, bytes_of(name), bytes_of(target), mtime_ns);
-  });
-}
-
-void drop_folder(List& self, uint32_t folder) {
-  self.change([&](Manifest& list) { list.drop_folder(folder); });
-}
-
-void describe_folder(List& self, uint32_t folder, uint32_t mode, int64_t mtime_ns) {
-  self.change([&](Manifest& list) { list.describe_folder(folder, mode, mtime_ns); });
-}
-
-void normalize(List& self, int64_t mtime_ns) {
-  self.change([&](Manifest& list) { list.normalize(mtime_ns); });
-}
-
-void share(List& self, uint32_t file, uint32_t original) {
-  self.change([&](Manifest& list) { list.share(file, original); });
+template <auto Method, typename... Arguments>
+auto change(List& self, Arguments... arguments) {
+  return self.change([&](Manifest& list) { return (list.*Method)(arguments...); });
 }
 
 template <auto Method>
 uint64_t number_of(const List& self) {
   return self.read([](const Manifest& list) { return (list.*Method)(); });
-}
-
-uint64_t inner_folder_count(const List& self) {
-  return number_of<&Manifest::folder_count>(self) - 1;
 }
 
 py::array_t<uint64_t> sizes(const List& self) {
@@ -129,17 +90,13 @@ py::array_t<uint64_t> sizes(const List& self) {
   });
 }
 
-void check_file(const Manifest& list, uint32_t file) {
-  if (file >= list.file_count()) {
-    throw std::invalid_argument("there is no file " + std::to_string(file));
-  }
-}
-
 py::list paths(const List& self, const std::vector<uint32_t>& files) {
   return self.read([&](const Manifest& list) {
     py::list paths;
     for (const uint32_t file : files) {
-      check_file(list, file);
+      if (file >= list.file_count()) {
+        throw std::invalid_argument("there is no file " + std::to_string(file));
+      }
       paths.append(py::bytes(list.path(list.file(file))));
     }
     return paths;
@@ -179,17 +136,39 @@ std::vector<uint32_t> files(const List& self, uint32_t first, uint32_t count) {
   });
 }
 
-uint32_t record_count(const List& self) {
-  return self.read_numbered([](const Manifest& list) { return list.record_count(); });
-}
-
-ManifestRuns split(const List& self, uint32_t count) {
-  return self.read_numbered([&](const Manifest& list) { return split_by_count(list, count); });
-}
-
-ManifestRuns split_to_size(const List& self, uint64_t max_bytes) {
+std::vector<uint64_t> costs(const List& self, uint32_t first, uint32_t count) {
   return self.read_numbered([&](const Manifest& list) {
-    return split_by_size(list, max_bytes);
+    check_run(list, first, count);
+    return record_costs(list, first, count);
+  });
+}
+
+py::tuple listing(const List& self, uint32_t first, uint32_t count) {
+  return self.read_numbered([&](const Manifest& list) {
+    check_run(list, first, count);
+    const ManifestListing found(list, first, count);
+    return py::make_tuple(py::bytes(found.names), py::bytes(found.sizes), py::bytes(found.times));
+  });
+}
+
+py::list rows(const List& self, uint32_t first, uint32_t count) {
+  return self.read_numbered([&](const Manifest& list) {
+    check_run(list, first, count);
+    py::list found;
+    for (const ManifestRow& row : manifest_rows(list, first, count)) {
+      found.append(py::make_tuple(row.record, row.folder, py::bytes(std::string(row.name)),
+                                  row.size, row.mode, row.mtime_ns,
+                                  py::bytes(std::string(row.target))));
+    }
+    return found;
+  });
+}
+
+py::tuple folder(const List& self, uint32_t number) {
+  return self.read([&](const Manifest& list) {
+    const Manifest::Entry& entry = list.folder(number);
+    return py::make_tuple(entry.parent, py::bytes(std::string(list.name(entry))),
+                          uint16_t{entry.mode}, int64_t{entry.mtime_ns});
   });
 }
 
@@ -198,30 +177,45 @@ ManifestRuns split_to_size(const List& self, uint64_t max_bytes) {
 void bind_manifest(py::module_& module) {
   py::class_<List>(module, "Manifest")
       .def(py::init<>())
-      .def("add_folder", &add_folder, py::arg("parent"), py::arg("name"), py::arg("mode"),
+      .def("add_folder",
+           &change<&Manifest::add_folder, uint32_t, std::string_view, uint32_t, int64_t>,
+           py::arg("parent"), py::arg("name"), py::arg("mode"),
            py::arg("mtime_ns"))
-      .def("drop_folder", &drop_folder, py::arg("folder"))
+      .def("drop_folder", &change<&Manifest::drop_folder, uint32_t>, py::arg("folder"))
       .def("add_files", &add_files, py::arg("parent"), py::arg("files"))
       .def("add_found", &add_found, py::arg("parent"), py::arg("folder"), py::arg("path"))
-      .def("add_link", &add_link, py::arg("parent"), py::arg("name"), py::arg("target"),
+      .def("add_link",
+           &change<&Manifest::add_link, uint32_t, std::string_view, std::string_view, int64_t>,
+           py::arg("parent"), py::arg("name"), py::arg("target"),
            py::arg("mtime_ns"))
-      .def("describe_folder", &describe_folder, py::arg("folder"), py::arg("mode"),
+      .def("describe_folder",
+           &change<&Manifest::describe_folder, uint32_t, uint32_t, int64_t>, py::arg("folder"), py::arg("mode"),
            py::arg("mtime_ns"))
-      .def("normalize", &normalize, py::arg("mtime_ns"))
+      .def("normalize", &change<&Manifest::normalize, int64_t>, py::arg("mtime_ns"))
       .def_property_readonly("file_count", &number_of<&Manifest::file_count>)
-      .def_property_readonly("folder_count", &inner_folder_count)
+      .def_property_readonly("folder_count", [](const List& self) {
+        return number_of<&Manifest::folder_count>(self) - 1;
+      })
       .def_property_readonly("link_count", &number_of<&Manifest::link_count>)
       .def_property_readonly("byte_count", &number_of<&Manifest::byte_count>)
       .def("sizes", &sizes)
       .def("paths", &paths, py::arg("files"))
-      .def("share", &share, py::arg("file"), py::arg("original"))
+      .def("share", &change<&Manifest::share, uint32_t, uint32_t>, py::arg("file"), py::arg("original"))
       .def("find", &find, py::arg("path"))
       .def("number", &number, py::arg("order") = "path")
       .def("number_by", &number_by, py::arg("files"))
-      .def_property_readonly("record_count", &record_count)
+      .def_property_readonly("record_count", [](const List& self) {
+        return self.read_numbered([](const Manifest& list) { return list.record_count(); });
+      })
       .def("files", &files, py::arg("first"), py::arg("count"))
-      .def("split", &split, py::arg("count"))
-      .def("split_by_size", &split_to_size, py::arg("max_bytes"));
+      .def("costs", &costs, py::arg("first"), py::arg("count"))
+      .def("rows", &rows, py::arg("first"), py::arg("count"))
+      .def("folder", &folder, py::arg("number"))
+      .def("listing", &listing, py::arg("first"), py::arg("count"));
+  module.attr("PACK_COST") = kPackCost;
+  module.def("file_cost", &file_cost, py::arg("size"), py::arg("name"));
+  module.def("link_cost", &link_cost, py::arg("name_size"), py::arg("target_size"));
+  module.def("folder_cost", &folder_cost, py::arg("depth"), py::arg("path_size"));
 }
 
 }  // namespace ffrfs::python

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <shared_mutex>
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "manifest/manifest.h"
@@ -45,5 +46,13 @@ class SharedFolderList {
   mutable std::shared_mutex mutex_;
   Manifest list_;
 };
+
+// Throws std::invalid_argument for records that the list does not have.
+inline void check_run(const Manifest& list, uint32_t first, uint32_t count) {
+  if (first > list.record_count() || count > list.record_count() - first) {
+    throw std::invalid_argument("the list has " + std::to_string(list.record_count()) +
+                                " records");
+  }
+}
 
 }  // namespace ffrfs::python

@@ -5,6 +5,8 @@
 
 #include <pybind11/stl.h>
 
+#include <span>
+
 #include "open/open_shards.h"
 #include "python/convert.h"
 #include "record/ffrecord_shard.h"
@@ -31,6 +33,10 @@ void bind_paths(py::module_& module) {
         return py::make_tuple(to_bytes_list(found.packs), to_bytes_list(found.tfrecords));
       },
       py::arg("folder"));
+  module.def("is_pack_name", &is_pack_name, py::arg("name"));
+  module.def("header_checksum", [](const std::string& begin) {
+    return stored_header_checksum(std::as_bytes(std::span(begin)));
+  }, py::arg("begin"));
   module.def(
       "is_tfrecord", [](const std::string& path) { return is_tfrecord(path); }, py::arg("path"),
       py::call_guard<py::gil_scoped_release>());

@@ -55,13 +55,6 @@ FilePacker::Tick tick_of(const py::object& progress) {
   };
 }
 
-void check_run(const Manifest& list, uint32_t first, uint32_t count) {
-  if (first > list.record_count() || count > list.record_count() - first) {
-    throw std::invalid_argument("the list has " + std::to_string(list.record_count()) +
-                                " records");
-  }
-}
-
 void append_folder(Writer& writer, const SharedFolderList& folder, const std::string& root,
                    uint32_t first, uint32_t count, size_t jobs, const py::object& progress) {
   const py::gil_scoped_release unlocked;
@@ -84,8 +77,7 @@ std::optional<IndexSet> to_set(const std::optional<ShardTuple>& shard) {
 }
 
 void append_index(Writer& writer, const SharedFolderList& folder, uint32_t first,
-                  std::optional<uint32_t> count, bool rest,
-                  const std::optional<ShardTuple>& shard) {
+                  std::optional<uint32_t> count, const std::optional<ShardTuple>& shard) {
   const std::optional<IndexSet> set = to_set(shard);
   const py::gil_scoped_release unlocked;
   folder.read_numbered([&](const Manifest& list) {
@@ -95,7 +87,7 @@ void append_index(Writer& writer, const SharedFolderList& folder, uint32_t first
       throw RecordCountError("the index tells of " + std::to_string(shown) + " records, " +
                              std::to_string(writer.written()) + " were written");
     }
-    append_index_record(writer, ManifestSlice(list, first, shown, rest), set);
+    append_index_record(writer, ManifestSlice(list, first, shown), set);
   });
 }
 
@@ -112,8 +104,7 @@ void bind_writer(py::module_& module) {
       .def("append_folder", &append_folder, py::arg("folder"), py::arg("root"), py::arg("first"),
            py::arg("count"), py::arg("jobs"), py::arg("progress") = py::none())
       .def("append_index", &append_index, py::arg("folder"), py::arg("first") = 0,
-           py::arg("count") = py::none(), py::kw_only(), py::arg("rest") = true,
-           py::arg("shard") = py::none())
+           py::arg("count") = py::none(), py::kw_only(), py::arg("shard") = py::none())
       .def("finish", &Writer::finish, py::kw_only(), py::arg("replace") = true, unlocked)
       .def("abort", &Writer::abort, unlocked);
 }

@@ -31,7 +31,7 @@ struct Fixed {
   explicit Fixed(const Source& file) {
     std::array<std::byte, kHeaderFixedSize> bytes;
     file.read_fully(0, bytes);
-    crc = load_le<uint32_t>(bytes, 0);
+    crc = stored_header_checksum(bytes);
     count = load_le<int64_t>(bytes, 4);
   }
 

@@ -2,10 +2,13 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "io/checked.h"
+#include "io/little_endian.h"
 
 namespace ffrfs {
 
@@ -21,6 +24,12 @@ inline constexpr uint64_t kHeaderEntrySize = 12;  // of a record: u32 checksum a
 [[nodiscard]] inline std::optional<uint64_t> checked_header_size(uint64_t record_count) {
   const auto entries_size = checked_mul(record_count, kHeaderEntrySize);
   return entries_size ? checked_add(*entries_size, kHeaderFixedSize) : std::nullopt;
+}
+
+// What a header says that it must hash to, and with it all its records; 0: nothing. `header`: its
+// first bytes; of too few 0.
+[[nodiscard]] inline uint32_t stored_header_checksum(std::span<const std::byte> header) {
+  return header.size() < sizeof(uint32_t) ? 0 : load_le<uint32_t>(header, 0);
 }
 
 }  // namespace ffrfs

@@ -113,17 +113,17 @@ def test_equal_listings_have_equal_plans(tree: Path, tmp_path: Path) -> None:
 
 
 def test_other_listings_have_other_ids(tree: Path, tmp_path: Path) -> None:
-    ids = set()
-    for number in range(3):
-        with planned(tree, tmp_path / "set", tmp_path / "plan", reproducible=True) as plan:
-            ids.add(plan.set_id)
-        (tree / f"{number}").write_bytes(b"")
-    assert len(ids) == 3
-    with planned(tree, tmp_path / "set", tmp_path / "plan") as one:
-        ids.add(one.set_id)
-    with planned(tree, tmp_path / "set", tmp_path / "plan") as other:
-        ids.add(other.set_id)
-    assert len(ids) == 5
+    def id_of(**options: Any) -> bytes:
+        with planned(tree, tmp_path / "set", tmp_path / "plan", **options) as plan:
+            return plan.set_id
+
+    ids = {id_of(), id_of(reproducible=True), id_of(shards=2), id_of(shard_size=40_000)}
+    os.utime(tree / "top", (5, 5))
+    assert id_of(reproducible=True) in ids
+    ids.add(id_of())
+    (tree / "new").write_bytes(b"")
+    ids |= {id_of(), id_of(reproducible=True)}
+    assert len(ids) == 7
 
 
 @pytest.mark.parametrize("options", [{"shards": 1}, {"shards": 5}, {"shard_size": 40_000}])

@@ -168,7 +168,7 @@ def test_the_shard_of_another_plan(
     url = f"s3://{bucket}/another"
     with (
         planned(tree, url, tree.parent / "one") as one,  # type: ignore[arg-type]
-        planned(tree, url, tree.parent / "two") as two,  # type: ignore[arg-type]
+        planned(tree, url, tree.parent / "two", shards=4) as two,  # type: ignore[arg-type]
     ):
         run(one, 1, tmp_dir=str(staging))
         before = objects(store, "another")

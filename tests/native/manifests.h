@@ -32,7 +32,7 @@ inline Manifest small_list() {
 }
 
 inline ManifestSlice all_of(const Manifest& list) {
-  return {list, 0, list.record_count(), true};
+  return {list, 0, list.record_count()};
 }
 
 inline Bytes pickle_of(const IndexEntries& source) {

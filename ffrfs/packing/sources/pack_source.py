@@ -33,7 +33,6 @@ from ffrfs.packing.sources.selection import Selection, Wanted
 from ffrfs.packing.sources.source import FolderIdentity, OpenFolder
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from typing_extensions import Buffer
 
     from ffrfs._native import Attributes, RecordBytes
@@ -99,7 +98,6 @@ class PackSource:
         self._records = array("Q")
         self._lines = array("Q")  # that names it in the list
         self._behind_links_count = 0
-        self._by_record: NDArray[np.int64] | None = None  # the files, sorted
         for pack in packs:
             _refuse_own_set(pack, forbidden)
         self._tree = PackTree(packs, on_conflict=on_conflict, allow_missing=allow_missing)
@@ -126,20 +124,6 @@ class PackSource:
         """In the order of the packs' records; if there is a list, in its order."""
         keys = self._lines if self._selection.has_list else self._records
         number_by_keys(self.entries, keys)
-
-    def with_same_record(self, files: Sequence[int]) -> list[int]:
-        """Of these files each, and after it the others that show its record."""
-        if self.entries.record_count == self.entries.file_count:
-            return list(files)
-        records = np.array(self._records, np.uint64)
-        if self._by_record is None:
-            self._by_record = np.argsort(records, kind="stable")
-        ordered = records[self._by_record]
-        found: list[int] = []
-        for file in files:
-            first, end = np.searchsorted(ordered, [records[file], records[file] + np.uint64(1)])
-            found += self._by_record[first:end].tolist()
-        return found
 
     def append(self, writer: Writer, first: int, count: int, jobs: int, tick: Tick) -> None:
         """In this thread, and one that reads ahead."""

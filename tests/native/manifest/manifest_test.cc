@@ -15,7 +15,7 @@
 #include "manifests.h"
 #include "io/error.h"
 #include "manifest/manifest_files.h"
-#include "manifest/manifest_runs.h"
+#include "manifest/manifest_costs.h"
 
 using namespace ffrfs;
 using namespace ffrfs::test;
@@ -175,51 +175,18 @@ TEST_CASE("an order that names a file twice, or one that is not there, is refuse
   CHECK_THROWS_AS(list.number_by(std::vector<uint32_t>{3}), std::invalid_argument);
 }
 
-TEST_CASE("runs cover all records, in their order, about equal in bytes") {
-  std::mt19937 random(2);
-  for (const uint32_t files : {0U, 1U, 2U, 7U, 1000U}) {
-    Manifest list;
-    uint64_t largest = 0;
-    for (uint32_t file = 0; file < files; ++file) {
-      const uint64_t size = random() % 100'000;
-      largest = std::max(largest, size);
-      list.add_file(0, std::to_string(file), size, kMode, 0);
-    }
-    list.number_by_path();
-    const auto bytes_of = [&](const std::pair<uint32_t, uint32_t>& run) {
-      uint64_t bytes = 0;
-      for (uint32_t i = 0; i < run.second; ++i) {
-        bytes += list.file(list.file_of(run.first + i)).value;
-      }
-      return bytes;
-    };
-    const auto check_cover = [&](const ManifestRuns& runs) {
-      uint32_t next = 0;
-      for (const auto& [first, count] : runs) {
-        CHECK(first == next);
-        CHECK((count > 0 || files == 0));
-        next = first + count;
-      }
-      CHECK(next == files);
-    };
-    for (const uint32_t count : {1U, 2U, 3U, 8U, 64U}) {
-      const auto runs = split_by_count(list, count);
-      CHECK(runs.size() == std::max(1U, std::min(count, files)));
-      check_cover(runs);
-      for (const auto& run : runs) {
-        if (files < 1000) break;
-        const uint64_t part = list.byte_count() / count;
-        CHECK(bytes_of(run) < part + largest);
-        CHECK(bytes_of(run) + largest > part);
-      }
-    }
-    for (const uint64_t size : {uint64_t{0}, uint64_t{150'000}, UINT64_MAX}) {
-      const auto runs = split_by_size(list, size);
-      check_cover(runs);
-      for (const auto& run : runs) CHECK((bytes_of(run) <= size || run.second == 1));
-      if (size == UINT64_MAX) CHECK(runs.size() == 1);
-    }
-  }
+TEST_CASE("a record pays for its folder, and for what goes with it") {
+  Manifest list = small_list();
+  CHECK(record_costs(list, 0, 3) ==
+        std::vector<uint64_t>{
+            file_cost(4, "x") + folder_cost(0, 0),
+            file_cost(5, "x") + 2 * folder_cost(1, 1) + link_cost(1, 4),
+            file_cost(3, "x") + folder_cost(0, 0) + folder_cost(2, 3),
+        });
+  CHECK(record_costs(list, 1, 1)[0] == record_costs(list, 0, 3)[1]);
+  list.number_by_size();  // z, a, d/b
+  CHECK(record_costs(list, 1, 1)[0] == file_cost(4, "x"));
+  CHECK(file_cost(3 << 20, "x") > file_cost(0, "x") + (3 << 20) + 8);  // checksums of chunks
 }
 
 TEST_CASE("a selection of everything has every entry, breadth-first") {
@@ -233,16 +200,30 @@ TEST_CASE("a selection of everything has every entry, breadth-first") {
   CHECK(all.entry(4).record == 1);
 }
 
-TEST_CASE("a selection of some records has the folders on their way; the rest goes to one") {
-  const Manifest list = small_list();
-  CHECK(slot_paths(ManifestSlice(list, 0, 1, false)) == Paths{"", "a"});
-  CHECK(slot_paths(ManifestSlice(list, 1, 1, false)) == Paths{"", "d", "d/b"});
-  CHECK(slot_paths(ManifestSlice(list, 1, 2, false)) == Paths{"", "d", "z", "d/b"});
-  CHECK(slot_paths(ManifestSlice(list, 0, 1, true)) == Paths{"", "a", "d", "d/e", "d/l"});
-  CHECK(slot_paths(ManifestSlice(list, 0, 0, false)) == Paths{""});
-  const ManifestSlice second(list, 1, 2, false);
-  CHECK(second.entry(3).record == 0);  // each pack counts from 0
-  CHECK(second.entry(2).record == 1);
+TEST_CASE("a selection of some records has what goes with them, and the folders on the way") {
+  Manifest list = small_list();
+  CHECK(slot_paths(ManifestSlice(list, 0, 1)) == Paths{"", "a"});
+  // The link goes with the first file in its folder, the empty folder with the file behind it.
+  CHECK(slot_paths(ManifestSlice(list, 1, 1)) == Paths{"", "d", "d/b", "d/l"});
+  CHECK(slot_paths(ManifestSlice(list, 2, 1)) == Paths{"", "d", "z", "d/e"});
+  CHECK(slot_paths(ManifestSlice(list, 0, 0)) == Paths{""});
+  const ManifestSlice last(list, 1, 2);
+  CHECK(last.entry(3).record == 0);  // each pack counts from 0
+  CHECK(last.entry(2).record == 1);
+  list.number_by_size();  // z, a, d/b
+  CHECK(slot_paths(ManifestSlice(list, 0, 2)) == Paths{"", "a", "d", "z", "d/e"});
+}
+
+TEST_CASE("what no file follows goes with the last record; without any it is in the one pack") {
+  Manifest list;
+  list.add_link(list.add_folder(0, "d", 0755, 0), "l", "x", 0);
+  list.number_by_path();
+  CHECK(slot_paths(ManifestSlice(list, 0, 0)) == Paths{"", "d", "d/l"});
+  list.add_file(0, "a", 0, kMode, 0);
+  list.add_file(0, "b", 1, kMode, 0);
+  list.number_by_path();
+  CHECK(slot_paths(ManifestSlice(list, 0, 1)) == Paths{"", "a"});
+  CHECK(slot_paths(ManifestSlice(list, 1, 1)) == Paths{"", "b", "d", "d/l"});
 }
 
 TEST_CASE("a list can be shown with one time and plain permissions") {

@@ -1,0 +1,156 @@
+"""Which records become which shard of a set, and which set that is: one rule for all who pack.
+
+Records are known by their costs (native/manifest/manifest_costs.h), in blocks: of a list in
+memory, or of the file of a plan. Only the blocks in which a shard begins are looked at closely.
+
+Concurrency: one thread.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Protocol
+
+from ffrfs._native import PACK_COST, Manifest
+
+ID_SIZE = 16
+
+# Records of a list in memory that are looked at together.
+_BATCH_COUNT = 4096
+
+
+class Blocks(Protocol):
+    """Records, in blocks: how many are in each, and what all in it take in a pack."""
+
+    @property
+    def counts(self) -> Sequence[int]: ...
+    @property
+    def costs(self) -> Sequence[int]: ...
+    def load(self, block: int) -> Sequence[int]:
+        """What each record of a block takes."""
+        ...
+
+
+def cut(blocks: Blocks, shards: int | None, shard_size: int | None) -> list[int]:
+    """Return the first record of each shard.
+
+    At most `shards` of about equal size, none without a record if there are any; or as few as
+    there may be of at most `shard_size` bytes, where a larger record is alone.
+    """
+    cutter = _Cutter(blocks)
+    return cutter.of_size(shard_size) if shard_size else cutter.into(shards or 1)
+
+
+def runs(entries: Manifest, shards: int | None, shard_size: int | None) -> list[tuple[int, int]]:
+    """Return the shards of a list in memory: the first record of each, and how many it has."""
+    count = entries.record_count
+    is_one = not shard_size and shards in (None, 1)
+    first = [0] if is_one else cut(_Listed(entries), shards, shard_size)
+    return [(at, end - at) for at, end in zip(first, [*first[1:], count], strict=True)]
+
+
+class _Listed:
+    """The records of a list in memory."""
+
+    def __init__(self, entries: Manifest) -> None:
+        self._entries = entries
+        count = entries.record_count
+        firsts = range(0, count, _BATCH_COUNT)
+        self.counts = [min(_BATCH_COUNT, count - first) for first in firsts]
+        self.costs = [sum(self.load(block)) for block in range(len(firsts))]
+
+    def load(self, block: int) -> Sequence[int]:
+        return self._entries.costs(block * _BATCH_COUNT, self.counts[block])
+
+
+class _Cutter:
+    def __init__(self, blocks: Blocks) -> None:
+        self._blocks = blocks
+        self._counts = list(accumulate(blocks.counts, initial=0))
+        self._costs = list(accumulate(blocks.costs, initial=0))
+        self._loaded = -1
+        self._block: list[int] = []  # what is before each record of the loaded block, within it
+
+    def into(self, count: int) -> list[int]:
+        all_records, total = self._counts[-1], self._costs[-1]
+        first = [0]
+        for left in range(max(1, min(count, all_records)), 1, -1):
+            # Each takes its part of what is left, and one record for each that follows is left.
+            before = self._before(first[-1])
+            nearest = self._nearest(before + (total - before) // left)
+            first.append(min(max(nearest, first[-1] + 1), all_records - (left - 1)))
+        return first
+
+    def of_size(self, size_max: int) -> list[int]:
+        first = [0]
+        while True:
+            most = self._before(first[-1]) + max(size_max - PACK_COST, 0)
+            end = max(self._within(most), first[-1] + 1)
+            if end >= self._counts[-1]:
+                return first
+            first.append(end)
+
+    def _nearest(self, cost: int) -> int:
+        """How many records are before the boundary that is nearest to `cost`."""
+        below = self._within(cost)
+        if below == self._counts[-1]:
+            return below
+        before, after = self._before(below), self._before(below + 1)
+        return below if cost - before <= after - cost else below + 1
+
+    def _within(self, cost: int) -> int:
+        """How many records take `cost` at most, together."""
+        block = bisect_right(self._costs, cost) - 1
+        if block == len(self._costs) - 1:
+            return self._counts[-1]
+        return self._counts[block] + bisect_right(self._load(block), cost - self._costs[block]) - 1
+
+    def _before(self, record: int) -> int:
+        """What the records before this one take."""
+        block = bisect_right(self._counts, record) - 1
+        number = record - self._counts[block]
+        return self._costs[block] + (self._load(block)[number] if number else 0)
+
+    def _load(self, block: int) -> list[int]:
+        if block != self._loaded:
+            self._block = list(accumulate(self._blocks.load(block), initial=0))
+            self._loaded = block
+        return self._block
+
+
+class ListingDigest:
+    """Of the files that have records, in their order: names, sizes and, unless all have one, times.
+
+    Links and empty directories do not count: they are in one shard, and all others are the same.
+    """
+
+    def __init__(self, *, has_times: bool) -> None:
+        self._names = hashlib.sha256()
+        self._numbers = [hashlib.sha256() for _ in range(1 + has_times)]
+
+    def add(self, names: bytes, sizes: bytes, times: bytes) -> None:
+        """As Manifest.listing() gives them, of the files that follow."""
+        self._names.update(names)
+        for digest, numbers in zip(self._numbers, (sizes, times), strict=False):
+            digest.update(numbers)
+
+    def set_id(self, shards: int | None, shard_size: int | None) -> bytes:
+        """The id that a set of these files, cut so, always has."""
+        whole = hashlib.sha256(repr((shards, shard_size)).encode() + self._names.digest())
+        for digest in self._numbers:
+            whole.update(digest.digest())
+        return whole.digest()[:ID_SIZE]
+
+
+def set_id_of(
+    entries: Manifest, *, has_times: bool, shards: int | None, shard_size: int | None
+) -> bytes:
+    """Return the id of the set that a list in memory becomes."""
+    digest = ListingDigest(has_times=has_times)
+    count = entries.record_count
+    for first in range(0, count, _BATCH_COUNT):
+        digest.add(*entries.listing(first, min(_BATCH_COUNT, count - first)))
+    return digest.set_id(shards, shard_size)

@@ -1,0 +1,140 @@
+// Which record each file of a Manifest becomes, and what goes with it.
+
+#include <algorithm>
+#include <iterator>
+
+#include "manifest/manifest.h"
+
+namespace ffrfs {
+
+void Manifest::number_by_path() {
+  sort();
+  give_records(unshared_by_path());
+}
+
+void Manifest::number_by_size() {
+  sort();
+  std::vector<uint32_t> files = unshared_by_path();
+  std::ranges::stable_sort(files, {}, [this](uint32_t file) { return files_[file].value; });
+  give_records(std::move(files));
+}
+
+void Manifest::number_by(std::span<const uint32_t> files) {
+  sort();
+  std::vector<bool> taken(file_count());
+  std::vector<uint32_t> ordered;
+  const std::vector<uint32_t> by_path = unshared_by_path();
+  ordered.reserve(by_path.size());
+  for (const uint32_t file : files) {
+    if (file >= file_count()) {
+      throw std::invalid_argument("there is no file " + std::to_string(file));
+    }
+    if (taken[file]) throw std::invalid_argument(path(files_[file]) + ": is named twice");
+    taken[file] = true;
+  }
+  std::vector<bool> has_own(file_count());
+  for (const uint32_t file : by_path) has_own[file] = true;
+  std::ranges::copy_if(files, std::back_inserter(ordered),
+                       [&](uint32_t file) { return has_own[file]; });
+  std::ranges::copy_if(by_path, std::back_inserter(ordered),
+                       [&](uint32_t file) { return !taken[file]; });
+  give_records(std::move(ordered));
+}
+
+std::vector<uint32_t> Manifest::unshared_by_path() const {
+  std::vector<bool> is_shared(file_count());
+  for (const auto& [file, original] : shared_) is_shared[file] = true;
+  std::vector<uint32_t> files;
+  files.reserve(file_count());
+  // Where the walk is in the folders on its way.
+  std::vector<std::span<const Node>> stack{children(kRoot)};
+  while (!stack.empty()) {
+    std::span<const Node>& left = stack.back();
+    if (left.empty()) {
+      stack.pop_back();
+      continue;
+    }
+    const Node node = left.front();
+    left = left.subspan(1);
+    if (is_folder(node)) {
+      stack.push_back(children(node));
+    } else if (is_file(node) && !is_shared[file_number(node)]) {
+      files.push_back(file_number(node));
+    }
+  }
+  return files;
+}
+
+void Manifest::give_records(std::vector<uint32_t> files) {
+  constexpr uint32_t kNone = UINT32_MAX;
+  numbered_ = false;
+  records_ = std::move(files);
+  for (const auto& [file, original] : shared_) files_[file].detail = kNone;
+  for (uint32_t record = 0; record < record_count(); ++record) {
+    files_[records_[record]].detail = record;
+  }
+  for (const auto& [file, original] : shared_) {
+    if (files_[original].detail == kNone) {
+      throw std::invalid_argument(path(files_[original]) + ": shares a record itself");
+    }
+  }
+  for (const auto& [file, original] : shared_) files_[file].detail = files_[original].detail;
+  std::ranges::sort(shared_, {}, [this](const auto& pair) {
+    return std::pair(files_[pair.first].detail, pair.first);
+  });
+  place_rest();
+  numbered_ = true;
+}
+
+std::vector<uint32_t> Manifest::sharing(uint32_t record) const {
+  const auto record_of = [this](const auto& pair) { return files_[pair.first].detail; };
+  std::vector<uint32_t> files;
+  for (const auto& [file, original] : std::ranges::equal_range(shared_, record, {}, record_of)) {
+    files.push_back(file);
+  }
+  return files;
+}
+
+void Manifest::place_rest() {
+  rest_.clear();
+  size_t placed = 0;
+  const auto place = [&](uint32_t record) {
+    for (; placed < rest_.size(); ++placed) rest_[placed].record = record;
+  };
+  std::vector<std::span<const Node>> stack;
+  const auto enter = [&](uint32_t folder) {
+    stack.push_back(children(folder));
+    if (stack.back().empty() && folder != kRoot) rest_.push_back({0, folder});
+    for (const Node node : stack.back()) {
+      if (node >= first_link()) rest_.push_back({0, node});
+    }
+  };
+  enter(kRoot);
+  while (!stack.empty()) {
+    std::span<const Node>& left = stack.back();
+    if (left.empty()) {
+      stack.pop_back();
+      continue;
+    }
+    const Node node = left.front();
+    left = left.subspan(1);
+    if (is_folder(node)) {
+      enter(node);
+    } else if (is_file(node)) {
+      place(files_[file_number(node)].detail);
+    }
+  }
+  place(std::max(record_count(), 1U) - 1);
+  std::ranges::stable_sort(rest_, {}, &Rest::record);
+  for (const auto& [record, node] : rest_) {
+    if (!is_folder(node)) links_[node - first_link()].detail = record;
+  }
+}
+
+std::span<const Manifest::Rest> Manifest::rest(uint32_t first, uint32_t count) const {
+  const auto begin = std::ranges::lower_bound(rest_, first, {}, &Rest::record);
+  const auto end = std::ranges::lower_bound(rest_, uint64_t{first} + count, {}, &Rest::record);
+  return {begin, end};
+}
+
+}  // namespace ffrfs

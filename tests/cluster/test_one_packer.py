@@ -1,0 +1,122 @@
+"""The same bytes whoever packs: without an engine, by each engine, task by task."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ffrfs import pack_folder
+from ffrfs.cluster import pack_by_plan, plan
+from tests.cluster.engines import mpi_command
+from tests.cluster.trees import add_links, make_tree, shards_of
+from tests.ffrecord_file import Tree
+from tests.folder.folder_model import make_folder, trees
+from tests.mount.command import ffrfs as command
+
+TIMEOUT_S = 100
+
+
+def folder(place: Path) -> list[Path]:
+    """With links, hard links, empty directories, equal files, and a file larger than all others."""
+    root = add_links(make_tree(place / "tree", folders=12, files=20))
+    (root / "d0" / "large").write_bytes(bytes(3 << 20))
+    os.link(root / "d0" / "large", root / "d2" / "the same")
+    (root / "d1" / "like top").write_bytes(b"top")
+    (root / "zz" / "behind" / "all").mkdir(parents=True)
+    return [root]
+
+
+def packs(place: Path) -> list[Path]:
+    (root,) = folder(place)
+    pack_folder(root, place / "one.ffr", symlinks="keep", dedup=True, exclude=["d1"])
+    pack_folder(root, place / "set", symlinks="keep", include=["d1"], shards=2)
+    return [place / "one.ffr", place / "set"]
+
+
+def packed(words: list[object], target: Path) -> dict[str, bytes]:
+    done = command("pack", "-q", *words, target)
+    assert (done.status, done.err) == (0, "")
+    return shards_of(target)
+
+
+CASES: list[tuple[Callable[[Path], list[Path]], list[str]]] = [
+    (folder, ["--shards", "8", "--symlinks", "keep"]),
+    (folder, ["--shards", "8", "--symlinks", "keep", "--reproducible"]),
+    (folder, ["--shard-size", "300K", "--symlinks", "keep"]),
+    (folder, ["--shards", "1", "--symlinks", "skip", "--exclude", "e1"]),
+    (packs, ["--shards", "5"]),
+    (packs, ["--shard-size", "300K", "--reproducible", "--order", "size"]),
+]
+
+
+@pytest.mark.promise("S66")
+@pytest.mark.parametrize(("source", "options"), CASES)
+def test_with_and_without_an_executor(
+    tmp_path: Path, source: Callable[[Path], list[Path]], options: list[str]
+) -> None:
+    sources = source(tmp_path)
+    expected = packed([*options, *sources], tmp_path / "alone")
+    assert len(expected) > 1 or "1" in options
+    for jobs in (1, 3):
+        words = [*options, "--jobs", str(jobs), *sources]
+        assert packed(words, tmp_path / f"jobs {jobs}") == expected
+    for executor in ("processes:1", "processes:3"):
+        words = [*options, "--executor", executor, *sources]
+        assert packed(words, tmp_path / executor) == expected
+    planned = tmp_path / "plan"
+    assert command("pack", "-q", "--plan", planned, *options, *sources, tmp_path / "t").status == 0
+    for task in ("2/3", "0/3", "1/3"):
+        assert command("pack", "-q", "--plan", planned, "--task", task).status == 0
+    assert command("pack", "-q", "--plan", planned, "--commit").status == 0
+    assert shards_of(tmp_path / "t") == expected
+
+
+@pytest.mark.promise("S66")
+@pytest.mark.parametrize("executor_text", ["dask", "ray"], indirect=True)
+def test_by_an_engine(tmp_path: Path, executor_text: str) -> None:
+    source, options = CASES[0]
+    words = [*options, *source(tmp_path)]
+    expected = packed(words, tmp_path / "alone")
+    assert packed(["--executor", executor_text, *words], tmp_path / "engine") == expected
+
+
+@pytest.mark.promise("S66")
+@pytest.mark.xdist_group("mpi")
+def test_by_mpi(tmp_path: Path) -> None:
+    source, options = CASES[0]
+    words = [*options, *map(str, source(tmp_path))]
+    expected = packed([*words], tmp_path / "alone")
+    target = tmp_path / "engine"
+    whole = mpi_command("-m", "ffrfs", "pack", "-q", "--executor", "mpi", *words, str(target))
+    subprocess.run(whole, check=True, timeout=TIMEOUT_S)
+    assert shards_of(target) == expected
+
+
+@pytest.fixture
+def thread() -> Iterator[Executor]:
+    with ThreadPoolExecutor(1) as pool:
+        yield pool
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(tree=trees, shards=st.integers(1, 5))
+def test_any_tree(
+    tmp_path_factory: pytest.TempPathFactory, tree: Tree, shards: int, thread: Executor
+) -> None:
+    place = tmp_path_factory.mktemp("any")
+    make_folder(place / "folder", tree)
+    pack_folder(place / "folder", place / "alone", shards=shards)
+    with plan(
+        place / "folder", place / "set", place / "plan", shards=shards, executor=thread
+    ) as planned:
+        pack_by_plan(planned, thread)
+    assert shards_of(place / "set") == shards_of(place / "alone")
