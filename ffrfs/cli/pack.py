@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,8 @@ from ffrfs.console.number import size_bytes, whole_number
 from ffrfs.console.remote_options import add_remote_options
 
 if TYPE_CHECKING:
-    from ffrfs.packing.pack_job import PackSummary
+    from ffrfs.packing.pack import PackSummary
+    from ffrfs.packing.sources.options import PackOptions
 
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
@@ -183,23 +183,15 @@ def run(args: argparse.Namespace) -> int:
     if args.sources:  # the parser gives it all
         args.target = args.sources.pop()
     planned_pack.check_usage(args)
-    if planned_pack.is_planned(args):
-        with cleaning_up():
-            return planned_pack.run_planned(args)
     _check_usage(args)
     with cleaning_up():
-        summary = _pack(args)
-    if not args.quiet:
-        for path in summary.skipped:
-            output.error(f"{path}: skipped")
-        if not args.list:
-            fate = ", not written (dry run)" if args.dry_run else ""
-            output.line(f"{args.target}: {_text(summary)}{fate}")
-    return 0
+        if planned_pack.is_planned(args):
+            return planned_pack.run_planned(args, _options(args))
+        return _pack(args)
 
 
 def _check_usage(args: argparse.Namespace) -> None:
-    if not args.sources:
+    if not args.sources and not planned_pack.is_planned(args):
         missing = "SRC" if args.target else "SRC, DST.ffr"
         args.usage_error(f"the following arguments are required: {missing}")
     if args.list and not args.dry_run:
@@ -210,74 +202,53 @@ def _check_usage(args: argparse.Namespace) -> None:
         args.usage_error("argument --files-from: standard input is SRC already")
 
 
-def _pack(args: argparse.Namespace) -> PackSummary:
-    from ffrfs.packing.pack import pack_archive, pack_folder, repack
+def _options(args: argparse.Namespace) -> PackOptions:
+    from ffrfs.packing.sources.options import PackKeywords, PackOptions
     from ffrfs.packing.sources.path_list import PathList
 
-    options: dict[str, Any] = {
-        "verbose": output.show_progress() and not args.quiet and not args.list,
-        "include": args.include,
-        "exclude": args.exclude,
-        "files": args.files_from and PathList.read(args.files_from, null=args.null),
-        "jobs": args.jobs,
-        "skip_special": args.skip_special,
-        "symlinks": args.symlinks,
-        "dedup": args.dedup,
-        "order": args.order,
-        "reproducible": args.reproducible,
-        "shards": args.shards,
-        "shard_size": args.shard_size,
-        "append": args.append,
-        "force": args.force,
-        "tmp_dir": args.tmp_dir,
-        "dry_run": args.dry_run,
-        "listing": functools.partial(_list, args) if args.list else None,
-    }
-    # What was not asked for is up to the function.
-    options = {name: value for name, value in options.items() if value is not None}
-    if _are_packs(args):
-        conflict = {"on_conflict": args.on_conflict} if args.on_conflict else {}
-        return repack(
-            args.sources, args.target, allow_missing=args.allow_missing, **conflict, **options
-        )
-    (source,) = args.sources
-    if not _is_file(source):
-        return pack_folder(source, args.target, **options)
-    if args.order is not None:
-        args.usage_error(f"argument --order: {source} is an archive, and keeps its own order")
-    return pack_archive(source, args.target, **options)
+    given = {name: getattr(args, name, None) for name in PackKeywords.__annotations__}
+    # What was not asked for is up to the packer.
+    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if args.files_from:
+        options["files"] = PathList.read(args.files_from, null=args.null)
+    if args.list:
+        options["listing"] = functools.partial(_list, args)
+    return PackOptions(**options)
 
 
-def _are_packs(args: argparse.Namespace) -> bool:
-    """Tell whether SRC are packs. What goes for packs only is wrong usage otherwise."""
-    from ffrfs.packing.pack_kind import holds_packs
+def _pack(args: argparse.Namespace) -> int:
+    from ffrfs.errors import OptionError
+    from ffrfs.packing.pack import pack_any
+    from ffrfs.packing.pack_kind import kind_of
 
-    others = [source for source in args.sources if source == "-" or not holds_packs(source)]
-    if not others:
-        return True
-    if len(args.sources) > 1:
-        if others[0] != "-":
-            os.stat(others[0])  # or it is not there
-        args.usage_error(
-            f"argument SRC: {others[0]} is neither a pack nor a pack set; name it alone"
-        )
+    try:
+        kind = kind_of(args.sources)
+    except OptionError as error:
+        args.usage_error(f"argument SRC: {error}")
+    source = args.sources[0]
     for name, value in (
         ("--on-conflict", args.on_conflict),
         ("--allow-missing", args.allow_missing),
     ):
-        if value:
-            args.usage_error(f"argument {name}: {others[0]} is neither a pack nor a pack set")
-    return False
+        if value and kind != "packs":
+            args.usage_error(f"argument {name}: {source} is neither a pack nor a pack set")
+    if args.order is not None and kind == "archive":
+        args.usage_error(f"argument --order: {source} is an archive, and keeps its own order")
+    shown = output.show_progress() and not args.quiet and not args.list
+    summary = pack_any(kind, args.sources, args.target, _options(args), verbose=shown)
+    if not args.quiet:
+        for path in summary.skipped:
+            output.error(f"{path}: skipped")
+        if not args.list:
+            fate = ", not written (dry run)" if args.dry_run else ""
+            output.line(f"{args.target}: {_text(summary)}{fate}")
+    return 0
 
 
 def _list(args: argparse.Namespace, paths: Iterator[str]) -> None:
     end = b"\0" if args.null else b"\n"
     for path in paths:
         output.line(path, end)
-
-
-def _is_file(path: str) -> bool:
-    return path == "-" or (os.path.exists(path) and not os.path.isdir(path))
 
 
 def _text(summary: PackSummary) -> str:

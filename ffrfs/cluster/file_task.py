@@ -13,9 +13,9 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
-from ffrfs.cluster.driver import drive
-from ffrfs.cluster.executors import slots
+from ffrfs.cluster.executors import adopted, slots
 from ffrfs.errors import PackWarning, UnfinishedError, UnverifiedHeaderWarning, describe
+from ffrfs.packing.driver import drive
 from ffrfs.remote.url import is_url, parse_url
 
 TaskT = TypeVar("TaskT")
@@ -127,7 +127,7 @@ def run_all(
         found[numbers[id(task)]] = told.result
         seen(task, told.result)
 
-    drive(executor, slots(executor), function, take, done)
+    drive(adopted(executor), slots(executor), function, take, done)
     if len(failures) == 1:
         raise failures[0]
     if failures:

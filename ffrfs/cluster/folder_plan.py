@@ -19,13 +19,14 @@ from collections.abc import Iterator
 from concurrent.futures import Executor
 from typing import NamedTuple, Self
 
-from ffrfs.cluster.driver import drive
+from ffrfs.cluster.executors import adopted
 from ffrfs.cluster.file_task import carried
 from ffrfs.cluster.listing import Folder, Listed, ListRules, ListTask, list_folders
 from ffrfs.cluster.piece import Piece
 from ffrfs.cluster.request import Request
 from ffrfs.errors import PackError
 from ffrfs.folder.progress import Progress
+from ffrfs.packing.driver import drive
 
 # Directories that one task begins with, at most.
 _FOLDERS_A_TASK = 64
@@ -69,7 +70,7 @@ class FolderListing:
         self._end = 0
         self._file = tempfile.TemporaryFile(prefix="ffrfs-plan-", dir=tmp_dir)  # noqa: SIM115 - close()
         try:
-            drive(executor, slots, list_folders, self._take, self._keep)
+            drive(adopted(executor), slots, list_folders, self._take, self._keep)
             self._check()
         except BaseException:
             self.close()

@@ -21,7 +21,6 @@ import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from functools import partial
 from typing import TypeAlias
 
 from ffrfs._native import Pack, folder_files
@@ -31,8 +30,9 @@ from ffrfs.cluster.request import Request
 from ffrfs.errors import ChecksumError, FormatError, PackError
 from ffrfs.files.leftovers import remove_leftovers
 from ffrfs.files.staged_file import staged_folder
-from ffrfs.folder.progress import Progress
-from ffrfs.packing.pack_set_writer import identity_of, locked_set, shard_name
+from ffrfs.packing.places import locked_set, shard_name
+from ffrfs.packing.sources.existing_set import identity_of, packs_in
+from ffrfs.packing.sources.options import PackOptions
 from ffrfs.remote.bucket import bytes_of, pin_of, put, put_new, remove, upload, urls_in
 from ffrfs.remote.paths import let_urls_in
 from ffrfs.remote.settings import RemoteSettings
@@ -51,15 +51,19 @@ Make: TypeAlias = Callable[[Request, str], Plan]
 def kept_plan(
     request: Request,
     executor: Executor,
-    tmp_dir: str | None,
-    progress: Progress | None = None,
+    options: PackOptions | None = None,
 ) -> Iterator[Plan]:
     """Give the plan of `request`, the one that is there or a new one; at a good end it goes.
 
     Raises PackError if the directory has another plan, or files, and what plan() raises.
     """
     opened = _remote if is_url(request.target) else _local
-    make = partial(make_plan, executor=executor, tmp_dir=tmp_dir, progress=progress)
+
+    def make(request: Request, path: str) -> Plan:
+        return make_plan(request, chosen, path, executor)
+
+    chosen = options or request.options
+    tmp_dir = None if chosen.tmp_dir is None else os.fspath(chosen.tmp_dir)
     with opened(request, make, tmp_dir) as plan, contextlib.closing(plan):
         yield plan
 
@@ -134,7 +138,7 @@ def _give(request: Request, make: Make, place: str) -> int | None:
     with staged_folder(request.target, "plan", place) as above:
         staging = os.path.join(above, PLAN_NAME)
         with contextlib.closing(make(request, staging)) as plan:
-            if not request.append:
+            if not request.options.append:
                 return _linked(staging, place)
             with locked_set(request.target):
                 if _identity(request.target) != (plan.set_id, plan.header.first_number):
@@ -146,7 +150,7 @@ def _give(request: Request, make: Make, place: str) -> int | None:
 
 
 def _identity(folder: str) -> tuple[bytes, int]:
-    packs = [os.fsdecode(pack) for pack in folder_files(os.fsencode(folder))[0]]
+    packs = packs_in(folder)
     return identity_of(packs, [Pack(os.fsencode(pack)).shard for pack in packs])
 
 

@@ -25,7 +25,7 @@ from ffrfs.cluster.planned_set import Plan
 from ffrfs.cluster.row import Missing, Row
 from ffrfs.errors import PackError
 from ffrfs.files.staged_file import StagedFile, sync_folder
-from ffrfs.packing.pack_set_writer import locked_set, shard_name
+from ffrfs.packing.places import locked_set, shard_name
 from ffrfs.remote.bucket import bytes_of, pin_of, put, urls_in
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import RemoteUrl, is_url, parse_url

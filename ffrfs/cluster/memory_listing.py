@@ -43,12 +43,8 @@ class MemoryListing:
         self.skipped = contents.skipped
 
     def set_id(self, request: Request) -> bytes:
-        return set_id_of(
-            self._entries,
-            has_times=request.time_ns is None,
-            shards=request.shards,
-            shard_size=request.shard_size,
-        )
+        has_times = request.time_ns is None
+        return set_id_of(self._entries, request.options, has_times=has_times)
 
     def pieces(self) -> Iterator[Piece]:
         """Yield the files in the order of their records, after each those that share it."""

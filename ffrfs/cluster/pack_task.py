@@ -11,14 +11,17 @@ Concurrency: tasks share nothing but the directory that they write to.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+from array import array
 from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from ffrfs._native import Manifest, Pack, Volume, Writer, header_checksum
 from ffrfs.cluster.faults import faults_of
+from ffrfs.cluster.file_task import states_of
 from ffrfs.cluster.objects import append_objects
 from ffrfs.cluster.piece import Piece, Pieces
 from ffrfs.cluster.request import Kind
@@ -30,8 +33,13 @@ from ffrfs.errors import (
     PackError,
 )
 from ffrfs.packing.bucket_target import BucketTarget
-from ffrfs.packing.pack_file import ShardOf, writing
-from ffrfs.packing.sources.contents import Symlinks
+from ffrfs.packing.pack_file import Run, write_pack
+from ffrfs.packing.sources.contents import Contents, LinkCounts, Symlinks, Tick
+from ffrfs.packing.sources.existing_set import ShardOf
+from ffrfs.packing.sources.opening import open_contents
+from ffrfs.packing.sources.options import PackOptions
+from ffrfs.packing.sources.path_list import PathList
+from ffrfs.packing.sources.selection import Selection
 from ffrfs.remote.bucket import bytes_of, pin_of
 from ffrfs.remote.paths import let_urls_in
 from ffrfs.remote.settings import RemoteSettings
@@ -48,7 +56,7 @@ class PackTask:
 
     kind: Kind
     sources: tuple[str, ...]
-    exclude: tuple[str, ...] | None  # what an empty directory of packs may hold all the same
+    options: PackOptions
     target: str  # the shard's path or URL
     shard: ShardOf
     file_count: int
@@ -56,6 +64,8 @@ class PackTask:
     pieces: Pieces
     symlinks: Symlinks
     time_ns: int | None
+    first: Sequence[int]  # record of an archive, and that of the next shard, if there is one
+    state: object  # of an archive: as states_of() had it
     on_error: OnError
     jobs: int
     tmp_dir: str | None
@@ -103,48 +113,79 @@ def _make(task: PackTask, gone: Set[str]) -> None:
 
 
 def _write(task: PackTask, gone: Set[str], place: str) -> None:
+    with closing(_contents(task, gone)) as contents:
+        first, *end = task.first if task.kind == "archive" else (0,)
+        count = (*end, contents.entries.record_count)[0] - first
+        if task.time_ns is not None:
+            contents.entries.normalize(task.time_ns)
+        run = Run(first, count)
+        write_pack(contents, place, run, task.jobs, lambda *_: None, shard=task.shard, force=True)
+
+
+def _contents(task: PackTask, gone: Set[str]) -> Contents:
+    """What becomes of the task, and for an archive of all tasks, with its records."""
+    if task.kind in ("folder", "objects"):
+        return _ListedFiles(task, gone)
     if task.kind == "packs":
-        _write_repacked(task, gone, place)
-        return
-    listed = manifest_of(_left(task, gone))
-    listed.number("path")
-    if task.time_ns is not None:
-        listed.normalize(task.time_ns)
-    count = listed.record_count
-    with writing(place, count + 1, force=True) as writer:
-        if task.kind == "objects":
-            append_objects(writer, _left(task, gone), listed, task.sources[0])
+        return _repacked(task, gone)
+    # A stream: its members are known by their place among all.
+    if json.loads(json.dumps(states_of(task.sources))) != task.state:
+        raise PackError(f"{task.sources[0]}: was changed after it was listed; plan anew")
+    options = replace(task.options, jobs=task.jobs)
+    return open_contents("archive", task.sources, options, spool=task.target)
+
+
+class _ListedFiles:
+    """The files of a directory, or objects of one in a bucket, that pieces name. A Contents."""
+
+    is_stream = False
+
+    def __init__(self, task: PackTask, gone: Set[str]) -> None:
+        self.name = task.sources[0]
+        self.skipped: list[str] = []
+        self.links = LinkCounts()
+        self._pieces = (lambda: _left(task, gone)) if task.kind == "objects" else None
+        self.entries = manifest_of(_left(task, gone))
+        self.number()
+
+    def share(self) -> None:
+        pass  # the pieces say it
+
+    def number(self) -> None:
+        """In the order of the plan."""
+        self.entries.number_by(array("I", range(self.entries.file_count)))
+
+    def append(self, writer: Writer, first: int, count: int, jobs: int, tick: Tick) -> None:
+        if self._pieces is not None:
+            append_objects(writer, self._pieces(), self.entries, self.name)
         else:
-            writer.append_folder(listed, os.fsencode(task.sources[0]), 0, count, task.jobs)
-        _append_index(writer, listed, task)
+            writer.append_folder(self.entries, os.fsencode(self.name), first, count, jobs, tick)
+
+    def digests(self, files: Sequence[int], jobs: int) -> Iterator[bytes]:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        pass
 
 
-def _write_repacked(task: PackTask, gone: Set[str], place: str) -> None:
+def _repacked(task: PackTask, gone: Set[str]) -> Contents:
     from ffrfs.packing.sources.pack_source import PackSource
-    from ffrfs.packing.sources.path_list import PathList
-    from ffrfs.packing.sources.selection import Selection
 
-    paths = PathList(_paths(_left(task, gone)), "the plan", "file")
     source = PackSource(
         task.sources,
-        selection=Selection(None, task.exclude, paths),
+        # An empty directory may hold what is excluded, and names that no pack can have.
+        selection=Selection(
+            None, task.options.exclude, PathList(_paths(_left(task, gone)), "the plan", "file")
+        ),
         symlinks=task.symlinks,
-        skip_special=True,  # what was listed has good names
+        skip_special=True,
+        on_conflict=task.options.on_conflict,
+        allow_missing=task.options.allow_missing,
     )
-    with closing(source):
-        if not share_as_listed(source.entries, _left(task, gone)):
-            source.share()  # as plans of before want it
-        source.number()
-        if task.time_ns is not None:
-            source.entries.normalize(task.time_ns)
-        count = source.entries.record_count
-        with writing(place, count + 1, force=True) as writer:
-            source.append(writer, 0, count, task.jobs, lambda *_: None)
-            _append_index(writer, source.entries, task)
-
-
-def _append_index(writer: Writer, listed: Manifest, task: PackTask) -> None:
-    writer.append_index(listed, 0, listed.record_count, shard=task.shard)
+    if not share_as_listed(source.entries, _left(task, gone)):
+        source.share()  # as plans of before want it
+    source.number()
+    return source
 
 
 def manifest_of(pieces: Iterable[Piece]) -> Manifest:

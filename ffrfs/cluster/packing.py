@@ -12,15 +12,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
 
-from ffrfs.cluster.driver import drive
-from ffrfs.cluster.executors import slots
+from ffrfs.cluster.executors import adopted, slots
 from ffrfs.cluster.manifest import SetSummary, commit
 from ffrfs.cluster.pack_task import OnError, PackTask, run_task
 from ffrfs.cluster.planned_set import Plan
 from ffrfs.cluster.row import Missing, Row
 from ffrfs.errors import UnfinishedError, describe
 from ffrfs.folder.progress import Progress
-from ffrfs.packing.pack_set_writer import shard_name
+from ffrfs.packing.driver import drive
+from ffrfs.packing.places import shard_name
 
 # Then something is wrong everywhere, a full disk for example.
 _FAILURES_MAX = 10
@@ -91,7 +91,7 @@ def make_shards(  # noqa: PLR0913 - as pack_by_plan
         if progress is not None:
             progress(files, plan.file_count, size, plan.byte_count)
 
-    drive(executor, slots(executor), run_task, take, done)
+    drive(adopted(executor), slots(executor), run_task, take, done)
     if failures:
         raise _shards_missing(plan, failures)
     return rows

@@ -31,6 +31,7 @@ from ffrfs.errors import ChecksumError, FormatError
 from ffrfs.files.replacing import refuse_foreign
 from ffrfs.files.staged_file import StagedFile
 from ffrfs.packing.cuts import ListingDigest, cut
+from ffrfs.packing.sources.options import PackOptions
 from ffrfs.tfrecord.framing import HEADER, is_header
 from ffrfs.tfrecord.writer import TFRecordWriter
 
@@ -224,23 +225,25 @@ class PlanWriter:
         """Of what was added so far: the same listing always has the same."""
         return self._digest.hexdigest()
 
-    def set_id(self, shards: int | None, shard_size: int | None) -> bytes:
+    def set_id(self, options: PackOptions) -> bytes:
         """Of the set that was added, cut so."""
-        return self._listed.set_id(shards, shard_size)
+        return self._listed.set_id(options)
 
-    def finish(self, *, shards: int | None, shard_size: int | None, **more: object) -> None:
+    def finish(self, options: PackOptions, **more: object) -> None:
         """Cut the listing into shards, and give the file its name; `more`: of its last record."""
         self._end_block()
         self._records.flush()
         records = TFRecords([self._file.place.encode()], sidecar=False)
         self._blocks.open(records, self._file.path)
-        cuts = self._blocks.cuts(cut(self._blocks, shards, shard_size))
+        firsts = cut(self._blocks, options.shards, options.shard_size)
+        cuts = self._blocks.cuts(firsts)
         records.close()
         table = {
             "files": sum(self._blocks.files),
             "bytes": sum(self._blocks.sizes),
             "blocks": len(self._blocks.files),
             "shards": cuts,
+            "records": firsts,
             **more,
         }
         self._records.write(json.dumps(table, separators=(",", ":")))

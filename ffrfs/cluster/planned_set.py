@@ -7,7 +7,8 @@ the end of a set (manifest.py). Concurrency: a Plan may be used by any thread, o
 from __future__ import annotations
 
 import os
-from typing import Self, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Self, TypeAlias
 
 from ffrfs.cluster.file_task import carried
 from ffrfs.cluster.pack_task import OnError, PackTask, is_made_of, run_task
@@ -17,7 +18,7 @@ from ffrfs.cluster.request import Header
 from ffrfs.cluster.row import Row
 from ffrfs.errors import FormatError
 from ffrfs.packing.cuts import ID_SIZE
-from ffrfs.packing.pack_set_writer import shard_name
+from ffrfs.packing.places import shard_name
 
 PathType: TypeAlias = str | os.PathLike[str]
 
@@ -34,6 +35,7 @@ class Plan:
             found = self.header.set_id or self._file.table.get("set_id")
             self.set_id = _id_of(found, self.path)
             self._own_id = _id_of(self._file.table.get("plan_id"), self.path)
+            self._firsts = _firsts_of(self._file.table, self.path)
         except BaseException:
             self._file.close()
             raise
@@ -100,13 +102,15 @@ class Plan:
         return PackTask(
             kind=self.header.kind,
             sources=self.request.sources,
-            exclude=self.request.exclude,
+            options=self.request.options,
+            first=self._firsts[number : number + 2],
+            state=self._file.table.get("state"),
             target=f"{place}/{shard_name(first + number)}",
             shard=shard,
             file_count=part.file_count,
             byte_count=part.byte_count,
             pieces=pieces,
-            symlinks=self.header.symlinks,
+            symlinks=self.request.shown_symlinks(self.header.kind),
             time_ns=self.request.time_ns,
             on_error=on_error,
             jobs=jobs,
@@ -139,6 +143,14 @@ def run(
     leave the file out; the row names it. Raises PackError, OSError, RemoteError.
     """
     return run_task(plan.task(number, on_error=on_error, jobs=jobs, tmp_dir=tmp_dir))
+
+
+def _firsts_of(table: Mapping[str, Any], path: str) -> list[int]:
+    """The first record of each shard; a plan of before does not say it."""
+    found = table.get("records", [])
+    if not isinstance(found, list) or not all(type(first) is int and first >= 0 for first in found):
+        raise FormatError.at(path, "bad plan: its table is damaged; make the plan again")
+    return found
 
 
 def _id_of(text: object, path: str) -> bytes:

@@ -7,55 +7,64 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Self, TypeAlias, get_args
 
+from ffrfs.cluster.file_task import absolute
 from ffrfs.errors import FormatError, OptionError
 from ffrfs.packing.sources.contents import Symlinks
+from ffrfs.packing.sources.options import PLANNED, PackOptions, PathType
+from ffrfs.packing.sources.path_list import STANDARD_INPUT
 from ffrfs.remote.url import is_url, parse_url
 
-# A local directory, one in a bucket, or packs.
-Kind: TypeAlias = Literal["folder", "objects", "packs"]
-
-_TUPLES = ("sources", "include", "exclude")
+# A local directory, one in a bucket, an archive, or packs.
+Kind: TypeAlias = Literal["folder", "objects", "archive", "packs"]
 
 
 @dataclass(frozen=True)
 class Request:
-    """As plan(); paths are absolute. Raises OptionError for what contradicts itself."""
+    """Paths are absolute. Raises OptionError for what contradicts itself."""
 
     sources: tuple[str, ...]
     target: str
-    shards: int | None = None
-    shard_size: int | None = None
-    include: tuple[str, ...] | None = None
-    exclude: tuple[str, ...] | None = None
-    symlinks: Symlinks | None = None
-    skip_special: bool = False
-    order: str | None = None
+    options: PackOptions  # those that are in the plan
     time_ns: int | None = None
-    append: bool = False
+    listed: str | None = None  # says which paths of the sources alone
 
     def __post_init__(self) -> None:
         if not self.sources:
-            raise OptionError("a plan needs a directory, or packs")
-        if (self.shards is None) == (self.shard_size is None):
+            raise OptionError("a plan needs a directory, an archive, or packs")
+        if self.options.shards is None and self.options.shard_size is None:
             raise OptionError("a plan needs shards or shard_size, one of them")
-        for name, value in (("shards", self.shards), ("shard_size", self.shard_size)):
-            if value is not None and value < 1:
-                raise OptionError(f"{name} must be at least 1, not {value}")
-        if self.symlinks is not None and self.symlinks not in get_args(Symlinks):
-            known = ", ".join(get_args(Symlinks))
-            raise OptionError(f"symlinks must be one of {known}, not {self.symlinks!r}")
+
+    @classmethod
+    def of(
+        cls, sources: PathType | Sequence[PathType], target: PathType, options: PackOptions
+    ) -> Self:
+        """Raises OptionError, PackError."""
+        if sources == STANDARD_INPUT:
+            raise OptionError("a plan cannot be of standard input: name a file")
+        given = [sources] if isinstance(sources, str | os.PathLike) else sources
+        planned = {name: getattr(options, name) for name in PLANNED}
+        if options.append and options.shard_size is None:
+            planned["shards"] = options.shards or 1
+        return cls(
+            tuple(absolute(os.fspath(source)) for source in given),
+            absolute(os.fspath(target)),
+            PackOptions(**{name: _plain(value) for name, value in planned.items()}),
+            options.time_ns,
+            options.listed.digest if options.listed else None,
+        )
 
     def key(self, *listing: object) -> str:
         """Return what says that a set was completed by such a request, from such a listing.
 
         Wherever the sources and the set are: equal sources make equal manifests.
         """
-        options = asdict(replace(self, sources=("",), target=""))
-        return hashlib.sha256(json.dumps([options, *listing]).encode()).hexdigest()
+        values = replace(self, sources=("",), target="").fields()
+        return hashlib.sha256(json.dumps([values, *listing]).encode()).hexdigest()
 
     @property
     def has_query(self) -> bool:
@@ -64,7 +73,28 @@ class Request:
 
     def shown_symlinks(self, kind: Kind) -> Symlinks:
         """What becomes of links: those of packs are kept, unless it is said otherwise."""
-        return self.symlinks or ("keep" if kind == "packs" else "inside")
+        return self.options.symlinks or ("keep" if kind == "packs" else "inside")
+
+    def fields(self) -> dict[str, object]:
+        options = {name: getattr(self.options, name) for name in PLANNED}
+        return {
+            **{name: value for name, value in vars(self).items() if name != "options"},
+            **options,
+        }
+
+    @classmethod
+    def parse(cls, given: Mapping[str, Any]) -> Self:
+        """Raises KeyError, TypeError, ValueError for what fields() never gives."""
+        # A plan of before lacks some options.
+        planned = {name: _plain(given[name]) for name in PLANNED if name in given}
+        for value in (*(planned["include"] or ()), *(planned["exclude"] or ())):
+            _text(value)
+        time_ns = given["time_ns"]
+        if time_ns is not None and not -(2**63) <= time_ns < 2**63:
+            raise ValueError(time_ns)
+        sources = tuple(map(_text, given["sources"]))
+        target, options = _text(given["target"]), PackOptions(**planned)
+        return cls(sources, target, options, time_ns, given.get("listed"))
 
 
 @dataclass(frozen=True)
@@ -76,30 +106,27 @@ class Header:
     set_id: str | None  # of a set that is added to
     request: Request
 
-    @property
-    def symlinks(self) -> Symlinks:
-        return self.request.shown_symlinks(self.kind)
-
     def fields(self) -> dict[str, object]:
-        return asdict(self)
+        return {**vars(self), "request": self.request.fields()}
 
     @classmethod
     def parse(cls, values: Mapping[str, Any], path: str) -> Self:
         """Raises FormatError, naming the plan `path`, for what fields() never gives."""
         try:
-            given = dict(values["request"])
-            for name in _TUPLES:
-                given[name] = None if given[name] is None else tuple(map(_text, given[name]))
-            request = Request(**{field.name: given[field.name] for field in fields(Request)})
-            _text(request.target)
+            request = Request.parse(values["request"])
             kind, first = values["kind"], values["first_number"]
             if kind not in get_args(Kind) or type(first) is not int or not 0 <= first < 2**32:
                 raise ValueError(kind)
-            if request.time_ns is not None and not -(2**63) <= request.time_ns < 2**63:
-                raise ValueError(request.time_ns)
             return cls(kind, first, values["set_id"], request)
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, AttributeError):
             raise FormatError.at(path, "bad plan: its first record; make the plan again") from None
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - of any option
+    """As it is in a plan, and read from there."""
+    if isinstance(value, str | int | None):
+        return value
+    return os.fspath(value) if isinstance(value, os.PathLike) else tuple(value)
 
 
 def _text(value: object) -> str:

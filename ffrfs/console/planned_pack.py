@@ -6,9 +6,12 @@ Not here: its other options, and packing by one process (pack.py).
 from __future__ import annotations
 
 import argparse
+import os
 import re
+import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ffrfs.console import output
@@ -19,34 +22,11 @@ if TYPE_CHECKING:
 
     from ffrfs.cluster.manifest import SetSummary
     from ffrfs.cluster.planned_set import Plan
-    from ffrfs.cluster.request import Request
     from ffrfs.cluster.row import Missing
     from ffrfs.folder.progress import ProgressBar
+    from ffrfs.packing.sources.options import PackOptions
 
 _JOBS = 4  # reading threads of a task: files that are not in the page cache are waited for
-
-# What goes with one process only, and what it is called.
-_ALONE = {
-    "dedup": "--dedup",
-    "files_from": "--files-from",
-    "force": "--force",
-    "dry_run": "--dry-run",
-    "on_conflict": "--on-conflict",
-    "allow_missing": "--allow-missing",
-}
-
-# What a plan is made of.
-_PLANNED = {
-    "shards": "--shards",
-    "shard_size": "--shard-size",
-    "include": "--include",
-    "exclude": "--exclude",
-    "symlinks": "--symlinks",
-    "skip_special": "--skip-special",
-    "order": "--order",
-    "reproducible": "--reproducible",
-    "append": "--append",
-}
 
 
 def add_plan_options(parser: argparse.ArgumentParser) -> None:
@@ -101,9 +81,6 @@ def check_usage(args: argparse.Namespace) -> None:
 def _check_combination(args: argparse.Namespace) -> None:
     if args.task and (args.commit or args.executor):
         args.usage_error("argument --task: not with --commit or --executor")
-    for name, option in _ALONE.items():
-        if getattr(args, name):
-            args.usage_error(f"argument {option}: not with --executor or --plan")
 
 
 def _check_paths(args: argparse.Namespace) -> None:
@@ -111,96 +88,100 @@ def _check_paths(args: argparse.Namespace) -> None:
     if goes_on and not (args.task or args.commit or args.executor):
         args.usage_error("argument --plan: needs SRC and DST, or --task, --commit or --executor")
     if goes_on and args.target is None:
-        for name, option in _PLANNED.items():
+        from ffrfs.packing.sources.options import PLANNED
+
+        for name in (*PLANNED, "files_from", "reproducible", "force", "dry_run"):
             if getattr(args, name):
-                args.usage_error(f"argument {option}: the plan has it already")
+                option = name.replace("_", "-")
+                args.usage_error(f"argument --{option}: the plan has it already")
     if args.target is not None and (args.task or args.commit):
         args.usage_error("argument SRC: the plan names it already")
     if not args.sources and (args.target is not None or not goes_on):
         missing = "SRC" if args.target else "SRC, DST"
         args.usage_error(f"the following arguments are required: {missing}")
-    if args.sources and (args.shards is None) == (args.shard_size is None):
+    if args.sources and args.shards is None and args.shard_size is None and not args.append:
         args.usage_error("argument --executor: needs --shards or --shard-size")
 
 
-def run_planned(args: argparse.Namespace) -> int:
+def run_planned(args: argparse.Namespace, options: PackOptions) -> int:
     from ffrfs.errors import CompleteError
 
     try:
-        return _run(args)
+        return _run(args, options)
     except CompleteError as complete:
         if not args.quiet:
             output.line(str(complete))
         return 1 if complete.missing_count and args.on_error == "record" else 0
 
 
-def _run(args: argparse.Namespace) -> int:
+def _run(args: argparse.Namespace, options: PackOptions) -> int:
     if args.task:
         return _run_task(args)
     if args.commit and not args.executor:
         return _commit(args)
+    if args.dry_run:
+        return _dry_run(args, options)
     if args.executor is None:
-        return _write_plan(args)
+        with _made(args, options, args.plan, None) as plan:
+            _print_skipped(args, plan)
+            _print_plan(args, plan, args.plan)
+        return 0
     from ffrfs.cluster.executors import open_executor
 
-    with open_executor(args.executor) as executor, _plan(args, executor) as plan:
+    with open_executor(args.executor) as executor, _plan(args, options, executor) as plan:
         return _pack(args, plan, executor)
 
 
 @contextmanager
-def _plan(args: argparse.Namespace, executor: Executor) -> Iterator[Plan]:
+def _plan(args: argparse.Namespace, options: PackOptions, executor: Executor) -> Iterator[Plan]:
     """The plan to go by: the one in FILE, or that of this command."""
-    with ExitStack() as stack:
-        yield _opened_plan(args, executor, stack)
-
-
-def _opened_plan(args: argparse.Namespace, executor: Executor, stack: ExitStack) -> Plan:
     from ffrfs.cluster.kept_plan import kept_plan
     from ffrfs.cluster.planned_set import Plan
+    from ffrfs.cluster.request import Request
+
+    with ExitStack() as stack:
+        if args.plan is not None and not args.sources:
+            plan = stack.enter_context(Plan(args.plan))
+        elif args.plan is not None:
+            plan = stack.enter_context(_made(args, options, args.plan, executor))
+        else:
+            with _found(args) as found:
+                request = Request.of(args.sources, args.target, options)
+                kept = kept_plan(request, executor, replace(options, progress=found))
+                plan = stack.enter_context(kept)
+        yield plan
+
+
+def _made(
+    args: argparse.Namespace, options: PackOptions, path: str, executor: Executor | None
+) -> Plan:
     from ffrfs.cluster.planning import make_plan
-
-    if args.plan is None:
-        with _found(args) as found:
-            kept = kept_plan(_request(args), executor, args.tmp_dir, found)
-            plan = stack.enter_context(kept)
-        return plan
-    if args.sources:
-        with _found(args) as found:
-            made = make_plan(_request(args), args.plan, executor, args.tmp_dir, found)
-        return stack.enter_context(made)
-    return stack.enter_context(Plan(args.plan))
-
-
-def _request(args: argparse.Namespace) -> Request:
-    from ffrfs.cluster.planning import request_of
-
-    return request_of(
-        args.sources,
-        args.target,
-        shards=args.shards,
-        shard_size=args.shard_size,
-        include=args.include,
-        exclude=args.exclude,
-        symlinks=args.symlinks,
-        skip_special=args.skip_special,
-        order=args.order,
-        reproducible=args.reproducible,
-        append=args.append,
-    )
-
-
-def _write_plan(args: argparse.Namespace) -> int:
-    from ffrfs.cluster.planning import make_plan
+    from ffrfs.cluster.request import Request
 
     with _found(args) as found:
-        made = make_plan(_request(args), args.plan, None, args.tmp_dir, found)
-    with made as plan:
+        request = Request.of(args.sources, args.target, options)
+        return make_plan(request, replace(options, progress=found), path, executor)
+
+
+def _dry_run(args: argparse.Namespace, options: PackOptions) -> int:
+    from ffrfs.cluster.executors import open_executor
+
+    with (
+        tempfile.TemporaryDirectory(prefix="ffrfs-plan-", dir=args.tmp_dir) as folder,
+        open_executor(args.executor) if args.executor else nullcontext() as executor,
+        _made(args, options, os.path.join(folder, "plan"), executor) as plan,
+    ):
         _print_skipped(args, plan)
-        if not args.quiet:
-            shards = output.count(len(plan), "shard")
-            files, size = output.count(plan.file_count, "file"), output.size(plan.byte_count)
-            output.line(f"{args.plan}: {shards}, {files}, {size}")
+        if not args.list:
+            _print_plan(args, plan, args.target, ", not written (dry run)")
     return 0
+
+
+def _print_plan(args: argparse.Namespace, plan: Plan, name: str, fate: str = "") -> None:
+    if not args.quiet:
+        shards = output.count(len(plan), "shard")
+        files, size = output.count(plan.file_count, "file"), output.size(plan.byte_count)
+        output.line(f"{name}: {shards}, {files}, {size}{fate}")
 
 
 def _run_task(args: argparse.Namespace) -> int:

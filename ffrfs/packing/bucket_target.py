@@ -1,7 +1,7 @@
 """A place in a bucket that files are written to: each is made in a temporary directory, uploaded,
 and removed there.
 
-Not here: what the files hold (remote_pack_writer.py, ffrfs.convert), uploading one
+Not here: what the files hold (bucket_place.py, ffrfs.convert), uploading one
 (ffrfs.remote.bucket). Concurrency: any thread may send files; the rest is for one thread.
 """
 

@@ -15,6 +15,8 @@ from itertools import accumulate
 from typing import Protocol
 
 from ffrfs._native import PACK_COST, Manifest
+from ffrfs.packing.pack_file import Run
+from ffrfs.packing.sources.options import PackOptions
 
 ID_SIZE = 16
 
@@ -44,12 +46,13 @@ def cut(blocks: Blocks, shards: int | None, shard_size: int | None) -> list[int]
     return cutter.of_size(shard_size) if shard_size else cutter.into(shards or 1)
 
 
-def runs(entries: Manifest, shards: int | None, shard_size: int | None) -> list[tuple[int, int]]:
-    """Return the shards of a list in memory: the first record of each, and how many it has."""
+def runs_of(entries: Manifest, options: PackOptions) -> list[Run]:
+    """Return the shards of a list in memory."""
     count = entries.record_count
+    shards, shard_size = options.shards, options.shard_size
     is_one = not shard_size and shards in (None, 1)
     first = [0] if is_one else cut(_Listed(entries), shards, shard_size)
-    return [(at, end - at) for at, end in zip(first, [*first[1:], count], strict=True)]
+    return [Run(at, end - at) for at, end in zip(first, [*first[1:], count], strict=True)]
 
 
 class _Listed:
@@ -137,20 +140,19 @@ class ListingDigest:
         for digest, numbers in zip(self._numbers, (sizes, times), strict=False):
             digest.update(numbers)
 
-    def set_id(self, shards: int | None, shard_size: int | None) -> bytes:
+    def set_id(self, options: PackOptions) -> bytes:
         """The id that a set of these files, cut so, always has."""
-        whole = hashlib.sha256(repr((shards, shard_size)).encode() + self._names.digest())
+        cuts = repr((options.shards, options.shard_size))
+        whole = hashlib.sha256(cuts.encode() + self._names.digest())
         for digest in self._numbers:
             whole.update(digest.digest())
         return whole.digest()[:ID_SIZE]
 
 
-def set_id_of(
-    entries: Manifest, *, has_times: bool, shards: int | None, shard_size: int | None
-) -> bytes:
+def set_id_of(entries: Manifest, options: PackOptions, *, has_times: bool) -> bytes:
     """Return the id of the set that a list in memory becomes."""
     digest = ListingDigest(has_times=has_times)
     count = entries.record_count
     for first in range(0, count, _BATCH_COUNT):
         digest.add(*entries.listing(first, min(_BATCH_COUNT, count - first)))
-    return digest.set_id(shards, shard_size)
+    return digest.set_id(options)

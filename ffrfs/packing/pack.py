@@ -1,259 +1,175 @@
 """pack_folder, pack_archive, repack: a tree into one FFRecord file, or into a set of them.
 
-Not here: which files (source.py, archive.py, pack_source.py), the packing itself (pack_job.py).
+Not here: which files (ffrfs.packing.sources), writing packs (shards.py), where they appear
+(places.py, bucket_place.py).
 Concurrency: call it from any thread; what comes out is complete or is not there.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, TypeAlias, get_args
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import NamedTuple, Unpack
 
+from ffrfs._native import Manifest
 from ffrfs.errors import PackError
 from ffrfs.folder.progress import Progress, ProgressBar
-from ffrfs.packing.pack_job import (
-    Listing,
-    PackOptions,
-    PackSummary,
-    fixed_time_ns,
-    job_count,
-    make_target,
-    run_job,
-)
+from ffrfs.packing.cuts import runs_of, set_id_of
 from ffrfs.packing.pack_kind import holds_packs
-from ffrfs.packing.sources.contents import Contents, Symlinks
-from ffrfs.packing.sources.existing_set import ExistingSet
-from ffrfs.packing.sources.order import Order
-from ffrfs.packing.sources.path_list import PathList
-from ffrfs.packing.sources.selection import Selection
-from ffrfs.packing.sources.source import FolderIdentity, Source
+from ffrfs.packing.places import place_of
+from ffrfs.packing.shards import write_shards
+from ffrfs.packing.sources.archive_progress import ArchiveProgress
+from ffrfs.packing.sources.contents import Contents
+from ffrfs.packing.sources.opening import Kind, open_contents
+from ffrfs.packing.sources.options import PackKeywords, PackOptions, PathType
 from ffrfs.remote.url import is_url, parse_url
 
-if TYPE_CHECKING:
-    from ffrfs.folder.tree import OnConflict
-
-PathType: TypeAlias = str | os.PathLike[str]
-Files: TypeAlias = Iterable[PathType] | PathList
+# Files whose numbers are in memory at a time.
+_BATCH_COUNT = 1 << 16
 
 
-def pack_folder(  # noqa: PLR0913 - the reference's three, and what ours adds
-    folder: PathType,
-    out_file: PathType,
-    verbose: bool = False,
-    *,
-    include: Sequence[str] | None = None,
-    exclude: Sequence[str] | None = None,
-    files: Files | None = None,
-    jobs: int | None = None,
-    progress: Progress | None = None,
-    skip_special: bool = False,
-    symlinks: Symlinks = "inside",
-    dedup: bool = False,
-    order: Order | None = None,
-    reproducible: bool = False,
-    shards: int | None = None,
-    shard_size: int | None = None,
-    append: bool = False,
-    force: bool = False,
-    tmp_dir: PathType | None = None,
-    dry_run: bool = False,
-    listing: Listing | None = None,
+class PackSummary(NamedTuple):
+    file_count: int
+    folder_count: int
+    byte_count: int
+    skipped: list[str]  # paths of what was left out for skip_special
+    link_count: int = 0  # links that were kept
+    shared_count: int = 0  # files that show the bytes of another
+    stored_byte_count: int = 0  # of the files, each stored once
+    shard_count: int = 0  # packs that were written as shards; 0: one pack
+    followed_link_count: int = 0
+    left_out_link_count: int = 0
+
+
+def pack_folder(
+    folder: PathType, out_file: PathType, verbose: bool = False, **options: Unpack[PackKeywords]
 ) -> PackSummary:
     """Pack all files below `folder` into `out_file`, which then holds them or is not made.
 
-    `include` and `exclude` are shell patterns, for a name or, with a slash, for a path below
-    `folder`; an excluded directory is not entered, an included one is taken whole, and each
-    pattern to include must match something. `files`: only these paths, in this order; a directory
-    means what is below it, and each must be there. `jobs` threads read. `verbose`: a bar.
-
-    `symlinks`: "inside" follows links that stay inside `folder`, and links that lead out of it
-    are an error; "follow" follows all; "keep" packs the links; "skip" leaves them out.
-
-    `dedup` stores files that are equal byte for byte once. `order` of the records: "path" (the
-    default), "size" (the smallest first), or a file listing one path per line; unlisted files
-    follow. `reproducible`, or SOURCE_DATE_EPOCH in the environment, makes packing
-    deterministic: files get that time, or 1970, and permissions 0644 or 0755.
-
-    With `shards` (how many) or `shard_size` (bytes) `out_file` is a new directory of packs, each
-    of which can be read alone. `append` adds packs to such a directory (one, or as many as
-    `shards` or `shard_size` ask for); none of their paths may be there already.
-
-    A file at `out_file`, also a pack, is replaced with `force` alone. `out_file` may be a URL
-    (s3://, gs://, az://): each pack is made in `tmp_dir` ($TMPDIR, /tmp), where there must be room
-    for two, then uploaded and removed. It appears there when it is whole. `dry_run`: do all but
-    write. `listing` is called with the files' paths in their order.
+    `verbose`: a bar. `options`: those of PackOptions. With `shards` or `shard_size` `out_file` is
+    a new directory of packs, each of which can be read alone. A file at `out_file`, also a pack,
+    is replaced with `force` alone. `out_file` may be a URL (s3://, gs://, az://): each pack is
+    made in `tmp_dir`, then uploaded and removed. It appears there when it is whole.
 
     Raises PackError, naming the file: one that changes meanwhile, a link that leads out,
     nowhere or in a loop; sockets, FIFOs, devices and names that are not UTF-8, unless
     `skip_special` leaves those out. Raises OSError for what cannot be read or written.
     """
-
-    def open_folder(forbidden: FolderIdentity, existing: ExistingSet | None) -> Contents:
-        return Source(
-            _checked_folder(os.fspath(folder)),
-            selection=Selection(include, exclude, _listed(files)),
-            symlinks=_checked(symlinks),
-            skip_special=skip_special,
-            forbidden=forbidden,
-            existing=existing,
-        )
-
-    target = make_target(out_file, shards, shard_size, append, force, tmp_dir)
-    fixed_ns = fixed_time_ns(reproducible)
-    options = PackOptions(job_count(jobs), order, dedup, fixed_ns, dry_run, listing, bool(exclude))
-    with ProgressBar(target.path, shown=verbose) as bar:
-        return run_job(open_folder, target, options, [bar, *_given(progress)])
+    name = os.fspath(folder)
+    if os.path.isfile(name):  # name the function that packs it
+        if holds_packs(name):
+            raise PackError(f"{name}: is a pack already, not a directory; for packs see repack()")
+        raise PackError(f"{name}: is not a directory; for archives see pack_archive()")
+    return pack_any("folder", [name], os.fspath(out_file), PackOptions(**options), verbose=verbose)
 
 
-def pack_archive(  # noqa: PLR0913 - as pack_folder
-    archive: PathType,
-    out_file: PathType,
-    verbose: bool = False,
-    *,
-    include: Sequence[str] | None = None,
-    exclude: Sequence[str] | None = None,
-    files: Files | None = None,
-    jobs: int | None = None,
-    progress: Progress | None = None,
-    skip_special: bool = False,
-    symlinks: Symlinks = "inside",
-    dedup: bool = False,
-    reproducible: bool = False,
-    shards: int | None = None,
-    shard_size: int | None = None,
-    append: bool = False,
-    force: bool = False,
-    tmp_dir: PathType | None = None,
-    dry_run: bool = False,
-    listing: Listing | None = None,
+def pack_archive(
+    archive: PathType, out_file: PathType, verbose: bool = False, **options: Unpack[PackKeywords]
 ) -> PackSummary:
     """Pack all files of a tar or zip archive, as pack_folder() does; nothing is unpacked to disk.
 
     `archive`: a tar file, also one compressed by gzip, bzip2, xz or (with the package
     zstandard) Zstandard, a zip file, or "-", standard input. Its content shows which. What
     cannot be read twice is first copied to a file without a name beside `out_file`. Records
-    stand in the order of the archive, also with `files`. A file at `out_file` is replaced with
-    `force` alone. Links are followed within it ("inside"
-    and "follow" mean the same), kept or left out.
+    are in the order of the archive, also with `files`; `order` is an error. Links are followed
+    within it ("inside" and "follow" mean the same), kept or left out.
 
-    Raises PackError, naming the member: names that cannot stand below a directory, or stand
+    Raises PackError, naming the member: names that cannot be below a directory, or are there
     twice, links that lead out of it, encrypted and damaged members; devices, FIFOs and names
     that are not UTF-8, unless `skip_special` leaves those out.
     """
-
-    # Decompressors and the like, which nothing else needs.
-    from ffrfs.packing.sources.archive import ArchiveSource
-    from ffrfs.packing.sources.archive_progress import ArchiveProgress
-
-    target = make_target(out_file, shards, shard_size, append, force, tmp_dir)
-    fixed_ns = fixed_time_ns(reproducible)
-    options = PackOptions(job_count(jobs), None, dedup, fixed_ns, dry_run, listing, bool(exclude))
-    with ProgressBar(target.path, shown=verbose) as bar:
-        whole = ArchiveProgress(bar)
-
-        def open_archive(_: FolderIdentity, existing: ExistingSet | None) -> Contents:
-            return ArchiveSource(
-                os.fspath(archive),
-                selection=Selection(include, exclude, _listed(files)),
-                symlinks=_checked(symlinks),
-                skip_special=skip_special,
-                digests=dedup,
-                existing=existing,
-                target=target.spool_place,
-                progress=whole,
-            )
-
-        return run_job(open_archive, target, options, [whole, *_given(progress)])
+    name = os.fspath(archive)
+    return pack_any("archive", [name], os.fspath(out_file), PackOptions(**options), verbose=verbose)
 
 
-def repack(  # noqa: PLR0913 - as pack_folder
+def repack(
     packs: PathType | Sequence[PathType],
     out_file: PathType,
     verbose: bool = False,
-    *,
-    include: Sequence[str] | None = None,
-    exclude: Sequence[str] | None = None,
-    files: Files | None = None,
-    jobs: int | None = None,
-    progress: Progress | None = None,
-    skip_special: bool = False,
-    symlinks: Symlinks = "keep",
-    on_conflict: OnConflict = "error",
-    allow_missing: bool = False,
-    dedup: bool = False,
-    order: Order | None = None,
-    reproducible: bool = False,
-    shards: int | None = None,
-    shard_size: int | None = None,
-    append: bool = False,
-    force: bool = False,
-    tmp_dir: PathType | None = None,
-    dry_run: bool = False,
-    listing: Listing | None = None,
+    **options: Unpack[PackKeywords],
 ) -> PackSummary:
     """Pack all files of `packs`, as pack_folder() does: a pack, a directory of packs, or several.
 
     Every byte is verified before it is written. Files keep their permissions and times, links
-    stay links (`symlinks` "keep"; "inside" and "follow" follow them within the packs), and equal
-    files that were stored once still are. `order`: None is the order of the packs' own records.
-    `on_conflict`, `allow_missing`: as PackedFolder.
-
-    `out_file` may be the one pack that is read; any other file is replaced with `force` alone.
+    stay links (`symlinks` "inside" and "follow" follow them within the packs), and equal files
+    that were stored once still are. `out_file` may be the one pack that is read; any other file
+    is replaced with `force` alone.
 
     Raises FormatError, ChecksumError for a pack that is damaged, naming the file in it, PackError.
     """
-    from ffrfs.packing.sources.pack_source import PackSource
-
     given = [packs] if isinstance(packs, str | os.PathLike) else packs
-    names = [os.fspath(pack) for pack in given]
+    names, target = [os.fspath(name) for name in given], os.fspath(out_file)
+    return pack_any("packs", names, target, PackOptions(**options), verbose=verbose)
 
-    def open_packs(forbidden: FolderIdentity, existing: ExistingSet | None) -> Contents:
-        return PackSource(
-            names,
-            selection=Selection(include, exclude, _listed(files)),
-            symlinks=_checked(symlinks),
-            skip_special=skip_special,
-            on_conflict=on_conflict,
-            allow_missing=allow_missing,
-            forbidden=forbidden,
-            existing=existing,
+
+def pack_any(
+    kind: Kind, sources: Sequence[str], target: str, options: PackOptions, *, verbose: bool
+) -> PackSummary:
+    """Pack `sources`, by threads of this process. Raises as pack_folder() and its like."""
+    if kind == "packs" and len(sources) == 1 and _are_same(sources[0], target):
+        options = replace(options, force=True)
+    time_ns = options.time_ns
+    with ProgressBar(target, shown=verbose) as bar, place_of(target, options) as place:
+        archive = ArchiveProgress(bar) if kind == "archive" else None
+        contents = open_contents(
+            kind,
+            sources,
+            options,
+            spool=place.spool,
+            forbidden=place.identity,
+            existing=place.existing,
+            progress=archive,
         )
+        with closing(contents):
+            listed = contents.entries
+            stored = _stored_byte_count(listed)
+            watchers: list[Progress | None] = [archive or bar, options.progress]
 
-    if len(names) == 1 and _are_same(names[0], os.fspath(out_file)):
-        force = True
-    target = make_target(out_file, shards, shard_size, append, force, tmp_dir)
-    fixed_ns = fixed_time_ns(reproducible)
-    options = PackOptions(job_count(jobs), order, dedup, fixed_ns, dry_run, listing, bool(exclude))
-    with ProgressBar(target.path, shown=verbose) as bar:
-        return run_job(open_packs, target, options, [bar, *_given(progress)])
+            def tick(files: int, size: int) -> None:
+                for watcher in watchers:
+                    if watcher is not None:
+                        watcher(files, listed.record_count, size, stored)
+
+            runs = runs_of(listed, options)
+            has_times = time_ns is None
+            set_id = set_id_of(listed, options, has_times=has_times) if options.is_set else b""
+            if time_ns is not None:
+                listed.normalize(time_ns)
+            if not options.dry_run:
+                write_shards(contents, runs, place, set_id, options.threads, tick)
+            return _summary(contents, stored, len(runs) if options.is_set else 0)
 
 
-def _given(progress: Progress | None) -> list[Progress]:
-    return [progress] if progress else []
+def _summary(contents: Contents, stored_byte_count: int, shard_count: int) -> PackSummary:
+    listed = contents.entries
+    return PackSummary(
+        listed.file_count,
+        listed.folder_count,
+        listed.byte_count,
+        contents.skipped,
+        listed.link_count,
+        listed.file_count - listed.record_count,
+        stored_byte_count,
+        shard_count,
+        contents.links.followed,
+        contents.links.left_out,
+    )
 
 
-def _listed(files: Files | None) -> PathList | None:
-    return files if files is None or isinstance(files, PathList) else PathList(files)
+def _stored_byte_count(listed: Manifest) -> int:
+    count = listed.record_count
+    if count == listed.file_count:
+        return listed.byte_count
+    sizes = listed.sizes()
+    return sum(
+        int(sizes[listed.files(first, min(_BATCH_COUNT, count - first))].sum())
+        for first in range(0, count, _BATCH_COUNT)
+    )
 
 
 def _are_same(source: str, target: str) -> bool:
     if is_url(source) or is_url(target):
         return is_url(source) and is_url(target) and parse_url(source) == parse_url(target)
     return os.path.exists(target) and os.path.samefile(source, target)
-
-
-def _checked_folder(path: str) -> str:
-    """Name the function that packs what is no directory."""
-    if os.path.isfile(path):
-        if holds_packs(path):
-            raise PackError(f"{path}: is a pack already, not a directory; for packs see repack()")
-        raise PackError(f"{path}: is not a directory; for archives see pack_archive()")
-    return path
-
-
-def _checked(symlinks: Symlinks) -> Symlinks:
-    known = get_args(Symlinks)
-    if symlinks not in known:
-        raise ValueError(f"symlinks must be one of {', '.join(known)}, not {symlinks!r}")
-    return symlinks

@@ -8,15 +8,13 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from ffrfs._native import Writer
 from ffrfs.files.leftovers import remove_leftovers_beside
 from ffrfs.files.replacing import keeping, may_replace
 from ffrfs.packing.sources.contents import Contents, Tick
-
-# (16 bytes that all shards of a set have, number of this one, how many there are)
-ShardOf: TypeAlias = tuple[bytes, int, int]
+from ffrfs.packing.sources.existing_set import ShardOf
 
 
 class Run(NamedTuple):

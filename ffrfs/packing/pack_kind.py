@@ -7,13 +7,29 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Sequence
 
-from ffrfs._native import Pack
-from ffrfs.errors import ChecksumError, FormatError
+from ffrfs._native import Pack, is_pack_name
+from ffrfs.errors import ChecksumError, FormatError, OptionError
+from ffrfs.packing.sources.opening import Kind
+from ffrfs.packing.sources.path_list import STANDARD_INPUT
 from ffrfs.remote.url import is_url
 
 _SUFFIX = ".ffr"
 _SIDECAR_SUFFIX = ".ffr.idx"
+
+
+def kind_of(sources: Sequence[str]) -> Kind:
+    """Tell what is to be packed. Raises OptionError if it is of several kinds, OSError."""
+    others = [name for name in sources if name == STANDARD_INPUT or not holds_packs(name)]
+    if not others:
+        return "packs"
+    if len(sources) > 1:
+        if others[0] != STANDARD_INPUT:
+            os.stat(others[0])  # or it is not there
+        raise OptionError(f"{others[0]} is neither a pack nor a pack set; name it alone")
+    is_file = os.path.exists(others[0]) and not os.path.isdir(others[0])
+    return "archive" if is_file or others[0] == STANDARD_INPUT else "folder"
 
 
 def holds_packs(path: str) -> bool:
@@ -39,7 +55,7 @@ def _is_pack_set(folder: str) -> bool:
         for entry in found:
             if entry.name.startswith(".") or entry.name.endswith(_SIDECAR_SUFFIX):
                 continue
-            if not entry.name.endswith(_SUFFIX) or not entry.is_file():
+            if not is_pack_name(entry.name) or not entry.is_file():
                 return False
             # A damaged one is named when the set is opened.
             with contextlib.suppress(FormatError, ChecksumError):

@@ -23,9 +23,9 @@ from ffrfs._native import Manifest, crc32
 from ffrfs.errors import PackError
 from ffrfs.files.replacing import may_replace
 from ffrfs.packing.pack_file import writing
-from ffrfs.packing.pack_job import fixed_time_ns
 from ffrfs.packing.sources.archive_path import BadNameError, parts_of
 from ffrfs.packing.sources.contents import storable_time_ns
+from ffrfs.packing.sources.options import fixed_time_ns
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

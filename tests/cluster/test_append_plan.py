@@ -15,8 +15,9 @@ from ffrfs._native import Pack
 from ffrfs.cluster import Plan, commit, run
 from ffrfs.cluster.kept_plan import kept_plan
 from ffrfs.cluster.packing import pack_by_plan
-from ffrfs.cluster.planning import request_of
+from ffrfs.cluster.request import Request
 from ffrfs.errors import PackError
+from ffrfs.packing.sources.options import PackOptions
 from tests.cluster.trees import assert_nothing_else, planned, shards_of
 from tests.ffrecord_file import Tree
 from tests.folder.folder_model import make_folder, shown
@@ -184,7 +185,7 @@ def test_ended_while_shards_are_moved(
     target: Path, more: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     """After any of the steps of the end; the same call goes on from there."""
-    request = request_of(more, target, shards=3, append=True)
+    request = Request.of(more, target, PackOptions(shards=3, append=True))
     left = step + 1
     is_ended = False
 

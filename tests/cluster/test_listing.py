@@ -298,7 +298,7 @@ def test_a_source_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         planned(tmp_path / "none", tmp_path / "set", tmp_path / "plan")
     (tmp_path / "file").write_bytes(b"x" * 1000)
-    with pytest.raises(PackError, match="is an archive; plans are of directories and packs"):
+    with pytest.raises(PackError, match="not a tar or zip archive, or damaged"):
         planned(tmp_path / "file", tmp_path / "set", tmp_path / "plan")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file"]
 

@@ -40,6 +40,25 @@ def packs(place: Path) -> list[Path]:
     return [place / "one.ffr", place / "set"]
 
 
+def tarred(place: Path, *, compressed: bool = False) -> list[Path]:
+    """With links to files and to directories, which are followed."""
+    (root,) = folder(place)
+    for name in ("away", "d0/bytes"):  # they lead out
+        (root / name).unlink()
+    name = "x.tar.gz" if compressed else "x.tar"
+    subprocess.run(["tar", "caf", name, "-C", "tree", "."], cwd=place, check=True)
+    return [place / name]
+
+
+def compressed(place: Path) -> list[Path]:
+    return tarred(place, compressed=True)
+
+
+def listed(place: Path) -> list[Path]:
+    (place / "list").write_text("top\nd2\nd0/e0\nd1/e1\nd0/large\nd2/to folder\nzz\n")
+    return folder(place)
+
+
 def packed(words: list[object], target: Path) -> dict[str, bytes]:
     done = command("pack", "-q", *words, target)
     assert (done.status, done.err) == (0, "")
@@ -51,6 +70,13 @@ CASES: list[tuple[Callable[[Path], list[Path]], list[str]]] = [
     (folder, ["--shards", "8", "--symlinks", "keep", "--reproducible"]),
     (folder, ["--shard-size", "300K", "--symlinks", "keep"]),
     (folder, ["--shards", "1", "--symlinks", "skip", "--exclude", "e1"]),
+    (folder, ["--shards", "4", "--symlinks", "keep", "--dedup"]),
+    (folder, ["--shards", "4", "--symlinks", "keep", "--order", "size", "--reproducible"]),
+    (listed, ["--shards", "4", "--symlinks", "keep", "--files-from", "list"]),
+    (tarred, ["--shards", "4"]),
+    (tarred, ["--shards", "4", "--dedup", "--exclude", "e1"]),
+    (compressed, ["--shards", "3", "--reproducible", "--symlinks", "keep"]),
+    (packs, ["--shards", "5", "--dedup"]),
     (packs, ["--shards", "5"]),
     (packs, ["--shard-size", "300K", "--reproducible", "--order", "size"]),
 ]
@@ -59,8 +85,12 @@ CASES: list[tuple[Callable[[Path], list[Path]], list[str]]] = [
 @pytest.mark.promise("S66")
 @pytest.mark.parametrize(("source", "options"), CASES)
 def test_with_and_without_an_executor(
-    tmp_path: Path, source: Callable[[Path], list[Path]], options: list[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    source: Callable[[Path], list[Path]],
+    options: list[str],
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     sources = source(tmp_path)
     expected = packed([*options, *sources], tmp_path / "alone")
     assert len(expected) > 1 or "1" in options

@@ -16,7 +16,7 @@ from ffrfs import pack_folder
 from ffrfs.cluster import Plan, commit, run
 from ffrfs.cluster.executors import open_executor
 from ffrfs.cluster.packing import pack_by_plan
-from ffrfs.errors import FormatError, OptionError, PackError
+from ffrfs.errors import FormatError, OptionError
 from tests.cluster.trees import (
     add_links,
     assert_nothing_else,
@@ -215,10 +215,9 @@ def test_a_number_that_the_plan_does_not_have(tree: Path, tmp_path: Path) -> Non
     [
         ({"shards": 0}, "shards must be at least 1"),
         ({"shard_size": -1}, "shard_size must be at least 1"),
-        ({"shards": 1, "shard_size": 1}, "shards or shard_size, one of them"),
+        ({"shards": 1, "shard_size": 1}, "shards and shard_size: one of them"),
         ({"shards": None}, "shards or shard_size, one of them"),
         ({"symlinks": "maybe"}, "symlinks must be one of"),
-        ({"order": "size"}, "a plan of a directory is by path"),
     ],
 )
 def test_nonsense(tree: Path, tmp_path: Path, options: dict[str, Any], reason: str) -> None:
@@ -229,9 +228,9 @@ def test_nonsense(tree: Path, tmp_path: Path, options: dict[str, Any], reason: s
 
 def test_several_directories(tree: Path, tmp_path: Path) -> None:
     make_tree(tmp_path / "other")
-    with pytest.raises(PackError, match="a plan has one directory, or packs"):
+    with pytest.raises(OptionError, match="/tree is neither a pack nor a pack set; name it alone"):
         planned([tree, tmp_path / "other"], tmp_path / "set", tmp_path / "plan")
-    with pytest.raises(OptionError, match="a plan needs a directory, or packs"):
+    with pytest.raises(OptionError, match="a plan needs a directory, an archive, or packs"):
         planned([], tmp_path / "set", tmp_path / "plan")
 
 

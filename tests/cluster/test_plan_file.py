@@ -23,6 +23,7 @@ from ffrfs.cluster.piece import Piece, decode, encode
 from ffrfs.cluster.plan_file import PlanFile, PlanWriter
 from ffrfs.cluster.planned_set import Plan
 from ffrfs.errors import ChecksumError, FfrfsError, FormatError, PackError
+from ffrfs.packing.sources.options import PackOptions
 from tests.cluster.trees import make_tree, planned
 from tests.tfrecord_file import framed, tfrecord_extents, tfrecord_records, write_tfrecord
 
@@ -39,11 +40,10 @@ def piece(folder: str, sizes: Sequence[int], *, first: int = 0, links: int = 0) 
 
 
 def written(path: Path, pieces: Sequence[Piece], **cut: Any) -> PlanFile:
-    cut = {"shards": None, "shard_size": None, **cut}
     with PlanWriter(str(path), HEADER) as writer:
         for one in pieces:
             writer.add(one)
-        writer.finish(**cut)
+        writer.finish(PackOptions(**cut))
     return PlanFile(str(path))
 
 

@@ -13,8 +13,9 @@ import pytest
 from ffrfs import pack_folder
 from ffrfs.cluster import Plan, commit, run
 from ffrfs.cluster.kept_plan import kept_plan
-from ffrfs.cluster.planning import request_of
+from ffrfs.cluster.request import Request
 from ffrfs.errors import PackError
+from ffrfs.packing.sources.options import PackOptions
 from tests.cluster.trees import make_tree, planned
 from tests.folder.folder_model import shown
 from tests.remote.conftest import web, web_root
@@ -44,7 +45,7 @@ def test_others_cannot_read_a_key(
 
 
 def test_none_goes_into_a_bucket() -> None:
-    request = request_of(["https://host/x.ffr?sig=hush"], "s3://bucket/set", shards=2)
+    request = Request.of(["https://host/x.ffr?sig=hush"], "s3://bucket/set", PackOptions(shards=2))
     with (
         ThreadPoolExecutor(1) as pool,
         pytest.raises(PackError, match=r"could read the plan there.*--plan FILE") as caught,

@@ -22,8 +22,9 @@ from ffrfs import PackedFolder, pack_folder
 from ffrfs.cluster import Plan, commit, run
 from ffrfs.cluster.kept_plan import kept_plan
 from ffrfs.cluster.packing import pack_by_plan
-from ffrfs.cluster.planning import request_of
+from ffrfs.cluster.request import Request
 from ffrfs.errors import FormatError, PackError, UnfinishedError
+from ffrfs.packing.sources.options import PackOptions
 from tests.cluster.trees import make_tree, planned
 from tests.folder.folder_model import make_folder, shown
 from tests.remote.conftest import bucket, give, s3, store
@@ -217,8 +218,9 @@ def kept(
             is_held = True
             held()
 
-    request = request_of(source, url, shards=shards)
-    with ThreadPoolExecutor(1) as pool, kept_plan(request, pool, str(staging), hold) as plan:
+    request = Request.of(source, url, PackOptions(shards=shards))
+    options = PackOptions(tmp_dir=staging, progress=hold)
+    with ThreadPoolExecutor(1) as pool, kept_plan(request, pool, options) as plan:
         yield plan
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ffrfs.cli.main import main
-from ffrfs.packing.pack_set_writer import shard_name
+from ffrfs.packing.places import shard_name
 from tests.cli.command_run import Done, Run
 from tests.cluster.trees import assert_nothing_else, assert_same_tree, files_of, make_tree
 from tests.folder.folder_model import make_folder, shown
@@ -227,10 +227,11 @@ def hold(tree: Path, target: Path) -> None:
 
     from ffrfs.cluster import run
     from ffrfs.cluster.kept_plan import kept_plan
-    from ffrfs.cluster.planning import request_of
+    from ffrfs.cluster.request import Request
+    from ffrfs.packing.sources.options import PackOptions
 
     def leave() -> None:
-        with kept_plan(request_of(tree, target, shards=3), pool, None) as plan:
+        with kept_plan(Request.of(tree, target, PackOptions(shards=3)), pool, None) as plan:
             run(plan, 1)
             raise KeyboardInterrupt
 

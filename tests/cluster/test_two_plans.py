@@ -16,8 +16,9 @@ from ffrfs.cluster import commit, run
 from ffrfs.cluster.kept_plan import kept_plan
 from ffrfs.cluster.packing import pack_by_plan
 from ffrfs.cluster.planned_set import Plan
-from ffrfs.cluster.planning import request_of
+from ffrfs.cluster.request import Request
 from ffrfs.errors import PackError, UnfinishedError
+from ffrfs.packing.sources.options import PackOptions
 from tests.cluster import trees
 from tests.cluster.trees import assert_nothing_else, shards_of
 from tests.folder.folder_model import make_folder, shown
@@ -68,8 +69,11 @@ def planned(
             is_held = True
             while_listing()
 
-    request = request_of(source, target, shards=shards, append=append)
-    with ThreadPoolExecutor(1) as pool, kept_plan(request, pool, None, hold) as plan:
+    request = Request.of(source, target, PackOptions(shards=shards, append=append))
+    with (
+        ThreadPoolExecutor(1) as pool,
+        kept_plan(request, pool, PackOptions(progress=hold)) as plan,
+    ):
         yield plan
 
 

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 
 from ffrfs import FileReader, PackedFolder, pack_folder
 from ffrfs.errors import PackError
-from ffrfs.packing import pack
+from ffrfs.packing.sources import opening
 from ffrfs.packing.sources.source import Source
 from tests.ffrecord_file import Tree
 from tests.folder.folder_model import (
@@ -174,7 +174,7 @@ class TouchedSource(Source):
 def test_a_file_that_changes_meanwhile_is_named(
     folder: Path, old_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pack, "Source", MeddledSource)
+    monkeypatch.setattr(opening, "Source", MeddledSource)
     message = "changed size while it was packed (was 4097 bytes, now 120)"
     with pytest.raises(PackError) as caught:
         pack_folder(folder, old_file, force=True)
@@ -185,7 +185,7 @@ def test_a_file_that_changes_meanwhile_is_named(
 def test_a_file_that_is_written_anew_meanwhile_is_named(
     folder: Path, old_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pack, "Source", TouchedSource)
+    monkeypatch.setattr(opening, "Source", TouchedSource)
     with pytest.raises(PackError, match=f"^{folder}/b.txt: changed while it was packed"):
         pack_folder(folder, old_file, force=True)
     assert_untouched(old_file)

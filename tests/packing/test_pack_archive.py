@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 
 from ffrfs import pack_folder
 from ffrfs.errors import PackError
-from ffrfs.packing.pack import pack_archive
-from ffrfs.packing.pack_job import PackSummary
+from ffrfs.packing.pack import PackSummary, pack_archive
 from tests.ffrecord_file import Tree
 from tests.folder.archives import (
     COMPRESSIONS,

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from ffrfs.errors import PackError
-from ffrfs.packing.pack import pack_archive
-from ffrfs.packing.pack_job import PackSummary
+from ffrfs.packing.pack import PackSummary, pack_archive
 from ffrfs.packing.sources import archive_list
 from tests.ffrecord_file import flip_byte
 from tests.folder.archives import (

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from ffrfs import pack_folder
 from ffrfs._native import Manifest
 from ffrfs.errors import PackError
-from ffrfs.packing import pack
-from ffrfs.packing.sources import duplicates
+from ffrfs.packing.sources import duplicates, opening
 from ffrfs.packing.sources.order import number
 from ffrfs.packing.sources.selection import Selection
 from ffrfs.packing.sources.source import Source
@@ -157,7 +156,7 @@ def test_a_file_that_changes_before_it_is_compared(folder: Path, out: Path) -> N
             return super().digests(*arguments)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pack, "Source", Meddled)
+        patch.setattr(opening, "Source", Meddled)
         with pytest.raises(PackError, match=f"^{folder}/a/y.png: changed size .*was 7 bytes"):
             pack_folder(folder, out, dedup=True)
     assert not out.exists()

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from ffrfs import pack_folder
 from ffrfs._native import Pack
 from ffrfs.errors import PackError
-from ffrfs.packing import pack
+from ffrfs.packing.sources import opening
 from ffrfs.packing.sources.source import Source
 from tests.ffrecord_file import Tree
 from tests.folder.folder_model import (
@@ -175,7 +175,7 @@ def test_into_the_folder_itself(folder: Path) -> None:
     "options", [{"shards": 0}, {"shard_size": 0}, {"shards": 1, "shard_size": 1}, {"shards": -1}]
 )
 def test_nonsense(folder: Path, out: Path, options: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match="shards"):
+    with pytest.raises(ValueError, match="shard"):
         pack_folder(folder, out, **options)  # type: ignore[arg-type]
 
 
@@ -193,7 +193,7 @@ def test_an_error_in_one_shard_leaves_nothing(
 ) -> None:
     if is_there:
         out.mkdir()
-    monkeypatch.setattr(pack, "Source", MeddledSource)
+    monkeypatch.setattr(opening, "Source", MeddledSource)
     with pytest.raises(PackError, match=rf"^{folder}/z: changed size .*was 1000 bytes"):
         pack_folder(folder, out, shards=3, jobs=2)
     assert os.listdir(out.parent) == ["set"][:is_there]
@@ -219,7 +219,7 @@ class FailingSource(Source):
 def test_an_error_comes_as_it_is_and_ends_the_others(
     folder: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pack, "Source", FailingSource)
+    monkeypatch.setattr(opening, "Source", FailingSource)
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     threads = threading.active_count()
     with pytest.raises(MemoryError):
@@ -260,14 +260,14 @@ pack_folder(sys.argv[1], sys.argv[2], shards=2, progress=stay)
 COMMAND = """
 import os, sys, time
 from ffrfs.cli.main import main
-from ffrfs.packing import pack
-class Slow(pack.Source):
+from ffrfs.packing.sources import opening
+class Slow(opening.Source):
     def append(self, writer, first, count, jobs, tick):
         os.write(1, b"packing\\n")  # at once: there are two of them
         while True:
             tick(0, 0)
             time.sleep(0.01)
-pack.Source = Slow
+opening.Source = Slow
 sys.exit(main(["pack", "-q", "--shards", "2", *sys.argv[1:]]))
 """
 

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from ffrfs import pack_archive, pack_folder
 from ffrfs.errors import PackError
-from ffrfs.packing.pack import repack
-from ffrfs.packing.pack_job import PackSummary
+from ffrfs.packing.pack import PackSummary, repack
 from ffrfs.packing.sources.path_list import PathList
 from tests.ffrecord_file import Tree
 from tests.folder.archives import write_tree

@@ -1,6 +1,6 @@
-"""What a set of shards holds already, when more are added to it: nothing may stand twice.
+"""What a set of shards holds already, when more are added to it: nothing may be there twice.
 
-Not here: writing shards (pack_set_writer.py).
+Not here: writing shards (ffrfs/packing/places.py).
 Concurrency: one thread.
 """
 
@@ -8,27 +8,41 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import NoReturn
+from collections.abc import Iterable, Sequence
+from typing import NoReturn, TypeAlias
 
-from ffrfs._native import Volume
-from ffrfs.errors import PackError
+from ffrfs._native import Pack, Volume, folder_files
+from ffrfs.errors import FormatError, PackError
 from ffrfs.folder.tree import PackTree
+from ffrfs.remote.paths import let_urls_in
+
+# (16 bytes that all shards of a set have, number of this one, how many there are)
+ShardOf: TypeAlias = tuple[bytes, int, int]
 
 
 class ExistingSet:
-    """The packs `packs` as one tree. Raises what opening them does."""
+    """The packs in the directory `folder`, also at a URL, as one tree: set `id`, of `count` shards.
 
-    def __init__(self, packs: list[str]) -> None:
-        self._packs = packs
-        self._tree = PackTree(packs)
-        self.root = self._tree.folder_ino("")
-        part = self._tree.volume.load_directory(self.root, 0)
-        assert part is not None  # of FFRecord the whole tree is at hand
-        self._part = part
+    Raises PackError if there is no set, or some shards are missing; what opening them raises.
+    """
 
-    def shards(self) -> list[tuple[bytes, int, int] | None]:
-        """Of each pack: the id of its set, its number, how many it knows of; None: of no set."""
-        return [pack.shard for pack in self._tree.volume.packs]
+    def __init__(self, folder: str) -> None:
+        self.packs = packs_in(folder)
+        try:
+            self._tree = PackTree(self.packs)
+        except FormatError:  # which does not say it as plainly, if shards are missing
+            identity_of(self.packs, [Pack(os.fsencode(pack)).shard for pack in self.packs])
+            raise
+        try:
+            self.root = self._tree.folder_ino("")
+            part = self._tree.volume.load_directory(self.root, 0)
+            assert part is not None  # of FFRecord the whole tree is at hand
+            self._part = part
+            shards = [pack.shard for pack in self._tree.volume.packs]
+            self.id, self.count = identity_of(self.packs, shards)
+        except BaseException:
+            self.close()
+            raise
 
     def enter(self, folder: int, name: bytes, path: str) -> int:
         """Return the inode of directory `name` in directory `folder`; 0: there is none.
@@ -49,6 +63,18 @@ class ExistingSet:
         if ino != 0:
             self._refuse(ino, path)
 
+    def refuse_all(self, folder: str, names: Iterable[str]) -> None:
+        """Raise PackError if there is anything of these names in the directory."""
+        number = self.root
+        path = ""
+        for step in folder.split("/") if folder else ():
+            path = f"{path}/{step}" if path else step
+            number = self.enter(number, step.encode(), path)
+            if not number:
+                return
+        for name in names:
+            self.refuse(number, name.encode(), f"{path}/{name}" if path else name)
+
     def _refuse(self, ino: int, path: str) -> NoReturn:
         there = self._tree.path(ino)
         raise PackError(
@@ -56,14 +82,50 @@ class ExistingSet:
         )
 
     def _pack_of(self, path: str) -> str:
-        for pack in self._packs:
+        for pack in self.packs:
             # A shard alone lacks all others of its set.
             volume = Volume([os.fsencode(pack)], uid=0, gid=0, allow_missing=True)
             found = volume.resolve(os.fsencode(path)) != 0
             volume.close()
             if found:
                 return pack
-        return os.path.dirname(self._packs[0])
+        return os.path.dirname(self.packs[0])
 
     def close(self) -> None:
         self._tree.close()
+
+
+def packs_in(folder: str) -> list[str]:
+    """The packs of the set in `folder`, also at a URL. Raises PackError if there are none."""
+    let_urls_in([folder])
+    packs = [os.fsdecode(pack) for pack in folder_files(os.fsencode(folder))[0]]
+    if not packs:
+        raise PackError(
+            f"{folder}: holds no packs to add to; make the set first: ffrfs pack --shards N SRC "
+            f"{folder}"
+        )
+    return packs
+
+
+def identity_of(packs: Sequence[str], shards: Sequence[ShardOf | None]) -> tuple[bytes, int]:
+    """Return the id of the set that `packs` are, and how many it has; `shards`: what each says.
+
+    Raises PackError if they are no set, or some are missing.
+    """
+    numbers = []
+    ids = set()
+    for pack, shard in zip(packs, shards, strict=True):
+        if shard is None:
+            raise PackError(
+                f"{pack}: is not a shard of a pack set; --append adds to pack sets only"
+            )
+        ids.add(shard[0])
+        numbers.append(shard[1])
+        if len(ids) > 1:
+            raise PackError(f"{pack}: belongs to another set than {packs[0]}; keep them apart")
+    missing = sorted(set(range(len(packs))).difference(numbers))
+    if missing:
+        raise PackError(
+            f"{os.path.dirname(packs[0])}: shard {missing[0]} of the set is missing; restore it"
+        )
+    return ids.pop(), len(packs)

@@ -9,6 +9,7 @@ remembers which paths were found.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -48,11 +49,14 @@ class PathList:
         if isinstance(paths, str):
             raise TypeError(f"files are a list of paths, not one string: {paths!r}")
         self.root = ListedFolder()
+        digest = hashlib.sha256()
         self._name = name
         self._unit = unit
         for line, path in enumerate(paths, 1):
             if text := os.fspath(path):
                 self._add(line, text)
+                digest.update(os.fsencode(text) + b"\0")
+        self.digest = digest.hexdigest()  # of equal lists it is equal
 
     @classmethod
     def read(cls, file: str, *, null: bool = False) -> Self:

@@ -1,6 +1,6 @@
 """Runs tasks by any concurrent.futures.Executor, so many at a time that no worker waits.
 
-Not here: executors (executors.py), what tasks do (listing.py, pack_task.py, file_tasks.py).
+Not here: executors (ffrfs.cluster; threads: pack.py), what tasks do.
 Concurrency: one thread drives; tasks run wherever the executor has them.
 """
 
@@ -10,28 +10,28 @@ from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from typing import TypeVar
 
-from ffrfs.cluster.executors import adopted
-
 TaskT = TypeVar("TaskT")
 ResultT = TypeVar("ResultT")
 
 # Tasks that wait at the workers, so that none is idle between two: at least so many.
 _WAITING_MIN = 4
+_TICK_S = 0.1
 
 
-def drive(
+def drive(  # noqa: PLR0913, PLR0917 - all of a loop
     executor: Executor,
     slots: int,
     function: Callable[[TaskT], ResultT],
     take: Callable[[], TaskT | None],
     done: Callable[[TaskT, ResultT | Exception], None],
+    tick: Callable[[], object] | None = None,
 ) -> None:
     """Run `function` with each task that `take` gives (None: there is none now).
 
     `done` gets the results as they come, and what a task raised; it may lead to more tasks, and
-    what it raises ends the whole: tasks that have not begun are cancelled. So does Ctrl-C.
+    what it raises ends the whole: tasks that have not begun are cancelled. So does Ctrl-C, and
+    what `tick` raises, which is called ten times a second.
     """
-    executor = adopted(executor)
     running: dict[Future[ResultT], TaskT] = {}
     try:
         while True:
@@ -39,12 +39,15 @@ def drive(
                 running[executor.submit(function, task)] = task
             if not running:
                 return
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
+            ended = wait(running, _TICK_S if tick else None, FIRST_COMPLETED).done
+            for future in ended:
                 task = running.pop(future)
                 error = future.exception()
                 if error is not None and not isinstance(error, Exception):
                     raise error
                 done(task, future.result() if error is None else error)
+            if tick is not None:
+                tick()
     finally:
         for future in running:
             future.cancel()

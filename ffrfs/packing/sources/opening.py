@@ -1,0 +1,142 @@
+"""From names of sources to what is packed of them.
+
+Not here: walking directories (source.py), archives (archive.py), packs (pack_source.py).
+Concurrency: as those.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from ffrfs._native import Manifest
+from ffrfs.errors import PackError
+from ffrfs.packing.sources.contents import Contents
+from ffrfs.packing.sources.existing_set import ExistingSet
+from ffrfs.packing.sources.options import PackOptions
+from ffrfs.packing.sources.order import number
+from ffrfs.packing.sources.selection import Selection
+from ffrfs.packing.sources.source import FolderIdentity, Source
+
+if TYPE_CHECKING:
+    from ffrfs.packing.sources.archive_progress import ArchiveProgress
+
+Kind: TypeAlias = Literal["folder", "archive", "packs"]
+
+# Files whose numbers are in memory at a time.
+_BATCH_COUNT = 1 << 16
+
+
+def open_contents(  # noqa: PLR0913 - what each kind needs
+    kind: Kind,
+    sources: Sequence[str],
+    options: PackOptions,
+    *,
+    spool: str,
+    forbidden: FolderIdentity | None = None,
+    existing: ExistingSet | None = None,
+    progress: ArchiveProgress | None = None,
+) -> Contents:
+    """List what is packed of `sources`, and give it records.
+
+    `forbidden`: the directory that is written to. `existing`: the set that is added to. `spool`: a
+    path beside which there is room for what cannot be read twice. Raises PackError, OSError.
+    """
+    opened = _open(kind, sources, options, spool, forbidden, existing, progress)
+    try:
+        _number(opened, options)
+    except BaseException:
+        opened.close()
+        raise
+    return opened
+
+
+def _open(  # noqa: PLR0913, PLR0917 - as open_contents
+    kind: Kind,
+    sources: Sequence[str],
+    options: PackOptions,
+    spool: str,
+    forbidden: FolderIdentity | None,
+    existing: ExistingSet | None,
+    progress: ArchiveProgress | None,
+) -> Contents:
+    selection = Selection(options.include, options.exclude, options.listed)
+    if kind == "packs":
+        from ffrfs.packing.sources.pack_source import PackSource  # with NumPy
+
+        return PackSource(
+            sources,
+            selection=selection,
+            symlinks=options.symlinks or "keep",
+            skip_special=options.skip_special,
+            on_conflict=options.on_conflict,
+            allow_missing=options.allow_missing,
+            forbidden=forbidden,
+            existing=existing,
+        )
+    if options.on_conflict != "error" or options.allow_missing:
+        raise PackError(f"{sources[0]}: on_conflict and allow_missing are for packs")
+    symlinks = options.symlinks or "inside"
+    if kind == "folder":
+        return Source(
+            sources[0],
+            selection=selection,
+            symlinks=symlinks,
+            skip_special=options.skip_special,
+            forbidden=forbidden,
+            existing=existing,
+        )
+    # Decompressors and the like, which nothing else needs.
+    from ffrfs.packing.sources.archive import ArchiveSource
+    from ffrfs.packing.sources.archive_progress import ArchiveProgress
+
+    if options.order is not None:
+        raise PackError(f"{sources[0]}: an archive keeps its own order")
+    return ArchiveSource(
+        sources[0],
+        selection=selection,
+        symlinks=symlinks,
+        skip_special=options.skip_special,
+        digests=options.dedup,
+        existing=existing,
+        target=spool,
+        progress=progress or ArchiveProgress(lambda *_: None),
+    )
+
+
+def _number(contents: Contents, options: PackOptions) -> None:
+    """Decide on the records of the list. Raises PackError if no file is left of it."""
+    listed = contents.entries
+    if options.exclude and not (listed.file_count or listed.link_count):
+        raise nothing_left(contents.name)
+    if options.dedup:
+        from ffrfs.packing.sources.duplicates import share_duplicates  # with NumPy
+
+        share_duplicates(contents, options.threads)
+    else:
+        contents.share()
+    if options.order is None:
+        contents.number()
+    else:
+        number(listed, options.order)
+    if options.listing is not None:
+        options.listing(_paths(listed))
+
+
+def nothing_left(source: str) -> PackError:
+    return PackError(f"{source}: no file is left to pack; check the patterns of --exclude")
+
+
+def _paths(listed: Manifest) -> Iterator[str]:
+    """Yield the paths of the files: those with a record of their own first, in their order."""
+    import numpy as np  # here, not above: packing has no need of it, and it takes 0.1 s
+
+    has_own = np.zeros(listed.file_count, bool)
+    for first in range(0, listed.record_count, _BATCH_COUNT):
+        files = listed.files(first, min(_BATCH_COUNT, listed.record_count - first))
+        has_own[files] = True
+        yield from map(os.fsdecode, listed.paths(files))
+    others = np.flatnonzero(~has_own)
+    for start in range(0, len(others), _BATCH_COUNT):
+        yield from map(os.fsdecode, listed.paths(others[start : start + _BATCH_COUNT].tolist()))
