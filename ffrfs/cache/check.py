@@ -10,9 +10,9 @@ Concurrency: one thread; blocks that change meanwhile are skipped.
 from __future__ import annotations
 
 import os
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,12 +20,12 @@ import numpy as np
 from ffrfs.cache.eviction import Files
 from ffrfs.cache.sparse import data_ranges
 from ffrfs.cache.state_file import BLOCK_SIZE
+from ffrfs.errors import ChecksumError, FormatError, text_within
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_START = struct.Struct("<Iq")  # FFRecord: checksum of the header, number of records
-_PIECE = 1 << 20
+    from ffrfs._native import Pack
 
 
 @dataclass
@@ -61,74 +61,42 @@ def _holes(files: Files, there: NDArray[np.bool_]) -> Iterator[str]:
 
 def _check_records(files: Files, there: NDArray[np.bool_], report: CheckReport) -> None:
     """Of an FFRecord file, the records whose blocks are all present."""
+    place = f"/proc/self/fd/{files.data}".encode()
     try:
-        checksums, offsets = _read_header(files, there)
+        pack, offsets = _opened(files, there, place)
+    except (FormatError, ChecksumError) as error:
+        report.why_not = f"its header is no good: {text_within(error, os.fsdecode(place))}"
+        return
     except ValueError as error:
         report.why_not = str(error)
         return
     report.records = 0
     before = np.concatenate(([0], np.cumsum(there)))
-    for record, (crc, begin, end) in enumerate(
-        zip(checksums.tolist(), offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
-    ):
+    for record, (begin, end) in enumerate(pairwise(offsets.tolist())):
         first, last = begin // BLOCK_SIZE, -(-end // BLOCK_SIZE)
         if before[last] - before[first] < last - first:
             continue
         report.records += 1
-        is_good = _crc(files, begin, end) == crc
         # Evicted meanwhile, it reads as zeros.
-        if not is_good and all(map(files.is_there, range(first, last))):
+        if pack.verify(record, 1, 1) and all(map(files.is_there, range(first, last))):
             report.problems.append(
                 f"record {record:,} does not match its checksum (blocks {first:,} to {last - 1:,})"
             )
 
 
-def _read_header(
-    files: Files, there: NDArray[np.bool_]
-) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """Checksums, and offsets with the end of the file. Raises ValueError: why there are none."""
-    size = files.state.size
-    not_one = "not an FFRecord file, so the cache has no checksums for it"
+def _opened(files: Files, there: NDArray[np.bool_], place: bytes) -> tuple[Pack, NDArray[np.int64]]:
+    """Raises FormatError, ValueError: why no record can be checked."""
+    from ffrfs._native import Pack, claimed_records
+
     absent = "its header is not cached, so its records cannot be checked"
-    if size < _START.size or (there[0] and _header_end(files) > size):
-        raise ValueError(not_one)
-    if not there[0] or not there[: -(-_header_end(files) // BLOCK_SIZE)].all():
+    if not there[0]:
         raise ValueError(absent)
-    end = _header_end(files)
-    crc, count = _START.unpack(_read(files, 0, _START.size))
-    if crc == 0 or end != _START.size + 12 * count or _crc(files, 4, end) != crc:
-        raise ValueError("its header does not match its checksum: not an FFRecord file, or damaged")
-    checksums = np.frombuffer(_read(files, _START.size, _START.size + 4 * count), "<u4")
-    offsets = np.frombuffer(_read(files, _START.size + 4 * count, end), "<i8")
-    bounds = np.append(offsets, size)
-    if count and (offsets[0] < end or (np.diff(bounds) < 0).any()):
-        raise ValueError("its header is damaged")
-    return checksums, bounds
-
-
-def _header_end(files: Files) -> int:
-    """Beyond the end of any file if the count is negative."""
-    _, count = _START.unpack(_read(files, 0, _START.size))
-    return _START.size + 12 * int(count) if count >= 0 else 1 << 63
-
-
-def _read(files: Files, begin: int, end: int) -> bytes:
-    """Zeros beyond the end of a file that another process has truncated."""
-    parts = []
-    while begin < end:
-        part = os.pread(files.data, min(end - begin, _PIECE), begin)
-        if not part:
-            parts.append(bytes(end - begin))
-            break
-        parts.append(part)
-        begin += len(part)
-    return b"".join(parts)
-
-
-def _crc(files: Files, begin: int, end: int) -> int:
-    from ffrfs._native import crc32
-
-    crc = 0
-    for offset in range(begin, end, _PIECE):
-        crc = crc32(_read(files, offset, min(end, offset + _PIECE)), crc)
-    return crc
+    count, size = claimed_records(place)
+    if not count or not size:
+        raise ValueError("not an FFRecord file, so the cache has no checksums for it")
+    if not there[: -(-(files.state.size - size) // BLOCK_SIZE)].all():
+        raise ValueError(absent)
+    pack = Pack(place)
+    if not pack.header_verified:
+        raise ValueError("its header carries no checksum, so its records cannot be checked")
+    return pack, pack.offsets()

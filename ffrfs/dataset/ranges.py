@@ -15,9 +15,7 @@ import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
-
-import numpy as np
+from typing import Literal, NamedTuple, TypeAlias
 
 from ffrfs._native import Records, TFRecords, crc32
 from ffrfs.convert.kind import is_tfrecord, kind_of
@@ -28,9 +26,6 @@ from ffrfs.remote.url import is_url
 from ffrfs.tfrecord.shards import shard_paths
 from ffrfs.tfrecord.sidecar import keep_sidecars
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 # "ffrecord": one without an index, so its records have numbers, no paths.
 Kind: TypeAlias = Literal["pack", "ffrecord", "tfrecord"]
 
@@ -38,11 +33,6 @@ _NAMES = {"pack": "a pack", "ffrecord": "a plain FFRecord file", "tfrecord": "TF
 
 # A row weighs its bytes, and this for its path and what holds it in memory.
 ROW_SIZE = 64
-
-# A file is cut at one of so many places at least, and at one in each MiB at least. That is all
-# that is held of it: the offsets of many millions of records would be gigabytes.
-_CUT_COUNT = 4096
-_CUT_SIZE = 1 << 20
 
 # Files opened at a time: at URLs each takes several requests.
 _OPEN_COUNT = 8
@@ -66,51 +56,16 @@ class RecordRange(NamedTuple):
     file: RecordFile
     first: int
     end: int
-    byte_count: int
 
     @property
     def row_count(self) -> int | None:
         """How many rows it has; None: only who reads it knows."""
         return self.end - self.first if self.file.is_plain else None
 
-
-class CutPoints(NamedTuple):
-    """Where a file may be cut: before these records, and how much the ones before them weigh.
-
-    Both rise; the first entries are 0, the last are all there is.
-    """
-
-    records: NDArray[np.int64]
-    weights: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, offsets: NDArray[np.int64]) -> CutPoints:
-        """`offsets`: n + 1, in bytes: where the n records begin, and where the last one ends."""
-        count = len(offsets) - 1
-        weights = offsets - offsets[0] + ROW_SIZE * np.arange(count + 1)
-        if count <= _CUT_COUNT:
-            return cls(np.arange(count + 1), weights)
-        step = max(1, min(_CUT_SIZE, int(weights[-1]) // _CUT_COUNT))
-        places = weights.searchsorted(np.arange(0, int(weights[-1]), step))
-        records = np.unique(np.append(places, count))
-        return cls(records, weights[records])
-
     @property
-    def record_count(self) -> int:
-        return int(self.records[-1])
-
-    @property
-    def weight(self) -> int:
-        return int(self.weights[-1])
-
-    def cut(self, count: int) -> list[int]:
-        """Return at most `count` + 1 entries, the first and the last among them, that cut it.
-
-        No part weighs more than its share and what lies between two entries.
-        """
-        wanted = np.arange(1, count) * (self.weight / max(1, count))
-        found = self.weights.searchsorted(wanted)
-        return [int(n) for n in np.unique([0, *found, len(self.records) - 1])]
+    def byte_count(self) -> int:
+        """About how many bytes its records have: as if all of the file were equal."""
+        return self.file.byte_count * (self.end - self.first) // max(1, self.file.record_count)
 
 
 class RangeCutter:
@@ -131,7 +86,7 @@ class RangeCutter:
         paths = [_absolute(os.fspath(name)) for name in names]
         if not paths:
             raise ValueError("needs at least one pack")
-        self._files: list[tuple[RecordFile, CutPoints]] = []
+        self.files: list[RecordFile] = []
         kind = _kind_of(paths)
         self.kind: Kind = kind
         if kind == "tfrecord":
@@ -153,26 +108,30 @@ class RangeCutter:
                 if self.kind != "pack":  # of packs it was said when their tree was opened
                     for unverified in look.unverified:
                         warnings.warn(UnverifiedHeaderWarning.of(unverified), stacklevel=4)
-                count, size = look.points.record_count, look.byte_count
-                file = RecordFile(path, self.kind, number, count, size, is_plain, look.identity)
-                self._files.append((file, look.points))
-                number += count
-
-    @property
-    def files(self) -> list[RecordFile]:
-        return [file for file, _ in self._files]
+                file = RecordFile(
+                    path,
+                    self.kind,
+                    number,
+                    look.record_count,
+                    look.byte_count,
+                    is_plain,
+                    look.identity,
+                )
+                self.files.append(file)
+                number += look.record_count
 
     @property
     def weight(self) -> int:
         """About how many bytes all rows are in memory."""
-        return sum(points.weight for _, points in self._files)
+        return sum(map(_weight, self.files))
 
     def cut(self, count: int) -> list[RecordRange]:
-        """Return about `count` ranges of about equal size, in order: each record is in one.
+        """Return about `count` ranges, in order: each record is in one.
 
-        At least one for each file that has records; if none has, a single empty range.
+        Of a file they have equally many records. At least one for each file that has records; if
+        none has, a single empty range.
         """
-        return cut_files(self._files, count) or [RecordRange(self.files[0], 0, 0, 0)]
+        return cut_files(self.files, count) or [RecordRange(self.files[0], 0, 0)]
 
     def cut_by_size(self, size: int) -> list[RecordRange]:
         """Return ranges of about `size` bytes in memory at most; a larger record exceeds it."""
@@ -181,18 +140,20 @@ class RangeCutter:
         return self.cut(max(1, -(-self.weight // size)))
 
 
-def cut_files(files: Sequence[tuple[RecordFile, CutPoints]], count: int) -> list[RecordRange]:
+def cut_files(files: Sequence[RecordFile], count: int) -> list[RecordRange]:
     """Return about `count` ranges, at least one for each file that has records."""
     if count < 1:
         raise ValueError(f"the number of ranges is {count}, not positive")
     ranges = []
-    shares = _shares([points.weight for _, points in files], count)
-    for (file, points), share in zip(files, shares, strict=True):
-        for first, end in pairwise(points.cut(share)):
-            begin, stop = int(points.records[first]), int(points.records[end])
-            weight = int(points.weights[end] - points.weights[first])
-            ranges.append(RecordRange(file, begin, stop, weight - ROW_SIZE * (stop - begin)))
+    for file, share in zip(files, _shares([_weight(file) for file in files], count), strict=True):
+        records, parts = file.record_count, min(share, file.record_count)
+        bounds = [records * part // parts for part in range(parts + 1)] if parts else []
+        ranges += [RecordRange(file, first, end) for first, end in pairwise(bounds)]
     return ranges
+
+
+def _weight(file: RecordFile) -> int:
+    return file.byte_count + ROW_SIZE * file.record_count if file.record_count else 0
 
 
 def _shares(weights: Sequence[int], count: int) -> list[int]:
@@ -225,7 +186,7 @@ def open_records(kind: Kind, path: str) -> Records | TFRecords:
 class _Look(NamedTuple):
     """What there is to know of a file before it is cut."""
 
-    points: CutPoints  # without a pack's index
+    record_count: int  # without a pack's index
     byte_count: int  # with it
     identity: int
     unverified: list[str]  # the file, if its header carries no checksum
@@ -244,8 +205,8 @@ class _Look(NamedTuple):
                 unverified = [os.fsdecode(file) for file in records.unverified_paths]
         finally:
             records.close()
-        points = CutPoints.of(offsets[: len(offsets) - (kind == "pack")])
-        return cls(points, int(offsets[-1] - offsets[0]), identity, unverified)
+        count = len(offsets) - 1 - (kind == "pack")
+        return cls(count, int(offsets[-1] - offsets[0]), identity, unverified)
 
 
 def _absolute(path: str) -> str:

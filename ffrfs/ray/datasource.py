@@ -91,7 +91,7 @@ class PackDatasource(Datasource):
         per_task_row_limit: int | None = None,
         data_context: DataContext | None = None,
     ) -> list[ReadTask]:
-        """Return about `parallelism` tasks, about equal in bytes, each of one pack."""
+        """Return about `parallelism` tasks, each of one pack, of as many records as its others."""
         name = _name_column(self._cutter.kind) if self._include_paths else None
         return [
             ReadTask(

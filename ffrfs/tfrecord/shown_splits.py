@@ -12,6 +12,7 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ffrfs._native import folder_files
 from ffrfs.errors import FormatError
 from ffrfs.tfrecord.tfds import TfdsSplit, find_split, find_tfds
 
@@ -44,7 +45,7 @@ def shown_splits(pack: str, allow_missing: bool) -> ShownSplits | None:
 
 def _has_packs(folder: str) -> bool:
     try:
-        return any(name.endswith(".ffr") for name in os.listdir(folder))
+        return bool(folder_files(os.fsencode(folder))[0])
     except OSError:  # opening it tells why
         return True
 
