@@ -44,6 +44,7 @@ class RecordFile(NamedTuple):
     first_number: int  # of its record 0 among the records of all files
     record_count: int  # without a pack's index
     byte_count: int  # of all its records, with the index
+    row_size: int  # of all its records, without the index
     # Each record is one row. Else several files of the pack share one (--dedup).
     is_plain: bool
     # Of the tables of the header: other bytes, another number. TFRecord: of sizes and time.
@@ -65,7 +66,8 @@ class RecordRange(NamedTuple):
     @property
     def byte_count(self) -> int:
         """About how many bytes its records have: as if all of the file were equal."""
-        return self.file.byte_count * (self.end - self.first) // max(1, self.file.record_count)
+        size, count = self.file.row_size, max(1, self.file.record_count)
+        return size * self.end // count - size * self.first // count
 
 
 class RangeCutter:
@@ -108,15 +110,8 @@ class RangeCutter:
                 if self.kind != "pack":  # of packs it was said when their tree was opened
                     for unverified in look.unverified:
                         warnings.warn(UnverifiedHeaderWarning.of(unverified), stacklevel=4)
-                file = RecordFile(
-                    path,
-                    self.kind,
-                    number,
-                    look.record_count,
-                    look.byte_count,
-                    is_plain,
-                    look.identity,
-                )
+                sizes = look.record_count, look.byte_count, look.row_size
+                file = RecordFile(path, self.kind, number, *sizes, is_plain, look.identity)
                 self.files.append(file)
                 number += look.record_count
 
@@ -153,7 +148,7 @@ def cut_files(files: Sequence[RecordFile], count: int) -> list[RecordRange]:
 
 
 def _weight(file: RecordFile) -> int:
-    return file.byte_count + ROW_SIZE * file.record_count if file.record_count else 0
+    return file.row_size + ROW_SIZE * file.record_count
 
 
 def _shares(weights: Sequence[int], count: int) -> list[int]:
@@ -188,6 +183,7 @@ class _Look(NamedTuple):
 
     record_count: int  # without a pack's index
     byte_count: int  # with it
+    row_size: int  # without it
     identity: int
     unverified: list[str]  # the file, if its header carries no checksum
 
@@ -206,7 +202,9 @@ class _Look(NamedTuple):
         finally:
             records.close()
         count = len(offsets) - 1 - (kind == "pack")
-        return cls(count, int(offsets[-1] - offsets[0]), identity, unverified)
+        begin = int(offsets[0])
+        byte_count, row_size = int(offsets[-1]) - begin, int(offsets[count]) - begin
+        return cls(count, byte_count, row_size, identity, unverified)
 
 
 def _absolute(path: str) -> str:
