@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ffrfs.cluster.piece import Piece
 from ffrfs.cluster.plan_file import PlanWriter
+from ffrfs.packing.sources.options import PackOptions
 
 FOLDER_FILES = 1_000
 SIZE_MEAN = 110_000
@@ -48,7 +49,7 @@ def main(path: str, files: str, shards: str) -> None:
     with PlanWriter(path, {}) as writer:
         for piece in pieces(int(files)):
             writer.add(piece)
-        writer.finish(shards=int(shards), shard_size=None)
+        writer.finish(PackOptions(shards=int(shards)))
     taken = {
         "seconds": time.perf_counter() - began,
         "peak_bytes": _peak_bytes(),

@@ -20,8 +20,9 @@ import json
 import os
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any, NamedTuple, Self, TypeAlias
 
@@ -37,6 +38,14 @@ from ffrfs.tfrecord.writer import TFRecordWriter
 
 VERSION = 1
 _BEGIN = b'{"version": '  # of the first record
+
+
+# Of most files file_cost() is so simple; a call of the core for each would take longer.
+_ENTRY = file_cost(0, "")
+_BYTE = file_cost(0, "x") - _ENTRY  # of the name
+_SMALL = 1 << 20
+
+_BLOCKS_KEPT = 2  # in which a shard begins
 
 
 class Place(NamedTuple):
@@ -81,7 +90,12 @@ class _Costs:
                 self.pending += link_cost(len(name.encode()), len(os.fsencode(target)))
         if not piece.record_count:
             return []
-        costs = list(map(file_cost, piece.sizes, piece.names))
+        costs = [
+            size + _ENTRY + _BYTE * len(name)
+            if size <= _SMALL and name.isascii()
+            else file_cost(size, name)
+            for size, name in zip(piece.sizes, piece.names, strict=True)
+        ]
         if piece.folder != self.folder:
             costs[0] += _folder_cost(piece)
         costs[0] += self.pending
@@ -108,6 +122,7 @@ class _Blocks:
         self._before: list[list[int]] = []  # each: files, bytes, records
         self._records: TFRecords | None = None
         self._path = ""
+        self._pieces = lru_cache(_BLOCKS_KEPT)(self._decoded)
 
     def add(self, files: int, records: int, cost: int, size: int, costs: _Costs) -> None:
         """`costs`: as they are at its end."""
@@ -137,12 +152,16 @@ class _Blocks:
             found[-1] += self._rest_cost
         return found
 
-    def cuts(self, firsts: Sequence[int]) -> list[Cut]:
-        """Of shards that begin with these records."""
+    def cuts(self, firsts: Iterable[int]) -> tuple[list[int], list[Cut]]:
+        """Of shards that begin with these records, which are in the blocks that were read last."""
         files, sizes, _ = self._before
-        begins = [(Place(0, 0), 0, 0), *map(self._at, firsts[1:])]
+        records = []
+        begins = []
+        for first in firsts:
+            records.append(first)
+            begins.append(self._at(first) if first else (Place(0, 0), 0, 0))
         ends = [*begins[1:], (Place(0, 0), files[-1], sizes[-1])]
-        return [
+        return records, [
             (*place, end[1] - before, end[2] - size)
             for (place, before, size), end in zip(begins, ends, strict=True)
         ]
@@ -167,7 +186,7 @@ class _Blocks:
             block -= 1
         return Place(block, file), *found
 
-    def _pieces(self, block: int) -> list[Piece]:
+    def _decoded(self, block: int) -> list[Piece]:
         assert self._records is not None
         return decode(self._records.read([block + 1])[0], self._path)
 
@@ -235,8 +254,7 @@ class PlanWriter:
         self._records.flush()
         records = TFRecords([self._file.place.encode()], sidecar=False)
         self._blocks.open(records, self._file.path)
-        firsts = cut(self._blocks, options.shards, options.shard_size)
-        cuts = self._blocks.cuts(firsts)
+        firsts, cuts = self._blocks.cuts(cut(self._blocks, options.shards, options.shard_size))
         records.close()
         table = {
             "files": sum(self._blocks.files),

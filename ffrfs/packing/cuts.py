@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import accumulate
 from typing import Protocol
 
@@ -22,6 +23,7 @@ ID_SIZE = 16
 
 # Records of a list in memory that are looked at together.
 _BATCH_COUNT = 4096
+_BLOCKS_KEPT = 2  # in which a shard begins, or ends
 
 
 class Blocks(Protocol):
@@ -36,8 +38,8 @@ class Blocks(Protocol):
         ...
 
 
-def cut(blocks: Blocks, shards: int | None, shard_size: int | None) -> list[int]:
-    """Return the first record of each shard.
+def cut(blocks: Blocks, shards: int | None, shard_size: int | None) -> Iterator[int]:
+    """Yield the first record of each shard.
 
     At most `shards` of about equal size, none without a record if there are any; or as few as
     there may be of at most `shard_size` bytes, where a larger record is alone.
@@ -51,7 +53,7 @@ def runs_of(entries: Manifest, options: PackOptions) -> list[Run]:
     count = entries.record_count
     shards, shard_size = options.shards, options.shard_size
     is_one = not shard_size and shards in (None, 1)
-    first = [0] if is_one else cut(_Listed(entries), shards, shard_size)
+    first = [0] if is_one else list(cut(_Listed(entries), shards, shard_size))
     return [Run(at, end - at) for at, end in zip(first, [*first[1:], count], strict=True)]
 
 
@@ -74,27 +76,25 @@ class _Cutter:
         self._blocks = blocks
         self._counts = list(accumulate(blocks.counts, initial=0))
         self._costs = list(accumulate(blocks.costs, initial=0))
-        self._loaded = -1
-        self._block: list[int] = []  # what is before each record of the loaded block, within it
+        self._load = lru_cache(_BLOCKS_KEPT)(self._sums)
 
-    def into(self, count: int) -> list[int]:
+    def into(self, count: int) -> Iterator[int]:
         all_records, total = self._counts[-1], self._costs[-1]
-        first = [0]
+        first = 0
+        yield first
         for left in range(max(1, min(count, all_records)), 1, -1):
             # Each takes its part of what is left, and one record for each that follows is left.
-            before = self._before(first[-1])
+            before = self._before(first)
             nearest = self._nearest(before + (total - before) // left)
-            first.append(min(max(nearest, first[-1] + 1), all_records - (left - 1)))
-        return first
+            first = min(max(nearest, first + 1), all_records - (left - 1))
+            yield first
 
-    def of_size(self, size_max: int) -> list[int]:
-        first = [0]
-        while True:
-            most = self._before(first[-1]) + max(size_max - PACK_COST, 0)
-            end = max(self._within(most), first[-1] + 1)
-            if end >= self._counts[-1]:
-                return first
-            first.append(end)
+    def of_size(self, size_max: int) -> Iterator[int]:
+        first = 0
+        while first < max(self._counts[-1], 1):
+            yield first
+            most = self._before(first) + max(size_max - PACK_COST, 0)
+            first = max(self._within(most), first + 1)
 
     def _nearest(self, cost: int) -> int:
         """How many records are before the boundary that is nearest to `cost`."""
@@ -117,11 +117,9 @@ class _Cutter:
         number = record - self._counts[block]
         return self._costs[block] + (self._load(block)[number] if number else 0)
 
-    def _load(self, block: int) -> list[int]:
-        if block != self._loaded:
-            self._block = list(accumulate(self._blocks.load(block), initial=0))
-            self._loaded = block
-        return self._block
+    def _sums(self, block: int) -> list[int]:
+        """What is before each record of a block, within it."""
+        return list(accumulate(self._blocks.load(block), initial=0))
 
 
 class ListingDigest:
