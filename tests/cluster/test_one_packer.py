@@ -119,12 +119,13 @@ def test_by_an_engine(tmp_path: Path, executor_text: str) -> None:
 
 @pytest.mark.promise("S66")
 @pytest.mark.xdist_group("mpi")
-def test_by_mpi(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["mpi"])
+def test_by_mpi(tmp_path: Path, engine: str) -> None:
     source, options = CASES[0]
     words = [*options, *map(str, source(tmp_path))]
     expected = packed([*words], tmp_path / "alone")
     target = tmp_path / "engine"
-    whole = mpi_command("-m", "ffrfs", "pack", "-q", "--executor", "mpi", *words, str(target))
+    whole = mpi_command("-m", "ffrfs", "pack", "-q", "--executor", engine, *words, str(target))
     subprocess.run(whole, check=True, timeout=TIMEOUT_S)
     assert shards_of(target) == expected
 
