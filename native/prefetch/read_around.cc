@@ -7,13 +7,13 @@
 namespace ffrfs {
 namespace {
 
-// Of so many READs it is looked at how many came before.
+// Repeated READs are counted among so many READs.
 constexpr uint32_t kRecent = 64;
-constexpr uint32_t kRepeatedMax = 8;       // more: what was given to the kernel was evicted
-constexpr uint32_t kStreakMin = 32;        // and no other since: somebody has dropped all of it
-constexpr double kDensityAfterwards = 0.25;  // how much is still there nobody can tell
-constexpr unsigned kStrikesMax = 4;        // each doubles the evidence that is asked for
-constexpr uint64_t kExpectedMin = 16;      // hits, before they are compared with what came
+constexpr uint32_t kRepeatedMax = 8;  // with more, the kernel has evicted what it was given
+constexpr uint32_t kStreakMin = 32;   // in a row: all of the page cache was dropped
+constexpr double kDensityAfterwards = 0.25;  // the page cache may still have some, which is unknown
+constexpr unsigned kStrikesMax = 4;   // each doubles the density that is needed
+constexpr uint64_t kExpectedMin = 16;  // READs of controls, before they are compared
 constexpr uint64_t kFraction = 1024;
 constexpr auto kPause = std::chrono::seconds(1);
 constexpr size_t kQueueMax = 4096;
@@ -80,7 +80,7 @@ bool ReadAround::note_read(uint64_t record) {
   return true;
 }
 
-// Whether READs around here are dense enough, and memory has room.
+// Returns whether READs are dense enough, and memory has room.
 bool ReadAround::is_evident() const {
   if (Clock::now().time_since_epoch().count() < closed_until_.load(std::memory_order_relaxed)) {
     return false;
@@ -98,7 +98,7 @@ bool ReadAround::is_evident() const {
   return unread() + region_records_ <= limit;
 }
 
-// Taken and, as far as READs show, not read.
+// Returns how many records were taken and, by the READs of controls, not read.
 uint64_t ReadAround::unread() const {
   const uint64_t pushed = pushed_.load(std::memory_order_relaxed);
   const uint64_t controls = std::max<uint64_t>(controls_.load(std::memory_order_relaxed), 1);
@@ -106,7 +106,7 @@ uint64_t ReadAround::unread() const {
   return pushed - pushed * hits / controls + unknown_.load(std::memory_order_relaxed);
 }
 
-// Whether there is more to be had of it than when it was last taken.
+// Returns whether more files can be pushed than were left when the region was last taken.
 bool ReadAround::is_worth(uint64_t region) const {
   const Place& place = places_[region];
   if (!place.is_around.load(std::memory_order_relaxed)) return true;
@@ -114,7 +114,7 @@ bool ReadAround::is_worth(uint64_t region) const {
          place.left.load(std::memory_order_relaxed) + kLeftMin + region_records_ / 8;
 }
 
-// Files that the kernel knows, and that were neither read nor pushed.
+// Counts the files that the kernel knows, and that were neither read nor pushed.
 uint64_t ReadAround::left_in(const Region& region) const {
   uint64_t left = 0;
   for (uint64_t record = region.begin; record < region.end; ++record) {
@@ -149,7 +149,7 @@ void ReadAround::warm(std::vector<bool> records) {
   count_queued();
 }
 
-// With the lock held. Several are warmed one after the other.
+// With the lock held. Parts of the tree are warmed one after the other.
 std::optional<Region> ReadAround::take_to_warm() {
   if (warmings_.empty()) return std::nullopt;
   Warming& warming = warmings_.front();
@@ -158,7 +158,7 @@ std::optional<Region> ReadAround::take_to_warm() {
   const auto wanted = static_cast<uint64_t>(
       std::count(warming.records->begin() + static_cast<std::ptrdiff_t>(region.begin),
                  warming.records->begin() + static_cast<std::ptrdiff_t>(region.end), true));
-  // What is beyond is left out: it would push out what was warmed.
+  // More would evict what was warmed before.
   if (wanted > warming.room) {
     counters_.warm_left_out.fetch_add(wanted, std::memory_order_relaxed);
     region.begin = region.end;
@@ -195,8 +195,8 @@ void ReadAround::finish(const Region& region, const Outcome& outcome) {
   count_unread();
 }
 
-// By a READ: were all READs at random, this one would have met a control, or what is held
-// unknown, as often as there are more of these among all that is not done.
+// Compares the READs of exposed records (controls, and records in the page cache of the pack) with
+// their share of all records that are not done, which READs at random would give.
 void ReadAround::note_exposed(bool is_hit) {
   const uint64_t controls = controls_.load(std::memory_order_relaxed);
   const uint64_t hits = std::min(hits_.load(std::memory_order_relaxed), controls);
@@ -233,7 +233,7 @@ void ReadAround::note_recent(bool is_repeated) {
   give_up(streak < repeated && streak < kStreakMin);
 }
 
-// All that was learnt of the past is void.
+// Forgets the past; if taking neighbours was wrong, asks for stronger evidence from now on.
 void ReadAround::give_up(bool is_wrong) {
   if (is_wrong) {
     counters_.around_given_up.fetch_add(1, std::memory_order_relaxed);

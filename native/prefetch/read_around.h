@@ -1,18 +1,17 @@
-// Which regions of the packs are worth reading as a whole, because their files are read in no order.
+// Decides which regions of the packs are read as a whole, because their files are read in no order.
 //
 //   records   [ region 0, about 1 MiB ][ region 1 ][ ... ]     equal numbers of records
 //   of each   known to the kernel? done: read, or pushed?      two bits
 //
 // One read of a region costs little more than one of a file, and a push costs less than a request.
-// But both are lost unless the other files of the region are read too. Evidence for that is how
-// densely the files around a read have been read before: READS that fall into the same region,
-// pair by pair. At kDensityMin the neighbours of every further read are taken.
-// A few of a region's files are left out as *controls*. Their READs show how many of the pushed
-// files have been read, of which the kernel says nothing; controls that no READ comes for, while
-// others do, and READs of what was pushed (evicted unread) show that taking neighbours was wrong.
-// Then nothing is taken for a second, and the evidence has to be stronger.
-//
-// Whoever warms a part of the tree (warm()) asks for all of its files, and no evidence is needed.
+// Both are lost unless the other files of the region are read too. The evidence is how densely the
+// files around a READ have been read before: READs that fall into the same region, pair by pair.
+// From kDensityMin on, the neighbours of every further READ are taken.
+// A few files of a region are left out as *controls*. The kernel does not say which pushed files
+// were read, and the READs of the controls show their share. Two things show that taking neighbours
+// was wrong: controls that get no READs while other files do, and READs of pushed files, which the
+// kernel has evicted unread. Then nothing is taken for a second, and stronger evidence is needed.
+// warm() takes all files of a part of the tree, and needs no evidence.
 //
 // Any thread; READs and lookups take no lock unless they make a region wanted.
 // Not here: reading a region and pushing it (region_pass.h). Model and numbers: docs/decisions/036.
@@ -39,7 +38,7 @@ enum class ReadAroundMode : uint8_t { kOff, kAuto, kOn };  // kOn: no evidence i
 struct Region {
   uint64_t begin = 0;
   uint64_t end = 0;
-  // By record: what is to be warmed, and nothing else; nullptr: neighbours of a READ.
+  // By record: the files that warm() wants of the region; nullptr: it was taken for its neighbours.
   std::shared_ptr<const std::vector<bool>> warmed = nullptr;
   uint64_t warmed_count = 0;
 };
@@ -62,12 +61,12 @@ class ReadAround {
   };
   ReadAround(const Amounts& amounts, ReadAroundMode mode, Counters& counters);
 
-  // How many bytes may be in memory that were taken and, as far as is known, not read yet.
+  // Limits the bytes that are in memory ahead of readers: taken and, by the controls, not read yet.
   void set_budget(uint64_t bytes) { budget_.store(bytes / mean_size_, std::memory_order_relaxed); }
 
   // The kernel has learnt the inode of the record's file.
   void note_known(uint64_t record);
-  // A READ of the record, which was not held. True: a region has become wanted.
+  // Notes a READ of a record that the caller did not hold. Returns true if a region is wanted now.
   bool note_read(uint64_t record);
 
   // Takes the regions of these records, front to back, as far as the budget allows.
@@ -76,12 +75,12 @@ class ReadAround {
   [[nodiscard]] bool has_work() const { return queued_.load(std::memory_order_relaxed) > 0; }
   [[nodiscard]] std::optional<Region> take();
 
-  // Of a region that was taken. Whether the record is to be pushed: the kernel knows its inode,
-  // no READ has come for it, and it is no control.
+  // Returns whether a record of a region that was taken is to be pushed: the kernel knows its
+  // inode, no READ has come for it, and it is no control.
   [[nodiscard]] bool is_to_push(uint64_t record) const {
     return is_to_warm(record) && !is_control(record);
   }
-  // The same of one that is warmed: there are no controls.
+  // Returns the same for warm(), which leaves out no controls.
   [[nodiscard]] bool is_to_warm(uint64_t record) const {
     return has(known_, record) && !has(done_, record);
   }
@@ -89,12 +88,11 @@ class ReadAround {
   void note_pushed(uint64_t record) { set(done_, record); }
   // The kernel has forgotten its inode.
   void note_unknown(uint64_t record) { clear(known_, record); }
-  // What became of it: so many were pushed, so many are in memory of which the kernel does not
-  // know the inodes.
+  // Counts what became of a region, in records.
   struct Outcome {
     uint64_t pushed = 0;
-    uint64_t unknown = 0;
-    uint64_t read_bytes = 0;
+    uint64_t unknown = 0;     // in the page cache of the pack; the kernel does not know their inodes
+    uint64_t read_bytes = 0;  // of the pack
   };
   void finish(const Region& region, const Outcome& outcome);
 
@@ -114,7 +112,7 @@ class ReadAround {
   [[nodiscard]] static bool has(const Words& words, uint64_t record) {
     return (words[record / 64].load(std::memory_order_relaxed) >> record % 64 & 1) != 0;
   }
-  // Whether it was before.
+  // Returns whether the bit was set before.
   static bool set(const Words& words, uint64_t record) {
     const uint64_t bit = uint64_t{1} << record % 64;
     std::atomic<uint64_t>& word = words[record / 64];

@@ -2,15 +2,15 @@
 //
 //   records of the region, less those that were read or pushed
 //     │ pieces: side by side in one file, at most 1 MiB
-//     ├─ the kernel knows some: read through the page cache, each verified, pushed
-//     └─ it knows none, and they are not cached: read, so that the page cache has them
+//     ├─ the kernel knows some of them: the piece is read, and each of these verified and pushed
+//     └─ it knows none, and they are not cached: the piece is read into the page cache
 //
-// Bytes come through the page cache of the packed file, since a file whose name the kernel does
-// not know yet can be kept nowhere else without a limit. What was pushed in whole pieces leaves
-// it again. Nothing is held here after run(), so no budget but that of the piece under way.
+// Pieces are read through the page cache of the packed file, because it can keep the files whose
+// names the kernel does not know yet; the budget has room for few of them. The pages of a piece
+// that was pushed in whole are dropped again. A pass holds no memory but the piece under way.
 //
-// Any thread, each with a pass of its own. It waits for the disk, and not for a server: what is
-// far away is left out.
+// Any thread, each with a pass of its own. A pass waits for a disk, and leaves out what only a
+// server has.
 
 #pragma once
 
@@ -40,7 +40,7 @@ class RegionPass {
         around_(around),
         push_(push) {}
 
-  // What cannot be read is left to who reads it.
+  // Damaged and unreadable records are left out: their readers get the errors.
   [[nodiscard]] ReadAround::Outcome run(const Region& region);
 
  private:

@@ -1,4 +1,4 @@
-// What `ffrfs warm` names, as records.
+// Finds the records of a part of the tree, for `ffrfs warm`.
 //
 // Any thread; it may wait for an index, also for one that is far away.
 
@@ -11,8 +11,8 @@
 
 namespace ffrfs {
 
-// By record number: whether it is a file, or (in a tree with subtrees) a folder, at or below
-// `ino`. What lies behind damage of the index is left out.
+// Returns, by record number, whether the record is a file (in a tree with subtrees, a folder) at or
+// below `ino`. Directories whose index is damaged are left out.
 [[nodiscard]] std::vector<bool> records_below(const Tree& tree, uint64_t record_count, Ino ino);
 
 }  // namespace ffrfs
