@@ -89,8 +89,10 @@ void Manifest::give_records(std::vector<uint32_t> files) {
 std::vector<uint32_t> Manifest::sharing(uint32_t record) const {
   const auto record_of = [this](const auto& pair) { return files_[pair.first].detail; };
   std::vector<uint32_t> files;
-  for (const auto& [file, original] : std::ranges::equal_range(shared_, record, {}, record_of)) {
-    files.push_back(file);
+  // Not equal_range(), whose result clang 14 does not take for a range.
+  for (auto pair = std::ranges::lower_bound(shared_, record, {}, record_of);
+       pair != shared_.end() && record_of(*pair) == record; ++pair) {
+    files.push_back(pair->first);
   }
   return files;
 }
