@@ -193,8 +193,8 @@ class FetcherProcess:
             process.wait(_END_S)
         except subprocess.TimeoutExpired:
             process.kill()  # a child of ours holds its hub, or it waits for a disk
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(_END_S)
+            # It may wait on, and nobody here waits for that.
+            threading.Thread(target=process.wait, name="end of fetcher", daemon=True).start()
 
 
 def copy_log(pipe: int, log: logging.Logger) -> None:

@@ -159,18 +159,6 @@ USAGE = {
     "--executor mpi": "the following arguments are required: SRC, DST",
     "--executor mpi --shards 2 a": "the following arguments are required: SRC",
     "--plan p a --executor mpi": "the following arguments are required: SRC",
-    "--executor mpi --shards 2 --dedup a b": "argument --dedup: not with --executor or --plan",
-    "--executor mpi --shards 2 --force a b": "argument --force: not with --executor or --plan",
-    "--executor mpi --shards 2 --dry-run a b": "argument --dry-run: not with --executor or --plan",
-    "--executor mpi --shards 2 --files-from x a b": (
-        "argument --files-from: not with --executor or --plan"
-    ),
-    "--executor mpi --shards 2 --on-conflict last a b": (
-        "argument --on-conflict: not with --executor or --plan"
-    ),
-    "--executor mpi --shards 2 --allow-missing a b": (
-        "argument --allow-missing: not with --executor or --plan"
-    ),
     "--plan p --task 0/1 --shards 2": "argument --shards: the plan has it already",
     "--plan p --commit --reproducible": "argument --reproducible: the plan has it already",
     "--plan p --task 3/3": (

@@ -217,9 +217,9 @@ def disk(new_disk: MakeDisk, pack_tree: PackTree) -> Disk:
 
 @pytest.fixture
 def stalling(new_mount: MakeMount, disk: Disk) -> Iterator[Mount]:
-    """What `disk` holds, mounted: it stalls when the disk does."""
+    """What `disk` holds, mounted: it stalls when the disk does, and nothing is read ahead."""
     made: Mount = new_mount(disk.pack)
-    assert made.mount().status == 0
+    assert made.mount("--read-around", "off").status == 0
     yield made
     disk.go()  # or unmounting would wait for the disk
     made.close()

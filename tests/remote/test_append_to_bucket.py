@@ -237,6 +237,7 @@ def test_a_set_that_changes_meanwhile(
     old = more.parent / "old"
 
     def replace(_: object) -> None:
+        (old / "another").write_bytes(b"else the set would be the same, byte by byte")
         for name in [name for name in objects(store) if name != LOCK]:
             obstore.delete(store, name)
         ffrfs.pack_folder(old, f"s3://{bucket}/other/", shards=2)

@@ -336,7 +336,7 @@ def test_files_of_a_real_mount(fuse: None, tmp_path: Path, method: str) -> None:
     for i, content in enumerate(contents):
         (source / f"{i}").write_bytes(content)
     pack_folder(source, tmp_path / "x.ffr")
-    with mounted(tmp_path / "x.ffr") as root:
+    with mounted(tmp_path / "x.ffr", read_around="off") as root:
         paths = [str(root / f"{i}") for i in range(200)]
         order = RandomSampler(paths, generator=torch.Generator().manual_seed(1))
         sampler = PrefetchSampler(order, paths)
