@@ -63,7 +63,7 @@ class Plan:
         return cls(
             folder,
             field,
-            rounds=2,
+            rounds=1,
             long_rounds=1,
             huge_size=6 << 20,  # over 4 MiB, where ffrfs verifies a record by its chunks
             record_count=200,
