@@ -188,7 +188,7 @@ def test_benchmarks_measure_every_part(tmp_path: Path) -> None:
     parts = document["parts"]
     assert set(parts) == {
         *("reading", "packing", "mounting", "streaming", "opening", "tfrecord"),
-        *("prefetching", "indexes", "reference", "remote", "cluster"),
+        *("prefetching", "epoch", "indexes", "reference", "remote", "cluster"),
     }
     runs = [part["run"] for part in parts.values()]
     assert all(run == runs[0] for run in runs)

@@ -40,6 +40,11 @@ struct Around {
     return pushed.size();
   }
 
+  [[nodiscard]] bool has_pushed(uint64_t record) {
+    const std::lock_guard lock(mutex);
+    return pushed.contains(record);
+  }
+
   std::mutex mutex;  // guards `pushed`
   std::set<uint64_t> pushed;
   Rig rig;  // last: its threads push
@@ -52,8 +57,8 @@ TEST_CASE("the neighbours of a read are pushed, but for controls") {
   around.know_all();
   CHECK_FALSE(around.rig.read(50));
   CHECK(wait_until([&] { return around.rig.counters.around_pushed >= kCount - 10; }));
-  CHECK(around.pushed.contains(51));
-  CHECK_FALSE(around.pushed.contains(50));
+  CHECK(around.has_pushed(51));
+  CHECK_FALSE(around.has_pushed(50));
   CHECK(around.rig.counters.around_controls + around.rig.counters.around_pushed + 1 == kCount);
   CHECK(around.rig.wrong == 0);
 }
@@ -64,7 +69,7 @@ TEST_CASE("a damaged neighbour is left to its reader") {
   around.rig.damage(51);
   CHECK_FALSE(around.rig.read(50));
   CHECK(wait_until([&] { return around.pushed_count() >= kCount - 10; }));
-  CHECK_FALSE(around.pushed.contains(51));
+  CHECK_FALSE(around.has_pushed(51));
   CHECK_THROWS_AS((void)around.rig.read(51), ChecksumError);
   CHECK(around.rig.wrong == 0);
 }
@@ -104,6 +109,6 @@ TEST_CASE("what others are fetching is left to them") {
   CHECK(table.claim(plan));
   CHECK_FALSE(around.rig.read(50));
   CHECK(wait_until([&] { return around.rig.counters.around_pushed >= kCount - 10; }));
-  CHECK_FALSE(around.pushed.contains(20));
+  CHECK_FALSE(around.has_pushed(20));
   CHECK(table.arrive(plan.key(), nullptr, 0).empty());
 }
