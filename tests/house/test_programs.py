@@ -208,7 +208,7 @@ def test_benchmarks_measure_every_part(tmp_path: Path) -> None:
                 assert figure["value"] > 0
         for comparison in findings["comparisons"]:
             check_comparison(comparison)
-            if name not in ("prefetching", "indexes", "reference", "remote"):
+            if name not in ("prefetching", "epoch", "indexes", "reference", "remote"):
                 alone = {"unverified server"} if name == "streaming" else set()
                 check_contenders(comparison, able | missing.keys() | alone, set(missing))
     check_prefetching(parts["prefetching"]["comparisons"], able_on_a_slow_disk(able))
@@ -217,6 +217,9 @@ def test_benchmarks_measure_every_part(tmp_path: Path) -> None:
     check_remote(parts["remote"]["comparisons"], able)
     names = {comparison["name"] for comparison in parts["streaming"]["comparisons"]}
     assert {"first read, cached", "later read, cached", "again"} <= names
+    epochs = [each["samples"] for each in parts["epoch"]["comparisons"]]
+    assert epochs
+    assert all("ffrfs" in each or "ffrfs, warmed" in each for each in epochs)
     assert bool(list(output.glob("*.png"))) == bool(importlib.util.find_spec("matplotlib"))
     assert list(data.iterdir()) == []
     assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
