@@ -134,6 +134,8 @@ class Manifest {
                            int64_t mtime_ns);
   void group();
   void sort_folder(std::span<Node> nodes);
+  template <typename Enter, typename Visit>
+  void walk(Enter enter, Visit visit) const;
   [[nodiscard]] std::vector<uint32_t> unshared_by_path() const;
   void give_records(std::vector<uint32_t> files);
   void place_rest();

@@ -41,13 +41,11 @@ void Manifest::number_by(std::span<const uint32_t> files) {
   give_records(std::move(ordered));
 }
 
-std::vector<uint32_t> Manifest::unshared_by_path() const {
-  std::vector<bool> is_shared(file_count());
-  for (const auto& [file, original] : shared_) is_shared[file] = true;
-  std::vector<uint32_t> files;
-  files.reserve(file_count());
-  // Where the walk is in the folders on its way.
-  std::vector<std::span<const Node>> stack{children(kRoot)};
+// In the order of paths: enter(folder, its content) before what is in it, visit(number of a file).
+template <typename Enter, typename Visit>
+void Manifest::walk(Enter enter, Visit visit) const {
+  std::vector<std::span<const Node>> stack{children(kRoot)};  // what is left of each folder
+  enter(kRoot, stack.back());
   while (!stack.empty()) {
     std::span<const Node>& left = stack.back();
     if (left.empty()) {
@@ -58,10 +56,22 @@ std::vector<uint32_t> Manifest::unshared_by_path() const {
     left = left.subspan(1);
     if (is_folder(node)) {
       stack.push_back(children(node));
-    } else if (is_file(node) && !is_shared[file_number(node)]) {
-      files.push_back(file_number(node));
+      enter(node, stack.back());
+    } else if (is_file(node)) {
+      visit(file_number(node));
     }
   }
+}
+
+std::vector<uint32_t> Manifest::unshared_by_path() const {
+  std::vector<bool> is_shared(file_count());
+  for (const auto& [file, original] : shared_) is_shared[file] = true;
+  std::vector<uint32_t> files;
+  files.reserve(file_count());
+  walk([](Node, std::span<const Node>) {},
+       [&](uint32_t file) {
+         if (!is_shared[file]) files.push_back(file);
+       });
   return files;
 }
 
@@ -103,29 +113,13 @@ void Manifest::place_rest() {
   const auto place = [&](uint32_t record) {
     for (; placed < rest_.size(); ++placed) rest_[placed].record = record;
   };
-  std::vector<std::span<const Node>> stack;
-  const auto enter = [&](uint32_t folder) {
-    stack.push_back(children(folder));
-    if (stack.back().empty() && folder != kRoot) rest_.push_back({0, folder});
-    for (const Node node : stack.back()) {
+  const auto enter = [&](Node folder, std::span<const Node> content) {
+    if (content.empty() && folder != kRoot) rest_.push_back({0, folder});
+    for (const Node node : content) {
       if (node >= first_link()) rest_.push_back({0, node});
     }
   };
-  enter(kRoot);
-  while (!stack.empty()) {
-    std::span<const Node>& left = stack.back();
-    if (left.empty()) {
-      stack.pop_back();
-      continue;
-    }
-    const Node node = left.front();
-    left = left.subspan(1);
-    if (is_folder(node)) {
-      enter(node);
-    } else if (is_file(node)) {
-      place(files_[file_number(node)].detail);
-    }
-  }
+  walk(enter, [&](uint32_t file) { place(files_[file].detail); });
   place(std::max(record_count(), 1U) - 1);
   std::ranges::stable_sort(rest_, {}, &Rest::record);
   for (const auto& [record, node] : rest_) {
