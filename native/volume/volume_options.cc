@@ -4,8 +4,10 @@
 #include <charconv>
 #include <chrono>
 #include <concepts>
+#include <initializer_list>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ffrfs {
@@ -29,28 +31,25 @@ bool parse(std::string_view text, std::chrono::milliseconds& value) {
   return true;
 }
 
-bool parse(std::string_view text, OnConflict& value) {
-  if (text == "first") {
-    value = OnConflict::kFirst;
-  } else if (text == "last") {
-    value = OnConflict::kLast;
-  } else {
-    value = OnConflict::kError;
-    return text == "error";
-  }
+template <typename Value>
+bool parse_one_of(std::string_view text, Value& value,
+                  std::initializer_list<std::pair<std::string_view, Value>> known) {
+  const auto* const found = std::ranges::find(known, text, &std::pair<std::string_view, Value>::first);
+  if (found == known.end()) return false;
+  value = found->second;
   return true;
 }
 
+bool parse(std::string_view text, OnConflict& value) {
+  return parse_one_of(text, value, {{"error", OnConflict::kError},
+                                    {"first", OnConflict::kFirst},
+                                    {"last", OnConflict::kLast}});
+}
+
 bool parse(std::string_view text, ReadAroundMode& value) {
-  if (text == "on") {
-    value = ReadAroundMode::kOn;
-  } else if (text == "off") {
-    value = ReadAroundMode::kOff;
-  } else {
-    value = ReadAroundMode::kAuto;
-    return text == "auto";
-  }
-  return true;
+  return parse_one_of(text, value, {{"auto", ReadAroundMode::kAuto},
+                                    {"on", ReadAroundMode::kOn},
+                                    {"off", ReadAroundMode::kOff}});
 }
 
 // NAME/COUNT/NAME/COUNT…: no name has a '/'.
