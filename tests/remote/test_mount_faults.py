@@ -31,7 +31,6 @@ from tests.remote.servers.faulty import Faulty, faulty
 COUNT = 100
 ALL_RIGHT = Epoch(COUNT, 0, {})
 TIMEOUT_S = 4  # after which what is not there is an error
-IMPATIENT = "2"  # likewise, of a mount
 PATIENCE_S = 60.0
 PASSING = (
     Kind.SLOW_DOWN,
@@ -85,13 +84,8 @@ def reach(server: Faulty, tmp_path: Path, fuse: None) -> Iterator[Reach]:
         number = len(mounts)
         tree = Mount("native", [url], tmp_path / f"mnt{number}", tmp_path / f"{number}.log")
         mounts.append(tree)
-        options = ("--cache-dir", str(tmp_path / cache), "--remote-timeout", "30", *words)
-        done = tree.mount(*options)
-        if IMPATIENT in words and "--remote-timeout" in done.err:
-            # A busy machine does not open it in that time. What is asked of it comes later.
-            wait_until(lambda: tree.mount(*options).status == 0, "it is mounted", PATIENCE_S)
-        else:
-            assert (done.status, done.out, done.err) == (0, "", "")
+        done = tree.mount("--cache-dir", str(tmp_path / cache), "--remote-timeout", "30", *words)
+        assert (done.status, done.out, done.err) == (0, "", "")
         return tree
 
     yield make
@@ -139,7 +133,7 @@ def test_what_passes_costs_a_delay(reach: Reach, server: Faulty, kind: Kind) -> 
 def test_what_does_not_pass_is_an_error_and_then_forgotten(
     reach: Reach, server: Faulty, kind: Kind
 ) -> None:
-    tree = reach("--remote-timeout", IMPATIENT)
+    tree = reach("--remote-timeout", "6")  # a busy machine opens it in that time
     server.do(kind, location="http://192.0.2.1:1")
     begun_s = time.monotonic()
     assert failed(read(tree.path, readers=64)) > COUNT / 4
