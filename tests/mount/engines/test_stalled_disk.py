@@ -15,7 +15,7 @@ import pytest
 from ffrfs.mount.kernel import kernel_mount
 from tests.mount import probes
 from tests.mount.child import child
-from tests.mount.command import ENDED, Mount, kill_group, start_ffrfs, wait_until
+from tests.mount.command import ENDED, TIMEOUT_S, Mount, kill_group, start_ffrfs, wait_until
 from tests.mount.disk import Disk
 from tests.mount.disk_files import ALL_NAMES, FILE_SIZE, SMALL_NAMES, content
 from tests.mount.makers import MakeMount
@@ -191,3 +191,24 @@ def test_reader_that_waits_for_the_disk_lets_other_threads_run(disk: Disk) -> No
         reader.ask_next()
         disk.go()
         assert reader.answer() == content("stalled")
+
+
+@pytest.mark.promise("S14", "S75")
+def test_neighbours_that_stall_hold_up_nobody(new_mount: MakeMount, disk: Disk) -> None:
+    """Also the mount goes at once; its daemon ends when the disk has answered."""
+    tree = new_mount(disk.pack)
+    assert tree.mount("--read-around", "on").status == 0
+    assert sorted(tree.ask(probes.listdir, "")) == ALL_NAMES
+    disk.stall(SMALL_NAMES[15])
+    assert tree.ask(probes.read, SMALL_NAMES[0]) == content(SMALL_NAMES[0])
+    disk.wait_for("stalled")  # by nobody who reads it
+    for name in ("cached", *SMALL_NAMES[2:12], *SMALL_NAMES[18:]):
+        assert tree.ask(probes.read, name) == content(name)
+    command = start_ffrfs("umount", tree.path)
+    try:
+        wait_until(lambda: not tree.is_mounted, "the mount is gone")
+        disk.go()
+        assert command.wait(TIMEOUT_S) == 0
+    finally:
+        kill_group(command)
+    tree.wait_for_daemon()
