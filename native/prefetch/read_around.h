@@ -78,12 +78,10 @@ class ReadAround {
   // Returns whether a record of a region that was taken is to be pushed: the kernel knows its
   // inode, no READ has come for it, and it is no control.
   [[nodiscard]] bool is_to_push(uint64_t record) const {
-    return is_to_warm(record) && !is_control(record);
+    return has(known_, record) && !has(done_, record) && !is_control(record);
   }
-  // Returns the same for warm(), which leaves out no controls.
-  [[nodiscard]] bool is_to_warm(uint64_t record) const {
-    return has(known_, record) && !has(done_, record);
-  }
+  // Returns the same for warm(), which pushes all: the kernel may have evicted what is done.
+  [[nodiscard]] bool is_to_warm(uint64_t record) const { return has(known_, record); }
   [[nodiscard]] bool is_done(uint64_t record) const { return has(done_, record); }
   void note_pushed(uint64_t record) { set(done_, record); }
   // The kernel has forgotten its inode.

@@ -40,10 +40,11 @@ std::vector<RegionPass::Neighbour> RegionPass::neighbours_of(const Region& regio
   const uint64_t size_max = is_warming_ ? kWholeRecordSize : ReadAround::kRegionBytes;
   found.reserve(static_cast<size_t>(region.end - region.begin));
   for (uint64_t record = region.begin; record < region.end; ++record) {
-    if (around_.is_done(record) || (is_warming_ && !(*region.warmed)[record])) continue;
+    if (is_warming_ ? !(*region.warmed)[record] : around_.is_done(record)) continue;
     const auto extent = find_extent(fetcher_.shards(), record);
     if (!extent || extent->size == 0 || extent->size > size_max) continue;
-    if (table_.knows(whole_plan(*extent, check_data_).key())) continue;  // others have it
+    const bool is_held = table_.knows(whole_plan(*extent, check_data_).key());
+    if (is_held && !is_warming_) continue;  // others have it
     const bool is_to_push = this->is_to_push(record);
     Hint hint{.record = record};
     if (is_to_push && has_files_) hint.ino = tree_.file_of(record);

@@ -44,6 +44,14 @@ def given_up_pages(path: str) -> int:
     return 0 if found is None else int(found.evicted)
 
 
+def drop(folder: str, names: list[str]) -> None:
+    """Let the kernel drop all pages of these files."""
+    for name in names:
+        fd = os.open(os.path.join(folder, name), os.O_RDONLY)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(fd)
+
+
 def given_up(folder: str, names: list[str]) -> list[str]:
     """Those files and directories of which the kernel has dropped pages."""
     return [name for name in names if given_up_pages(os.path.join(folder, name)) > 0]

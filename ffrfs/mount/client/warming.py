@@ -51,16 +51,15 @@ def warm(
     tops = [_inside(place, path) for path in paths] or [place]
     inos = [os.lstat(top).st_ino for top in tops]
     _list_all(tops, progress)
-    for ino in inos:
+    first = found = _warmed(before)
+    for count, ino in enumerate(inos, 1):  # one after the other: a worker has no long queue
         ask(place, "warm", ino=ino)
-    while True:
-        found = _warmed(ask(place, "stats"))
-        files, left = (found[name] - _warmed(before)[name] for name in ("files", "left"))
-        progress(files - left, files, 0, 0)
-        if found["begun"] - _warmed(before)["begun"] >= len(inos) and found["left"] == 0:
-            break
-        time.sleep(_ASKING_S)
-    grown = {name: found[name] - _warmed(before)[name] for name in found}
+        while found["begun"] - first["begun"] < count or found["left"] > 0:
+            time.sleep(_ASKING_S)
+            found = _warmed(ask(place, "stats"))
+            files = found["files"] - first["files"]
+            progress(files - found["left"], files, 0, 0)
+    grown = {name: found[name] - first[name] for name in found}
     return Warmed(grown["files"], grown["pushed"], grown["left_out"])
 
 

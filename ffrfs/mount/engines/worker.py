@@ -159,13 +159,17 @@ class Worker:
         self._tell(b"p", size_bytes)
 
     def warm(self, ino: int) -> None:
-        """Let it push all files at and below that inode."""
-        self._tell(b"w", ino)
+        """Let it push all files at and below that inode. Raises MountError: it does not listen."""
+        if not self._tell(b"w", ino):
+            raise MountError("its worker has ended, or is stopped; try again")
 
-    def _tell(self, kind: bytes, number: int) -> None:
-        # One that is stopped, and has many of these before it, gets it the next time.
-        with contextlib.suppress(ConnectionError, BlockingIOError):
+    def _tell(self, kind: bytes, number: int) -> bool:
+        # One that is stopped, and has many of these before it, gets a size the next time.
+        try:
             self._socket.send(kind + _NUMBER.pack(number), socket.MSG_DONTWAIT)
+        except (ConnectionError, BlockingIOError):
+            return False
+        return True
 
     def reap(self) -> int:
         """Its exit status, when it has ended; a signal's as -number."""

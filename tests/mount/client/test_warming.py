@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.ffrecord_file import write_folder
-from tests.mount import probes
+from tests.mount import cached_files, probes
 from tests.mount.child import child
 from tests.mount.command import Mount, ffrfs, wait_until
 from tests.mount.hinted_files import figures, increase, settled
@@ -58,10 +58,12 @@ def test_a_part(tree: Mount, form: str) -> None:
     assert read_requests(tree) == 0
 
 
-def test_a_second_time_there_is_nothing_to_do(tree: Mount) -> None:
+def test_what_the_kernel_has_dropped_comes_again(tree: Mount) -> None:
     for _ in range(2):
         assert ffrfs("warm", tree.path).status == 0
-    assert figures(tree)["warm.pushed"] == len(FILES)
+        assert read_requests(tree) == 0
+        tree.ask(cached_files.drop, "d", NAMES)
+    assert read_requests(tree) > 0
 
 
 @pytest.mark.parametrize("path", ["nothing", "../d"])
