@@ -110,3 +110,17 @@ def test_a_damaged_neighbour_is_an_error_for_its_reader_alone(
         with pytest.raises(OSError, match="Input/output error"):
             reader.answer()
     new.expect_log(bad)
+
+
+def test_several_packs(mount: MakeMount, tmp_path: Path) -> None:
+    half = COUNT // 2
+    parts = [dict(list(FILES.items())[:half]), dict(list(FILES.items())[half:])]
+    packs = [
+        write_folder(tmp_path / f"{number}.ffr", {"d": part}) for number, part in enumerate(parts)
+    ]
+    tree: Mount = mount(*packs)
+    tree.ask(probes.sizes, "d")
+    wait_for_limit(tree)
+    found = read(tree, shuffled(5, NAMES))
+    assert found["read_around.pushed"] > 0
+    assert found["requests.read.count"] < COUNT

@@ -222,3 +222,28 @@ def test_prefetch_all_needs_a_cache_on_disk(
     too_large = reach(f"{server.url}/large.ffr", "--cache-size", "16M")
     assert "a larger --cache-size" in ffrfs("prefetch", "--all", too_large.path).err
     assert "keeps nothing on disk" in ffrfs("prefetch", "--all", kept_nowhere.path).err
+
+
+@pytest.mark.promise("S75")
+def test_neighbours_fetch_nothing(reach: Reach, server: Nginx, pack: Path) -> None:
+    """Blocks that a reader has fetched are pushed from; no other block is asked for."""
+    tree = reach(f"{server.url}/{pack.name}", "--read-around", "on")
+    wait_until(lambda: tree.statistics()["pushed_limit_bytes"] > 0, "what may be pushed")
+    tree.ask(probes.listdir, "d0")
+    assert tree.ask(probes.read, NAMES[0]) == content(NAMES[0])
+    before = remote(tree)["blocks_fetched"]
+    wait_until(lambda: tree.statistics()["read_around"]["pushed"] > 0, "neighbours are pushed")
+    assert remote(tree)["blocks_fetched"] == before
+    check(tree)
+
+
+@pytest.mark.promise("S76")
+def test_warm(reach: Reach, server: Nginx, pack: Path) -> None:
+    tree = reach(f"{server.url}/{pack.name}", "--read-around", "off")
+    assert ffrfs("warm", tree.path).status == 0
+    found = tree.statistics()
+    assert found["warm"]["pushed"] == len(NAMES)
+    assert found["remote"]["blocks_again"] == 0
+    reads = found["requests"]["read"]["count"]
+    check(tree)
+    assert tree.statistics()["requests"]["read"]["count"] == reads

@@ -198,6 +198,7 @@ def test_neighbours_that_stall_hold_up_nobody(new_mount: MakeMount, disk: Disk) 
     """Also the mount goes at once; its daemon ends when the disk has answered."""
     tree = new_mount(disk.pack)
     assert tree.mount("--read-around", "on").status == 0
+    wait_until(lambda: tree.statistics()["pushed_limit_bytes"] > 0, "what may be pushed")
     assert sorted(tree.ask(probes.listdir, "")) == ALL_NAMES
     disk.stall(SMALL_NAMES[15])
     assert tree.ask(probes.read, SMALL_NAMES[0]) == content(SMALL_NAMES[0])
