@@ -90,6 +90,7 @@ class ReadAround {
   struct Outcome {
     uint64_t pushed = 0;
     uint64_t unknown = 0;     // in the page cache of the pack; the kernel does not know their inodes
+    uint64_t refused = 0;     // the budget had no room to read them
     uint64_t read_bytes = 0;  // of the pack
   };
   void finish(const Region& region, const Outcome& outcome);

@@ -90,7 +90,10 @@ RegionPass::Piece RegionPass::first_piece(std::span<const Neighbour> neighbours)
 void RegionPass::read_piece(const Piece& piece) {
   const auto memory =
       fetcher_.budget().try_reserve(Account::kAhead, BufferPool::capacity_for(piece.size));
-  if (!memory) return;
+  if (!memory) {
+    outcome_.refused += piece.to_push;
+    return;
+  }
   Buffer buffer = fetcher_.buffers().acquire(piece.size);
   const auto bytes = buffer.first(piece.size);
   piece.file->read_fully(piece.begin, bytes);
