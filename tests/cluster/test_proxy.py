@@ -72,8 +72,8 @@ class Served:
     """What a server's log tells of the requests for one object."""
 
     def __init__(self, server: Nginx, path: str) -> None:
-        lines = server.access_log.read_text().splitlines()
-        requests = [line.split(" ", 4) for line in lines if line.split(" ")[1] == path]
+        words = [line.split(" ", 4) for line in server.requests()]
+        requests = [line for line in words if line[1] == path]
         self.size = sum(int(size) for _, _, _, size, _ in requests)
         self.statuses = {status for _, _, status, _, _ in requests}
         self.ranges = Counter(found for *_, found in requests)
@@ -166,7 +166,7 @@ def test_four_nodes_fetch_each_block_once(
 def test_a_set_is_listed_and_read(origin: Nginx, proxy: Nginx, mounted: MakeMount) -> None:
     trees = [mounted(f"{proxy.url}/set/") for _ in range(2)]
     assert read_at_once(trees) == [Epoch(COUNT, 0, {})] * 2
-    for path in {line.split(" ")[1] for line in proxy.access_log.read_text().splitlines()}:
+    for path in {line.split(" ")[1] for line in proxy.requests()}:
         if path.endswith(".ffr"):
             ranges = Served(origin, path).ranges
             assert ranges.pop("bytes=0-0") == 2

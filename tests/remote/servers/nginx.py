@@ -52,12 +52,17 @@ class Nginx:
     program: Program
     port: int
     trial_port: int  # which answers when it has begun
-    access_log: Path
+    access_log: Path  # use `requests`
     scheme: str
 
     @property
     def url(self) -> str:
         return f"{self.scheme}://127.0.0.1:{self.port}"
+
+    def requests(self) -> list[str]:
+        """The log's lines. nginx writes a line after the client has its answer."""
+        self.program.wait_until(self.program.is_at_rest)
+        return self.access_log.read_text().splitlines()
 
     def start_again(self) -> None:
         """After `program.kill()`."""

@@ -26,6 +26,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from tests.mount.waiting import is_at_rest
+
 _EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _PORT_MIN = 10_000
 _START_S = 60.0
@@ -93,14 +95,24 @@ class Program:
             self._process.wait(_END_S)
         self.kill()
 
+    def is_at_rest(self) -> bool:
+        """Its processes sleep: they have done all that clients have asked for."""
+        return all(map(is_at_rest, self._processes()))
+
     def _signal_all(self, number: signal.Signals) -> None:
         """To its group, and to those of its session in groups of their own, as Ray's workers."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
+        for pid in self._processes():
+            with contextlib.suppress(ProcessLookupError):
+                if os.getpgid(pid) != self._process.pid:
+                    os.kill(pid, number)
+
+    def _processes(self) -> Iterator[int]:
         for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))):
             with contextlib.suppress(ProcessLookupError):
-                if os.getsid(pid) == self._process.pid != os.getpgid(pid):
-                    os.kill(pid, number)
+                if os.getsid(pid) == self._process.pid:
+                    yield pid
 
     def _end_of_log(self) -> str:
         return self.log.read_text(errors="replace")[-2000:]
