@@ -124,9 +124,7 @@ def is_left_out(path: Path, chosen: Sequence[str]) -> bool:
 
 def left_out(chosen: Sequence[str]) -> list[str]:
     """Return a line for each part that was not chosen."""
-    return [
-        f"make check-{part.name:12}{part.reason}" for part in CHECKS if part.name not in chosen
-    ]
+    return [f"make check-{part.name:12}{part.reason}" for part in CHECKS if part.name not in chosen]
 
 
 def _relative(path: Path) -> str:

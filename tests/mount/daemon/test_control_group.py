@@ -90,7 +90,6 @@ def test_what_is_pushed_is_no_cause_of_a_kill(
         assert group.kills() == 0
 
 
-
 @pytest.mark.promise("S52")
 def test_limit_of_the_group_counts_also_when_it_changes(
     new_mount: MakeMount, root_user: None, pack_tree: PackTree

@@ -93,9 +93,7 @@ def test_on_needs_no_evidence(mount: MakeMount, pack: Path) -> None:
     assert found["read_around.pushed"] > 100
 
 
-def test_a_damaged_neighbour_is_an_error_for_its_reader_alone(
-    mount: MakeMount, pack: Path
-) -> None:
+def test_a_damaged_neighbour_is_an_error_for_its_reader_alone(mount: MakeMount, pack: Path) -> None:
     bad = NAMES[COUNT // 2 + 1]
     offset, _ = record_extents(pack)[int(bad)]
     flip_byte(pack, offset)

@@ -63,9 +63,7 @@ def timeout_s() -> int:
 
 
 @pytest.fixture
-def tree(
-    new_mount: MakeMount, server: Nginx, pack: Path, tmp_path: Path, timeout_s: int
-) -> Mount:
+def tree(new_mount: MakeMount, server: Nginx, pack: Path, tmp_path: Path, timeout_s: int) -> Mount:
     made: Mount = new_mount(f"{server.url}/{pack.name}")
     words = ["--cache-dir", str(tmp_path / "cache"), "--remote-timeout", str(timeout_s)]
     done = made.mount(*words)
