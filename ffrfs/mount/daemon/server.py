@@ -40,6 +40,7 @@ from ffrfs.mount.stats.storage_stall import StorageStall
 
 READY_TIMEOUT_S = 60.0
 HINTS_INTERVAL_S = 1.0  # between looks at what has become of them
+WARMINGS_MAX = 64
 LOOK_LIMIT_S = 1.0  # of unmounting what has not answered yet
 
 log = logging.getLogger(__name__)
@@ -73,6 +74,7 @@ class Server:
         self._nursery: trio.Nursery
         self._is_ready = trio.Event()
         self._is_stopping = False
+        self._warmings = 0  # parts of the tree that are to be warmed, since the mount began
         self._failure: MountError | None = None
         self._began_s = time.monotonic()
         self._rate: RequestRate
@@ -257,7 +259,11 @@ class Server:
         ino = request.get("ino")
         if not isinstance(ino, int) or not 0 < ino < 1 << 64:
             raise MountError("warm needs the number of an inode")
+        waiting = self._warmings - first_value(self._engine.counters(), "warm_begun")
+        if waiting >= WARMINGS_MAX:
+            raise MountError(f"{waiting} parts of the tree wait to be warmed; try again later")
         self._engine.warm(ino)
+        self._warmings += 1
         return {}
 
     async def _tell_of_large_hints(self) -> None:

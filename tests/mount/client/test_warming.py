@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import random
+import signal
 from pathlib import Path
 
 import pytest
 
+from ffrfs.errors import MountError
+from ffrfs.mount.client.control_client import ask
+from ffrfs.mount.daemon.server import WARMINGS_MAX
 from tests.ffrecord_file import write_folder
 from tests.mount import cached_files, probes
 from tests.mount.child import child
@@ -89,3 +94,14 @@ def test_without_prefetch_it_is_refused(mount: MakeMount, tmp_path: Path) -> Non
     done = ffrfs("warm", tree.path)
     assert done.status == 1
     assert "--prefetch-window 0" in done.err
+
+
+@pytest.mark.parametrize("engine", ["native"], indirect=True)
+def test_few_parts_wait(tree: Mount) -> None:
+    with tree.stopped():
+        assert tree.process is not None
+        os.kill(tree.process.pid, signal.SIGCONT)
+        for _ in range(WARMINGS_MAX):
+            ask(str(tree.path), "warm", ino=1)
+        with pytest.raises(MountError, match="64 parts of the tree wait"):
+            ask(str(tree.path), "warm", ino=1)
