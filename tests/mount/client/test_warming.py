@@ -14,8 +14,7 @@ from ffrfs.errors import MountError
 from ffrfs.mount.client.control_client import ask
 from ffrfs.mount.daemon.server import WARMINGS_MAX
 from tests.ffrecord_file import write_folder
-from tests.mount import cached_files, probes
-from tests.mount.child import child
+from tests.mount import cached_files
 from tests.mount.command import Mount, ffrfs, wait_until
 from tests.mount.hinted_files import figures, increase, settled
 from tests.mount.makers import MakeMount
@@ -39,14 +38,13 @@ def tree(mount: MakeMount, tmp_path: Path) -> Mount:
 def read_requests(tree: Mount) -> int:
     """How many READs it takes to read all of "d", each file as it is in the pack.
 
-    Without those of files that a busy machine has dropped meanwhile.
+    Without those of pages that a busy machine has dropped meanwhile.
     """
     before = settled(tree)
-    dropped = len(tree.ask(cached_files.given_up, "d", NAMES))
-    with child(probes.misread, tree / "d", DIGESTS, NAMES) as reader:
-        reader.ask_next()
-        assert reader.answer() == []
-    return max(increase(before, settled(tree))["requests.read.count"] - dropped, 0)
+    misread, given_up = tree.ask(cached_files.misread_and_given_up, "d", DIGESTS, NAMES)
+    assert misread == []
+    reads = increase(before, settled(tree))["requests.read.count"]
+    return max(reads - sum(given_up.values()), 0)
 
 
 def test_all(tree: Mount) -> None:
