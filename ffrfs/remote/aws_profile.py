@@ -1,7 +1,7 @@
-"""Profiles of AWS: ~/.aws/credentials and ~/.aws/config, which obstore does not read.
+"""Read profiles of AWS from ~/.aws/credentials and ~/.aws/config, which obstore does not read.
 
-Keys are read here, again and again, since programs that fetch short-lived ones write them
-there. Profiles that need a program, a role or single sign-on are left to boto3.
+The keys are read again for each renewal, because programs that fetch short-lived keys write them
+there. boto3 handles profiles that need a program, a role or single sign-on.
 
 Not here: environment, web identities, containers, instances (obstore itself).
 Concurrency: any thread.
@@ -17,7 +17,7 @@ from typing import Any
 
 from ffrfs.errors import RemoteDeniedError
 
-# Of what expires in five minutes obstore asks anew with every request, ten times a second at most.
+# obstore renews keys that expire within five minutes at every request, at most ten times a second.
 _VALID = timedelta(minutes=5)
 # If one of these is set, the environment decides, as in all programs for AWS.
 _BY_ENVIRONMENT = (
@@ -31,9 +31,9 @@ _FOR_BOTO3 = ("role_arn", "sso_session", "sso_start_url", "credential_process")
 
 
 def configuration() -> dict[str, Any]:
-    """Arguments of an S3Store; `endpoint` and `region` only if the profile sets them.
+    """Return arguments for an S3Store; `endpoint` and `region` only if the profile sets them.
 
-    Raises RemoteDeniedError: AWS_PROFILE names a profile that cannot be used.
+    Raises RemoteDeniedError if AWS_PROFILE names a profile that cannot be used.
     """
     name = os.environ.get("AWS_PROFILE") or os.environ.get("AWS_DEFAULT_PROFILE")
     profile = _profile(name or "default")
@@ -42,7 +42,7 @@ def configuration() -> dict[str, Any]:
         found |= {"region": profile["region"]} if "region" in profile else {}
     if "endpoint_url" in profile:
         found["endpoint"] = profile["endpoint_url"]
-    # AWS_PROFILE has priority over all variables but keys.
+    # AWS_PROFILE has priority over all variables except those that hold keys.
     if any(map(os.environ.get, _BY_ENVIRONMENT[: 1 if name else None])):
         return found
     if "aws_access_key_id" in profile and "role_arn" not in profile:
@@ -57,7 +57,7 @@ def configuration() -> dict[str, Any]:
 
 
 class _KeysOfProfile:
-    """What obstore calls for credentials."""
+    """A callable that gives the keys of a profile to obstore."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -75,7 +75,7 @@ class _KeysOfProfile:
 
 
 def _profile(name: str) -> dict[str, str]:
-    """Its keys in both files; the credentials file has priority, as in all programs for AWS."""
+    """Return the keys of both files; the credentials file has priority, as in all tools of AWS."""
     home = os.path.expanduser("~/.aws")
     of_config = name if name == "default" else f"profile {name}"
     places = (
@@ -88,7 +88,7 @@ def _profile(name: str) -> dict[str, str]:
         try:
             parser.read(os.path.expanduser(path), encoding="utf-8")
         except (configparser.Error, UnicodeDecodeError, OSError):
-            # The message quotes the file, which may hold secrets: none of it is passed on.
+            # The parser's message quotes the file, which may hold secrets, so it is dropped.
             raise RemoteDeniedError(f"{path}: not a valid file of AWS profiles") from None
         if parser.has_section(section):
             found |= dict(parser[section])
@@ -110,7 +110,7 @@ def _boto3_credentials(name: str) -> Callable[[], Any]:
         session = boto3.Session(profile_name=name, region_name=region)
         provider: Callable[[], Any] = Boto3CredentialProvider(session, ttl=_VALID)
         return provider
-    except Exception as error:  # boto3 has a hundred kinds
+    except Exception as error:  # boto3 raises a hundred kinds
         raise RemoteDeniedError(
             f"profile {name!r} of ~/.aws gives no credentials ({type(error).__name__}); "
             f"see `aws sts get-caller-identity --profile {name}`"

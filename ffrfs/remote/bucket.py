@@ -1,4 +1,4 @@
-"""Objects of a bucket, for commands that write: what is there, reading whole ones, uploads.
+"""Access to the objects of a bucket for commands that write: listings, whole objects, uploads.
 
 An upload appears under its name when it is complete, or never.
 
@@ -7,7 +7,7 @@ upload fails or is interrupted, its parts are removed. After a SIGKILL they rema
 name, until the bucket's rule for incomplete uploads removes them.
 
 Not here: making files (ffrfs.packing), reading packs, which the fetcher does (fetcher.py).
-Concurrency: any thread. Threads of their own wait for the network.
+Concurrency: any thread. Separate threads wait for the network.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Called with the bytes uploaded so far, ten times a second; an exception from it ends the upload.
+# Called with the bytes uploaded so far, ten times a second; an exception in it ends the upload.
 Sent: TypeAlias = Callable[[int], object]
 
 _TICK_S = 0.1
 _STOPPING_S = 10.0
 _PIECE_SIZE = 1 << 20
 _PART_SIZE = 8 << 20
-_BATCH_SIZE = 32 << 20  # of objects that are read whole, at a time
+_BATCH_SIZE = 32 << 20  # bytes of whole objects that are read at a time
 _BATCH_COUNT = 32
 _PARTS_AT_A_TIME = 4
 _PARTS_MAX = 9_000  # S3 has 10,000, Azure 50,000
@@ -49,11 +49,11 @@ _PARTS_MAX = 9_000  # S3 has 10,000, Azure 50,000
 def upload(
     path: str, url: RemoteUrl, settings: RemoteSettings, sent: Sent, *, replace: bool = True
 ) -> bool:
-    """Unless `replace`, return False if there is an object by now, which stays.
+    """Upload a file; without `replace`, return False if the object exists, and leave it alone.
 
-    A file of several parts may still replace one that appears while they are uploaded, and so
-    may any where the store knows no conditional writes. Raises RemoteError, OSError for the file,
-    and whatever `sent` raises.
+    Even without `replace`, a file of several parts may replace an object that appears during the
+    upload, and so may any file if the store has no conditional writes. Raises RemoteError, OSError
+    for the file, and any exception of `sent`.
     """
     store = _store(url, settings)
     source = _Source(path)
@@ -86,9 +86,9 @@ def put(url: RemoteUrl, data: bytes, settings: RemoteSettings) -> None:
 
 
 def put_new(url: RemoteUrl, data: bytes, settings: RemoteSettings) -> bool:
-    """Put a small object if there is none of that name, and say whether that was so.
+    """Put a small object unless the name exists; return whether the object was put.
 
-    A store that cannot tell gets none. Raises RemoteError.
+    A store without conditional writes gets no object, and True is returned. Raises RemoteError.
     """
     import obstore
 
@@ -116,7 +116,7 @@ def remove(url: RemoteUrl, settings: RemoteSettings) -> None:
 
 
 def pin_of(url: RemoteUrl, settings: RemoteSettings) -> Pin | None:
-    """The object at the URL; None: the bucket has none. Raises RemoteError."""
+    """Return the pin of the object at the URL, or None if it is absent. Raises RemoteError."""
     try:
         return _answer_of(origin_for(url, settings).pin(url))
     except RemoteNotFoundError as error:
@@ -126,12 +126,12 @@ def pin_of(url: RemoteUrl, settings: RemoteSettings) -> Pin | None:
 
 
 def bytes_of(pin: Pin, offset: int, size: int, settings: RemoteSettings) -> bytes:
-    """Raises RemoteError."""
+    """Return `size` bytes of the object from `offset` on. Raises RemoteError."""
     return bytes(_answer_of(origin_for(pin.url, settings).read(pin, offset, size)))
 
 
 def urls_in(url: RemoteUrl, settings: RemoteSettings) -> list[str]:
-    """The objects directly in a directory. Raises RemoteError."""
+    """Return the URLs of the objects directly in a directory. Raises RemoteError."""
 
     async def collect() -> list[str]:
         return [text async for text in origin_for(url, settings).list(url)]
@@ -140,7 +140,7 @@ def urls_in(url: RemoteUrl, settings: RemoteSettings) -> list[str]:
 
 
 class Found(NamedTuple):
-    """An object, by its name in its directory."""
+    """An object in the listing of a directory."""
 
     name: str
     size: int
@@ -149,10 +149,9 @@ class Found(NamedTuple):
 
 
 def objects_in(url: RemoteUrl, settings: RemoteSettings) -> tuple[list[Found], list[str]]:
-    """The objects directly in a directory, and the names of the directories in it.
+    """Return the objects directly in a directory, and the names of its directories.
 
-    Objects that stand for directories themselves (their names end in "/") are left out. Raises
-    RemoteError.
+    The list leaves out objects that mark a directory (their names end in "/"). Raises RemoteError.
     """
     import obstore
 
@@ -171,9 +170,9 @@ def objects_in(url: RemoteUrl, settings: RemoteSettings) -> tuple[list[Found], l
 
 
 def whole_objects(pins: Iterable[Pin], settings: RemoteSettings) -> Iterator[Iterator[Buffer]]:
-    """Yield for each object its bytes in pieces; those of several are asked for at a time.
+    """Yield the bytes of each object in pieces; several objects are requested at a time.
 
-    Take all pieces of one before the next. Raises RemoteError, ChangedAtOriginError.
+    Take all pieces of an object before the next one. Raises RemoteError, ChangedAtOriginError.
     """
     with ThreadPoolExecutor(1, "ffrfs-read") as thread:
         ahead: Future[list[Buffer]] | None = None
@@ -230,13 +229,13 @@ def _time_ns(meta: ObjectMeta) -> int:
 
 
 def _answer_of(asking: Coroutine[object, object, T]) -> T:
-    """In another thread: this one may have an event loop, as in a notebook."""
+    """Return the result, computed in a thread: the caller's may run an event loop (notebooks)."""
     with ThreadPoolExecutor(1, "ffrfs-look") as thread:
         return thread.submit(lambda: asyncio.run(asking)).result()
 
 
 class _Source:
-    """The file in pieces, until it is stopped."""
+    """The file to upload, read in pieces until `stop` is set."""
 
     def __init__(self, path: str) -> None:
         self._file = open(path, "rb", buffering=0)  # noqa: SIM115 - close()
@@ -305,7 +304,7 @@ def _put(store: ObjectStore, url: RemoteUrl, source: _Source, replace: bool) -> 
 
 
 def _holds(store: ObjectStore, url: RemoteUrl, source: _Source) -> bool:
-    """The answer to a request that did its work may be lost, and the next one refused."""
+    """Return whether the object has our bytes: the answer to a first request may have been lost."""
     import obstore
 
     if obstore.head(store, url.key)["size"] != source.size:

@@ -1,4 +1,4 @@
-"""What a failed request means: the error for the user, and whether to try again.
+"""Classifies failed requests: the error for the user, and whether to try again.
 
 obstore reports most failures in a text, which also has the whole URL with its signature. So
 only known words of the text are used; no part of it is passed on as it is.
@@ -37,14 +37,14 @@ _NO_CREDENTIALS = (
     *("http://169.254.", "http://metadata.google.internal", "http://[fd00:ec2"),
     *("MissingAccount", "Account must be specified"),
 )
-# Requests for credentials: to the metadata service of an instance, and to STS, where obstore
-# does not show the URL, which has a secret.
+# Requests for credentials go to the metadata service of an instance, and to STS, where obstore
+# redacts the URL, because it holds a secret.
 _METADATA = re.compile(r"performing (PUT|GET) https?://[^/\s]+/latest/(api/token|meta-data/iam)")
 _STS = "performing POST REDACTED"
 _IN_FILES = {
     "BadScheme": "AWS_ENDPOINT_URL_STS must begin with https://",
     "Failed to read token file": "the file of AWS_WEB_IDENTITY_TOKEN_FILE cannot be read",
-    # Of aws_profile.py.
+    # aws_profile.py raises this one.
     "External AWS credential provider": (
         "the profile (AWS_PROFILE) gives no credentials; see `aws sts get-caller-identity`"
     ),
@@ -68,12 +68,12 @@ _KEYS = {
 
 
 class BadStatusError(Exception):
-    """A web server's answer was another than 200 and 206; `text`: what it said."""
+    """A web server answered with a status other than 200 and 206; `text` is the answer's body."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__()
         self.status = status
-        self.code = match[1] if (match := _CODE.search(text)) else ""  # of a store behind it
+        self.code = match[1] if (match := _CODE.search(text)) else ""  # of an object store behind
 
 
 _WRONG_ANSWERS = (
@@ -103,21 +103,21 @@ _WRONG_ANSWERS = (
 
 @dataclass(frozen=True)
 class Failure:
-    """`error`: to be raised if this was the last try."""
+    """A classified failure; `error` is raised if this was the last attempt."""
 
     error: RemoteError
     again: bool = False
     throttled: bool = False
-    renewal: bool = False  # found no credentials: again if there were some before
+    renewal: bool = False  # no credentials were found: retry if there were some before
 
 
 def failure_of(error: Exception, url: RemoteUrl) -> Failure:
-    """What an exception of obstore means, after a request for `url`."""
+    """Classify an exception of obstore after a request for `url`."""
     if isinstance(error, RemoteError):
         return Failure(error)
     if isinstance(error, BadStatusError):
         return _of_status(error.status, error.code, url)
-    # It also quotes the server, at any length.
+    # The exception also quotes the server, at any length.
     whole = repr(error)[:_TEXT_MAX]
     text = _URL.sub(r"\1", whole)
     found = _STATUS.search(text)
@@ -137,7 +137,7 @@ def timed_out(url: RemoteUrl, seconds: float, last: Failure | None) -> RemoteTim
 
 
 def _no_way_there(text: str, url: RemoteUrl) -> Failure | None:
-    """Failures before the server got the request for the object."""
+    """Return the failure if the server did not get the request for the object, else None."""
     if NOWHERE in text or "following redirect" in text or "BareRedirect" in text:
         return Failure(RemoteError.at(url.shown, _redirect("BareRedirect" in text, url)))
     if _TLS.search(text):
@@ -146,7 +146,7 @@ def _no_way_there(text: str, url: RemoteUrl) -> Failure | None:
 
 
 def _of_credentials(text: str, url: RemoteUrl) -> Failure | None:
-    """Failures to get credentials: from a file, or from the service that gives them."""
+    """Return the failure if credentials could not be got from a file or a service, else None."""
     for word, why in _IN_FILES.items():
         if word in text:
             return Failure(RemoteDeniedError.at(url.shown, why), renewal=True)

@@ -1,4 +1,4 @@
-"""An object that a fetcher has open: its blocks that are being fetched, and their waits.
+"""An object that a fetcher has open: the blocks under way, and the requests that wait for them.
 
 Not here: which block is next (schedule.py), where the bytes are kept (ffrfs.cache).
 Concurrency: the fetcher's loop alone.
@@ -15,29 +15,29 @@ from ffrfs.remote.origin import Origin, Pin
 from ffrfs.remote.protocol import BLOCK_SIZE
 
 AGAIN_S = 60.0
-_AGAIN_TIMES = 2  # in that time
+_AGAIN_TIMES = 2  # refetches of a block within AGAIN_S
 _AGAIN_MAX = 4096
 _UNREAD_MAX = 65536  # beyond that, a first read counts as a hit
 
 
 class Cached(Protocol):
-    """What ffrfs.cache offers: blocks in a data file, and a state file that says which."""
+    """What ffrfs.cache offers: blocks in a data file, and a state file that marks those present."""
 
-    data_fd: int  # read-only, for clients
+    data_fd: int  # read-only; clients get it
     state_fd: int
 
     def is_present(self, block: int) -> bool: ...
 
     def present(self, first: int, count: int) -> bytes:
-        """One byte for each block; 0: it is absent."""
+        """Return one byte for each block, 0 if the block is absent."""
         ...
 
     def claim(self, block: int) -> bool:
-        """Lock a block, to fetch it. False: another process is fetching it."""
+        """Lock a block to fetch it. Return False if another process is fetching it."""
         ...
 
     def fill(self, first: int, data: memoryview) -> None:
-        """Store claimed blocks that lie together, and release them."""
+        """Store adjacent claimed blocks, and release them."""
         ...
 
     def release(self, block: int) -> None: ...
@@ -52,7 +52,7 @@ class Cached(Protocol):
 
 
 class Wait:
-    """One request: answered when all its blocks are present, or when one cannot be fetched."""
+    """A request, answered when all its blocks are present, or when one cannot be fetched."""
 
     __slots__ = ("_answer", "count", "first", "left")
 
@@ -60,7 +60,7 @@ class Wait:
         self, first: int, count: int, answer: Callable[[RemoteError | None], None]
     ) -> None:
         self.first, self.count = first, count
-        self.left = 0  # blocks
+        self.left = 0  # blocks that are still absent
         self._answer: Callable[[RemoteError | None], None] | None = answer
 
     @property
@@ -82,7 +82,7 @@ class Wait:
 
 
 class Block:
-    """A block that is absent, and wanted."""
+    """An absent block that a client wants."""
 
     __slots__ = ("elsewhere_since", "number", "target", "urgent", "waits")
 
@@ -90,7 +90,7 @@ class Block:
         self.target, self.number = target, number
         self.urgent = False
         self.waits: list[Wait] = []
-        self.elsewhere_since = 0.0  # since when another process fetches it; 0: none does
+        self.elsewhere_since = 0.0  # when another process was seen to fetch it; 0: none does
 
 
 class Follower(Protocol):
@@ -100,26 +100,26 @@ class Follower(Protocol):
 
 
 class FetchedObject:
-    """One object as it was pinned."""
+    """An object in the version of its pin."""
 
     def __init__(self, key: tuple[str, str], pin: Pin, origin: Origin, cached: Cached) -> None:
         self.key = key
         self.pin, self.origin, self.cached = pin, origin, cached
-        self.retired: list[Cached] = []  # caches that failed; ranges may still hold them
+        self.retired: list[Cached] = []  # caches that failed; ranges in flight may still use them
         self.blocks: dict[int, Block] = {}  # wanted, or being fetched
         self.ranges = 0  # in flight
         self.followers: list[Follower] = []  # a link is in here once for each of its numbers
-        self.broken: RemoteError | None = None  # why no more of it can be fetched
-        self.logged = ""  # the last failure of it in the log
-        self._again: dict[int, tuple[float, int]] = {}  # since when, and how often
-        self._unread: set[int] = set()  # fetched, and not read since
+        self.broken: RemoteError | None = None  # why no more blocks of it can be fetched
+        self.logged = ""  # the object's last failure in the log
+        self._again: dict[int, tuple[float, int]] = {}  # block → start of its period, refetches
+        self._unread: set[int] = set()  # blocks that were fetched, and not read since
 
     @property
     def block_count(self) -> int:
         return -(-self.pin.size // BLOCK_SIZE)
 
     def size_of(self, first: int, count: int) -> int:
-        """The bytes of `count` blocks; the last block of an object may be shorter."""
+        """Return the size of `count` blocks in bytes; the last block may be shorter."""
         return min((first + count) * BLOCK_SIZE, self.pin.size) - first * BLOCK_SIZE
 
     def note_fetched(self, blocks: Iterable[int]) -> None:
@@ -127,7 +127,7 @@ class FetchedObject:
             self._unread.update(blocks)
 
     def note_used(self, first: int, count: int) -> int:
-        """Blocks were read: return how many of them had not been fetched for that."""
+        """Note that clients read blocks; return how many of them were not fetched for this read."""
         with contextlib.suppress(OSError):  # the order of eviction is advice
             self.cached.touch(first, count)
         fetched = self._unread.intersection(range(first, first + count))
@@ -135,7 +135,7 @@ class FetchedObject:
         return count - len(fetched)
 
     def forget(self, block: int, now: float) -> bool:
-        """Drop a block whose bytes are wrong. False: it was fetched again often enough."""
+        """Drop a block with wrong bytes. Return False if it was refetched often enough."""
         if block in self.blocks or not self.cached.is_present(block):
             return False
         since, times = self._again.get(block, (now, 0))

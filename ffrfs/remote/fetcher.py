@@ -1,13 +1,13 @@
 """The only process that talks to servers: `python -m ffrfs.remote.fetcher HUB START PAGE`.
 
 The arguments are numbers of inherited descriptors: the hub, a socket over which new links come;
-a pipe with the settings (start.py); and the page of counters. It ends when all processes have
-closed the other end of the hub. It finds credentials where the tools of the clouds find them, and
-sends them only to the cloud.
+a pipe with the settings (start.py); and the page of counters. The fetcher ends when all processes
+have closed the other end of the hub. It finds credentials where the tools of the clouds find them,
+and sends them only to the cloud.
 
 Messages for users go to stderr, one per line, with a priority, as a worker's do.
 
-Not here: starting it (process.py), one client (link.py), what is fetched when (schedule.py).
+Not here: starting it (process.py), one client (link.py), the order of fetching (schedule.py).
 Concurrency: one asyncio loop.
 """
 
@@ -39,7 +39,7 @@ from ffrfs.remote.settings import default_cache_dir
 from ffrfs.remote.start import Start
 from ffrfs.remote.url import RemoteUrl, parse_url
 
-if TYPE_CHECKING:  # loading numpy takes a while, and a user is waiting for a mount
+if TYPE_CHECKING:  # numpy loads slowly, while a user waits for a mount
     from ffrfs.cache.cached_object import CachedObject
     from ffrfs.cache.directory import CacheDirectory
     from ffrfs.cache.memory import MemoryCache
@@ -65,26 +65,26 @@ class Fetcher:
     def __init__(self, start: Start, figures: Figures) -> None:
         self._start, self._settings, self._figures = start, start.settings, figures
         self._traffic = Traffic()
-        self._counted = Traffic()  # the part that is in the figures
+        self._counted = Traffic()  # the part that the counters already contain
         self._loop = asyncio.get_running_loop()
         self.schedule = Schedule(figures, self._traffic, self, start)
         self._filling = Filling(self.schedule, figures)
         self._links: set[Link] = set()
         self._objects: dict[tuple[str, str], FetchedObject] = {}
         self._cache_lock = threading.Lock()
-        self._cache: CacheDirectory | MemoryCache | None = None  # on disk, or instead of that
-        self._has_failed = False  # the directory
-        self._has_warned = False  # that objects are not told apart
+        self._cache: CacheDirectory | MemoryCache | None = None  # None: not opened yet
+        self._has_failed = False  # whether the cache directory has failed
+        self._has_warned = False  # that a server does not tell versions of objects apart
         self._opening = asyncio.Semaphore(_OPENING_MAX)
         figures.add("remote_starts")
         for name in ("remote_in_memory", "remote_objects", "remote_object_bytes"):
-            figures.set(name, 0)  # of the fetcher before this one
+            figures.set(name, 0)  # the fetcher before this one may have left a value
 
     def welcome(self, connection: socket.socket) -> None:
         self._links.add(Link(connection, self))
 
     def fill(self) -> None:
-        """Fetch all of the open objects into the cache, and of those opened later."""
+        """Fetch all blocks of the open objects into the cache, and of objects opened later."""
         self._filling.start(self._objects.values())
 
     # For links.
@@ -114,7 +114,7 @@ class Fetcher:
         return target
 
     def _parse(self, url_text: str) -> RemoteUrl:
-        """Raises OptionError; RemoteDeniedError: the client may not open it."""
+        """Raises OptionError; RemoteDeniedError if the client may not open the URL."""
         url = parse_url(self._start.whole(url_text))
         if not self._start.allows(url):
             raise RemoteDeniedError.at(url.shown, "it is not among the packs of this mount")
@@ -164,9 +164,9 @@ class Fetcher:
         return CacheDirectory(path, settings.cache_size, log.warning, shared=settings.cache_shared)
 
     def _open_cached(self, pin: Pin, is_in_use: bool) -> CachedObject:
-        """In a thread: a disk may be slow. `is_in_use`: a client read it from another fetcher.
+        """Open the object's cache, in a thread: disks are slow. `is_in_use`: a client has it open.
 
-        Raises CacheError: a directory was named, and cannot be used from the start.
+        Raises CacheError if the user named a cache directory and it is unusable from the start.
         """
         identity = _identity(pin, self._settings.endpoint_url)
         with self._cache_lock:
@@ -182,7 +182,7 @@ class Fetcher:
             return self._memory.open(*identity)
 
     def _open_in_directory(self, identity: Identity) -> CachedObject:
-        self._cache = self._directory  # if that can be used at all
+        self._cache = self._directory  # raises if the directory cannot be used at all
         return self._cache.open(*identity)
 
     def _warn_of(self, pin: Pin) -> None:
@@ -206,7 +206,7 @@ class Fetcher:
         )  # fmt: skip
 
     def move(self, target: FetchedObject, error: OSError | None) -> None:
-        """Its cache has failed: give it one in memory, and tell its clients."""
+        """Replace the object's failed cache by one in memory, and tell its clients."""
         if error is not None:
             self._give_up_directory(error)
         else:
@@ -232,7 +232,7 @@ class Fetcher:
                 cached.close()
 
     async def sync(self) -> None:
-        """What has been fetched outlasts a crash of the machine; and the cache is measured."""
+        """Sync fetched blocks to disk, so that they survive a crash, and measure the cache."""
         await self._in_thread(self._sync)
         if self._objects:
             cache = self._cache or self._memory
@@ -242,7 +242,7 @@ class Fetcher:
 
     def _sync(self) -> None:
         for target in list(self._objects.values()):
-            with contextlib.suppress(OSError):  # closed meanwhile, or found by the next fill
+            with contextlib.suppress(OSError):  # it is closed by now, or the next fill will fail
                 target.cached.sync()
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
@@ -268,13 +268,13 @@ class Fetcher:
 
 
 def _identity(pin: Pin, endpoint: str | None) -> Identity:
-    """What identifies one version of an object. Of its secret part a cache keeps a digest only."""
+    """Return the identity of a version; the cache keeps only a digest of the secret part."""
     version = f"{endpoint}\0{pin.url.query}\0{pin.etag}\0{pin.version}\0{pin.mtime_ns}"
     return pin.url.shown, version, pin.size, pin.to_text()
 
 
 def _preload() -> None:
-    """Load what the first object needs, while its server is being asked."""
+    """Load the modules that the first object needs, while its server is being asked."""
     import ffrfs.cache.directory  # noqa: F401
 
     with contextlib.suppress(ImportError):  # reported when a URL needs it
@@ -313,7 +313,7 @@ def _welcome(fetcher: Fetcher, fd: int) -> None:
 
 
 async def serve(hub: socket.socket, start: Start, figures: Figures) -> None:
-    """Until the hub ends."""
+    """Run a fetcher until the hub ends."""
     hub.setblocking(False)
     fetcher = Fetcher(start, figures)
     ended = asyncio.Event()
@@ -328,7 +328,7 @@ async def serve(hub: socket.socket, start: Start, figures: Figures) -> None:
 
 def main(arguments: list[str]) -> None:
     hub_fd, start_fd, page_fd = map(int, arguments)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's is for its parent
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is for the parent
     handler = logging.StreamHandler()
     handler.setFormatter(_Formatter())
     logging.basicConfig(handlers=[handler], level=logging.INFO)
@@ -341,7 +341,7 @@ def main(arguments: list[str]) -> None:
     with socket.socket(fileno=hub_fd) as hub:
         asyncio.run(serve(hub, start, figures))
     sys.stderr.flush()
-    os._exit(0)  # threads may be in the middle of a write to a disk that hangs
+    os._exit(0)  # a thread may be in the middle of a write to a disk that hangs
 
 
 class _Formatter(logging.Formatter):
@@ -354,14 +354,14 @@ class _Formatter(logging.Formatter):
 
 
 def _limit() -> None:
-    """Allow many files, and limit memory: a server may send an endless answer."""
+    """Raise the limit of open files, and limit memory: a server may send an endless answer."""
     _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
     _, data = resource.getrlimit(resource.RLIMIT_DATA)
     allowed = _DATA_SIZE_MAX if data == resource.RLIM_INFINITY else min(data, _DATA_SIZE_MAX)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
         resource.setrlimit(resource.RLIMIT_DATA, (allowed, data))
-    # Only root may look into a process that has credentials, and it leaves no core.
+    # Only root may inspect a process that holds credentials, and it leaves no core dump.
     ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 

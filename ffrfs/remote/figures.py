@@ -19,31 +19,31 @@ _VALUE = struct.Struct("<Q")
 
 # ffrfs/mount/daemon/statistics.py shows them.
 NAMES = (
-    "remote_bytes",  # fetched
+    "remote_bytes",  # bytes fetched
     "remote_requests",
     "remote_retries",
-    "remote_throttled",  # of the retries: after 429, 503 or SlowDown
+    "remote_throttled",  # retries after 429, 503 or SlowDown
     "remote_errors",  # blocks that could not be fetched
-    "remote_blocks_hit",  # read, and not fetched for that
+    "remote_blocks_hit",  # blocks read that were not fetched for the read
     "remote_blocks_fetched",
-    "remote_blocks_again",  # fetched once more, because a checksum did not match
-    "remote_objects",  # open now
-    "remote_ranges",  # in flight now
-    "remote_starts",  # of fetchers
+    "remote_blocks_again",  # blocks refetched because a checksum did not match
+    "remote_objects",  # objects open now
+    "remote_ranges",  # ranges in flight now
+    "remote_starts",  # starts of fetchers
     "remote_in_memory",  # 1: the cache directory cannot be used
     "remote_changed",  # objects that were replaced at their origin
-    "remote_object_bytes",  # of the objects that are open now
+    "remote_object_bytes",  # total size of the objects that are open now
     "remote_fill_left",  # blocks that `ffrfs prefetch --all` has not fetched yet
-    "remote_cache_bytes",  # in the cache, also of other processes
+    "remote_cache_bytes",  # bytes in the cache, also those of other processes
     "remote_cache_limit_bytes",
 )
 
 
 class Figures:
-    """Counters by name, on a page."""
+    """Counters by name, on a page of shared memory."""
 
     def __init__(self, page_fd: int | None = None) -> None:
-        """`page_fd`: PAGE_SIZE bytes; it stays the caller's. None: memory of this process."""
+        """`page_fd` has PAGE_SIZE bytes and stays the caller's; None: memory of this process."""
         self._page = mmap.mmap(-1 if page_fd is None else page_fd, PAGE_SIZE)
         self._places: dict[str, int] = {}
         place = _HEADER.size

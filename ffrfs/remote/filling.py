@@ -1,8 +1,8 @@
 """Fetches all blocks of all open objects into the cache (`ffrfs prefetch --all`).
 
-Once started, it also fills each object that is opened later. Readers come first: requests made
-here wait until there are no others. Blocks that cannot be fetched are skipped; as for every
-failure, there is a line in the log.
+Once started, it also fills each object that is opened later. Readers come first: its requests
+wait until there are no others. Blocks that cannot be fetched are skipped; as for every failure,
+there is a line in the log.
 
 Not here: the fetching (schedule.py); whether the cache is large enough, which the daemon checks.
 Concurrency: the fetcher's loop alone.
@@ -20,13 +20,13 @@ from ffrfs.remote.figures import Figures
 from ffrfs.remote.schedule import Schedule
 
 _RANGE_BLOCKS = 8
-_RANGES_MAX = 32  # asked for at a time
-_LOOK_BLOCKS = 4096  # looked at, at a time
-_FAILURES_MAX = 8  # of one object
+_RANGES_MAX = 32  # ranges requested at a time
+_LOOK_BLOCKS = 4096  # blocks whose presence is looked up at a time
+_FAILURES_MAX = 8  # failures of an object after which it is left
 
 
 class Filling:
-    """Fills the cache of one fetcher, once start() was called."""
+    """Fills the cache of one fetcher, after a call of start()."""
 
     def __init__(self, schedule: Schedule, figures: Figures) -> None:
         self._schedule, self._figures = schedule, figures
@@ -36,15 +36,15 @@ class Filling:
         figures.set("remote_fill_left", 0)
 
     def start(self, targets: Iterable[FetchedObject]) -> None:
-        """Does nothing if it is filling already."""
+        """Begin to fill all targets; a second call does nothing."""
         if not self._is_on:
             self._is_on = True
             for target in targets:
                 self.follow(target)
 
     def follow(self, target: FetchedObject) -> None:
-        """An object has been opened."""
-        if self._is_on and target.pin.is_identified:  # others are not kept on disk
+        """Fill an object that has been opened, if filling is on."""
+        if self._is_on and target.pin.is_identified:  # other objects are not kept on disk
             self._begin(self._fill(target))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
@@ -74,7 +74,7 @@ class Filling:
             if count:
                 self._schedule.want(target, Wait(first, count, ended.set_result), urgent=False)
                 failed += filter(None, [await ended])
-        except CacheError:  # it was closed meanwhile
+        except CacheError:  # the object was closed meanwhile
             pass
         finally:
             self._figures.add("remote_fill_left", -count)
@@ -82,7 +82,7 @@ class Filling:
 
 
 def _missing(target: FetchedObject) -> Iterator[tuple[int, int]]:
-    """Runs of absent blocks, looked up as the caller goes on: (first, how many)."""
+    """Yield runs of absent blocks as (first, count), looked up as the caller goes on."""
     for begin in range(0, target.block_count, _LOOK_BLOCKS):
         count = min(_LOOK_BLOCKS, target.block_count - begin)
         present = target.cached.present(begin, count)

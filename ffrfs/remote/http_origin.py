@@ -1,13 +1,13 @@
 """Files of web servers: pinned, read by ranges, listed. Redirects are followed within a server.
 
-A server may name any place in a redirect: another port of its host, a machine that only we can
-reach, the service that gives a machine its credentials. obstore follows them all, so requests to
-web servers go through the standard library, which also reads listings, pages without a length.
+A redirect may name any place: another port of the host, a machine that only this one can reach,
+the service that gives a machine its credentials. obstore follows them all, so requests to web
+servers use the standard library, which also reads listings, pages without a length.
 
 The files of a directory are the links of its page. nginx (autoindex), Apache, Python's
 http.server and others make such pages. Only links to names directly in the directory count.
 
-Not here: what is compared with a pin, and trying again (object_origin.py), what failures mean
+Not here: comparing with a pin, and trying again (object_origin.py), the meaning of failures
 (failures.py).
 Concurrency: asyncio; threads wait for servers, and a request that is cancelled loses its
 connection.
@@ -45,12 +45,12 @@ if TYPE_CHECKING:
 
 _CONNECT_S = 5.0
 _PAGE_MAX = 16 << 20
-_THREADS = 128  # ranges, openings, and connections that are being given up
+_THREADS = 128  # for ranges, openings, and connections that are being given up
 _IDLE_MAX = 64
-_TOLD_MAX = 4096  # of what a server says when it refuses
+_TOLD_MAX = 4096  # bytes of a refusal's body that are read
 _REDIRECTS = (301, 302, 303, 307, 308)
 _REDIRECTS_MAX = 5
-_SAFE = ":/?#[]@!$&'()*+,;=%~"  # of a target: users may write spaces and other letters as they are
+_SAFE = ":/?#[]@!$&'()*+,;=%~"  # kept in a target; users may write spaces and other letters raw
 _RANGE = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19})", re.ASCII)
 _LENGTH = re.compile(r"\d{1,19}", re.ASCII)
 _NS = 10**9
@@ -58,14 +58,14 @@ _TIME_MAX_S = (1 << 63) // _NS
 
 
 class HttpOrigin(ObjectOrigin):
-    """An Origin."""
+    """The Origin for http:// and https://."""
 
     async def _pin_once(self, url: RemoteUrl) -> Pin:
         server = self._server(url)
         try:
             answer = await server.ask("GET", _target(url), {"Range": "bytes=0-0"}, 1)
         except BadStatusError as error:
-            if error.status != 416:  # an empty file has no byte
+            if error.status != 416:  # 416: an empty file has no first byte
                 raise
             answer = await server.ask("HEAD", _target(url), {}, 0)
         is_page = answer.kind == "text/html"
@@ -77,7 +77,7 @@ class HttpOrigin(ObjectOrigin):
 
     async def _read_once(self, pin: Pin, part: range, version: str | None = None) -> Buffer:
         headers = {"Range": f"bytes={part.start}-{part.stop - 1}"}
-        if pin.etag is not None and not pin.etag.startswith("W/"):  # a weak one never matches
+        if pin.etag is not None and not pin.etag.startswith("W/"):  # a weak ETag never matches
             headers["If-Match"] = pin.etag
         try:
             answer = await self._server(pin.url).ask("GET", _target(pin.url), headers, len(part))
@@ -133,7 +133,7 @@ class _Answer:
 
     @property
     def size(self) -> int:
-        """Of the whole file; -1: the answer does not say."""
+        """The size of the whole file; -1 if the answer does not say."""
         if (found := self._range()) is not None:
             return int(found[3])
         length = self.headers.get("Content-Length", "")
@@ -145,7 +145,7 @@ class _Answer:
         return range(0) if found is None else range(int(found[1]), int(found[2]) + 1)
 
     def pin(self, url: RemoteUrl) -> Pin:
-        """Raises RemoteError: hostile sizes and ETags."""
+        """Return the pin of the answer. Raises RemoteError for hostile sizes and ETags."""
         size = self.size
         if size < 0:
             raise RemoteError.at(url.shown, _NO_LENGTH)
@@ -155,7 +155,7 @@ class _Answer:
         return _RANGE.fullmatch(self.headers.get("Content-Range", ""))
 
     def _mtime_ns(self) -> int:
-        """0: there is none that can be understood."""
+        """Return the time of Last-Modified, or 0 if it is missing or cannot be parsed."""
         try:
             seconds = int(parsedate_to_datetime(self.headers.get("Last-Modified", "")).timestamp())
         except (ValueError, OverflowError, TypeError, IndexError):
@@ -164,17 +164,17 @@ class _Answer:
 
 
 class _Line:
-    """A connection, which reconnects by itself after it was closed."""
+    """A connection that reconnects by itself after it was closed."""
 
     def __init__(self, http: HTTPConnection) -> None:
         self.http = http
         self.is_given_up = False
 
     def give_up(self) -> None:
-        """A thread that waits for it gets an error."""
+        """Close the socket, so that a thread that waits for it gets an error."""
         self.is_given_up = True
         if (at := self.http.sock) is not None:
-            with contextlib.suppress(OSError):  # by the kernel, without a last word of TLS
+            with contextlib.suppress(OSError):  # by the kernel, without TLS's close_notify
                 socket.socket.shutdown(at, socket.SHUT_RDWR)
 
     def __del__(self) -> None:
@@ -182,12 +182,12 @@ class _Line:
 
 
 class _Server:
-    """A host and port, and lines to it that wait for the next request."""
+    """A host and port, with idle connections for the next requests."""
 
     def __init__(self, scheme: str, place: str, settings: RemoteSettings) -> None:
         self._scheme, self._place = scheme, place
         self._timeout_s = settings.timeout_s
-        self._idle: list[_Line] = []  # its methods are atomic
+        self._idle: list[_Line] = []  # methods of a list are atomic
         self._tls = ssl.create_default_context() if scheme == "https" else None
         self._prefix, self._proxy, self._extra = "", "", {"User-Agent": "ffrfs"}
         host = urlsplit(f"//{place}").hostname or ""
@@ -207,7 +207,7 @@ class _Server:
             self._prefix = f"http://{self._place}"
 
     async def ask(self, method: str, target: str, headers: dict[str, str], size: int) -> _Answer:
-        """The answer to a request for `size` bytes. Raises BadStatusError, OSError and others."""
+        """Request `size` bytes, return the answer. Raises BadStatusError, OSError and others."""
         line = self._idle.pop() if self._idle else _Line(self._new())
         work = _pool().submit(self._ask, line, method, target, headers, size)
         try:
@@ -236,7 +236,7 @@ class _Server:
             except ConnectionError:
                 if not was_used or line.is_given_up:
                     raise
-                line.http.close()  # the server did not wait so long
+                line.http.close()  # the server has closed the idle connection
                 response = self._begin(line, method, target, headers)
             is_other = "Range" in headers and response.status == 200  # the whole file
             data = _body(response, 0 if is_other else size)
@@ -253,11 +253,11 @@ class _Server:
     def _begin(
         self, line: _Line, method: str, target: str, headers: dict[str, str]
     ) -> HTTPResponse:
-        """Raises BadStatusError: not what was asked for."""
+        """Return a response with status 200 or 206. Raises BadStatusError for any other status."""
         http = line.http
         if http.sock is None:
             http.connect()
-        if http.sock is not None:  # after so many silent seconds, the request is repeated
+        if http.sock is not None:  # the request is repeated after so many silent seconds
             http.sock.settimeout(self._timeout_s / 4)
         if line.is_given_up:
             raise ConnectionAbortedError
@@ -275,7 +275,7 @@ class _Server:
         raise BadStatusError(response.status, told.decode(errors="replace"))
 
     def _moved(self, response: HTTPResponse, target: str) -> str:
-        """The target of a redirect; empty: it is none, or leads to another host or port."""
+        """Return the target of a redirect, or "" if none stays on this host and port."""
         place = response.headers.get("Location") if response.status in _REDIRECTS else None
         if place is None:
             return ""
@@ -289,7 +289,7 @@ class _Server:
 
 
 def _body(response: HTTPResponse, size: int) -> bytearray:
-    """At most `size` bytes. Raises ConnectionResetError: they are fewer than the server said."""
+    """Return at most `size` bytes. Raises ConnectionResetError if Content-Length promised more."""
     length = response.length
     data = bytearray(size if length is None else min(size, length))
     done = 0
@@ -312,7 +312,7 @@ def _server(scheme: str, place: str, settings: RemoteSettings) -> _Server:
     return _Server(scheme, place, settings)
 
 
-# A child has none of the threads, and must not use its parent's connections.
+# After fork() a child has none of the threads, and must not use its parent's connections.
 os.register_at_fork(after_in_child=_pool.cache_clear)
 os.register_at_fork(after_in_child=_server.cache_clear)
 
@@ -333,7 +333,7 @@ class _Links(HTMLParser):
 
 
 def _name(link: str, url: RemoteUrl) -> str:
-    """The name in directory `url` to which the link leads; empty: it leads elsewhere."""
+    """Return the name in directory `url` to which the link leads, or "" if it leads elsewhere."""
     try:
         there = urlsplit(urljoin(url.shown, link))
     except ValueError:

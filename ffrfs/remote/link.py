@@ -1,10 +1,10 @@
 """One client of a fetcher: its socket, its numbers for objects, its open requests.
 
-Everything that the client sends is checked; a violation of the protocol ends the link, with a
+The link checks all that the client sends; a violation of the protocol ends the link, with a
 line in the log, and nothing else. While a client has too many requests, or does not read its
-answers, nothing is read from it: so the memory that it takes is limited.
+answers, the link reads nothing from it, which limits the memory for a client.
 
-Not here: the bytes of messages (protocol.py), what is fetched when (schedule.py).
+Not here: the bytes of messages (protocol.py), the order of fetching (schedule.py).
 Concurrency: the fetcher's loop alone.
 """
 
@@ -36,8 +36,8 @@ from ffrfs.remote.protocol import (
 from ffrfs.remote.schedule import Schedule
 
 _OPEN_BLOCKS_MAX = 65536
-_ANSWERS_MAX = 1024  # not taken by the client yet
-_MESSAGES_AT_A_TIME = 64  # then other links have their turn
+_ANSWERS_MAX = 1024  # answers that the client has not taken yet
+_MESSAGES_AT_A_TIME = 64  # then the loop serves other links
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class Home(Protocol):
     schedule: Schedule
 
     async def open(self, url: str, pin: str, link: Link) -> FetchedObject:
-        """The link follows it from now on, until leave()."""
+        """Open the object; the link follows it from now on, until leave()."""
         ...
 
     def leave(self, target: FetchedObject, link: Link) -> None: ...
@@ -59,17 +59,17 @@ class Home(Protocol):
 
 
 class Link:
-    """A link, from its hello to its end."""
+    """The connection of one client, from its first message to its end."""
 
     def __init__(self, connection: socket.socket, home: Home) -> None:
         connection.setblocking(False)
         self._socket, self._home = connection, home
         self._loop = asyncio.get_running_loop()
         self._objects: dict[int, FetchedObject] = {}
-        self._opening: dict[int, int] = {}  # the id of OPEN by the number of its object
-        self._tasks: dict[int, tuple[Request, asyncio.Task[None]]] = {}  # by id
-        self._waits: dict[int, tuple[int, FetchedObject, Wait]] = {}  # of blocks, by id
-        self._hints: dict[Wait, FetchedObject] = {}  # that want no answer
+        self._opening: dict[int, int] = {}  # number of an object → id of its OPEN
+        self._tasks: dict[int, tuple[Request, asyncio.Task[None]]] = {}  # by request id
+        self._waits: dict[int, tuple[int, FetchedObject, Wait]] = {}  # by request id
+        self._hints: dict[Wait, FetchedObject] = {}  # waits that need no answer
         self._open_blocks = 0
         self._answers: deque[tuple[bytes, tuple[int, ...]]] = deque()
         self._is_read = False
@@ -98,7 +98,7 @@ class Link:
         self._home.ended(self)
 
     def moved(self, target: FetchedObject) -> None:
-        """The object has other files from now on."""
+        """Send the client the object's new files."""
         for number, one in self._objects.items():
             if one is target:
                 self._send(Answer(Tell.MOVED, number, 0), target)
@@ -205,7 +205,7 @@ class Link:
             self._read_on()
 
     def _close(self, number: int) -> None:
-        """Close an object; its requests get no answer any more."""
+        """Close an object; its open requests get no answer."""
         if number in self._opening:
             self._cancel(self._opening[number])
         target = self._objects.pop(number, None)
@@ -228,7 +228,7 @@ class Link:
         self._tasks[request.id] = (request, self._loop.create_task(work(request)))
 
     def _finish(self, request: Request) -> None:
-        """Call it before the answer: then the client may use the numbers again."""
+        """Forget the request; call it before the answer, after which the numbers are free again."""
         self._tasks.pop(request.id, None)
         if request.kind is Ask.OPEN:
             self._opening.pop(request.object, None)
@@ -246,7 +246,7 @@ class Link:
             return
         self._objects[request.object] = target
         pin = target.pin
-        text = pin.to_text() if pin.is_identified else ""  # a client keeps no index of it
+        text = pin.to_text() if pin.is_identified else ""  # "": the client caches no index of it
         opened = Answer(Tell.OPENED, request.object, request.id, pin.size, pin.mtime_ns, pin=text)
         self._send(opened, target)
 
@@ -284,7 +284,7 @@ class Link:
             return
         if not self._answers:
             self._loop.add_writer(self._socket, self._send_more)
-        # The object may be closed, or moved, before its turn.
+        # The files are duplicated, because the object may be closed or moved before they are sent.
         self._answers.append((message, tuple(os.dup(fd) for fd in fds)))
 
     def _sent(self, message: bytes, fds: tuple[int, ...]) -> bool:
@@ -296,7 +296,7 @@ class Link:
         except (BlockingIOError, InterruptedError):
             return False
         except OSError:
-            # Later: the caller may be in the middle of a change.
+            # Deferred, because the caller may be in the middle of a change.
             self._loop.call_soon(self.end)
         return True
 

@@ -30,7 +30,7 @@ _THREADS = 32
 
 
 class LocalOrigin:
-    """An Origin."""
+    """The Origin for file://."""
 
     def __init__(self, settings: RemoteSettings, traffic: Traffic) -> None:
         self._settings = settings
@@ -82,7 +82,7 @@ def _pin(url: RemoteUrl) -> Pin:
 
 
 def _read(pin: Pin, offset: int, size: int) -> bytearray:
-    # Opened each time: then a file that was replaced under its name is noticed.
+    # The file is opened for each read, so that its replacement under the same name is noticed.
     try:
         fd = _open(pin.url)
     except FileNotFoundError:

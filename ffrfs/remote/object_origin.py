@@ -3,13 +3,13 @@
 A server is not trusted: the range, the ETag, the version and the size of the whole object in
 each answer are compared with the pin, and no more bytes are taken than were requested.
 
-If an object was replaced, its version is read, if the bucket has kept it. Not from the start:
-many credentials lack the permission for it (s3:GetObjectVersion).
+If an object was replaced, its old version is read if the bucket has kept it. Reads do not begin
+with the version, because many credentials lack the permission for it (s3:GetObjectVersion).
 
 Failures that may be temporary are tried again until the deadline, with growing pauses.
 
-Not here: connections and credentials (store.py), what failures mean (failures.py), web servers
-(http_origin.py).
+Not here: connections and credentials (store.py), the meaning of failures (failures.py), web
+servers (http_origin.py).
 Concurrency: asyncio; requests run side by side, and a cancelled one is abandoned.
 """
 
@@ -39,24 +39,24 @@ T = TypeVar("T")
 _PAUSE_S = 0.1
 _PAUSE_THROTTLED_S = 0.5
 _PAUSE_MAX_S = 5.0
-# A user waits while an object is opened: an absent server is reported soon.
+# A user waits while an object is opened, so an absent server is reported soon.
 _PATIENCE_S = 10.0
-# Of the time that a reader waits: the error must arrive before the reader gives up.
+# The share of a reader's timeout: the error must arrive before the reader gives up.
 _SHARE = 0.9
 _NAMES_MAX = 100_000
 PAGE = "the server answered with a web page, perhaps a login page, not with a file"
-# Some servers answer 416, some 206 with an invalid Content-Range.
+# For a range outside of the object, some servers answer 416, others 206 with a bad Content-Range.
 _NO_SUCH_RANGE = ("status code: 416", "CONTENT_RANGE")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ObjectOrigin:
-    """An Origin."""
+    """The Origin for s3://, gs:// and az://."""
 
     def __init__(self, settings: RemoteSettings, traffic: Traffic) -> None:
         self._settings = settings
         self._traffic = traffic
-        self._replaced: set[Pin] = set()  # read by their versions
+        self._replaced: set[Pin] = set()  # objects that are read by their versions
 
     async def pin(self, url: RemoteUrl) -> Pin:
         if url.is_directory:
@@ -105,7 +105,7 @@ class ObjectOrigin:
         return _pin_of(url, result.meta).checked()
 
     async def _read_version(self, pin: Pin, part: range) -> Buffer:
-        """Raises ChangedAtOriginError also if the version is gone, or may not be read."""
+        """Read a version. Raises ChangedAtOriginError also if it is gone, or must not be read."""
         try:
             return await self._read_once(pin, part, pin.version)
         except Exception as error:
@@ -120,7 +120,7 @@ class ObjectOrigin:
         options: GetOptions = {"range": (part.start, part.stop)}
         if version is not None:
             options["version"] = version
-        if pin.etag is not None and not pin.etag.startswith("W/"):  # a weak one never matches
+        if pin.etag is not None and not pin.etag.startswith("W/"):  # a weak ETag never matches
             options["if_match"] = pin.etag
         store = bucket_store(pin.url, self._settings)
         try:
@@ -139,7 +139,7 @@ class ObjectOrigin:
         async for piece in result.stream(min_chunk_size=size):
             pieces.append(piece)
             taken += len(piece)
-            if taken >= size:  # without a look at the end: a third way to a thread and back
+            if taken >= size:  # asking for the end would cost another hop to a thread and back
                 break
         if taken != size:
             raise RemoteError.at(
@@ -148,13 +148,13 @@ class ObjectOrigin:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     async def _list_once(self, url: RemoteUrl) -> Sequence[str]:
-        """The names of the objects in the directory."""
+        """Return the names of the objects in the directory."""
         import obstore
 
         store, folder = bucket_store(url, self._settings), url.key
         result = await obstore.list_with_delimiter_async(store, folder or None)
         paths = (meta["path"] for meta in result["objects"])
-        # Not the empty object of the directory's own name, which consoles make.
+        # The name "" is the empty object that consoles make for the directory; it is kept out.
         return [path.removeprefix(folder) for path in paths if path.startswith(folder)]
 
     def _seconds(self) -> float:
@@ -167,9 +167,9 @@ class ObjectOrigin:
         seconds: float,
         is_open: bool = False,
     ) -> T:
-        """What `once` returns, tried until `seconds` have passed.
+        """Return the result of `once`, which is tried until `seconds` have passed.
 
-        `is_open`: there were credentials, so a lack of them may be temporary.
+        `is_open`: there were credentials before, so a lack of them may be temporary.
         """
         last: Failure | None = None
         try:
@@ -192,13 +192,13 @@ class ObjectOrigin:
 
 
 async def _first_byte(store: ObjectStore, path: str) -> GetResult:
-    """The attributes of an object. (The failure of a HEAD request has no text that says why.)"""
+    """Return the attributes, by a GET: the failure of a HEAD request has no text that says why."""
     import obstore
 
     try:
         return await obstore.get_async(store, path, options={"range": (0, 1)})
     except obstore.exceptions.BaseError as error:
-        # An empty object, or a login page, which comes whole.
+        # The object is empty, or the answer is a login page, which comes whole.
         is_whole = isinstance(error, obstore.exceptions.NotSupportedError)
         if not is_whole and not any(word in str(error) for word in _NO_SUCH_RANGE):
             raise

@@ -1,4 +1,4 @@
-"""Where bytes come from: the interface of all origins, and the pin, which says which bytes.
+"""The interface of all origins of bytes, and the pin, which identifies the bytes of an object.
 
 Not here: clouds (object_origin.py), web servers (http_origin.py), slow file systems
 (local_origin.py).
@@ -31,7 +31,7 @@ _PIN_KINDS: dict[str, type | tuple[type, ...]] = {
 
 @dataclass(frozen=True)
 class Pin:
-    """One object as it was when it was opened. `etag` and `version`: if the server sends them."""
+    """An object as it was when it was opened; `etag` and `version` if the server sends them."""
 
     url: RemoteUrl
     size: int
@@ -41,19 +41,19 @@ class Pin:
 
     @property
     def is_identified(self) -> bool:
-        """Whether the server tells it from another object of this size."""
+        """Whether the server distinguishes the object from another one of the same size."""
         return self.etag is not None or self.version is not None or self.mtime_ns != 0
 
     def to_text(self) -> str:
-        """Also for state files: the URL without its secret part."""
+        """Return the pin as JSON with the URL's secret part left out, as state files need it."""
         fields = asdict(self) | {"url": self.url.shown}
         return json.dumps(fields, separators=(",", ":"))
 
     @classmethod
     def from_text(cls, text: str, url: RemoteUrl) -> Self:
-        """The pin of `url` that to_text() made; the URL may have another signature by now.
+        """Return the pin of `url` from a text of to_text(); the URL's signature may differ by now.
 
-        Raises RemoteError: not such a text.
+        Raises RemoteError for any other text.
         """
         try:
             fields = json.loads(text)
@@ -69,7 +69,7 @@ class Pin:
         return cls(url=url, **fields).checked()
 
     def checked(self) -> Self:
-        """Itself. Raises RemoteError: what a server sent cannot be kept."""
+        """Return the pin itself. Raises RemoteError if the server's values exceed the limits."""
         texts = (text for text in (self.etag, self.version) if text is not None)
         if not 0 <= self.size <= _SIZE_MAX or abs(self.mtime_ns) > _SIZE_MAX:
             why = "the server sent a size or a time beyond all limits: its fault"
@@ -89,29 +89,29 @@ class Traffic:
     requests: int = 0
     bytes: int = 0
     retries: int = 0
-    throttled: int = 0  # of the retries: after 429, 503 or SlowDown
+    throttled: int = 0  # retries after 429, 503 or SlowDown
 
 
 class Origin(Protocol):
-    """Every method may raise RemoteError, or the subclass that fits."""
+    """A source of objects. Every method may raise RemoteError, or the subclass that fits."""
 
     async def pin(self, url: RemoteUrl) -> Pin:
-        """The object as it is now."""
+        """Return the pin of the object as it is now."""
         ...
 
     async def read(self, pin: Pin, offset: int, size: int) -> Buffer:
-        """Exactly `size` bytes of the pinned object, and of no other."""
+        """Return exactly `size` bytes of the pinned object, and of no other."""
         ...
 
     def list(self, url: RemoteUrl) -> AsyncIterator[str]:
-        """The URLs of the objects directly in directory `url`, sorted by name."""
+        """Yield the URLs of the objects directly in directory `url`, sorted by name."""
         ...
 
 
 def origin_for(url: RemoteUrl, settings: RemoteSettings, traffic: Traffic | None = None) -> Origin:
-    """The origin of all objects of the same scheme and bucket. Raises RemoteError.
+    """Return the origin for the scheme and bucket of `url`. Raises RemoteError.
 
-    It may be called for each object: connections are shared.
+    Callers may call it for each object: connections are shared.
     """
     if url.scheme == "file":
         from ffrfs.remote.local_origin import LocalOrigin

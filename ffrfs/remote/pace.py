@@ -1,8 +1,8 @@
-"""How much to request at a time: how many ranges, how large, over which gaps; by measurement.
+"""Decides by measurement how many ranges are requested at a time, how large, over which gaps.
 
 The number of ranges rises as long as more ranges bring more bytes in a second, and falls when a
-server throttles. A range takes at most two seconds, so that a block that a reader waits for is
-soon next. A gap between two ranges is fetched too if that takes less time than the round trip
+server throttles. A range takes at most two seconds, so that a block that a reader waits for has
+its turn soon. A gap between two ranges is fetched too if that takes less time than the round trip
 that it saves.
 
 Not here: which ranges (schedule.py). Concurrency: the fetcher's loop alone.
@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from ffrfs.remote.protocol import BLOCK_SIZE
 
-RANGES_MIN, RANGES_FEW, RANGES_MAX = 2, 16, 64  # in flight; it begins with FEW
+RANGES_MIN, RANGES_FEW, RANGES_MAX = 2, 16, 64  # in flight; FEW is the initial limit
 RANGE_BLOCKS_MAX = 8
-FLIGHT_SIZE_MAX = 128 << 20  # held twice while a range is put together
+FLIGHT_SIZE_MAX = 128 << 20  # bytes; assembling a range holds its bytes twice
 _GAP_BLOCKS_MAX = 4
 _RANGE_S = 2.0
 _GATHER_MAX_S = 0.002
 _WINDOW_S = 0.5
-_GAIN = 1.1  # more ranges must bring that much more bytes
+_GAIN = 1.1  # a higher limit is kept only if the rate rises by this factor
 
 
 class Pace:
@@ -27,14 +27,14 @@ class Pace:
 
     def __init__(self) -> None:
         self.ranges_max = RANGES_FEW
-        self._latency_s = 0.0  # of a round trip; 0: not known
+        self._latency_s = 0.0  # of a round trip; 0: unknown
         self._rate = 0.0  # bytes a second, of one range
         self._window_begin = 0.0
         self._window_bytes = 0
-        self._was_full = False  # all that time, as many as allowed were in flight
-        self._best_rate = 0.0  # of all ranges together, at the number before
+        self._was_full = False  # as many ranges as allowed were in flight during the whole window
+        self._best_rate = 0.0  # of all ranges together, under the limit before
         self._ranges_before = RANGES_FEW
-        self._is_settling = True  # this window began under other limits
+        self._is_settling = True  # this window began under another limit
 
     @property
     def range_blocks(self) -> int:
@@ -44,7 +44,7 @@ class Pace:
 
     @property
     def gather_s(self) -> float:
-        """How long hints wait for their neighbours: short, compared with a round trip."""
+        """How long hints wait for adjacent hints: short, compared with a round trip."""
         return min(self._latency_s / 20, _GATHER_MAX_S)
 
     @property
@@ -57,7 +57,7 @@ class Pace:
         self._latency_s = min(self._latency_s or seconds, seconds)
 
     def finished(self, now: float, size: int, seconds: float, full: bool) -> None:
-        """A range has arrived. `full`: others were waiting for it to end."""
+        """Measure a range that has arrived. `full`: other ranges waited for it to end."""
         seconds = max(seconds, 1e-6)
         self._latency_s = min(self._latency_s, seconds)
         rate = size / max(seconds - self._latency_s, seconds / 10)
@@ -85,5 +85,5 @@ class Pace:
             self.ranges_max = min(RANGES_MAX, self.ranges_max * 3 // 2 + 1)
         elif self.ranges_max > self._ranges_before:
             self.ranges_max = self._ranges_before
-        else:  # settled; in time the best rate is forgotten, and more ranges are tried again
+        else:  # settled: the best rate decays, so that more ranges are tried again later
             self._best_rate *= 0.98

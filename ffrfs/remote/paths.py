@@ -14,7 +14,7 @@ from ffrfs.remote.url import is_url, parse_url
 
 
 def let_urls_in(names: Iterable[str]) -> None:
-    """Prepare the native core for URLs among `names`. Call it first; it is free for paths.
+    """Prepare the native core if `names` has URLs; call it before using them. Paths cost nothing.
 
     Raises OptionError for a URL that ffrfs does not support.
     """
@@ -33,5 +33,5 @@ def _use_urls() -> None:
 
 
 def is_folder(name: str) -> bool:
-    """Whether `name` is a directory; a URL of one ends in "/"."""
+    """Return whether `name` is a directory; the URL of a directory ends in "/"."""
     return name.endswith("/") if is_url(name) else os.path.isdir(name)

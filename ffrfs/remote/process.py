@@ -1,14 +1,14 @@
 """Starts a fetcher, makes links to it, and starts another one when it has ended.
 
-It starts at the first link. It gets its settings through a pipe, and our environment: no secret
-is on its command line. It ends when all processes that hold its hub have closed it, so it does
-not outlive them, however they end.
+The fetcher starts at the first link. It gets its settings through a pipe, and our environment: no
+secret is on its command line. It ends when all processes that hold its hub have closed it, so it
+does not outlive them, however they end.
 
 After fork(), a child can make links as its parent does: they share the hub. If the fetcher has
 ended, the child starts its own.
 
-Not here: what it does (fetcher.py), the one of a program that uses the Python API (session.py).
-Concurrency: any thread; a lock is held while it starts, which does not wait for it.
+Not here: the fetcher itself (fetcher.py), that of a program with the Python API (session.py).
+Concurrency: any thread; a lock is held while a fetcher is started, but not until it is ready.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.start import Start
 
 _END_S = 1.0
-# Of a link: a fetcher may be killed before it has got it.
+# Attempts to make a link: a fetcher may be killed before it receives the link.
 _ATTEMPTS = 5
-# For the C library: keep the memory of ranges, instead of returning it to the kernel each time.
-# It saves a tenth of the fetcher's CPU time, and a third of its memory.
+# glibc shall keep the memory of ranges, instead of returning it to the kernel each time. It saves
+# a tenth of the fetcher's CPU time, and a third of its memory.
 _MEMORY = {
     "MALLOC_ARENA_MAX": "1",
     "MALLOC_MMAP_THRESHOLD_": "33554432",
@@ -47,9 +47,9 @@ _LINE_SIZE_MAX = 4096
 
 
 class FetcherProcess:
-    """One fetcher at a time."""
+    """The owner of one running fetcher at a time."""
 
-    def __init__(  # noqa: PLR0913 - what a mount says, and a program need not
+    def __init__(  # noqa: PLR0913 - a mount gives them all, a program needs few
         self,
         settings: RemoteSettings,
         take_log: Callable[[int], None],
@@ -59,11 +59,11 @@ class FetcherProcess:
         *,
         roots: Iterable[str] | None = None,
     ) -> None:
-        """`take_log`: gets a pipe at each start, for copy_log() in a thread.
+        """`take_log` gets a pipe at each start, for copy_log() in a thread.
 
-        `page_fd`: for its counters (figures.py); it stays the caller's. `flight_size`: how many
-        bytes may be under way, and half of what a cache in memory holds. `signed`, `roots`: as in
-        Start.
+        `page_fd` is for the counters (figures.py) and stays the caller's. `flight_size`: how many
+        bytes may be under way, and half of what a cache in memory holds. `signed` and `roots` are
+        those of Start.
         """
         allowed = None if roots is None else frozenset(roots)
         self._start = Start(settings, dict(signed), flight_size, allowed).to_json()
@@ -78,13 +78,13 @@ class FetcherProcess:
 
     @property
     def pid(self) -> int | None:
-        """The process id of the fetcher that this process has started last."""
+        """The process id of the fetcher that this process started last."""
         return None if self._process is None else self._process.pid
 
     def link(self, but: int | None = None) -> int:
-        """A descriptor of a new link; the caller's. Starts a fetcher if none runs.
+        """Return the descriptor of a new link; the caller owns it. Starts a fetcher if none runs.
 
-        `but`: the pid of one that has ended, or is about to; it gets no link any more.
+        `but`: the pid of a fetcher that has ended, or is about to; it gets no link any more.
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
@@ -100,7 +100,7 @@ class FetcherProcess:
 
     def fill(self) -> None:
         """Let the running fetcher fetch all open objects into the cache."""
-        with self._lock, contextlib.suppress(OSError):  # it may have ended
+        with self._lock, contextlib.suppress(OSError):  # the fetcher may have ended
             if self._hub is not None:
                 self._hub.send(b"f", socket.MSG_DONTWAIT)
 
@@ -132,8 +132,8 @@ class FetcherProcess:
                     self._restart()
                 assert self._hub is not None
                 try:
-                    # Not send_fds(), which ignores flags. A fetcher that is stopped must not
-                    # block the caller.
+                    # send_fds() ignores flags, and a fetcher that is stopped must not block the
+                    # caller.
                     self._hub.sendmsg([b"c"], [rights], socket.MSG_DONTWAIT)
                     return
                 except ConnectionError:
@@ -154,7 +154,7 @@ class FetcherProcess:
         fds = (theirs.fileno(), settings_end, self._page)
         try:
             self._process = subprocess.Popen(
-                # -P: modules in the current directory are not ours.
+                # -P: a module in the current directory must not replace ours.
                 [sys.executable, "-P", "-m", "ffrfs.remote.fetcher", *map(str, fds)],
                 pass_fds=fds,
                 env=_MEMORY | os.environ,
@@ -172,7 +172,7 @@ class FetcherProcess:
             theirs.close()
             os.close(settings_end)
             os.close(log_end)
-        # A fetcher that ends at once is noticed by its hub.
+        # If the fetcher ends at once, its hub shows it later.
         with contextlib.suppress(BrokenPipeError), open(settings, "wb") as pipe:
             pipe.write(self._start.encode())
         self._owner = os.getpid()
@@ -187,18 +187,18 @@ class FetcherProcess:
         if process is None or process.returncode is not None:
             return
         if self._owner != os.getpid():
-            process.returncode = 0  # our parent's child: not ours to wait for
+            process.returncode = 0  # the fetcher is a child of our parent, which waits for it
             return
         try:
             process.wait(_END_S)
         except subprocess.TimeoutExpired:
             process.kill()  # a child of ours holds its hub, or it waits for a disk
-            # It may wait on, and nobody here waits for that.
+            # It may still wait for a disk, so a thread waits for its end.
             threading.Thread(target=process.wait, name="end of fetcher", daemon=True).start()
 
 
 def copy_log(pipe: int, log: logging.Logger) -> None:
-    """Log the lines of a fetcher, until it ends; closes the pipe."""
+    """Log the lines of a fetcher until it ends, and close the pipe."""
     with open(pipe, encoding="utf-8", errors="backslashreplace") as lines:
         while line := lines.readline(_LINE_SIZE_MAX):
             level = _LEVELS.get(line[:3])

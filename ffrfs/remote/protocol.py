@@ -9,7 +9,7 @@ link ends.
     OPEN             UTF-8: url, zero byte, pin (empty: pin the object as it is now)
     LIST             UTF-8: a url that ends in "/"
     WANT SOON AGAIN  u64 first block, u64 number of blocks
-    USED             the same: these were read; no answer
+    USED             the same: the client has read these blocks; no answer
     CANCEL           nothing; no answer, and none to the request of that id
     CLOSE            nothing; no answer
     OPENED           u64 size, i64 mtime_ns, u64 block size, UTF-8: pin; two descriptors
@@ -33,9 +33,9 @@ from ffrfs.errors import FfrfsError
 
 BLOCK_SIZE = 1 << 20
 MESSAGE_SIZE_MAX = 64 << 10
-BLOCKS_MAX = 4096  # of one request
+BLOCKS_MAX = 4096  # in a request
 REQUESTS_MAX = 4096  # open at a time, on one link
-OBJECTS_MAX = 65536  # of one link
+OBJECTS_MAX = 65536  # open at a time, on one link
 URL_SIZE_MAX = 8192
 PIN_SIZE_MAX = 16384
 OBJECT_SIZE_MAX = 1 << 50
@@ -75,7 +75,7 @@ class Tell(IntEnum):
 
 @dataclass(frozen=True)
 class Request:
-    """One message of a client. Its kind says which fields are used."""
+    """A message of a client; its kind says which fields are used."""
 
     kind: Ask
     object: int
@@ -100,7 +100,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """One message of a fetcher. Its kind says which fields are used."""
+    """A message of a fetcher; its kind says which fields are used."""
 
     kind: Tell
     object: int
@@ -111,7 +111,7 @@ class Answer:
     pin: str = ""
     more: bool = False
     urls: tuple[str, ...] = ()
-    error: str = ""  # the name of a class
+    error: str = ""  # name of a class of ffrfs/errors.py
     reason: str = ""
 
     def to_bytes(self) -> bytes:
@@ -193,7 +193,7 @@ def parse_answer(message: bytes) -> Answer:
 
 
 def listed(target: int, id_: int, urls: list[str]) -> list[Answer]:
-    """A list, split into answers that are small enough."""
+    """Return the answers for a list, each within the limit of a message."""
     answers: list[Answer] = []
     part: list[str] = []
     room = MESSAGE_SIZE_MAX - _HEAD.size - _MORE.size

@@ -1,12 +1,12 @@
-"""Which ranges are fetched when: blocks that a reader waits for first, adjacent blocks together.
+"""Decides which ranges are fetched when: demand first, adjacent blocks together.
 
 There is a queue of blocks that readers wait for, and one of blocks ahead of need. A block is in
 one of the queues, in flight, or elsewhere: another process is fetching it. However many clients
 wait for a block, one fetch of it runs at a time; between processes, the locks of the cache
 ensure that.
 
-Not here: how many and how large ranges (pace.py), links (link.py), the cache (ffrfs.cache).
-Concurrency: the fetcher's loop; blocks are written by a few threads, each its own ones.
+Not here: number and size of ranges (pace.py), links (link.py), the cache (ffrfs.cache).
+Concurrency: the fetcher's loop; a few threads write blocks, each different ones.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from ffrfs.remote.pace import RANGES_FEW, RANGES_MAX, Pace
 from ffrfs.remote.protocol import BLOCK_SIZE
 from ffrfs.remote.start import Start
 
-_AHEAD_SHARE = 3 / 4  # of the bytes in flight; the rest is for readers that wait
+_AHEAD_SHARE = 3 / 4  # of the bytes in flight; the rest is for blocks that readers wait for
 _WRITERS = 2
 _RANGE_BLOCKS_FEW = 2
 _LOOK_S, _LOOK_MAX_S = 0.01, 0.1
-_ELSEWHERE_SHARE = 1 / 3  # of the timeout; after that it is fetched here as well
+_ELSEWHERE_SHARE = 1 / 3  # of the timeout; after that the block is fetched here as well
 
-Queue = dict[Block, None]  # in order
+Queue = dict[Block, None]  # in the order of insertion
 
 
 class Keeper(Protocol):
     """The owner of the objects: the fetcher."""
 
     def move(self, target: FetchedObject, error: OSError | None) -> None:
-        """Give it another cache. `error`: of the old one; None: a block stays locked there."""
+        """Give it another cache. `error`: the old cache's; None: a block stays locked there."""
         ...
 
     def log_failure(self, target: FetchedObject, error: RemoteError) -> None: ...
@@ -50,7 +50,7 @@ class Keeper(Protocol):
 
 
 class Schedule:
-    """The queues, and the ranges in flight."""
+    """The queues of blocks, and the ranges in flight."""
 
     def __init__(
         self,
@@ -100,19 +100,19 @@ class Schedule:
         self._pump_soon(urgent)
 
     def again(self, target: FetchedObject, wait: Wait) -> None:
-        """As want(), but the blocks in the cache are wrong: fetch them again."""
+        """Refetch the blocks, whose bytes in the cache are wrong; otherwise as want()."""
         now = self._loop.time()
         numbers = range(wait.first, wait.first + wait.count)
         self._figures.add("remote_blocks_again", sum(target.forget(n, now) for n in numbers))
         self.want(target, wait, urgent=True)
 
     def used(self, target: FetchedObject, first: int, count: int) -> None:
-        """A client has read these blocks."""
+        """Note that a client has read blocks, for the counters and the order of eviction."""
         if hit := target.note_used(first, count):
             self._figures.add("remote_blocks_hit", hit)
 
     def cancel(self, target: FetchedObject, wait: Wait) -> None:
-        """The client waits no more. Ranges in flight are still stored in the cache."""
+        """End a wait of a client. Ranges in flight are still stored in the cache."""
         wait.cancel()
         for number in range(wait.first, wait.first + wait.count):
             block = target.blocks.get(number)
@@ -138,7 +138,7 @@ class Schedule:
         )
 
     def _pump_soon(self, urgent: bool) -> None:
-        """Begin later: the next messages may want adjacent blocks, for the same range."""
+        """Begin ranges later: the next messages may want adjacent blocks, for the same range."""
         if urgent and not self._is_due:
             self._is_due = True
             self._loop.call_soon(self._pump)
@@ -171,7 +171,7 @@ class Schedule:
         """Fetch the first block of the queue, and adjacent blocks of the queue."""
         block = next(iter(queue))
         target = block.target
-        cached = target.cached  # if the object moves, the claims remain here
+        cached = target.cached  # the claims stay in this cache if the object moves to another one
         if not self._take(block, queue):
             return
         taken = [block]
@@ -202,15 +202,15 @@ class Schedule:
         self._bytes += target.size_of(first, last - first + 1)
 
     def _range_blocks(self, queue: Queue) -> int:
-        """Small ranges in parallel bring the first blocks sooner than one large range.
+        """Return the largest number of blocks for a range of this queue.
 
-        So ranges are large only if there are more blocks than may be in flight.
+        Small ranges in parallel bring the first blocks sooner, so large ones need a long queue.
         """
         free = max(self.pace.ranges_max - self._ranges, 1)
         return min(self.pace.range_blocks, max(_RANGE_BLOCKS_FEW, len(queue) // free + 1))
 
     def _take_gaps(self, target: FetchedObject, numbers: range) -> Iterable[Block]:
-        """The blocks in the gaps, which are fetched anyway: store them if they are absent."""
+        """Claim absent blocks in the gaps: they are fetched anyway, so they are stored too."""
         for number in numbers:
             if number not in target.blocks and not target.cached.is_present(number):
                 block = target.blocks[number] = Block(target, number)
@@ -218,7 +218,7 @@ class Schedule:
                     yield block
 
     def _take(self, block: Block, queue: Queue) -> bool:
-        """Claim the block. False: it is present by now, or another process fetches it."""
+        """Claim the block. Return False if it is present by now, or another process fetches it."""
         queue.pop(block, None)
         target, number = block.target, block.number
         try:
@@ -239,7 +239,7 @@ class Schedule:
         return True
 
     def _is_too_long_elsewhere(self, block: Block) -> bool:
-        """The process that fetches it may be stopped, or wait for a dead server."""
+        """Return whether the process that fetches it seems stopped, or waits for a dead server."""
         waited_s = self._loop.time() - block.elsewhere_since
         return block.elsewhere_since > 0 and waited_s > self._timeout_s * _ELSEWHERE_SHARE
 
@@ -251,7 +251,7 @@ class Schedule:
             self._look = self._loop.call_later(self._look_s, self._look_again)
 
     def _look_again(self) -> None:
-        """Check whether other processes have fetched the blocks that they claimed, or failed."""
+        """Check whether other processes have stored the blocks that they claimed, or failed."""
         self._look = None
         blocks, self._elsewhere = self._elsewhere, {}
         for block in blocks:
@@ -340,7 +340,7 @@ def _fill(cached: Cached, numbers: list[int], first: int, data: memoryview) -> N
 
 
 def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:
-    """Those that follow each other, together: (first, how many)."""
+    """Yield runs of adjacent numbers as (first, count)."""
     place = 0
     while place < len(numbers):
         end = place + 1

@@ -25,12 +25,12 @@ log = logging.getLogger("ffrfs.remote")
 
 
 class Session:
-    """The fetcher of this process, made at the first link."""
+    """The owner of this process's fetcher, which starts at the first link."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: FetcherProcess | None = None
-        self.settings: RemoteSettings | None = None  # None: the environment's
+        self.settings: RemoteSettings | None = None  # None: from the environment
         # A lock that another thread holds at fork() would stay locked in the child.
         os.register_at_fork(
             before=self._lock.acquire,
@@ -39,7 +39,7 @@ class Session:
         )
 
     def get_link(self) -> int:
-        """A new link; the caller owns it. Raises RemoteError, OptionError."""
+        """Return a new link; the caller owns it. Raises RemoteError, OptionError."""
         with self._lock:
             if self._process is None:
                 settings = self.settings or RemoteSettings.from_environment()
@@ -49,7 +49,7 @@ class Session:
 
     @property
     def pid(self) -> int | None:
-        """Of the fetcher, if this process has started it."""
+        """The process id of the fetcher, if this process has started it."""
         return None if self._process is None else self._process.pid
 
     def configure(self, settings: RemoteSettings) -> None:
@@ -69,7 +69,7 @@ session = Session()
 
 
 def use_urls(settings: RemoteSettings | None = None) -> None:
-    """Let the native module open URLs from now on. Without settings: the environment's."""
+    """Let the native module open URLs from now on. The default settings are the environment's."""
     from ffrfs import _native
 
     if settings is not None:

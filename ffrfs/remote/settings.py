@@ -1,6 +1,6 @@
 """Settings for reading URLs: where the servers are, how long to wait, where the cache is.
 
-None is a secret, so they may be on a command line, in a state file and in a log. Credentials
+No setting is a secret, so they may be on a command line, in a state file and in a log. Credentials
 come from the environment and the files of each cloud (store.py).
 
 Not here: the options of the commands (ffrfs.console, ffrfs.mount.config).
@@ -29,9 +29,9 @@ _YES = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": 
 
 @dataclass(frozen=True)
 class RemoteSettings:
-    """`cache_dir` None: the user's cache directory, default_cache_dir().
+    """Settings of a fetcher. `cache_dir` None: the user's cache directory, default_cache_dir().
 
-    `cache_shared`: other users may write to it, and are trusted.
+    `cache_shared`: other users may write to the cache, and are trusted.
     """
 
     endpoint_url: str | None = None
@@ -44,7 +44,7 @@ class RemoteSettings:
     cache_shared: bool = False
 
     def __post_init__(self) -> None:
-        """Raises OptionError: a value is wrong."""
+        """Raises OptionError if a value is wrong."""
         if self.endpoint_url is not None:
             check_endpoint(self.endpoint_url)
         if not 0.1 <= self.timeout_s <= TIMEOUT_MAX_S:
@@ -61,7 +61,7 @@ class RemoteSettings:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Raises OptionError: not what to_json() made."""
+        """Return the settings. Raises OptionError if `text` is not from to_json()."""
         fields = json.loads(text)
         expected = {field.name: field.type for field in dataclasses.fields(cls)}
         if not isinstance(fields, dict) or not fields.keys() <= expected.keys():
@@ -75,7 +75,7 @@ class RemoteSettings:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Self:
-        """From FFRFS_CACHE_DIR, FFRFS_CACHE_SIZE and so on; the defaults for the others."""
+        """Return settings from FFRFS_CACHE_DIR and so on; unset variables give the defaults."""
         env = os.environ if environ is None else environ
 
         def text(name: str) -> str | None:
@@ -96,18 +96,18 @@ class RemoteSettings:
 def default_cache_dir(environ: Mapping[str, str] | None = None) -> str:
     env = os.environ if environ is None else environ
     base = env.get("XDG_CACHE_HOME", "")
-    # The specification says that a relative path is ignored.
+    # The XDG specification says that a relative path is ignored.
     return os.path.join(base if base.startswith("/") else os.path.expanduser("~/.cache"), "ffrfs")
 
 
 def check_cache_size(size: int) -> None:
-    """Raises OptionError."""
+    """Raise OptionError if the cache would be too small."""
     if size < CACHE_SIZE_MIN:
         raise OptionError(f"a cache needs at least {CACHE_SIZE_MIN >> 20}M, not {size:,} bytes")
 
 
 def check_endpoint(url: str) -> None:
-    """Raises OptionError, without the user and password that may be in the URL."""
+    """Raise OptionError, whose text leaves out the user and password in the URL."""
     if not re.fullmatch(r"https?://[\w.\-\[\]:]+(/[\w.~/-]*)?", url, re.ASCII):
         raise OptionError(
             f"{url.partition('?')[0].rpartition('@')[2][:200]!r} is not an endpoint; write "

@@ -17,10 +17,10 @@ from ffrfs.remote.url import RemoteUrl
 
 @dataclass(frozen=True)
 class Start:
-    """`signed`: URLs without their secret part → the whole URLs.
+    """A fetcher's settings. `signed` maps URLs without their secret part to the whole URLs.
 
-    `roots`: the whole URLs that clients may open, and of directories the objects directly in
-    them; None: all.
+    `roots`: the whole URLs that clients may open; a directory among them allows the objects
+    directly in it. None allows all URLs.
     """
 
     settings: RemoteSettings
@@ -43,11 +43,11 @@ class Start:
         return cls(settings, fields["signed"], fields["flight_size"], roots)
 
     def whole(self, url: str) -> str:
-        """The URL with its secret part, if it has one."""
+        """Return the URL with its secret part, if it has one."""
         return self.signed.get(url, url)
 
     def allows(self, url: RemoteUrl) -> bool:
-        """Whether clients may open or list it."""
+        """Return whether clients may open or list the URL."""
         if self.roots is None or url.text in self.roots:
             return True
         folder = dataclasses.replace(url, key=url.key[: url.key.rfind("/") + 1])

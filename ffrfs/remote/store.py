@@ -7,7 +7,7 @@ profiles of AWS. Settings have no credentials.
 obstore does not repeat requests that read: object_origin.py does, because it counts the retries
 and knows the deadline.
 
-Not here: requests (object_origin.py), what their failures mean (failures.py).
+Not here: requests (object_origin.py), the meaning of their failures (failures.py).
 Concurrency: any thread; a store may be shared.
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _CONNECT_S = 5.0
 _PART_TIMEOUT = timedelta(minutes=10)
-# Connections go to the host of the endpoint, and to those that give credentials. Requests to any
+# Connections go to the host of the endpoint, and to hosts that give credentials. Requests to any
 # other host, after a redirect, go to this proxy, which cannot exist.
 NOWHERE = "127.0.0.1:0"
 _CREDENTIAL_HOSTS = (
@@ -57,12 +57,12 @@ _ENDPOINT_VARIABLES = {
 
 
 def bucket_store(url: RemoteUrl, settings: RemoteSettings) -> ObjectStore:
-    """The store of the object. Raises RemoteError."""
+    """Return the store of the object's bucket. Raises RemoteError."""
     return _bucket_store(url.scheme, url.bucket, settings)
 
 
 def writable_store(url: RemoteUrl, settings: RemoteSettings) -> ObjectStore:
-    """For uploads: obstore itself repeats requests. Raises RemoteError."""
+    """Return a store for uploads, where obstore itself repeats requests. Raises RemoteError."""
     return _bucket_store(url.scheme, url.bucket, settings, is_written=True)
 
 
@@ -78,7 +78,7 @@ def _bucket_store(
         config["skip_signature"] = True
     elif scheme == "s3":
         config |= aws_profile.configuration()
-        # The name that all programs for AWS know; obstore has its own, which comes first.
+        # All programs for AWS know this name; obstore has its own, which has priority.
         metadata = os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT")
         if metadata and not os.environ.get("AWS_METADATA_ENDPOINT"):
             config["metadata_endpoint"] = metadata.rstrip("/")
@@ -91,7 +91,7 @@ def _bucket_store(
     options = _client_options(endpoint, settings)
     retries: RetryConfig = {"max_retries": 0}
     if is_written:
-        # While a part is uploaded nothing is read, and that may take long.
+        # While a part is uploaded, which may take long, nothing is read.
         del options["read_timeout"]
         options["timeout"] = _PART_TIMEOUT
         retries = {"max_retries": 20, "retry_timeout": timedelta(seconds=settings.timeout_s)}
@@ -105,7 +105,7 @@ def _client_options(endpoint: str, settings: RemoteSettings) -> ClientConfig:
         "allow_http": endpoint.startswith("http://"),
         "timeout": timedelta(seconds=timeout),
         "connect_timeout": timedelta(seconds=min(_CONNECT_S, timeout)),
-        # After so many silent seconds, the request is repeated.
+        # The request is repeated after so many silent seconds.
         "read_timeout": timedelta(seconds=timeout / 4),
         "user_agent": "ffrfs",
     }
@@ -120,7 +120,7 @@ def _client_options(endpoint: str, settings: RemoteSettings) -> ClientConfig:
 
 
 def _uses_proxy(scheme: str, host: str) -> bool:
-    """Whether the environment names a proxy for it: then the proxy decides about redirects."""
+    """Return whether the environment names a proxy, which then decides about redirects."""
     proxies = urllib.request.getproxies()
     named = proxies.get(scheme) or proxies.get("all")
     return bool(named) and not urllib.request.proxy_bypass(host)

@@ -1,7 +1,7 @@
 """Reads an object from front to end, for readers in Python: compressed TFRecord files.
 
-A client of the fetcher, as the native core is: it requests some blocks ahead and reads them from
-the data file of the cache. The numbers in the state file say whether a block stayed there.
+It is a client of the fetcher, as the native core is: it requests some blocks ahead and reads them
+from the cache's data file. The numbers in the state file say whether a block stayed there.
 
 Not here: random access (the native core), the messages (protocol.py).
 Concurrency: one thread at a time; each stream has its own link, and is used in one process.
@@ -34,14 +34,14 @@ from ffrfs.remote.url import parse_url
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-_WINDOW = 4  # blocks that are asked for at once, and as many again ahead of need
-_TRIES = 3  # of fetchers
-_PAUSE_S = 0.1  # one that is killed may take links for a moment
-_READS = 12  # of a block: a small cache with many readers may not keep it
+_WINDOW = 4  # blocks that are requested at once, and as many again ahead of need
+_TRIES = 3  # fetchers that may end during a step
+_PAUSE_S = 0.1  # a fetcher that was killed may accept links for a moment
+_READS = 12  # attempts to read a block: a small cache with many readers may not keep it
 
 
 class RemoteStream(io.RawIOBase):
-    """Raises RemoteError and its subclasses; OptionError: not a URL."""
+    """An object as a raw stream. Raises RemoteError and its subclasses; OptionError: not a URL."""
 
     def __init__(self, url: str) -> None:
         super().__init__()
@@ -51,9 +51,9 @@ class RemoteStream(io.RawIOBase):
         self._is_open = False
         self._timeout_s = (session.settings or RemoteSettings.from_environment()).timeout_s
         self._link: socket.socket | None = None
-        self._files: list[int] = []  # data and state
+        self._files: list[int] = []  # descriptors of the data file and the state file
         self._at = 0
-        self._asked = 0  # blocks before this one were there
+        self._asked = 0  # blocks before this one were requested, and were present
         self._window = _WINDOW
         self._last_id = 0
         self.size = 0
@@ -73,9 +73,9 @@ class RemoteStream(io.RawIOBase):
                 if number and done == count and self._number(block) == number:
                     self._at += count
                     return count
-                if number and self._number(block) == number:  # its data file was cut off
+                if number and self._number(block) == number:  # the data file was truncated
                     self._connected(lambda: self._ask(Ask.AGAIN, first=block, count=1))
-                self._asked = block  # it has left the cache meanwhile
+                self._asked = block  # the block was evicted meanwhile
                 self._window = max(self._window // 2, 1)
         if count > 0:
             raise RemoteError.at(
@@ -97,7 +97,7 @@ class RemoteStream(io.RawIOBase):
         self._asked = block + count
         ahead = min(self._window, -(-self.size // BLOCK_SIZE) - self._asked)
         self._window = min(self._window + 1, _WINDOW)
-        if ahead > 0:  # of id 0: no answer
+        if ahead > 0:  # a request of id 0 gets no answer
             self._send(Request(Ask.SOON, 0, 0, first=self._asked, count=ahead))
 
     def _open(self) -> None:

@@ -23,14 +23,14 @@ _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[\w.-]{1,255})(:\d{1,5})?", re.ASCII)
 
 
 def is_url(text: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> bool:
-    """Whether `text` is one of our URLs; anything else is the path of a file."""
+    """Return whether `text` is a URL that ffrfs knows; any other text is the path of a file."""
     name = os.fspath(text)
     return _BEGIN.match(os.fsdecode(name) if isinstance(name, bytes) else name) is not None
 
 
 @dataclass(frozen=True)
 class RemoteUrl:
-    """`bucket`: for HTTP the host and port, for file:// empty.
+    """A parsed URL. `bucket`: for HTTP the host and port, for file:// empty.
 
     `key`: the name of the object in its bucket; for HTTP the path as written, with percent signs;
     for file:// the path itself. `query`: for HTTP only; it may be a secret.
@@ -47,7 +47,7 @@ class RemoteUrl:
 
     @property
     def shown(self) -> str:
-        """For people and logs, and as the name of the object in a cache: without the secret."""
+        """The URL without its secret, for people and logs, and as the object's name in a cache."""
         key = self.key
         if self.scheme == "file":
             return "file://" + quote_from_bytes(os.fsencode(key))
@@ -58,13 +58,13 @@ class RemoteUrl:
         return not self.key or self.key.endswith("/")
 
     def child(self, name: str) -> RemoteUrl:
-        """Of a directory: the object or directory `name` in it."""
+        """Return the URL of the object or directory `name` in this directory."""
         assert self.is_directory
         return RemoteUrl(self.scheme, self.bucket, self.key + name, self.query)
 
 
 def parse_url(text: str) -> RemoteUrl:
-    """Raises OptionError: not a supported URL, or an ambiguous one."""
+    """Return the parsed URL. Raises OptionError if it is not supported, or ambiguous."""
     begin = _BEGIN.match(text)
     if begin is None:
         raise OptionError(f"{text[:200]!r} is not a supported URL ({', '.join(SCHEMES)})")
@@ -109,7 +109,7 @@ def _file_url(text: str, rest: str) -> RemoteUrl:
 
 
 def _check_parts(text: str, key: str) -> None:
-    # Servers and libraries normalize such names, each in its own way.
+    # Servers and libraries normalize such names in different ways.
     if any(part in ("", ".", "..") for part in key.removesuffix("/").split("/") if key):
         raise OptionError(f"{text[:200]}: a part of the name is empty, '.' or '..'")
 
