@@ -150,11 +150,11 @@ _MODULE_OF = {
     "verify": "ffrfs.dataset.verify",
 }
 
-# Packages below this one that users import; others are not shown.
+# Subpackages that users import; dir() leaves out the others.
 _PACKAGES = {"cluster", "dask", "ray", "tfrecord", "torch"}
 
-# Packages that have the name of a function. Importing one for the first time puts it into the
-# place of that name here, so that is done now: they are empty.
+# These packages have the name of a function. A first import would put the package in the
+# function's place, so they, which are empty, are imported now.
 for _name in ("convert", "mount"):
     importlib.import_module(f"ffrfs.{_name}")
     del globals()[_name]

@@ -1,12 +1,12 @@
 """The exceptions of ffrfs: one small tree, each also the built-in kind that fits.
 
-Every message is one line that names the file, the record where there is one, what is
-wrong and, where something can be done, what. The native core raises the same classes
+Every message is one line that names the file, the record if there is one, the fault and,
+where something can be done, the advice. The native core raises the same classes
 (native/python translates). Errors of plain system calls (a missing file, no permission)
 stay the built-in OSErrors that Python users expect.
 
-The line that a person reads of any error is made here too (describe()), and in one
-place for all: also of what hides in a group, or comes without the name of a file.
+describe() makes the line that a person reads, for any error: also for the errors in a
+group, and for those that come without the name of a file.
 
 Not here: errno values for the kernel; the engines choose those.
 """
@@ -21,13 +21,13 @@ from typing import Self
 
 
 class FfrfsError(Exception):
-    """Base of everything that ffrfs itself finds wrong.
+    """Base of all errors that ffrfs itself detects.
 
-    Made by at(), it says where and what by fields, too; its message is "FILE: REASON".
+    An error made by at() has the place and the reason as fields, too; its text is "FILE: REASON".
     """
 
     file: str | None = None
-    record: int | None = None  # of the file; the reason names it, too
+    record: int | None = None  # number in the file; the reason names it, too
     reason: str | None = None
 
     @classmethod
@@ -54,7 +54,7 @@ class ChecksumError(FfrfsError, ValueError):
 
     @classmethod
     def first_of(cls, bad: Sequence[tuple[int, Exception]]) -> Self:
-        """Of bad records the first one, whatever is wrong with it, and the number of the others."""
+        """Return an error for the first of bad records, with the number of the others."""
         more = f" (and {len(bad) - 1} more bad records)" if len(bad) > 1 else ""
         return cls(describe(bad[0][1]) + more)
 
@@ -112,7 +112,7 @@ class OptionError(FfrfsError, ValueError):
 
 
 class FileSystemHangsError(FfrfsError, TimeoutError):
-    """A file system has not answered in time; who asked it is left behind."""
+    """A file system has not answered in time; the thread or process that waits is abandoned."""
 
 
 class RemoteError(FfrfsError, OSError):
@@ -151,29 +151,29 @@ class UnverifiedHeaderWarning(UserWarning):
 
 
 class PackWarning(UserWarning):
-    """Something of a pack is left aside, and the rest is read: a stale index, a missing shard."""
+    """A part of a pack is ignored, and the rest is read: a stale index, a missing shard."""
 
 
 def describe(error: BaseException) -> str:
-    """One line: the file first, then what is wrong with it and, where it is known, what to do."""
+    """Return one line: the file, the fault and, where it is known, the advice."""
     error = cause(error)
     if isinstance(error, OSError) and error.strerror:
         text = f"{_place(error)}{error.strerror}{_advice(error.errno)}"
     elif isinstance(error, FfrfsError | OSError):
         text = str(error) or type(error).__name__
-    else:  # nothing that was foreseen: its kind says more than its text
+    else:  # an unforeseen error: its type says more than its text
         text = f"{type(error).__name__}: {error}"
     return " ".join(text.splitlines())
 
 
 def parse_reason(error: Exception) -> str:
-    """What a parser says of a text; its advice on a number that is too long is for programmers."""
+    """Return a parser's message, but without the advice for programmers on too long a number."""
     text = str(error)
     return "a number has too many digits" if "set_int_max_str_digits" in text else text
 
 
 def text_within(error: Exception, file: str) -> str:
-    """What is wrong, for a text that names `file` already."""
+    """Return the fault, for a text that names `file` already."""
     if isinstance(error, FfrfsError) and error.file == file and error.reason is not None:
         return error.reason
     if isinstance(error, OSError) and error.filename == file and error.strerror:
@@ -182,14 +182,14 @@ def text_within(error: Exception, file: str) -> str:
 
 
 def from_fields(kind: str, reason: str, file: str, record: int | None, code: int) -> Exception:
-    """Make the exception that the native core describes (ErrorFields in native/io/error.h)."""
-    if kind == "OSError":  # with a number it becomes the fitting subclass by itself
+    """Return the exception that the native core describes (ErrorFields in native/io/error.h)."""
+    if kind == "OSError":  # a number turns it into the fitting subclass
         named = (file,) if file else ()
         return OSError(code, reason, *named) if code else OSError(reason)
     known = globals().get(kind)
     if isinstance(known, type) and issubclass(known, FfrfsError):
         return known.at(file, reason, record) if file else known(reason)
-    # Of another name describe() says that name.
+    # For an unknown class, describe() says its name.
     other: type[Exception] = _BUILTINS.get(kind) or type(kind, (Exception,), {})
     return other(reason)
 
@@ -198,7 +198,7 @@ _BUILTINS = {one.__name__: one for one in (IndexError, MemoryError, RuntimeError
 
 
 def to_texts(error: BaseException) -> list[str]:
-    """The fields of any error as texts, for another process."""
+    """Return the fields of any error as texts, for another process."""
     error = cause(error)
     if isinstance(error, FfrfsError):
         record = "" if error.record is None else str(error.record)
@@ -213,25 +213,25 @@ def to_texts(error: BaseException) -> list[str]:
 
 
 def from_texts(texts: list[str]) -> Exception:
-    """What to_texts() made of an error, or the worker of a mount (DaemonLink::send_failed())."""
+    """Return the error of to_texts(), or of a mount's worker (DaemonLink::send_failed())."""
     kind, reason, file, record, code = (*texts, *[""] * 5)[:5]
     return from_fields(kind, reason, file, int(record) if record else None, int(code or 0))
 
 
 def cause(error: BaseException) -> BaseException:
-    """The first of a group, whatever it hides in; any other error is its own."""
+    """Return the first error in a group, at any depth; any other error is its own cause."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
 def is_shortage(error: BaseException) -> bool:
-    """Of descriptors: the file that was to be opened is not to blame."""
+    """Return whether descriptors are lacking: the file to be opened is not to blame."""
     return isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)
 
 
 def is_bad_offset(error: BaseException) -> bool:
-    """Somebody has gone to a place where no file has any bytes: said by what was read."""
+    """Return whether a read failed because its offset was invalid, as the reader reports it."""
     if isinstance(error, OSError):
         return error.errno == errno.EINVAL
     return isinstance(error, ValueError)
@@ -241,7 +241,7 @@ def _place(error: OSError) -> str:
     if error.filename is not None:
         name = error.filename
         return f"{name if isinstance(name, int) else os.fsdecode(name)}: "
-    # A descriptor that has no name, or a process that starts with some.
+    # The error has no file name: a descriptor was made for a pipe, a socket or a process.
     return "a pipe, a socket or a process: " if is_shortage(error) else ""
 
 

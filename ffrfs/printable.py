@@ -1,21 +1,21 @@
-"""Text of others, made fit for one line: names in a pack may hold line breaks.
+"""Makes foreign text fit for one line: names in a pack may hold line breaks.
 
-Every message, log line and table shows names by these. No state: safe from any thread.
+Every message, log line and table shows names by these functions. No state: safe from any thread.
 """
 
 from __future__ import annotations
 
-# os.fsdecode() makes such a character of each byte of a name that is not UTF-8.
+# os.fsdecode() makes such a character of each byte of a name that is not valid UTF-8.
 _FIRST_BYTE, _LAST_BYTE, _OFFSET = "\udc80", "\udcff", 0xDC00
 
 
 def printable(text: str) -> str:
-    r"""`text` with escapes for whatever is not printable: \n, \x1b, \u202e, \xff for a byte."""
+    r"""Return `text` with escapes for unprintable characters: \n, \x1b, \u202e, \xff for a byte."""
     return text if text.isprintable() else "".join(map(_shown, text))
 
 
 def quoted(path: str) -> str:
-    """A name in quotation marks, printable: for a message that has words around it."""
+    """Return a path in quotation marks, printable, for use within a sentence."""
     return f"'{printable(path)}'"
 
 

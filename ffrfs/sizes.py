@@ -14,7 +14,7 @@ _LIMIT_BYTES = 1 << 63  # what the kernel can count
 
 
 def parse_size(text: str, *, example: str = "500M or 10G") -> int:
-    """In bytes; units are powers of 1024. Raises OptionError, which does not repeat `text`."""
+    """Return bytes; units are powers of 1024. Raises OptionError, which does not repeat `text`."""
     match = _SIZE.fullmatch(text)
     size_bytes = int(match[1]) << 10 * " KMGT".index(match[2].upper() or " ") if match else 0
     if not 0 < size_bytes < _LIMIT_BYTES:

@@ -5,8 +5,8 @@ The order of writes makes a crash at any point harmless. A fill writes the data,
 overwritten or punched out, `durable` is cleared and synced. So `live` is right as long as the
 machine runs, whichever process is killed, and `durable` is right after a boot.
 
-Not here: how much is kept (quota.py), which blocks must go (eviction.py), files and their
-names (directory.py).
+Not here: how much is kept (quota.py), the choice of blocks to evict (eviction.py), files and
+their names (directory.py).
 
 Concurrency: any thread, each block one at a time. claim(), is_present(), release(), forget()
 and touch() do not wait; fill() and sync() wait for the disk, and for room.
@@ -34,22 +34,22 @@ _SYNC_S = 5.0
 
 
 class Room(Protocol):
-    """Limits how much may be kept: in a directory, or in memory."""
+    """The limit on the bytes that a directory, or a cache in memory, may hold."""
 
     lasts: bool  # whether the blocks outlast a boot
-    fill_blocks: int  # how many are reserved and written at a time
+    fill_blocks: int  # blocks that are reserved and written at a time
 
     def reserve(self, size: int) -> None:
-        """Count `size` more bytes; wait until old blocks have been removed. Raises CacheError."""
+        """Count `size` more bytes; wait until old blocks have been evicted. Raises CacheError."""
         ...
 
     def make_room(self) -> bool:
-        """The disk is full: remove old blocks of any object. False: there are none."""
+        """Evict old blocks of any object from a full disk. Return False if there are none."""
         ...
 
 
 class CachedObject:
-    """`data_fd`, `state_fd`: read-only, for clients; they are closed with the object."""
+    """An object. `data_fd`, `state_fd`: read-only, for clients; close() closes them."""
 
     def __init__(
         self,
@@ -59,24 +59,24 @@ class CachedObject:
         room: Room,
         on_close: Callable[[CachedObject], None] = lambda _: None,
     ) -> None:
-        """Owns both descriptors from now on. `name`: of the object, in messages."""
+        """Take ownership of both descriptors. `name` is the object's, for messages."""
         self.name = name
         self._state, self._data = state, data
         self._room, self._on_close = room, on_close
-        self._mutex = threading.Lock()  # of all below; never held while a disk is waited for
+        self._mutex = threading.Lock()  # guards all below; never held while waiting for a disk
         self._claimed: set[int] = set()
         self._unsynced: list[tuple[int, int]] = []  # (block, number)
         self._unsynced_since = 0.0
         self._syncing = False
-        self._users = 1  # one is the object itself, until close()
+        self._users = 1  # the object itself counts as a user until close()
         self._is_closed = False
         with contextlib.ExitStack() as failed:
-            # Opened again: a duplicate would be writable.
+            # The file is opened again, because a duplicate would be writable.
             self.data_fd = _reopen(data)
             failed.callback(os.close, self.data_fd)
             self.state_fd = _reopen(state.fd)
             failed.callback(os.close, self.state_fd)
-            if room.lasts:  # a process that was killed may not have synced them
+            if room.lasts:  # a process that was killed may have left unsynced blocks
                 self._unsynced += state.unsynced()
             failed.pop_all()
 
@@ -92,11 +92,11 @@ class CachedObject:
         return not self._is_closed and self._state.number(block) != 0
 
     def present(self, first: int, count: int) -> bytes:
-        """A byte a block; 0: it is absent."""
+        """Return a byte for each block, 0 if the block is absent."""
         return bytes(count) if self._is_closed else self._state.numbers(first, count)
 
     def claim(self, block: int) -> bool:
-        """Lock a block, to fetch it. False: another thread or process has it locked.
+        """Lock a block to fetch it. Return False if another thread or process has it locked.
 
         The block may be present by now. fill() or release() unlock it. Raises CacheError.
         """
@@ -114,7 +114,7 @@ class CachedObject:
         with self._mutex:
             ours = self._claimed.intersection(range(first, first + count))
             self._claimed -= ours
-            if not self._users or not ours:  # to unlock no byte is to unlock all behind it
+            if not self._users or not ours:  # unlocking 0 bytes would unlock all bytes behind it
                 return
             if len(ours) == count:
                 unlock(self._state.fd, BLOCKS_AT + first, count)
@@ -123,9 +123,9 @@ class CachedObject:
                     unlock(self._state.fd, BLOCKS_AT + block)
 
     def fill(self, first: int, data: Buffer) -> None:
-        """Store claimed blocks that lie together, and release them.
+        """Store adjacent claimed blocks, and release them.
 
-        Raises CacheError: some of them were not stored.
+        Raises CacheError if some of them were not stored.
         """
         with memoryview(data).cast("B") as view:
             rest, left = view, max(-(-len(view) // BLOCK_SIZE), 1)
@@ -142,9 +142,9 @@ class CachedObject:
         self._sync_if_due()
 
     def _fill_together(self, first: int, count: int, view: memoryview) -> None:
-        """Each step once for all of them: a call of the system costs as much as a part of a copy.
+        """Take each step once for all blocks: a system call costs as much as a part of a copy.
 
-        (Each gives the interpreter's lock away, and waits for it.)
+        (Each call releases the interpreter's lock, and waits to get it back.)
         """
         with self._using():
             if not self._claimed.issuperset(range(first, first + count)):
@@ -159,22 +159,22 @@ class CachedObject:
         self.release(first, count)
 
     def forget(self, block: int) -> None:
-        """The bytes of the block are wrong: it is absent from now on."""
+        """Mark the block as absent, because its bytes are wrong."""
         with self._using():
             self._check_length()
             self._state.withdraw(block)
 
     def touch(self, first: int, count: int) -> None:
-        """These blocks were read: others are removed before them."""
+        """Note that these blocks were read, so that other blocks are evicted before them."""
         count = min(count, self.block_count - first)
         if first < 0 or count <= 0:
             return
-        # The reader has its bytes, whether this is noted or not.
+        # A failure is ignored: the reader has its bytes anyway.
         with contextlib.suppress(OSError), self._using():
             self._state.set_used(first, count, now_us())
 
     def sync(self) -> None:
-        """Make what was filled so far outlast a crash of the machine."""
+        """Sync the blocks filled so far, so that they survive a crash of the machine."""
         with self._mutex:
             if self._syncing or not self._unsynced:
                 return
@@ -192,7 +192,7 @@ class CachedObject:
                 self._unsynced_since = time.monotonic()
 
     def close(self) -> None:
-        """Sync, and release all claims. Fills that are running end first."""
+        """Sync, and release all claims; fills that are running end first."""
         if self._is_closed:
             return
         with contextlib.suppress(OSError):
@@ -208,7 +208,7 @@ class CachedObject:
 
     @contextlib.contextmanager
     def _using(self) -> Iterator[None]:
-        """Keep the descriptors open; raise errors of the system as CacheError of this object."""
+        """Keep the descriptors open; raise OSErrors as CacheError of this object."""
         with self._mutex:
             if self._is_closed:
                 raise self._closed()
@@ -234,14 +234,14 @@ class CachedObject:
         return CacheError.at(self.name, "its cache is closed")
 
     def _check_names(self) -> None:
-        """A file without a name could grow without limit: nothing counts its blocks."""
+        """Refuse files without a name: they could grow without limit, as nothing counts them."""
         if self._room.lasts and not (
             os.fstat(self._state.fd).st_nlink and os.fstat(self._data).st_nlink
         ):
             raise CacheError.at(self.name, "its files in the cache directory were removed")
 
     def _check_length(self) -> None:
-        """If the data file was cut off, all blocks are absent, before it grows by zeros."""
+        """Mark all blocks as absent if the data file was truncated, before it grows by zeros."""
         if os.fstat(self._data).st_size < self.size:
             self._state.set_absent(0, self.block_count)
             os.ftruncate(self._data, self.size)
@@ -273,11 +273,11 @@ class CachedObject:
                 self._unsynced += enumerate(numbers, first)
 
     def _make_durable(self, block: int, number: int) -> bool:
-        """False: the block is locked just now."""
+        """Mark a synced block as durable; return False if the block is locked just now."""
         if not self.claim(block):
             return False
         try:
-            # Another number: evicted since, and perhaps filled again, but not synced.
+            # With another number it was evicted, and perhaps filled again, but not synced.
             if self._state.number(block) == number:
                 self._state.set_durable(block, True)
         finally:
@@ -289,7 +289,7 @@ class CachedObject:
             age = time.monotonic() - self._unsynced_since
             if len(self._unsynced) < _SYNC_BLOCKS and age < _SYNC_S:
                 return
-        # The block is filled. If the sync fails, the next fill tries again; a crash before that
+        # The blocks are filled. If the sync fails, the next fill tries again; a crash before that
         # costs another fetch.
         with contextlib.suppress(CacheError):
             self.sync()

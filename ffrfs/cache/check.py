@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class CheckReport:
-    """`records`: how many were compared with their checksums; None: `why_not` says why none."""
+    """The result for an object. `records`: how many were compared; None: see `why_not`."""
 
     records: int | None = None
     why_not: str = ""
@@ -47,7 +47,7 @@ def check_object(files: Files) -> CheckReport:
 
 
 def _holes(files: Files, there: NDArray[np.bool_]) -> Iterator[str]:
-    """Blocks that the state file calls present, and that are a hole, or partly."""
+    """Yield a problem for each block that is marked as present and is, at least partly, a hole."""
     covered = np.zeros(len(there), np.int64)
     for begin, end in data_ranges(files.data, 0, files.state.size):
         first, last = begin // BLOCK_SIZE, (end - 1) // BLOCK_SIZE
@@ -60,7 +60,7 @@ def _holes(files: Files, there: NDArray[np.bool_]) -> Iterator[str]:
 
 
 def _check_records(files: Files, there: NDArray[np.bool_], report: CheckReport) -> None:
-    """Of an FFRecord file, the records whose blocks are all present."""
+    """Check the records of an FFRecord file whose blocks are all present."""
     place = f"/proc/self/fd/{files.data}".encode()
     try:
         pack, offsets = _opened(files, there, place)
@@ -77,7 +77,7 @@ def _check_records(files: Files, there: NDArray[np.bool_], report: CheckReport) 
         if before[last] - before[first] < last - first:
             continue
         report.records += 1
-        # Evicted meanwhile, it reads as zeros.
+        # A record that was evicted meanwhile reads as zeros, so its blocks are looked up again.
         if pack.verify(record, 1, 1) and all(map(files.is_there, range(first, last))):
             report.problems.append(
                 f"record {record:,} does not match its checksum (blocks {first:,} to {last - 1:,})"
@@ -85,7 +85,7 @@ def _check_records(files: Files, there: NDArray[np.bool_], report: CheckReport) 
 
 
 def _opened(files: Files, there: NDArray[np.bool_], place: bytes) -> tuple[Pack, NDArray[np.int64]]:
-    """Raises FormatError, ValueError: why no record can be checked."""
+    """Return the file's pack and offsets. Raises FormatError, ValueError: no record is checked."""
     from ffrfs._native import Pack, claimed_records
 
     absent = "its header is not cached, so its records cannot be checked"

@@ -2,10 +2,10 @@
 
 The files of an object are complete before they get their names: the state file first, locked,
 then the data file. The lock of the state file covers both: users of the object share it; making
-the object, repairing it after a boot and removing it take it exclusively. Damaged files of ours
-are replaced, with one line in the log; files that are not ours stay, and are a CacheError.
+the object, repairing it after a boot and removing it take it exclusively. Damaged files of ffrfs
+are replaced, with one line in the log; foreign files stay, and cause a CacheError.
 
-Not here: which files are ours (place.py), what happens to blocks (cached_object.py).
+Not here: which files are ours (place.py), the states of blocks (cached_object.py).
 Concurrency: any thread. open() may wait for another process that makes the same object.
 """
 
@@ -49,7 +49,7 @@ _EVICTION_S = 5.0
 
 
 class CacheDirectory:
-    """`log` gets a line for each damaged object that was removed; `shared` as of CachePlace.
+    """A cache on disk. `log` gets a line for each damaged object; `shared` is CachePlace's.
 
     Every method may raise CacheError: why the directory cannot be used, and what to do.
     """
@@ -77,9 +77,9 @@ class CacheDirectory:
         self._quota.begin()
 
     def open(self, url: str, version: str, size: int, pin: str = "") -> CachedObject:
-        """The object of this URL, version (it changes when the bytes change) and size.
+        """Open or make the object of this URL, version and size; a new version means new bytes.
 
-        `url`: without its secret part; the state file holds it, and `pin` if that fits.
+        `url` lacks its secret part; the state file holds it, and also `pin` if that fits.
         """
         check_size(url, size)
         label = Label(object_name(url, version, size), url, pin)
@@ -101,19 +101,19 @@ class CacheDirectory:
         )
 
     def sync(self) -> None:
-        """Make what was filled so far outlast a crash of the machine. Waits for the disk."""
+        """Sync all blocks filled so far, so that they survive a crash. Waits for the disk."""
         with self._mutex:
             objects = list(self._objects)
         for each in objects:
-            with contextlib.suppress(CacheError):  # closed, or fails; then fills fail as well
+            with contextlib.suppress(CacheError):  # it is closed, or fails; then fills fail as well
                 each.sync()
 
     def usage(self) -> int:
-        """The bytes that are held, or slightly more."""
+        """Return the number of bytes that the cache holds, or slightly more."""
         return self._usage.read()
 
     def close(self) -> None:
-        """Close all objects first."""
+        """Close the directory; close all objects first."""
         self._quota.close()
         os.close(self._usage.fd)
         self.place.close()
@@ -139,7 +139,7 @@ class CacheDirectory:
             self._objects.discard(closed)
 
     def _open_there(self, label: Label, size: int) -> tuple[StateFile, int] | None:
-        """None: there is none, or another process has it locked; then look again."""
+        """Open the files, or return None if there are none, or another process locks them."""
         with contextlib.ExitStack() as failed:
             relative = self.place.relative(label.name, "state")
             try:
@@ -158,7 +158,7 @@ class CacheDirectory:
                 return None
             failed.callback(os.close, data)
             if boot != boot_id() or not any(boot):
-                if not try_lock(fd, USE_AT):  # another process is opening it
+                if not try_lock(fd, USE_AT):  # another process opens the object at the same time
                     unlock(fd, USE_AT)
                     return None
                 mend_after_boot(state, data, found)
@@ -167,7 +167,7 @@ class CacheDirectory:
             return state, data
 
     def _open_data(self, label: Label, size: int) -> int:
-        """Raises ValueError: what is wrong."""
+        """Open the data file. Raises ValueError if it is missing, or its length is wrong."""
         try:
             data = self.place.open_file(self.place.relative(label.name, "data"))
         except FileNotFoundError:
@@ -181,15 +181,15 @@ class CacheDirectory:
         shown = self.place.shown(label.name, "state")
         if not is_ours(os.pread(fd, HEADER_SIZE, 0)):
             raise CacheError.at(shown, f"{reason}, and not made by ffrfs: remove it yourself")
-        if not lock_within(fd, USE_AT, _DROP_S):  # an eviction that holds it soon ends
+        if not lock_within(fd, USE_AT, _DROP_S):  # an eviction that holds the lock ends soon
             raise CacheError.at(shown, f"{reason}, and another process uses it; remove it")
-        # A process may have been killed while it removed an object without blocks: no loss.
+        # A process may have been killed while it removed an object without blocks: not a loss.
         if reason != _NO_DATA or len(StateFile(fd, size).present()):
             self._log(f"{shown}: {reason}; the cached blocks of {label.url} were dropped")
         self.store.unlink(label.name)
 
     def _make(self, label: Label, size: int) -> tuple[StateFile, int] | None:
-        """None: another process has made it first."""
+        """Make the files of the object; return None if another process was faster."""
         relative = self.place.relative(label.name, "state")
         self.place.make_folder(label.name)
         folder = os.open(
@@ -202,20 +202,20 @@ class CacheDirectory:
             )
             try_lock(staged.fd, USE_AT)
             state = StateFile(staged.fd, size)
-            # All of it now: marking a block as present must not fail for lack of space.
+            # All space is allocated now: marking a block as present must not fail for lack of it.
             os.posix_fallocate(staged.fd, 0, state.file_size)
             state.write_header(label, boot_id())
             try:
                 staged.publish(replace=False, sync=False)
             except FileExistsError:
                 return None
-            # `staged` still holds the lock: other processes wait.
+            # `staged` still holds the lock, so other processes wait.
             failed.callback(self.place.unlink, relative)
             data = self._make_data(label, size)
             failed.callback(os.close, data)
             fd = self.place.open_file(relative)
             failed.pop_all()
-        # Not locked from here on: an eviction may find it unused, and remove it.
+        # The lock is released here, so an eviction may find the object unused, and remove it.
         return self._use_made(StateFile(fd, size), data, relative)
 
     def _make_data(self, label: Label, size: int) -> int:
@@ -254,7 +254,7 @@ class Store:
 
     @contextlib.contextmanager
     def opened(self, name: str) -> Iterator[Files | None]:
-        """None: it was removed, is damaged, or not ours; or another process is making it."""
+        """Yield the object's files, or None: removed, damaged, foreign, or not complete yet."""
         with contextlib.ExitStack() as ends:
             files = None
             with contextlib.suppress(OSError, ValueError):
@@ -280,14 +280,14 @@ class Store:
         if self.is_pinned(name):
             return
         with self.opened(name) as files:
-            # An exclusive lock: it is unused. A process that waits for it makes it again.
+            # The exclusive lock proves that it is unused. A process that waits makes it again.
             if files is None or not try_lock(files.state.fd, USE_AT):
                 return
             if not len(files.present()):
                 self.unlink(name)
 
     def unlink(self, name: str) -> None:
-        """Under an exclusive lock. The state file goes last: data never lacks one."""
+        """Remove the object, which is locked exclusively. The state file goes after the data."""
         for ending in ("pin", "data", "state"):
             self.place.unlink(self.place.relative(name, ending))
 
@@ -304,7 +304,7 @@ def open_usage(place: CachePlace) -> UsageFile:
 
 
 def mend_after_boot(state: StateFile, data: int, label: Label) -> None:
-    """Set `live` for blocks that were synced and are no hole. Under an exclusive lock."""
+    """Set `live` for blocks that were synced and have no hole, under an exclusive lock."""
     is_durable = np.zeros(state.block_count, bool)
     is_durable[state.durable()] = True
     is_whole = np.zeros(state.block_count, bool)
@@ -313,7 +313,7 @@ def mend_after_boot(state: StateFile, data: int, label: Label) -> None:
         last = state.block_count if end == state.size else end // BLOCK_SIZE
         is_whole[first:last] = True
     state.after_boot(is_durable & is_whole)
-    if (is_durable & ~is_whole).any():  # they will be filled
+    if (is_durable & ~is_whole).any():  # blocks with holes will be filled again
         os.fdatasync(state.fd)
-    # Last: as long as the header names another boot, all of this is repeated.
+    # The header goes last: as long as it names another boot, the steps above are repeated.
     state.write_header(label, boot_id())

@@ -4,7 +4,7 @@ To remove a block, `durable` is cleared and synced (once for all blocks of an ob
 `live` is cleared, then the block becomes a hole. Blocks that are being filled, here or by
 another process, are skipped: an eviction never waits for the lock of a block.
 
-Not here: when to evict (quota.py), which files there are (directory.py, memory.py).
+Not here: when to evict (quota.py), the list of files (directory.py, memory.py).
 Concurrency: one pass at a time for each cache; the caller ensures that. A pass has a few
 threads, each with objects of its own.
 """
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     Blocks = NDArray[np.int64]
 
 _PINNED = np.uint64(1 << 63)
-_SLACK = 1 << 16  # space of a file beyond its blocks: extents and the like
-_SYNCS = 16  # at a time
+_SLACK = 1 << 16  # space of a file beyond its blocks, such as the file system's metadata
+_SYNCS = 16  # objects that are synced at a time
 _DISK_BLOCK = 512  # unit of st_blocks, on every file system
 
 
 @dataclass
 class Files:
-    """The two files of an object, opened separately: so their locks exclude all other users.
+    """The two files of an object, opened separately, so that their locks exclude all other users.
 
-    `is_current`: `live` is of this boot; else `durable` says which blocks are present.
+    `is_current`: `live` is of this boot; otherwise `durable` says which blocks are present.
     """
 
     state: StateFile
@@ -59,12 +59,12 @@ class Files:
 
 
 class Objects(Protocol):
-    """Those of a cache."""
+    """The objects of a cache."""
 
     def names(self) -> list[str]: ...
 
     def opened(self, name: str) -> AbstractContextManager[Files | None]:
-        """None: it was removed, or cannot be used."""
+        """Yield the object's files, or None if it was removed, or cannot be used."""
         ...
 
     def remove_if_empty(self, name: str) -> None:
@@ -74,28 +74,28 @@ class Objects(Protocol):
 
 @dataclass
 class Survey:
-    """All blocks of the cache, counted. The arrays are in the order of eviction."""
+    """A count of all blocks of the cache; the arrays list them in the order of eviction."""
 
     allocated: int
     names: list[str]
-    owners: NDArray[np.int32]  # of a block: the place of its object's name
+    owners: NDArray[np.int32]  # for each block the index of its object in `names`
     blocks: Blocks
     sizes: NDArray[np.int64]
-    unpinned_count: int  # of the blocks in the arrays; pinned ones come last
+    unpinned_count: int  # number of unpinned blocks in the arrays; pinned ones come last
 
     def count_for(self, size: int) -> int:
-        """How many blocks must go to free `size` bytes; at most all of them."""
+        """Return how many blocks must be evicted to free `size` bytes; at most all of them."""
         return min(int(np.searchsorted(np.cumsum(self.sizes), size)) + 1, len(self.sizes))
 
     def first(self, count: int) -> Iterator[tuple[str, Blocks]]:
-        """The first `count` blocks to go, by object."""
+        """Yield the first `count` blocks to evict, as (name of an object, its blocks)."""
         owners, blocks = self.owners[:count], self.blocks[:count]
         for owner in sorted(set(owners.tolist())):
             yield self.names[owner], np.sort(blocks[owners == owner])
 
 
 def survey(objects: Objects, count: int) -> Survey:
-    """Count all blocks; `count`: at most so many in the arrays."""
+    """Count all blocks of the cache; the arrays list at most `count` of them."""
     allocated = 0
     names: list[str] = []
     owners: list[NDArray[Any]] = [np.zeros(0, np.int32)]
@@ -130,11 +130,11 @@ def survey(objects: Objects, count: int) -> Survey:
 
 
 def evict(objects: Objects, found: Survey, count: int) -> int:
-    """Remove `count` blocks, or as many as there are; return how many bytes that freed."""
+    """Remove `count` blocks, or as many as there are; return the number of bytes freed."""
     going = list(found.first(count))
     if len(going) < 2:
         return sum(_evict_of(objects, *each) for each in going)
-    # Each waits for a sync of its own; file systems combine concurrent ones.
+    # Each thread waits for a sync; file systems combine concurrent syncs.
     with ThreadPoolExecutor(min(len(going), _SYNCS), "eviction") as pool:
         return sum(pool.map(lambda each: _evict_of(objects, *each), going))
 
@@ -151,7 +151,7 @@ def _evict_of(objects: Objects, name: str, blocks: Blocks) -> int:
 
 
 def evict_blocks(files: Files, blocks: Blocks) -> int:
-    """Remove those that no process is filling; return how many bytes that freed."""
+    """Remove the blocks that no process is filling; return the number of bytes freed."""
     state, locked = files.state, []
     try:
         for block in map(int, blocks):
@@ -179,7 +179,7 @@ def _sizes(state: StateFile, blocks: Blocks) -> Blocks:
 
 
 def _punch_leaks(files: Files, present: Blocks) -> None:
-    """Free space that no block uses: blocks forgotten, or half written by a killed process."""
+    """Free space that no block uses: of forgotten blocks, or half written by a killed process."""
     state = files.state
     allocated = _DISK_BLOCK * os.fstat(files.data).st_blocks
     if allocated <= int(_sizes(state, present).sum()) + _SLACK:

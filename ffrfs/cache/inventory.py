@@ -1,7 +1,7 @@
 """The actions of `ffrfs cache`: list, check, remove and pin objects, while mounts use them.
 
-Nothing here enforces a limit or fills blocks. A block that another process is filling is left
-alone.
+It does not enforce a limit or fill blocks, and leaves blocks alone that another process is
+filling.
 
 Concurrency: one thread; processes that fill and evict meanwhile do no harm.
 """
@@ -25,14 +25,14 @@ from ffrfs.errors import CacheError
 
 _NAME_PART = re.compile(r"[0-9a-f]{6,64}")
 _STAGED = re.compile(r"\.[0-9a-f]{64}\.state\.[0-9a-f]{16}\.partial")
-_STAGED_S = 3600  # making one never takes so long
+_STAGED_S = 3600  # no process takes so long to make a state file
 _EVICTION_S = 30.0
 _BATCH = 4096
 
 
 @dataclass(frozen=True)
 class ObjectFacts:
-    """One object. `cached`: bytes of the blocks present; `held`: disk space of its files."""
+    """An object. `cached`: bytes of the blocks present; `held`: disk space of its files."""
 
     name: str
     url: str
@@ -52,7 +52,7 @@ class Inventory:
     def __init__(self, path: str) -> None:
         self.path = path
         with contextlib.ExitStack() as ends:
-            self.place = CachePlace(path, make=False, shared=True)  # nobody reads it here
+            self.place = CachePlace(path, make=False, shared=True)  # no reader gets bytes from it
             ends.callback(self.place.close)
             if not self.place.exists("usage"):
                 raise CacheError.at(path, "not a cache directory of ffrfs")
@@ -71,7 +71,7 @@ class Inventory:
                     yield _facts(name, files)
 
     def unreadable(self) -> list[str]:
-        """Names of objects that are damaged, or belong to other users."""
+        """Return the names of objects that are damaged, or belong to other users."""
         found = []
         for name in self.store.names():
             with self.store.opened(name) as files:
@@ -80,7 +80,7 @@ class Inventory:
         return found
 
     def find(self, wanted: Sequence[str]) -> list[ObjectFacts]:
-        """By URL, or by the beginning of the name. Raises CacheError: there is no such object."""
+        """Return objects by URL, or by the beginning of the name. Raises CacheError if absent."""
         everything = list(self.objects())
         found: dict[str, ObjectFacts] = {}
         for each in wanted:
@@ -96,7 +96,7 @@ class Inventory:
         return list(found.values())
 
     def remove(self, name: str) -> int:
-        """Remove all its blocks, and its files unless in use; return how many bytes that freed."""
+        """Remove all blocks, and the files unless in use; return the number of bytes freed."""
         freed = 0
         with self._alone():
             self.place.unlink(self.place.relative(name, "pin"))
@@ -110,7 +110,7 @@ class Inventory:
     def prune(self, size: int | None) -> int:
         """Remove what killed processes left, then the oldest blocks until `size` is held.
 
-        Pinned objects stay. Return how many bytes that freed.
+        Pinned objects stay. Return the number of bytes freed.
         """
         freed = self._remove_staged()
         with self._alone():
@@ -137,7 +137,7 @@ class Inventory:
             self.place.unlink(relative)
 
     def header_reason(self, name: str) -> str:
-        """Why an object cannot be read."""
+        """Return why an object cannot be read."""
         shown = self.place.shown(name, "state")
         try:
             fd = self.place.open_file(self.place.relative(name, "state"))
@@ -152,7 +152,7 @@ class Inventory:
         return f"{shown}: its data file is missing or has the wrong length; remove it"
 
     def _remove_staged(self) -> int:
-        """State files that were not finished, on file systems without O_TMPFILE."""
+        """Remove unfinished state files, which remain on file systems without O_TMPFILE."""
         freed = 0
         for folder in {name[:2] for name in os.listdir(self.place.fd) if len(name) == 2}:
             with contextlib.suppress(OSError):

@@ -15,13 +15,13 @@ import time
 from collections.abc import Iterator
 
 # struct flock: l_type, l_whence (0: from the start), l_start, l_len, l_pid (0 for these
-# locks), and padding to its whole size.
+# locks), and padding up to the size of the struct.
 _FLOCK = struct.Struct("hhqqi0q")
 _LOOK_S = 0.002
 
 
 def try_lock(fd: int, byte: int, *, shared: bool = False) -> bool:
-    """False: another open file has a lock there. A lock of `fd` is replaced by the new one."""
+    """Lock a byte, replacing a lock of `fd`; return False if another open file has it locked."""
     kind = fcntl.F_RDLCK if shared else fcntl.F_WRLCK
     try:
         fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _FLOCK.pack(kind, 0, byte, 1, 0))
@@ -35,14 +35,14 @@ def unlock(fd: int, byte: int, count: int = 1) -> None:
 
 
 def is_locked(fd: int, byte: int) -> bool:
-    """Whether another open file has a lock there, shared or not."""
+    """Return whether another open file has a lock on the byte, shared or not."""
     wanted = _FLOCK.pack(fcntl.F_WRLCK, 0, byte, 1, 0)
     found = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, wanted)
     return bool(_FLOCK.unpack(found)[0] != fcntl.F_UNLCK)
 
 
 def lock_within(fd: int, byte: int, seconds: float, *, shared: bool = False) -> bool:
-    """try_lock(), repeated until it succeeds or the time is over."""
+    """Repeat try_lock() until it succeeds; return False if the time is over."""
     end = time.monotonic() + seconds
     while not try_lock(fd, byte, shared=shared):
         if time.monotonic() >= end:
@@ -53,7 +53,7 @@ def lock_within(fd: int, byte: int, seconds: float, *, shared: bool = False) -> 
 
 @contextlib.contextmanager
 def locked(fd: int, byte: int, seconds: float) -> Iterator[bool]:
-    """Yields False, without a lock, if the time was too short."""
+    """Hold the lock in the block; yield False, without the lock, if the time was too short."""
     taken = lock_within(fd, byte, seconds)
     try:
         yield taken

@@ -1,4 +1,4 @@
-"""A cache in memory: used if the directory cannot be used, or nothing shall be kept.
+"""A cache in memory, for a directory that cannot be used, or if nothing shall be kept.
 
 It has the same files as a directory (state_file.py), but without names: readers see no
 difference.
@@ -23,7 +23,7 @@ MEMORY_SIZE = 256 << 20
 
 
 class MemoryCache:
-    """Holds at most `size_max` bytes of all its objects. Raises CacheError: that is too small."""
+    """Holds at most `size_max` bytes of all objects. Raises CacheError if that is too small."""
 
     def __init__(self, size_max: int = MEMORY_SIZE) -> None:
         self.size_max = size_max
@@ -59,20 +59,20 @@ class MemoryCache:
         return opened
 
     def sync(self) -> None:
-        """Nothing: a cache in memory does not outlast the process."""
+        """Do nothing: a cache in memory does not outlast the process."""
 
     def usage(self) -> int:
-        """The bytes that are held."""
+        """Return the number of bytes that the cache holds."""
         return self._number.read()
 
     def close(self) -> None:
-        """Objects stay open."""
+        """Do nothing: objects stay open."""
 
     def _forget(self, name: str) -> None:
         with self._mutex:
             del self._opened[name]
 
-    # -- the objects, for eviction
+    # -- objects, for eviction
 
     def names(self) -> list[str]:
         with self._mutex:
@@ -81,7 +81,7 @@ class MemoryCache:
     @contextlib.contextmanager
     def opened(self, name: str) -> Iterator[Files | None]:
         with contextlib.ExitStack() as ends:
-            with self._mutex:  # it must not be closed meanwhile
+            with self._mutex:  # so that the object is not closed meanwhile
                 kept = self._opened.get(name)
                 if kept is not None:
                     data = _reopen(kept.data, ends)
@@ -92,7 +92,7 @@ class MemoryCache:
                 yield Files(StateFile(state, kept.size), data, pinned=False, is_current=True)
 
     def remove_if_empty(self, name: str) -> None:
-        """Nothing: closing the descriptors removes it."""
+        """Do nothing: closing the descriptors removes the object."""
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[bool]:
@@ -108,7 +108,7 @@ class _Kept:
 
 
 class _Number:
-    """The bytes held, of this process alone."""
+    """The number of bytes held by this process alone."""
 
     def __init__(self) -> None:
         self._number = 0
@@ -127,7 +127,7 @@ class _Number:
 
 
 def _reopen(fd: int, ends: contextlib.ExitStack) -> int:
-    """A separate open file, so that its locks are its own."""
+    """Open a file separately, so that it has its own locks."""
     found = os.open(f"/proc/self/fd/{fd}", os.O_RDWR | os.O_CLOEXEC)
     ends.callback(os.close, found)
     return found

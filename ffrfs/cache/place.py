@@ -1,4 +1,4 @@
-"""The cache directory itself: its two levels, its owner, and which files in it are ours.
+"""The cache directory itself: its two levels, its owner, and the test for files of ffrfs.
 
     DIR/usage                  how many bytes are held, and locks
     DIR/xx/<64 digits>.data    an object; .state: which blocks are present; .pin: keep it
@@ -6,7 +6,7 @@
 In a directory of one user, files have mode 0600 and directories 0700; only that user and root
 may write any of them. In a directory that a group shares (setgid and writable for the group:
 chmod g+ws), the group may write all of them. So each member decides what the others read, and
-the directory is used only if that was asked for.
+ffrfs uses such a directory only if the user has asked for a shared one.
 
 A name alone proves nothing: a file is opened only if it is regular, has one name, and belongs
 to us or to the group that shares the directory.
@@ -31,9 +31,9 @@ _OTHER = "choose another with --cache-dir"
 
 
 class CachePlace:
-    """`make`: make the directory if it is missing, with mode 0700. Raises CacheError.
+    """An open cache directory. `make`: make it if it is missing, with mode 0700.
 
-    `shared`: other users may write to it.
+    `shared`: other users may write to it. Raises CacheError.
     """
 
     def __init__(self, path: str, *, make: bool = True, shared: bool = False) -> None:
@@ -75,7 +75,7 @@ class CachePlace:
 
     @property
     def mode(self) -> int:
-        """Of files."""
+        """The mode of new files."""
         return 0o660 if self.is_shared else 0o600
 
     def close(self) -> None:
@@ -91,7 +91,7 @@ class CachePlace:
         return os.path.join(self.path, self.relative(name, ending))
 
     def names(self) -> list[str]:
-        """The names of all objects, whether their files are sound or not."""
+        """Return the names of all objects, whether their files are sound or not."""
         found = []
         for folder in sorted(os.listdir(self.fd)):
             if re.fullmatch(r"[0-9a-f]{2}", folder):
@@ -116,7 +116,7 @@ class CachePlace:
         folder = name[:2]
         with contextlib.suppress(FileExistsError):
             os.mkdir(folder, 0o700, dir_fd=self.fd)
-            if self.is_shared:  # whatever the umask
+            if self.is_shared:  # mkdir() has applied the umask
                 os.chmod(folder, 0o2770, dir_fd=self.fd)
         if not stat.S_ISDIR(os.stat(folder, dir_fd=self.fd, follow_symlinks=False).st_mode):
             raise CacheError.at(os.path.join(self.path, folder), "not a directory; remove it")
@@ -124,10 +124,10 @@ class CachePlace:
     # -- files
 
     def open_file(self, relative: str, flags: int = 0) -> int:
-        """Open to read and write. Raises FileNotFoundError, or CacheError: it is not ours."""
+        """Open to read and write. Raises FileNotFoundError, or CacheError for a foreign file."""
         shown = os.path.join(self.path, relative)
         with self.naming(shown, but=(FileNotFoundError, FileExistsError)):
-            if folder := os.path.dirname(relative):  # as it was shared once
+            if folder := os.path.dirname(relative):  # it may be from when the cache was shared
                 info = os.stat(folder, dir_fd=self.fd, follow_symlinks=False)
                 self._refuse_others(info, os.path.join(self.path, folder))
             fd = os.open(relative, _OPEN | flags, self.mode, dir_fd=self.fd)
@@ -161,7 +161,7 @@ class CachePlace:
         self._refuse_others(info, shown)
 
     def is_same(self, fd: int, relative: str) -> bool:
-        """Whether the open file still has this name."""
+        """Return whether the open file still has this name."""
         try:
             named = os.stat(relative, dir_fd=self.fd, follow_symlinks=False)
         except FileNotFoundError:
@@ -180,7 +180,7 @@ class CachePlace:
             os.unlink(relative, dir_fd=self.fd)
 
     def check_holes(self, fd: int) -> None:
-        """Raises CacheError: blocks could not be removed. `fd`: punched beyond its end."""
+        """Raise CacheError if blocks could not be removed; a hole is punched beyond the end."""
         try:
             punch_hole(fd, 1 << 20, 4096)
         except OSError as error:
@@ -192,7 +192,7 @@ class CachePlace:
     def naming(
         self, shown: str | None = None, but: tuple[type[OSError], ...] = ()
     ) -> Iterator[None]:
-        """Raise errors of the system as CacheError, with the path and what to do."""
+        """Raise OSErrors as CacheError, with the path and advice."""
         try:
             yield
         except OSError as error:

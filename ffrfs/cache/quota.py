@@ -1,6 +1,6 @@
 """The limit of a cache: fills reserve their bytes, and old blocks are evicted in time.
 
-Once little room is left, a thread evicts some blocks at a time, so that fills seldom wait. The
+When little room is left, a thread evicts some blocks at a time, so that fills seldom wait. The
 cache stays below its limit by a margin, for blocks that are written while the files are counted.
 
 Not here: which blocks go (eviction.py), the number itself (usage.py, or memory.py).
@@ -21,12 +21,12 @@ from ffrfs.errors import CacheError
 
 SIZE_MIN = 16 * BLOCK_SIZE
 FILL_BLOCKS_MAX = 8
-_BATCH_MAX = 512  # blocks of one pass
+_BATCH_MAX = 512  # blocks that a pass evicts at most
 _WAIT_S = 10.0
 
 
 class Number(Protocol):
-    """The bytes that are held, counted over all processes that share the cache."""
+    """The number of bytes held, counted over all processes that share the cache."""
 
     def read(self) -> int: ...
 
@@ -36,7 +36,7 @@ class Number(Protocol):
 
 
 class Quota:
-    """`alone`: a lock over all processes, for one eviction at a time; yields False: not taken."""
+    """The limit. `alone`: a lock over all processes, for one eviction; it yields success."""
 
     def __init__(  # noqa: PLR0913
         self,
@@ -48,16 +48,16 @@ class Quota:
         *,
         lasts: bool,
     ) -> None:
-        """Raises CacheError: too small."""
+        """Raises CacheError if the limit is too small."""
         if size_max < SIZE_MIN:
             raise CacheError.at(
                 name, f"a cache of {size_max:,} bytes is too small; it needs {SIZE_MIN:,} or more"
             )
         self.name, self.lasts = name, lasts
         self._number, self._objects, self._alone = number, objects, alone
-        # Blocks that are reserved and not yet written are not in the count of the files.
+        # The margin is for blocks that are reserved and not written yet, which no file contains.
         self._limit = size_max - max(size_max // 100, 4 * BLOCK_SIZE)
-        # So two writers may reserve a quarter of that at a time, and still leave half of it.
+        # Two writers may reserve a quarter of the margin each, and still leave half of it.
         self.fill_blocks = max(min((size_max - self._limit) // BLOCK_SIZE // 4, FILL_BLOCKS_MAX), 1)
         # Above the high mark, blocks are evicted in the background, down to the low mark.
         step = max(size_max * 4 // 100, 2 * BLOCK_SIZE)
@@ -66,11 +66,11 @@ class Quota:
         self._mutex = threading.Lock()
         self._passed = threading.Condition(self._mutex)  # a pass has ended
         self._passes = 0
-        self._helped = False  # the last pass
+        self._helped = False  # whether the last pass freed bytes
         self._thread: threading.Thread | None = None
 
     def reserve(self, size: int) -> None:
-        """Count `size` more bytes; wait for room if needed. Raises CacheError: there is none."""
+        """Count `size` more bytes; wait for room if needed. Raises CacheError if there is none."""
         held = self._number.add(size)
         if held <= self._high:
             return
@@ -83,23 +83,23 @@ class Quota:
             raise CacheError.at(self.name, "is full, and no block can be removed now")
 
     def make_room(self) -> bool:
-        """Evict at least one block, whatever the count says. False: none could be evicted."""
+        """Evict at least one block, whatever the count is; return False if none can go."""
         return self._pass(at_least=1)
 
     def begin(self) -> None:
-        """Count the files, in the background: after a crash the number may be wrong."""
+        """Count the files in the background: after a crash the number may be wrong."""
         with self._mutex:
             self._start()
 
     def close(self) -> None:
-        """Wait for a pass that is running; without a fill, no other begins."""
+        """Wait for a running pass; only a fill would begin another one."""
         with self._mutex:
             thread = self._thread
         if thread is not None:
             thread.join()
 
     def _has_room(self) -> bool:
-        """Wait for passes until there is room. False: they free nothing."""
+        """Wait for passes until there is room; return False if they free nothing."""
         end = time.monotonic() + _WAIT_S
         while time.monotonic() < end:
             helped = self._wait_for_pass()
@@ -117,7 +117,7 @@ class Quota:
             return is_over and self._helped
 
     def _start(self) -> None:
-        """Under the mutex: one thread at a time."""
+        """Start a thread unless one runs; the caller holds the mutex."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="eviction", daemon=True)
             self._thread.start()
@@ -136,15 +136,15 @@ class Quota:
                 self._passed.notify_all()
 
     def _pass(self, at_least: int = 0) -> bool:
-        """Count the files, and evict down to the low mark. False: no block could be evicted."""
+        """Count the files, evict down to the low mark; return False if no block can be evicted."""
         with self._alone() as is_alone:
             if not is_alone:
                 return False
             before = self._number.read()
             found = survey(self._objects, _BATCH_MAX)
-            # Bytes reserved meanwhile may be counted twice: then the number is too high.
+            # Bytes reserved meanwhile may be counted twice, so the number may be too high.
             self._number.change(lambda now: found.allocated + max(now - before, 0))
-            # No block is evicted because of that.
+            # That evicts no block, because `wanted` ignores them.
             wanted = max(found.allocated - self._low, at_least)
             if wanted <= 0:
                 return True

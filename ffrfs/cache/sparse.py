@@ -1,4 +1,4 @@
-"""Holes of files: punched where a block is removed, and found.
+"""Holes in files: punches them where a block is removed, and finds them.
 
 No state: safe from any thread.
 """
@@ -11,14 +11,14 @@ import os
 from collections.abc import Iterator
 
 _libc = ctypes.CDLL(None, use_errno=True)
-# Offsets of 64 bits on every machine; musl has only the plain name.
+# Both take offsets of 64 bits on every machine; musl has only the plain name.
 _fallocate = getattr(_libc, "fallocate64", None) or _libc.fallocate
 _fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
 _PUNCH = 0x01 | 0x02  # FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
 
 
 def punch_hole(fd: int, offset: int, size: int) -> None:
-    """Free the space; these bytes read as zeros afterwards. Raises OSError."""
+    """Free the space of these bytes, which read as zeros afterwards. Raises OSError."""
     while _fallocate(fd, _PUNCH, offset, size) != 0:
         number = ctypes.get_errno()
         if number != errno.EINTR:
@@ -26,13 +26,13 @@ def punch_hole(fd: int, offset: int, size: int) -> None:
 
 
 def data_ranges(fd: int, begin: int, end: int) -> Iterator[tuple[int, int]]:
-    """(begin, end) of the parts that are no hole. A file that is too short ends in a hole."""
+    """Yield (begin, end) of the parts that are no hole; a file that is too short ends in a hole."""
     while begin < end:
         try:
             begin = os.lseek(fd, begin, os.SEEK_DATA)
             hole = os.lseek(fd, begin, os.SEEK_HOLE)
         except OSError as error:
-            if error.errno == errno.ENXIO:  # nothing but a hole from here on
+            if error.errno == errno.ENXIO:  # the rest is a hole
                 return
             raise
         if begin >= end or hole <= begin:

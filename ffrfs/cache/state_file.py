@@ -1,8 +1,8 @@
 """The file that says which blocks of an object are present; docs/format.md has every byte.
 
-A header, and four arrays: `live`, for readers (0: absent, else a number that changes with each
-fill); `durable`, which blocks were synced and so outlast a crash of the machine; `used`, when a
-block was last read; `fills`, the number of a block's last fill.
+It has a header and four arrays: `live`, for readers (0: absent, else a number that changes with
+each fill); `durable`, which blocks were synced and so outlast a crash of the machine; `used`, when
+a block was last read; `fills`, the number of a block's last fill.
 
 The file is not mapped into memory: another process may truncate it at any time. Blocks beyond
 its end are absent. Not here: the data file and the order of writes (cached_object.py).
@@ -36,27 +36,27 @@ BLOCK_SIZE = 1 << BLOCK_SIZE_LOG2
 HEADER_SIZE = 4096
 OBJECT_SIZE_MAX = 1 << 46
 
-# Locks: shared to use the object, exclusive to make, repair or remove it.
+# Users of the object share this lock; to make, repair or remove it, a process holds it alone.
 USE_AT = (1 << 62) - 1
 BLOCKS_AT = 1 << 62
 
 _HEAD = struct.Struct("<8sIIQQ16sI")  # magic, version, log2, size, blocks, boot, length of JSON
 _CRC = struct.Struct("<I")
 _TEXT_MAX = HEADER_SIZE - _HEAD.size - _CRC.size
-_WITHDRAWN = b"\2"  # of `durable`: as 0, but not synced yet
-_PART = 1 << 20  # so many blocks of an array are read at once
+_WITHDRAWN = b"\2"  # in `durable`: cleared, but not synced yet
+_PART = 1 << 20  # blocks of an array that are read at once
 
 
 @dataclass(frozen=True)
 class Label:
-    """Which object this is: `name` is that of its files, `url` and `pin` are for people."""
+    """The identity of an object: `name` is that of its files, `url` and `pin` are for people."""
 
     name: str
     url: str
     pin: str = ""
 
     def to_bytes(self) -> bytes:
-        """As JSON, shortened if it does not fit into a header."""
+        """Return the label as JSON, shortened if it does not fit into a header."""
         for length, pin in ((_TEXT_MAX, self.pin), (_TEXT_MAX, ""), (300, "")):
             fields = {"name": self.name, "url": self.url[:length], "pin": pin}
             text = json.dumps(fields, ensure_ascii=False).encode(errors="replace")
@@ -66,7 +66,7 @@ class Label:
 
     @classmethod
     def from_bytes(cls, text: bytes) -> Label:
-        """Raises ValueError."""
+        """Return the label in the text. Raises ValueError."""
         try:
             fields = json.loads(text)
             found = [fields[name] for name in ("name", "url", "pin")]
@@ -78,13 +78,13 @@ class Label:
 
 
 def object_name(url: str, version: str, size: int) -> str:
-    """The name of the two files, without their endings."""
+    """Return the name of the two files, without their endings."""
     return sha256(f"{url}\0{version}\0{size}".encode(errors="surrogatepass")).hexdigest()
 
 
 @cache
 def boot_id() -> bytes:
-    """It differs after each boot; zeros if the kernel has none."""
+    """Return an id that differs after each boot; zeros if the kernel has none."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
             return bytes.fromhex(file.read().strip().replace("-", ""))[:16].ljust(16, b"\0")
@@ -116,7 +116,7 @@ class StateFile:
         _pwrite(self.fd, head + _CRC.pack(crc32c(head)), 0)
 
     def read_header(self, name: str) -> tuple[Label, bytes]:
-        """The label, and the boot in which `live` is right. Raises ValueError: what is wrong."""
+        """Return the label, and the boot in which `live` is right. Raises ValueError: the fault."""
         head = os.pread(self.fd, HEADER_SIZE, 0)
         size, label, boot = parse_header(head)
         if size != self.size or label.name != name:
@@ -128,21 +128,21 @@ class StateFile:
     # -- one block
 
     def number(self, block: int) -> int:
-        """Of `live`; 0: absent."""
+        """Return the block's number in `live`; 0 if it is absent."""
         return (os.pread(self.fd, 1, self._live + block) or b"\0")[0]
 
     def is_durable(self, block: int) -> bool:
         return os.pread(self.fd, 1, self._durable + block) == b"\1"
 
     def may_be_durable(self, first: int, count: int = 1) -> bool:
-        """Whether a crash may bring a block back: `durable` is not cleared, or not synced."""
+        """Return whether a crash may restore a block: `durable` is not cleared, or not synced."""
         return any(os.pread(self.fd, count, self._durable + first))
 
     def set_durable(self, first: int, durable: bool, count: int = 1) -> None:
         _pwrite(self.fd, bytes([durable]) * count, self._durable + first)
 
     def withdraw(self, block: int) -> None:
-        """Absent now, and also after a crash, unless the machine crashes before a sync."""
+        """Make a block absent, also after a crash, unless the machine crashes before a sync."""
         self.set_absent(block)
         if self.is_durable(block):
             _pwrite(self.fd, _WITHDRAWN, self._durable + block)
@@ -151,22 +151,22 @@ class StateFile:
         _pwrite(self.fd, bytes(count), self._live + first)
 
     def set_present(self, first: int, count: int = 1) -> bytes:
-        """Mark as present. Return the numbers: each is another than that of the last fill."""
+        """Mark blocks as present; return their numbers, each different from the last fill's."""
         last = os.pread(self.fd, count, self._fills + first).ljust(count, b"\0")
         numbers = bytes(number % 255 + 1 for number in last)
-        # First, so that no number comes twice in a row, even if a crash ends this here.
+        # `fills` goes first, so that no number comes twice in a row, even after a crash here.
         _pwrite(self.fd, numbers, self._fills + first)
         _pwrite(self.fd, numbers, self._live + first)
         return numbers
 
     def set_used(self, first: int, count: int, time_us: int) -> None:
-        # Not an array of NumPy: readers report blocks one by one, thousands in a second.
+        # NumPy is too slow here: readers report blocks one by one, thousands in a second.
         _pwrite(self.fd, time_us.to_bytes(8, "little") * count, self._used + 8 * first)
 
     # -- whole arrays
 
     def numbers(self, first: int, count: int) -> bytes:
-        """`live` of some blocks."""
+        """Return `live` of some blocks."""
         return os.pread(self.fd, count, self._live + first).ljust(count, b"\0")
 
     def present(self) -> NDArray[np.int64]:
@@ -176,7 +176,7 @@ class StateFile:
         return self._where(self._durable, lambda durable: durable == 1)
 
     def unsynced(self) -> list[tuple[int, int]]:
-        """(block, number) of the blocks that are present and not durable."""
+        """Return (block, number) of the blocks that are present and not durable."""
         found: list[tuple[int, int]] = []
         for begin in range(0, self.block_count, _PART):
             count = min(_PART, self.block_count - begin)
@@ -187,7 +187,7 @@ class StateFile:
         return found
 
     def used(self, blocks: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """When each of these blocks, in ascending order, was last used; 0: never."""
+        """Return when each of the blocks, in ascending order, was last used; 0: never."""
         times = np.zeros(len(blocks), "<u8")
         for begin in range(0, self.block_count, _PART):
             low, high = np.searchsorted(blocks, (begin, begin + _PART))
@@ -209,7 +209,7 @@ class StateFile:
         return np.concatenate(parts)
 
     def after_boot(self, is_there: NDArray[np.bool_]) -> None:
-        """Set `live` and `durable` to `is_there`. Under an exclusive lock of the object."""
+        """Set `live` and `durable` to `is_there`, under an exclusive lock of the object."""
         for begin in range(0, self.block_count, _PART):
             part = is_there[begin : begin + _PART]
             raw = os.pread(self.fd, len(part), self._fills + begin).ljust(len(part), b"\0")
@@ -221,7 +221,7 @@ class StateFile:
 
 
 def parse_header(head: bytes) -> tuple[int, Label, bytes]:
-    """(size of the object, label, boot). Raises ValueError: what is wrong with it."""
+    """Return (size of the object, label, boot). Raises ValueError, which says the fault."""
     if len(head) != HEADER_SIZE or head[: len(MAGIC)] != MAGIC:
         raise ValueError("not a state file of a cache")
     _, version, log2, size, count, boot, length = _HEAD.unpack_from(head)
@@ -235,7 +235,7 @@ def parse_header(head: bytes) -> tuple[int, Label, bytes]:
 
 
 def is_ours(head: bytes) -> bool:
-    """Whether a state file is one of ours, also if it is damaged.
+    """Return whether a state file is one of ours, even if it is damaged.
 
     After a crash of the machine, a new file may be all zeros.
     """

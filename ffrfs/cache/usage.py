@@ -1,4 +1,4 @@
-"""How many bytes a cache directory holds, for all processes that fill it.
+"""The number of bytes that a cache directory holds, for all processes that fill it.
 
 The file `usage` has one number, changed under a lock that is held for a moment. The number may
 be too high: it includes bytes that are about to be written, also of processes that were killed.
@@ -20,15 +20,15 @@ _HEAD = struct.Struct("<8sq")
 _MAGIC = b"ffrfscu1"
 SIZE = _HEAD.size
 
-# Bytes that are locked: to change the number, and to evict.
+# These bytes of the file are locked: to change the number, and to evict.
 _NUMBER_AT, EVICTION_AT = 1 << 62, (1 << 62) + 1
-# A process that was stopped meanwhile holds it longer: then it is changed without the lock.
+# A stopped process may hold the lock longer: then the number is changed without the lock.
 _NUMBER_S = 0.5
 
 
 class UsageFile:
     def __init__(self, fd: int) -> None:
-        """Owns the descriptor from now on. Raises ValueError: not such a file."""
+        """Take ownership of the descriptor. Raises ValueError if the file is not one of ours."""
         self.fd = fd
         self._mutex = threading.Lock()
         if os.fstat(fd).st_size not in (0, SIZE):
@@ -38,7 +38,7 @@ class UsageFile:
     def _read(self) -> int:
         raw = os.pread(self.fd, SIZE, 0)
         if len(raw) < SIZE or not any(raw):
-            return 0  # new, or left so by a crash of the machine
+            return 0  # the file is new, or was emptied by a crash of the machine
         magic, number = _HEAD.unpack(raw)
         if magic != _MAGIC:
             raise ValueError("not a file of ffrfs")
@@ -47,11 +47,11 @@ class UsageFile:
     def read(self) -> int:
         try:
             return self._read()
-        except ValueError:  # overwritten by another program: the next count repairs it
+        except ValueError:  # another program has overwritten it: the next count repairs it
             return 0
 
     def add(self, size: int) -> int:
-        """Return the new number."""
+        """Add to the number; return the new one."""
         return self.change(lambda before: before + size)
 
     def change(self, change: Callable[[int], int]) -> int:

@@ -1,5 +1,5 @@
-"""Files and directories that appear whole, and what a file is. All other rooms may use it.
+"""Files and directories that appear whole, and kinds of files. All other rooms may use it.
 
-Knows of formats what their first bytes are, and does without the native core: a daemon uses it,
+It knows only the first bytes of formats, and does without the native core: a daemon uses it,
 too.
 """

@@ -1,4 +1,4 @@
-"""What a file is, and what a value, by the first bytes: for people, and for names of files.
+"""Recognises files and values by their first bytes, for messages and for names of files.
 
 A mount has more kinds of values (native/example/content_type.cc). No state: safe from any thread.
 """
@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
-# (offset, size) → bytes; fewer at the end of the file.
+# Maps (offset, size) to bytes; it returns fewer at the end of the file.
 Read: TypeAlias = Callable[[int, int], bytes]
 
 
@@ -22,10 +22,10 @@ class ContentKind(NamedTuple):
 
 
 class FileKind(NamedTuple):
-    """As text: "a tar archive", "a pack of 3 records"."""
+    """A kind of file; its text is like "a tar archive" or "a pack of 3 records"."""
 
     name: str  # with its article
-    record_count: int | None = None  # of packs (less their index) and FFRecord files
+    record_count: int | None = None  # for packs (without the index) and FFRecord files
 
     def __str__(self) -> str:
         if self.record_count is None:
@@ -34,7 +34,7 @@ class FileKind(NamedTuple):
         return f"{self.name} of {self.record_count:,} record{plural}"
 
 
-# Of a value that may be text so much is looked at.
+# This many bytes of a value decide whether it is text.
 TEXT_SIZE = 4096
 _TEXT_CONTROLS = frozenset("\t\n\r\f\x1b")
 
@@ -59,10 +59,10 @@ _RIFF = {
     b"AVI ": ContentKind("AVI", "avi"),
 }
 
-# Kinds of files that no value of a record is asked for.
+# These kinds are for files; no record's value is compared with them.
 _ARCHIVES = {
     b"PK\3\4": "a zip archive",
-    b"PK\5\6": "a zip archive",  # which holds nothing
+    b"PK\5\6": "a zip archive",  # an empty one
     b"BZh": "a bzip2 file",
     b"\xfd7zXZ\0": "an xz file",
     b"PAR1": "a Parquet file",
@@ -71,7 +71,7 @@ _AN = ("AVI", "FLAC", "HDF5", "Ogg")
 _TAR_MAGIC, _TAR_MAGIC_OFFSET = b"ustar", 257
 _FFRECORD_HEADER = struct.Struct("<Iq")  # docs/format.md
 _OFFSET = struct.Struct("<q")
-_INDEX_MAGIC = b"piouhjgbr"  # of a pack: what its last record begins with
+_INDEX_MAGIC = b"piouhjgbr"  # begins the last record of a pack
 _ROOT_INODE = struct.Struct("<QQqIHH")
 _TFRECORD_HEADER = struct.Struct("<QI")
 _OTHERS = {
@@ -84,14 +84,14 @@ _OTHERS = {
 
 
 def content_kind(value: bytes) -> ContentKind | None:
-    """None: unknown, or text."""
+    """Return the kind of a value, or None if it is unknown, or text."""
     if value[:4] == b"RIFF":
         return _RIFF.get(value[8:12])
     return next((kind for begin, kind in _SIGNATURES.items() if value.startswith(begin)), None)
 
 
 def text_of(value: bytes) -> str | None:
-    """The first characters, if the bytes seem to be UTF-8 text; looks at TEXT_SIZE bytes."""
+    """Return the text of the first TEXT_SIZE bytes, or None if they seem not to be UTF-8 text."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
         text = decoder.decode(value[:TEXT_SIZE], final=len(value) <= TEXT_SIZE)
@@ -102,9 +102,9 @@ def text_of(value: bytes) -> str | None:
 
 
 def kind_of_file(path: str) -> FileKind:
-    """Return what is at `path`, by its first bytes and never by its name. Raises OSError."""
+    """Return the kind of the file at `path`, by its first bytes, not its name. Raises OSError."""
     status = os.stat(path)
-    if not stat.S_ISREG(status.st_mode):  # to open some kinds has effects
+    if not stat.S_ISREG(status.st_mode):  # opening a pipe or a device may have effects
         return FileKind(_OTHERS.get(stat.S_IFMT(status.st_mode), "no regular file"))
     with open(path, "rb", buffering=0) as file:
         fd = file.fileno()
@@ -112,7 +112,7 @@ def kind_of_file(path: str) -> FileKind:
 
 
 def kind_of_bytes(read: Read, size: int) -> FileKind:
-    """Return what a file of so many bytes is. Reads a few KiB, and checks no checksum of all."""
+    """Return the kind of a file of `size` bytes. Reads a few KiB, and verifies no record."""
     if size == 0:
         return FileKind("an empty file")
 
@@ -124,7 +124,7 @@ def kind_of_bytes(read: Read, size: int) -> FileKind:
 
 
 def is_pack_index(begin: bytes) -> bool:
-    """Tell whether a file begins as a mapped index does: with the inode of the root."""
+    """Return whether a file begins as a mapped index does: with the inode of the root."""
     if len(begin) < _ROOT_INODE.size:
         return False
     name, place, _, above, mode, name_size = _ROOT_INODE.unpack_from(begin)
@@ -148,7 +148,7 @@ def _name_of(begin: bytes) -> str:
 
 
 def _ffrecord_kind(begin: bytes, read: Read, size: int) -> FileKind | None:
-    """The format has no magic number: its header must fit to the size of the file."""
+    """Recognise FFRecord, which has no magic number: its header must fit the size of the file."""
     start = _FFRECORD_HEADER.size
     if len(begin) < start:
         return None
@@ -172,10 +172,10 @@ def _offset(read: Read, place: int, size: int) -> int:
 
 
 def _is_tfrecord(begin: bytes) -> bool:
-    """As ffrfs.tfrecord.framing has it: a length, and its masked CRC-32C."""
+    """Return whether the file begins with a length and its masked CRC-32C (tfrecord.framing)."""
     if len(begin) < _TFRECORD_HEADER.size:
         return False
-    from crc32c import crc32c  # here, not above: few ask
+    from crc32c import crc32c  # here, not above: few callers need it
 
     crc = crc32c(begin[:8])
     masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF

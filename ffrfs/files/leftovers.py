@@ -1,11 +1,11 @@
-"""Staging names, ".NAME.XXXXXXXXXXXXXXXX.partial", and what killed processes leave under them.
+"""Staging names, ".NAME.XXXXXXXXXXXXXXXX.partial", and files that killed processes leave there.
 
-Who makes a file or directory of such a name holds a lock on it (flock) until it has its real name,
-as native/record/staged_file.cc does. The kernel drops the lock of a process that is killed, so the
-next command that writes into the directory knows what no process holds, and removes it.
+A process that makes a file or directory of such a name holds a lock on it (flock) until it has
+its real name, as native/record/staged_file.cc does. The kernel drops the lock of a killed process,
+so the next command that writes into the directory removes all that no process has locked.
 
-A lock may not reach other machines (NFS). So the first half of the digits says which machine made
-it, and other machines leave it alone. Where locks cannot be had at all, nothing is removed.
+A lock may not reach other machines (NFS). So the first half of the digits names the machine, and
+other machines leave the file alone. Where locks cannot be had at all, nothing is removed.
 
 Concurrency: any thread, any process.
 """
@@ -19,7 +19,7 @@ import os
 import re
 import stat
 
-# So many bytes of the name go into the staging name that it stays below NAME_MAX.
+# A staging name has this many bytes of the name at most, so that it stays below NAME_MAX.
 _NAME_PART_SIZE = 200
 _MACHINE_ID = "/etc/machine-id"
 _MACHINE_ID_SIZE = 64
@@ -28,7 +28,7 @@ _FOLDERS_MAX = 4096
 _FNV_OFFSET, _FNV_PRIME = 2166136261, 16777619  # FNV-1a
 _OTHERS_MAY_WRITE = 0o022
 
-# Directories (device, inode) that this process has looked through: once is enough.
+# Directories (device, inode) that this process has searched: once is enough.
 _seen: set[tuple[int, int]] = set()
 
 
@@ -38,9 +38,9 @@ def staging_name(name: str) -> str:
 
 
 def hold(fd: int, name: str, folder: int | None = None) -> bool:
-    """Lock what was made as `name`, open as `fd`; False: it is gone, another name is needed.
+    """Lock the open file that was made as `name`; return False if it needs another name.
 
-    Between the two somebody may have taken it for a dead process's.
+    Before it is locked, another process may take it for a dead process's file and remove it.
     """
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -52,13 +52,13 @@ def hold(fd: int, name: str, folder: int | None = None) -> bool:
 
 
 def remove_leftovers(folder: str | int, *, again: bool = False) -> None:
-    """Remove what dead processes of this user and machine were making in a directory.
+    """Remove files of dead processes of this user and machine from a directory.
 
-    A process looks through a directory once, unless `again`. It does without what it may not.
+    A process searches a directory once, unless `again`. Failures are ignored.
     """
     with contextlib.suppress(OSError):
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-        if isinstance(folder, int):  # maybe open with O_PATH, which cannot be listed
+        if isinstance(folder, int):  # it may be open with O_PATH, which cannot be listed
             fd = os.open(".", flags, dir_fd=folder)
         else:
             fd = os.open(folder, flags)
@@ -80,8 +80,8 @@ def remove_leftovers(folder: str | int, *, again: bool = False) -> None:
 
 
 def remove_leftovers_beside(path: str) -> None:
-    """As remove_leftovers(), where the file `path` will be written."""
-    with contextlib.suppress(ValueError):  # no path at all
+    """Run remove_leftovers() in the directory in which the file `path` will be written."""
+    with contextlib.suppress(ValueError):  # `path` is not a valid path
         remove_leftovers(os.path.dirname(os.path.realpath(path)))
 
 
@@ -98,7 +98,7 @@ def _remove_dead(folder: int, name: str, *, is_private: bool) -> None:
     try:
         if not os.path.samestat(info, os.fstat(fd)):
             return
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # OSError: it is held
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # OSError: a process holds it
         if not _is_at(fd, name, folder):
             return
         if is_folder:
@@ -120,9 +120,9 @@ def _is_at(fd: int, name: str, folder: int | None) -> bool:
 
 
 def _is_private(info: os.stat_result) -> bool:
-    """Tell whether nobody else can give our directories other names there.
+    """Return whether no other user can rename directories in this one.
 
-    They could not remove a directory with its files, but have us do it by its name.
+    Another user could not remove our directory with its files, but make us do it by its name.
     """
     may_rename = info.st_mode & _OTHERS_MAY_WRITE and not info.st_mode & stat.S_ISVTX
     return info.st_uid in (os.geteuid(), 0) and not may_rename
@@ -130,7 +130,7 @@ def _is_private(info: os.stat_result) -> bool:
 
 @functools.cache
 def _machine() -> str:
-    """Eight digits that other machines do not have."""
+    """Return eight digits that differ between machines."""
     number = b""
     with contextlib.suppress(OSError), open(_MACHINE_ID, "rb") as file:
         number = file.read(_MACHINE_ID_SIZE)

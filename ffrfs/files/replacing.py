@@ -1,11 +1,11 @@
-"""What a file that is written may take the place of: docs/usage.md states the rule.
+"""Decides whether a new file may replace an existing one: docs/usage.md states the rule.
 
-A result (a pack, converted records, a schema) takes the place of nothing, unless that is asked
-for. What ffrfs writes again by itself (metrics, an index, a plan) takes the place of a file of
-its own kind alone. An empty file holds nothing, so either may: mktemp makes such files for
-programs that write them afterwards.
+A result (a pack, converted records, a schema) replaces no file, unless the user asks for it. A
+file that ffrfs rewrites by itself (metrics, an index, a plan) replaces only a file of its own
+kind. Both may replace an empty file: mktemp makes such files for programs that write them
+afterwards.
 
-Not here: directories, devices and pipes, which no file takes the place of (staged_file.py).
+Not here: directories, devices and pipes, which no file replaces (staged_file.py).
 Concurrency: no state.
 """
 
@@ -20,20 +20,20 @@ from ffrfs.errors import FfrfsError, PackError
 from ffrfs.files.kind import FileKind, kind_of_file
 from ffrfs.files.staged_file import StagedFile
 
-# So many first bytes tell whether a file is ours.
+# This many first bytes tell whether a file is ours.
 _BEGIN_SIZE = 256
 
 
 def may_replace(path: str, force: bool) -> bool:
-    """Tell whether what is at `path` may be replaced; False: nothing is there.
+    """Return whether a file at `path` may be replaced; False if there is none.
 
-    Raises PackError, which says what is there, if it may not.
+    Raises PackError, which says the kind of the file, if it may not.
     """
     if force:
         return True
     try:
         status = os.stat(path)
-    except OSError:  # nothing, or a link that leads there; or it is said when the file is made
+    except OSError:  # no file, or a link to none; other failures show when the file is made
         return os.path.islink(path)
     if stat.S_ISREG(status.st_mode) and status.st_size:
         raise taken(path, kind_there(path))
@@ -41,7 +41,7 @@ def may_replace(path: str, force: bool) -> bool:
 
 
 def kind_there(path: str) -> FileKind | None:
-    """None: it cannot be read."""
+    """Return the kind of the file at `path`, or None if it cannot be read."""
     try:
         return kind_of_file(path)
     except OSError:
@@ -55,7 +55,7 @@ def taken(path: str, kind: FileKind | None) -> PackError:
 
 @contextlib.contextmanager
 def keeping(path: str) -> Iterator[None]:
-    """Raise PackError for a file that has come to `path` since may_replace()."""
+    """Raise PackError for a file that has appeared at `path` since may_replace()."""
     try:
         yield
     except FileExistsError as error:
@@ -66,7 +66,7 @@ def keeping(path: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def new_file(path: str, *, force: bool = False) -> Iterator[StagedFile]:
-    """Give what becomes the file `path` if the block ends well.
+    """Yield a staged file that becomes the file `path` if the block ends well.
 
     Raises PackError if a file is there already, unless `force`; OSError.
     """
@@ -83,9 +83,9 @@ def refuse_foreign(
     what: str,
     error: type[FfrfsError] = PackError,
 ) -> None:
-    """Raise `error` if a file is at `path` that is not empty, nor `is_ours` by its first bytes.
+    """Raise `error` if the file at `path` is neither empty nor ours by its first bytes.
 
-    `what` is the kind of file that is to be written, as in "an index". Raises OSError.
+    `what` is the kind of file that will be written, as in "an index". Raises OSError.
     """
     try:
         status = os.lstat(path)

@@ -1,10 +1,10 @@
-"""What is on its way to its name: whole when it appears there, or never.
+"""Files and directories that are complete when they appear under their names, or never appear.
 
-As the native writer does for FFRecord files (native/record/staged_file.h), so does all that
-Python writes: the bytes lie in a file without a name (O_TMPFILE), which the kernel drops
-however we end. Where the file system has no such files they lie under another name beside
-the target, which only a SIGKILL leaves behind, as it does a directory; the next command that
-writes there removes it (leftovers.py).
+As the native writer does for FFRecord files (native/record/staged_file.h), Python writes all
+bytes to a file without a name (O_TMPFILE), which the kernel drops however the process ends. If a
+file system has no such files, they lie under a staging name beside the target. Like a staged
+directory, that remains only after a SIGKILL, until the next command that writes there removes it
+(leftovers.py).
 
 Concurrency: one thread for each.
 """
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 _MODE = 0o666  # less the umask
 _FOLDER_MODE = 0o777
-# Not to be read: a directory that may only be written to will do.
+# O_PATH suffices for a directory that may be written but not read.
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class StagedFile:
-    """What is written to it, or to the path `place`, becomes the file `path` at publish().
+    """A file whose bytes, written here or to the path `place`, become `path` at publish().
 
-    If `path` is a symbolic link, the file that it leads to is meant; without `follow`, the
-    link itself. `folder`: a descriptor of the directory that `path` is in. `mode`: the
-    permissions, whatever the umask. Raises PackError if something is there that must not be
-    replaced, OSError if it cannot be made.
+    If `path` is a symbolic link, its target is replaced; without `follow`, the link itself.
+    `folder`: a descriptor of the directory that `path` is in. `mode`: the permissions, whatever
+    the umask. Raises PackError if something is there that must not be replaced, OSError if the
+    file cannot be made.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class StagedFile:
         above, self._name = os.path.split(os.path.realpath(path) if follow else path)
         self._staging_name: str | None = None
         with self.naming(), contextlib.ExitStack() as failed:
-            # By descriptor, so that a chdir() of the process does not move the target.
+            # Held by descriptor, so that a chdir() of the process does not move the target.
             self._folder = os.open(above or ".", _FOLDER) if folder is None else os.dup(folder)
             failed.callback(os.close, self._folder)
             self.fd = self._open(_MODE if mode is None else mode)
@@ -58,16 +58,16 @@ class StagedFile:
             os.fchmod(self.fd, mode)
 
     def write(self, data: Buffer) -> None:
-        """All of it, behind what was written before."""
+        """Append all of `data`."""
         with self.naming(), memoryview(data).cast("B") as view:
             done = 0
             while done < len(view):
                 done += os.write(self.fd, view[done:])
 
     def publish(self, *, replace: bool = True, sync: bool = True) -> None:
-        """Give the file its name; unless `replace`, raise FileExistsError if it is taken.
+        """Give the file its name; unless `replace`, raise FileExistsError if the name exists.
 
-        `sync`: only when the bytes are on disk; and the name is, at the end.
+        `sync`: the bytes are on disk before the file gets its name, and the name is at the end.
         """
         with self.naming():
             if sync:
@@ -81,7 +81,7 @@ class StagedFile:
 
     def _replace(self) -> None:
         if self._staging_name is None:
-            # link() replaces nothing, so the way leads over a staging name here, too.
+            # link() replaces nothing, so a staging name is needed here, too.
             name = staging_name(self._name)
             os.link(self.place, name, dst_dir_fd=self._folder)
             self._staging_name = name
@@ -105,7 +105,7 @@ class StagedFile:
 
     @contextlib.contextmanager
     def naming(self) -> Iterator[None]:
-        """Name the target in errors of calls that know it under another name."""
+        """Raise OSErrors with the path of the target, which the failed call does not name."""
         try:
             yield
         except OSError as error:
@@ -115,7 +115,7 @@ class StagedFile:
         flags = os.O_WRONLY | os.O_CLOEXEC
         with contextlib.suppress(OSError):
             fd = os.open(".", flags | os.O_TMPFILE, mode, dir_fd=self._folder)
-            with contextlib.suppress(OSError):  # it has a name for a moment, when it is published
+            with contextlib.suppress(OSError):  # publish() gives it a staging name for a moment
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return fd
         remove_leftovers(self._folder)
@@ -128,7 +128,7 @@ class StagedFile:
             os.close(fd)
 
     def close(self) -> None:
-        """Drop the bytes, unless they are published."""
+        """Drop the bytes, unless they were published."""
         os.close(self.fd)
         if self._staging_name is not None:
             with contextlib.suppress(FileNotFoundError):
@@ -146,9 +146,9 @@ class StagedFile:
 def staged_folder(
     above: str, name: str, path: str | None = None, *, mode: int = _FOLDER_MODE
 ) -> Iterator[str]:
-    """Make a directory in `above` for what is on its way to `path`: `above`, or `name` there.
+    """Make a directory in `above` for files on their way to `path`: `above`, or `name` in it.
 
-    At the end it goes, with what is still in it. Errors name `path`, if given, in its place.
+    At the end it is removed with its contents. Errors name `path`, if given, in its place.
     """
     remove_leftovers(above, again=True)
     place, fd = _made_folder(above, name, path or above, mode)
@@ -160,7 +160,7 @@ def staged_folder(
             raise
         raise OSError(error.errno, error.strerror, file.replace(place, path)) from None
     finally:
-        import shutil  # here, not above: files have no need of it, and each mount writes one
+        import shutil  # here, not above: each mount loads this module, and stages only files
 
         try:
             shutil.rmtree(place, ignore_errors=True)
@@ -176,7 +176,7 @@ def _made_folder(above: str, name: str, path: str, mode: int) -> tuple[str, int]
             os.mkdir(place, mode)
         except OSError as error:
             raise OSError(error.errno, error.strerror, path) from None
-        # Until it is held, it may be taken for a dead process's.
+        # Until it is locked, another process may take it for a dead process's directory.
         with contextlib.suppress(FileNotFoundError):
             fd = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
             if hold(fd, place):
@@ -185,7 +185,7 @@ def _made_folder(above: str, name: str, path: str, mode: int) -> tuple[str, int]
 
 
 def sync_folder(path: str, above: int | None = None) -> None:
-    """Bring the names in a directory to the disk, if its file system can."""
+    """Sync the names in a directory to disk, if its file system can."""
     with contextlib.suppress(OSError):
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=above)
         try:
@@ -195,10 +195,10 @@ def sync_folder(path: str, above: int | None = None) -> None:
 
 
 def _refuse_irregular(path: str, follow: bool) -> None:
-    """A rename would bury a directory, a device or a FIFO."""
+    """Raise PackError for a directory, a device or a FIFO, which a rename would replace."""
     try:
         mode = os.stat(path, follow_symlinks=follow).st_mode
-    except OSError:  # nothing; or it is said when the directory is opened
+    except OSError:  # no file; other failures show when the directory is opened
         return
     if stat.S_ISDIR(mode):
         raise PackError(f"{path}: cannot create: Is a directory")
