@@ -1,8 +1,8 @@
-"""Telling that a mount can be read: the log, the service manager, and whoever waits for it.
+"""Announces that a mount can be read: to the log, the service manager, and the waiting caller.
 
-The tree itself is asked first. An engine with a process of its own answers before our loop
-runs, and whoever waits need not wait for the loop, whose modules take as long to import as
-all the rest of mounting. The others answer once the loop runs, and so does a slow disk.
+The tree itself is asked first. An engine with a worker process answers before the daemon's loop
+runs, so the caller need not wait for the loop, whose modules take as long to import as all the
+rest of mounting. Other engines answer once the loop runs, and so does a slow disk.
 
 Concurrency: find_out() may wait for ever, as the mount does, and is for a thread. make() is
 called once, from the main thread.
@@ -23,7 +23,7 @@ from ffrfs.mount.daemon.notify import Notifier
 from ffrfs.mount.engines.engine import Engine
 from ffrfs.mount.kernel import kernel_mount
 
-EARLY_LIMIT_S = 1.0  # of waiting for an answer before the loop runs, which obeys signals
+EARLY_LIMIT_S = 1.0  # for an answer before the loop runs, because only the loop obeys signals
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ Ready = Callable[[list[str]], None]
 
 
 class Announcement:
-    """Of one mount. `ready` is called with the engine's notices; OSError: nobody waits."""
+    """Announces a mount. `ready` gets the engine's notices; OSError from it: the caller is gone."""
 
     def __init__(
         self,
@@ -42,8 +42,8 @@ class Announcement:
         ready: Ready,
     ) -> None:
         self.is_made = False
-        self.is_heard = True  # until `ready` finds nobody
-        self.status = ""  # as a service manager shows it
+        self.is_heard = True  # until `ready` fails because the caller is gone
+        self.status = ""  # text for the service manager
         self._request = request
         self._engine = engine
         self._device = mount.entry.device
@@ -60,7 +60,7 @@ class Announcement:
             self.status = f"{self._request.title} at {place}, {engine}, {count:,} entries"
 
     def make_if_answered(self) -> None:
-        """Make it now, if the tree answers soon and well; else that is left to the loop."""
+        """Make the announcement now if the tree answers soon and well; else the loop makes it."""
         answered = threading.Event()
 
         def ask() -> None:
@@ -75,7 +75,7 @@ class Announcement:
             self.make()
 
     def make(self) -> None:
-        """The tree has answered: say so."""
+        """Announce the mount, whose tree has answered."""
         self.is_made = True
         self._raise_readahead()
         place = self._request.mountpoint
@@ -90,7 +90,7 @@ class Announcement:
             self.is_heard = False
 
     def _raise_readahead(self) -> None:
-        # Only now: the answer to the kernel's first request lowers it again.
+        # Not earlier, because the answer to the kernel's first request lowers it again.
         try:
             kernel_mount.raise_readahead(self._device)
         except OSError as error:
@@ -98,11 +98,11 @@ class Announcement:
 
 
 def look_into(mountpoint: str, device: str) -> None:
-    """Ask the tree of the mount of that device there."""
-    # A user may hide the tree from themselves (umask=, uid=): that too is an answer.
+    """Read from the tree at `mountpoint`. Raises MountError if it is not the mount of `device`."""
+    # A user may hide the tree from themselves (umask=, uid=): a refusal is an answer, too.
     with contextlib.suppress(PermissionError), os.scandir(mountpoint) as entries:
         next(entries, None)
-    # Asked last: of a mount that ended meanwhile the directory below it was read.
+    # The device is compared last: if the mount has ended, the directory below it was read.
     found = os.stat(mountpoint).st_dev
     if f"{os.major(found)}:{os.minor(found)}" != device:
         raise MountError(f"{mountpoint}: is not mounted any more")

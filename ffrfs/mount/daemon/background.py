@@ -1,11 +1,11 @@
-"""Going to the background: fork first, then mount, and wait for what comes of it.
+"""Going to the background: fork first, then mount, and wait for the result.
 
-The daemon is in the root directory, without terminal and, once it has reported, in a session
-of its own; of the descriptors it inherits it keeps two pipes. It reports through one of them,
+The daemon is in the root directory, without terminal and, once it has reported, in its own
+session; of the descriptors it inherits it keeps two pipes. It reports through one of them,
 once. Until then the caller waits; if the caller is gone by then, the daemon unmounts and ends.
 
-Concurrency: start() forks, so it is to be called from a process with one thread (the
-command; a program uses mounted.py).
+Concurrency: start() forks, so only a process with one thread may call it (the command; a
+program uses mounted.py).
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from ffrfs.mount.config.report import Report
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.daemon.notify import Notifier
 
-_FD_MIN = 3  # above the standard ones, which become /dev/null
+_FD_MIN = 3  # above the standard descriptors, which become /dev/null
 
 
 def start(request: MountRequest) -> Report:
-    """Serve the mount from a new daemon; returns when it is ready or has failed."""
-    # Before the fork: it is this process that a service manager has started.
+    """Serve the mount from a new daemon; return its report when it is ready or has failed."""
+    # Before the fork, because the service manager knows this process.
     notifier = Notifier.from_environment()
     if request.while_open is not None:
-        notifier = Notifier(None)  # the manager's service is the owner, or above it
+        notifier = Notifier(None)  # the manager's service is the owner, or an ancestor of it
         owner = fcntl.fcntl(request.while_open, fcntl.F_DUPFD_CLOEXEC, _FD_MIN)
         request = dataclasses.replace(request, while_open=owner)
     reading, writing = os.pipe()
@@ -43,7 +43,7 @@ def start(request: MountRequest) -> Report:
 
 def _become_daemon(request: MountRequest, report_to: int, notifier: Notifier) -> NoReturn:
     try:
-        if os.fork() == 0:  # so that it is no child of the process that waits
+        if os.fork() == 0:  # a grandchild, so that the process that waits is not its parent
             keep = [report_to] if request.while_open is None else [report_to, request.while_open]
             _leave_everything(keep)
             _serve(request, report_to, notifier)
@@ -65,7 +65,7 @@ def _leave_everything(keep: list[int]) -> None:
 
 
 def _serve(request: MountRequest, report_to: int, notifier: Notifier) -> None:
-    # Here, not above: the process that waits has no need of trio.
+    # Here, not above: the process that waits does not need trio.
     from ffrfs.mount.daemon import daemon
 
     reported = False
@@ -73,8 +73,8 @@ def _serve(request: MountRequest, report_to: int, notifier: Notifier) -> None:
     def report(what: Report) -> None:
         nonlocal reported
         reported = True
-        # Not before: where a directory is mounted when somebody looks (autofs), all but its
-        # manager's process group, of which mount(8) is one, wait until we are done.
+        # Not earlier: when autofs mounts a directory on access, all processes but its manager's
+        # process group, which includes mount(8), wait until the mount is done.
         os.setsid()
         os.write(report_to, what.encode())
         os.close(report_to)

@@ -1,8 +1,8 @@
-"""Whether a mount would come up: what mounting asks for, asked without mounting.
+"""Checks whether a mount would come up, by the steps of mounting without the mount itself.
 
-What is wrong raises what mounting would raise. Nothing is left: no mount, no mount point,
-no file, nor an index beside a pack; a worker that has opened the packs is ended. What
-only the kernel can say, or a daemon that serves, is not known before.
+A failed check raises the error that mounting would raise. Nothing is left: no mount, no mount
+point, no file, nor an index beside a pack; a worker that has opened the packs is ended. Faults
+that only the kernel or a serving daemon would find remain unknown.
 
 Concurrency: blocking, no state.
 """
@@ -23,11 +23,11 @@ from ffrfs.mount.kernel import kernel_mount, mountpoint, state
 from ffrfs.mount.kernel.dead_mount import is_dead
 from ffrfs.mount.kernel.mount_table import mount_at
 
-_STATE_BYTES = 4096  # about what a daemon keeps
+_STATE_BYTES = 4096  # about the size of a state file
 
 
 def check(request: MountRequest) -> list[str]:
-    """What the user should know although it would come up, a line each."""
+    """Return notices, a line each, for the user of a mount that would come up."""
     _check_runtime_directory()
     engine = open_packs(request)
     try:
@@ -52,7 +52,7 @@ def _check_runtime_directory() -> None:
 def _check_place(place: str, *, nonempty: bool) -> None:
     there = mount_at(place)
     if there is not None and is_dead(there):
-        return  # mounting would take it away
+        return  # mounting would remove the dead mount
     if os.path.lexists(place):
         mountpoint.prepare(place, nonempty=nonempty)
     else:
@@ -60,7 +60,7 @@ def _check_place(place: str, *, nonempty: bool) -> None:
 
 
 def _metrics_notices(path: str | None) -> list[str]:
-    """Without metrics a mount serves on."""
+    """Return a notice if metrics cannot be written, which does not keep a mount from serving."""
     check_metrics_file(path)
     try:
         if path is not None:
@@ -78,7 +78,7 @@ def _check_can_write(path: str) -> None:
 
 
 def _check_can_make(path: str) -> None:
-    """Try it with a file that has no name, or not for long."""
+    """Try to make a file in the directory of `path`: one without a name, or with a brief one."""
     try:
         within_limit(path, lambda: tempfile.TemporaryFile(dir=os.path.dirname(path)).close())
     except FileSystemHangsError:

@@ -1,8 +1,8 @@
-"""The control group that this process is in: what memory it may have, and which files say so.
+"""The control group of this process: its limit of memory, and the files that contain it.
 
-There are two versions. In the second all controllers have one tree; the first has a tree
+There are two versions. In version 2 all controllers share one tree; version 1 has a tree
 for memory alone; a machine may have both. A container may see only its own part of a tree,
-mounted as if that were all.
+mounted as if it were the whole.
 
 Concurrency: no state. A read waits for nothing.
 """
@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 SELF = "/proc/self"
-# The first version has no word for "no limit": it tells a number that no machine has.
+# Version 1 has no word for "no limit": its file then has a number beyond any machine's memory.
 _NO_LIMIT_BYTES = 1 << 60
 
 _UNIFIED = re.compile(rb"^0::(/.*)$", re.MULTILINE)
 _MEMORY = re.compile(rb"^[1-9][0-9]*:(?:[^:\n]*,)?memory(?:,[^:\n]*)?:(/.*)$", re.MULTILINE)
-# mountinfo (proc(5)): the root of what is mounted, where, and what it is.
+# mountinfo (proc(5)): the root within the file system, the mount point, and the type.
 _MOUNT = rb"^\S+ \S+ \S+ (\S+) (\S+) .* - "
 _UNIFIED_MOUNT = re.compile(_MOUNT + rb"cgroup2 ", re.MULTILINE)
 _MEMORY_MOUNT = re.compile(_MOUNT + rb"cgroup \S+ (?:\S*,)?memory(?:,\S*)?$", re.MULTILINE)
@@ -28,17 +28,17 @@ _MEMORY_MOUNT = re.compile(_MOUNT + rb"cgroup \S+ (?:\S*,)?memory(?:,\S*)?$", re
 
 @dataclass(frozen=True)
 class ControlGroup:
-    """One group, as a directory below the place where its tree is mounted."""
+    """A group, as a directory below the mount point of its tree."""
 
     top: str
-    path: str  # "" is the topmost that is seen from here
+    path: str  # "": the topmost group that this process can see
 
     @property
     def folder(self) -> str:
         return self.top + self.path
 
     def with_those_above(self) -> Iterator[str]:
-        """The directories of all whose limits bind this one."""
+        """Yield the directories of the group and its ancestors, whose limits all apply."""
         path = self.path
         while path:
             yield self.top + path
@@ -47,12 +47,12 @@ class ControlGroup:
 
 
 def unified_group(proc: str = SELF) -> ControlGroup | None:
-    """Ours in the tree of version 2; None: there is none."""
+    """Return our group in the tree of version 2, or None if there is no such tree."""
     return _find(proc, _UNIFIED, _UNIFIED_MOUNT)
 
 
 def memory_limit_files(proc: str = SELF) -> list[str]:
-    """The files that say what all processes of our group, and of those above, may have."""
+    """Return the files with the memory limits of our group and its ancestors."""
     trees = (
         (unified_group(proc), "memory.max"),
         (_find(proc, _MEMORY, _MEMORY_MOUNT), "memory.limit_in_bytes"),
@@ -63,12 +63,12 @@ def memory_limit_files(proc: str = SELF) -> list[str]:
         if group is not None
         for folder in group.with_those_above()
     ]
-    # The topmost group of all has none.
+    # The root group of the host has no such file.
     return [path for path in paths if os.path.exists(path)]
 
 
 def smallest_limit_bytes(files: list[str]) -> int | None:
-    """What they tell now; None: there is no limit."""
+    """Return the smallest limit in the files now, or None if there is none."""
     limits = [limit for path in files if (limit := _read_limit(path)) is not None]
     return min(limits, default=None)
 
@@ -84,15 +84,15 @@ def _find(proc: str, line: re.Pattern[bytes], mount: re.Pattern[bytes]) -> Contr
     if group is None or place is None:
         return None
     root, path = place[1].rstrip(b"/"), group[1].rstrip(b"/")
-    if b".." in (root + path).split(b"/"):  # not below what is seen from here
+    if b".." in (root + path).split(b"/"):  # outside of the part that this process can see
         return None
-    # A container may see its own group as the topmost, and be told its name on the host.
+    # A container may see its own group as the topmost one, but get the group's name on the host.
     below = path.removeprefix(root) if (path + b"/").startswith(root + b"/") else b""
     return ControlGroup(os.fsdecode(place[2]), os.fsdecode(below))
 
 
 def _read_limit(path: str) -> int | None:
-    """None: there is no limit, or the group has gone."""
+    """Return the limit in a file; None if there is none, or the group has gone."""
     try:
         with open(path, "rb") as file:
             limit = int(file.read(32))

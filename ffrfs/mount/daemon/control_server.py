@@ -1,16 +1,16 @@
-"""Where a daemon answers questions: a Unix socket beside its state file.
+"""The control socket of a daemon: a Unix socket beside its state file, which answers requests.
 
 A client sends one JSON object a line, {"command": "stats"}, and gets one line for each:
-{"result": ...} or {"error": "one line"}. What it sends is hostile: the length of a line,
-the number of clients and every wait are bounded, and nothing of it ends the daemon. Only
-the daemon's own user and root are answered. A command may take the connection over, once
-it was answered: what the client sends then is not read here.
+{"result": ...} or {"error": "one line"}. Requests are hostile: the length of a line, the
+number of clients and every wait are bounded, and no request ends the daemon. It answers only
+its own user and root. A command may hand the connection over after the answer: the control
+server then reads no more of it.
 
 Concurrency: tasks of the daemon's trio loop. A command's handler runs to its end without
 giving way, so it must not wait for a disk, nor for the mount.
 
-Not here: the socket itself (control_socket.py), what the commands do (daemon.py gives
-them), the side that asks (control_client.py).
+Not here: the socket itself (control_socket.py), the commands, which server.py provides, the
+client (control_client.py).
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from ffrfs.errors import MountError, describe
 
 LINE_SIZE_MAX = 1 << 16
 CLIENTS_MAX = 16
-# A client that has sent no whole line, or has not taken its answer, by then is dropped.
+# A client is dropped if by then it has not sent a whole line, or has not read its answer.
 IDLE_TIMEOUT_S = 10.0
 _COMMAND_SIZE_SHOWN = 40
 _PEER = struct.Struct("iII")  # struct ucred: pid, uid, gid
 
 Request = Mapping[str, object]
-Handler = Callable[[Request], object]  # what it returns goes into JSON, or is a HandOver
+Handler = Callable[[Request], object]  # returns a JSON value, or a HandOver
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class HandOver:
-    """A handler's result: the client is answered `result`, and given to `take`.
+    """A handler's result: the client gets `result` as its answer, and `take` gets the client.
 
-    That gets a descriptor, non-blocking, to copy: this side closes its own.
+    `take` gets a non-blocking descriptor, which it must copy: the server closes its own.
     """
 
     take: Callable[[int], None]
@@ -52,7 +52,7 @@ class HandOver:
 
 
 class ControlServer:
-    """Answers on one listening socket, which it closes at its end."""
+    """Answers on a listening socket, which it closes at its end."""
 
     def __init__(self, listener: socket.socket, commands: Mapping[str, Handler]) -> None:
         self._listener = listener
@@ -60,13 +60,13 @@ class ControlServer:
         self._client_count = 0
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Accept clients until cancelled."""
         logging.getLogger("trio.serve_listeners").addFilter(_in_one_line)
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(self._listener))
         await trio.serve_listeners(self._serve, [listener])
 
     async def _serve(self, stream: trio.SocketStream) -> None:
-        """One client. An exception let out here would end the mount."""
+        """Serve one client. An exception let out here would end the mount."""
         self._client_count += 1
         try:
             async with stream:
@@ -126,13 +126,13 @@ class ControlServer:
 
 
 def _in_one_line(record: logging.LogRecord) -> bool:
-    # Of a daemon that may open no more files: the place in trio is of no use to anybody.
+    # When a daemon cannot open more files, the traceback within trio is of no use.
     record.exc_info = None
     return True
 
 
 async def _hand_over(stream: trio.SocketStream, to: HandOver, pending: bytearray) -> None:
-    if pending:  # and lost for what takes the connection
+    if pending:  # these bytes would be lost for the new owner of the connection
         await _send(stream, _error("bytes behind a request that takes the connection over"))
         return
     await _send(stream, {"result": to.result})

@@ -1,10 +1,10 @@
 """The process behind one mount: makes it, serves it, and ends with it.
 
-The order is: open the log, open the packs, claim the mount point, mount, say so, serve; a
-step that fails undoes those before it. What serving takes (server.py), trio above all, is
-imported last: an engine with a process of its own serves meanwhile.
+The order is: open the log, open the packs, claim the mount point, mount, announce, serve; a
+failed step undoes the steps before it. The modules of serving (server.py), above all trio, are
+imported last: an engine with a worker process serves meanwhile.
 
-Not here: going to the background (background.py), what is printed (ffrfs.cli).
+Not here: going to the background (background.py), printing (ffrfs.cli).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ffrfs.mount.daemon.notify import Notifier
 from ffrfs.mount.engines.engine_factory import open_engine
 from ffrfs.mount.kernel import privileges, state
 
-# What the loop opens, which begins when the mount is announced: that must not fail any more.
+# Descriptors for the loop, which begins when the mount is announced and must not fail any more.
 _LOOP_COUNT = 16
 
 log = logging.getLogger(__name__)
@@ -39,10 +39,10 @@ def serve(
 ) -> None:
     """Mount, and serve until the mount is gone.
 
-    Calls `ready` with the engine's notices once the tree answers; an OSError from there
-    means that the caller waits no more, and unmounts. A service manager is told first,
-    through `notifier`, or as the environment says. Raises what kept the mount from coming
-    up, or from going on; nothing is left mounted then.
+    Calls `ready` with the engine's notices once the tree answers; if `ready` raises OSError,
+    the caller waits no more, and the mount is unmounted. The service manager gets the news
+    first, through `notifier`, by default that of the environment. Raises the error that kept
+    the mount from coming up, or from going on; nothing is left mounted then.
     """
     notifier = notifier or Notifier.from_environment()
     directory = state.runtime_directory()
@@ -64,7 +64,7 @@ def serve(
                 journal = journal_match() if log_file is None else None
                 mount = make_mount(request, directory, log_file, journal)
                 try:
-                    # Only now: what a dead daemon has left there is gone.
+                    # Not earlier: make_mount() has removed a dead daemon's log from there.
                     if own_log is not None:
                         log_there.reopen(own_log, is_own=True)
                     if mount.notice is not None:
@@ -95,7 +95,7 @@ def serve(
 
 @contextlib.contextmanager
 def _descriptors_kept() -> Iterator[None]:
-    """Whatever else takes descriptors meanwhile, there are some for the loop afterwards."""
+    """Reserve descriptors for the loop, whatever else takes descriptors meanwhile."""
     kept: list[int] = []
     try:
         for _ in range(_LOOP_COUNT):

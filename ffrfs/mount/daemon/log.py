@@ -1,8 +1,8 @@
-"""Where a daemon's log goes: its own small file, a file of the user's, or stderr.
+"""The log of a daemon, in its own small file, in a file of the user's, or on stderr.
 
-Where stderr is the journal, a line has its priority in front, <3> for an error, and no
-time, which the journal keeps itself (sd-daemon(3)). Everywhere many lines of one cause
-become their number (log_limit.py), and a thread writes what is left (log_writer.py).
+If stderr is the journal, a line begins with its priority, <3> for an error, and has no time,
+which the journal keeps itself (sd-daemon(3)). Many lines of one cause are replaced by their
+number (log_limit.py), and a thread writes the others (log_writer.py).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from ffrfs.mount.daemon.log_writer import LogWriter
 from ffrfs.mount.daemon.output_file import open_to_append, within_limit
 from ffrfs.printable import printable
 
-OWN_LOG_BYTES_MAX = 1 << 20  # twice: there is one older file
+OWN_LOG_BYTES_MAX = 1 << 20  # of a file; there may be one older file
 
 
 class _FileFormatter(logging.Formatter):
-    """One line a message, whatever the names in it: a pack's may hold line breaks.
+    """Makes one line of a message, even if names of a pack in it hold line breaks.
 
-    `is_own`: with the daemon's number, as one that still serves open files may write there,
-    too, when the next one has the place.
+    `is_own`: the line has the daemon's pid, because a daemon that still serves open files may
+    write to the log of the next daemon of its place.
     """
 
     def __init__(self, *, is_own: bool = False) -> None:
@@ -39,14 +39,14 @@ class _FileFormatter(logging.Formatter):
 
 
 class _JournalFormatter(logging.Formatter):
-    """One line a message, also if it has a traceback: each line is an entry of its own."""
+    """Makes one line of a message with a traceback, as each line is an entry of the journal."""
 
     def format(self, record: logging.LogRecord) -> str:
         return f"<{_priority(record.levelno)}>{printable(super().format(record))}"
 
 
 class _Kept(logging.Handler):
-    """Lines for a file that is not there yet."""
+    """Keeps lines for a file that does not exist yet."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,17 +57,17 @@ class _Kept(logging.Handler):
 
 
 class Log:
-    """Where it goes now; opened by logging_to()."""
+    """The log's current target; opened by logging_to()."""
 
     def __init__(self, path: str | None, *, is_kept: bool = False) -> None:
         self._kept = _Kept()
         self.handler = LimitedHandler(self._kept if is_kept else _open(path, is_own=False))
 
     def reopen(self, path: str, *, is_own: bool = False) -> None:
-        """Go on in that file; in a new one of its name, if the old one was moved away.
+        """Write to `path` from now on, or to a new file of that name if the old one was moved.
 
         `is_own`: no other program moves it, and its size is bounded. Raises OptionError and
-        OSError, and goes on where it was. May take some seconds.
+        OSError, and keeps the old target then. May take some seconds.
         """
         target = _open(path, is_own=is_own)
         self.handler.change(target)
@@ -82,10 +82,10 @@ class Log:
 
 @contextlib.contextmanager
 def logging_to(path: str | None, *, is_kept: bool = False) -> Iterator[Log]:
-    """Send this process's log to `path`, or to stderr; a crash's traceback too.
+    """Send this process's log, and the traceback of a crash, to `path` or to stderr.
 
-    `is_kept`: keep its lines until Log.reopen() names the file.
-    Others may move the file away (logrotate). Errors as of Log.reopen().
+    `is_kept`: keep the lines until Log.reopen() names the file. Other programs (logrotate) may
+    move the file away. Raises the errors of Log.reopen().
     """
     log = Log(path, is_kept=is_kept)
     root = logging.getLogger()
@@ -99,7 +99,7 @@ def logging_to(path: str | None, *, is_kept: bool = False) -> Iterator[Log]:
 
 
 def check_log_file(path: str) -> None:
-    """Raise what would be raised for it, if it is there; FileNotFoundError if not."""
+    """Raise the error of opening an existing log file; FileNotFoundError if it is missing."""
     within_limit(path, lambda: os.close(open_to_append(path, create=False)))
 
 
@@ -113,12 +113,12 @@ def _open(path: str | None, *, is_own: bool) -> LogWriter:
         return OwnLogFile(path, OWN_LOG_BYTES_MAX) if is_own else LogFile(path)
 
     file = within_limit(path, make, late=LogFile.close)
-    faulthandler.enable(file.crash_fd)  # before the one that was there is closed
+    faulthandler.enable(file.crash_fd)  # before the old file is closed
     return LogWriter(file, _FileFormatter(is_own=is_own))
 
 
 def journal_match() -> str | None:
-    """What journalctl finds the log of this process by; None: stderr is not the journal."""
+    """Return the journalctl argument that selects this process; None: stderr is no journal."""
     if not _is_journal(sys.stderr.fileno()):
         return None
     with open("/proc/self/cgroup", encoding="utf-8", errors="surrogateescape") as file:
@@ -126,7 +126,7 @@ def journal_match() -> str | None:
 
 
 def match_in_group(groups: str) -> str:
-    """The same for the process with that /proc/PID/cgroup, which is this one."""
+    """Return that argument for this process if /proc/PID/cgroup has the text `groups`."""
     *above, unit = groups.rstrip("\n").rpartition("\n")[2].split("/")
     if not unit.endswith(".service"):
         return f"_PID={os.getpid()}"
@@ -135,12 +135,12 @@ def match_in_group(groups: str) -> str:
 
 
 def _is_journal(fd: int) -> bool:
-    """Whether it is what JOURNAL_STREAM names (systemd.exec(5)), and not sent elsewhere."""
+    """Return whether JOURNAL_STREAM names it (systemd.exec(5)), so it was not redirected."""
     status = os.fstat(fd)
     return os.environ.get("JOURNAL_STREAM") == f"{status.st_dev}:{status.st_ino}"
 
 
 def _priority(level: int) -> int:
-    """syslog's number: 2 critical, 3 error, 4 warning, 6 info, 7 debug."""
+    """Return syslog's number: 2 critical, 3 error, 4 warning, 6 info, 7 debug."""
     steps = ((logging.CRITICAL, 2), (logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6))
     return next((priority for limit, priority in steps if level >= limit), 7)

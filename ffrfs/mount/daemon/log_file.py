@@ -1,8 +1,7 @@
-"""Where lines of the log end: a file of the user's, the daemon's own small one, or stderr.
+"""The targets of a log: a file of the user's, the daemon's own small file, or stderr.
 
-Descriptors, not Python's files: those lock, and would hold up the end of a process in
-which a thread is held while it writes.
-
+They use descriptors, not Python's files, whose locks would delay the end of a process in
+which a thread hangs in a write.
 Concurrency: one thread at a time.
 """
 
@@ -16,7 +15,7 @@ from ffrfs.mount.daemon.output_file import open_to_append
 
 
 class StandardError:
-    """stderr, as it is now."""
+    """The stderr of the time when it was made."""
 
     def __init__(self) -> None:
         self._fd = os.dup(sys.stderr.fileno())
@@ -29,13 +28,13 @@ class StandardError:
 
 
 class LogFile:
-    """A file that others may move away (logrotate): then a new one of its name is begun.
+    """A file that other programs may move away (logrotate): then a new one of its name is begun.
 
-    Has a second descriptor, for the traceback of a crash, which changes with close() alone.
+    A second descriptor is for the traceback of a crash; it stays valid until close().
     """
 
     def __init__(self, path: str) -> None:
-        """Raises OptionError, and OSError."""
+        """Open the file. Raises OptionError, and OSError."""
         self.path = path
         self.fd = open_to_append(path)
         try:
@@ -65,10 +64,10 @@ class LogFile:
 
 
 class OwnLogFile(LogFile):
-    """One beside the state file: bounded, since there is one older file at most.
+    """A log beside the state file; its size is bounded, as there is at most one older file.
 
-    Daemons of one place write to it one after the other; a new one may make room while one
-    before it still serves open files.
+    Daemons of one place write to it one after the other; a new daemon may rotate it while the
+    one before it still serves open files.
     """
 
     def __init__(self, path: str, size_max: int) -> None:

@@ -1,11 +1,11 @@
-"""So many lines of one cause, then their number: one bad disk must not fill a log.
+"""Limits the lines of one cause, and logs the number of others: one bad disk must not fill a log.
 
-A cause is a level and the template of a message, never what is in it: names in a
-pack are its author's choice. A line that comes whole ("%s": the worker's, or an error's
-own) counts by its first two words.
+A cause is a level and the template of a message, never its arguments: the author of a pack
+chooses the names in it. A message whose template is "%s" (a line of the worker's, or an
+error's text) counts by its first two words.
 
-Concurrency: any thread may log; the handler's own lock guards all. What is held back is
-told by a timer's thread, which lives only while there is something to tell.
+Concurrency: any thread may log; the handler's own lock guards all. A timer's thread, which
+lives only while lines are held back, logs their number.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 LINES_MAX = 10  # of one cause, in one window
 WINDOW_S = 30.0
-# Further ones share a window: so a log grows by at most 2570 lines in 30 s.
+# Causes beyond these share a window, so a log grows by at most 2570 lines in 30 s.
 CAUSES_MAX = 256
 
 Cause = tuple[str, int, str]
@@ -27,21 +27,21 @@ _WHOLE_LINE = "%s"
 
 @dataclass
 class _Window:
-    """A cause, since its first line."""
+    """The lines of a cause, since its first line."""
 
     began_s: float  # monotonic
     count: int = 0
-    last: logging.LogRecord | None = None  # of those held back
+    last: logging.LogRecord | None = None  # the last line that was held back
 
 
 class LimitedHandler(logging.Handler):
-    """Hands on to `target`, which it closes, so many of each cause."""
+    """Passes a limited number of lines of each cause to `target`, which it closes."""
 
     def __init__(self, target: logging.Handler, *, window_s: float = WINDOW_S) -> None:
         super().__init__()
         self._target = target
         self._window_s = window_s
-        self._windows: dict[Cause, _Window] = {}  # the oldest first
+        self._windows: dict[Cause, _Window] = {}  # oldest first
         self._timer: threading.Timer | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -59,13 +59,13 @@ class LimitedHandler(logging.Handler):
             self.handleError(record)
 
     def change(self, target: logging.Handler) -> None:
-        """Hand on to another one from now on."""
+        """Pass lines to another target from now on, and close the old one."""
         with self._locked():
             before, self._target = self._target, target
         before.close()
 
     def close(self) -> None:
-        """Tell what was held back, and end."""
+        """Log the numbers of lines held back, and end."""
         with self._locked():
             if self._timer is not None:
                 self._timer.cancel()
@@ -94,7 +94,7 @@ class LimitedHandler(logging.Handler):
                 self._target.emit(_summary(window, now_s))
 
     def _tell_later(self, now_s: float) -> None:
-        """See to it that the oldest window ends when its time is over, if nothing is logged."""
+        """Start a timer that ends the oldest window in time, even if no more lines come."""
         if self._timer is None and self._windows:
             oldest = next(iter(self._windows.values()))
             wait_s = max(oldest.began_s + self._window_s - now_s, 0)

@@ -1,12 +1,12 @@
-"""Lines of the log on their way to where it goes: a thread writes them, so no caller waits long.
+"""Writes the lines of the log in a thread, so that no caller waits long.
 
-A file system that hangs, or a pipe as stderr that is not read, holds up that thread alone.
-A caller waits for its line to be written for a tenth of a second, so that what a
-daemon has done is in its log, also if it is killed the next moment; but not any more once
-that was too short, until all is written that waits. Of lines that wait there is a most;
-those beyond are lost, and their number is logged.
+If a file system hangs, or stderr is a pipe that is not read, only that thread hangs. A caller
+waits up to a tenth of a second for its line to be written, so that the log has the daemon's
+last acts even if it is killed the next moment. After a wait in vain, callers do not wait until
+all queued lines are written. The queue is bounded; further lines are lost, and their number is
+logged.
 
-Concurrency: any thread may log; the target is used by the writer's thread alone.
+Concurrency: any thread may log; the writer's thread alone uses the target.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from typing import Protocol
 from ffrfs.errors import OptionError
 
 LINES_MAX = 1000
-PATIENCE_S = 0.1  # of who logs a line
-END_LIMIT_S = 2.0  # for what waits at the end, and as much for closing
+PATIENCE_S = 0.1  # how long a caller waits for its line
+END_LIMIT_S = 2.0  # for the queued lines at the end, and as much for closing
 
 _Line = tuple[str, threading.Event]
 
 
 class Target(Protocol):
-    """Where lines go; may wait."""
+    """A target of lines; its methods may wait."""
 
     def write(self, line: str) -> None:
-        """Without a line break at its end. OSError and OptionError: the line is lost."""
+        """Write a line, without its line break. If it raises OSError or OptionError, it is lost."""
 
     def close(self) -> None: ...
 
 
 class LogWriter(logging.Handler):
-    """Writes to `target`, which it closes."""
+    """Writes lines to `target`, which it closes."""
 
     def __init__(self, target: Target, formatter: logging.Formatter) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class LogWriter(logging.Handler):
         self._target = target
         self._lines: queue.Queue[_Line | None] = queue.Queue(LINES_MAX)
         self._lost_count = 0
-        self._count_lock = threading.Lock()  # of that
+        self._count_lock = threading.Lock()  # guards _lost_count
         self._is_behind = False
         self._is_closed = False
         self._thread = threading.Thread(target=self._run, name="ffrfs-log", daemon=True)
@@ -57,7 +57,7 @@ class LogWriter(logging.Handler):
             self.handleError(record)
 
     def close(self) -> None:
-        """Wait for the rest to be written, but not long."""
+        """Wait a short time for the queued lines to be written."""
         if not self._is_closed:
             self._is_closed = True
             try:

@@ -1,21 +1,20 @@
-"""How much the engine may hold: by --cache-mb, by --max-memory, and less while memory is short.
+"""Limits the engine's memory: by --cache-mb, by --max-memory, and further while memory is short.
 
     --cache-mb ───────────────────────────────► at most that
-    --max-memory, less base and serving ──────► at most that         the size that is wanted
-    what the control group may have, likewise ► at most that
-    memory pressure, or more held than foreseen: a half, and again   the size now
+    --max-memory, less base and serving ──────► at most that         the wanted size
+    the control group's limit, likewise ──────► at most that
+    memory pressure, or more held than foreseen: half, again and again   the current size
     neither: an eighth of the wanted size more, every few seconds
 
-The base is what daemon, worker and fetcher hold when the packs are open and nothing has been asked
-yet (their tables, and the loop). What counts is anonymous memory: what the kernel has of the
-packs, and the programs themselves, are its own to take back. A control group (a container, a
-job) is charged for those too, so an eighth of what it may have is left to them. Its limit
-is a bound, and no reason not to mount: an administrator can change it, and we follow.
+The base is the memory that daemon, worker and fetcher hold when the packs are open and no request
+has come yet (their tables, and the loop). Only anonymous memory counts: the kernel can take back
+the page cache of packs and programs. A control group (a container, a job) is charged for these,
+too, so an eighth of its limit is left to them. The group's limit bounds the size, but does not
+keep a mount from coming up: an administrator can change the limit, and the size follows.
 
 Concurrency: run() is a task of the daemon's trio loop; change() is called from that loop.
 
-Not here: how the engine shrinks (native/volume/volume.h), where pressure is read
-(pressure.py).
+Not here: how the engine shrinks (native/volume/volume.h), reading the pressure (pressure.py).
 """
 
 from __future__ import annotations
@@ -33,34 +32,34 @@ from ffrfs.mount.engines.engine import Engine
 from ffrfs.mount.engines.fetching import fetching_bytes
 from ffrfs.mount.kernel.uring import queue_count
 
-INTERVAL_S = 2.0  # as often as the kernel makes new averages
-# Percent of time in which some task stood still for want of memory: much, and none.
+INTERVAL_S = 2.0  # the period of the kernel's averages
+# Percent of time in which some task stalled for want of memory: a high share, and almost none.
 PRESSURE_HIGH = 10.0
 PRESSURE_LOW = 1.0
-# Less than that serves no reader: a block is up to 4 MiB, and a half of it may be in flight.
+# A smaller cache serves no reader: a block has up to 4 MiB, and half of it may be in flight.
 CACHE_BYTES_MIN = 8 << 20
 _GROWTH_STEPS = 8
 # Measured under the worst loads, and rounded up: large records that are verified as a whole,
-# pieces that are put together for an answer, the daemon's own clients, the C library's rest.
+# answers that are assembled from pieces, the daemon's own clients, overhead of the C library.
 _FIXED_BYTES = 20 << 20
 _THREAD_BYTES = 1 << 20
-_QUEUE_BYTES = 64 << 10  # the stack of its thread, and its ring
-_RINGS_SHARE = 8  # one such part of the cache's size is what the rings' buffers take at most
+_QUEUE_BYTES = 64 << 10  # the stack of a queue's thread, and its ring
+_RINGS_SHARE = 8  # the rings' buffers take at most this fraction of the cache's size
 _INDEX_BYTES = 16 << 20  # native/io/kept_pages.h: pages of mapped indexes
 _LOOP_BYTES = 8 << 20  # trio, which may be imported only when a worker serves
-# native/prefetch/prefetcher.h, hint_list.h, hint_server.cc: all that hints can take.
+# The limits of hints in native/prefetch/prefetcher.h, hint_list.h, hint_server.cc.
 _LISTS_MAX = 64
 _HINTS_MAX = 65_536
-_WINDOWS_MIN = 3  # that each list may have in any case
+_WINDOWS_MIN = 3  # that each list may always have
 _HINT_BYTES = 112
-_CLIENT_BYTES = 128 << 10  # received and not used
-# Such a part may be pushed ahead of readers, who fill the rest themselves. In a control group
-# they push out earlier what was pushed: its limit holds for the page cache of all.
+_CLIENT_BYTES = 128 << 10  # received, and not parsed yet
+# Fractions of memory that may be pushed ahead of readers, who fill the rest by themselves. A
+# control group's limit includes the page cache, so readers evict pushed pages sooner there.
 _PUSHED_SHARE = 2
 _PUSHED_GROUP_SHARE = 4
-_SHORT_PERCENT = 95  # of --max-memory, held
+_SHORT_PERCENT = 95  # of --max-memory in use
 _ROOMY_PERCENT = 85
-_GROUP_SHARE = 8  # one such part of what a control group may have is not for anonymous memory
+_GROUP_SHARE = 8  # this fraction of a control group's limit is not for anonymous memory
 
 _AVAILABLE = re.compile(rb"^MemAvailable:\s*([0-9]+) kB$", re.MULTILINE)
 _ANONYMOUS = re.compile(rb"^RssAnon:\s*([0-9]+) kB$", re.MULTILINE)
@@ -69,10 +68,10 @@ log = logging.getLogger(__name__)
 
 
 class MemoryLimit:
-    """Of one mount. Made when its engine has opened the packs, before it serves."""
+    """The memory limit of a mount; made when its engine has opened the packs, before it serves."""
 
     def __init__(self, request: MountRequest, engine: Engine) -> None:
-        """Raises OptionError if --max-memory cannot hold even what is held already."""
+        """Raises OptionError if --max-memory is less than is already in use."""
         self._engine = engine
         threads = request.threads if engine.worker_pid is not None else 1
         self._serving_bytes = serving_bytes(threads, request.prefetch_records)
@@ -91,8 +90,8 @@ class MemoryLimit:
         self._percent: float | None = None
 
     async def run(self) -> None:
-        """Until cancelled."""
-        import trio  # here, not above: the sizes are found before the loop is imported
+        """Adjust the sizes until cancelled."""
+        import trio  # here, not above: the sizes are computed before the loop is imported
 
         pressure = Pressure()
         try:
@@ -107,7 +106,7 @@ class MemoryLimit:
             pressure.close()
 
     def change(self, cache_bytes: int, max_memory_bytes: int | None) -> None:
-        """Go by these from now on; if they cannot hold, the log says so, and nothing changes."""
+        """Apply new limits; if the mount cannot fit in them, log it and change nothing."""
         try:
             wanted_bytes = self._fit(cache_bytes, max_memory_bytes)
         except OptionError as error:
@@ -119,7 +118,7 @@ class MemoryLimit:
         self._apply(wanted_bytes if was_full else min(self._now_bytes, wanted_bytes))
 
     def notices(self) -> list[str]:
-        """What the user should know of the control group, a line each."""
+        """Return what the user should know of the control group, a line each."""
         if self._group_bytes is None:
             return []
         group = f"the control group may have {_mib(self._group_bytes)}M of memory"
@@ -132,17 +131,17 @@ class MemoryLimit:
 
     @property
     def hinted_bytes_max(self) -> int:
-        """Of a file that can be read ahead: it has to fit into an eighth of the cache.
+        """The size of the largest file that can be read ahead: an eighth of the cache.
 
-        As native/prefetch/prefetcher.cc and io/buffer.cc have it: memory comes in sizes of which
-        there are four from each power of two to the next.
+        As in native/prefetch/prefetcher.cc and io/buffer.cc, memory comes in sizes of which there
+        are four from each power of two to the next.
         """
         limit_bytes = self._now_bytes // 8
         step = max((1 << limit_bytes.bit_length() - 1) // 4, 4096)
         return limit_bytes // step * step
 
     def figures(self) -> dict[str, object]:
-        """Its fields of `ffrfs stats`."""
+        """Return the fields of `ffrfs stats`."""
         return {
             "cache_limit_bytes": self._now_bytes,
             "memory_limit_bytes": self._max_memory_bytes,
@@ -152,11 +151,11 @@ class MemoryLimit:
 
     @property
     def _taken_bytes(self) -> int:
-        """All but the cache, at most."""
+        """The memory of all but the cache, at most."""
         return self._base_bytes + self._serving_bytes
 
     def _fit(self, cache_bytes: int, max_memory_bytes: int | None) -> int:
-        """The size that is wanted; raises OptionError."""
+        """Return the wanted size. Raises OptionError if --max-memory cannot hold the mount."""
         least_bytes = min(cache_bytes, CACHE_BYTES_MIN)
         if max_memory_bytes is not None:
             if self._taken_bytes + least_bytes > max_memory_bytes:
@@ -180,7 +179,7 @@ class MemoryLimit:
             self.change(self._cache_bytes, self._max_memory_bytes)
 
     def _bound_bytes(self) -> int | None:
-        """What daemon and worker may hold together."""
+        """Return the bytes that daemon and worker may hold together, or None without a limit."""
         group_bytes = self._group_bytes and _share_of_group(self._group_bytes)
         return min(filter(None, (self._max_memory_bytes, group_bytes)), default=None)
 
@@ -214,7 +213,7 @@ class MemoryLimit:
             )
 
     def _apply_pushed(self) -> None:
-        """Page cache is the kernel's to take back, but it would take what was read as well."""
+        """Limit pushed bytes: the kernel may drop them, but drops pages that were read as well."""
         bounds = [available_bytes() // _PUSHED_SHARE]
         if self._group_bytes is not None:
             bounds.append(self._group_bytes // _PUSHED_GROUP_SHARE)
@@ -232,7 +231,7 @@ class MemoryLimit:
 
 
 def serving_bytes(threads: int, prefetch_records: int) -> int:
-    """What daemon and worker come to hold beside base and cache, at most."""
+    """Return the largest number of bytes of daemon and worker beside base and cache."""
     hints_bytes = 0
     if prefetch_records > 0:
         hint_count = _HINTS_MAX + _LISTS_MAX * _WINDOWS_MIN * prefetch_records
@@ -241,17 +240,17 @@ def serving_bytes(threads: int, prefetch_records: int) -> int:
 
 
 def rings_bytes(queue_count: int, opening_cache_bytes: int) -> int:
-    """What so many queues of io_uring come to hold, at most."""
+    """Return the largest number of bytes that so many io_uring queues hold."""
     return opening_cache_bytes // _RINGS_SHARE + queue_count * _QUEUE_BYTES
 
 
 def _share_of_group(limit_bytes: int) -> int:
-    """What of a control group's limit anonymous memory may take."""
+    """Return the part of a control group's limit that is for anonymous memory."""
     return limit_bytes - limit_bytes // _GROUP_SHARE
 
 
 def available_bytes() -> int:
-    """What the kernel could give to new pages without swapping; 0: it does not say."""
+    """Return the bytes that new pages could get without swapping; 0 if the kernel does not say."""
     try:
         with open("/proc/meminfo", "rb") as file:
             found = _AVAILABLE.search(file.read())
@@ -261,7 +260,7 @@ def available_bytes() -> int:
 
 
 def anonymous_bytes(pid: int | None) -> int:
-    """Physical memory that is no file's (RssAnon); 0: there is no such process."""
+    """Return the anonymous physical memory (RssAnon); 0 if there is no such process."""
     if pid is None:
         return 0
     try:
@@ -269,7 +268,7 @@ def anonymous_bytes(pid: int | None) -> int:
             found = _ANONYMOUS.search(file.read())
     except (FileNotFoundError, ProcessLookupError):
         return 0
-    return int(found[1]) << 10 if found else 0  # none: it is a zombie
+    return int(found[1]) << 10 if found else 0  # a zombie has no such line
 
 
 def _mib(size_bytes: int) -> int:

@@ -1,11 +1,11 @@
-"""The file in which a mount's figures lie for Prometheus (`ffrfs mount --metrics-file`).
+"""The file of a mount's metrics for Prometheus (`ffrfs mount --metrics-file`).
 
-node_exporter's textfile collector reads it whenever it likes: so it is always whole, and
-readable by everybody. It is removed when the mount ends; what a daemon that was killed has
-left there is known by its age (node_textfile_mtime_seconds).
+node_exporter's textfile collector may read it at any time, so it is always whole, and readable
+by all users. It is removed when the mount ends; its age (node_textfile_mtime_seconds) shows
+when a daemon was killed and left it.
 
-Concurrency: a task of the daemon's trio loop. Files are written in a thread, since their
-disk may stall; it is waited for so long, and a file that a thread still writes gets no other.
+Concurrency: a task of the daemon's trio loop. Threads write the files, since a disk may stall;
+the task waits for a limited time, and starts no second thread for a file that is being written.
 
 Not here: the text itself (metrics.py).
 """
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 
 def check_metrics_file(path: str | None) -> None:
-    """Raise OptionError if something else is there, which it must not take the place of.
+    """Raise OptionError if another kind of file is there, which metrics must not replace.
 
     That it cannot be written is no reason not to mount.
     """
@@ -48,7 +48,7 @@ def check_metrics_file(path: str | None) -> None:
 
 
 def replace_file(path: str, text: str) -> None:
-    """Put the text in the place of what was there, at once and whole."""
+    """Replace the file with the text atomically."""
     _refuse_foreign(path)
     with StagedFile(path, follow=False, mode=_MODE) as staged:
         staged.write(text.encode())
@@ -56,15 +56,15 @@ def replace_file(path: str, text: str) -> None:
 
 
 def _refuse_foreign(path: str) -> None:
-    """Raise OptionError if something is there that is no file of metrics of ffrfs, OSError."""
+    """Raise OptionError if the file is not one of ffrfs's metrics files, OSError."""
     refuse_to_replace(path)
     refuse_foreign(path, lambda begin: begin.startswith(_BEGIN), "metrics", OptionError)
 
 
 class MetricsFile:
-    """Writes what `statistics` tells to `path`; None: nowhere, until change().
+    """Writes the result of `statistics` to `path`; None: nowhere, until change().
 
-    `replace` writes it, in a thread, which is waited for so long.
+    `replace` writes the file in a thread, for which the task waits `replace_limit_s`.
     """
 
     def __init__(
@@ -79,11 +79,11 @@ class MetricsFile:
         self._file = None if path is None else _File(path)
         self._statistics = statistics
         self._changed = trio.Event()
-        self._warned_s: float | None = None  # when there was a warning last
+        self._warned_s: float | None = None  # time of the last warning
         self._is_failing = False
 
     def change(self, path: str | None) -> None:
-        """Write there from now on, and leave no file where it was."""
+        """Write to `path` from now on, and remove the old file."""
         if path != (self._file and self._file.path):
             old, self._file = self._file, None if path is None else _File(path)
             if old is not None:
@@ -91,7 +91,7 @@ class MetricsFile:
             self._changed.set()
 
     async def run(self) -> None:
-        """Until cancelled; then the file is gone."""
+        """Write until cancelled; then the file is removed."""
         while True:
             file, self._changed = self._file, trio.Event()
             try:
@@ -101,7 +101,7 @@ class MetricsFile:
                     await _remove(file)
 
     async def _keep_written(self, file: _File | None) -> None:
-        """Until change()."""
+        """Write the file regularly until change()."""
         while not self._changed.is_set():
             if file is not None:
                 await self._write(file)
@@ -117,7 +117,7 @@ class MetricsFile:
                 )
         except trio.TooSlowError:
             self._warn(f"metrics are not written to {file.path}: its file system does not answer")
-        except Exception as error:  # whatever it is, the mount serves on
+        except Exception as error:  # the mount serves on whatever fails here
             self._warn(f"metrics are not written to {file.path}: {text_within(error, file.path)}")
         else:
             if self._is_failing:
@@ -125,7 +125,7 @@ class MetricsFile:
             self._is_failing = False
 
     def _warn(self, text: str) -> None:
-        """At most one of them in ten minutes, however often it comes and goes."""
+        """Log a warning, at most once in ten minutes, however often the failure comes and goes."""
         self._is_failing = True
         now_s = time.monotonic()
         if self._warned_s is None or now_s - self._warned_s >= WARNING_INTERVAL_S:
@@ -134,15 +134,15 @@ class MetricsFile:
 
 
 class _File:
-    """One place, while figures are written there."""
+    """A file to which metrics are written."""
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.is_over = False  # what is written by now, late, is to go again
+        self.is_over = False  # a late write must be removed again
         self._writing = threading.Lock()
 
     def write(self, replace: Callable[[str, str], None], text: str) -> None:
-        """Not while another thread does."""
+        """Write the text. Raises TimeoutError while another thread still writes."""
         if not self._writing.acquire(blocking=False):
             raise TimeoutError("its file system has not answered yet")
         try:
@@ -159,7 +159,7 @@ class _File:
 
 
 async def _remove(file: _File) -> None:
-    """Take the file away, but do not wait long for its disk."""
+    """Remove the file, but do not wait long for its disk."""
     file.is_over = True
     with trio.move_on_after(_REMOVAL_LIMIT_S, shield=True):
         await trio.to_thread.run_sync(file.remove, abandon_on_cancel=True)

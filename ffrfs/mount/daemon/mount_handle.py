@@ -1,6 +1,6 @@
-"""The mount that a daemon makes, and what goes with it: state file, control socket.
+"""The mount that a daemon makes, with its state file and control socket.
 
-Concurrency: blocking. A runtime directory's lock is held from looking to acting, so two
+Concurrency: blocking. The runtime directory's lock is held from looking to acting, so two
 daemons never claim one place.
 
 Not here: the kernel's side (kernel_mount.py), serving it (daemon.py).
@@ -20,51 +20,51 @@ from ffrfs.mount.kernel.kept_logs import remove_old_logs
 from ffrfs.mount.kernel.mount_table import MountEntry, mount_at
 from ffrfs.mount.kernel.process import Process
 
-# The end takes a file of the kernel's, a lock, the list of mounts, and, but for root, a
-# helper's pipes. A daemon that has come to its limit of descriptors has none left for these.
+# Unmounting opens a file of the kernel's, a lock, the list of mounts and, unless root, a helper's
+# pipes. These descriptors are kept for it, in case the daemon reaches its limit.
 _RESERVE_COUNT = 8
 
 
 @dataclass
 class MountHandle:
-    """A mount of ours, and what goes with it."""
+    """A mount of this daemon, and its files."""
 
     directory: str
     state: state.MountState
     entry: MountEntry
     connection: int
     control: socket.socket  # listening
-    notice: str | None  # what a dead daemon had left there, and is gone
-    reserve: list[int]  # descriptors that make room for its end
+    notice: str | None  # says that a dead daemon's mount was removed from the place
+    reserve: list[int]  # descriptors that are closed to make room for unmounting
 
     def take_away(self) -> bool:
-        """Unmount and clean up; True: it was busy. Harmless when it is gone already."""
+        """Unmount and clean up; return True if it was busy. It may be gone already."""
         _close_all(self.reserve)
         place = self.state.mountpoint
         with state.locked(self.directory):
             known = state.load(self.directory, place)
             if known is not None and known != self.state:
                 return False  # ours is gone; another daemon has the place
-            # Something else on top: ours was unmounted by others, or is covered. Device
-            # numbers alone do not tell: the kernel gives them out again at once.
+            # Another mount on top means: ours was unmounted by others, or is covered. Device
+            # numbers alone do not tell, because the kernel reuses them at once.
             busy = kernel_mount.detach(place) if mount_at(place) == self.entry else False
-            # Else `ffrfs umount` has done that, and gone on without us; unless the runtime
-            # directory was removed under us.
+            # Without a state file, `ffrfs umount` has cleaned up and does not wait for us, unless
+            # the runtime directory was removed under us.
             if known is not None or not os.path.isdir(self.directory):
                 state.forget(self.directory, self.state)
             return busy
 
     def move_log(self, log_file: str) -> None:
-        """Write down that the log goes to that file from now on."""
+        """Record that the log goes to that file from now on."""
         moved = replace(self.state, log_file=log_file)
-        # Where that fails, `ffrfs log` shows the file before.
+        # If that fails, `ffrfs log` shows the old file.
         with contextlib.suppress(OSError), state.locked(self.directory):
             if state.load(self.directory, self.state.mountpoint) == self.state:
                 state.save(self.directory, moved)
                 self.state = moved
 
     def abort(self) -> None:
-        """End the connection by force; harmless when it has ended."""
+        """End the connection by force; it may have ended already."""
         _close_all(self.reserve)
         kernel_mount.abort(self.connection, self.entry)
 
@@ -74,15 +74,15 @@ def make_mount(
 ) -> MountHandle:
     """Claim the mount point in the runtime directory, and mount there.
 
-    `log_file`, `journal`: where the log will be, as in MountState. Raises why the mount
-    cannot be; nothing is left then.
+    `log_file`, `journal`: the place of the log, as in MountState. Raises the error that keeps
+    the mount from coming up; nothing is left then.
     """
     place = request.mountpoint
     remove_old_logs(directory)
     reserve: list[int] = []
     with state.locked(directory):
         notice = dead_mount.take_away_dead(directory, place)
-        # Of a mount that others have detached, and that is served on: the directory is ours now.
+        # The state of a mount that others have detached, and that is still served elsewhere.
         before = state.load(directory, place)
         is_made = mountpoint.prepare(place, nonempty=request.options.nonempty)
         known = state.MountState(

@@ -1,14 +1,14 @@
-"""Telling the service manager how the mount is: sd_notify(3), without its library.
+"""Tells the service manager the state of the mount: sd_notify(3), without its library.
 
 A message is one datagram of `NAME=value` lines to the socket that NOTIFY_SOCKET names, a
 path or, after "@", an abstract name. Under a manager that wants a watchdog, WATCHDOG_USEC
-says how often it must be fed, and WATCHDOG_PID by whom.
+says how often it must be fed, and WATCHDOG_PID by which process.
 
-The process that runs `ffrfs mount` in the background does not serve: it makes the
-Notifier, and the daemon that it forks uses it, and tells the manager its own number.
+A process that runs `ffrfs mount` in the background does not serve: it makes the Notifier,
+and the daemon that it forks uses it, and tells the manager the daemon's pid.
 
 Concurrency: called from the daemon's loop. A message may wait up to SEND_TIMEOUT_S for
-a manager that takes none; a feed waits for nothing. What cannot be sent is logged, and
+a manager that takes none; a feed never waits. A message that cannot be sent is logged, and
 never ends a mount.
 
 Not here: when the watchdog may be fed (watchdog.py).
@@ -25,16 +25,16 @@ from collections.abc import MutableMapping
 from ffrfs.printable import printable
 
 SEND_TIMEOUT_S = 1.0
-# Of STATUS; the manager takes messages of up to 4096 bytes.
+# The length of STATUS; the manager takes messages of up to 4096 bytes.
 _STATUS_CHARS_MAX = 1000
-# A watchdog of more than a year is none.
+# A watchdog interval of more than a year is taken for a mistake.
 _WATCHDOG_USEC_LIMIT = 366 * 24 * 3600 * 1_000_000
 
 log = logging.getLogger(__name__)
 
 
 class Notifier:
-    """Speaks to a service manager, if there is one."""
+    """Sends messages to a service manager, if there is one."""
 
     def __init__(
         self,
@@ -43,11 +43,11 @@ class Notifier:
         watchdog_interval_s: float | None = None,
         is_main: bool = True,
     ) -> None:
-        """`address`: as in NOTIFY_SOCKET; None: there is none.
+        """`address` is the text of NOTIFY_SOCKET; None: there is no service manager.
 
-        `is_main`: the manager takes the process that makes this for the service's own.
+        `is_main`: the manager takes the process that makes this for the service's main process.
         """
-        self.watchdog_interval_s = watchdog_interval_s  # between feeds; None: none wanted
+        self.watchdog_interval_s = watchdog_interval_s  # between feeds; None: no watchdog
         self._address = address
         self._main_pid = os.getpid() if is_main else None
         self._is_stopping = False
@@ -55,9 +55,9 @@ class Notifier:
 
     @classmethod
     def from_environment(cls, environment: MutableMapping[str, str] | None = None) -> Notifier:
-        """What the service manager has said, if there is one.
+        """Return a notifier for the service manager that the environment names, if any.
 
-        Takes it out of the environment: a child that inherited it would speak for us.
+        Removes the variables: a child process that inherited them would speak for the daemon.
         """
         if environment is None:
             environment = os.environ
@@ -77,29 +77,29 @@ class Notifier:
         return self._address is not None
 
     def ready(self, status: str) -> None:
-        """The tree answers; also the end of a reload."""
+        """Say that the tree answers, or that a reload has ended."""
         lines = ["READY=1", _status(status)]
         if self._main_pid not in (None, os.getpid()):
-            # We are the daemon of the process that the manager has started, which ends.
+            # This is the daemon of the process that the manager has started, which ends.
             lines.append(f"MAINPID={os.getpid()}")
         self._send(*lines)
 
     def status(self, text: str) -> None:
-        """Show that line beside the service."""
+        """Set the line that the manager shows beside the service."""
         self._send(_status(text))
 
     def reloading(self) -> None:
-        """The configuration is being read again; ready() ends that."""
+        """Say that the configuration is being read again; ready() ends that."""
         monotonic_usec = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
         self._send("RELOADING=1", f"MONOTONIC_USEC={monotonic_usec}")
 
     def stopping(self) -> None:
-        """The mount is going away; the last message."""
+        """Say that the mount is being removed; it is the last message."""
         self._send("STOPPING=1")
         self._is_stopping = True
 
     def feed(self) -> None:
-        """All is well; wanted every `watchdog_interval_s`. Dropped if it would wait."""
+        """Feed the watchdog, every `watchdog_interval_s`. A feed that would wait is dropped."""
         self._send("WATCHDOG=1", timeout_s=0)
 
     def _send(self, *lines: str, timeout_s: float = SEND_TIMEOUT_S) -> None:
@@ -129,7 +129,7 @@ def _checked(address: str | None) -> str | None:
 
 
 def _interval_s(usec: str) -> float | None:
-    """Half of the time after which the manager gives us up."""
+    """Return half of the time after which the manager kills the service."""
     if usec.isascii() and usec.isdigit() and 0 < int(usec[:20]) < _WATCHDOG_USEC_LIMIT:
         return int(usec) / 2 / 1e6
     log.warning("WATCHDOG_USEC=%s: not a number of microseconds: the watchdog is off", usec)

@@ -1,8 +1,8 @@
-"""Files that a daemon writes for as long as it lives: which ones may be, and opening them.
+"""Opens files that a daemon writes for as long as it lives, and refuses unsuitable kinds.
 
-A regular file, or /dev/null. A pipe, a socket or a device would hold up what opens or
-writes it, for as long as it is not read, and one that is replaced (metrics) would be gone.
-A file system that hangs holds up each question: so a thread asks, for a while.
+They are regular files, or /dev/null. A pipe, a socket or a device would block opening and
+writing for as long as it is not read, and replacing it (metrics) would destroy it. A file
+system that hangs blocks each call, so a thread makes the call, with a time limit.
 
 Concurrency: no state; blocking, within a limit.
 """
@@ -33,12 +33,12 @@ Value = TypeVar("Value")
 
 
 def open_to_append(path: str, *, create: bool = True) -> int:
-    """A descriptor of that file, which is made if it is missing and `create` says so.
+    """Return a descriptor of the file, which is made if it is missing, unless not `create`.
 
-    Raises OptionError if it is of another kind, and OSError. May wait for the file system.
+    Raises OptionError for another kind of file, and OSError. May wait for the file system.
     """
     with contextlib.suppress(FileNotFoundError):
-        refuse_other_kinds(path, os.stat(path))  # to open some kinds has effects
+        refuse_other_kinds(path, os.stat(path))  # opening a pipe or a device may have effects
     flags = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     fd = os.open(path, flags | (os.O_CREAT if create else 0), 0o666)
     try:
@@ -50,7 +50,7 @@ def open_to_append(path: str, *, create: bool = True) -> int:
 
 
 def refuse_other_kinds(path: str, status: os.stat_result) -> None:
-    """Raise OptionError if that is not a file that a daemon may write to."""
+    """Raise OptionError if a daemon must not write to this kind of file."""
     if stat.S_ISREG(status.st_mode) or _is_null(status):
         return
     kind = _KINDS.get(stat.S_IFMT(status.st_mode), "of another kind")
@@ -58,11 +58,11 @@ def refuse_other_kinds(path: str, status: os.stat_result) -> None:
 
 
 def refuse_to_replace(path: str) -> None:
-    """Raise OptionError if something is there that a file must not take the place of."""
+    """Raise OptionError if a file must not replace what exists at `path`."""
     with contextlib.suppress(FileNotFoundError):
         status = os.lstat(path)
         if stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
-            return  # of a link, it is the link that is replaced
+            return  # of a symbolic link, the link itself is replaced
         if _is_null(status):
             raise OptionError(f"{path}: is a device; a file must not replace it")
         refuse_other_kinds(path, status)
@@ -79,9 +79,9 @@ def within_limit(
     late: Callable[[Value], object] = lambda _: None,
     limit_s: float = LIMIT_S,
 ) -> Value:
-    """What `act`, which asks the file system of `path`, returns or raises.
+    """Return or raise the result of `act`, which makes calls to the file system of `path`.
 
-    Raises FileSystemHangsError if that takes too long; `late` is given what it returns after that.
+    Raises FileSystemHangsError if that takes too long; `late` gets a result that comes later.
     """
     call = _Call(act, late)
     threading.Thread(target=call.run, name="ffrfs-file", daemon=True).start()
@@ -93,13 +93,13 @@ def within_limit(
 
 
 class _Call(Generic[Value]):
-    """One call in a thread, which may be left behind."""
+    """A call in a thread, which may be abandoned."""
 
     def __init__(self, act: Callable[[], Value], late: Callable[[Value], object]) -> None:
         self._act = act
         self._late = late
         self._outcome: Future[Value] = Future()
-        self._lock = threading.Lock()  # from looking whether it is over to saying so
+        self._lock = threading.Lock()  # held while the outcome is compared with _is_abandoned
         self._is_abandoned = False
 
     def run(self) -> None:

@@ -1,12 +1,12 @@
-"""How short of memory the machine is, or the control group that this process belongs to.
+"""The memory pressure of the machine, or of the control group of this process.
 
-The kernel tells the share of time in which tasks stood still for want of memory (PSI): in
-`memory.pressure` of the control group where there is cgroup v2, else, for all of the
-machine, in /proc/pressure/memory. A service manager that names another file
-($MEMORY_PRESSURE_WATCH, systemd's) is obeyed; /dev/null there means: do not look.
+The kernel tells the share of time in which tasks stalled for want of memory (PSI): in
+`memory.pressure` of the control group under cgroup v2, otherwise, for the whole machine, in
+/proc/pressure/memory. A service manager may name another file ($MEMORY_PRESSURE_WATCH,
+systemd's); /dev/null there means: do not look.
 
-Read every now and then, which any user may. The kernel could wake us instead, but before
-Linux 6.5 that takes a capability that the daemon does not keep.
+The file is read regularly, which any user may do. The kernel could notify us instead, but
+before Linux 6.5 that takes a capability that the daemon does not keep.
 
 Concurrency: one task. A read waits for nothing.
 """
@@ -26,7 +26,7 @@ _AVERAGE = re.compile(rb"^some avg10=([0-9]{1,3}\.[0-9]{2}) ", re.MULTILINE)
 
 
 class Pressure:
-    """The first of those files that can be opened; none, if the kernel tells nothing."""
+    """The first of these files that can be opened, or none if the kernel has no PSI."""
 
     def __init__(self) -> None:
         self._fd: int | None = None
@@ -40,18 +40,18 @@ class Pressure:
             break
 
     def percent(self) -> float | None:
-        """Of the last ten seconds, in which some task stood still; None: unknown."""
+        """Return the percentage of the last ten seconds with a stalled task; None: unknown."""
         if self._fd is None:
             return None
         try:
             text = os.pread(self._fd, _SIZE_MAX, 0)
-        except OSError:  # it is switched off, or the group has gone
+        except OSError:  # PSI is switched off, or the group has gone
             return None
         found = _AVERAGE.search(text)
         return float(found[1]) if found else None
 
     def close(self) -> None:
-        """From now on it is unknown. Harmless when closed."""
+        """Close the file; percent() is unknown from now on. May be called again."""
         if self._fd is not None:
             os.close(self._fd)
         self._fd = None

@@ -1,13 +1,13 @@
-"""Reading the configuration again while the mount is served, on SIGHUP.
+"""Reads the configuration again while the mount is served, on SIGHUP.
 
-What can change then, changes: the log's file, the limits of memory, the metrics' file. Of
-the rest a warning tells that it waits for the next mount. A configuration with a mistake
+The log's file, the limits of memory and the metrics' file change at once. For other
+settings, a warning says that they wait for the next mount. A configuration with a mistake
 changes nothing.
 
 Concurrency: tasks of the daemon's loop, one reload at a time; files are read and opened in
 a thread, since their disks may stall.
 
-Not here: what announces it (daemon.py).
+Not here: the signal and the service manager (server.py).
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from ffrfs.mount.config.settings import SETTINGS
 from ffrfs.mount.daemon.log import Log
 from ffrfs.mount.daemon.metrics_file import check_metrics_file
 
-# Fields of MountRequest; the last two are no settings.
+# Fields of MountRequest; the last two are not settings.
 _CHANGEABLE = {"log_file", "cache_bytes", "max_memory_bytes", "metrics_file"}
 _IGNORED = _CHANGEABLE | {"asked", "while_open"}
-# The names of the others in a configuration file.
+# The names of settings in a configuration file, by field.
 _NAMES = {field: name for name, setting in SETTINGS.items() for field in setting.fields}
 _NAMES["spec"] = _NAMES["signed"] = "packs"
 
@@ -36,15 +36,15 @@ log = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class Reload:
-    """Whom to tell what has changed."""
+    """Applies a new configuration through these functions."""
 
     log: Log
-    move_log: Callable[[str], None]  # to that file, where it is written down
-    limit_memory: Callable[[int, int | None], None]  # the cache's bytes, all memory's
-    write_metrics: Callable[[str | None], None]  # to that file; None: no more
+    move_log: Callable[[str], None]  # records the log's new file
+    limit_memory: Callable[[int, int | None], None]  # takes the cache's bytes and all memory's
+    write_metrics: Callable[[str | None], None]  # takes the metrics' file; None: no metrics
 
     async def run(self, request: MountRequest) -> MountRequest:
-        """Read what `request` was made of again, and apply it; what holds from now on."""
+        """Read the sources of `request` again, and apply them; return the new request."""
         try:
             wanted = await trio.to_thread.run_sync(reread, request, abandon_on_cancel=True)
         except (FfrfsError, OSError) as error:
@@ -73,7 +73,7 @@ class Reload:
         )
 
     def _reopen_log(self, before: str | None, wanted: str | None) -> str | None:
-        """The file that it goes to from now on; also if it was moved away, a new one."""
+        """Open the log's file, also a new one if it was moved away; return the file in use."""
         if wanted is None:
             return before
         try:
@@ -87,7 +87,7 @@ class Reload:
 
     @staticmethod
     def _metrics_file(before: str | None, wanted: str | None) -> str | None:
-        """Where the figures go from now on."""
+        """Return the metrics' file from now on."""
         try:
             check_metrics_file(wanted)
         except OptionError as error:
@@ -101,7 +101,7 @@ def _limits(request: MountRequest) -> tuple[int, int | None]:
 
 
 def _unchangeable(before: MountRequest, wanted: MountRequest) -> list[str]:
-    """The settings that differ, and stay as they are, by their names."""
+    """Return the names of the settings that differ, and do not change now."""
     names = [
         _NAMES.get(field.name, field.name)
         for field in dataclasses.fields(MountRequest)

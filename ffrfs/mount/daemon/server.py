@@ -1,14 +1,14 @@
-"""Serving one mount, from the moment it is made until the kernel ends its connection.
+"""Serves one mount, from the moment it is made until the kernel ends its connection.
 
-That is when the mount is gone and its last file is closed. So a signal, or the end of the owner
-(`while_open`), only unmounts: a busy mount is detached lazily, and files that are open
-can be read on. A second signal ends the process at once. SIGHUP reads the configuration
-again, where there is one, or a service manager.
+The kernel does so when the mount is gone and its last file is closed. So a signal, or the end of
+the owner (`while_open`), only unmounts: a busy mount is detached lazily, and open files can be
+read further. A second signal ends the process at once. SIGHUP reads the configuration again, if
+there is a configuration file or a service manager.
 
-Concurrency: one trio loop. Whatever asks the mount itself, or the kernel about it, runs
-in a thread, since the answer may have to come from this very loop.
+Concurrency: one trio loop. Calls to the mount itself, or to the kernel about it, run in a
+thread, since this very loop may have to answer them.
 
-Not here: making the mount, and taking it away (daemon.py), what a reload changes (reload.py).
+Not here: making and removing the mount (daemon.py), the effects of a reload (reload.py).
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ from ffrfs.mount.stats.request_rate import RequestRate
 from ffrfs.mount.stats.storage_stall import StorageStall
 
 READY_TIMEOUT_S = 60.0
-HINTS_INTERVAL_S = 1.0  # between looks at what has become of them
+HINTS_INTERVAL_S = 1.0  # between looks at the counter of hints that are too large
 WARMINGS_MAX = 64
-LOOK_LIMIT_S = 1.0  # of unmounting what has not answered yet
+LOOK_LIMIT_S = 1.0  # how long unmounting waits for the first answer of the tree
 
 log = logging.getLogger(__name__)
 
 
 class Server:
-    """One mount while it is served."""
+    """A mount while it is served."""
 
-    def __init__(  # noqa: PLR0913 - what it serves, and whom it tells
+    def __init__(  # noqa: PLR0913 - the parts that it serves, and the parties that it informs
         self,
         request: MountRequest,
         engine: Engine,
@@ -74,14 +74,14 @@ class Server:
         self._nursery: trio.Nursery
         self._is_ready = trio.Event()
         self._is_stopping = False
-        self._warmings = 0  # parts of the tree that are to be warmed, since the mount began
+        self._warmings = 0  # number of accepted requests to warm a part, since the mount began
         self._failure: MountError | None = None
         self._began_s = time.monotonic()
         self._rate: RequestRate
         self._stall: StorageStall
 
     def serve(self) -> None:
-        """Serve until the mount is gone. Raises MountError if that came before it was ready."""
+        """Serve until the mount is gone. Raises MountError if it ended before it was ready."""
         trio.run(self._run)
 
     async def _run(self) -> None:
@@ -126,7 +126,7 @@ class Server:
             self._fail(f"the engine failed: {describe(error)}")
 
     async def _announce(self) -> None:
-        """Say that the mount is ready, once it is: the tree itself is asked."""
+        """Announce that the mount is ready, once the tree itself answers."""
         announcement = self._announcement
         if not announcement.is_made:
             try:
@@ -150,7 +150,7 @@ class Server:
             async for number in numbers:
                 name = signal.Signals(number).name
                 if number == signal.SIGHUP and self._can_reload:
-                    with contextlib.suppress(trio.WouldBlock):  # one waits: it will do
+                    with contextlib.suppress(trio.WouldBlock):  # a waiting reload is enough
                         reloads.send_nowait(name)
                 elif first:
                     self._nursery.start_soon(self._stop, name)
@@ -161,7 +161,7 @@ class Server:
 
     @property
     def _can_reload(self) -> bool:
-        # A terminal that closes, or a session that ends, sends SIGHUP too.
+        # Without these, SIGHUP stops: a closed terminal or an ended session sends it, too.
         return self._request.config_file is not None or self._notifier.is_active
 
     async def _reload_on(self, reasons: trio.MemoryReceiveChannel[str]) -> None:
@@ -177,7 +177,7 @@ class Server:
     async def _watch_owner(self, fd: int) -> None:
         while True:
             await trio.lowlevel.wait_readable(fd)
-            if not os.read(fd, 4096):  # bytes have no meaning; the end has
+            if not os.read(fd, 4096):  # the end of the file counts, its bytes mean nothing
                 break
         await self._stop("the owner of the mount has ended")
 
@@ -186,7 +186,7 @@ class Server:
         if self._is_stopping:
             return
         self._is_stopping = True
-        # Our own looking into it, and the watchdog's, would make it busy.
+        # The daemon's own look at the tree, and the watchdog's, would make the mount busy.
         with trio.move_on_after(LOOK_LIMIT_S):
             await self._is_ready.wait()
         self._notifier.stopping()
@@ -204,7 +204,7 @@ class Server:
             )
 
     def _summary(self, _: object) -> dict[str, object]:
-        """What `ffrfs ps` and `check` show; they may ask a thousand daemons at once."""
+        """Return the fields of `ffrfs ps` and `check`, which may ask a thousand daemons at once."""
         return {
             "worker_pid": self._engine.worker_pid,
             "fetcher_pid": self._engine.fetcher_pid,
@@ -236,7 +236,7 @@ class Server:
         return HandOver(self._engine.take_hints, limits)
 
     def _fill(self, _: object) -> dict[str, int]:
-        """Begin to bring all of the packs into the cache on disk."""
+        """Begin to fetch all of the packs into the cache on disk."""
         if not self._request.is_remote:
             raise MountError("its packs are local files, and no cache on disk is in use")
         counters = self._engine.counters()
@@ -253,7 +253,7 @@ class Server:
         return {"whole_bytes": whole_bytes}
 
     def _warm(self, request: Request) -> dict[str, object]:
-        """Begin to push what the kernel knows of a part of the tree."""
+        """Begin to push the files of a part of the tree that the kernel knows."""
         if self._request.prefetch_records == 0:
             raise MountError("it was mounted without prefetch (--prefetch-window 0)")
         ino = request.get("ino")
@@ -267,7 +267,7 @@ class Server:
         return {}
 
     async def _tell_of_large_hints(self) -> None:
-        """Once: who hints in vain should know why."""
+        """Log once, so that users of too large hints learn why they have no effect."""
         while not any(self._engine.counters().get("prefetch_too_large", ())):
             await trio.sleep(HINTS_INTERVAL_S)
         log.warning(

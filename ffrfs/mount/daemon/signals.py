@@ -1,4 +1,4 @@
-"""The signals that a daemon obeys, from before it mounts until after it has unmounted.
+"""The signals that a daemon handles, from before it mounts until after it has unmounted.
 
 Concurrency: the main thread alone, as Python wants it.
 """
@@ -13,19 +13,19 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class HeldSignals:
-    """Made by held(): those that wait to be obeyed."""
+    """Signals that arrived and wait to be handled; made by held()."""
 
     def __init__(self) -> None:
         self._came: list[int] = []
 
     def keep(self, number: int, _: object) -> None:
-        """A signal's handler."""
+        """Keep the signal; it is a signal handler."""
         self._came.append(number)
 
     @contextlib.contextmanager
     def released(self) -> Iterator[AsyncIterator[int]]:
-        """The signals from now on, and those that were held before."""
-        import trio  # here, not above: a daemon holds them before it imports the loop
+        """Yield the signals from now on, after the held ones."""
+        import trio  # here, not above: a daemon holds signals before it imports the loop
 
         with trio.open_signal_receiver(*SIGNALS) as numbers:
             for number in self._came:
@@ -38,8 +38,8 @@ class HeldSignals:
 def held() -> Iterator[HeldSignals]:
     """Let no signal end the process inside the block.
 
-    They are blocked, so that none reaches the programs that mount and unmount for us; and
-    caught, since threads that an engine has started by now do not block them.
+    They are blocked, so that the programs that mount and unmount for us get none; and they
+    have handlers, since threads that an engine has started by now do not block them.
     """
     waiting = HeldSignals()
     handlers = {number: signal.signal(number, waiting.keep) for number in SIGNALS}

@@ -1,7 +1,7 @@
-"""What a mount has done and holds now, as `ffrfs stats --json` shows it.
+"""The statistics of a mount and its present state, as `ffrfs stats --json` shows them.
 
-Made of the engine's counters. A worker writes those, and a worker reads hostile packs: a
-row that is missing counts as 0, and no number in a row is trusted to make sense.
+They come from the engine's counters. A worker, which reads hostile packs, writes these: a
+missing row counts as 0, and no number in a row is trusted to make sense.
 
 Concurrency: no state. Waits for nothing: /proc/PID/statm needs no lock of the process.
 """
@@ -22,7 +22,7 @@ _ROWS = (
     *("reads", "bytes_served", "bytes_memory", "bytes_page_cache", "bytes_storage"),
     *("checksums_verified", "checksums_failed", "read_failures", "queue_depth"),
 )
-# Of what was read ahead, for hints and for those who read in order: field → row.
+# Counts of files read ahead, for hints and for readers in order: field → row.
 _PREFETCH_ROWS = {
     **{"hinted": "prefetch_hinted", "fetched": "prefetch_fetched", "pushed": "prefetch_pushed"},
     **{"hit": "prefetch_hit", "late": "prefetch_late", "dropped": "prefetch_dropped"},
@@ -33,18 +33,18 @@ _READAHEAD_ROWS = {
     **{"fetched": "readahead_fetched", "pushed": "readahead_pushed", "hit": "readahead_hit"},
     "wasted_bytes": "readahead_wasted_bytes",
 }
-# Of neighbours of files that were read in no order: field → row.
+# Counts of neighbours of files that were read in no order: field → row.
 _AROUND_ROWS = {
     **{"pushed": "around_pushed", "read_bytes": "around_read_bytes"},
     **{"controls": "around_controls", "controls_read": "around_controls_read"},
     **{"given_up": "around_given_up", "unread_bytes": "around_unread_bytes"},
 }
-# Of what `ffrfs warm` asked for.
+# Counts of files that `ffrfs warm` requested: field → row.
 _WARM_ROWS = {
     **{"begun": "warm_begun", "files": "warm_files", "pushed": "warm_pushed"},
     **{"left_out": "warm_left_out", "left": "warm_left"},
 }
-# Of what a fetcher brought (ffrfs/remote/figures.py): field → row.
+# Counts of a fetcher (ffrfs/remote/figures.py): field → row.
 _REMOTE_ROWS = {
     **{"bytes": "remote_bytes", "requests": "remote_requests", "retries": "remote_retries"},
     **{"throttled": "remote_throttled", "errors": "remote_errors"},
@@ -60,7 +60,7 @@ _CACHE_ROWS = ("bytes_in_flight", "bytes_kept", "bytes_prefetched", "bytes_metad
 def statistics(
     request: MountRequest, engine: Engine, memory: MemoryLimit, age_s: float, requests_per_s: float
 ) -> dict[str, object]:
-    """Field by field, in the order in which people want them; `age_s`: of the mount."""
+    """Return all fields, in the order for people; `age_s` is the mount's."""
     counters = engine.counters()
     daemon_bytes = _resident_bytes(os.getpid())
     worker_bytes = _resident_bytes(engine.worker_pid)
@@ -90,7 +90,7 @@ def statistics(
 
 
 def counted(counters: Counters) -> dict[str, object]:
-    """The fields that the engine's counters tell."""
+    """Return the fields that come from the engine's counters."""
     histograms = {kind: counters.get(f"request.{kind}", [])[:BUCKET_COUNT] for kind in KINDS}
     return {
         "request_count": sum(map(sum, histograms.values())),
@@ -108,7 +108,7 @@ def counted(counters: Counters) -> dict[str, object]:
 
 
 def fetched(counters: Counters) -> dict[str, int] | None:
-    """None: there is no fetcher."""
+    """Return the fetcher's counters, or None if there is no fetcher."""
     if "remote_starts" not in counters:
         return None
     return {name: first_value(counters, row) for name, row in _REMOTE_ROWS.items()}
@@ -126,14 +126,14 @@ def _times(histogram: list[int], total_ns: int) -> dict[str, object]:
 
 
 def first_value(counters: Counters, name: str) -> int:
-    """The first value of that row."""
+    """Return the first value of the row, or 0 if it is missing."""
     return next(iter(counters.get(name, ())), 0)
 
 
 def _resident_bytes(pid: int | None) -> int | None:
-    """Physical memory that it maps (RSS); what two processes share counts in both.
+    """Return the resident memory (RSS); pages that two processes share count in both.
 
-    None: there is no such process.
+    Returns None if there is no such process.
     """
     if pid is None:
         return None

@@ -1,18 +1,18 @@
-"""The program that asks a mount, for the watchdog, whether it serves: one small read.
+"""The program that tests for the watchdog, by a small read, whether a mount serves.
 
-Run as `python -I -S tree_probe.py MOUNTPOINT MAJOR:MINOR`. Each byte on standard input is
-answered with a letter, once the mount has answered: see the constants. It ends with its
-standard input.
+It runs as `python -I -S tree_probe.py MOUNTPOINT MAJOR:MINOR`. It answers each byte on standard
+input with a letter (see the constants) once the mount has answered. It ends with its standard
+input.
 
-The read is of a whole file, with O_DIRECT: so the kernel sends a READ each time, and the
-engine, which keeps no block that was read to its end, fetches and verifies it each time.
-Where there is no file of a size for that, or none that may be opened, statfs is asked,
-which the kernel does not remember either. That the bytes are damaged is an answer, too.
+It reads a whole file with O_DIRECT, so the kernel sends a READ each time, and the engine,
+which keeps no block that was read to its end, fetches and verifies it each time. If no file
+has a suitable size, or none may be opened, it calls statfs, which the kernel does not cache
+either. An error for damaged bytes is an answer, too.
 
-A process of its own and not a thread: it may wait for ever, in a way that no signal ends,
-and must not be waited for (watchdog.py). It holds nothing of the mount between reads.
+It is a process and not a thread, because it may wait for ever in a way that no signal ends, and
+the daemon must not wait for it (watchdog.py). It holds no file of the mount between reads.
 
-Imports the standard library only, so as to start in 15 ms.
+It imports the standard library only, so that it starts in 15 ms.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from collections.abc import Iterator
 from itertools import islice
 
 ANSWERED = b"a"
-ENDED = b"e"  # the connection has
-ELSEWHERE = b"x"  # the mount is no longer there: detached, or covered by another
+ENDED = b"e"  # the connection has ended
+ELSEWHERE = b"x"  # the mount is detached, or covered by another
 
-SIZE_MAX = 4 << 20  # larger records are verified as a whole at first, which takes its time
+SIZE_MAX = 4 << 20  # larger records are verified as a whole first, which takes long
 FILES_MAX = 8
-# Of the search for files, which is made once.
+# Limits of the search for files, which runs once.
 FOLDERS_MAX = 100
 ENTRIES_MAX = 100  # of each directory
 
 
 class TreeProbe:
-    """Asks one mount; remembers which files it reads."""
+    """Reads from one mount, and remembers suitable files."""
 
     def __init__(self, mountpoint: str, device: str) -> None:
         self._mountpoint = mountpoint
         self._device = os.makedev(*map(int, device.split(":")))
-        self._buffer = mmap.mmap(-1, SIZE_MAX)  # aligned, and only touched as far as read
+        self._buffer = mmap.mmap(-1, SIZE_MAX)  # aligned; pages are allocated only when read into
         self._files: list[str] | None = None
 
     def ask(self) -> bytes:
-        """Wait for the mount's answer."""
+        """Wait for the mount's answer, and return its letter."""
         try:
             if os.stat(self._mountpoint).st_dev != self._device:
                 return ELSEWHERE
@@ -61,7 +61,7 @@ class TreeProbe:
         return ANSWERED
 
     def _read(self, path: str) -> bytes:
-        """Of the first file that can be read; others are not tried again."""
+        """Read a file; drop it from the list if that fails."""
         assert self._files is not None
         try:
             fd = os.open(path, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
@@ -81,7 +81,7 @@ class TreeProbe:
         return ANSWERED
 
     def _small_files(self) -> Iterator[str]:
-        """As they come, the first of each directory before what is in its directories."""
+        """Yield small files in the order of listings; a directory's own files come first."""
         folders = [self._mountpoint]
         for _ in range(FOLDERS_MAX):
             if not folders:
@@ -96,7 +96,7 @@ class TreeProbe:
                             yield entry.path
                     elif entry.is_dir(follow_symlinks=False):
                         folders.append(entry.path)
-            except OSError as error:  # damaged, or not ours to look into
+            except OSError as error:  # the directory is damaged, or forbidden
                 if _is_end(error):
                     raise
 

@@ -1,15 +1,15 @@
-"""Feeding the service manager's watchdog for as long as the mount really serves.
+"""Feeds the service manager's watchdog for as long as the mount really serves.
 
-The daemon's loop feeds it after a process of its own (tree_probe.py) has read a file of
-the mount, through the kernel and the engine. A question that is not answered is waited
-for, and nothing is fed meanwhile; so there is one at a time.
+The daemon's loop feeds it after a probe process (tree_probe.py) has read a file of the
+mount, through the kernel and the engine. The loop waits for the answer to a question and
+feeds nothing meanwhile, so there is one question at a time.
 
-Never a thread of the daemon's: a process that is killed keeps its connections for as long
-as one of its threads waits for a read. So a manager that ends a mount whose reads hang
-would wait for the very daemon that does not answer any more.
+A thread of the daemon cannot ask: a killed process keeps its connections for as long as one
+of its threads waits for a read. So a manager that kills a mount whose reads hang would wait
+for the very daemon that does not answer any more.
 
-Where the mount has been detached, and serves what is still open, no path leads to it: then
-it is fed for the loop's own sake.
+If the mount is detached, and still serves open files, no path leads to it: then the loop
+feeds the watchdog as long as the loop itself runs.
 
 Concurrency: one task of the daemon's loop.
 """
@@ -26,7 +26,7 @@ from ffrfs.errors import describe
 from ffrfs.mount.daemon import tree_probe
 from ffrfs.mount.daemon.notify import Notifier
 
-# For a probe that was told to end; one that the mount holds is left behind.
+# The wait for a probe that was told to end; a probe that hangs in the mount is abandoned.
 END_TIMEOUT_S = 1.0
 
 log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ class Watchdog:
         self._is_idle.set()
 
     async def run(self) -> None:
-        """Until stop(), or cancelled; returns at once if no watchdog is wanted."""
+        """Feed until stop(), or cancelled; return at once if no watchdog is wanted."""
         interval_s = self._notifier.watchdog_interval_s
         if interval_s is None:
             return
@@ -60,7 +60,7 @@ class Watchdog:
             self._is_idle.set()
 
     async def stop(self) -> None:
-        """Leave the mount alone, before it is taken away: a reader makes it busy."""
+        """Stop asking the mount before it is unmounted: a reader makes it busy."""
         self._scope.cancel()
         await self._is_idle.wait()
 
@@ -73,7 +73,7 @@ class Watchdog:
             await trio.sleep_until(due_s)
 
     async def _is_answered(self) -> bool:
-        """Ask; once more if the probe has died, as for want of memory it may."""
+        """Ask the probe, and another one if it has died, for example for want of memory."""
         for _ in range(2):
             try:
                 answer = await self._ask()
@@ -87,7 +87,7 @@ class Watchdog:
         return False
 
     async def _ask(self) -> bytes:
-        """Its answer; none if it has died."""
+        """Return the probe's answer, or b"" if it has died."""
         if self._probe is None:
             self._probe = await trio.lowlevel.open_process(
                 self._command,
