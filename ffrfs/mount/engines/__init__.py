@@ -1,4 +1,4 @@
-"""What answers the kernel: the engines, the front that they share, the worker, its counters.
+"""The engines, which answer the kernel; their common interface, the worker, the counters.
 
 trio runs here (the engines' tasks); pyfuse3 is imported by its engine alone.
 """

@@ -1,7 +1,7 @@
-"""The counters of a mount: named numbers that its engine changes while we look.
+"""The counters of a mount: named numbers that its engine changes while the daemon reads them.
 
-The layout is native/stats/counter_page.h's. A worker writes it, and a worker reads
-hostile packs: so nothing in the page is trusted, only looked at.
+The layout is that of native/stats/counter_page.h. A worker writes the page, and a worker reads
+hostile packs: so the daemon checks all that it finds in the page.
 
 Concurrency: any thread; values are as of some moment, not all of the same one.
 """
@@ -23,12 +23,12 @@ Counters = dict[str, list[int]]
 
 
 class CounterPage:
-    """Memory that a worker maps, too. The descriptor is ours until close()."""
+    """Memory that a worker maps, too. The page owns the descriptor until close()."""
 
     def __init__(self) -> None:
         self.fd = os.memfd_create("ffrfs-counters", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.truncate(self.fd, PAGE_SIZE)
-        # Or a worker could shorten it, and looking at it would be a SIGBUS for us.
+        # Sealed, because a worker that shortened it would cause a SIGBUS in the daemon.
         fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)
         self._memory = mmap.mmap(self.fd, PAGE_SIZE, prot=mmap.PROT_READ)
 
@@ -41,12 +41,12 @@ class CounterPage:
 
 
 def parse(page: bytes) -> Counters:
-    """Every row's values by its name; of a page that makes no sense, what does."""
+    """Return the values of each row by its name; invalid parts of a page are left out."""
     counters: Counters = {}
     if len(page) < _HEADER.size:
         return counters
     magic, end = _HEADER.unpack_from(page)
-    if magic != _MAGIC:  # nothing was counted yet
+    if magic != _MAGIC:  # the engine has counted nothing yet
         return counters
     end = min(end, len(page))
     position = _HEADER.size

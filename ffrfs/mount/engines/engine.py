@@ -1,4 +1,4 @@
-"""What every engine offers the daemon.
+"""The interface of the engines for the daemon.
 
 An engine opens the packs, and then answers the kernel's requests on a connection that
 the daemon made (kernel_mount.attach). It knows nothing of mount points, signals or
@@ -18,85 +18,85 @@ class Engine(Protocol):
     """Serves one tree on one connection."""
 
     name: str
-    # Whether it was allowed to make rings of io_uring, whatever became of that.
+    # Whether it was allowed to make rings of io_uring, even if it made none.
     may_use_rings: bool
     # What the user should know although the packs opened: one line each.
     notices: list[str]
-    # The files that could not be read; their failures are counted in counters().
+    # The files that could not be read; counters() has the number of failures.
     failures: ReadFailures
 
     @property
     def worker_pid(self) -> int | None:
-        """The process that serves; None: this one."""
+        """The pid of the process that serves; None: the daemon serves itself."""
         ...
 
     @property
     def fetcher_pid(self) -> int | None:
-        """The process that brings bytes from servers; None: there is none."""
+        """The pid of the process that fetches bytes from servers; None: there is none."""
         ...
 
     @property
     def transport(self) -> str:
-        """How the kernel's requests come to it now: "uring" or "dev" (/dev/fuse alone)."""
+        """The present transport of the kernel's requests: "uring" or "dev" (/dev/fuse alone)."""
         ...
 
     def counters(self) -> Counters:
-        """What it has done so far (native/stats/counters.h, request_times.h).
+        """Return the engine's counters so far (native/stats/counters.h, request_times.h).
 
-        And what its fetcher has, if it has one (ffrfs/remote/figures.py).
+        They include those of its fetcher, if it has one (ffrfs/remote/figures.py).
         """
         ...
 
     def connect(self, connection: int) -> bool:
-        """Give the connection to a process that serves; it stays the caller's, too.
+        """Give the connection to a process that serves; the caller keeps its own descriptor.
 
-        True: requests are answered from now on; False: once serve() runs. To be called once,
-        before serve().
+        Return True if requests are answered from now on, False if serve() must run for that.
+        Call it once, before serve().
         """
         ...
 
     async def serve(self, connection: int, abort: Callable[[], None]) -> None:
-        """Answer requests until the kernel ends the connection (the last user is gone).
+        """Answer requests until the kernel ends the connection, when the last user is gone.
 
-        Takes the descriptor over. Cancelling it ends the connection: readers get
+        Takes ownership of the descriptor. Cancelling it ends the connection: readers get
         ENOTCONN. Raises MountError if it cannot go on. `abort` ends the connection by
         force, if it has not ended: a thread that gives the kernel bytes (prefetch) waits
-        there for pages that reads hold, which get no answer any more.
+        there for pages that are locked by reads, which get no answer any more.
         """
         ...
 
     def take_hints(self, client: int) -> None:
-        """Follow the hints of a client on that connected socket (hint_stream.py).
+        """Follow the hints of a client on the connected socket `client` (hint_stream.py).
 
         Never waits. The caller keeps its descriptor, and closes it.
         """
         ...
 
     def fill_cache(self) -> None:
-        """Let its fetcher, if it has one, bring all of the packs into the cache on disk.
+        """Let the fetcher, if there is one, fetch all of the packs into the cache on disk.
 
         Never waits.
         """
         ...
 
     def limit_cache(self, size_bytes: int) -> None:
-        """Hold at most that from now on, less or more than before.
+        """Hold at most `size_bytes` from now on, which may be less or more than before.
 
-        What is beyond goes: first what was not asked for. Never waits for a disk.
+        Bytes beyond are dropped, first those that no reader requested. Never waits for a disk.
         """
         ...
 
     def warm(self, ino: int) -> None:
-        """Push all files at and below that inode which the kernel knows. Never waits."""
+        """Push all files at and below the inode that the kernel knows. Never waits."""
         ...
 
     def limit_pushed(self, size_bytes: int) -> None:
-        """Let so much be in the kernel's page cache that was pushed and not read yet.
+        """Limit the bytes in the kernel's page cache that were pushed and not read yet.
 
-        Nothing before the first call, but for hints. Never waits.
+        Before the first call only hints push bytes. Never waits.
         """
         ...
 
     def close(self) -> None:
-        """Let go of the packs, also if nothing was ever served."""
+        """Close the packs, even if nothing was ever served."""
         ...

@@ -1,4 +1,4 @@
-"""Which engine a mount gets. A further engine joins here, and in the mount tests' list."""
+"""Chooses a mount's engine. A further engine is added here, and to the mount tests' list."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ffrfs.remote.url import is_url
 
 
 def open_engine(request: MountRequest) -> Engine:
-    """Open the packs; raises what is wrong with them before anything is mounted."""
+    """Open the packs, return the engine. Raises the error of a pack before anything is mounted."""
     notices = make_sidecars([pack for pack in request.packs if not is_url(pack)])
     engine = open_packs(request)
     engine.notices[:0] = notices
@@ -21,7 +21,7 @@ def open_engine(request: MountRequest) -> Engine:
 
 
 def open_packs(request: MountRequest) -> Engine:
-    """As open_engine(), and nothing is written beside a pack."""
+    """Open the packs as open_engine() does, but write no sidecar beside a pack."""
     request, warnings = _with_splits(request)
     engine = _open(_behind_cache(request))
     engine.notices += warnings
@@ -29,7 +29,7 @@ def open_packs(request: MountRequest) -> Engine:
 
 
 def _with_splits(request: MountRequest) -> tuple[MountRequest, list[str]]:
-    """The request with the files of a TFDS directory for the pack; what is left out of them."""
+    """Return the request with a TFDS directory replaced by its files, and warnings of omissions."""
     pack, *others = request.packs
     if others or is_url(pack) or not (os.path.isdir(pack) or not os.path.lexists(pack)):
         return request, []
@@ -53,7 +53,7 @@ def _behind_cache(request: MountRequest) -> MountRequest:
 
 def _open(request: MountRequest) -> Engine:
     # Imported here: the process that waits for the daemon needs none of them, and the
-    # daemon of a native mount neither pyfuse3 nor the native module.
+    # daemon of a native mount needs neither pyfuse3 nor the native module.
     from ffrfs.mount.engines.worker import worker_path
 
     if request.engine == "native" or (request.engine == "auto" and worker_path()):

@@ -1,12 +1,11 @@
 """The fetcher of one mount: started before the packs are opened, and again whenever it has died.
 
-Either engine has one if a pack is at a URL, or behind a cache. It does the talking with
-servers, and the engine sees blocks arrive in files (ffrfs.remote).
+Either engine has one if a pack is at a URL, or behind a cache. The fetcher talks to the servers,
+and the engine sees blocks arrive in files (ffrfs.remote).
 
-Concurrency: a thread for each fetcher copies its log; when that ends, so has the fetcher, and the
-thread starts another one and hands its link over. All else on the thread that opens the engine.
-
-Not here: what a fetcher does (ffrfs/remote/fetcher.py), what the engines do with a link.
+Concurrency: a thread for each fetcher copies its log; when the log ends, so has the fetcher, and
+the thread starts another one and hands over its link. The rest runs on the thread that opens the
+engine. Not here: the fetcher itself (ffrfs/remote/fetcher.py), the engines' use of a link.
 """
 
 from __future__ import annotations
@@ -28,20 +27,20 @@ from ffrfs.remote.settings import CACHE_SIZE_MIN
 from ffrfs.remote.url import RemoteUrl, is_url
 
 _PAUSE_S, _PAUSE_MAX_S = 0.05, 5.0
-_MEMORY_SHARE = 8  # one such part of --max-memory may be under way
-_FLIGHT_SIZE_MIN = CACHE_SIZE_MIN // 2  # twice that is kept where there is no directory
+_MEMORY_SHARE = 8  # this fraction of --max-memory may be under way
+_FLIGHT_SIZE_MIN = CACHE_SIZE_MIN // 2  # a cache in memory holds twice that
 
 log = logging.getLogger(__name__)
 
 
 class Fetching:
-    """Of a mount, until close()."""
+    """The owner of a mount's fetcher, until close()."""
 
     def __init__(self, request: MountRequest) -> None:
-        """Raises OptionError."""
+        """Start the fetcher. Raises OptionError."""
         self._lock = threading.Lock()  # guards the three below
         self._bring: Callable[[int], None] | None = None
-        self._has_missed = False  # another fetcher took over when there was nobody to bring it to
+        self._has_missed = False  # another fetcher took over before bring_links_to()
         self._is_closed = False
         self._pause_s = _PAUSE_S
         self._is_filling = False
@@ -53,7 +52,7 @@ class Fetching:
                 self._page.fd,
                 request.signed,
                 _flight_size(request.max_memory_bytes),
-                # A worker that an attacker controls opens no other URL, and no other file.
+                # An attacker who controls the worker can open no other URL, and no other file.
                 roots=[request.signed.get(pack, pack) for pack in request.packs if is_url(pack)],
             )
             self._process.start()
@@ -69,18 +68,18 @@ class Fetching:
         return self._page.read()
 
     def link(self) -> int:
-        """A descriptor of a new link, which is the caller's. Raises RemoteError."""
+        """Return a descriptor of a new link; the caller owns it. Raises RemoteError."""
         return self._process.link()
 
     def fill(self) -> None:
-        """Bring all of the packs into the cache, in the background."""
+        """Fetch all of the packs into the cache, in the background."""
         self._is_filling = True
         self._process.fill()
 
     def bring_links_to(self, bring: Callable[[int], None]) -> None:
-        """Call it with a link to each fetcher that takes over; the descriptor stays ours.
+        """Call `bring` with a link to each fetcher that takes over; it must not close the link.
 
-        Also if that was before now. Raises RemoteError.
+        It is called at once if one has taken over before. Raises RemoteError.
         """
         with self._lock:
             self._bring = bring
@@ -104,7 +103,7 @@ class Fetching:
         if self._is_closed:
             return
         log.error("the fetcher has ended; another one takes over")
-        # One that cannot even begin is not started again and again without a pause.
+        # A fetcher that ends at once is restarted only after growing pauses.
         if time.monotonic() - began_s > _PAUSE_MAX_S:
             self._pause_s = _PAUSE_S
         while not self._is_closed:
@@ -114,12 +113,12 @@ class Fetching:
                 return
 
     def _take_over(self, pid: int | None) -> bool:
-        """False: no other can be started now."""
+        """Start another fetcher; return False if that fails now."""
         with self._lock:
             if self._is_closed:
                 return True
             try:
-                # Its log ends a moment before it does.
+                # The log of the old fetcher ends a moment before its process does.
                 link = self._process.link(but=pid)
             except (RemoteError, OSError) as error:
                 log.error("%s", describe(error))
@@ -134,14 +133,14 @@ class Fetching:
             if self._bring is None:
                 self._has_missed = True
             else:
-                with suppress(OSError):  # a worker that has ended is noticed elsewhere
+                with suppress(OSError):  # the daemon notices a worker's end by other means
                     self._bring(link)
         finally:
             os.close(link)
 
 
 class FetchingHere(Fetching):
-    """As Fetching, for a process that opens the packs itself, which asks for links."""
+    """A Fetching for a process that opens the packs itself, and asks for links."""
 
     def __init__(self, request: MountRequest) -> None:
         from ffrfs._native import set_remote
@@ -161,8 +160,8 @@ def fetching_here(request: MountRequest) -> Fetching | None:
 
 
 def fetching_bytes(max_memory_bytes: int | None) -> int:
-    """What a fetcher comes to hold, at most, beside what it begins with."""
-    return 2 * _flight_size(max_memory_bytes)  # a range is put together of parts
+    """Return the largest number of bytes of a fetcher beside those at its start."""
+    return 2 * _flight_size(max_memory_bytes)  # assembling a range holds its bytes twice
 
 
 def _flight_size(max_memory_bytes: int | None) -> int:
@@ -173,7 +172,7 @@ def _flight_size(max_memory_bytes: int | None) -> int:
 
 
 def behind_cache(request: MountRequest) -> MountRequest:
-    """The request with URLs for paths, if their blocks are to be cached."""
+    """Return the request with URLs for paths, if their blocks are cached."""
     if request.cache_dir is None:
         return request
     return dataclasses.replace(request, packs=tuple(map(_url_of, request.packs)))

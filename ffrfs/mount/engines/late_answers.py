@@ -1,7 +1,7 @@
-"""What a volume tells now or later, for tasks that can wait.
+"""Answers of a volume that come at once or later, for tasks that can wait.
 
-A task that asks for what is not at hand is parked. One task watches the volume's eventfd
-and brings the parked ones what they wait for, in whichever order it comes.
+A task is parked if the answer to its request is not at hand. One task watches the volume's
+eventfd and wakes the parked tasks with their answers, in the order in which they come.
 
 Concurrency: one trio loop, one thread.
 """
@@ -21,7 +21,7 @@ R = TypeVar("R")
 
 
 class LateAnswers:
-    """Of one volume, whose poll() no other code calls."""
+    """The late answers of a volume, whose poll() no other code calls."""
 
     def __init__(self, volume: Volume) -> None:
         self._volume = volume
@@ -31,22 +31,22 @@ class LateAnswers:
     async def asked(
         self, ino: int, ask: Callable[Concatenate[int, ...], R | None], *arguments: int
     ) -> R:
-        """What the volume tells about `ino`."""
+        """Return the volume's answer about `ino`."""
         token = next(self._tokens)
         told = ask(ino, *arguments, token)
         return cast(R, await self._delivery(token)) if told is None else told
 
     async def deliver(self) -> None:
-        """Wake those for whom something has finished; runs until it is cancelled."""
+        """Wake tasks whose answers have come; runs until it is cancelled."""
         while True:
             await trio.lowlevel.wait_readable(self._volume.eventfd)
             self._deliver_finished()
 
     def _deliver_finished(self) -> None:
-        # A function of its own: its variables must not hold the last bytes until the next.
+        # A separate function, so that its variables do not hold the last bytes until the next.
         for token, result in self._volume.poll():
             task = self._parked.pop(token, None)
-            if task is None:  # its session is ending
+            if task is None:  # the session of the task is ending
                 continue
             ended: outcome.Outcome[Slice | TreePart]
             ended = (

@@ -1,8 +1,8 @@
-"""The native engine, as the daemon sees it: a worker process that does the serving.
+"""The native engine, as the daemon sees it: a worker process that serves.
 
-The daemon keeps the connection open beside the worker, so that the mount does not hang
-on one process's life: while one worker is gone, requests wait; they end in errors only
-when the daemon closes its copy. No request and no byte passes through here.
+The daemon keeps a descriptor of the connection, too, so that the mount does not depend on the
+life of one process: while there is no worker, requests wait; they end in errors only when the
+daemon closes its descriptor. No request and no byte passes through here.
 
 Concurrency: opened before the daemon's trio loop runs, then driven by one task of it.
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from ffrfs.mount.engines.fetching import Fetching
 
-_LAST_LINES = 5  # of the log of a worker that died, told to the user
+_LAST_LINES = 5  # lines of a dead worker's log that the error quotes
 _LINE_SIZE_MAX = 4096
 _LEVELS = {b"<3>": logging.ERROR, b"<4>": logging.WARNING, b"<6>": logging.INFO}
 
@@ -64,7 +64,7 @@ class NativeEngine:
     ) -> Worker:
         if not request.is_remote:
             return Worker(request, transport, self._page)
-        # Here, not above: most mounts have none.
+        # Here, not above: most mounts have no fetcher.
         from ffrfs.mount.engines.fetching import Fetching
 
         self._fetching = Fetching(request)
@@ -114,13 +114,13 @@ class NativeEngine:
         return True
 
     async def serve(self, connection: int, abort: Callable[[], None]) -> None:
-        # Here, not above: the worker serves while these are imported.
+        # Here, not above: the worker serves while these modules are imported.
         import trio
 
         from ffrfs.mount.engines.worker_life import WorkerLife, abort_for_the_dying
 
         try:
-            # Opened now: when no descriptor is left, the mount goes on all the same.
+            # Opened now, so that the mount goes on even if no descriptor is left later.
             with WorkerLife(self._worker.pid) as life:
                 log_copy = trio.lowlevel.FdStream(os.dup(self._worker.log))
                 async with trio.open_nursery() as nursery:
@@ -143,7 +143,7 @@ class NativeEngine:
         self._page.close()
 
     def _choose_transport(self, wanted: str) -> str:
-        """What the worker is asked for. The kernel alone knows whether it offers rings."""
+        """Return the transport for the worker; only the kernel knows whether it offers rings."""
         if wanted == "dev" or uring.is_enabled():
             return wanted
         if wanted == "uring":
@@ -161,7 +161,7 @@ class NativeEngine:
                 pending = pending[-_LINE_SIZE_MAX:]
 
     def _log_line(self, line: bytes) -> None:
-        # Without a priority: what an abort, a sanitizer or the C library has to say.
+        # Lines without a priority come from an abort, a sanitizer or the C library.
         level = _LEVELS.get(line[:3])
         shown = self.failures.noted(line if level is None else line[3:])
         text = shown.decode(errors="backslashreplace")

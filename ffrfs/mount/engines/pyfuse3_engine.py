@@ -1,16 +1,16 @@
 """The pyfuse3 engine: ten operations over a Volume, in Python.
 
-Each handler asks the volume, which never waits for the disk, and answers at once. A read of bytes
-that are not at hand has to wait, as does the directory of a record that was not looked into yet.
-Its task is then parked (late_answers.py), so that a stalled disk holds up nobody else. The kernel
-may keep all it has learnt (names, attributes, bytes) for a year: the tree cannot change.
+Each handler asks the volume, which never waits for the disk, and answers at once. A read whose
+bytes are not at hand has to wait, as has a look into the directory of a record that is not loaded
+yet. Its task is then parked (late_answers.py), so that a stalled disk delays no other reader. The
+kernel may cache names, attributes and bytes for a year: the tree cannot change.
 
 Concurrency: one trio loop, one thread; a handler that need not wait runs to its end
 without giving way. The volume's threads call push() alone. pyfuse3 has one session per
 process.
 
-Not here: checksums and caching (volume), the mount itself (kernel_mount.py). errno
-values are chosen here and nowhere above or below.
+Not here: checksums and caching (volume), the mount itself (kernel_mount.py). Only the engines
+choose errno values.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ from ffrfs.mount.engines.late_answers import LateAnswers
 from ffrfs.mount.engines.read_failures import ReadFailures
 
 TIMEOUT_S = 365 * 24 * 3600
-BLOCK_SIZE = 512  # what st_blocks counts in, whatever the file system
+BLOCK_SIZE = 512  # unit of st_blocks, on every file system
 STATFS_BLOCK_SIZE = 4096
 NAME_MAX = 255
 # Requests in flight, parked ones among them; the kernel itself sends at most about this many.
 TASKS_MAX = 512
-# How long a withdrawn request may block the loop.
+# The longest time that a withdrawn request may block the loop.
 RECEIVE_LIMIT_S = 0.5
-# One page of a listing: what fits a 4 KiB READDIRPLUS reply, about.
+# Entries of one page of a listing: about as many as fit into a READDIRPLUS reply of 4 KiB.
 LIST_COUNT = 32
 
 P = ParamSpec("P")
@@ -82,7 +82,7 @@ class Pyfuse3Engine:
             undo.pop_all()
         self.failures = ReadFailures()
         self._operations = TreeOperations(self._volume, self.failures, xattr=options.xattr)
-        # libfuse turns away everybody but root and us: the kernel knows no such option.
+        # libfuse rejects all users but root and ours: the kernel knows no such option.
         self._session_options = {"allow_root"} if options.allow_root else set()
         self.notices = [
             str(UnverifiedHeaderWarning.of(os.fsdecode(path)))
@@ -144,7 +144,7 @@ class Pyfuse3Engine:
 
 
 def _allow_many_packs() -> None:
-    """Each takes two descriptors, and the usual limit is for programs that select()."""
+    """Raise the limit of descriptors: a pack takes two, and the usual limit is for select()."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
@@ -152,15 +152,15 @@ def _allow_many_packs() -> None:
 class _Pusher:
     """Stores bytes in the kernel's page cache, ahead of the readers.
 
-    On the volume's own threads, beside the loop: notify_store() lets go of the GIL, and may
-    wait for a page that a READ holds until this loop has answered it.
+    It runs on the volume's own threads, beside the loop: notify_store() releases the GIL, and may
+    wait for a page that is locked by a READ until this loop has answered it.
     """
 
     def __init__(self) -> None:
         self._has_failed = False
 
     def push(self, ino: int, offset: int, data: memoryview) -> bool:
-        """Return False if the kernel does not take them: as a rule, it knows no such inode."""
+        """Return False if the kernel refuses them: usually it does not know the inode."""
         try:
             pyfuse3.notify_store(ino, offset, data)  # type: ignore[arg-type]  # any buffer
         except OSError as error:
@@ -173,12 +173,12 @@ class _Pusher:
 
 @contextlib.contextmanager
 def _receiving_interrupted() -> Iterator[None]:
-    """Let no receiving of a request block the loop, and all who wait for it, for long.
+    """Let no receiving of a request block the loop for long.
 
-    pyfuse3 waits until there is a request, and then receives it with a blocking read. A
-    request that was withdrawn in between, as its process was killed, leaves that read
-    waiting for the next one: for ever, if everybody else waits for this loop. A signal
-    ends the read (EINTR), and pyfuse3 goes back to its loop.
+    pyfuse3 waits until there is a request, and then receives it with a blocking read. If the
+    request was withdrawn in between, because its process was killed, that read waits for the
+    next request: for ever, if all processes wait for this loop. A signal ends the read (EINTR),
+    and pyfuse3 goes back to its loop.
     """
     before = signal.signal(signal.SIGALRM, lambda *_: None)
     signal.setitimer(signal.ITIMER_REAL, RECEIVE_LIMIT_S, RECEIVE_LIMIT_S)
@@ -191,7 +191,7 @@ def _receiving_interrupted() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _aborted_is_ended() -> Iterator[None]:
-    """A connection that somebody has aborted (umount -f, fusectl) has ended, like others."""
+    """Treat an aborted connection (umount -f, fusectl) as ended, like others."""
     try:
         yield
     except OSError as error:
@@ -201,16 +201,16 @@ def _aborted_is_ended() -> Iterator[None]:
 
 
 def _is_no_withdrawn_request(record: logging.LogRecord) -> bool:
-    """A reply that comes too late (its process was killed, the mount is gone) is no error."""
+    """Drop log records of late replies, whose process was killed or whose mount is gone."""
     return "fuse_reply" not in record.msg or record.args != (os.strerror(errno.ENOENT),)
 
 
 def _guarded(
     function: Callable[P, Coroutine[Any, Any, R]],
 ) -> Callable[P, Coroutine[Any, Any, R]]:
-    """Make a handler of a function: count it, and let nothing but FUSEError out.
+    """Make a handler of a function: count it, and let no exception but FUSEError out.
 
-    Its first argument is the inode that is asked about, but for statfs. Any other exception
+    The first argument is the requested inode, except for statfs. Any other exception
     that a handler lets out ends the whole mount.
     """
 
@@ -236,7 +236,7 @@ def _guarded(
 
 @_guarded
 async def _refuse(*_: object) -> NoReturn:
-    """A handler of what would change the tree: reached only if somebody remounts it rw."""
+    """Refuse a change of the tree; the kernel asks only after a remount as rw."""
     raise FUSEError(errno.EROFS)
 
 
@@ -260,9 +260,9 @@ class TreeOperations(pyfuse3.Operations):
         ino = part.lookup(parent, name)
         if ino:
             return _entry(part, ino)
-        if len(name) > NAME_MAX:  # the kernel lets up to 1024 bytes through
+        if len(name) > NAME_MAX:  # the kernel passes names of up to 1024 bytes
             raise FUSEError(errno.ENAMETOOLONG)
-        absent = EntryAttributes()  # st_ino 0: the kernel remembers that there is nothing
+        absent = EntryAttributes()  # st_ino 0: the kernel caches that the name is missing
         absent.entry_timeout = TIMEOUT_S
         return absent
 
@@ -274,11 +274,11 @@ class TreeOperations(pyfuse3.Operations):
     async def readlink(self, ino: int, _: RequestContext) -> bytes:
         target = (await self._late.asked(ino, self._volume.load_tree)).target(ino)
         if not target:
-            raise FUSEError(errno.EINVAL)  # no link
+            raise FUSEError(errno.EINVAL)  # not a symbolic link
         return target
 
     def forget(self, _: object) -> None:  # type: ignore[override]
-        """Nothing to do, and no coroutine to make: inode numbers are computed."""
+        """Do nothing, without a coroutine: inode numbers are computed."""
 
     @_guarded
     async def statfs(self, _: RequestContext) -> StatvfsData:
@@ -332,14 +332,14 @@ class TreeOperations(pyfuse3.Operations):
     # For the session, and for all handlers.
 
     async def deliver(self) -> None:
-        """Bring handlers what they wait for; runs as long as the session."""
+        """Wake handlers with late answers; runs as long as the session."""
         await self._late.deliver()
 
     def count(self, kind: str, ino: object, elapsed_ns: int) -> None:
         self._volume.count_request(kind, ino if isinstance(ino, int) else 0, elapsed_ns)
 
     def failure(self, ino: object, error: FfrfsError | OSError) -> FUSEError:
-        """The errno for one who cannot be told about `ino`; says so in the log."""
+        """Return the errno for a request about `ino` that failed, and log the failure."""
         if isinstance(ino, int) and (counted := self._volume.note_failure(ino)):
             path = self._volume.path(ino).decode(errors="backslashreplace") or "/"
             log.error("cannot read %s: %s", path, describe(error))
@@ -349,7 +349,7 @@ class TreeOperations(pyfuse3.Operations):
         number = error.errno if isinstance(error, OSError) else None
         return FUSEError(number or errno.EIO)
 
-    # Extended attributes: without -o xattr the answer to the kernel is never to ask again.
+    # Extended attributes: without -o xattr, ENOSYS makes the kernel never ask again.
 
     @_guarded
     async def listxattr(self, ino: int, _: RequestContext) -> list[bytes]:
@@ -366,7 +366,7 @@ class TreeOperations(pyfuse3.Operations):
         if not self._xattr:
             raise FUSEError(errno.ENOSYS)
         found = (await self._late.asked(ino, self._volume.load_tree)).record(ino)
-        if found is None:  # a directory, or a link
+        if found is None:  # a directory, or a symbolic link
             return {}
         record, crc32 = found
         shown = {b"user.ffrfs.record": b"%d" % record}

@@ -1,9 +1,8 @@
-"""Which files of a mount could not be read, as `ffrfs stats --errors` lists them.
+"""The files of a mount that could not be read, as `ffrfs stats --errors` lists them.
 
 An engine counts each failed request in its counters (native/volume/failure_log.h), and notes
 path and error here once a minute for each file, when it logs them. All files of a record of a
 TFRecord file count as one.
-
 Concurrency: the daemon's loop alone.
 """
 
@@ -18,41 +17,41 @@ from typing import TypedDict
 from ffrfs.mount.engines.counter_page import Counters
 from ffrfs.printable import printable
 
-FILES_MAX = 1000  # of further ones only the failures are counted
-ANSWER_BYTES_MAX = 768 << 10  # of the list as JSON, which is an answer of the control socket
+FILES_MAX = 1000  # failures of further files are only counted
+ANSWER_BYTES_MAX = 768 << 10  # of the list as JSON, which the control socket sends
 
-# What a worker's log has before a failure (native/fuse/log.h): inode, size of the path.
+# The prefix of a failure in a worker's log (native/fuse/log.h): inode, size of the path.
 _MARK = re.compile(rb"\x1f([0-9]{1,20}) ([0-9]{1,5})\x1f(?=cannot read )")
 _BEGIN = b"cannot read "
 
 
 class FailedFile(TypedDict):
-    """One file or directory."""
+    """A file or directory."""
 
     path: str  # in the mount, printable
     count: int  # of failed requests
     age_s: float  # since the last failure that was logged
-    error: str  # of that one, in one line
+    error: str  # text of that failure, in one line
 
 
 @dataclass
 class _Failure:
-    """The last one of a file that was logged."""
+    """The last failure of a file that was logged."""
 
     path: str
     error: str
-    count: int  # of those that were logged
+    count: int  # of logged failures
     at_s: float  # time.monotonic()
 
 
 class ReadFailures:
-    """Those since the mount was made."""
+    """The failures since the mount was made."""
 
     def __init__(self) -> None:
         self._by_inode: dict[int, _Failure] = {}
 
     def note(self, ino: int, path: str, error: str) -> None:
-        """A failure was logged; `ino`: the inode that it counts for."""
+        """Note a failure that is being logged; `ino` is the inode that it counts for."""
         known = self._by_inode.get(ino)
         if known is None and len(self._by_inode) >= FILES_MAX:
             return
@@ -61,7 +60,7 @@ class ReadFailures:
         self._by_inode[ino] = _Failure(printable(path), printable(error), count, now_s)
 
     def noted(self, line: bytes) -> bytes:
-        """The same by a line of a worker's log, if it is one; what to log of it."""
+        """Note the failure in a line of a worker's log, if any; return the text to log."""
         mark = _MARK.match(line)
         if mark is None:
             return line
@@ -73,11 +72,11 @@ class ReadFailures:
 
     @property
     def file_count(self) -> int:
-        """How many files there are, FILES_MAX at most."""
+        """The number of files that could not be read, at most FILES_MAX."""
         return len(self._by_inode)
 
     def listed(self, counters: Counters) -> dict[str, object]:
-        """The files, the latest failure first; `other_count`: failures of files not listed."""
+        """Return the files, latest failure first; `other_count`: failures of other files."""
         counts = _counts_by_inode(counters)
         now_s, size = time.monotonic(), 0
         files: list[FailedFile] = []

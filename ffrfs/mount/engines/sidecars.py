@@ -1,8 +1,8 @@
 """Sidecars for packs that are about to be mounted: their pickles are parsed once, not each time.
 
 A large pack without an index of its own gets one beside it (ffrfs.folder.sidecar), which
-later mounts open at once. Everything here is advice: a pack whose sidecar cannot be written
-is mounted all the same, and what is wrong with a pack is said by the engine.
+later mounts open at once. A failure here keeps no mount from coming up: a pack whose sidecar
+cannot be written is mounted without it, and the engine reports faults of a pack.
 
 Concurrency: no state; another process that makes the same sidecar does no harm. Blocking.
 """
@@ -18,17 +18,17 @@ from collections.abc import Sequence
 from ffrfs.errors import FfrfsError, PackError, describe
 from ffrfs.mount.engines.worker import worker_path
 
-# A pickle of fewer names is parsed in no time.
+# Pickles with fewer names are parsed fast enough.
 WORTH_WHILE_COUNT = 100_000
 
 
 def make_sidecars(packs: Sequence[str]) -> list[str]:
-    """Write those that are missing or stale; return what the user should know, a line each."""
+    """Write missing or stale sidecars; return what the user should know, a line each."""
     return [notice for pack in _unindexed(packs) for notice in _make_sidecar(pack)]
 
 
 def _unindexed(packs: Sequence[str]) -> Sequence[str]:
-    """The large packs without a sound sidecar, if the worker can tell: it starts in no time."""
+    """Return the large packs without a sound sidecar; the worker lists them, as it starts fast."""
     path = worker_path()
     if path is None or not packs:
         return packs
@@ -42,12 +42,12 @@ def _unindexed(packs: Sequence[str]) -> Sequence[str]:
             check=True,
         )
     except (OSError, subprocess.CalledProcessError):
-        return packs  # more than a command line holds, or a worker of another version
+        return packs  # the command line was too long, or the worker is of another version
     return [os.fsdecode(pack) for pack in done.stdout.split(b"\0")[:-1]]
 
 
 def _make_sidecar(path: str) -> list[str]:
-    # Here, not above: most mounts have no need of the native module in this process, and it
+    # Here, not above: most mounts do not need the native module in this process, and it
     # takes 90 ms to load.
     from ffrfs.folder.sidecar import ensure_sidecar
     from ffrfs.folder.tree import pack_files
@@ -55,7 +55,7 @@ def _make_sidecar(path: str) -> list[str]:
     notices = []
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        # What cannot be opened the engine will not open either, and says why.
+        # A pack that cannot be opened is reported by the engine, which cannot open it either.
         with contextlib.suppress(FfrfsError, OSError):
             for pack in pack_files(path):
                 try:

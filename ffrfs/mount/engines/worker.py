@@ -1,8 +1,8 @@
 """The process that serves a native mount: starting it, talking to it, ending it.
 
 It is the program ffrfs-worker (native/worker/worker.cc), a child of the daemon. It opens
-the packs and says so over a socket, gets the connection to the kernel through it, and
-logs to a pipe. It ends when the socket does, so it never outlives the daemon.
+the packs and reports that over a socket, gets the connection to the kernel through it, and
+logs to a pipe. It ends when the socket is closed, so it never outlives the daemon.
 
 Concurrency: no state but the child's; one thread starts it, the same one talks to it.
 Blocking: the daemon calls it before its loop runs.
@@ -25,11 +25,11 @@ from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.engines.counter_page import CounterPage
 from ffrfs.printable import printable
 
-# For tests: another build of the worker (under a sanitizer), or one in a wrapping.
+# Tests set it to another build of the worker (under a sanitizer), or to a wrapper.
 PATH_VARIABLE = "FFRFS_WORKER"
 _MESSAGE_SIZE_MAX = 65536
-_SHOWN_SIZE = 500  # characters of a line of its log, in an error
-# Credentials of clouds are the fetcher's alone: a worker reads hostile packs.
+_SHOWN_SIZE = 500  # characters of a line of the worker's log, in an error
+# Only the fetcher gets credentials of clouds: a worker reads hostile packs.
 _SECRETS = ("AWS_", "AZURE_", "GOOGLE_", "GCE_", "GCS_", "IDENTITY_", "MSI_")
 _FD = struct.Struct("i")
 _NUMBER = struct.Struct("<Q")
@@ -37,10 +37,10 @@ END_TIMEOUT_S = 1.0
 
 
 def worker_path() -> str | None:
-    """Where the program is; None: it was not built."""
+    """Return the path of the program, or None if it was not built."""
     path = os.environ.get(PATH_VARIABLE)
     if path is None:
-        # Beside the native module, which is not loaded for that.
+        # The program is beside the native module, which need not be loaded to find it.
         spec = importlib.util.find_spec("ffrfs._native")
         if spec is None or spec.origin is None:
             return None
@@ -58,9 +58,9 @@ class Worker:
         counters: CounterPage,
         fetcher: int | None = None,
     ) -> None:
-        """`transport`: one of settings.TRANSPORTS, whatever the request says.
+        """Start the worker. `transport`: one of settings.TRANSPORTS, in place of the request's.
 
-        `fetcher`: a link to one, which stays the caller's.
+        `fetcher`: a link to a fetcher, which stays the caller's.
         """
         path = worker_path()
         if path is None:
@@ -69,7 +69,7 @@ class Worker:
                 "reinstall ffrfs, or choose --engine pyfuse3"
             )
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.log, log_end = os.pipe()  # lines; read by the daemon
+        self.log, log_end = os.pipe()  # the daemon reads its lines
         with theirs:
             fds = (theirs.fileno(), counters.fd)
             try:
@@ -80,7 +80,7 @@ class Worker:
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=log_end,
-                    process_group=0,  # what stops the caller does not stop it
+                    process_group=0,  # signals that stop the caller's group do not reach it
                 )
             finally:
                 os.close(log_end)
@@ -92,7 +92,7 @@ class Worker:
     def wait_for_packs(self) -> list[str]:
         """Wait until the packs are open; return what the user should know, a line each.
 
-        Raises what is wrong with them.
+        Raises the error of the pack that cannot be opened.
         """
         notices = []
         while True:
@@ -111,7 +111,7 @@ class Worker:
                     raise self._early_end()
 
     def _receive(self) -> list[str]:
-        """The texts of its next message; none: it has ended the talk."""
+        """Return the texts of the next message; none if the worker has closed the socket."""
         message = self._socket.recv(_MESSAGE_SIZE_MAX)
         return [os.fsdecode(text) for text in message.split(b"\0")[:-1]]
 
@@ -120,51 +120,51 @@ class Worker:
         self._process.wait()
 
     def _early_end(self) -> MountError:
-        """Why it ended without a message: its last line may say so."""
-        os.set_blocking(self.log, False)  # a child of its own may have the other end
+        """Return the error for an end without a message; the log's last line may say the reason."""
+        os.set_blocking(self.log, False)  # a child of the worker may have the other end
         log = b""
         with contextlib.suppress(BlockingIOError):
             log = os.read(self.log, _MESSAGE_SIZE_MAX)
         line = log.decode(errors="backslashreplace").strip().rpartition("\n")[2]
-        last = printable(line[:_SHOWN_SIZE])  # whatever the program has written
+        last = printable(line[:_SHOWN_SIZE])  # the line may have any bytes
         text = f"the worker {self.outcome} before the packs were open"
         return MountError(f"{text}: {last}" if last else text)
 
     def connect(self, connection: int) -> None:
-        """Let it serve that connection, which stays ours, too."""
-        # A worker that has died by now is noticed by its end.
+        """Let the worker serve the connection; the caller keeps its own descriptor."""
+        # The daemon notices by other means that a worker has died.
         with contextlib.suppress(ConnectionError):
             socket.send_fds(self._socket, [b"c"], [connection])
 
     def take_hints(self, client: int) -> None:
-        """Let it follow the hints that come over that socket, which stays ours, too."""
-        # One that has died is noticed by its end; one that is stopped, and has many of
-        # these before it, must not hold us up. The client sees that it is let go.
+        """Let the worker follow the hints of a socket; the caller keeps its own descriptor."""
+        # A dead worker is noticed by other means; a stopped worker with a full socket must not
+        # block the daemon. The client sees that its socket is closed.
         with contextlib.suppress(ConnectionError, BlockingIOError):
-            # Not send_fds(), which loses the flag (Python 3.11).
+            # send_fds() would lose the flag (Python 3.11).
             rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, _FD.pack(client))
             self._socket.sendmsg([b"h"], [rights], socket.MSG_DONTWAIT)
 
     def take_fetcher(self, link: int) -> None:
-        """Let it ask another fetcher from now on. Raises OSError: it has ended."""
-        # Waits for a worker that is stopped: without the link it would read nothing more.
+        """Let the worker use another fetcher from now on. Raises OSError if it has ended."""
+        # Waits for a worker that is stopped: without the link it could read no more blocks.
         socket.send_fds(self._socket, [b"f"], [link])
 
     def limit_cache(self, size_bytes: int) -> None:
-        """Tell it what its cache may hold from now on."""
+        """Set the limit of the worker's cache."""
         self._tell(b"l", size_bytes)
 
     def limit_pushed(self, size_bytes: int) -> None:
-        """Tell it how much may be pushed ahead of readers from now on."""
+        """Set the limit of bytes that are pushed ahead of readers."""
         self._tell(b"p", size_bytes)
 
     def warm(self, ino: int) -> None:
-        """Let it push all files at and below that inode. Raises MountError: it does not listen."""
+        """Let the worker push all files at and below the inode. Raises MountError if it cannot."""
         if not self._tell(b"w", ino):
             raise MountError("its worker has ended, or is stopped; try again")
 
     def _tell(self, kind: bytes, number: int) -> bool:
-        # One that is stopped, and has many of these before it, gets a size the next time.
+        # A stopped worker with a full socket gets a size the next time.
         try:
             self._socket.send(kind + _NUMBER.pack(number), socket.MSG_DONTWAIT)
         except (ConnectionError, BlockingIOError):
@@ -172,12 +172,12 @@ class Worker:
         return True
 
     def reap(self) -> int:
-        """Its exit status, when it has ended; a signal's as -number."""
+        """Wait for the worker's end; return its exit status, or minus the number of its signal."""
         return self._process.wait()
 
     @property
     def outcome(self) -> str:
-        """What became of it, after reap(): "was killed by SIGABRT"."""
+        """The way in which the worker ended, after reap(): "was killed by SIGABRT"."""
         status = self._process.returncode
         if status >= 0:
             return f"ended with status {status}"
@@ -187,11 +187,11 @@ class Worker:
             return f"was killed by signal {-status}"
 
     def let_go(self) -> None:
-        """Tell it to end: it closes the connection, whatever its disks do."""
+        """Let the worker end: it closes the connection, even if its disks hang."""
         self._socket.close()
 
     def close(self) -> None:
-        """End it, and let go of everything. One that a disk holds is not waited for."""
+        """End the worker, and close all descriptors. A worker that a disk blocks is abandoned."""
         self.let_go()
         os.close(self.log)
         try:

@@ -1,4 +1,4 @@
-"""Whether a worker lives, and what becomes of its mount if it does not quite die.
+"""Watches whether a worker lives, and ends its mount if a killed worker cannot quite end.
 
 Concurrency: tasks of the daemon's trio loop.
 
@@ -13,12 +13,12 @@ from typing import Self
 
 import trio
 
-_LIFE_INTERVAL_S = 1.0  # between looks at whether it lives
+_LIFE_INTERVAL_S = 1.0  # between looks at the worker's state
 _STATUS_SIZE_MAX = 4096  # of /proc/PID/status, which has some 1,500 bytes
 
 
 class WorkerLife:
-    """Whether the worker lives, by two descriptors that are opened once."""
+    """Tells whether a worker lives, by two descriptors that are opened once."""
 
     def __init__(self, pid: int) -> None:
         # Not by waitpid: a worker that has closed its log may live on.
@@ -40,17 +40,17 @@ class WorkerLife:
         await trio.lowlevel.wait_readable(self._process)
 
     def is_dying(self) -> bool:
-        """It has been killed, though threads of it may be held."""
+        """Return whether the worker was killed, though some of its threads may be blocked."""
         status = os.pread(self._status, _STATUS_SIZE_MAX, 0)
-        # Its first thread has ended, or waits for the others to dump core.
+        # The state says that the first thread has ended, or waits for the others to dump core.
         return b"\nState:\tZ" in status or b"\nCoreDumping:\t1" in status
 
 
 async def abort_for_the_dying(life: WorkerLife, abort: Callable[[], None]) -> None:
-    # A thread that stores bytes in the kernel waits there for a page that a read holds,
-    # and no signal ends that wait. If its process is killed, that read gets no answer:
-    # so the process never quite ends, nor do its log and the connection, which the
-    # thread has open.
+    # A thread that stores bytes in the kernel waits there for a page that is locked by a read,
+    # and no signal ends that wait. If its process is killed, that read gets no answer: so the
+    # process never quite ends, nor do its log and the connection, which the thread keeps
+    # open.
     while not life.is_dying():
         await trio.sleep(_LIFE_INTERVAL_S)
     abort()

@@ -1,5 +1,5 @@
-"""What the kernel is asked for and what it tells: mount options, mounting, mount points, the
-mount table, dead mounts; what is kept on disk about a mount; processes and privileges.
+"""The interfaces of the kernel that a mount needs: mount options, mounting, mount points, the
+mount table, dead mounts, processes, privileges; and the files that are kept about a mount.
 
 Not here: settings (config), serving (engines).
 """

@@ -1,6 +1,6 @@
-"""The Unix socket over which a daemon is asked: making it, and connecting to it.
+"""The Unix socket over which a daemon gets requests: making it, and connecting to it.
 
-Blocking, no state; from any thread. What is said over it: control_server.py.
+Blocking, no state; from any thread. Not here: the messages (control_server.py).
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _FOREVER = _TIMEVAL.pack(0, 0)
 
 
 def listen(path: str) -> socket.socket:
-    """A listening socket of that name, for our user alone; replaces one that is there."""
+    """Return a listening socket of that name, for our user alone; replaces an existing one."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        # Linux gives the name the mode that the socket has before it is bound.
+        # Linux gives the file the mode that the socket has before it is bound.
         os.fchmod(listener.fileno(), 0o600)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
@@ -35,13 +35,13 @@ def listen(path: str) -> socket.socket:
 
 
 def connect(path: str, timeout_s: float) -> socket.socket:
-    """Connected to the daemon that listens there; each wait, also later ones, has that limit.
+    """Return a socket connected to the daemon; `timeout_s` limits each wait, also later ones.
 
-    TimeoutError: too many others wait there, too; other OSErrors: no daemon listens.
+    Raises TimeoutError if too many other clients wait; other OSErrors if no daemon listens.
     """
     client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        # The kernel waits for room in a full backlog; settimeout() would have it refuse.
+        # With SO_SNDTIMEO the kernel waits for room in a full backlog; settimeout() would not.
         limit = _TIMEVAL.pack(int(timeout_s), int(timeout_s % 1 * 1_000_000))
         client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
         with _address(path) as address:
@@ -58,9 +58,9 @@ def connect(path: str, timeout_s: float) -> socket.socket:
 
 
 def connect_now(path: str, user_id: int | None = None) -> socket.socket:
-    """The same without waiting, and non-blocking. BlockingIOError: too many others wait.
+    """Connect without waiting; the socket is non-blocking. BlockingIOError: the backlog is full.
 
-    PermissionError: who listens there is not that user (None: anybody).
+    Raises PermissionError if another user than `user_id` listens (None: any user may).
     """
     client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -76,7 +76,7 @@ def connect_now(path: str, user_id: int | None = None) -> socket.socket:
 
 
 def _listener_id(client: socket.socket) -> int:
-    """The user who listens there: as it was at listen(), whatever is at the path now."""
+    """Return the user of the listening process at listen(), whatever is at the path now."""
     peer = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
     user_id: int = _PEER.unpack(peer)[1]
     return user_id
@@ -84,7 +84,7 @@ def _listener_id(client: socket.socket) -> int:
 
 @contextlib.contextmanager
 def _address(path: str) -> Iterator[str]:
-    """Another name of it that fits into the 108 bytes of an address, however long it is."""
+    """Yield another name of the path that fits into the 108 bytes of a socket address."""
     directory, name = os.path.split(path)
     fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -1,12 +1,12 @@
-"""What a daemon that died has left at a mount point: finding out, and taking it away.
+"""Recognises and removes the mounts that a dead daemon has left at a mount point.
 
-A mount is dead when the kernel says ENOTCONN for it. Only statfs is asked of the daemon
-each time, and never answered out of a cache; and only the user that mounted does the kernel
-tell the truth in any case. A mount that is not dead may hold up who asks, for ever if it
-hangs; so a process of its own asks, is given some time, and is left behind if it is held.
+A mount is dead when the kernel answers ENOTCONN for it. Of all calls, only statfs reaches the
+daemon each time, and is never answered from a cache; and only the user that mounted always gets
+the true answer. A mount that is not dead may block the call, for ever if it hangs; so a child
+process makes the call, has a limited time, and is abandoned if it is blocked.
 
-Concurrency: no state; blocking. take_away_dead() is for the holder of the runtime
-directory's lock (state.locked()), from looking to mounting anew.
+Concurrency: no state; blocking. The caller of take_away_dead() holds the runtime directory's
+lock (state.locked()), from looking to mounting anew.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from ffrfs.mount.kernel import kernel_mount, state
 from ffrfs.mount.kernel.mount_table import MountEntry, mount_at
 
 PROBE_TIMEOUT_S = 5.0
-# What a killed daemon leaves for a moment: its worker, until that has noticed.
+# A killed daemon leaves its worker for a moment, until the worker has noticed.
 _WORKER_TIMEOUT_S = 5.0
 _PAUSE_S = 0.05
 
-# The second: a request that was under way when the connection ended. The third: one on its
-# way into a ring of io_uring whose process was ending.
+# ECONNABORTED: a request was under way when the connection ended. ECANCELED: a request was on
+# its way into a ring of io_uring whose process was ending.
 _ENDS = (errno.ENOTCONN, errno.ECONNABORTED, errno.ECANCELED)
 _DEAD = tuple(map(os.strerror, _ENDS))
 
 
 def take_away_dead(directory: str, mountpoint: str) -> str | None:
-    """Clear the place of dead ffrfs mounts, and of what was kept for them in `directory`.
+    """Remove dead ffrfs mounts from the place, and their files in `directory`.
 
-    Returns a line that says what was taken away; None: no mount was. Leaves alone what
-    lives, or cannot be told from it. Raises MountError if the kernel refuses.
+    Returns a line that says what was removed, or None if no mount was. Leaves mounts that
+    live, or cannot be told from living ones. Raises MountError if the kernel refuses.
     """
     known = state.load(directory, mountpoint)
     if known is not None and known.process.is_alive():
@@ -56,7 +56,7 @@ def take_away_dead(directory: str, mountpoint: str) -> str | None:
 def detach_dead(mountpoint: str, wait_s: float = 0.0) -> list[MountEntry]:
     """Unmount all dead mounts of ffrfs that are stacked there, lazily if they are in use.
 
-    `wait_s`: how long one may take to turn out to be dead. Stops at one that does not.
+    `wait_s`: how long a mount may take to turn out dead. Stops at the first that does not.
     """
     taken = []
     while (there := mount_at(mountpoint)) is not None and is_dead(there, wait_s):
@@ -66,7 +66,7 @@ def detach_dead(mountpoint: str, wait_s: float = 0.0) -> list[MountEntry]:
 
 
 def is_dead(mount: MountEntry, wait_s: float = 0.0) -> bool:
-    """Whether it is a mount of ffrfs, the topmost of its place, that is not served."""
+    """Return whether it is a mount of ffrfs, the topmost of its place, that is not served."""
     if not mount.is_ours:
         return False
     deadline_s = time.monotonic() + wait_s
@@ -78,7 +78,7 @@ def is_dead(mount: MountEntry, wait_s: float = 0.0) -> bool:
 
 
 def is_end(error: OSError) -> bool:
-    """Whether it says that what was asked is a dead mount."""
+    """Return whether the error of a call says that its mount is dead."""
     return error.errno in _ENDS
 
 
@@ -88,15 +88,15 @@ def _is_ours(mountpoint: str) -> bool:
 
 
 def _says_dead(mount: MountEntry) -> bool:
-    """Whether statfs there says so; not, if it is held, or if no process can be sent to ask."""
+    """Return whether statfs says so; False if it is blocked, or no process can be started."""
     try:
-        # No request: the kernel knows the root of a mount.
+        # O_PATH sends no request: the kernel knows the root of a mount.
         place = os.open(mount.mountpoint, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
         return False
     try:
         process: subprocess.Popen[bytes] = subprocess.Popen(
-            # Through the descriptor: the user that mounted may lack access to directories above.
+            # By descriptor: the user that mounted may lack access to directories above.
             ["stat", "--file-system", "--format=", f"/proc/self/fd/{place}"],
             env={"PATH": kernel_mount.SEARCH_PATH, "LC_ALL": "C"},
             pass_fds=[place],
@@ -115,14 +115,14 @@ def _says_dead(mount: MountEntry) -> bool:
             said = complaint.read().decode(errors="replace")
             process.wait()
             return said.rstrip().endswith(_DEAD)
-    process.kill()  # the kernel may hold it
+    process.kill()  # the kernel may still block it
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(_PAUSE_S)
     return False
 
 
 def _identity(mount: MountEntry) -> dict[str, Any]:
-    """To others than who mounted the kernel may answer statfs by itself."""
+    """Return the user that mounted, for Popen: the kernel may answer other users by itself."""
     if os.geteuid() != 0 or mount.user_id in (None, 0):
         return {}
     return {"user": mount.user_id, "group": mount.group_id, "extra_groups": []}

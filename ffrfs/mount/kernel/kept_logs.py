@@ -1,12 +1,12 @@
-"""Logs of mounts that have ended: how long they stay, and how much of them.
+"""Logs of mounts that have ended: how long they are kept, and how many bytes of them.
 
 A mount without --log-file has its log beside the state file; the mounts of one place share
 it, one after the other. For a week after the last of them has ended `ffrfs log` shows it.
-Whatever mounts, unmounts or lists mounts removes what is older, and the oldest of what takes
-too much room: a runtime directory is in memory as a rule.
+Commands that mount, unmount or list mounts remove older logs, and the oldest ones if all take
+too much room: a runtime directory is usually in memory.
 
-Concurrency: blocking, no state. Works under the lock of the runtime directory, and leaves
-all to another time if some other process holds it.
+Concurrency: blocking, no state. It works under the lock of the runtime directory, and leaves
+all to another time if another process holds the lock.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from dataclasses import dataclass, field
 from ffrfs.mount.kernel import state
 
 KEPT_S = 7 * 24 * 3600
-# Of all mounts of a runtime directory that have ended; the first bounds the time to look, too.
+# Limits for all ended mounts of a runtime directory; the first bounds the time to look, too.
 KEPT_COUNT_MAX = 1000
 KEPT_BYTES_MAX = 32 << 20
 
-_BLOCK_SIZE = 512  # of st_blocks, on every file system
+_BLOCK_SIZE = 512  # unit of st_blocks, on every file system
 
 
 @dataclass
 class _Ended:
-    """What is left of the mounts of one place."""
+    """The files that are left of the mounts of one place."""
 
     names: list[str] = field(default_factory=list)
     ended_s: float = 0.0
@@ -36,7 +36,7 @@ class _Ended:
 
 
 def remove_old_logs(directory: str) -> None:
-    """Remove what was kept for long enough; never waits for another process."""
+    """Remove logs that were kept for long enough; never waits for another process."""
     with contextlib.suppress(OSError), state.locked_now(directory) as is_locked:
         if is_locked:
             _remove_old(directory, time.time())

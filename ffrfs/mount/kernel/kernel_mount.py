@@ -1,9 +1,9 @@
-"""Asking the kernel for a FUSE mount, and for its end: two acts, two ways each.
+"""Requests a FUSE mount from the kernel, and ends it, in two ways each.
 
-Root uses the system calls; anybody else needs fusermount3, which is set-uid root. Either
+Root uses the system calls; other users need fusermount3, which is set-uid root. Either
 way attach() returns the connection: a descriptor of /dev/fuse from which an engine reads
-requests. The process that has the last copy of it holds the mount: when it closes, the kernel
-answers everything with ENOTCONN.
+requests. The process with the last copy of it holds the mount: when it closes, the kernel
+answers all requests with ENOTCONN.
 
 Concurrency: blocking, no state; detach() may be called from any thread.
 """
@@ -33,8 +33,8 @@ _CAP_SYS_ADMIN = 21
 CONNECTIONS = "/sys/fs/fuse/connections"
 DEVICES = "/sys/class/bdi"
 BACKGROUND_REQUESTS_MAX = 64
-# A READ carries 1 MiB at most. The kernel begins with a fraction of this limit: so much is
-# needed for a megabyte to come in two READs to a program that reads 128 KiB at a time (cp).
+# A READ carries 1 MiB at most. The kernel begins with a fraction of this limit, which must be so
+# large that a program that reads 128 KiB at a time (cp) gets a megabyte in two READs.
 READAHEAD_KB = 4096
 # mount(8) and cron run with a PATH that may lack /usr/local.
 SEARCH_PATH = "/usr/bin:/bin:/usr/local/bin:/usr/sbin:/sbin"
@@ -43,7 +43,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def attach(mountpoint: str, source: str, options: MountOptions) -> int:
-    """Mount there; the connection's descriptor, which the caller owns.
+    """Mount there; return the connection's descriptor, which the caller owns.
 
     `source` is the first word in /proc/mounts.
     """
@@ -53,10 +53,10 @@ def attach(mountpoint: str, source: str, options: MountOptions) -> int:
 
 
 def check(mountpoint: str, options: MountOptions) -> None:
-    """Raise what attach() would raise, as far as that can be told before; changes nothing.
+    """Raise the error of attach(), as far as it can be known before; changes nothing.
 
-    The mount point may be missing, if it can be made; or a dead mount of ours may be there,
-    which would be taken away before.
+    The mount point may be missing, if it can be made, or be a dead mount of ffrfs, which would
+    be removed before.
     """
     os.close(_open_device())
     if os.geteuid() == 0:
@@ -75,13 +75,13 @@ def check(mountpoint: str, options: MountOptions) -> None:
 
 
 def allow_more_requests(device: str) -> None:
-    """Let the kernel keep more reads in flight than its default of 12, if it can be told.
+    """Let the kernel keep more reads in flight than its default of 12, if it can be set.
 
     Readahead and asynchronous reads count; at the limit further readers wait, even for
-    files that could be answered at once. `device` is the mount's, as in MountEntry.
+    files whose answers are at hand. `device` is the mount's, as in MountEntry.
     """
     folder = os.path.join(CONNECTIONS, device.partition(":")[2])
-    # Missing where fusectl is not mounted.
+    # The directory is missing if fusectl is not mounted.
     with contextlib.suppress(OSError):
         for name, count in (
             ("max_background", BACKGROUND_REQUESTS_MAX),
@@ -93,7 +93,7 @@ def allow_more_requests(device: str) -> None:
 
 def raise_readahead(device: str) -> None:
     """Let the kernel read further ahead than its default of 128 KiB, so that a file of a
-    megabyte comes in one or two requests. Raises OSError where that is not permitted.
+    megabyte comes in one or two requests. Raises OSError if that is not permitted.
 
     The limit is the file system's (its BDI's), whatever max_readahead was negotiated.
     """
@@ -102,12 +102,12 @@ def raise_readahead(device: str) -> None:
 
 
 def detach(mountpoint: str, *, is_dead: bool = False) -> bool:
-    """Unmount; True: it was in use, and is now detached lazily.
+    """Unmount; return True if the mount was in use, and is now detached lazily.
 
-    Lazily: gone for new users at once, for good when its last open file closes. `is_dead`:
-    it is not served any more, so requests that still wait are to fail (root alone can do that).
+    A lazily detached mount is gone for new users at once, for good when its last open file
+    closes. `is_dead`: it has no daemon, so waiting requests shall fail (only root can do that).
     """
-    # Not asked is what is mounted there now: it may be another one, below this.
+    # The mount table cannot show the result: there may be another mount, below this one.
     if (
         is_dead
         and os.geteuid() == 0
@@ -126,13 +126,13 @@ def detach(mountpoint: str, *, is_dead: bool = False) -> bool:
 def abort(connection: int, mount: MountEntry) -> None:
     """End the mount's connection by force, if it lives: all its requests fail at once.
 
-    Closing it does not do that for as long as a thread of somebody who is dead is held in a
-    call on it. Where fusectl is not mounted, only root can, while the mount has its place.
+    Closing it does not end it while a thread of a killed process is blocked in a call on it.
+    If fusectl is not mounted, only root can, while the mount is at its place.
     """
     path = os.path.join(CONNECTIONS, mount.device.partition(":")[2], "abort")
     try:
         with open(path, "wb", buffering=0) as file:
-            # Asked only now: as long as it lives, the device's number is not given out again.
+            # Tested after opening: while the connection lives, its device number is not reused.
             if _is_connected(connection):
                 file.write(b"1")
     except OSError:
@@ -158,11 +158,11 @@ def _may_users_allow_other() -> bool:
 def _is_connected(connection: int) -> bool:
     poll = select.poll()
     poll.register(connection, 0)
-    return not poll.poll(0)  # POLLERR: it has ended
+    return not poll.poll(0)  # POLLERR: the connection has ended
 
 
 class _BusyError(Exception):
-    """Files of the mount are open, or somebody's working directory is in it."""
+    """Files of the mount are open, or a process has its working directory in it."""
 
 
 def _umount(mountpoint: str, *, lazy: bool) -> None:
@@ -215,16 +215,16 @@ def _attach_by_helper(mountpoint: str, source: str, options: MountOptions) -> in
     with ours, theirs:
         complaint = _run_helper(["-o", ",".join(words), "--", mountpoint], reply_to=theirs)
         if complaint is not None:
-            # It opens the device with our rights: if it was that, the reason is better told.
+            # It opens the device with our rights: if that failed, our own error says more.
             os.close(_open_device())
             raise MountError(f"{mountpoint}: cannot mount: {complaint}")
         return _receive_fd(ours)
 
 
 def _permissions(options: MountOptions) -> list[str]:
-    """The kernel checks modes itself, and lets others in if it was told to.
+    """Return options: the kernel checks modes, and admits other users if it may.
 
-    It knows no allow_root: the engine turns the others away.
+    The kernel has no allow_root: the engine rejects the other users.
     """
     everybody = options.allow_other or options.allow_root
     return ["default_permissions", *(["allow_other"] if everybody else [])]
@@ -239,7 +239,7 @@ def _open_device() -> int:
     except OSError as error:
         advice = f"FUSE is needed: run: modprobe fuse {_IN_A_CONTAINER}"
         raise MountError(f"{FUSE_DEVICE}: {error.strerror}: {advice}") from None
-    # What a container is given of a host that has none.
+    # A container may get a regular file of this name from a host without the device.
     if not stat.S_ISCHR(os.fstat(device).st_mode):
         os.close(device)
         advice = f"remove it, and run: modprobe fuse {_IN_A_CONTAINER}"
@@ -255,7 +255,7 @@ def _refusal(mountpoint: str, number: int) -> MountError:
 
 
 def _run_helper(arguments: list[str], reply_to: socket.socket | None = None) -> str | None:
-    """Run fusermount3; its complaint if it failed. A connection comes through `reply_to`."""
+    """Run fusermount3; return its error text, or None. A connection comes through `reply_to`."""
     path = _find_helper()
     environment = {"PATH": SEARCH_PATH, "LC_ALL": "C"}
     fds = []
@@ -280,7 +280,7 @@ def _run_helper(arguments: list[str], reply_to: socket.socket | None = None) -> 
 
 
 def _find_helper() -> str:
-    import shutil  # here, not above: root has no need of it
+    import shutil  # here, not above: root does not need it
 
     path = shutil.which("fusermount3", path=SEARCH_PATH)
     if path is None:

@@ -1,6 +1,6 @@
-"""What is mounted where, by the kernel's own list: nothing is touched to find out.
+"""The kernel's list of mounts, which can be read without touching the mounts themselves.
 
-Asking a mount itself (stat) may hang when its daemon does; /proc/self/mountinfo never
+A call to a mount (stat) may hang when its daemon does; reading /proc/self/mountinfo never
 does. No state: safe from any thread.
 """
 
@@ -20,15 +20,15 @@ _OCTAL = re.compile(rb"\\([0-7]{3})")
 
 @dataclass(frozen=True)
 class MountEntry:
-    """One line of mountinfo (proc(5))."""
+    """A line of mountinfo (proc(5))."""
 
     mountpoint: str
     fstype: str
     source: str
     device: str  # "major:minor", unique to a file system while it lives
-    user_id: int | None = None  # who mounted it, with this group; None: not a FUSE mount
+    user_id: int | None = None  # the user that mounted; None: not a FUSE mount
     group_id: int | None = None
-    allows_others: bool = False  # with -o allow_other: the kernel asks it for any user
+    allows_others: bool = False  # -o allow_other: the kernel sends it requests of any user
 
     @property
     def is_ours(self) -> bool:
@@ -36,15 +36,15 @@ class MountEntry:
 
 
 def read_mount_table() -> list[MountEntry]:
-    """All mounts that this process sees, the later ones over the earlier."""
+    """Return all mounts that this process sees; of a place, the topmost one comes last."""
     with open(MOUNTINFO, "rb") as file:
         return [_entry(line) for line in file]
 
 
 def mount_at(mountpoint: str) -> MountEntry | None:
-    """The topmost mount at that place, which must be canonical (mountpoint.py).
+    """Return the topmost mount at the place, whose name must be canonical (mountpoint.py).
 
-    Of a thousand lines only that place's are taken apart: this is asked for each of many.
+    Only the lines of that place are parsed: callers ask for each of a thousand mounts.
     """
     place = os.fsencode(mountpoint)
     with open(MOUNTINFO, "rb") as file:

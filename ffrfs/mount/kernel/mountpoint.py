@@ -1,8 +1,8 @@
-"""The place of a mount: its one name, and whether it may be used.
+"""The place of a mount: its canonical name, and whether it may be used.
 
 A mount point's name is made canonical without touching the mount point itself: there
-may be a mount with a dead or stalled daemon behind it. Same place, same name, so that
-`ffrfs umount` finds what `ffrfs mount` left, from any directory.
+may be a mount with a dead or stalled daemon behind it. The same place has the same name, so
+`ffrfs umount` finds the mount of `ffrfs mount` from any directory.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from ffrfs.errors import MountError
 from ffrfs.mount.kernel.mount_table import mount_at
 from ffrfs.remote.url import is_url
 
-_LINKS_MAX = 40  # as the kernel's own limit
+_LINKS_MAX = 40  # the kernel's own limit
 
 
 def canonical(path: str) -> str:
-    """The absolute name of `path` without links, `.` and `..`; it need not exist.
+    """Return the absolute name of `path` without links, `.` and `..`; it need not exist.
 
-    Raises MountError for a URL, which no mount is at.
+    Raises MountError for a URL, which cannot be a mount point.
     """
     if is_url(path):
         raise MountError(f"{path}: is a URL; give the directory where it is mounted")
@@ -31,17 +31,17 @@ def canonical(path: str) -> str:
         path = os.path.join(os.path.realpath(parent), name)
         try:
             link = os.readlink(path)
-        except OSError:  # not a link, or not there: this is the name
+        except OSError:  # not a link, or missing: the name is canonical
             return path
         path = os.path.join(os.path.dirname(path), link)
     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
 
 
 def prepare(mountpoint: str, *, nonempty: bool) -> bool:
-    """Check that a tree may be mounted there; True: the directory was missing and made.
+    """Check that a tree may be mounted there; return True if the directory was made for it.
 
-    What a dead daemon has left is gone by then (dead_mount.py). Raises MountError where an
-    ffrfs mount is there, and plain OSErrors for a directory that cannot be used.
+    The caller has removed dead mounts (dead_mount.py). Raises MountError if an ffrfs mount
+    is there, and plain OSErrors for a directory that cannot be used.
     """
     there = mount_at(mountpoint)
     if there is not None and there.is_ours:
@@ -69,7 +69,7 @@ def prepare(mountpoint: str, *, nonempty: bool) -> bool:
 
 
 def remove(mountpoint: str) -> None:
-    """Remove a directory that prepare() made; harmless if it is gone or in use again."""
+    """Remove a directory that prepare() made; it may be gone, or in use again."""
     try:
         os.rmdir(mountpoint)
     except OSError as error:

@@ -1,10 +1,10 @@
-"""What `-o` may say: mount(8)'s own options, FUSE's, and ours.
+"""The values of `-o`: mount(8)'s own options, FUSE's, and ours.
 
-mount(8) and fstab hand over a good many options that are meant for others (nofail,
-_netdev, x-systemd.*): those are accepted and dropped. Only what MountOptions holds goes
-on to the kernel and the engine; anything unknown is an error that names it.
+mount(8) and fstab pass many options that are meant for other programs (nofail, _netdev,
+x-systemd.*): those are accepted and dropped. Only the fields of MountOptions reach the
+kernel and the engine; an unknown option is an error that names it.
 
-Not here: what the kernel gets (kernel_mount.py). No state: safe from any thread.
+Not here: the options for the kernel (kernel_mount.py). No state: safe from any thread.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ON_CONFLICT = get_args(OnConflict)
 
 @dataclass(frozen=True, kw_only=True)
 class MountOptions:
-    """How a tree is shown, and to whom. It is read-only whatever was asked."""
+    """How a tree is shown, and to which users. It is always read-only."""
 
     uid: int = field(default_factory=os.getuid)
     gid: int = field(default_factory=os.getgid)
@@ -38,9 +38,9 @@ class MountOptions:
     exec: bool = True
     xattr: bool = False
     nonempty: bool = False
-    rw: bool = False  # asked for, in vain
-    on_conflict: OnConflict = "error"  # of the same path in several packs
-    allow_missing: bool = False  # show what there is of a set of packs
+    rw: bool = False  # requested, in vain
+    on_conflict: OnConflict = "error"  # for a path that several packs have
+    allow_missing: bool = False  # show the packs of a set that exist
 
 
 _FLAGS: dict[str, tuple[str, bool]] = {
@@ -59,8 +59,8 @@ _FLAGS: dict[str, tuple[str, bool]] = {
     "rw": ("rw", True),
 }
 
-# No effect here: always so (default_permissions), meaningless on a read-only tree
-# (access times, sync), or meant for mount(8) and systemd.
+# These have no effect: they always hold (default_permissions), mean nothing on a read-only tree
+# (access times, sync), or are meant for mount(8) and systemd.
 _ACCEPTED = frozenset(
     """
     default_permissions defaults auto noauto nofail _netdev user nouser users owner group
@@ -69,7 +69,7 @@ _ACCEPTED = frozenset(
     """.split()  # noqa: SIM905
 )
 _ACCEPTED_PREFIXES = ("x-", "X-", "user=", "comment=")
-_SLOPPY = "sloppy"  # mount -s: pass over what is unknown
+_SLOPPY = "sloppy"  # mount -s: ignore unknown options
 _REMOUNT = "remount"
 
 _WORD = re.compile(r"(?:[^,\\]|\\.)+", re.DOTALL)
@@ -77,17 +77,17 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
 def parse_options(texts: Iterable[str]) -> MountOptions:
-    """Read the values of all `-o`, in order; of two that disagree the later one holds."""
+    """Return the options of all `-o`, in order; of two that disagree the later one holds."""
     return parse_words(split_options(texts))
 
 
 def split_options(texts: Iterable[str]) -> list[str]:
-    """The words in the values of all `-o`, unescaped."""
+    """Return the words in the values of all `-o`, unescaped."""
     return [word for text in texts for word in _split(text)]
 
 
 def parse_words(words: Iterable[str]) -> MountOptions:
-    """As parse_options(), of words that were split already."""
+    """Return the options of words that split_options() gave; otherwise as parse_options()."""
     words = list(words)
     if _REMOUNT in words:
         raise OptionError("remount: options of a mount cannot change; unmount, and mount again")
@@ -103,7 +103,7 @@ def parse_words(words: Iterable[str]) -> MountOptions:
 
 
 def escape(value: str) -> str:
-    """Make `value` one word again, as in fsname=a\\,b."""
+    """Return `value` as one word, with escapes, as in fsname=a\\,b."""
     return value.replace("\\", "\\\\").replace(",", "\\,")
 
 
@@ -115,7 +115,7 @@ def _split(text: str) -> list[str]:
 
 
 def _meaning(word: str) -> dict[str, Any] | None:
-    """The fields that it sets; None: it is unknown."""
+    """Return the fields that the word sets, or None if it is unknown."""
     if word in _FLAGS:
         name, value = _FLAGS[word]
         return {name: value}

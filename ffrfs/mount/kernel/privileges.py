@@ -1,15 +1,15 @@
-"""What a daemon gives up before it reads the first byte of a pack.
+"""Drops privileges of a daemon before it reads the first byte of a pack.
 
-Root's keeps two capabilities: to mount and unmount (CAP_SYS_ADMIN), and to reach what
-belongs to others (CAP_DAC_OVERRIDE: packs, a mount point that it makes and takes away, a
-log). Neither it nor what it starts can ever get another one. An ordinary user's daemon keeps
+A daemon of root keeps two capabilities: to mount and unmount (CAP_SYS_ADMIN), and to reach
+files of other users (CAP_DAC_OVERRIDE: packs, a mount point that it makes and removes, a
+log). Neither it nor its children can ever get another one. An ordinary user's daemon keeps
 none, but may still start fusermount3, which is set-uid root and without which it could not
 unmount: so no_new_privs and a smaller bounding set are not for it.
 
-Concurrency: capabilities are each thread's own, and threads inherit those of the one that
-starts them: to be called while the process has one thread.
+Concurrency: each thread has its own capabilities, and inherits those of the thread that
+starts it: drop() must be called while the process has one thread.
 
-Not here: the worker, which gives up all (native/worker/lockdown.h).
+Not here: the worker, which drops all (native/worker/lockdown.h).
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class _Word(ctypes.Structure):
 
 
 def drop() -> list[str]:
-    """Give up what a daemon has no need of; return what the user should know, a line each.
+    """Drop the privileges that a daemon does not need; return notices for the user, a line each.
 
-    What the kernel does not take back is kept.
+    A privilege that the kernel refuses to take back is kept.
     """
     is_root = os.geteuid() == 0
     try:
@@ -57,25 +57,25 @@ def drop() -> list[str]:
 
 
 def _bound(kept: int) -> None:
-    """Take everything but `kept` out of the bounding set, where that is permitted."""
+    """Remove all capabilities but `kept` from the bounding set, if that is permitted."""
     for capability in range(32 * _WORD_COUNT):
         if kept >> capability & 1:
             continue
         if _libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0) != 0:
-            # The kernel knows no more of them; or a container has not given CAP_SETPCAP,
-            # and with no_new_privs the set is of no use to anybody.
+            # The kernel has no further capabilities; or a container has not given CAP_SETPCAP,
+            # and with no_new_privs the bounding set has no effect.
             return
 
 
 def _keep(kept: int) -> None:
-    """Of the capabilities that this thread has, keep those."""
+    """Keep only `kept` of the capabilities that this thread has."""
     header, words = _Header(CAPABILITY_VERSION_3, 0), (_Word * _WORD_COUNT)()
     if _libc.capget(ctypes.byref(header), words) != 0:
         raise _failure()
     for index, word in enumerate(words):
         word.permitted &= kept >> 32 * index & 0xFFFF_FFFF
         word.effective = word.permitted
-        word.inheritable = 0  # and with it the ambient ones
+        word.inheritable = 0  # this clears the ambient ones, too
     if _libc.capset(ctypes.byref(header), words) != 0:
         raise _failure()
 

@@ -1,4 +1,4 @@
-"""One process of this machine, told apart from a later one that got the same number."""
+"""A process of this machine, distinguished from a later one with the same pid."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Process:
-    """A pid and when it began, in the kernel's clock ticks since boot."""
+    """A pid and the start of its process, in the kernel's clock ticks since boot."""
 
     pid: int
     start_ticks: int
 
     @classmethod
     def of(cls, pid: int) -> Process | None:
-        """The process that has this number now; None: there is none."""
+        """Return the process that has this pid now, or None."""
         start_ticks = _start_ticks(pid)
         return None if start_ticks is None else cls(pid, start_ticks)
 
@@ -30,12 +30,12 @@ class Process:
         return _start_ticks(self.pid) == self.start_ticks
 
     def is_stopped(self) -> bool:
-        """By a signal, or by a debugger: it does nothing until it is continued."""
+        """Return whether a signal or a debugger has stopped it: it does nothing meanwhile."""
         fields = _status_fields(self.pid)
         return fields is not None and fields[0] in (b"T", b"t") and self.is_alive()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until it has ended; False: it had not by then. It need not be our child."""
+        """Wait for its end; return False if the time was too short. It need not be our child."""
         try:
             fd = os.pidfd_open(self.pid)
         except ProcessLookupError:
@@ -51,13 +51,13 @@ class Process:
 
 
 def _start_ticks(pid: int) -> int | None:
-    """None: no such process, or only its zombie."""
+    """Return its start, or None if there is no such process, or only its zombie."""
     fields = _status_fields(pid)
     return None if fields is None or fields[0] in (b"Z", b"X") else int(fields[19])
 
 
 def _status_fields(pid: int) -> list[bytes] | None:
-    """Those of /proc/PID/stat from the third on, which is the state; None: no such process."""
+    """Return the fields of /proc/PID/stat from the third, the state, on; None: no such process."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             # The name in parentheses may itself hold spaces and parentheses.

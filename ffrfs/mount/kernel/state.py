@@ -1,12 +1,12 @@
-"""What a daemon leaves on disk for other processes: one small JSON file per mount.
+"""The state file of a mount, by which a daemon informs other processes: small JSON, one each.
 
 It is in the runtime directory, which belongs to one user: /run/ffrfs for root,
 $XDG_RUNTIME_DIR/ffrfs for others, else /tmp/ffrfs-UID: the first that can be used.
-`ffrfs umount` learns from it who serves a mount and what to clean up after a daemon that
-died, `ffrfs ps` what there is. A mount whose runtime directory was removed serves on.
+`ffrfs umount` reads which daemon serves a mount and what to clean up after a dead daemon,
+`ffrfs ps` reads the list of mounts. A mount whose runtime directory was removed serves on.
 When a mount has ended, its file gets another name, for `ffrfs log`; kept_logs.py removes it.
 
-Concurrency: what makes or removes a mount holds the lock of its runtime directory
+Concurrency: code that makes or removes a mount holds the lock of its runtime directory
 (locked()) from looking to acting. Files are replaced whole, so readers need no lock.
 """
 
@@ -26,9 +26,9 @@ from ffrfs.files.staged_file import StagedFile
 from ffrfs.mount.kernel import mountpoint as mount_point
 from ffrfs.mount.kernel.process import Process
 
-# What the names of files in a runtime directory end in.
+# Endings of the names of files in a runtime directory.
 LIVE, ENDED, LOG, OLDER_LOG = ".json", ".ended", ".log", ".log.1"
-KEPT = (OLDER_LOG, LOG, ENDED)  # after the end of a mount
+KEPT = (OLDER_LOG, LOG, ENDED)  # kept after the end of a mount
 
 _ROOT_DIRECTORY = "/run/ffrfs"
 _MODE = 0o600  # of the files
@@ -40,24 +40,24 @@ _ADVICE = (
 
 @dataclass(frozen=True, kw_only=True)
 class MountState:
-    """One mount, as its daemon wrote it down."""
+    """A mount, as its daemon recorded it."""
 
     mountpoint: str
-    pack: str  # what is mounted, for people
+    pack: str  # the mounted packs, for people
     process: Process
     created_mountpoint: bool
     log_file: str | None  # None: a foreground daemon's stderr
-    # Not in the files of older versions.
-    journal: str | None = None  # journalctl's words for this log, if stderr is the journal
+    # Files of older versions lack these.
+    journal: str | None = None  # journalctl's argument for this log, if stderr is the journal
     packs: tuple[str, ...] = ()
     began_s: float | None = None  # of time.time()
 
 
 def runtime_directory(*, make: bool = True) -> str:
-    """Where this user's daemons are known: the first place that can be used.
+    """Return the directory of this user's daemons: the first place that can be used.
 
-    Made if missing, unless `make` is False. A place that cannot be made or written to is
-    passed over; one where somebody else has put something, or may, is refused.
+    It is made if missing, unless `make` is False. A place that cannot be made or written to is
+    skipped; a place where another user has made something, or may do so, is refused.
     """
     failure: OSError | None = None
     for path in runtime_directories():
@@ -75,7 +75,7 @@ def runtime_directory(*, make: bool = True) -> str:
 
 @contextlib.contextmanager
 def writing_to(directory: str) -> Iterator[None]:
-    """Make what fails there an error that names the directory, and says what to do."""
+    """Raise OSErrors of the block with the name of the directory, and advice."""
     try:
         yield
     except OSError as error:
@@ -88,7 +88,7 @@ def writing_to(directory: str) -> Iterator[None]:
 def locked(directory: str) -> Iterator[None]:
     """Hold the directory's lock; it ends with the process at the latest.
 
-    There is none in a directory that was removed under a daemon, and no need of one.
+    If the directory was removed under a daemon, there is no lock, and none is needed.
     """
     try:
         fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -104,7 +104,7 @@ def locked(directory: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def locked_now(directory: str) -> Iterator[bool]:
-    """The same without waiting; False: another process holds it, or there is no directory."""
+    """Hold the lock without waiting; yield False if it is taken, or there is no directory."""
     try:
         fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
@@ -122,12 +122,12 @@ def locked_now(directory: str) -> Iterator[bool]:
 
 
 def log_path(directory: str, mountpoint: str) -> str:
-    """The log of a daemon that was given none, and of those before it at the same place."""
+    """Return the path of the log of daemons of the place that have no --log-file."""
     return os.path.join(directory, _stem(mountpoint) + LOG)
 
 
 def socket_path(directory: str, mountpoint: str) -> str:
-    """Where the daemon is asked (control_socket.py); it goes when the mount goes."""
+    """Return the path of the control socket (control_socket.py), removed with the mount."""
     return os.path.join(directory, _stem(mountpoint) + ".sock")
 
 
@@ -140,12 +140,12 @@ def save(directory: str, state: MountState) -> None:
 
 
 def load(directory: str, mountpoint: str) -> MountState | None:
-    """What is known of that mount; None: nothing, or nothing that can be read."""
+    """Return the state of the mount, or None if there is no readable file."""
     return _read(_path(directory, mountpoint))
 
 
 def load_all() -> list[tuple[str, MountState]]:
-    """All mounts that this user's runtime directories know, with the directory of each."""
+    """Return all mounts in this user's runtime directories, each with its directory."""
     found = []
     for directory in own_directories():
         for name in sorted(os.listdir(directory)):
@@ -157,9 +157,9 @@ def load_all() -> list[tuple[str, MountState]]:
 
 
 def find(mountpoint: str) -> tuple[str, MountState] | None:
-    """The runtime directory that knows the mount, and what it knows.
+    """Return the mount's runtime directory and its state there, or None.
 
-    Of two that do, one may know a dead daemon only: another session's, or before a reboot.
+    A second directory may know a dead daemon: another session's, or from before a reboot.
     """
     found = [
         (directory, state)
@@ -171,7 +171,7 @@ def find(mountpoint: str) -> tuple[str, MountState] | None:
 
 
 def find_ended(mountpoint: str) -> tuple[str, MountState] | None:
-    """As find(), for the mount that was the last there to end, within some days."""
+    """Return the same for the last mount of the place that ended within some days."""
     found = []
     for directory in own_directories():
         path = os.path.join(directory, _stem(mountpoint) + ENDED)
@@ -186,9 +186,9 @@ def find_ended(mountpoint: str) -> tuple[str, MountState] | None:
 
 
 def release(directory: str, state: MountState) -> None:
-    """Forget a mount that was taken away, and remove what was made for it.
+    """Forget a mount that was unmounted, and remove the files that were made for it.
 
-    Does nothing if another daemon has taken the place since. Both the daemon and
+    It does nothing if another daemon has taken the place since. Both the daemon and
     `ffrfs umount` may call it, in any order.
     """
     with locked(directory):
@@ -197,21 +197,21 @@ def release(directory: str, state: MountState) -> None:
 
 
 def forget(directory: str, state: MountState) -> None:
-    """As release(), for the holder of the lock who knows that the place is his.
+    """Forget a mount as release() does; the caller holds the lock and owns the place.
 
-    What was written down of the mount stays under another name, and so does its log.
+    The state file stays under another name, and so does the log.
     """
     live = _path(directory, state.mountpoint)
-    # Removed by others; or what stays is known to be dead by its process.
+    # Another process may have removed it; or it stays, and its process shows that it is dead.
     with contextlib.suppress(OSError):
         ended = os.path.join(directory, _stem(state.mountpoint) + ENDED)
         os.replace(live, ended)
-        os.utime(ended)  # from now on it is kept for some days
+        os.utime(ended)  # it is kept for some days from now on
     _remove_rest(directory, state)
 
 
 def withdraw(directory: str, state: MountState) -> None:
-    """As forget(), of a mount that never was: nothing stays."""
+    """Remove all files of a mount that never came up."""
     with contextlib.suppress(OSError):
         os.unlink(_path(directory, state.mountpoint))
     _remove_rest(directory, state)
@@ -225,7 +225,7 @@ def _remove_rest(directory: str, state: MountState) -> None:
 
 
 def _claim(path: str, make: bool) -> None:
-    """Raise why it cannot be the runtime directory."""
+    """Raise the reason why the path cannot be the runtime directory."""
     with writing_to(path):
         if not make and not os.path.lexists(path):
             _check_can_make(path)
@@ -251,16 +251,16 @@ def _check_can_make(path: str) -> None:
 
 
 def _try_to_write(path: str) -> None:
-    """Raise why no file can be made in that directory."""
-    import tempfile  # here, not above: hardly any mount comes here
+    """Raise the reason why no file can be made in the directory."""
+    import tempfile  # here, not above: hardly any mount needs it
 
     tempfile.TemporaryFile(dir=path).close()
 
 
 def runtime_directories() -> list[str]:
-    """Where runtime_directory() looks, in this order."""
+    """Return the candidates for runtime_directory(), in order."""
     user_id = os.geteuid()
-    # In a user namespace of our own it is the real root's.
+    # In a user namespace of our own the directory is the real root's.
     is_root = user_id == 0 and _owner(_ROOT_DIRECTORY) in (0, None)
     paths = [_ROOT_DIRECTORY] if is_root else []
     if session := _session_directory(user_id):
@@ -269,13 +269,13 @@ def runtime_directories() -> list[str]:
 
 
 def _session_directory(user_id: int) -> str | None:
-    """XDG_RUNTIME_DIR; where nothing says so (su, cron), where that is for a login."""
+    """Return XDG_RUNTIME_DIR, or without it (su, cron) the usual directory of a login."""
     path = os.environ.get("XDG_RUNTIME_DIR", "")
     if not os.path.isabs(path):
         path = f"/run/user/{user_id}"
     elif user_id != 0:
         return path
-    # Root may have been given another user's, who could put something else there.
+    # Root may have inherited another user's directory, and that user could plant files there.
     return path if _owner(path) == user_id else None
 
 
@@ -287,7 +287,7 @@ def _owner(path: str) -> int | None:
 
 
 def own_directories() -> list[str]:
-    """Those that are there, and not somebody else's, under our name."""
+    """Return the runtime directories that exist and belong to this user."""
     found = []
     for directory in runtime_directories():
         with contextlib.suppress(OSError):

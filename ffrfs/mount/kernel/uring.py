@@ -21,7 +21,7 @@ _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 
 def is_enabled(parameter: str = PARAMETER) -> bool:
-    """Whether the kernel offers it to a mount that is made now."""
+    """Return whether the kernel offers it to a mount that is made now."""
     try:
         with open(parameter, encoding="ascii") as file:
             return file.read(2).strip() == "Y"
@@ -30,7 +30,7 @@ def is_enabled(parameter: str = PARAMETER) -> bool:
 
 
 def queue_count(possible_cpus: str = _POSSIBLE_CPUS) -> int:
-    """How many queues the kernel wants: one for each CPU that may ever be there."""
+    """Return how many queues the kernel wants: one for each possible CPU."""
     try:
         with open(possible_cpus, encoding="ascii") as file:
             return count_cpus(file.read())
@@ -39,7 +39,7 @@ def queue_count(possible_cpus: str = _POSSIBLE_CPUS) -> int:
 
 
 def count_cpus(text: str) -> int:
-    """Of a list as the kernel writes it: "0-3,8\\n" has 5. Raises ValueError."""
+    """Return the number of CPUs in a list of the kernel's: "0-3,8\\n" has 5. Raises ValueError."""
     count = 0
     for word in text.strip().split(","):
         found = _RANGE.fullmatch(word)

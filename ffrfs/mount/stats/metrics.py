@@ -1,9 +1,9 @@
-"""A mount's figures as Prometheus takes them: its text exposition format, version 0.0.4.
+"""A mount's metrics for Prometheus: its text exposition format, version 0.0.4.
 
-Of what `ffrfs stats --json` tells (statistics.py). The names are stable. Times are in
-seconds, sizes in bytes; what only grows ends in _total and begins at 0 with each mount.
-The histogram's bounds are ends of the buckets in which an engine counts, so that every
-one of its figures is exact.
+They come from the fields of `ffrfs stats --json` (statistics.py). The names are stable. Times
+are in seconds, sizes in bytes; counters end in _total and begin at 0 with each mount. The
+histogram's bounds are ends of the buckets in which an engine counts, so that every number
+in it is exact.
 
 No state; any thread.
 """
@@ -20,7 +20,7 @@ from ffrfs.printable import printable
 BOUNDS_US = tuple(256 * 4**power / 1000 for power in range(2, 14))
 
 _Labels = Mapping[str, str]
-_Sample = tuple[str, _Labels, float]  # what the name ends in, its labels, the value
+_Sample = tuple[str, _Labels, float]  # suffix of the name, labels, value
 
 _SOURCES = ("memory", "page_cache", "storage")
 _READ_AHEAD_RECORDS = {
@@ -30,7 +30,7 @@ _READ_AHEAD_RECORDS = {
 
 
 def prometheus(statistics: Mapping[str, Any]) -> str:
-    """All of it. Raises KeyError, TypeError: these are another version's statistics."""
+    """Return the whole text. Raises KeyError, TypeError for statistics of another version."""
     mountpoint = {"mountpoint": statistics["mountpoint"]}
     lines: list[str] = []
     for name, kind, text, samples in _families(statistics):
@@ -44,7 +44,7 @@ def prometheus(statistics: Mapping[str, Any]) -> str:
 
 
 def _families(found: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Sequence[_Sample]]]:
-    """Of each metric its name, its type, what it means, and its samples."""
+    """Yield each metric's name, type, meaning and samples."""
     about = {name: found[name] for name in ("pack", "engine", "transport")}
     yield (
         *("mount_info", "gauge", "What is mounted, by which engine and transport; always 1."),
@@ -99,7 +99,7 @@ def _families(found: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Sequenc
 def _remote(
     found: Mapping[str, int] | None,
 ) -> Iterator[tuple[str, str, str, Sequence[_Sample]]]:
-    """Of a mount that has a fetcher."""
+    """Yield the metrics of a mount that has a fetcher."""
     if found is None:
         return
     for name, kind, field, text in (
@@ -185,5 +185,5 @@ def _braced(labels: _Labels) -> str:
 
 
 def _escaped(value: str) -> str:
-    # Names are others': one that is no UTF-8, or breaks the line, would spoil all figures.
+    # Names come from packs: an invalid one, or one with a line break, would spoil all metrics.
     return printable(value).replace("\\", r"\\").replace('"', r"\"")

@@ -1,8 +1,8 @@
-"""How many requests a second a mount has answered lately, for those who ask it once.
+"""The rate of requests that a mount has answered lately, for clients that ask once.
 
-A sample every few seconds, so that a machine that does nothing is hardly woken.
+It takes a sample every few seconds, so that it hardly wakes an idle machine.
 
-Concurrency: a task of the daemon's trio loop, and what asks there.
+Concurrency: a task of the daemon's trio loop, and callers in that loop.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from ffrfs.mount.engines.counter_page import Counters
 from ffrfs.mount.stats.request_times import KINDS
 
 _INTERVAL_S = 2.5
-_AGE_MIN_S = 0.1  # of a mount: a rate of less says nothing
+_AGE_MIN_S = 0.1  # of a mount: the rate of a shorter time means nothing
 
 
 class RequestRate:
-    """Of an engine, by its counters. Two samples are kept: it is of the last 2.5 to 5 seconds."""
+    """The rate by an engine's counters; of two samples, so over the last 2.5 to 5 seconds."""
 
     def __init__(self, counters: Callable[[], Counters]) -> None:
         self._counters = counters
         self._samples = deque([self._sample()], maxlen=2)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Take samples until cancelled."""
         while True:
             await trio.sleep(_INTERVAL_S)
             self._samples.append(self._sample())

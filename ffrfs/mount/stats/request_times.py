@@ -1,8 +1,8 @@
-"""How long requests took: the histograms of a mount, and what can be told from them.
+"""The times of requests: the histograms of a mount, and percentiles from them.
 
 An engine counts its requests in buckets (native/stats/request_times.h). Here and in
-`ffrfs stats --json` buckets are pairs of a bucket's end and its count, the empty ones left
-out: so who looks at them need not know how they are cut.
+`ffrfs stats --json` buckets are pairs of a bucket's end and its count, without the empty
+ones: so readers need not know the rule of the buckets.
 
 No state; any thread.
 """
@@ -19,19 +19,19 @@ KINDS = (
 BUCKET_COUNT = 108
 _UNIT_NS = 256
 
-Buckets = Sequence[tuple[float, int]]  # (end in µs, count), the shortest first
+Buckets = Sequence[tuple[float, int]]  # (end in µs, count), shortest first
 
 
 def buckets_of(histogram: Iterable[int]) -> list[tuple[float, int]]:
-    """The buckets of an engine's row that are not empty."""
+    """Return the buckets of an engine's row that are not empty."""
     return [(_end_ns(bucket) / 1000, count) for bucket, count in enumerate(histogram) if count]
 
 
 def percentile_us(buckets: Buckets, percent: int) -> float | None:
-    """The time within which so many of a hundred were answered; None: there were none.
+    """Return the time within which `percent` of the requests were answered, or None if none were.
 
-    It is the end of a bucket, so it is too long by a quarter or 0.256 µs at most; what
-    took longer than the last bucket's begin, 60 s, is shown as its end, 69 s.
+    It is the end of a bucket, so it is too long by a quarter or 0.256 µs at most; times
+    beyond the begin of the last bucket, 60 s, give its end, 69 s.
     """
     left = -(-sum(count for _, count in buckets) * percent // 100)
     for end_us, count in buckets:
@@ -42,7 +42,7 @@ def percentile_us(buckets: Buckets, percent: int) -> float | None:
 
 
 def difference(before: Buckets, after: Buckets) -> list[tuple[float, int]]:
-    """What was counted between two looks at the same buckets."""
+    """Return the counts between two states of the same buckets."""
     counts = dict(before)
     new = ((end_us, count - counts.get(end_us, 0)) for end_us, count in after)
     return [(end_us, count) for end_us, count in new if count > 0]

@@ -1,7 +1,7 @@
-"""The slowest requests of the last minutes, out of a mount's counters.
+"""The slowest requests of the last minutes, from a mount's counters.
 
-The rows are native/volume/slowest_requests.h's. A worker writes them, and a worker reads
-hostile packs: a row that makes no sense, or was changing when it was looked at, is left out.
+The rows are those of native/volume/slowest_requests.h. A worker writes them, and a worker reads
+hostile packs: a row that is invalid, or was changing while it was read, is left out.
 
 No state; any thread.
 """
@@ -25,10 +25,10 @@ Slowest = list[dict[str, object]]
 
 
 def slowest_requests(counters: Counters, now_ns: int) -> Slowest:
-    """The slowest first; `now_ns`: of CLOCK_MONOTONIC.
+    """Return the requests, slowest first; `now_ns` is of CLOCK_MONOTONIC.
 
-    Each has `path` (of the file or directory that was asked about, in printable characters),
-    `kind`, `time_us` and `age_s`, the time since it was answered.
+    Each has `path` (of the requested file or directory, in printable characters), `kind`,
+    `time_us` and `age_s`, the time since it was answered.
     """
     rows = (counters.get(f"slowest.{number}", []) for number in range(COUNT))
     found = [request for row in rows if (request := _request(row, now_ns)) is not None]

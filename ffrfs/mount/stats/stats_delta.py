@@ -1,6 +1,6 @@
-"""What a mount has done between two looks at its statistics (`ffrfs stats --json`).
+"""The activity of a mount between two answers of its statistics (`ffrfs stats --json`).
 
-No state; any thread. All methods raise KeyError or TypeError of another version's
+No state; any thread. All methods raise KeyError or TypeError for another version's
 statistics.
 """
 
@@ -18,7 +18,7 @@ Statistics = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Times:
-    """Of the requests of one kind in an interval."""
+    """The times of the requests of one kind in an interval."""
 
     per_s: float
     p50_us: float | None  # None: there were none
@@ -26,7 +26,7 @@ class Times:
 
 
 class StatsDelta:
-    """Since `before`, or, without it or if it is of an earlier mount, since it was mounted."""
+    """The changes since `before`; without it, or if it is an earlier mount's, since mounting."""
 
     def __init__(self, before: Statistics | None, after: Statistics) -> None:
         if before is not None and (
@@ -35,18 +35,18 @@ class StatsDelta:
             before = None
         self._before = before
         self._after = after
-        # By the daemon's clock: however long the answers have taken.
+        # By the daemon's clock, so that slow answers do not count.
         self.time_s: float = after["age_s"] - (before["age_s"] if before else 0)
         self.is_since_mount = before is None
 
     def has(self, name: str) -> bool:
-        """Whether both answers have it; some fields are of some mounts only."""
+        """Return whether both answers have the field; some mounts lack some fields."""
         return all(
             each.get(name) is not None for each in (self._before, self._after) if each is not None
         )
 
     def growth(self, *names: str) -> float:
-        """Of the number that is found by these names, one inside the other."""
+        """Return the growth of the number at the path `names`."""
         return _at(self._after, names) - (_at(self._before, names) if self._before else 0)
 
     def per_s(self, *names: str) -> float:
@@ -61,7 +61,7 @@ class StatsDelta:
         )
 
     def all_times(self) -> Times:
-        """Of the requests of all kinds together."""
+        """Return the times of the requests of all kinds together."""
         counts: Counter[float] = Counter()
         for kind in self.active_kinds():
             counts.update(dict(self._buckets(kind)))
@@ -73,7 +73,7 @@ class StatsDelta:
         )
 
     def active_kinds(self) -> list[str]:
-        """The kinds of which there were requests."""
+        """Return the kinds of which there were requests."""
         return [k for k in self._after["requests"] if self.growth("requests", k, "count") > 0]
 
     def _buckets(self, kind: str) -> list[tuple[float, int]]:

@@ -1,9 +1,9 @@
-"""Whether storage has stopped answering: reads wait for it, and no byte comes.
+"""Detects that storage has stopped answering: reads wait for it, and no byte comes.
 
-A disk that hangs holds up the readers of what is not in memory, and nothing else: the daemon
-and the mount still answer questions. So `ffrfs check` asks for this.
+A disk that hangs blocks only the readers of bytes that are not in memory: the daemon and the
+mount still answer other requests. So `ffrfs check` looks at this.
 
-Concurrency: a task of the daemon's trio loop, and what asks there.
+Concurrency: a task of the daemon's trio loop, and callers in that loop.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import trio
 
 from ffrfs.mount.engines.counter_page import Counters
 
-_INTERVAL_S = 2.5  # a machine that does nothing is hardly woken
+_INTERVAL_S = 2.5  # long enough to hardly wake an idle machine
 
 
 class StorageStall:
-    """Of an engine, by its counters."""
+    """The stalls of storage, by an engine's counters."""
 
     def __init__(
         self, counters: Callable[[], Counters], clock: Callable[[], float] = trio.current_time
@@ -26,16 +26,16 @@ class StorageStall:
         self._counters = counters
         self._clock = clock
         self._bytes_storage = -1
-        self._began_s: float | None = None  # None: nothing waited when it was looked at last
+        self._began_s: float | None = None  # None: no read waited at the last look
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Look regularly until cancelled."""
         while True:
             self.look()
             await trio.sleep(_INTERVAL_S)
 
     def look(self) -> float:
-        """For how many seconds reads have been seen to wait in vain."""
+        """Return for how many seconds reads have been seen to wait in vain."""
         counters, now_s = self._counters(), self._clock()
         bytes_storage = next(iter(counters.get("bytes_storage", ())), 0)
         if not any(counters.get("queue_depth", ())):
