@@ -1,8 +1,8 @@
 """Compressed TFRecord files: one gzip or zlib stream around all records.
 
-The first bytes of a file show what it is compressed with; reading and writing hold one
-piece in memory at a time, however much a stream expands to. Not here: records
-(stream_scan.py, writer.py). Concurrency: one thread at a time.
+The first bytes of a file show its compression; reading and writing hold one piece in memory
+at a time, however much a stream expands to. Not here: records (stream_scan.py, writer.py).
+Concurrency: one thread at a time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ffrfs.tfrecord.options import TFRecordOptions
 
-# Bytes that are compressed, or decompressed, at once.
+# Bytes that are compressed, or decompressed, at a time.
 PIECE_SIZE = 256 << 10
 
 _GZIP_MAGIC = b"\x1f\x8b\x08"
@@ -28,7 +28,7 @@ _WINDOW_BITS = {"ZLIB": zlib.MAX_WBITS, "GZIP": zlib.MAX_WBITS + 16}
 
 
 class ByteStream(Protocol):
-    """What bytes come from: a raw file, or a DecompressedStream."""
+    """A source of bytes: a raw file, or a DecompressedStream."""
 
     def read(self, size: int, /) -> bytes:
         """Return up to `size` bytes, as soon as there are any; b"" at the end."""
@@ -40,9 +40,9 @@ class ByteStream(Protocol):
 def recognise(begin: bytes) -> str:
     """Return "GZIP", "ZLIB" or "" for a file that begins with `begin`.
 
-    Twelve bytes decide about a plain file: a length may look like anything, but it comes
-    with its checksum. Two bytes of a zlib stream are a weak sign, so some of it must also
-    decompress. An empty file is a plain one without records.
+    Twelve bytes decide about a plain file: a length may have any bytes, but its checksum follows.
+    Two bytes of a zlib stream are a weak sign, so some of it must also decompress. An empty file
+    is a plain one without records.
     """
     if is_header(begin):
         return ""
@@ -59,8 +59,8 @@ class DecompressedStream:
     """The bytes of a stream of `kind` ("GZIP" or "ZLIB"), decompressed.
 
     `begin` are bytes of `file` that were read already. Several members one behind the
-    other are one stream, as gzip has it. Raises TruncatedError where a member has no end,
-    FormatError where it is corrupt; the texts name no place, which the caller knows.
+    other are one stream, as in gzip. Raises TruncatedError if a member has no end,
+    FormatError if it is corrupt; the texts name no place, which the caller knows.
     """
 
     def __init__(self, file: ByteStream, kind: str, begin: bytes = b"") -> None:
@@ -68,7 +68,7 @@ class DecompressedStream:
         self._kind = kind
         self._input = begin
         self._member = self._new_member() if begin else None
-        self._corruption = ""  # what zlib says of the bytes that come next
+        self._corruption = ""  # zlib's error for the bytes that come next
 
     def read(self, size: int, /) -> bytes:
         while True:
@@ -110,9 +110,9 @@ class DecompressedStream:
 
 
 def _sound_part(member: zlib._Decompress, corrupt: bytes, size: int) -> bytes:
-    """What a member gives for the bytes before the one at which it fails.
+    """Return the data of a member up to the byte at which it fails.
 
-    zlib keeps to itself what it had decompressed until then; whole records may be in it.
+    zlib does not return the data that it had decompressed until then, which may hold records.
     """
     piece = b""
     good, bad = 0, len(corrupt)
@@ -127,7 +127,7 @@ def _sound_part(member: zlib._Decompress, corrupt: bytes, size: int) -> bytes:
 
 
 class CompressedFile(io.RawIOBase):
-    """A raw file for writing that compresses what it is given into another, which it owns."""
+    """A raw file for writing that compresses all data into another one, which it owns."""
 
     def __init__(self, file: io.FileIO, options: TFRecordOptions) -> None:
         self._file: io.FileIO | io.BufferedWriter = file
@@ -146,7 +146,7 @@ class CompressedFile(io.RawIOBase):
         return True
 
     def write(self, data: Buffer, /) -> int:
-        """Take at most PIECE_SIZE bytes; returns how many."""
+        """Take at most PIECE_SIZE bytes; return how many."""
         piece = memoryview(data).cast("B")[:PIECE_SIZE]
         self._put(self._compressor.compress(piece))
         if self._flush_mode != zlib.Z_NO_FLUSH:
@@ -154,7 +154,7 @@ class CompressedFile(io.RawIOBase):
         return len(piece)
 
     def sync(self) -> None:
-        """Write all that was taken, so that a reader of the file has it too."""
+        """Write all data that was taken, so that a reader of the file has it too."""
         self._put(self._compressor.flush(zlib.Z_SYNC_FLUSH))
         self._file.flush()
 
@@ -168,5 +168,5 @@ class CompressedFile(io.RawIOBase):
             self._file.close()
 
     def _put(self, compressed: bytes) -> None:
-        while compressed:  # a raw file may take a part
+        while compressed:  # a raw file may take only a part
             compressed = compressed[self._file.write(compressed) :]

@@ -1,8 +1,8 @@
 """Example and SequenceExample as objects, and to and from dictionaries of NumPy values.
 
-Not here: how the messages are made (messages.py), parsing into batches (parse.py, which
-needs no message objects and is much faster). Concurrency: as protobuf's messages, which
-threads may share as long as none changes them.
+Not here: the message classes (messages.py), parsing into batches (parse.py, which needs no
+message objects and is much faster). Concurrency: that of protobuf's messages, which threads
+may share as long as none changes them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 
 def make_feature(kind: str, values: Sequence[Any]) -> Feature:
-    """Return the feature with that list: "bytes_list", "float_list" or "int64_list"."""
+    """Return the feature with a list of that kind: "bytes_list", "float_list" or "int64_list"."""
     return Feature(**{kind: _LISTS[kind](value=values)})
 
 
@@ -61,7 +61,7 @@ def to_dict(message: Example | SequenceExample) -> dict[str, Any]:
     """Return the values of an Example: a 1-D int64 or float32 array, or a list of bytes.
 
     A feature without a list is None. A SequenceExample gives {"context": the same,
-    "feature_lists": {name: [the value of each step]}}. Takes TensorFlow's messages too.
+    "feature_lists": {name: [the value of each step]}}. Accepts TensorFlow's messages too.
     """
     if message.DESCRIPTOR.name == "SequenceExample":
         return _sequence_to_dict(message)  # type: ignore[arg-type]
@@ -69,7 +69,7 @@ def to_dict(message: Example | SequenceExample) -> dict[str, Any]:
 
 
 def from_dict(values: Mapping[str, Any]) -> Any:  # noqa: ANN401 - one of two messages
-    """Return the Example of {name: value}, or the SequenceExample of what to_dict() gives.
+    """Return the Example of {name: value}, or the SequenceExample of a result of to_dict().
 
     A value is a number, bytes, a str (stored as UTF-8), None (a feature without a list), or
     a list or array of these, of any number of dimensions, stored in C order. Integers and
@@ -145,7 +145,7 @@ def _feature(value: object, name: str) -> Feature:
         return Feature()
     if isinstance(value, list | tuple | str | bytes | bytearray | memoryview):
         return _feature_of(_flat(value, name), name)
-    array = np.asarray(value)  # also of scalars, and of whatever else knows __array__
+    array = np.asarray(value)  # accepts scalars, and all objects with __array__
     if array.dtype.kind in "biu":
         return _int_feature(array.reshape(-1), name)
     if array.dtype.kind == "f":
@@ -159,15 +159,15 @@ def _flat(value: object, name: str) -> list[Any]:
     if isinstance(value, str | bytes | bytearray | memoryview):
         return [value]
     try:
-        # As objects, so that NumPy changes none of them: it makes floats of large integers
-        # and takes the NULs from the end of bytes.
+        # As objects, so that NumPy does not convert them: it makes floats of large integers
+        # and drops NULs at the end of bytes.
         return np.asarray(value, dtype=object).reshape(-1).tolist()
     except ValueError:
         raise ValueError(f'feature "{name}": the arrays in it are of different shapes') from None
 
 
 def _feature_of(items: Sequence[Any], name: str) -> Feature:
-    """The feature of a flat list, by what is in it."""
+    """Return the feature of a flat list, of the kind that fits all its items."""
     if all(isinstance(item, str | bytes | bytearray | memoryview) for item in items):
         return Feature(bytes_list=BytesList(value=[_bytes(item, name) for item in items]))
     if all(isinstance(item, int | np.integer | np.bool_) for item in items):

@@ -1,8 +1,8 @@
 """FileScan: the records of an uncompressed TFRecord file, read by the native core.
 
-Not here: compressed files and pipes (stream_scan.py), what to do about a bad record
+Not here: compressed files and pipes (stream_scan.py), the policy for a bad record
 (iterator.py), random access (reader.py). Concurrency: one thread at a time, and reading
-in a second one raises ValueError; the child of a fork() may go on, from where it was.
+in a second one raises ValueError; the child of a fork() may continue where its parent was.
 """
 
 from __future__ import annotations

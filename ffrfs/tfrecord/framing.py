@@ -9,8 +9,8 @@
 
 The file has nothing else: no header, no count, no padding. The layout is TensorFlow's
 (tensorflow/core/lib/io/record_writer.h), the masking too (core/lib/hash/crc32c.h): a
-checksum over data that hold such checksums themselves is a weak one, so what is stored is
-rotated and shifted by a constant.
+checksum of data that contain their own checksums is weak, so the stored value is rotated
+and shifted by a constant.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 LENGTH = struct.Struct("<Q")
 HEADER = struct.Struct("<QI")
 FOOTER = struct.Struct("<I")
-# What a record takes in the file besides its data.
+# The bytes that a record takes in the file besides its data.
 FRAME_SIZE = HEADER.size + FOOTER.size
 
 _MASK_DELTA = 0xA282EAD8
@@ -47,12 +47,12 @@ def encode_footer(data: Buffer) -> bytes:
 
 
 def is_header(begin: bytes) -> bool:
-    """Tell whether `begin` begins with a length and its checksum."""
+    """Return whether `begin` begins with a length and its checksum."""
     return len(begin) >= HEADER.size and begin[: HEADER.size] == encode_header(
         LENGTH.unpack_from(begin)[0]
     )
 
 
 def mismatch(said: int, given: int) -> str:
-    """Say that a checksum does not match, in the words of every such error."""
+    """Return the text of an error about a checksum that does not match."""
     return f"checksum mismatch: the file says {said:#010x}, the bytes give {given:#010x}"

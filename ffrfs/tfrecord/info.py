@@ -1,7 +1,7 @@
-"""info: what TFRecord files hold, in numbers.
+"""info: the contents of TFRecord files, in numbers.
 
 Of a plain file the framing is read, or its sidecar; a compressed one must be read whole.
-Not here: what is in the records (schema.py), which files (shards.py).
+Not here: the features in the records (schema.py), finding the files (shards.py).
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
     from ffrfs.remote.stream import RemoteStream
 
-# Called with the records and the bytes of one file that were read so far, for each record.
+# Called for each record with the numbers of records and bytes of its file that were read so far.
 Progress: TypeAlias = Callable[[int, int], object]
 
 
 class RecordSizes(NamedTuple):
-    """In bytes."""
+    """Sizes of records in bytes."""
 
     min: int
     median: int
@@ -40,7 +40,7 @@ class RecordSizes(NamedTuple):
 class FileInfo(NamedTuple):
     file: str
     compression: str  # "GZIP", "ZLIB", or ""
-    has_sidecar: bool  # a sound one; of a compressed file never
+    has_sidecar: bool  # whether it has a sound one; a compressed file never has
     record_count: int
     byte_count: int  # of the data of all records
     file_size: int  # in bytes
@@ -52,7 +52,7 @@ class TFRecordInfo(NamedTuple):
 
 
 def compression_of(file: str) -> str:
-    """Return "GZIP", "ZLIB" or "". Raises FormatError for what is no regular file, OSError."""
+    """Return "GZIP", "ZLIB" or "". Raises FormatError if it is not a regular file, OSError."""
     if is_url(file):
         with _url_stream(file) as remote:
             return recognise(remote.read(BEGIN_SIZE))
@@ -63,7 +63,7 @@ def compression_of(file: str) -> str:
 
 
 def info(files: Sequence[str], progress: Progress | None = None) -> TFRecordInfo:
-    """Raises FormatError (TruncatedError), ChecksumError or OSError if a file is no good.
+    """Return the numbers of all files. Raises FormatError (TruncatedError), ChecksumError, OSError.
 
     `progress` is called while a compressed file is read.
     """
@@ -92,7 +92,7 @@ def info(files: Sequence[str], progress: Progress | None = None) -> TFRecordInfo
 
 
 def file_size(file: str) -> int:
-    """In bytes, also of a URL. Raises OSError."""
+    """Return the size in bytes, also of a URL. Raises OSError."""
     if is_url(file):
         with _url_stream(file) as remote:
             return remote.size

@@ -1,8 +1,8 @@
 """tf_record_iterator: the records of one TFRecord file, one after the other.
 
-Here is decided which scan reads a file, and what becomes of a bad record. Not here: the
-reading (file_scan.py, stream_scan.py), random access (reader.py). Concurrency: one thread
-at a time.
+This module chooses the scan for a file, and handles bad records. Not here: the reading
+(file_scan.py, stream_scan.py), random access (reader.py). Concurrency: one thread at a
+time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 OnError = Literal["raise", "skip", "stop"]
 
-# Bytes that recognise() is shown, if the file gives them at once.
+# The bytes for recognise(), if the file gives so many at once.
 BEGIN_SIZE = 4096
 
 
@@ -45,11 +45,10 @@ def tf_record_iterator(
     checksum.
 
     `on_error`, at a bad record: "raise" raises ChecksumError (the next record can still be
-    had), TruncatedError or FormatError (nothing more can); "stop" ends the iteration
-    quietly; "skip" steps over a record whose data do not match, and over one that the end
-    of the file cuts off, which is the last then, and counts them. Behind a corrupt length
-    where the next record begins is unknown, and behind corrupt compressed data neither:
-    "skip" raises there too. OSError is always raised.
+    read), TruncatedError or FormatError (no further record can); "stop" ends the iteration
+    quietly; "skip" skips and counts a record whose data do not match, and a last one that the
+    end of the file cuts off. After a corrupt length, or corrupt compressed data, the begin of
+    the next record is unknown, so "skip" raises there too. OSError is always raised.
     """
     if on_error not in get_args(OnError):
         raise ValueError(f'on_error is "raise", "skip" or "stop", not {on_error!r}')
@@ -63,8 +62,8 @@ class RecordIterator:
         self._scan: Scan | None = scan
         self._on_error = on_error
         self._is_over = False
-        self._batch: list[bytes] = []  # the next record is the last
-        # Records that were skipped.
+        self._batch: list[bytes] = []  # records in reverse order
+        # Number of records that were skipped.
         self.skipped = 0
         weakref.finalize(self, scan.close)
 
@@ -78,14 +77,14 @@ class RecordIterator:
         return self._batch.pop()
 
     def close(self) -> None:
-        """Close the file. Asking for a record afterwards raises ValueError."""
+        """Close the file. Reading a record afterwards raises ValueError."""
         scan, self._scan = self._scan, None
         self._batch = []
         if scan is not None:
             scan.close()
 
     def next_batch(self) -> list[bytes]:
-        """The next records that are read at once, one at least. Not to be mixed with next()."""
+        """Return the records of the next read, at least one. Do not mix it with next()."""
         if self._is_over:
             raise StopIteration
         if self._scan is None:
@@ -98,7 +97,7 @@ class RecordIterator:
         return batch
 
     def _read(self, scan: Scan) -> list[bytes]:
-        """What the scan gives, or [] where the iteration is to end."""
+        """Return the records of the scan, or [] if the iteration shall end."""
         while True:
             try:
                 return scan.read()
@@ -166,7 +165,7 @@ def _open_url(url: str, kind: str | None, check_data: bool) -> Scan:
 
 
 def _beginning(file: ByteStream) -> bytes:
-    """The first bytes, so many at least that recognise() can decide."""
+    """Return the first bytes, enough for recognise() to decide."""
     begin = file.read(BEGIN_SIZE)
     while len(begin) < HEADER.size and (more := file.read(BEGIN_SIZE)):
         begin += more

@@ -2,10 +2,10 @@
 
 They follow TensorFlow's published schema, tensorflow/core/example/feature.proto and
 example.proto: the same full names, field numbers and packing, so bytes and text form are
-the same. They live in a descriptor pool of their own: TensorFlow, or generated classes of
-the same schema, can be imported into the process before or after.
+the same. They have a separate descriptor pool: TensorFlow, or generated classes of the same
+schema, can be imported into the process before or after.
 
-Types stand in messages.pyi: the classes exist only at run time. Not here: values to and
+messages.pyi has the types: the classes exist only at run time. Not here: conversion to and
 from NumPy (example.py), parsing without message objects (parse.py).
 """
 
@@ -26,20 +26,20 @@ _Field = FieldDescriptorProto
 
 
 def _add_list(file: FileDescriptorProto, name: str, field_type: int, packed: bool) -> None:
-    """A message with `repeated <field_type> value = 1`."""
+    """Add a message with `repeated <field_type> value = 1`."""
     field = file.message_type.add(name=name).field.add(
         name="value", number=1, type=field_type, label=_Field.LABEL_REPEATED
     )
     if packed:
         field.options.packed = True
-    if field_type == _Field.TYPE_INT64:  # a number of JavaScript is too small
+    if field_type == _Field.TYPE_INT64:  # JavaScript's numbers are too small
         field.options.jstype = FieldOptions.JS_STRING
 
 
 def _add_field(
     message: DescriptorProto, name: str, number: int, of: str, repeated: bool = False
 ) -> FieldDescriptorProto:
-    """A field that holds messages of the type `of`."""
+    """Add a field that holds messages of the type `of`."""
     return message.field.add(
         name=name,
         number=number,
@@ -50,7 +50,7 @@ def _add_field(
 
 
 def _add_map(message: DescriptorProto, name: str, of: str) -> None:
-    """`map<string, of> name = 1`: on the wire a repeated message of key and value."""
+    """Add `map<string, of> name = 1`: on the wire it is a repeated message of key and value."""
     entry = message.nested_type.add(
         name="".join(part.title() for part in name.split("_")) + "Entry",
         options=descriptor_pb2.MessageOptions(map_entry=True),
@@ -91,7 +91,7 @@ _pool.AddSerializedFile(_schema().SerializeToString())
 
 def _message_class(name: str) -> type[Message]:
     made = message_factory.GetMessageClass(_pool.FindMessageTypeByName(f"{_PACKAGE}.{name}"))
-    made.__module__ = __name__  # where pickle finds it again
+    made.__module__ = __name__  # where pickle can find it
     return made
 
 

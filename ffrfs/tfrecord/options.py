@@ -1,7 +1,7 @@
 """TFRecordOptions: how a TFRecord file is compressed.
 
-Names and meanings are those of `tf.io.TFRecordOptions`. Not here: what the options do
-(compression.py). Concurrency: an object without changing state.
+Names and meanings are those of `tf.io.TFRecordOptions`. Not here: the use of the options
+(compression.py). Concurrency: the objects do not change.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class TFRecordCompressionType(IntEnum):
     GZIP = 2
 
 
-# zlib's own: 16 more than the size's logarithm asks for the gzip wrapper.
+# zlib's own values: 16 more than the logarithm of the window's size selects the gzip wrapper.
 _WINDOW_BITS = {"ZLIB": range(9, 16), "GZIP": range(25, 32)}
 _FLUSH_MODES = (
     zlib.Z_NO_FLUSH,
@@ -35,11 +35,11 @@ class TFRecordOptions:
     """How to write, or read, one file: its compression, and the settings of zlib.
 
     `compression_type`: "" (none), "GZIP", "ZLIB", a TFRecordCompressionType, or another
-    TFRecordOptions, whose type is taken; None leaves it open: nothing is compressed when
-    writing, and what is there is recognised when reading.
+    TFRecordOptions, whose type is used; with None a writer does not compress, and a reader
+    recognises the compression.
 
-    The others are TensorFlow's, in its order, and matter to a compressed file that is
-    written, and only there. They are zlib's: `flush_mode` after each piece that is
+    The others are TensorFlow's, in its order, and have an effect only for a compressed file
+    that is written. They are zlib's: `flush_mode` after each piece that is
     compressed (zlib.Z_NO_FLUSH, Z_PARTIAL_FLUSH, Z_SYNC_FLUSH, Z_FULL_FLUSH, Z_BLOCK);
     `window_bits` 9 to 15 for ZLIB, 25 to 31 for GZIP; `compression_level` 0 to 9, or -1;
     `compression_method` zlib.DEFLATED, the only one; `mem_level` 1 to 9;
@@ -48,7 +48,7 @@ class TFRecordOptions:
     `output_buffer_size` before they are written (None: 256 KiB, and none). The other defaults
     are TensorFlow's.
 
-    Raises ValueError for a value that is none of these.
+    Raises ValueError for any other value.
     """
 
     compression_type_map: ClassVar[dict[TFRecordCompressionType, str]] = {
@@ -57,7 +57,7 @@ class TFRecordOptions:
         TFRecordCompressionType.GZIP: "GZIP",
     }
 
-    def __init__(  # noqa: PLR0913, PLR0917 - TensorFlow's, in its order
+    def __init__(  # noqa: PLR0913, PLR0917 - TensorFlow's arguments, in its order
         self,
         compression_type: OptionsLike = None,
         flush_mode: int | None = None,
@@ -71,7 +71,7 @@ class TFRecordOptions:
     ) -> None:
         if isinstance(compression_type, TFRecordOptions):
             compression_type = compression_type.compression_type
-        # "", "GZIP", "ZLIB", or None.
+        # "", "GZIP", "ZLIB", or None if it is open.
         self.compression_type: str | None = (
             None if compression_type is None else self.get_compression_type_string(compression_type)
         )
@@ -96,7 +96,7 @@ class TFRecordOptions:
 
     @classmethod
     def get_compression_type_string(cls, options: OptionsLike) -> str:
-        """Return "GZIP", "ZLIB" or "": what options, a type, its name or None stand for."""
+        """Return "GZIP", "ZLIB" or "" for options, a type, its name or None."""
         if isinstance(options, TFRecordOptions):
             options = options.compression_type
         if not options:

@@ -1,9 +1,9 @@
 """TFRecordReader: records of TFRecord files by number, in verified batches.
 
-Not here: the reading itself (the native core), sidecars (sidecar.py), which files a path
-means (shards.py), reading from front to end, compressed or not (iterator.py).
-Concurrency: a reader may be used from several threads, and goes on working in the child
-of a fork(). Pickling sends the file names; the other process opens the files itself.
+Not here: the reading itself (the native core), sidecars (sidecar.py), the files of a path
+(shards.py), reading from front to end, compressed or not (iterator.py).
+Concurrency: several threads may use a reader, and it still works in the child of a fork().
+Pickling sends the file names; the other process opens the files itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ffrfs.errors import ChecksumError
 from ffrfs.tfrecord.shards import PathType, shard_paths
 from ffrfs.tfrecord.sidecar import keep_sidecars
 
-# Records checked between two looks at Ctrl-C, in validate().
+# validate() handles Ctrl-C after so many records.
 VALIDATE_STEP = 65536
 
 
@@ -27,11 +27,11 @@ class TFRecordReader:
 
     `path`: a file, a list of files, or a directory of shards (shards.py). Opening hops from
     record to record, without reading their data, unless `sidecar` and there is a sound
-    FILE.idx or FILE.tfindex; if there is none, one is written into the user's cache for the
+    FILE.idx or FILE.tfindex; without one, an index is written into the user's cache for the
     next time (`ffrfs index` writes FILE.idx). `check_data=False` does not check the data.
 
-    Raises FormatError for a file that is not one of uncompressed records, TruncatedError
-    for one that ends inside a record, OSError for one that cannot be opened.
+    Raises FormatError for a file that has no uncompressed records, TruncatedError for a file
+    that ends inside a record, OSError for a file that cannot be opened.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class TFRecordReader:
         self.sidecar = sidecar
         self._records = TFRecords([fsencode(name) for name in self.paths], check_data, sidecar)
         self.n: int = self._records.count
-        self.counts = self._records.counts  # of each file
+        self.counts = self._records.counts  # records of each file
         if sidecar:
             keep_sidecars(self._records, self.paths)
 
@@ -55,8 +55,8 @@ class TFRecordReader:
     def read(self, indices: Sequence[SupportsIndex]) -> list[bytes]:
         """Return one record per index, in that order; duplicates are allowed.
 
-        Raises IndexError for a number below 0 or not below `n`, ChecksumError for a
-        damaged record, OSError if the disk fails; then nothing is returned.
+        Raises IndexError for a number below 0 or not below `n`, ChecksumError for a damaged
+        record, OSError if the disk fails; then it returns no record.
         """
         try:
             return self._records.read(indices)
@@ -83,7 +83,7 @@ class TFRecordReader:
         return self._records.read([number % self.n])[0]
 
     def __iter__(self) -> Iterator[bytes]:
-        """All records in order. Raises ChecksumError at a damaged one, and ends there."""
+        """Yield all records in order. Raises ChecksumError at a damaged one, and ends there."""
         for shard in range(len(self.paths)):
             scan = self._records.scan(shard)
             while records := scan.next():
@@ -92,8 +92,8 @@ class TFRecordReader:
     def validate(self) -> None:
         """Read every record and check it, whatever `check_data` says.
 
-        Raises ChecksumError (or OSError's text in it) that names the first bad record
-        and counts the others.
+        Raises ChecksumError (with the text of an OSError, if that was the reason) that names
+        the first bad record and counts the others.
         """
         bad: list[tuple[int, Exception]] = []
         for first in range(0, self.n, VALIDATE_STEP):

@@ -1,7 +1,7 @@
-"""infer_schema: which features the Examples of a TFRecord file have, and what is in them.
+"""infer_schema: the features that the Examples of a TFRecord file have, and their values.
 
-What tensorflow_data_validation tells of a data set: for each feature its kind, in how many
-records it is, how many values it has there, and the range of the values.
+It finds what tensorflow_data_validation finds: for each feature its kind, the number of
+records that have it, the number of its values there, and the range of the values.
 
 Not here: reading the file (iterator.py), how a schema is shown (ffrfs.cli). Concurrency:
 one thread at a time.
@@ -19,10 +19,10 @@ from google.protobuf.message import DecodeError
 from ffrfs.errors import FormatError
 from ffrfs.tfrecord.example import Feature, SequenceExample
 
-# Names that a file may bring; more is no data set, but would fill the memory.
+# The limit of names in a file; more would fill the memory, and no data set has as many.
 FEATURE_LIMIT = 100_000
 
-# "none": a feature without any of the three lists.
+# "none": the feature has none of the three lists.
 FeatureKind = Literal["bytes", "float", "int64", "none"]
 
 _KINDS: dict[str, FeatureKind] = {
@@ -33,22 +33,22 @@ _KINDS: dict[str, FeatureKind] = {
 
 
 class Range(NamedTuple):
-    """Both included."""
+    """A range that includes both bounds."""
 
     min: float
     max: float
 
 
 class FeatureSchema(NamedTuple):
-    """One feature of one kind; a name that comes with several kinds has several of these."""
+    """A feature of one kind; a name that comes with several kinds has several of these."""
 
     name: str
     kind: FeatureKind
     is_sequence: bool  # a feature list of a SequenceExample; else of an Example or a context
     present_count: int  # records that have it
-    steps: Range | None  # of a feature list: steps per record
+    steps: Range | None  # steps per record, for a feature list
     values: Range | None  # values per record, or per step; None: there was no step
-    # The values of ints and floats, NaN aside; the sizes of bytes. None: there was no value.
+    # The values of ints and floats, without NaN; the sizes of bytes. None: there was no value.
     domain: Range | None
     nan_count: int  # values that are NaN
 
@@ -61,15 +61,15 @@ class Schema(NamedTuple):
 
     @property
     def record_count(self) -> int:
-        """Records that are Examples or SequenceExamples: what present_count is a part of."""
+        """The number of Examples and SequenceExamples; present_count counts some of them."""
         return self.example_count + self.sequence_example_count
 
 
 def infer_schema(records: Iterable[bytes], name: str) -> Schema:
-    """Look into every record of `name`, which errors name.
+    """Return the schema of all records of `name`, which errors name.
 
     Raises FormatError if there are over FEATURE_LIMIT features.
-    A SequenceExample without feature lists cannot be told from an Example, and counts as
+    A SequenceExample without feature lists cannot be distinguished from an Example, and counts as
     one. A record that is no protobuf message, or one without any feature, is neither.
     """
     builder = _SchemaBuilder(name)
@@ -95,7 +95,7 @@ class _Span:
 
 
 class _Statistics:
-    """What has been seen of one feature of one kind."""
+    """The statistics of one feature of one kind."""
 
     def __init__(self) -> None:
         self.present_count = self.nan_count = 0
@@ -114,7 +114,7 @@ class _Statistics:
             self.domain.add(min(values), max(values))
 
     def _without_nan(self, values: Sequence[float]) -> Sequence[float]:
-        if not math.isnan(sum(values)):  # of infinities, too
+        if not math.isnan(sum(values)):  # true for infinities of both signs, too
             return values
         numbers = [value for value in values if not math.isnan(value)]
         self.nan_count += len(values) - len(numbers)
@@ -126,12 +126,12 @@ class _SchemaBuilder:
         self._name = name
         self._example_count = self._sequence_example_count = self._other_count = 0
         self._features: dict[tuple[bool, str, FeatureKind], _Statistics] = {}
-        # Of feature lists without a step, which are of no kind: how often each name came so.
+        # Feature lists without a step have no kind: this counts the records by name.
         self._empty_lists: Counter[str] = Counter()
 
     def add(self, record: bytes) -> None:
         try:
-            message = SequenceExample.FromString(record)  # an Example is one, without lists
+            message = SequenceExample.FromString(record)  # this parses an Example, too
         except DecodeError:
             self._other_count += 1
             return
@@ -180,7 +180,7 @@ class _SchemaBuilder:
             )
 
     def _add_empty_lists(self) -> None:
-        """Count them in all kinds that the other lists of that name have."""
+        """Count empty feature lists in all kinds that other lists of the name have."""
         for name, count in self._empty_lists.items():
             known = [kind for kind in get_args(FeatureKind) if (True, name, kind) in self._features]
             for kind in known or ["none"]:
@@ -212,6 +212,6 @@ class _SchemaBuilder:
 
 
 def _content(feature: Feature) -> tuple[FeatureKind, Sequence[Any]]:
-    """The kind of a feature, and its values."""
+    """Return the kind of a feature, and its values."""
     field = feature.WhichOneof("kind")
     return (_KINDS[field], getattr(feature, field).value[:]) if field else ("none", ())

@@ -1,6 +1,6 @@
-"""Which files a path means: one TFRecord file, a list of them, or a directory of shards.
+"""The files of a path: one TFRecord file, a list of them, or a directory of shards.
 
-Or a URL of one of those.
+The path may also be a URL of one of those.
 
 mnist/3.0.1/train means a split of the TFDS directory mnist/3.0.1 (tfds.py).
 
@@ -24,10 +24,10 @@ PathType = str | os.PathLike[str]
 def shard_paths(path: PathType | Sequence[PathType]) -> list[str]:
     """Return the files in order.
 
-    Of a directory those whose names contain ".tfrecord" (train.tfrecord-00001-of-00010),
+    A directory gives the files whose names contain ".tfrecord" (train.tfrecord-00001-of-00010),
     by the bytes of their names, without sidecars and hidden files; FormatError if there
-    are none. Nothing is said of what the files hold. Of a TFDS directory's split its files;
-    FormatError if some are not there.
+    are none. The contents are not checked. A split of a TFDS directory gives its files;
+    FormatError if some are missing.
     """
     if not isinstance(path, str | os.PathLike):
         names = [os.fspath(one) for one in path]

@@ -1,8 +1,8 @@
-"""What a mount of a TFDS directory shows: its splits as directories, or one split's records.
+"""The view of a mounted TFDS directory: its splits as directories, or one split's records.
 
-From dataset_info.json to the files, and to what the native core takes as the option `splits`:
+It turns dataset_info.json into the files, and into the native core's option `splits`:
 NAME/COUNT/NAME/COUNT…, in byte order of the names, each for the next COUNT files; a single
-empty name is the root. Not here: what the JSON may say (tfds.py), the tree (native/example).
+empty name is the root. Not here: parsing the JSON (tfds.py), the tree (native/example).
 Concurrency: functions without state.
 """
 
@@ -16,7 +16,7 @@ from ffrfs._native import folder_files
 from ffrfs.errors import FormatError
 from ffrfs.tfrecord.tfds import TfdsSplit, find_split, find_tfds
 
-# The worker gets both as arguments: Linux takes 128 KiB for one, usually 2 MiB for all.
+# The worker gets both as arguments: Linux allows 128 KiB for one, usually 2 MiB for all.
 _OPTION_SIZE_MAX = 100_000
 _PATHS_SIZE_MAX = 3 << 19
 
@@ -24,14 +24,14 @@ _PATHS_SIZE_MAX = 3 << 19
 class ShownSplits(NamedTuple):
     files: list[str]
     option: str
-    warnings: list[str]  # what is left out, a line each
+    warnings: list[str]  # the omitted files, a line each
 
 
 def shown_splits(pack: str, allow_missing: bool) -> ShownSplits | None:
-    """Return what to open for `pack`, a TFDS directory or its split; None: it is neither.
+    """Return the files for `pack`, a TFDS directory or its split; None if it is neither.
 
-    `allow_missing`: files that are not there are left out. A directory with packs is none of
-    TFDS, whatever else is in it. Raises FormatError if it is damaged or files are missing.
+    `allow_missing`: missing files are left out. A directory with packs is not of TFDS, whatever
+    else is in it. Raises FormatError if it is damaged or files are missing.
     """
     if os.path.isdir(pack):
         directory = None if _has_packs(pack) else find_tfds(pack)
@@ -46,7 +46,7 @@ def shown_splits(pack: str, allow_missing: bool) -> ShownSplits | None:
 def _has_packs(folder: str) -> bool:
     try:
         return bool(folder_files(os.fsencode(folder))[0])
-    except OSError:  # opening it tells why
+    except OSError:  # opening it as packs reports the reason
         return True
 
 

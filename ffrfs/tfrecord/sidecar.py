@@ -3,13 +3,13 @@
 `ffrfs index` writes FILE.idx beside the file. A reader that finds none writes one into the
 user's cache: a program that lists FILE* should find nothing but data.
 
-A line per record, "offset size", the size with the 16 bytes of framing: the format of
-DALI's and the PyPI package's tfrecord2idx, which read ours and whose we read. A sidecar
-is stamped with the time of the file that it was made of, so that any later change of the
-file makes it the older of the two.
+It has a line per record, "offset size", the size with the 16 bytes of framing: the format of
+DALI's and the PyPI package's tfrecord2idx; both sides can read each other's files. A sidecar
+gets the modification time of its file, so that any later change of the file makes the
+sidecar the older of the two.
 
-Not here: reading one, and whether it is sound (native core, sidecar.h).
-Concurrency: any thread and process; the file appears whole, and the last one stays.
+Not here: reading one, and checking that it is sound (native core, sidecar.h).
+Concurrency: any thread and process; the file appears whole, and the last writer wins.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _STEP = 1 << 18
 _PRIVATE = 0o700
 
 _FIRST_LINE = re.compile(rb"0 [0-9]{1,20}\n")
-# Of an index: two numbers of 64 bits are shorter.
+# A line of an index: two numbers of 64 bits are shorter.
 _LINE_MAX = 64
 
 
 def write_sidecar(path: str | os.PathLike[str]) -> str:
-    """Index `path` anew and write FILE.idx beside it, in the place of one that is there.
+    """Index `path` again and write FILE.idx beside it, replacing an existing index.
 
-    Of a URL the index goes into the user's cache.
+    The index of a URL goes into the user's cache.
 
     Returns its path. Raises FormatError, TruncatedError for a file that is not sound,
-    PackError if a file is there that is no index, OSError.
+    PackError if another kind of file is there, OSError.
     """
     name = os.fspath(path)
     let_urls_in([name])
@@ -57,10 +57,10 @@ def write_sidecar(path: str | os.PathLike[str]) -> str:
 
 
 def create_index(tfrecord_file: str | os.PathLike[str], index_file: str | os.PathLike[str]) -> None:
-    """Write the index of a TFRecord file where you want it: the package's tfrecord2idx.
+    """Write the index of a TFRecord file to any path: the package's tfrecord2idx.
 
-    Raises FormatError, TruncatedError for a file that is not sound; PackError if a file is there
-    that is no index; OSError.
+    Raises FormatError, TruncatedError for a file that is not sound; PackError if another kind of
+    file is at `index_file`; OSError.
     """
     records = TFRecords([os.fsencode(tfrecord_file)], sidecar=False)
     try:
@@ -72,10 +72,10 @@ def create_index(tfrecord_file: str | os.PathLike[str], index_file: str | os.Pat
 def check_index(
     index_file: str | os.PathLike[str], tfrecord_file: str | os.PathLike[str] | None
 ) -> int:
-    """Read an index and return how many records it has.
+    """Read an index and return the number of its records.
 
-    `tfrecord_file`: must have the size that the index says; None: it is compressed. Raises
-    FormatError for an index that is none, or is another file's; OSError.
+    `tfrecord_file` must have the size that follows from the index; None: it is compressed.
+    Raises FormatError if the file is no index, or another file's; OSError.
     """
     name, end, count = os.fspath(index_file), 0, 0
     with open(name, "rb") as file:
@@ -96,9 +96,9 @@ def check_index(
 
 
 def keep_sidecars(records: TFRecords, paths: Sequence[str]) -> None:
-    """Write, into the cache, those that were missing, or not sound, when `records` opened `paths`.
+    """Write the sidecars into the cache that `records` did not find, or found not sound.
 
-    Where that cannot be, nothing is said: it is for the next opening only.
+    Failures are ignored: the sidecars only speed up the next opening.
     """
     for shard, used in enumerate(records.used_sidecars):
         if not used and cached_index_path(os.fsencode(paths[shard])):
@@ -127,6 +127,6 @@ def _write(records: TFRecords, shard: int, sidecar: str) -> str:
             staged.write(text)
             first += _STEP
         os.utime(staged.fd, ns=(mtime_ns, mtime_ns))
-        # What a crash leaves of it is not sound, and is made again.
+        # A file that a crash has damaged is not sound, and is made again.
         staged.publish(sync=False)
     return sidecar

@@ -1,8 +1,8 @@
 """StreamScan: the records of a stream of bytes, verified, from front to end.
 
-For what the native scan does not read: compressed files and pipes. Memory grows with the
+It reads compressed files and pipes, which the native scan does not. Memory grows with the
 bytes that have arrived, never with a length that was only declared. Not here: regular
-files (file_scan.py), decompression (compression.py), what to do about a bad record
+files (file_scan.py), decompression (compression.py), the policy for a bad record
 (iterator.py). Concurrency: one thread at a time.
 """
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 Error = TypeVar("Error", bound=FfrfsError)
 
-# Bytes asked of the stream at once.
+# Bytes requested from the stream at once.
 PIECE_SIZE = 1 << 20
 # The longest record of a stream. A file's size bounds the lengths in it, but a few bytes of
-# compressed data expand to whatever their author likes. No Example is longer: protobuf's
-# own limit is the same.
+# compressed data may expand to any size. No Example is longer: protobuf's own limit is the
+# same.
 RECORD_LIMIT = 2 << 30
 
 
 class StreamScan:
-    """A Scan (scan.py) of what `stream` gives; it owns the stream.
+    """A Scan (scan.py) of the bytes of `stream`, which it owns.
 
     Errors name `name`. `begin` are bytes of the stream that were read already.
-    `check_data=False` compares no checksum. `is_compressed`: say in the errors that
-    offsets are those of the uncompressed data.
+    `check_data=False` compares no checksum. `is_compressed`: errors say that offsets are
+    those of the uncompressed data.
 
     Memory: twice the record that is being read, and PIECE_SIZE for all others.
     """
@@ -54,10 +54,10 @@ class StreamScan:
         self._at = 0  # where in the buffer the next record begins
         self._offset = 0  # where in the stream it begins
         self._number = 0
-        # Found behind records that were handed out first. Errors are kept unraised: one
-        # with a traceback would keep its frames, and with them us and the file.
+        # A fault behind records that are returned first. It is kept unraised: an error with a
+        # traceback would keep its frames, and through them the scan and the file.
         self._found: ChecksumError | FormatError | None = None
-        # Why the stream gives no more.
+        # The reason why the stream gives no more bytes.
         self._fault: FormatError | None = None
 
     def read(self) -> list[bytes]:
@@ -72,7 +72,7 @@ class StreamScan:
         self._stream.close()
 
     def _take(self) -> list[bytes]:
-        """All records that the buffer holds whole, up to a bad one."""
+        """Return all records that the buffer holds whole, up to a bad one."""
         if self._found is not None:
             raise self._take_found()
         records: list[bytes] = []
@@ -92,7 +92,7 @@ class StreamScan:
         return found
 
     def _next(self, view: memoryview) -> bytes | None:
-        """The next record; None if it is not whole in the buffer."""
+        """Return the next record, or None if it is not whole in the buffer."""
         if len(view) - self._at < HEADER.size:
             return None
         length, said = HEADER.unpack_from(view, self._at)
@@ -127,7 +127,7 @@ class StreamScan:
         self._number += 1
 
     def _fill(self) -> bool:
-        """Read more into the buffer; False at the end of the stream."""
+        """Read more into the buffer; return False at the end of the stream."""
         if self._fault is not None:
             raise _unraised(self._fault)
         del self._buffer[: self._at]

@@ -1,11 +1,11 @@
-"""TFDS directories: what tensorflow_datasets has written, by dataset_info.json and features.json.
+"""TFDS directories: data sets of tensorflow_datasets, by dataset_info.json and features.json.
 
     mnist/3.0.1/dataset_info.json                    the splits, and how many Examples each file has
     mnist/3.0.1/features.json                        the features (tfds_features.py)
     mnist/3.0.1/mnist-train.tfrecord-00000-of-00001
 
-A split has a name as if it were a directory in it, mnist/3.0.1/train: shards.py finds its files.
-What the files say is hostile. Concurrency: functions without state, and values.
+A split is named as if it were a directory, mnist/3.0.1/train: shards.py finds its files.
+The files are hostile. Concurrency: functions without state, and values.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ _SPLITS_MAX = 10_000
 _NAME_SIZE_MAX = 255  # bytes; it names a directory of a mount
 _TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
 _TEMPLATE_LENGTH_MAX = 4096
-_DIGITS_MIN = 5  # of a shard's number
+_DIGITS_MIN = 5  # of a shard's number in its file's name
 _INT64_MAX = (1 << 63) - 1
 
 
 @dataclass(frozen=True)
 class TfdsSplit:
-    """`shard_lengths`: Examples in each of the files, as dataset_info.json has them."""
+    """A split. `shard_lengths`: Examples in each of the files, from dataset_info.json."""
 
     path: str  # of the split, DIR/NAME
     name: str
     shard_lengths: tuple[int, ...]
-    num_bytes: int  # of the Examples, as dataset_info.json has it
-    shard_paths: tuple[str, ...]  # whether they are there or not
+    num_bytes: int  # of the Examples, from dataset_info.json
+    shard_paths: tuple[str, ...]  # they may be missing
 
     @property
     def num_examples(self) -> int:
         return sum(self.shard_lengths)
 
     def missing(self) -> list[str]:
-        """Return the paths at which no file is."""
+        """Return the paths of missing files."""
         return [path for path in self.shard_paths if not os.path.exists(path)]
 
     def gap(self, missing: list[str]) -> str:
-        """Say for a message what of it is missing(), which must be something."""
+        """Return a text for a message that names files of `missing`, which must not be empty."""
         first = quoted(os.path.basename(missing[0]))
         others = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
         is_or_are = "are" if others else "is"
@@ -61,9 +61,9 @@ class TfdsSplit:
 
     @property
     def files(self) -> list[str]:
-        """For TFRecordReader, RecordDataset and all else that takes a list of files.
+        """The files, for TFRecordReader, RecordDataset and others that take a list.
 
-        Raises FormatError if one is not there, or the split has none.
+        Raises FormatError if one is missing, or the split has none.
         """
         missing = self.missing()
         if missing:
@@ -84,16 +84,16 @@ class TfdsDirectory:
 
     @cached_property
     def declared(self) -> list[TfdsFeature]:
-        """What features.json says, by name. Raises FormatError, OSError."""
+        """The features of features.json, by name. Raises FormatError, OSError."""
         file = os.path.join(self.path, FEATURES)
         return parse_features(file, _load(file))
 
     @property
     def features(self) -> dict[str, Any]:
-        """For parse_example(), with TFDS's names; of those in sequences RaggedFeatures.
+        """The features for parse_example(), with TFDS's names; RaggedFeatures in sequences.
 
         Images, sounds and encoded tensors are bytes, as in the Example. Raises FormatError for
-        a feature that is known to tensorflow_datasets alone.
+        a feature that only tensorflow_datasets knows.
         """
         try:
             return {feature.name: feature.parsing() for feature in self.declared}
@@ -102,9 +102,9 @@ class TfdsDirectory:
 
 
 def open_tfds(path: str | os.PathLike[str]) -> TfdsDirectory:
-    """Return the TFDS directory `path`, of which only dataset_info.json is read.
+    """Return the TFDS directory `path`; reads only dataset_info.json.
 
-    Raises FormatError if it is none or is damaged, OSError.
+    Raises FormatError if it is no such directory, or damaged; OSError.
     """
     name = os.fspath(path)
     if is_url(name):
@@ -124,7 +124,7 @@ def open_tfds(path: str | os.PathLike[str]) -> TfdsDirectory:
 
 
 def _open(name: str, file: str) -> TfdsDirectory | None:
-    """None: the file is another library's (of Hugging Face, which names its files so, too)."""
+    """Return None if another library wrote the file (Hugging Face uses the name, too)."""
     content = _load(file)
     try:
         if not isinstance(content, dict):
@@ -148,7 +148,7 @@ def _open(name: str, file: str) -> TfdsDirectory | None:
 
 
 def find_tfds(path: str) -> TfdsDirectory | None:
-    """Return the TFDS directory that `path` is, or that it names a split of; None: it is other.
+    """Return the TFDS directory `path`, or that of the split `path`; None if it is neither.
 
     Raises FormatError if it is damaged.
     """
@@ -189,7 +189,7 @@ def _load(file: str) -> object:
         content: object = json.loads(text)
     except RecursionError:
         raise FormatError.at(file, "the JSON is nested too deep") from None
-    except ValueError as error:  # of UnicodeDecodeError, too
+    except ValueError as error:  # includes UnicodeDecodeError
         raise FormatError.at(file, f"not JSON ({parse_reason(error)})") from None
     return content
 
@@ -222,7 +222,7 @@ def _split(folder: str, dataset: str, given: object) -> TfdsSplit:
 
 
 def _file_name(template: str, words: dict[str, str], number: int, count: int) -> str:
-    """Fill in the template. Raises ValueError for a path that leads out of the directory."""
+    """Return the template, filled in. Raises ValueError if it leads out of the directory."""
     digits = max(_DIGITS_MIN, len(str(count)))
     index, total = f"{number:0{digits}}", f"{count:0{digits}}"
     known = {

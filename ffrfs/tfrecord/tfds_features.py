@@ -1,9 +1,9 @@
-"""features.json of a TFDS directory: which features its Examples have, and how to parse them.
+"""features.json of a TFDS directory: the features of its Examples, and how to parse them.
 
 TensorFlow Datasets nests features (a Sequence of dictionaries of images) and writes them flat:
-the names of a nested one are joined by "/", and a sequence of sequences has its values and its
+the names of nested ones are joined by "/", and a sequence of sequences has its values and its
 row lengths under two names. Here each value of an Example has a TfdsFeature. Not here: splits and
-files (tfds.py). What the file says is hostile. No state: safe from any thread.
+files (tfds.py). The file is hostile. No state: safe from any thread.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ffrfs.printable import quoted
 
 FeatureShape: TypeAlias = tuple[int | None, ...]
 
-# Of features in features, and of features together: more is no data set.
+# The limits of nesting, and of the number of features: no data set has more.
 DEPTH_MAX = 64
 FEATURES_MAX = 100_000
 _DIMENSIONS_MAX = 32
@@ -36,11 +36,11 @@ class TfdsFeature(NamedTuple):
 
     name: str  # "objects/bbox"
     kind: str  # TFDS's class, "BBoxFeature"
-    dtype: str  # of the decoded value: "uint8" of an image; "" if only TFDS knows it
-    shape: FeatureShape  # of the decoded value, with the lengths of the sequences it is in
+    dtype: str  # of the decoded value: "uint8" for an image; "" if only TFDS knows it
+    shape: FeatureShape  # of the decoded value, with the lengths of the sequences around it
     encoding: str  # "png", "zlib"; "": the numbers are in the Example, or only TFDS knows it
-    # Of the Example: the type of values ("int64", "float32", "bytes"), "" if only TFDS knows it;
-    # the shape, with the sequences; and how many of its first dimensions are sequences.
+    # In the Example: the type of the values ("int64", "float32", "bytes"), "" if only TFDS knows
+    # it; the shape, with the sequences; and how many of its first dimensions are sequences.
     stored_type: str
     stored_shape: FeatureShape
     sequence_rank: int
@@ -56,7 +56,7 @@ class TfdsFeature(NamedTuple):
     def _length_keys(self) -> list[str]:
         return [f"{self.name}/{_LENGTHS.format(i)}" for i in range(self.sequence_rank - 1)]
 
-    def parsing(self) -> Any:  # noqa: ANN401 - one of three kinds of features
+    def parsing(self) -> Any:  # noqa: ANN401 - one of three classes of features
         """Return the feature for parse_example(). Raises ValueError if there is none."""
         from ffrfs.tfrecord.parsing.features import (
             FixedLenFeature,
@@ -83,13 +83,13 @@ class TfdsFeature(NamedTuple):
 
 
 def _known(shape: FeatureShape) -> tuple[int, ...] | None:
-    """The shape, if all of its sizes are known."""
+    """Return the shape if all of its sizes are known, else None."""
     sizes = tuple(size for size in shape if size is not None)
     return sizes if len(sizes) == len(shape) else None
 
 
 def shape_text(shape: FeatureShape) -> str:
-    """ "(28, 28, ?)"."""
+    """Return the shape as text: "(28, 28, ?)"."""
     sizes = ["?" if size is None else str(size) for size in shape]
     return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
 
@@ -194,7 +194,7 @@ def _tensor(name: str, kind: str, fields: dict[str, Any]) -> Iterator[TfdsFeatur
     encoding = _word(fields.get("encoding", ""), name).lower().replace("none", "")
     stored_type = "bytes" if encoding else _KINDS.get(dtype, "")
     stored_shape = () if encoding else shape
-    if fields.get("lazyDecode"):  # sound, as it was in its file
+    if fields.get("lazyDecode"):  # a sound, stored as the bytes of its file
         stored_type, stored_shape = "bytes", ()
         encoding = _word(fields.get("fileFormat", ""), name)
     is_dynamic = shape.count(None) > 1
@@ -224,7 +224,7 @@ def _shape(fields: dict[str, Any], name: str) -> FeatureShape:
 
 
 def _size(value: object, name: str) -> int | None:
-    """protobuf's JSON has an int64 as a string; -1 is unknown."""
+    """Return a size; protobuf's JSON has an int64 as a string, and -1 for an unknown size."""
     size = whole_number(value)
     if size is None or not -1 <= size <= _INT64_MAX:
         raise ValueError(f"feature {quoted(name)}: {value!r:.40} is not a size")

@@ -1,7 +1,7 @@
 """verify: reads every record of TFRecord files and compares its checksum.
 
-Reads as tf_record_iterator() does, so compressed files too. Not here: which files (shards.py),
-what to print (ffrfs.cli).
+It reads as tf_record_iterator() does, so compressed files too. Not here: finding the files
+(shards.py), printing (ffrfs.cli).
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from ffrfs.tfrecord.iterator import tf_record_iterator
 
 class BadRecord(NamedTuple):
     file: str
-    record: int  # in this file
+    record: int  # its number in this file
     reason: str  # with the offset
-    is_last: bool  # where the next one begins is unknown; the rest was not checked
+    is_last: bool  # the begin of the next record is unknown; the rest was not checked
 
 
 class VerifyReport(NamedTuple):
-    record_count: int  # good and bad
-    byte_count: int  # of the data of the good ones
+    record_count: int  # of good and bad records
+    byte_count: int  # of the data of good records
     bad: list[BadRecord]
 
 

@@ -1,6 +1,6 @@
 """TFRecordWriter: records into one TFRecord file.
 
-Not here: the framing (framing.py), what compresses (compression.py). Concurrency: several
+Not here: the framing (framing.py), the compression (compression.py). Concurrency: several
 threads may write; they take turns.
 """
 
@@ -25,13 +25,13 @@ BUFFER_SIZE = 256 << 10
 
 
 class TFRecordWriter:
-    """Write records to the file `path`, replacing what is there.
+    """Write records to the file `path`, replacing an existing file.
 
     `options`: TFRecordOptions, a TFRecordCompressionType, or "", "GZIP", "ZLIB".
 
     The file is a stream, as TensorFlow's is: it has its name from the beginning
-    and grows. What was written when flush() returns can be read by others; of what was
-    not flushed, a reader sees a part at most, and says that the file is cut off. An
+    and grows. When flush() returns, other processes can read all records so far; of later
+    records a reader sees a part at most, and reports that the file is cut off. An
     exception that ends the `with` block closes the file as it is, with all records that
     were written; so does dropping the writer. After an error of the disk (OSError) the
     writer is closed, and the file may end in the midst of a record.
@@ -61,9 +61,9 @@ class TFRecordWriter:
                 self._fail(error)
 
     def flush(self) -> None:
-        """Hand everything that was written to the system, complete records for a reader.
+        """Hand all records to the system, so that a reader gets them whole.
 
-        Costs a compressed file some of its compression. Raises ValueError if closed.
+        It costs a compressed file some of its compression. Raises ValueError if closed.
         """
         with self._lock:
             self._require_open()
@@ -75,7 +75,7 @@ class TFRecordWriter:
                 self._fail(error)
 
     def close(self) -> None:
-        """Write what is left and close the file. Harmless when closed already."""
+        """Write the rest and close the file. It may be closed already."""
         with self._lock:
             try:
                 self._file.close()
@@ -102,7 +102,7 @@ class TFRecordWriter:
 
 
 class _FrameFile:
-    """Frames that are gathered, and the raw file that they are for, which it owns."""
+    """Gathers frames for a raw file, which it owns."""
 
     def __init__(self, file: io.RawIOBase, size: int) -> None:
         from ffrfs._native import Frames
@@ -127,7 +127,7 @@ class _FrameFile:
         try:
             self._put(self._frames.bytes())
         finally:
-            self._frames.clear()  # after an error nothing is written twice
+            self._frames.clear()  # so that nothing is written twice after an error
 
     def close(self) -> None:
         if self.closed:
@@ -146,5 +146,5 @@ class _FrameFile:
             done = max(done - part.nbytes, 0)
 
     def _put(self, data: memoryview) -> None:
-        while data:  # a raw file may take a part
+        while data:  # a raw file may take only a part
             data = data[self._file.write(data) :]
