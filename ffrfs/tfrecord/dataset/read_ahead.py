@@ -1,9 +1,9 @@
-"""ReadAhead: a thread that makes the items of an iterator before they are asked for.
+"""ReadAhead: a thread that makes the items of an iterator before a consumer needs them.
 
-Concurrency: one thread asks. The thread that makes them ends with the last item, at
+Concurrency: one thread consumes. The thread that makes items ends with the last item, at
 close(), or when the ReadAhead is dropped. It has no reference to the ReadAhead, only to
-the channel between them. In the child of a fork() there is no such thread, so the child
-must not ask (RecordIterator refuses); dropping and closing do nothing there.
+the channel between them. The child of a fork() has no such thread, so the child must not
+consume (RecordIterator refuses); dropping and closing do nothing there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ THREAD_NAME = "ffrfs-read-ahead"
 
 
 class ClosableIterator(Protocol[T_co]):
-    """What can be read ahead of."""
+    """An iterator that a ReadAhead can own."""
 
     def __next__(self) -> T_co: ...
     def close(self) -> None: ...
@@ -31,7 +31,7 @@ class ClosableIterator(Protocol[T_co]):
 class ReadAhead(Generic[T]):
     """The items of `items`, at most `limit` of them made ahead; it owns `items`.
 
-    `made`: items that come first.
+    `made`: items that come before them.
     """
 
     def __init__(self, items: ClosableIterator[T], limit: int, made: Iterable[T] = ()) -> None:
@@ -44,22 +44,22 @@ class ReadAhead(Generic[T]):
         return self._channel.get()
 
     def pause(self) -> _Channel[T]:
-        """For `with`: nothing is made meanwhile. See the channel's `made` and `error`."""
+        """Return a context in which no item is made. See the channel's `made` and `error`."""
         return self._channel
 
     def close(self) -> None:
-        """End the thread, which closes the items; wait until it has."""
+        """End the thread, which closes the items; wait for its end."""
         self._channel.close()
         if self._channel.pid == os.getpid() and threading.current_thread() is not self._thread:
             self._thread.join()
 
 
 class _Channel(Generic[T]):
-    """What the two threads share."""
+    """The state that both threads share."""
 
     def __init__(self, items: ClosableIterator[T], limit: int, made: Iterable[T]) -> None:
         self.made = deque(made)
-        # What next(items) raised, raised again behind the last item.
+        # The exception of next(items), which is raised again after the last item.
         self.error: BaseException | None = None
         self.pid = os.getpid()
         self._items = items
@@ -67,7 +67,7 @@ class _Channel(Generic[T]):
         self._is_over = False
         self._is_closed = False
         self._making = threading.Lock()
-        # Of an RLock: a finalizer may close() in the middle of anything.
+        # It has an RLock, because a finalizer may call close() at any time.
         self._changed = threading.Condition()
 
     def run(self) -> None:
@@ -89,7 +89,7 @@ class _Channel(Generic[T]):
         raise StopIteration if self.error is None else self.error.with_traceback(None)
 
     def close(self) -> None:
-        if self.pid == os.getpid():  # a fork's child may have inherited a locked lock
+        if self.pid == os.getpid():  # the child of a fork may have inherited a locked lock
             with self._changed:
                 self._is_closed = True
                 self._changed.notify_all()

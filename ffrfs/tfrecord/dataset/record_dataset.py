@@ -1,6 +1,6 @@
-"""RecordDataset: what users call to read many TFRecord files as a stream.
+"""RecordDataset: the public class for reading many TFRecord files as a stream.
 
-Not here: what the methods do (stages.py), reading (source.py), torch's workers and ranks
+Not here: the work of the methods (stages.py), reading (source.py), torch's workers and ranks
 (ffrfs.torch.record_stream). Concurrency: a data set may be pickled, or inherited by the
 child of a fork(); an iterator belongs to one thread of the process that began it.
 """
@@ -46,12 +46,12 @@ from ffrfs.tfrecord.shards import PathType, shard_paths
 
 PartBy: TypeAlias = Literal["auto", "file", "record"]
 
-# What num_parallel_reads=-1 (tf.data.AUTOTUNE) stands for.
+# The value for num_parallel_reads=-1 (tf.data.AUTOTUNE).
 AUTOTUNED_READS = 8
 
 _STATE_VERSION = 1
 
-# Methods of tf.data's that would cost more than they give, and what to use instead.
+# Methods of tf.data that would cost more than they give, and their replacements.
 _INSTEAD = {
     "cache": "the kernel keeps what it has read of the files; keep what map() makes by list(data)",
     "concatenate": "give RecordDataset the files of both, or chain(first, second) of itertools",
@@ -62,15 +62,14 @@ class RecordDataset:
     """The records of TFRecord files, one after the other, as `bytes`; compressed ones too.
 
     `files`: a file, a list of files, or a directory of shards (ffrfs.tfrecord.shards).
-    `compression_type`: "", "GZIP", "ZLIB" or TFRecordOptions; None: what is there is
-    recognised. `buffer_size` changes nothing: it is there as tf.data has it.
-    `num_parallel_reads`: so many files are read at a time, a record of each in turn; None: one.
-    `check_data`, `on_error`: as for tf_record_iterator().
+    `compression_type`: "", "GZIP", "ZLIB" or TFRecordOptions; None: the compression is
+    recognised. `buffer_size` has no effect: it is there for code written for tf.data.
+    `num_parallel_reads`: the number of files that are read at a time, a record of each in turn;
+    None: one. `check_data`, `on_error`: as for tf_record_iterator().
 
-    Each method returns a new data set and leaves this one as it is; the names and meanings
-    are those of tf.data. Each iteration is an epoch of its own (set_epoch). Memory: 16 MiB,
-    or two records, for each file that is read at a time; the buffers of shuffle() and
-    prefetch().
+    Each method returns a new data set and leaves this one unchanged; the names and meanings
+    are those of tf.data. Each iteration is a new epoch (set_epoch). Memory: 16 MiB, or two
+    records, for each file that is read at a time; the buffers of shuffle() and prefetch().
 
     Errors name file and record: ChecksumError, TruncatedError, FormatError, OSError. An
     iterator that has failed raises the same again. Raises ValueError if there are no files.
@@ -98,7 +97,7 @@ class RecordDataset:
         self._operations: tuple[Operation, ...] = ()
         self._epoch = 0
         self._seed: int | None = None
-        self._state: State | None = None  # where the next iteration begins
+        self._state: State | None = None  # the begin of the next iteration
         self._latest: weakref.ref[RecordDatasetIterator] | None = None
 
     @property
@@ -106,9 +105,9 @@ class RecordDataset:
         return list(self._reading.files)
 
     def interleave(self, cycle_length: SupportsIndex, block_length: SupportsIndex = 1) -> Self:
-        """Read `cycle_length` files at a time, `block_length` records of each in turn.
+        """Return a data set that reads `cycle_length` files at a time, `block_length` records each.
 
-        To be called first: it says how files are read.
+        It must be the first call, because it says how files are read.
         """
         if self._operations:
             raise ValueError("interleave() says how files are read: call it first")
@@ -117,7 +116,7 @@ class RecordDataset:
         return self._copy(replace(self._reading, cycle_length=cycle, block_length=block), ())
 
     def shard(self, num_shards: SupportsIndex, index: SupportsIndex) -> Self:
-        """Every `num_shards`-th element, from element `index` on. All of them are read."""
+        """Return every `num_shards`-th element, from element `index` on. All of them are read."""
         count = _at_least(1, "num_shards", num_shards)
         number = _at_least(0, "index", index)
         if number >= count:
@@ -130,17 +129,17 @@ class RecordDataset:
         seed: int | None = None,
         reshuffle_each_iteration: bool = True,
     ) -> Self:
-        """Give elements in random order: each is drawn from a buffer of the next ones.
+        """Return the elements in random order: each is drawn from a buffer of the next ones.
 
         The same seed gives the same orders, another in each epoch and turn of repeat(),
-        unless `reshuffle_each_iteration` is False. None: a random one. state_dict() holds
-        the buffer, so shuffle records rather than what map() makes of them.
+        unless `reshuffle_each_iteration` is False. None: a random seed. state_dict() holds
+        the buffer, so shuffle records rather than the results of map().
         """
         size = _at_least(1, "buffer_size", buffer_size)
         return self._with(Shuffle, size, seed, bool(reshuffle_each_iteration))
 
     def batch(self, batch_size: SupportsIndex, drop_remainder: bool = False) -> Self:
-        """Lists of `batch_size` elements: what parse_example() takes."""
+        """Return lists of `batch_size` elements, as parse_example() takes them."""
         return self._with(Batch, _at_least(1, "batch_size", batch_size), bool(drop_remainder))
 
     def map(
@@ -149,7 +148,7 @@ class RecordDataset:
         num_parallel_calls: int | None = None,
         deterministic: bool | None = None,
     ) -> Self:
-        """What `function` returns for each element; an error of it names file and record.
+        """Return the results of `function` for all elements; its errors name file and record.
 
         It is called for one element after the other, and the order stays, whatever
         `num_parallel_calls` and `deterministic` are; workers of a DataLoader work in parallel.
@@ -157,7 +156,7 @@ class RecordDataset:
         return self._with_function(Map, function)
 
     def filter(self, predicate: Callable[[Any], Any]) -> Self:
-        """The elements for which `predicate` is true. All of them are read."""
+        """Return the elements for which `predicate` is true. All of them are read."""
         return self._with_function(Filter, predicate)
 
     def prefetch(self, buffer_size: SupportsIndex) -> Self:
@@ -168,32 +167,32 @@ class RecordDataset:
         return self._with(Prefetch, 2 if size == -1 else size)
 
     def repeat(self, count: SupportsIndex | None = None) -> Self:
-        """All of it `count` times; None or -1: without end."""
+        """Return all elements `count` times; None or -1: without end."""
         number = -1 if count is None else operator.index(count)
         return self._with(Repeat, None if number == -1 else _at_least(0, "count", number))
 
     def take(self, count: SupportsIndex) -> Self:
-        """The first `count` elements; -1: all."""
+        """Return the first `count` elements; -1: all."""
         number = operator.index(count)
         return self._with(Take, -1 if number == -1 else _at_least(0, "count", number))
 
     def skip(self, count: SupportsIndex) -> Self:
-        """All but the first `count` elements, which are read all the same."""
+        """Return all but the first `count` elements, which are read all the same."""
         return self._with(Skip, _at_least(0, "count", count))
 
     def part(
         self, num_parts: int, index: int, by: PartBy = "auto", seed: int | None = None
     ) -> Self:
-        """One of several parts for as many workers; together they give every element once.
+        """Return one of several parts for as many workers; together they have every element once.
 
         "file": of every `num_parts`-th file; each part reads its own files only. "record":
         every `num_parts`-th record of all files; parts differ by one record at most, and
         each reads everything. "auto": by file if there are as many files as parts and no
-        take(), skip() or shard(). These count elements of the whole: behind the last of
-        them the data set is cut, whatever comes before it is the same in all parts.
-        `seed`: for shuffle() without one.
+        take(), skip() or shard(). These count elements of the whole: the data set is divided
+        after the last of them, and all steps before it are the same in all parts.
+        `seed`: for a shuffle() without one.
 
-        Raises ValueError for "file" where that cannot be.
+        Raises ValueError for "file" if that is not possible.
         """
         if not 0 <= index < num_parts:
             raise ValueError(f"part {index} does not exist: there are {num_parts}")
@@ -225,11 +224,11 @@ class RecordDataset:
         return made
 
     def set_epoch(self, epoch: SupportsIndex) -> None:
-        """Say which epoch the next iteration is: 0 at first, then one more each time."""
+        """Set the number of the next iteration's epoch: 0 at first, then one more each time."""
         self._epoch = _at_least(0, "epoch", epoch)
 
     def __iter__(self) -> RecordDatasetIterator:
-        """Begin an epoch; or go on, after load_state_dict()."""
+        """Begin an epoch; or continue one, after load_state_dict()."""
         state, self._state = self._state, None
         if state is None:
             seed = random.SystemRandom().getrandbits(63) if self._seed is None else self._seed
@@ -244,14 +243,14 @@ class RecordDataset:
         return iterator
 
     def state_dict(self) -> State:
-        """Where the iterator is that was begun last; see there."""
+        """Return the state of the iterator that was begun last; see its state_dict()."""
         latest = None if self._latest is None else self._latest()
         if latest is None:
             raise ValueError("there is no iterator whose state could be saved; keep it: iter(data)")
         return latest.state_dict()
 
     def load_state_dict(self, state: State) -> None:
-        """Let the next iteration go on behind the last element that was given.
+        """Let the next iteration continue after the last element of the saved one.
 
         Files that were begun are read again from their beginning, up to that place.
         Raises ValueError for the state of another data set.
@@ -280,7 +279,7 @@ class RecordDataset:
         made._epoch, made._state, made._latest = 0, None, None
         return made
 
-    if not TYPE_CHECKING:  # a type checker would take every name for one that is there
+    if not TYPE_CHECKING:  # a type checker would accept every name
 
         def __getattr__(self, name: str) -> NoReturn:
             reason = f": {_INSTEAD[name]}" if name in _INSTEAD else ""
@@ -318,7 +317,7 @@ class RecordDatasetIterator:
     def __iter__(self) -> Self:
         return self
 
-    def __next__(self) -> Any:  # noqa: ANN401 - what map() makes of a record
+    def __next__(self) -> Any:  # noqa: ANN401 - the result of map()
         self._check()
         try:
             return next(self._stage)[0]
@@ -330,16 +329,16 @@ class RecordDatasetIterator:
             raise
 
     def _fail(self, error: BaseException) -> None:
-        """Nothing more is read. (Its traceback keeps us alive, so threads end here.)"""
+        """Read no more. (The traceback keeps the iterator alive, so the threads are ended here.)"""
         self._failure = error
         self._stage.close()
 
     def state_dict(self) -> State:
-        """Return where the iterator is, to be pickled: load_state_dict() goes on there.
+        """Return the position of the iterator, for pickling: load_state_dict() continues there.
 
         Its size: a few kilobytes, and every element in the buffers of shuffle() and
-        prefetch(). Raises the error that the iterator has failed with, or that prefetch()
-        has found ahead.
+        prefetch(). Raises the error of an iterator that has failed, or that prefetch() has
+        found ahead.
         """
         self._check(at_end=True)
         return {
@@ -351,7 +350,7 @@ class RecordDatasetIterator:
         }
 
     def close(self) -> None:
-        """End the threads, and close the files. Asking for more raises ValueError."""
+        """End the threads, and close the files. A later next() raises ValueError."""
         if not self._is_closed and self._pid == os.getpid():
             self._stage.close()
         self._is_closed = True
@@ -375,7 +374,7 @@ class RecordDatasetIterator:
 
 
 def _description(reading: Reading, operations: tuple[Operation, ...]) -> list[str]:
-    """What two data sets must have in common, for the state of one to be the other's."""
+    """Return the properties that two data sets must share to exchange their states."""
     how = (*reading.files, f"interleave({reading.cycle_length}, {reading.block_length})")
     calls = []
     for one in operations:

@@ -1,7 +1,7 @@
 """Source: the first stage of a RecordDataset, which reads the files.
 
 Each open file has a thread that reads one batch ahead (read_ahead.py): at most 8 MiB, or
-one record, in hand and as much again ahead. Concurrency: as a Stage's.
+one record, in use and as much again ahead. Concurrency: that of a Stage.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from ffrfs.tfrecord.dataset.read_ahead import ReadAhead
 from ffrfs.tfrecord.iterator import OnError, RecordIterator, tf_record_iterator
 from ffrfs.tfrecord.options import OptionsLike
 
-# File and number of the record that an element is made of; of a batch, of its first.
+# File and number of the record that an element comes from; for a batch, of its first record.
 Origin: TypeAlias = tuple[int, int]
 Element: TypeAlias = tuple[Any, Origin]
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Which files are read, and how."""
+    """The files, and how they are read."""
 
     files: tuple[str, ...]
     options: OptionsLike
@@ -31,7 +31,7 @@ class Reading:
 
 
 class _Batches:
-    """The records of a file as lists, without the first `skip`. Opened by the first next()."""
+    """The records of a file as lists, without the first `skip`; the first next() opens it."""
 
     def __init__(self, reading: Reading, path: str, skip: int) -> None:
         self._reading, self._path, self._skip = reading, path, skip
@@ -57,12 +57,12 @@ class _Batches:
 
 
 class _File:
-    """One of the files that are open, and where in it we are."""
+    """An open file, and the position in it."""
 
     def __init__(self, reading: Reading, file: int, given: int = 0) -> None:
         self.file, self.given = file, given
         self._batches = ReadAhead(_Batches(reading, reading.files[file], given), 1)
-        self._batch: list[bytes] = []  # the next record is the last
+        self._batch: list[bytes] = []  # records in reverse order
 
     def __next__(self) -> Element:
         if not self._batch:
@@ -78,13 +78,13 @@ class _File:
 class Source:
     """The records of all files; of `cycle_length` files at a time, `block_length` of each.
 
-    A file that ends makes room for the next one. The order is that of tf.data's interleave.
+    The next file replaces a file that ends. The order is that of tf.data's interleave.
     """
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
-        self._open: list[_File | None] | None = None  # opened by the first next()
-        self._slot = 0  # whose turn it is
+        self._open: list[_File | None] | None = None  # the first next() opens them
+        self._slot = 0  # index of the file whose turn it is
         self._in_block = 0  # records given of its block
         self._next_file = 0
 

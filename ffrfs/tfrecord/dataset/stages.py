@@ -1,9 +1,9 @@
-"""What the methods of RecordDataset do: one stage behind another, each pulling from the last.
+"""The stages behind RecordDataset's methods, each pulling elements from the one before it.
 
 A stage is an iterator over elements: a value, and the record that it comes from, for
-errors. state() and load() carry its position, and what it holds, to another process;
-load() is called before the first next(). Not here: the first stage (source.py).
-Concurrency: one thread at a time, and Prefetch's thread is the only other one.
+errors. state() and load() carry its position and its buffer to another process; load() is
+called before the first next(). Not here: the first stage (source.py). Concurrency: one
+thread at a time, and Prefetch's thread is the only other one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Stage(Protocol):
 
 @dataclass(frozen=True)
 class Operation:
-    """A call of one of RecordDataset's methods: which stage, with which arguments."""
+    """A call of one of RecordDataset's methods: its stage, with the arguments."""
 
     stage: Callable[..., Stage]
     arguments: tuple[Any, ...]
@@ -39,11 +39,11 @@ class Operation:
 
 @dataclass(frozen=True)
 class Pass:
-    """One iteration over a data set: what makes its random numbers."""
+    """One iteration over a data set, which determines its random numbers."""
 
-    seed: int  # for a shuffle() without one
+    seed: int  # for a shuffle() without a seed
     epoch: int
-    turns: tuple[int, ...] = ()  # of the repeat()s around a stage
+    turns: tuple[int, ...] = ()  # turns of the repeat()s around a stage
 
 
 def build(reading: Reading, operations: tuple[Operation, ...], run: Pass) -> Stage:
@@ -64,7 +64,7 @@ def build(reading: Reading, operations: tuple[Operation, ...], run: Pass) -> Sta
 
 
 class _Stage:
-    """What most stages share: they hold nothing but the one before them."""
+    """The base of most stages, which hold nothing but the stage before them."""
 
     def __init__(self, upstream: Stage) -> None:
         self._upstream = upstream
@@ -92,7 +92,7 @@ class Map(_Stage):
         element = next(self._upstream)
         return self._result(element), element[1]
 
-    def _result(self, element: Element) -> Any:  # noqa: ANN401 - what the function returns
+    def _result(self, element: Element) -> Any:  # noqa: ANN401 - the function's result
         value, origin = element
         try:
             return self._function(value)
@@ -140,7 +140,7 @@ class Batch(_Stage):
 
 
 class _Counted(_Stage):
-    """A stage that counts what comes from the one before it."""
+    """A stage that counts the elements of the one before it."""
 
     def __init__(self, upstream: Stage) -> None:
         super().__init__(upstream)
@@ -195,7 +195,7 @@ class Shard(_Counted):
 
 
 class Shuffle(_Stage):
-    """A random one of the next `size` elements, again and again. Its state has the buffer."""
+    """Draws one of the next `size` elements at random, repeatedly. Its state has the buffer."""
 
     def __init__(
         self, upstream: Stage, size: int, seed: int | None, reshuffle: bool, run: Pass
@@ -203,7 +203,7 @@ class Shuffle(_Stage):
         super().__init__(upstream)
         self._size = size
         again = (run.epoch, *run.turns) if reshuffle else ()
-        # The text decides: the same numbers in every process and version of Python.
+        # Seeding with a text gives the same numbers in every process and version of Python.
         self._random = random.Random(repr((run.seed if seed is None else seed, again)))
         self._buffer: list[Element] = []
         self._is_over = False
@@ -235,13 +235,13 @@ class Shuffle(_Stage):
 
 
 class Repeat:
-    """The stages before it again and again; None: until they give nothing."""
+    """Runs the stages before it `count` times; None: until a turn gives nothing."""
 
     def __init__(self, turn: Callable[[int], Stage], count: int | None) -> None:
         self._make = turn
         self._limit = count
         self._turn = 0
-        self._is_empty = True  # the turn, so far
+        self._is_empty = True  # whether the turn has given nothing so far
         self._upstream: Stage | None = None
 
     def __next__(self) -> Element:
@@ -276,12 +276,12 @@ class Repeat:
 
 
 class Prefetch(_Stage):
-    """Elements that a thread makes ahead, at most `size`. Its state has them."""
+    """Elements that a thread makes ahead, at most `size`, which its state contains."""
 
     def __init__(self, upstream: Stage, size: int) -> None:
         super().__init__(upstream)
         self._size = size
-        self._made: list[Element] = []  # by an earlier process
+        self._made: list[Element] = []  # by an earlier process, from the state
         self._ahead: ReadAhead[Element] | None = None
 
     def __next__(self) -> Element:
@@ -305,4 +305,4 @@ class Prefetch(_Stage):
         if self._ahead is None:
             super().close()
         else:
-            self._ahead.close()  # its thread closes what is before it
+            self._ahead.close()  # its thread closes the stages before it

@@ -1,7 +1,7 @@
-"""The types of values, as people write them: NumPy's, TensorFlow's, names, `str`, `bytes`.
+"""The dtypes of values in the spellings of users: NumPy's, TensorFlow's, names, `str`, `bytes`.
 
-TensorFlow's are recognised by their names; nothing here imports it. Concurrency: functions
-without state.
+TensorFlow's are recognised by their names; this module does not import it. Concurrency:
+functions without state.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ Kind: TypeAlias = Literal["int64", "float32", "bytes"]
 # np.int64, "int64", tf.int64, np.dtype(np.int64), …; bytes, str, "string", tf.string.
 DType: TypeAlias = Any
 
-# What tf.int64, tf.float32 and tf.string are there.
+# These are the counterparts of tf.int64, tf.float32 and tf.string.
 int64 = np.int64
 float32 = np.float32
 string = bytes
 
 _STRING = np.dtype(object)
-# Where TensorFlow's meaning of a word is not NumPy's.
+# Words with another meaning in TensorFlow than in NumPy.
 _TENSORFLOW_WORDS: dict[object, np.dtype[Any]] = {
     "string": _STRING,
     "float": np.dtype(np.float32),
@@ -29,11 +29,11 @@ _TENSORFLOW_WORDS: dict[object, np.dtype[Any]] = {
 
 
 def numpy_dtype(dtype: DType) -> np.dtype[Any] | None:
-    """Return NumPy's dtype of any of these; `object` for strings of bytes; None if unknown."""
+    """Return NumPy's dtype for a DType; `object` for strings of bytes; None if unknown."""
     if type(dtype).__module__.partition(".")[0] == "tensorflow":
         dtype = getattr(dtype, "name", None)
     if dtype is None:
-        return None  # NumPy takes it for float64
+        return None  # NumPy would take None for float64
     if isinstance(dtype, str | type) and dtype in _TENSORFLOW_WORDS:
         return _TENSORFLOW_WORDS[dtype]
     try:
@@ -44,7 +44,7 @@ def numpy_dtype(dtype: DType) -> np.dtype[Any] | None:
 
 
 def kind_of(dtype: DType, name: str) -> Kind:
-    """Which of the three kinds of value `dtype` is; `name` is the feature's, for errors."""
+    """Return which of the three kinds `dtype` is; `name` is the feature's, for errors."""
     known = numpy_dtype(dtype)
     if known == np.int64:
         return "int64"

@@ -1,8 +1,8 @@
-"""What to read of an Example: the configurations that parse.py takes.
+"""The configurations of features that parse.py takes.
 
-The names, fields and meanings are those of tf.io, whose own objects are taken, too. A dtype is
-int64, float32 or bytes (in any spelling that dtypes.py knows); there are no others in the format.
-A shape may be one number: of one dimension.
+The names, fields and meanings are those of tf.io, whose own objects are accepted, too. A dtype is
+int64, float32 or bytes (in any spelling that dtypes.py knows); the format has no others.
+A shape may be one number, for one dimension.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def _dimensions(shape: Shape) -> tuple[int, ...]:
 
 
 class AnyFeature(tuple[Any, ...]):
-    """What the kinds of feature have in common.
+    """The common base of all kinds of features.
 
     Without it a type checker infers tuples for a dictionary of several kinds, and refuses
-    them where parse_example() takes features.
+    them for an argument of parse_example() that takes features.
     """
 
     __slots__ = ()
@@ -46,8 +46,8 @@ class _FixedLen(NamedTuple):
 class FixedLenFeature(_FixedLen, AnyFeature):
     """A feature with the same number of values in every example.
 
-    `shape`: of one example's values, () for one value. `default_value`: what an example
-    has that lacks the feature, of that shape; without it, lacking it is an error.
+    `shape`: of one example's values, () for one value. `default_value`: the values, of that
+    shape, for an example without the feature; without a default, its absence is an error.
     """
 
     __slots__ = ()
@@ -61,7 +61,7 @@ class _VarLen(NamedTuple):
 
 
 class VarLenFeature(_VarLen, AnyFeature):
-    """A feature with any number of values, none among them; read as a SparseValue."""
+    """A feature with any number of values, or none; read as a SparseValue."""
 
     __slots__ = ()
 
@@ -76,10 +76,10 @@ class _FixedLenSequence(NamedTuple):
 class FixedLenSequenceFeature(_FixedLenSequence, AnyFeature):
     """A feature with any number of steps, all of the same `shape`.
 
-    In an Example: any multiple of the values of `shape`; in a batch, rows are padded with
+    In an Example it has any multiple of the values of `shape`; in a batch, rows are padded with
     `default_value` (one value; 0 or b"" if None) to the longest; `allow_missing` must be
-    True, as in TensorFlow. In a SequenceExample: a feature list; if `allow_missing`, one
-    that is not there has no steps, else that is an error; it takes no `default_value`.
+    True, as in TensorFlow. In a SequenceExample it is a feature list; a missing one has no steps
+    if `allow_missing`, and otherwise is an error; it takes no `default_value`.
     """
 
     __slots__ = ()
@@ -103,11 +103,11 @@ class _Sparse(NamedTuple):
 
 
 class SparseFeature(_Sparse, AnyFeature):
-    """Values in one feature, and their places in others; read as a SparseValue.
+    """Values in one feature, and their indices in others; read as a SparseValue.
 
     `index_key`: the feature with the index of each value, or one for each dimension.
-    `size`: the size of each of these dimensions. `already_sorted`: leave the values in the
-    order in which they are; without it they are sorted by their indices.
+    `size`: the size of each of these dimensions. `already_sorted`: leave the values in their
+    order; otherwise they are sorted by their indices.
     """
 
     __slots__ = ()
@@ -126,12 +126,12 @@ class SparseFeature(_Sparse, AnyFeature):
 
 
 class Partition(tuple[Any, ...]):
-    """How a RaggedFeature's values, or its rows, become rows."""
+    """A rule by which a RaggedFeature's values, or its rows, become rows."""
 
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
-        """Two of the same key are equal only if they are of one kind, other than tuples."""
+        """Return whether both are of one kind and have the same key, unlike tuples."""
         return type(self) is type(other) and tuple(self) == tuple(other)
 
     def __ne__(self, other: object) -> bool:
@@ -150,7 +150,7 @@ class _Length(NamedTuple):
 
 
 class _RowSplits(_Key, Partition):
-    """The feature `key` has the row_splits: where each row begins, and the last one ends."""
+    """The feature `key` has the row_splits: the begin of each row, and the end of the last."""
 
 
 class _RowLengths(_Key, Partition):
@@ -158,11 +158,11 @@ class _RowLengths(_Key, Partition):
 
 
 class _RowStarts(_Key, Partition):
-    """The feature `key` has where each row begins."""
+    """The feature `key` has the begin of each row."""
 
 
 class _RowLimits(_Key, Partition):
-    """The feature `key` has where each row ends."""
+    """The feature `key` has the end of each row."""
 
 
 class _ValueRowIds(_Key, Partition):
@@ -184,10 +184,10 @@ class _Ragged(NamedTuple):
 class RaggedFeature(_Ragged, AnyFeature):
     """Values that other features divide into rows; read as a RaggedValue.
 
-    `value_key`: the feature with the values; None: the name asked for. `partitions`: how
+    `value_key`: the feature with the values; None: the name in the result. `partitions`: how
     they are divided, from the outermost dimension: RaggedFeature.RowSplits("key"),
     .RowLengths("key"), …; without one, an example's values are one row. The examples of a
-    batch are a dimension more. `row_splits_dtype`: int32 or int64. Partitions are always
+    batch are one more dimension. `row_splits_dtype`: int32 or int64. Partitions are always
     checked, whatever `validate` is.
     """
 
@@ -232,7 +232,7 @@ _OWN: dict[str, Callable[..., Any]] = {
 
 
 def own_feature(feature: Any) -> Any:  # noqa: ANN401 - of any class
-    """Return what ours is of a feature or partition that tf.io has made; another one as it is."""
+    """Return our equivalent of a feature or partition of tf.io; any other object as it is."""
     kind = type(feature)
     if isinstance(feature, AnyFeature) or kind.__module__.partition(".")[0] != "tensorflow":
         return feature

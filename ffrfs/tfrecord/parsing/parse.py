@@ -1,15 +1,15 @@
 """parse_example and its siblings: serialised Examples into NumPy arrays, as tf.io does it.
 
 Numbers are dense int64 or float32 arrays; bytes are object arrays of `bytes`, as
-TensorFlow's `.numpy()` gives them. What is not asked for is not looked into.
+TensorFlow's `.numpy()` gives them. Features that no name requests are not parsed.
 
-Errors: FormatError, which names the feature, the example's place in the batch, what was
-expected and what is there, or where the bytes are no Example; ValueError for features
-that cannot be asked for.
+Errors: FormatError, which names the feature, the example's place in the batch, the expected
+and the actual values, or says that the bytes are no Example; ValueError for features that
+cannot be requested.
 
-Not here: the parsing itself (native/tfrecord/batch_parser.h), what is asked of it (planned_set.py),
-batches of SequenceExamples (sequence.py), messages as objects (example.py). Concurrency:
-everything may be called from several threads; the GIL is free while a batch is decoded.
+Not here: the parsing itself (native/tfrecord/batch_parser.h), plans (plan.py), batches of
+SequenceExamples (sequence.py), messages as objects (example.py). Concurrency: several threads
+may call everything; the GIL is free while a batch is decoded.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 Record: TypeAlias = "Buffer | NDArray[np.uint8]"
-# Many records, or one alone.
+# Several records, or a single one.
 Records: TypeAlias = Iterable[Record] | bytes | bytearray | memoryview
 
 
@@ -56,14 +56,14 @@ def parse_example(
 ) -> Parsed:
     """Parse a batch of serialised Examples, bytes-like objects each.
 
-    Returns for each name in `features`, n being the number of examples:
+    Returns for each name in `features`, where n is the number of examples:
     FixedLenFeature: an array of shape [n, *shape]. FixedLenSequenceFeature: of shape
     [n, steps of the longest, *shape]. VarLenFeature: a SparseValue of dense shape
     [n, values of the longest]. SparseFeature: a SparseValue of dense shape [n, *size].
     RaggedFeature: a RaggedValue of n rows.
 
-    One record alone, as `bytes`, `bytearray` or memoryview, is parsed as
-    parse_single_example() does it. `example_names`: one for each record, for errors.
+    A single record, as `bytes`, `bytearray` or memoryview, is parsed as by
+    parse_single_example(). `example_names`: one for each record, for errors.
     """
     refuse_text(serialized)
     if isinstance(serialized, bytes | bytearray | memoryview):
@@ -77,7 +77,7 @@ def parse_example(
     try:
         columns = wanted.parser.parse(records)
     except FormatError:
-        for record, of in zip(records, names, strict=True):  # once more, for the name
+        for record, of in zip(records, names, strict=True):  # again, for an error with the name
             wanted.parser.parse_one(record, of)
         raise
     return wanted.values(columns, lambda row: f"{names[row]}: ")
@@ -89,11 +89,11 @@ def parse_single_example(
     example_names: str | bytes | None = None,
     name: str | None = None,
 ) -> Parsed:
-    """Parse one serialised Example: as parse_example(), without the dimension of the batch.
+    """Parse one serialised Example as parse_example() does, without the dimension of the batch.
 
     A FixedLenFeature of shape () becomes an array of that shape: `.item()` is its value. A
-    RaggedFeature that nothing divides becomes an array. `example_names` or `name`: the
-    record's, to begin the text of an error with.
+    RaggedFeature without partitions becomes an array. `example_names` or `name`: the name
+    of the record, with which the text of an error begins.
     """
     wanted = _wanted(features)
     of = text(example_names or name or "")
@@ -109,8 +109,8 @@ def parse_single_sequence_example(
 ) -> tuple[Parsed, Parsed]:
     """Parse one serialised SequenceExample: (context, feature lists).
 
-    The context is what parse_single_example() returns; it takes FixedLenFeature,
-    VarLenFeature and RaggedFeature. Of the feature lists a FixedLenSequenceFeature becomes
+    The context is the result of parse_single_example(); it takes FixedLenFeature,
+    VarLenFeature and RaggedFeature. In the feature lists a FixedLenSequenceFeature becomes
     an array of shape [steps, *shape], each step having exactly the values of `shape`; a
     VarLenFeature a SparseValue of dense shape [steps, values of the longest]; a
     RaggedFeature a RaggedValue with a row per step. `example_name` or `name`: for errors.
@@ -126,14 +126,14 @@ def parse_single_sequence_example(
 def sequence_plans(
     context_features: FeatureMap | None, sequence_features: FeatureMap | None
 ) -> tuple[Plan, Plan]:
-    """The plans of a SequenceExample's two parts. ValueError if nothing is asked for."""
+    """Return the plans of a SequenceExample's two parts. ValueError if no feature is requested."""
     if not context_features and not sequence_features:
         raise ValueError("neither context_features nor sequence_features name a feature")
     return plan(context_part, context_features or {}), plan(list_part, sequence_features or {})
 
 
 def refuse_text(serialized: object) -> None:
-    """TypeError for a str, which is neither a record nor a batch."""
+    """Raise TypeError for a str, which is neither a record nor a batch."""
     if isinstance(serialized, str):
         raise TypeError("a record is bytes, not str")
 
@@ -141,7 +141,7 @@ def refuse_text(serialized: object) -> None:
 def named_records(
     serialized: Iterable[Record], names: Sequence[str | bytes] | str | bytes
 ) -> tuple[list[Record], list[str]]:
-    """The records of a batch and their names. ValueError if these are not as many."""
+    """Return the records of a batch and their names. ValueError if the numbers differ."""
     records = list(serialized)
     if isinstance(names, str | bytes) or len(names) != len(records):
         raise ValueError(f"example_names: there must be one for each of {len(records)} records")
@@ -149,22 +149,22 @@ def named_records(
 
 
 def are_none(names: Sequence[str | bytes] | str | bytes) -> bool:
-    """An empty list is as good as None, as in TensorFlow."""
+    """Return whether there are no names: an empty list is like None, as in TensorFlow."""
     return not isinstance(names, str | bytes) and len(names) == 0
 
 
 def text(name: str | bytes) -> str:
-    """A name for errors."""
+    """Return a name as text, for errors."""
     return name.decode(errors="replace") if isinstance(name, bytes) else name
 
 
 def place_in_batch(row: int) -> str:
-    """How an error about an example of a batch begins."""
+    """Return the beginning of an error about an example of a batch."""
     return f"example {row}, "
 
 
 def place_in(name: str) -> Any:  # noqa: ANN401 - a Place
-    """How an error about the record `name` begins."""
+    """Return a function for the beginning of an error about the record `name`."""
     begin = f"{name}: " if name else ""
     return lambda _row: begin
 

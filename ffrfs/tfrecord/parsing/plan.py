@@ -1,10 +1,10 @@
-"""Plan: how the native parser reads a set of features, and what makes values of its columns.
+"""Plan: how the native parser reads a set of features, and how its columns become values.
 
-Most features are one column each, and that is their value; a RaggedFeature or a
+Most features are one column each, which is their value; a RaggedFeature or a
 SparseFeature needs the columns of several keys, which others may need too.
 
 Not here: the values of these (ragged.py), records (parse.py). Concurrency: immutable; plans
-are kept for sets of features that come again.
+are cached for sets of features that come again.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ if TYPE_CHECKING:
 FeatureMap: TypeAlias = Mapping[str, AnyFeature]
 Parsed: TypeAlias = dict[str, NDArray[Any] | SparseValue | RaggedValue]
 _Items: TypeAlias = tuple[tuple[str, AnyFeature], ...]
-# Which features a part of a record takes, and how.
+# Returns the columns that a part of a record needs for a feature.
 Part: TypeAlias = "Callable[[str, AnyFeature], Iterator[FeatureConfig]]"
 
-# What missing steps are filled with, where nothing else is said.
+# The values that fill missing steps, if there is no default.
 PADDING: dict[Kind, list[Any]] = {"int64": [0], "float32": [0.0], "bytes": [b""]}
 
 
 class Plan:
-    """One set of features. `keys`: of the columns that `parser` returns, in their order."""
+    """A set of features. `keys`: of the columns that `parser` returns, in their order."""
 
     __slots__ = ("_composite", "features", "keys", "parser")
 
@@ -69,7 +69,7 @@ class Plan:
         self._composite = any(isinstance(feature, composite) for _, feature in items)
 
     def values(self, columns: list[ParsedColumn], place: Place) -> Parsed:
-        """Make the values of what the parser returned. `place` begins errors about a row."""
+        """Return the values for the parser's columns. `place` begins errors about a row."""
         found = {
             key: SparseValue(*column) if isinstance(column, tuple) else column
             for key, column in zip(self.keys, columns, strict=True)
@@ -85,13 +85,13 @@ _kept_plan = functools.lru_cache(maxsize=64)(Plan)
 
 
 def plan(part: Part, features: FeatureMap) -> Plan:
-    """Return the plan of these features. ValueError for those that cannot be asked for."""
+    """Return the plan of these features. ValueError for features that cannot be requested."""
     items = tuple([(name, own_feature(feature)) for name, feature in features.items()])
     try:
         # 1, 1.0 and True are equal as keys, but not all of them are an int64's default.
         types = tuple([(type(feature), type(feature[-1])) for _, feature in items])
         return _kept_plan(part, items, types)
-    except TypeError:  # a default value that has no hash, as arrays have none
+    except TypeError:  # a default value has no hash, for example an array
         return Plan(part, items)
 
 
@@ -109,7 +109,7 @@ def _value(
 
 
 def example_part(name: str, feature: AnyFeature) -> Iterator[FeatureConfig]:
-    """What an Example takes: everything."""
+    """Yield the columns of a feature of an Example, which may have all kinds."""
     if isinstance(feature, SparseFeature):
         for key in index_keys(feature)[0]:
             yield key, "int64", "variable", (), None
@@ -128,7 +128,7 @@ def example_part(name: str, feature: AnyFeature) -> Iterator[FeatureConfig]:
 
 
 def context_part(name: str, feature: AnyFeature) -> Iterator[FeatureConfig]:
-    """What the context of a SequenceExample takes."""
+    """Yield the columns of a feature in the context of a SequenceExample."""
     if isinstance(feature, FixedLenFeature):
         kind, shape = kind_of(feature.dtype, name), _shape(feature.shape, name)
         yield name, kind, "fixed", shape, _defaults(kind, shape, feature.default_value, name)
@@ -137,7 +137,7 @@ def context_part(name: str, feature: AnyFeature) -> Iterator[FeatureConfig]:
 
 
 def list_part(name: str, feature: AnyFeature) -> Iterator[FeatureConfig]:
-    """What the feature lists of a SequenceExample take."""
+    """Yield the columns of a feature in the feature lists of a SequenceExample."""
     if isinstance(feature, FixedLenSequenceFeature):
         if feature.default_value is not None:
             raise ValueError(
@@ -145,7 +145,7 @@ def list_part(name: str, feature: AnyFeature) -> Iterator[FeatureConfig]:
                 "allow_missing=True makes one that is not there empty"
             )
         kind, shape = kind_of(feature.dtype, name), _sequence_shape(feature, name)
-        # A list that is missing has no steps, so these values go nowhere.
+        # A missing list has no steps, so these values are never used.
         defaults = PADDING[kind] * math.prod(shape) if feature.allow_missing else None
         yield name, kind, "fixed", shape, defaults
     else:
@@ -190,7 +190,7 @@ def _defaults(kind: Kind, shape: tuple[int, ...], default: object, name: str) ->
             f'feature "{name}": default_value has {len(values)} values, shape {shape} '
             f"needs {math.prod(shape)}"
         )
-    # As TensorFlow has it: no values are no default.
+    # As in TensorFlow, a default without values is no default.
     return [_default_value(kind, value, name) for value in values] or None
 
 

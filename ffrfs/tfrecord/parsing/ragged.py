@@ -1,10 +1,10 @@
 """RaggedFeature and SparseFeature: their values, made of the columns of several features.
 
-A column is what the native parser finds for one key: (indices, values, dense shape) of a
-feature with any number of values in each row, a row being an example or a step. Everything
-read is hostile: partitions that do not fit their values are a FormatError.
+A column is the native parser's result for one key: (indices, values, dense shape) of a
+feature with any number of values in each row, where a row is an example or a step. All records
+are hostile: partitions that do not fit their values are a FormatError.
 
-Not here: which columns are read (planned_set.py). Concurrency: functions without state.
+Not here: the choice of columns (plan.py). Concurrency: functions without state.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from ffrfs.tfrecord.parsing.values import RaggedValue, SparseValue
 Ints: TypeAlias = NDArray[np.int64]
 Column: TypeAlias = tuple[Ints, NDArray[Any], Ints]
 Columns: TypeAlias = Mapping[str, Any]
-# How the text of an error about a row begins.
+# Returns the beginning of an error about a row.
 Place: TypeAlias = Callable[[int], str]
 
-# What value_rowids may ask for: rows without values cost memory, but no byte of a record.
+# The limit of rows for value_rowids: rows without values cost memory, but no byte of a record.
 ROWS_MAX = 1 << 26
 
 
@@ -36,7 +36,7 @@ class _Rows(NamedTuple):
 
 
 def splits_of(lengths: NDArray[Any]) -> Ints:
-    """The row_splits of rows of these lengths."""
+    """Return the row_splits of rows of these lengths."""
     splits = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=splits[1:])
     return splits
@@ -44,13 +44,13 @@ def splits_of(lengths: NDArray[Any]) -> Ints:
 
 def _rows(column: Column) -> _Rows:
     indices, values, shape = column
-    if len(shape) == 1:  # of a single example
+    if len(shape) == 1:  # the column of a single example
         return _Rows(values, np.array([0, len(values)]))
     return _Rows(values, splits_of(np.bincount(indices[:, 0], minlength=int(shape[0]))))
 
 
 def sparse_value(columns: Columns, name: str, feature: SparseFeature, place: Place) -> SparseValue:
-    """Return a SparseFeature's value. FormatError if a value has no index, or none its value."""
+    """Return a SparseFeature's value. FormatError if values and indices differ in number."""
     indices, values, shape = columns[feature.value_key]
     keys, sizes = index_keys(feature)
     counts = np.diff(_rows(columns[feature.value_key]).splits)
@@ -69,7 +69,7 @@ def sparse_value(columns: Columns, name: str, feature: SparseFeature, place: Pla
 
 
 def index_keys(feature: SparseFeature) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """The index keys of a feature and their sizes. ValueError for keys that cannot be."""
+    """Return the index keys of a feature and their sizes. ValueError if they are invalid."""
     if not feature.index_key or not feature.value_key:
         raise ValueError(
             f"SparseFeature: index_key is {feature.index_key!r}, value_key {feature.value_key!r}; "
@@ -88,7 +88,7 @@ def index_keys(feature: SparseFeature) -> tuple[tuple[str, ...], tuple[int, ...]
 def ragged_value(
     columns: Columns, name: str, feature: RaggedFeature, place: Place
 ) -> NDArray[Any] | RaggedValue:
-    """Return a RaggedFeature's value; of a single example an array, if nothing divides it."""
+    """Return a RaggedFeature's value; an array for a single example without partitions."""
     key = feature.value_key or name
     values, splits = _rows(columns[key])
     inner: NDArray[Any] | RaggedValue = values
@@ -112,13 +112,13 @@ def ragged_value(
 
 
 def partition_keys(feature: RaggedFeature) -> list[str]:
-    """The keys that divide a feature's values."""
+    """Return the keys that divide a feature's values."""
     uniform = RaggedFeature.UniformRowLength
     return [partition[0] for partition in feature.partitions if not isinstance(partition, uniform)]
 
 
 def splits_dtype(feature: RaggedFeature, name: str) -> np.dtype[Any]:
-    """That of a feature's row_splits. ValueError if it is neither int32 nor int64."""
+    """Return the dtype of a feature's row_splits. ValueError if it is not int32 or int64."""
     dtype = numpy_dtype(feature.row_splits_dtype)
     if dtype not in (np.dtype(np.int32), np.dtype(np.int64)):
         raise ValueError(
@@ -129,7 +129,7 @@ def splits_dtype(feature: RaggedFeature, name: str) -> np.dtype[Any]:
 
 
 class _Division:
-    """One partition of all rows: what is to be divided is `counts` values in each row."""
+    """A partition of all rows, which have `counts` values each."""
 
     def __init__(self, columns: Columns, name: str, place: Place, counts: Ints) -> None:
         self._columns = columns
@@ -161,7 +161,7 @@ class _Division:
         first[splits[:-1][sizes > 0]] = True
         last = np.roll(first, -1)
         lengths, counts = given, sizes
-        total = np.zeros_like(self._counts)  # of the new rows of each row
+        total = np.zeros_like(self._counts)  # values in the new rows of each row
         if isinstance(partition, RaggedFeature.RowLengths):
             np.add.at(total, rows, given)
         elif isinstance(partition, RaggedFeature.RowStarts):
@@ -212,7 +212,7 @@ class _Division:
         wrong: str,
         where: NDArray[np.bool_] | None = None,
     ) -> None:
-        """As _require(), for each entry of a partition, which belongs to one of `rows`."""
+        """Check each entry of a partition, which belongs to one of `rows`, as _require() does."""
         faults = ~right if where is None else ~right & where
         if (entry := _first(faults)) is not None:
             row = int(rows[entry])

@@ -1,7 +1,7 @@
 """parse_sequence_example: a batch of SequenceExamples, as tf.io does it.
 
-Each record is parsed alone, and its columns are joined. Not here: one record alone
-(parse.py). Concurrency: may be called from several threads.
+Each record is parsed alone, and the columns are joined. Not here: a single record
+(parse.py). Concurrency: several threads may call it.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def parse_sequence_example(
 ) -> tuple[Parsed, Parsed, Lengths]:
     """Parse a batch of SequenceExamples: (context, feature lists, lengths).
 
-    The context is as parse_example() returns it; it takes FixedLenFeature, VarLenFeature and
-    RaggedFeature. Of the feature lists, n being the number of records, a
+    The context is that of parse_example(); it takes FixedLenFeature, VarLenFeature and
+    RaggedFeature. In the feature lists, where n is the number of records, a
     FixedLenSequenceFeature becomes an array of shape [n, steps of the longest, *shape],
     padded with 0 or b"", and `lengths` has the steps of each record: int64 [n]. A
     VarLenFeature becomes a SparseValue of dense shape [n, steps, values], a RaggedFeature a
-    RaggedValue of n rows of steps. One record alone lacks the dimension n everywhere.
+    RaggedValue of n rows of steps. A single record lacks the dimension n everywhere.
     """
     refuse_text(serialized)
     if isinstance(serialized, bytes | bytearray | memoryview):
@@ -86,12 +86,12 @@ def _single_lengths(lists: Parsed, features: FeatureMap) -> Lengths:
 
 
 def _empty(plan: Plan, key: str) -> Any:  # noqa: ANN401 - a column
-    """The column of a batch without records."""
+    """Return the column of a batch without records."""
     return plan.parser.parse([])[plan.keys.index(key)]
 
 
 def _joined(columns: list[Any], plan: Plan, key: str) -> Any:  # noqa: ANN401 - a column
-    """The column of a batch, of the columns of its examples."""
+    """Return the column of a batch from the columns of its examples."""
     if not columns:
         return _empty(plan, key)
     if not isinstance(columns[0], tuple):
@@ -129,7 +129,7 @@ def _lists(plan: Plan, found: list[list[Any]], names: list[str]) -> tuple[Parsed
 def _joined_steps(
     parts: list[Any], splits: NDArray[np.int64], plan: Plan, key: str
 ) -> NDArray[Any] | SparseValue:
-    """The steps of all records, one after another."""
+    """Return the steps of all records, one after another."""
     if not parts:
         empty = _empty(plan, key)
         return SparseValue(*empty) if isinstance(empty, tuple) else empty
@@ -168,7 +168,7 @@ def _ragged(
 
 
 def _by_record(steps: SparseValue, splits: NDArray[np.int64]) -> SparseValue:
-    """Of (step, position): (record, step of the record, position)."""
+    """Return indices (record, step of the record, position) for those by (step, position)."""
     step, position = steps.indices.T
     counts = np.diff(splits)
     record = np.repeat(np.arange(len(counts)), counts)[step]
@@ -178,7 +178,7 @@ def _by_record(steps: SparseValue, splits: NDArray[np.int64]) -> SparseValue:
 
 
 def _padded(steps: NDArray[Any], splits: NDArray[np.int64]) -> NDArray[Any]:
-    """The steps of each record, with padding up to those of the longest."""
+    """Return the steps of each record, padded to the longest."""
     counts = np.diff(splits)
     fill = b"" if steps.dtype == object else 0
     padded = np.full((len(counts), counts.max(initial=0), *steps.shape[1:]), fill, steps.dtype)

@@ -1,11 +1,11 @@
 """Tensors and raw numbers in bytes: parse_tensor, serialize_tensor, decode_raw.
 
 Names and meanings are those of tf.io. A serialised tensor is TensorFlow's TensorProto; the
-message is made here, by the protobuf library, in a descriptor pool of its own. Tensors are
-NumPy arrays, those of strings object arrays of `bytes`.
+protobuf library makes the message in a separate descriptor pool. Tensors are NumPy arrays, those
+of strings object arrays of `bytes`.
 
-Errors: FormatError for bytes that are no such tensor, ValueError for a type that there is
-not. Concurrency: functions without state.
+Errors: FormatError for bytes that are no such tensor, ValueError for a type without tensors.
+Concurrency: functions without state.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from ffrfs.errors import FormatError
 from ffrfs.tfrecord.parsing.dtypes import DType, numpy_dtype
 
-# What a serialised message can hold; a few bytes may ask for more, by repeating a value.
+# The limit of a serialised message; by repeating a value, a few bytes may declare more.
 SIZE_MAX = 1 << 31
 
 _Field = FieldDescriptorProto
@@ -95,7 +95,7 @@ _TensorProto = _message_class()
 def parse_tensor(serialized: bytes, out_type: DType, name: str | None = None) -> NDArray[Any]:
     """Return the array of a serialised TensorProto, which must be of type `out_type`.
 
-    `name`: the record's, for errors. A tensor of more than 2 GiB is refused.
+    `name`: the record's, for errors. A tensor of more than 2 GiB is an error.
     """
     begin = f"{name}: " if name else ""
     wanted = numpy_dtype(out_type)
@@ -133,7 +133,7 @@ def _values(message: Any, dtype: np.dtype[Any], count: int) -> NDArray[Any]:  # 
         raise ValueError(f"it has {len(given)} values")
     if not len(given):
         return np.full(count, b"" if dtype.kind == "O" else 0, dtype)
-    # As TensorFlow has it, the last value is that of all behind it.
+    # As in TensorFlow, the last value is repeated for the rest.
     return np.concatenate([given, np.repeat(given[-1:], count - len(given))])
 
 
@@ -155,9 +155,9 @@ def _listed(field: Any, dtype: np.dtype[Any]) -> NDArray[Any]:  # noqa: ANN401
 
 
 def serialize_tensor(tensor: object, name: str | None = None) -> bytes:
-    """Return the serialised TensorProto of an array, or of what NumPy makes one of.
+    """Return the serialised TensorProto of an array, or of an object that NumPy makes one of.
 
-    As in TensorFlow, numbers of Python are float32 or int32. ValueError for a type that no
+    As in TensorFlow, Python's numbers become float32 or int32. ValueError for a type that no
     tensor has.
     """
     array = np.asarray(tensor)
@@ -194,11 +194,11 @@ def decode_raw(
     fixed_length: int | None = None,
     name: str | None = None,
 ) -> NDArray[Any]:
-    """Return the numbers that are in bytes: an array of one dimension more than the input.
+    """Return the numbers in bytes: an array of one dimension more than the input.
 
     `input_bytes`: one `bytes`, or an array or nested list of them, all of one length.
-    `fixed_length`: this many bytes of each, a multiple of the number's size; what is
-    shorter is filled up with zero bytes, and what is behind is left out.
+    `fixed_length`: use this many bytes of each, a multiple of the number's size; a shorter
+    one is filled up with zero bytes, and a longer one is cut.
     """
     dtype = numpy_dtype(out_type)
     if dtype is None or dtype not in _NUMBERS or dtype.kind == "O":
@@ -223,7 +223,7 @@ def decode_raw(
 
 
 def _objects(strings: object) -> NDArray[Any]:
-    """An array of the strings as they are: NumPy's own have no zero bytes at their ends."""
+    """Return an array of the strings as objects: NumPy's own type drops zero bytes at the end."""
     if isinstance(strings, np.ndarray):
         return strings.astype(object)
     return np.array(strings, object)

@@ -1,8 +1,8 @@
-"""What parsing returns where an array is not enough: SparseValue and RaggedValue.
+"""Results of parsing that do not fit into an array: SparseValue and RaggedValue.
 
-Names and meanings are those of tf.sparse.SparseTensor and tf.RaggedTensor. Not here: how
-they come about (parse.py, ragged.py). Concurrency: tuples and arrays; whoever changes an
-array takes care.
+Names and meanings are those of tf.sparse.SparseTensor and tf.RaggedTensor. Not here: making
+them (parse.py, ragged.py). Concurrency: tuples and arrays; code that changes an array needs
+its own lock.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 
 class SparseValue(NamedTuple):
-    """The values that are there, as tf.sparse.SparseTensor has them.
+    """The existing values with their indices, as in tf.sparse.SparseTensor.
 
-    `indices`: int64, one row per value: (example or step, position), or (position,) of a
-    single example. `values`: 1-D. `dense_shape`: int64, the smallest that holds them; of a
-    SparseFeature, what `size` says.
+    `indices`: int64, one row per value: (example or step, position), or (position,) for a
+    single example. `values`: 1-D. `dense_shape`: int64, the smallest that holds them; for a
+    SparseFeature that of `size`.
     """
 
     indices: NDArray[np.int64]
@@ -31,8 +31,8 @@ class SparseValue(NamedTuple):
     def to_dense(self, default_value: object = None) -> NDArray[Any]:
         """Return an array of `dense_shape`, as tf.sparse.to_dense() does.
 
-        `default_value`: what is where no value is; 0 or b"" if None. Raises ValueError for
-        an index outside of the shape, or one that is there twice.
+        `default_value`: fills places without a value; 0 or b"" if None. Raises ValueError for
+        an index outside of the shape, or a repeated one.
         """
         shape = tuple(self.dense_shape.tolist())
         if ((self.indices < 0) | (self.indices >= self.dense_shape)).any():
@@ -54,9 +54,9 @@ class SparseValue(NamedTuple):
 
 
 class RaggedValue:
-    """Rows of different lengths, as tf.RaggedTensor has them; immutable but for its arrays.
+    """Rows of different lengths, as in tf.RaggedTensor; immutable except for its arrays.
 
-    `values`: the rows one after another, an array or, where the rows hold rows, a
+    `values`: the rows one after another, an array or, if the rows contain rows, a
     RaggedValue. `row_splits`: int32 or int64, one more than there are rows: row i is
     values[row_splits[i]:row_splits[i + 1]].
     """
@@ -80,16 +80,16 @@ class RaggedValue:
 
     @property
     def ragged_rank(self) -> int:
-        """How many dimensions are ragged."""
+        """The number of ragged dimensions."""
         return len(self.nested_row_splits)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """That of the innermost values."""
+        """The dtype of the innermost values."""
         return self.flat_values.dtype
 
     def nrows(self) -> int:
-        """How many rows there are; len() is the same."""
+        """Return the number of rows, as len() does."""
         return len(self.row_splits) - 1
 
     def row_lengths(self) -> NDArray[Any]:
