@@ -1,7 +1,7 @@
-"""Schemas and statistics of TFRecord data sets, as TensorFlow Data Validation has them.
+"""Schemas and statistics of TFRecord data sets, as in TensorFlow Data Validation.
 
 Names and messages are TFDV's; TensorFlow is not needed, the package tensorflow-metadata is.
-Concurrency: as each module says; nothing is shared.
+Concurrency: each module states its own rule; no state is shared.
 """
 
 from __future__ import annotations

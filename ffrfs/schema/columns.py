@@ -1,12 +1,12 @@
 """Columns: the values of many records by feature, whatever features they have.
 
-The native parser reads the features that are known so far, and passes over others. So the
-features of each record are counted, too, by a message that leaves them unparsed. If a record has
-more of them than features with values were found, protobuf parses it: to learn new features, and
-always for SequenceExamples, features without a value, and names that come twice. The result does
-not depend on what was known before.
+The native parser reads the features that are known so far, and skips others. So the features of
+each record are counted, too, by a message that leaves them unparsed. If a record has more of them
+than features with values were found, protobuf parses it: to learn new features, and always for
+SequenceExamples, features without a value, and names that come twice. The result does not depend
+on the features that were known before.
 
-Not here: reading records (source.py), what is made of columns (feature.py). Concurrency: one
+Not here: reading records (source.py), the use of columns (feature.py). Concurrency: one
 thread at a time.
 """
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ffrfs._native import FeatureConfig
 
 Kind = Literal["bytes", "float32", "int64"]
-# Of a feature: its name. Of a feature list: SEQUENCE and its name, as in TFDV.
+# The path of a feature is its name; that of a feature list is SEQUENCE and its name, as in TFDV.
 Path: TypeAlias = tuple[str, ...]
 Values: TypeAlias = "NDArray[Any] | list[bytes]"
 Ints = NDArray[np.int64]
@@ -39,18 +39,18 @@ Ints = NDArray[np.int64]
 SEQUENCE = "##SEQUENCE##"
 
 _KINDS: dict[str, Kind] = {"bytes_list": "bytes", "float_list": "float32", "int64_list": "int64"}
-# Records that are parsed to learn their features, before all of them are.
+# The number of records that are parsed first to learn their features, before all of them are.
 _LEARNED_AT_ONCE = 8
 
 
 @dataclass
 class Column:
-    """The values of one feature. `kind`: None if no record says it."""
+    """The values of a feature. `kind`: None if no record has a value of it."""
 
     kind: Kind | None
     values: Values
-    value_counts: Ints  # per record that has it
-    # Of a feature list: steps per record that has it, values per step, and the number of steps
+    value_counts: Ints  # per record that has the feature
+    # For a feature list: steps per record that has it, values per step, and the number of steps
     # without a list.
     step_counts: Ints | None = None
     step_value_counts: Ints | None = None
@@ -58,7 +58,7 @@ class Column:
 
 
 class ColumnParser:
-    """Makes columns of batches; keeps the features that it has seen."""
+    """Makes columns of batches; remembers the features that it has seen."""
 
     def __init__(self) -> None:
         self._kinds: dict[str, Kind] = {}
@@ -67,8 +67,8 @@ class ColumnParser:
     def parse(self, records: Sequence[bytes]) -> Iterator[tuple[Path, Column]]:
         """Yield columns; a path may come twice, with the values of different records.
 
-        Raises BadRecordError for a record that is no Example, or one with a feature that has
-        another kind than before.
+        Raises BadRecordError for a record that is no Example, or has a feature of another kind
+        than before.
         """
         columns, slow = self._parse_known(records, _feature_counts(records))
         yield from columns
@@ -84,12 +84,12 @@ class ColumnParser:
     def _parse_known(
         self, records: Sequence[bytes], counts: Ints
     ) -> tuple[list[tuple[Path, Column]], list[int]]:
-        """Return what the native parser makes of the batch, and the records it is not for."""
+        """Return the columns of the native parser, and the rows that protobuf must parse."""
         step = _LEARNED_AT_ONCE
         while True:
             try:
                 parsed = self._parser.parse(records) if self._parser is not None else []
-            except FormatError:  # protobuf finds out which record it is, and what is wrong
+            except FormatError:  # protobuf will find the bad record and the reason
                 return [], list(range(len(records)))
             present = np.zeros(len(records), np.int64)
             lengths = []
@@ -115,7 +115,7 @@ class ColumnParser:
         return columns, slow
 
     def _learn(self, records: Sequence[bytes], rows: list[int]) -> bool:
-        """Take the features of these records among the known ones; False: there is no new one."""
+        """Add the features of these records to the known ones; return False if none is new."""
         found: dict[str, Kind] = {}
         for row in rows:
             for name, feature in _message(records[row], row).context.feature.items():
@@ -135,7 +135,7 @@ class ColumnParser:
 
 
 class BadRecordError(Exception):
-    """What is wrong with the record at `row` of a batch. `is_damaged`: it is no Example at all."""
+    """The record at `row` of a batch is bad. `is_damaged`: it is no Example at all."""
 
     def __init__(self, row: int, reason: str, *, is_damaged: bool = False) -> None:
         super().__init__(reason)
@@ -144,7 +144,7 @@ class BadRecordError(Exception):
 
 @dataclass
 class _Lists:
-    """A Column in the making."""
+    """The lists from which a Column is made."""
 
     kind: Kind | None = None
     values: list[Any] = field(default_factory=list)
@@ -154,7 +154,7 @@ class _Lists:
     missing_step_count: int = 0
 
     def take(self, feature: Feature, name: str, row: int) -> int | None:
-        """Take the values of a feature; return how many, or None if it has no list."""
+        """Take the values of a feature; return their number, or None if it has no list."""
         one = feature.WhichOneof("kind")
         if one is None:
             return None
@@ -184,7 +184,7 @@ def kind_reason(name: str, kind: str | None, before: str | None) -> str:
 
 
 class _Builder:
-    """Columns of records that protobuf parses."""
+    """Makes columns of the records that protobuf parses."""
 
     def __init__(self, kinds: dict[str, Kind]) -> None:
         self.sequence_count = 0
@@ -216,7 +216,7 @@ class _Builder:
 
 
 def is_example(record: bytes) -> bool:
-    """Whether it is an Example or a SequenceExample."""
+    """Return whether the record is an Example or a SequenceExample."""
     try:
         SequenceExample.FromString(record)
     except DecodeError:
@@ -225,7 +225,7 @@ def is_example(record: bytes) -> bool:
 
 
 def _message(record: bytes, row: int) -> SequenceExample:
-    """An Example is one, without lists."""
+    """Return the parsed record; an Example parses as a SequenceExample without lists."""
     try:
         return SequenceExample.FromString(record)
     except DecodeError:
@@ -233,9 +233,9 @@ def _message(record: bytes, row: int) -> SequenceExample:
 
 
 def _feature_counts(records: Sequence[bytes]) -> Ints:
-    """Return the features that each record has, with or without values; -1: protobuf is to look.
+    """Return the number of features of each record; -1 if protobuf must parse it.
 
-    That is a SequenceExample, or no message at all.
+    Those are SequenceExamples, and records that are no message at all.
     """
     return np.fromiter(map(_feature_count, records), np.int64, len(records))
 
@@ -249,7 +249,7 @@ def _feature_count(record: bytes) -> int:
 
 
 def _unparsed_class() -> Any:  # noqa: ANN401 - made at run time
-    """An Example whose features, and a SequenceExample's lists, are bytes as they are."""
+    """Return a class of Examples whose features, and feature lists, remain unparsed bytes."""
     one, many = FieldDescriptorProto.LABEL_OPTIONAL, FieldDescriptorProto.LABEL_REPEATED
     file = FileDescriptorProto(name="unparsed.proto", package="ffrfs", syntax="proto3")
     file.message_type.add(name="Features").field.add(

@@ -24,12 +24,12 @@ Masses = NDArray[np.float64]
 
 
 def infinity_norm(counts: Counts, control: Counts) -> tuple[str, float]:
-    """Return the value whose share differs most, and by how much."""
+    """Return the value whose share differs most, and the difference."""
     return _greatest(counts, control, sum(counts.values()), sum(control.values()))
 
 
 def absolute_difference(counts: Counts, control: Counts) -> tuple[str, float]:
-    """As infinity_norm(), of shares of both data sets together."""
+    """Return the same, but for shares of the two data sets together."""
     total = sum(counts.values()) + sum(control.values())
     return _greatest(counts, control, total, total)
 
@@ -49,8 +49,8 @@ def _greatest(
 def jensen_shannon(view: FeatureView, control: FeatureView, kind: int = STANDARD) -> float | None:
     """Return the Jensen-Shannon divergence, from 0 to 1; None if there is no distribution.
 
-    Of labels, else of histograms of the type `kind`: approximate then, since numbers are
-    taken for evenly distributed in a bucket.
+    It is that of labels, else of histograms of the type `kind`: approximate then, since numbers
+    are taken as evenly distributed in a bucket.
     """
     if view.labels and control.labels:
         labels = sorted({*view.labels, *control.labels})
@@ -78,9 +78,9 @@ def _divergence(first: Masses, second: Masses) -> float | None:
 
 
 def _aligned(first: Proto, second: Proto) -> tuple[Masses, Masses]:
-    """Masses of the same parts of the number line: buckets, single numbers, NaN.
+    """Return the masses of the same parts of the number line: buckets, single numbers, NaN.
 
-    Infinities are single numbers. A bucket with one infinite end equals none of the other one.
+    Infinities are single numbers. A bucket with one infinite end equals none of the other side.
     """
     edges: set[float] = set()
     points: set[float] = set()

@@ -44,7 +44,7 @@ _OWN_NAMES = {
 
 
 def check_domain_itself(schema: Proto, feature: Proto) -> Iterator[Reason]:
-    """Yield what the schema says of a feature's domain that cannot be, whatever the data are."""
+    """Yield the faults in the schema's domain of a feature, whatever the data are."""
     field = feature.WhichOneof("domain_info")
     if not _fits(feature, field):
         yield Reason(
@@ -74,7 +74,7 @@ def _named(schema: Proto, name: str) -> Proto:
 
 
 def check_domain(schema: Proto, feature: Proto, view: FeatureView) -> Iterator[Reason]:
-    """Yield what the values of a feature have that its domain does not allow."""
+    """Yield the deviations of a feature's values from its domain."""
     field = feature.WhichOneof("domain_info")
     if not _fits(feature, field):
         return
@@ -106,7 +106,7 @@ def _strings(feature: Proto, view: FeatureView, domain: Proto) -> Iterator[Reaso
     constraints = feature.distribution_constraints
     off_max = 1.0 - constraints.min_domain_mass if constraints.HasField("min_domain_mass") else 0.0
     total = view.common.tot_num_values
-    # Statistics that do not tell the total leave the share unknown.
+    # If the statistics do not have the total, the share is unknown.
     share = sum(missing.values()) / total if total else math.inf
     if missing and (off_max == 0 or share > off_max):
         listed = ", ".join(f"{_escaped(one)} ({_percent(missing[one], total)})" for one in missing)
@@ -125,7 +125,7 @@ def _percent(count: float, total: float) -> str:
 
 
 def _escaped(label: str) -> str:
-    """Control characters and quotes as C spells them; other characters as they are."""
+    """Return the label with escapes for control characters and quotes, as in C."""
     named = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "'": "\\'", "\\": "\\\\"}
     return "".join(
         named.get(char) or (f"\\{ord(char):03o}" if ord(char) < 32 or ord(char) == 127 else char)
@@ -162,7 +162,7 @@ def _bools(domain: Proto, view: FeatureView) -> Iterator[Reason]:
 
 
 def _not_boolean(view: FeatureView) -> str:
-    """What of floats is neither 0 nor 1, as far as a histogram tells; "": nothing."""
+    """Return a text about floats other than 0 and 1, as far as histograms show them, or ""."""
     numbers = view.stats.num_stats
     for number in (numbers.min, numbers.max):
         if number not in (0.0, 1.0):

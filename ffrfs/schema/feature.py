@@ -1,7 +1,7 @@
-"""What is known of one feature after some records, and what of two such parts together.
+"""The summary of one feature over some records, and the merging of two such summaries.
 
 Not here: values as columns (columns.py), messages (statistics_message.py). Concurrency: one
-thread at a time; parts may come from other processes.
+thread at a time; summaries may come from other processes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ffrfs.schema.value_counts import ValueCounts
 
 
 class CountSummary:
-    """How many values there are where there is a list. `count`: of such lists."""
+    """The numbers of values in lists. `count`: number of lists."""
 
     __slots__ = ("numbers", "total")
 
@@ -37,7 +37,7 @@ class CountSummary:
 
 
 class NumberSummary:
-    """Of ints and floats. `mean` and `squares` (of the distances to it): of finite ones."""
+    """Summary of ints and floats. `mean` and `squares` (of distances to it): of finite ones."""
 
     __slots__ = ("finite_count", "mean", "nan_count", "numbers", "squares", "zero_count")
 
@@ -67,7 +67,7 @@ class NumberSummary:
             self._combine(other.finite_count, other.mean, other.squares)
 
     def _combine(self, count: int, mean: float, squares: float) -> None:
-        """By Chan, Golub and LeVeque: nothing is lost between large sums."""
+        """Merge as Chan, Golub and LeVeque do: no precision is lost between large sums."""
         total = self.finite_count + count
         distance = mean - self.mean
         self.mean += distance * (count / total)
@@ -76,7 +76,7 @@ class NumberSummary:
 
 
 class StringSummary:
-    """Of bytes. `size`: of all values together."""
+    """Summary of bytes values. `size`: of all values together."""
 
     __slots__ = ("size", "values")
 
@@ -94,7 +94,7 @@ class StringSummary:
 
 
 class FeatureSummary:
-    """One feature or feature list. `kind`: None until a value or an empty list has one."""
+    """A feature or feature list. `kind`: None until a value or an empty list has one."""
 
     __slots__ = (
         "kind",
@@ -108,8 +108,8 @@ class FeatureSummary:
 
     def __init__(self) -> None:
         self.kind: Kind | None = None
-        self.lists = CountSummary()  # values of a record, for the records that have it
-        # Of a feature list: steps of a record, values of a step.
+        self.lists = CountSummary()  # values per record, over records that have the feature
+        # For a feature list: steps per record, values per step.
         self.steps: CountSummary | None = None
         self.step_values = CountSummary()
         self.missing_step_count = 0

@@ -23,7 +23,7 @@ _FEWER = "The feature was present in fewer examples than expected"
 
 
 def check_itself(feature: Proto) -> Iterator[Reason]:
-    """Yield what the schema says of a feature that cannot be."""
+    """Yield the faults in the schema of a feature."""
     if feature.type == schema_pb2.TYPE_UNKNOWN:
         text = "unspecified type: determine the type and set it, rather than deprecating."
         yield Reason(Type.FEATURE_MISSING_TYPE, text)
@@ -40,7 +40,7 @@ def check_itself(feature: Proto) -> Iterator[Reason]:
 
 
 def check_counts(feature: Proto, view: FeatureView) -> Iterator[Reason]:
-    """Yield what is wrong with the numbers of values in a record."""
+    """Yield deviations of the numbers of values in a record."""
     if feature.HasField("value_count"):
         if len(view.levels) > 1:
             yield Reason(
@@ -94,20 +94,20 @@ def _check_shape(feature: Proto, view: FeatureView) -> Iterator[Reason]:
 
 
 def check_presence(feature: Proto, view: FeatureView) -> Iterator[Reason]:
-    """Yield what is wrong with the number of records that have the feature."""
+    """Yield deviations of the number of records that have the feature."""
     presence = feature.presence
     if presence.HasField("min_count") and view.present_count < presence.min_count:
         text = f"{_FEWER}: minimum count = {presence.min_count}, actual = {view.present_count}"
         yield Reason(Type.FEATURE_TYPE_LOW_NUMBER_PRESENT, _DROPPED, text)
     share = view.present_count / view.example_count if view.missing_count else 1.0
-    least = min(presence.min_fraction, 1.0)  # more cannot be, and is an anomaly of its own
+    least = min(presence.min_fraction, 1.0)  # check_itself() reports a larger one
     if presence.HasField("min_fraction") and share < least:
         text = f"{_FEWER}: minimum fraction = {least:.6f}, actual = {share:.6f}"
         yield Reason(Type.FEATURE_TYPE_LOW_FRACTION_PRESENT, _DROPPED, text)
 
 
 def check_type(feature: Proto, view: FeatureView) -> Iterator[Reason]:
-    """Yield it if the values are of another type than the schema says."""
+    """Yield a reason if the values are of another type than in the schema."""
     if view.schema_type != feature.type:
         found = name_of(statistics_pb2.FeatureNameStatistics.Type, view.type)
         wanted = name_of(schema_pb2.FeatureType, feature.type)
@@ -116,7 +116,7 @@ def check_type(feature: Proto, view: FeatureView) -> Iterator[Reason]:
 
 
 def check_unique(feature: Proto, view: FeatureView) -> Iterator[Reason]:
-    """Yield what is wrong with the number of different values."""
+    """Yield deviations of the number of different values."""
     if not feature.HasField("unique_constraints"):
         return
     limits = feature.unique_constraints
@@ -137,10 +137,10 @@ def check_unique(feature: Proto, view: FeatureView) -> Iterator[Reason]:
 
 
 class Control(NamedTuple):
-    """Statistics to compare with. `view`: None if they lack the feature."""
+    """Statistics for a comparison. `view`: None if they lack the feature."""
 
-    name: str  # "previous", "serving"
-    treatment: str  # what is compared: "current", "training"
+    name: str  # of these statistics: "previous", "serving"
+    treatment: str  # name of the compared data: "current", "training"
     view: FeatureView | None
 
 
@@ -149,7 +149,7 @@ def compare(
     view: FeatureView,
     control: Control,
 ) -> tuple[list[Reason], list[Proto]]:
-    """Return what exceeds a threshold of `comparator`, and all distances that it asks for."""
+    """Return violations of the thresholds of `comparator`, and all distances with a threshold."""
     limits = {
         name: getattr(comparator, name).threshold
         for name in ("infinity_norm", "jensen_shannon_divergence", "normalized_abs_difference")
@@ -183,7 +183,7 @@ def compare(
 class _Distance(NamedTuple):
     name: str
     measured: int  # type of a Measurement
-    high: int  # of an AnomalyInfo
+    high: int  # type of an AnomalyInfo
 
 
 _DISTANCES = {
@@ -209,7 +209,7 @@ def _distance(
     view: FeatureView,
     control: FeatureView,
 ) -> tuple[str | None, float] | None:
-    """Return the value that differs most, if there is one, and the distance; None: no data."""
+    """Return the value that differs most, if any, and the distance; None if there is no data."""
     if name == "infinity_norm":
         return comparators.infinity_norm(view.labels, control.labels)
     if name == "normalized_abs_difference":

@@ -1,6 +1,6 @@
-"""FeatureView: what schemas are inferred from, and checked against, in a feature's statistics.
+"""FeatureView: the part of a feature's statistics that inferring and checking a schema need.
 
-Statistics may come from us or from TFDV. Not here: what follows from it (infer.py, the checks).
+Statistics may come from us or from TFDV. Not here: inferring (infer.py), the checks.
 Concurrency: immutable.
 """
 
@@ -14,7 +14,7 @@ from ffrfs.schema.messages import PathType, Proto, schema_pb2, statistics_pb2
 from ffrfs.schema.statistics_message import INVALID_LABEL
 
 _Stats = statistics_pb2.FeatureNameStatistics
-# The type of a feature in a schema, by that of its statistics.
+# Maps the type in a feature's statistics to the type in its schema.
 _SCHEMA_TYPES = {
     _Stats.INT: schema_pb2.INT,
     _Stats.FLOAT: schema_pb2.FLOAT,
@@ -22,7 +22,7 @@ _SCHEMA_TYPES = {
     _Stats.BYTES: schema_pb2.BYTES,
     _Stats.STRUCT: schema_pb2.STRUCT,
 }
-# The data set of all examples, beside slices of them.
+# The name of the data set of all examples, if there are slices beside it.
 _WHOLE = "All Examples"
 
 
@@ -31,12 +31,12 @@ class Level(NamedTuple):
 
     present_count: int
     missing_count: int
-    least: int  # values
+    least: int  # smallest number of values
     most: int
 
 
 class FeatureView:
-    """`stats`: a FeatureNameStatistics. `example_count`: of the data set."""
+    """`stats`: a FeatureNameStatistics. `example_count`: number of examples in the data set."""
 
     def __init__(self, stats: Proto, example_count: int) -> None:
         self.stats = stats
@@ -52,7 +52,7 @@ class FeatureView:
             Level(one.num_non_missing, one.num_missing, one.min_num_values, one.max_num_values)
             for one in nested or [self.common]
         ]
-        # Labels and how often they came; as far as the statistics tell.
+        # Labels and their counts, as far as the statistics have them.
         self.labels: dict[str, float] = {
             bucket.label: bucket.sample_count
             for bucket in stats.string_stats.rank_histogram.buckets
@@ -77,13 +77,13 @@ class FeatureView:
         return [one.least for one in self.levels]
 
     def histogram(self, kind: int) -> Proto | None:
-        """Of numbers: the first histogram of that type."""
+        """Return the first histogram of that type, if the feature has numbers."""
         found = (one for one in self.stats.num_stats.histograms if one.type == kind)
         return next(found, None) if self.stats.HasField("num_stats") else None
 
 
 def dataset_of(statistics: Proto, name: PathType = "statistics") -> Proto:
-    """Return the one data set that statistics have, or that of all examples beside slices."""
+    """Return the only data set of the statistics, or that of all examples beside slices."""
     found = [one for one in statistics.datasets if one.name == _WHOLE]
     found = found or list(statistics.datasets)
     if len(found) != 1:
@@ -93,7 +93,7 @@ def dataset_of(statistics: Proto, name: PathType = "statistics") -> Proto:
 
 
 def views_of(dataset: Proto) -> list[FeatureView]:
-    """Return the features that have statistics of their own, in their order."""
+    """Return views of the features with statistics, in their order."""
     return [
         FeatureView(stats, dataset.num_examples)
         for stats in dataset.features

@@ -17,11 +17,11 @@ from ffrfs.schema.quantiles import Quantiles
 class Bucket(NamedTuple):
     low: float
     high: float
-    mass: float  # numbers; the share of one is a fraction
+    mass: float  # count of numbers; a shared bucket has a fraction
 
 
 def equal_counts(numbers: Quantiles, bucket_count: int) -> list[Bucket]:
-    """Return the buckets between the quantiles; [] of no numbers.
+    """Return the buckets between the quantiles; [] if there are no numbers.
 
     Buckets with the same high value share their numbers evenly.
     """
@@ -39,9 +39,9 @@ def equal_counts(numbers: Quantiles, bucket_count: int) -> list[Bucket]:
 
 
 def equal_widths(numbers: Quantiles, bucket_count: int) -> list[Bucket]:
-    """Return buckets between the least and the greatest finite number; [] of no numbers.
+    """Return buckets between the least and the greatest finite number; [] if there are none.
 
-    One alone if these are equal. Infinities have buckets of their own.
+    If these are equal, there is one bucket. Infinities have separate buckets.
     """
     if numbers.count == 0:
         return []
@@ -49,7 +49,7 @@ def equal_widths(numbers: Quantiles, bucket_count: int) -> list[Bucket]:
     is_finite = np.isfinite(values)
     buckets = []
     if is_finite.any():
-        # What a sketch keeps may lack the ends.
+        # The sketch may have lost the extreme values.
         least, most = numbers.min, numbers.max
         least = least if np.isfinite(least) else float(values[is_finite][0])
         most = most if np.isfinite(most) else float(values[is_finite][-1])

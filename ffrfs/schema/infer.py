@@ -1,4 +1,4 @@
-"""infer_schema: the schema that a data set has, by its statistics, as TFDV infers it.
+"""infer_schema: infers the schema of a data set from its statistics, as TFDV does.
 
 Not here: statistics (statistics.py), checking (validate.py). Concurrency: functions without
 state.
@@ -94,7 +94,7 @@ def _add_domain(schema: Proto, feature: Proto, view: FeatureView, size_max: int)
         _set_bool_labels(feature.bool_domain, labels)
     elif all(as_int(label) is not None for label in labels):
         feature.int_domain.SetInParent()
-    # With more different values than labels, the domain is not known.
+    # With more different values than labels, the domain is unknown.
     elif len(labels) <= size_max and _unique(view) <= len(labels) and LARGE_LABEL not in labels:
         feature.domain = _free_name(schema, ".".join(view.path))
         schema.string_domain.add(name=feature.domain).value.extend(labels)
@@ -105,7 +105,7 @@ def _unique(view: FeatureView) -> int:
 
 
 def _is_bool(labels: list[str]) -> bool:
-    """At most one of each, and nothing else."""
+    """Return whether there is at most one label for each truth value, and no other label."""
     true = [label for label in labels if label in TRUE_LABELS]
     false = [label for label in labels if label in FALSE_LABELS]
     return len(true) <= 1 and len(false) <= 1 and len(true) + len(false) == len(labels)
@@ -121,7 +121,7 @@ def _set_bool_labels(domain: Proto, labels: list[str]) -> None:
 
 
 def as_int(label: str) -> int | None:
-    """The int64 that a string spells, or None."""
+    """Return the int64 that a string spells, or None."""
     if not re.fullmatch(r"[ \t\n\r\f\v]*[+-]?[0-9]{1,30}[ \t\n\r\f\v]*", label):
         return None
     number = int(label)

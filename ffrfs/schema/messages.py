@@ -1,7 +1,7 @@
 """The messages of tensorflow_metadata, and files of them.
 
-A file's name says its form: .pbtxt and .txt are text, .json is JSON, any other is binary. The
-package is an extra; nothing else imports it. Concurrency: functions without state.
+The ending of a file's name gives its form: .pbtxt and .txt are text, .json is JSON, any other is
+binary. The package is an extra; no other module imports it. Concurrency: functions without state.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ __all__ = [
     "to_text",
 ]
 
-# A message of one of these: their fields have no types for mypy.
+# A message of one of these classes: their fields have no types for mypy.
 Proto: TypeAlias = Any
 
 Schema = schema_pb2.Schema
 Statistics = statistics_pb2.DatasetFeatureStatisticsList
 Anomalies = anomalies_pb2.Anomalies
 
-# What of a file is read: statistics of a hundred thousand features.
+# The limit for reading a file: it allows statistics of a hundred thousand features.
 _SIZE_MAX = 1 << 30
 _TEXT_ENDS = (".pbtxt", ".txt")
 
@@ -60,7 +60,7 @@ PathType = str | os.PathLike[str]
 
 
 def load(path: PathType, of: type[M]) -> M:
-    """Return the message of the class `of` in a file. FormatError if that is not there."""
+    """Return the message of the class `of` in a file. FormatError if the file has none."""
     name = _local(path)
     with open(name, "rb") as file:
         data = file.read(_SIZE_MAX + 1)
@@ -70,7 +70,7 @@ def load(path: PathType, of: type[M]) -> M:
         found = _parsed(data, name, of)
     except (
         DecodeError,
-        ValueError,  # of a number that is too long, and of text that is no UTF-8
+        ValueError,  # for a number that is too long, and for text that is not UTF-8
         text_format.ParseError,
         json_format.ParseError,
     ) as error:
@@ -90,7 +90,7 @@ def _parsed(data: bytes, name: str, of: type[M]) -> M:
 
 
 def _is_text(message: Proto) -> bool:
-    """Whether all strings are; protobuf gives others as bytes."""
+    """Return whether all strings are UTF-8; protobuf gives others as bytes."""
     for field, value in message.ListFields():
         if field.type == field.TYPE_STRING:
             if not all(isinstance(one, str) for one in ([value] if _is_one(value) else value)):
@@ -119,17 +119,17 @@ def load_any(path: PathType) -> Proto:
         except FormatError as error:
             reasons.append(f"{error.reason}")
             continue
-        # Bytes of one binary message may pass for another.
+        # The bytes of one binary message may be valid for another class.
         if found.ByteSize() and not _has_unknown(found):
             return found
     name = os.fspath(path)
-    # Of text, the first reason names the line; it is a schema that people write.
+    # For text, the reason of the first class, Schema, names the line: people write schemas.
     told = f" ({reasons[0]})" if reasons and name.endswith((*_TEXT_ENDS, ".json")) else ""
     raise FormatError.at(name, f"holds no schema, statistics or anomalies{told}")
 
 
 def _has_unknown(message: Proto) -> bool:
-    """Whether the file had fields that the message does not know."""
+    """Return whether the file had fields that the message does not know."""
     known = type(message)()
     known.CopyFrom(message)
     known.DiscardUnknownFields()
@@ -139,7 +139,7 @@ def _has_unknown(message: Proto) -> bool:
 def store(path: PathType, message: Message, *, force: bool = False) -> None:
     """Write a message to a file, which appears when it is complete.
 
-    Raises PackError if there is a file already, unless `force`; OSError.
+    Raises PackError if the file exists, unless `force`; OSError.
     """
     name = _local(path)
     if name.endswith(".json"):
@@ -160,12 +160,12 @@ def _local(path: PathType) -> str:
 
 
 def name_of(enum: Proto, number: int) -> str:
-    """The name of a value of an enum; files may hold numbers without one."""
+    """Return the name of a value of an enum; a file may have a number without a name."""
     return str(enum.Name(number)) if number in enum.values() else f"unknown ({number})"
 
 
 def to_text(message: Message) -> str:
-    """The form of schema.pbtxt."""
+    """Return the message as text, as in schema.pbtxt."""
     return text_format.MessageToString(message, as_utf8=True)  # type: ignore[no-any-return]
 
 

@@ -1,8 +1,8 @@
-"""Summing up files in several processes: the same result as in one.
+"""Sums up files in several processes, with the same result as in one.
 
-The parts are handed out in order, and merged in order: units to files, files to the whole.
-Concurrency: the caller's thread, and processes of the default start method. They look for an
-end between two batches, so Ctrl-C waits for a batch at most.
+The parts are distributed in order, and merged in order: units to files, files to the whole.
+Concurrency: the caller's thread, and processes of the default start method. They check between
+two batches whether to end, so Ctrl-C waits for a batch at most.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from ffrfs.tfrecord.info import file_size
 from ffrfs.tfrecord.iterator import OnError
 
 JOB_LIMIT = 64
-_PR_SET_PDEATHSIG = 1  # of linux/prctl.h
-# Parts that are done or at work, and not merged yet, for each process.
+_PR_SET_PDEATHSIG = 1  # from linux/prctl.h
+# The number of parts per process that are finished or in work, and not merged yet.
 _AHEAD = 3
 
 
 def summarize_files(
     files: Sequence[str], jobs: int, on_error: OnError, tick: Tick
 ) -> DatasetSummary:
-    """Sum up all files, in their order. `tick`: called for each batch, or part, that was read."""
+    """Sum up all files, in order. `tick` is called for each batch, or each part, that was read."""
     parts = list(chain.from_iterable(_parts(files, jobs, on_error)))
     jobs = min(jobs, len(parts))
     found = DatasetSummary()
@@ -44,7 +44,7 @@ def summarize_files(
     for file, of_file in groupby(summaries, lambda pair: pair[0].file):
         whole = DatasetSummary()
         for part, summary in of_file:
-            # That of a whole file is merged of its units already.
+            # The summary of a whole file is merged from its units already.
             whole = summary if part.length is None else whole
             if part.length is not None:
                 whole.merge(summary, file)
@@ -53,12 +53,12 @@ def summarize_files(
 
 
 def _parts(files: Sequence[str], jobs: int, on_error: OnError) -> Iterator[list[Part]]:
-    """Files are whole if there are enough of them; the large ones are divided."""
+    """Yield the parts of each file; large files are divided if there are too few files."""
     sizes = [file_size(file) for file in files]
     total = sum(sizes)
     for file, size in zip(files, sizes, strict=True):
         is_large = 2 * jobs * size > total
-        # What is left out is known only behind the records before.
+        # With "skip", the units are known only after reading the records before them.
         yield parts_of(file, jobs > 1 and is_large and on_error == "raise")
 
 
@@ -89,25 +89,25 @@ def _summaries(
         executor.shutdown(cancel_futures=True)
 
 
-# In a process of the pool: set when it is to end.
+# In a process of the pool: set when the process shall end.
 _end: Event | None = None
 
 
 class _EndedError(Exception):
-    """The result is not wanted any more."""
+    """The result is not needed any more."""
 
 
 def _begin(end: Event) -> None:
     global _end  # noqa: PLW0603 - set once per process, before any part
     _end = end
-    # Ctrl-C reaches all processes of a terminal; the first one tells the others.
+    # Ctrl-C reaches all processes of a terminal; the first one informs the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # If the first one is killed, they end with it, and do not wait for parts for ever.
+    # If the first process is killed, they end with it, and do not wait for parts for ever.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def _summarize(part: Part, on_error: OnError) -> tuple[DatasetSummary, int]:
-    """The summary of a part, and the bytes of its records."""
+    """Return the summary of a part, and the bytes of its records."""
     total = 0
 
     def tick(_: int, size: int) -> None:

@@ -1,13 +1,13 @@
 """Quantiles: the distribution of numbers, exact while few of them differ, then a sketch.
 
-Up to EXACT_MAX different numbers each has its count, and everything is exact. Then numbers
+Up to EXACT_MAX different numbers each has its count, and all answers are exact. Then numbers
 go into levels: one of level h counts for 2**h. A level with LEVEL_SIZE numbers is sorted, and
 every second one goes up. Each such step moves a rank by at most 2**h, so that ranks of n
 numbers are off by at most n * levels / LEVEL_SIZE, where levels = 1 + log2(n / LEVEL_SIZE):
-0.2 % of a million, 0.5 % of a billion. Nothing is random: the same numbers, added and merged
-in the same order, give the same answers.
+0.2 % of a million, 0.5 % of a billion. There is no randomness: the same numbers, added and
+merged in the same order, give the same answers.
 
-Libraries on PyPI draw lots, and give other answers in every run (docs/decisions/029-sketches.md).
+Libraries on PyPI draw lots: their answers differ in every run (docs/decisions/029-sketches.md).
 
 Not here: histograms (histograms.py). Concurrency: one thread at a time.
 """
@@ -25,19 +25,19 @@ LEVEL_SIZE = 4096
 
 
 class Quantiles:
-    """Numbers without NaN; infinities are numbers. `count`: how many were added."""
+    """Numbers without NaN; infinities are numbers. `count`: number of added ones."""
 
     __slots__ = ("_counts", "_levels", "_odd", "_values", "count", "max", "min")
 
     def __init__(self) -> None:
         self.count = 0
         self.min, self.max = np.inf, -np.inf
-        # Exact: different numbers, sorted, and how often each came.
+        # While exact: the different numbers, sorted, and the count of each.
         self._values: Floats = np.empty(0)
         self._counts: Ints = np.empty(0, np.int64)
-        # Once these are more than EXACT_MAX: numbers by level, in parts.
+        # With more than EXACT_MAX of them: numbers by level, in parts.
         self._levels: list[list[Floats]] | None = None
-        # Of each level, which of two numbers goes up next: taking turns evens errors out.
+        # For each level, which of two numbers goes up next: alternating evens errors out.
         self._odd: list[bool] = []
 
     def add(self, values: Floats) -> None:
@@ -53,7 +53,7 @@ class Quantiles:
             self._compact()
 
     def merge(self, other: Quantiles) -> None:
-        """Add what the other one holds, which stays as it is."""
+        """Add the numbers of the other one, which stays unchanged."""
         self.count += other.count
         self.min, self.max = min(self.min, other.min), max(self.max, other.max)
         if other._levels is None:
@@ -71,7 +71,7 @@ class Quantiles:
         self._compact()
 
     def samples(self) -> tuple[Floats, Ints]:
-        """Return different numbers, sorted, and for how many each one counts: `count` in all."""
+        """Return different numbers, sorted, and the weight of each; the weights sum to `count`."""
         if self._levels is None:
             return self._values, self._counts
         parts = [np.concatenate(parts) if parts else np.empty(0) for parts in self._levels]
@@ -79,7 +79,7 @@ class Quantiles:
         return _counted(np.concatenate(parts), np.concatenate(weights))
 
     def boundaries(self, bucket_count: int) -> tuple[Floats, Ints]:
-        """Return bucket_count + 1 quantiles, and of how many numbers none is above each.
+        """Return bucket_count + 1 quantiles, and for each the count of numbers up to it.
 
         A quantile q is the least number that more than q * count numbers do not exceed; the
         first one is the least of all, the last one the greatest.
@@ -109,7 +109,7 @@ class Quantiles:
         self._values, self._counts = np.empty(0), np.empty(0, np.int64)
 
     def _put_counted(self, values: Floats, counts: Ints) -> None:
-        """A number goes into the levels that the bits of its count name."""
+        """Put each number into the levels of the bits of its count."""
         for level in range(int(counts.max(initial=0)).bit_length()):
             chosen = values[(counts >> level) & 1 == 1]
             if len(chosen):
@@ -130,7 +130,7 @@ class Quantiles:
             if sum(map(len, parts)) >= LEVEL_SIZE:
                 values = np.sort(np.concatenate(parts))
                 even = len(values) & ~1
-                # One without a partner stays.
+                # A number without a partner stays.
                 self._levels[level] = [values[even:]] if even < len(values) else []
                 self._put(level + 1, values[int(self._odd[level]) : even : 2])
                 self._odd[level] = not self._odd[level]
@@ -138,7 +138,7 @@ class Quantiles:
 
 
 def _counted(values: Floats, counts: Ints) -> tuple[Floats, Ints]:
-    """The different ones, sorted, with the sums of their counts."""
+    """Return the different values, sorted, with the sums of their counts."""
     different, places = np.unique(values, return_inverse=True)
     # Sums of float64 are exact up to 2**53.
     sums = np.bincount(places.reshape(-1), weights=counts, minlength=len(different))

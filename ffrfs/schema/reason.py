@@ -1,4 +1,4 @@
-"""Reason: one thing that is not as the schema says, with TFDV's type and texts.
+"""Reason: one deviation from the schema, with TFDV's type and texts.
 
 Concurrency: immutable.
 """

@@ -1,10 +1,10 @@
-"""The records of TFRecord files, in parts of UNIT_COUNT records that are summed up alone.
+"""The records of TFRecord files, in parts of UNIT_COUNT records that are summed up separately.
 
 Files of all kinds are cut into the same units, whether one process reads them from front to
-end, or several read parts of a file without compression. So the summary does not depend on the
+end, or several read parts of an uncompressed file. So the summary does not depend on the
 number of processes.
 
-Not here: which process reads which part (parallel.py). Concurrency: functions for one thread each.
+Not here: distributing the parts (parallel.py). Concurrency: functions for one thread each.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from ffrfs.tfrecord.iterator import BEGIN_SIZE, OnError, RecordIterator, tf_reco
 from ffrfs.tfrecord.reader import TFRecordReader
 
 UNIT_COUNT = 1 << 16
-# What is parsed at once.
+# Records and bytes that are parsed at once.
 _BATCH_COUNT = 1 << 13
 _BATCH_SIZE = 8 << 20
 
-# Called with the numbers of records and bytes after each batch; what it raises ends the reading.
+# Called with the numbers of records and bytes after each batch; its exception ends the reading.
 Tick: TypeAlias = Callable[[int, int], object]
 
 
 class Part(NamedTuple):
-    """`length` records of a file from record `first` on; None: all of it."""
+    """`length` records of a file from record `first` on; None: all of them."""
 
     file: str
     first: int = 0
@@ -42,7 +42,7 @@ class Part(NamedTuple):
 
 
 def parts_of(file: str, is_divided: bool) -> list[Part]:
-    """Return the units of a file; one part, if it cannot be read from the middle."""
+    """Return the units of a file; one part if it cannot be read from the middle."""
     if is_divided and _is_plain(file):
         with TFRecordReader(file) as reader:
             if reader.n > UNIT_COUNT:
@@ -52,7 +52,7 @@ def parts_of(file: str, is_divided: bool) -> list[Part]:
 
 
 def summarize(part: Part, on_error: OnError, tick: Tick) -> DatasetSummary:
-    """Read a part and sum it up. Raises what reading raises, and FormatError for no Example."""
+    """Read a part and sum it up. Raises errors of reading, and FormatError if it is no Example."""
     parser = ColumnParser()
     if part.length is not None:
         return _unit(parser, part, chain.from_iterable(_range(part)), on_error, tick)
@@ -85,7 +85,7 @@ def _unit(
 
 
 def _batches(records: Iterable[bytes]) -> Iterator[tuple[list[bytes], int]]:
-    """Yield lists of records, and their bytes; cut at the same places however they were read."""
+    """Yield lists of records, and their bytes; batches do not depend on the way of reading."""
     batch: list[bytes] = []
     size = 0
     for record in records:
@@ -116,16 +116,16 @@ def _range(part: Part) -> Iterator[list[bytes]]:
         yield reader.read(range(at, min(at + step, end)))
 
 
-# In a process of the pool: opening looks at every record, and parts of a file follow each other.
+# Kept for a process of the pool: opening reads every frame, and parts of a file come in sequence.
 _kept_reader = functools.lru_cache(maxsize=1)(TFRecordReader)
 
 
 def _is_plain(path: str) -> bool:
-    """Whether it is a regular file without compression. What cannot be opened is not."""
+    """Return whether it is a regular file without compression; False if it cannot be opened."""
     try:
         if is_url(path):
             return not compression_of(path)
-        if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe can be opened once
+        if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe can be opened only once
             return False
         with open(path, "rb", buffering=0) as file:
             return not recognise(file.read(BEGIN_SIZE))

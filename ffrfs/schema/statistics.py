@@ -1,6 +1,6 @@
 """generate_statistics: the statistics of TFRecord files, in one pass, with bounded memory.
 
-Not here: the parts of that (parallel.py, source.py). Concurrency: one thread; with `jobs`
+Not here: the parallel work (parallel.py), reading (source.py). Concurrency: one thread; with `jobs`
 above 1, processes.
 """
 
@@ -25,7 +25,7 @@ class Generated(NamedTuple):
     skipped_count: int
 
 
-def generate_statistics(  # noqa: PLR0913 - by name
+def generate_statistics(  # noqa: PLR0913 - given by name
     sources: PathType | Sequence[PathType],
     *,
     jobs: int = 1,
@@ -38,8 +38,8 @@ def generate_statistics(  # noqa: PLR0913 - by name
 
     `sources`: files of any compression, or directories of them, in their order. `jobs`:
     processes; the result does not depend on it. `on_error`: "skip" leaves out damaged records,
-    and those that are no Examples. `progress` is called with the numbers of records and bytes
-    that were read since its last call.
+    and records that are no Examples. `progress` is called with the numbers of records and bytes
+    that were read since the last call.
 
     Raises FormatError, TruncatedError or ChecksumError, naming file and record; FormatError
     if a feature has several kinds of values, or there are no records at all.

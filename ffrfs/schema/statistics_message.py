@@ -1,6 +1,6 @@
-"""Summaries as the statistics message of TFDV and Facets, with the same fields set.
+"""Converts summaries to the statistics message of TFDV and Facets, with the same fields set.
 
-Not here: what is counted (feature.py). Concurrency: functions without state.
+Not here: the counting (feature.py). Concurrency: functions without state.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ffrfs.schema.summary import DatasetSummary
 _Feature = statistics_pb2.FeatureNameStatistics
 _Histogram = statistics_pb2.Histogram
 
-# TFDV's labels of values that have none of their own.
+# TFDV's labels for values without a label.
 INVALID_LABEL = "__BYTES_VALUE__"
 LARGE_LABEL = "__LARGE_BYTES__"
 
@@ -26,7 +26,7 @@ _TYPES = {"int64": _Feature.INT, "float32": _Feature.FLOAT, "bytes": _Feature.ST
 
 
 class Sizes(NamedTuple):
-    """How much statistics tell; TFDV's defaults."""
+    """The level of detail of statistics; TFDV's defaults."""
 
     num_top_values: int = 20
     num_rank_histogram_buckets: int = 1000
@@ -64,7 +64,7 @@ def _fill(
         common = message.num_stats.common_stats
         _fill_numbers(message.num_stats, feature.number_values, sizes)
     else:
-        message.type = _Feature.STRING  # also where nothing says the type, as TFDV has it
+        message.type = _Feature.STRING  # also if the type is unknown, as in TFDV
         common = message.string_stats.common_stats
         if feature.lists.total:
             _fill_strings(message.string_stats, feature.string_values, feature.lists.total, sizes)
@@ -88,7 +88,7 @@ def _fill_counts(message: Proto, counts: CountSummary) -> None:
 
 
 def _fill_steps(message: Proto, common: Proto, feature: FeatureSummary, sizes: Sizes) -> None:
-    """The two levels of a feature list: steps of a record, values of a step."""
+    """Fill in the two levels of a feature list: steps per record, values per step."""
     assert feature.steps is not None
     levels = common.presence_and_valency_stats
     _fill_counts(levels.add(num_missing=common.num_missing), feature.steps)
@@ -112,7 +112,7 @@ def _fill_numbers(message: Proto, found: NumberSummary, sizes: Sizes) -> None:
         has_low, has_high = math.isinf(numbers.min), math.isinf(numbers.max)
         message.mean = found.mean
         if has_low or has_high:
-            message.mean = numbers.min + numbers.max  # NaN, or the one infinity
+            message.mean = numbers.min + numbers.max  # NaN, or the only infinity
         elif found.finite_count:
             message.std_dev = math.sqrt(found.squares / found.finite_count)
         message.num_zeros = found.zero_count

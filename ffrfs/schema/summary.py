@@ -1,6 +1,6 @@
-"""DatasetSummary: what is known of all features after some records.
+"""DatasetSummary: the summaries of all features over some records.
 
-Not here: which records, and where they come from (source.py). Concurrency: one thread at a
+Not here: reading the records (source.py). Concurrency: one thread at a
 time; summaries of other processes are merged in the order of the records.
 """
 
@@ -22,7 +22,7 @@ from ffrfs.tfrecord.schema import FEATURE_LIMIT
 
 
 class DatasetSummary:
-    """`record_count`: of Examples and SequenceExamples. `skipped_count`: of damaged records."""
+    """`record_count`: Examples and SequenceExamples. `skipped_count`: damaged records."""
 
     __slots__ = ("features", "record_count", "skipped_count")
 
@@ -35,8 +35,8 @@ class DatasetSummary:
     ) -> None:
         """Add a batch of records of `file`, numbered from `first`.
 
-        `skip`: count records that are no Examples, and leave them out. FormatError for one
-        otherwise, and for a feature of several kinds.
+        `skip`: count records that are no Examples, and leave them out. Otherwise FormatError
+        for such a record; FormatError also for a feature of several kinds.
         """
         kept = list(records)
         numbers = list(range(first, first + len(kept)))

@@ -12,7 +12,7 @@ from ffrfs.printable import printable
 from ffrfs.schema.feature_view import FeatureView, dataset_of, views_of
 from ffrfs.schema.messages import Proto, anomalies_pb2, name_of, schema_pb2, statistics_pb2
 
-# Of as many texts each; the first one holds titles.
+# All rows have the same number of texts; the first row has the titles.
 Rows: TypeAlias = list[tuple[str, ...]]
 
 _LABELS_MAX = 10
@@ -22,7 +22,7 @@ _Measurement = anomalies_pb2.DriftSkewInfo.Measurement
 
 
 def schema_rows(schema: Proto) -> Rows:
-    """Return a row for each feature, as TFDV's display_schema() has them."""
+    """Return a row for each feature, as in TFDV's display_schema()."""
     rows: Rows = [("feature", "type", "presence", "valency", "domain")]
     _add_features(rows, schema.feature, "")
     return rows
@@ -134,7 +134,7 @@ def _first_cells(view: FeatureView) -> tuple[str, ...]:
 
 
 def anomaly_rows(anomalies: Proto) -> Rows:
-    """Return a row for each feature that is not as the schema says, and for the data set."""
+    """Return a row for each feature that deviates from the schema, and for the data set."""
     rows: Rows = [("feature", "anomaly", "what was found")]
     for name in sorted(anomalies.anomaly_info):
         info = anomalies.anomaly_info[name]
@@ -147,7 +147,7 @@ def anomaly_rows(anomalies: Proto) -> Rows:
 
 
 def distance_rows(anomalies: Proto) -> Rows:
-    """Return a row for each distance to other data that the schema asks for."""
+    """Return a row for each distance to other data that the schema limits."""
     rows: Rows = [("feature", "to", "distance", "value", "threshold")]
     for info in anomalies.drift_skew_info:
         name = printable(".".join(info.path.step))

@@ -1,6 +1,6 @@
-"""validate_statistics: where data and schema, or two data sets, do not agree.
+"""validate_statistics: finds deviations of data from a schema, or between two data sets.
 
-Not here: what is checked of one feature (feature_checks.py, domain_checks.py). Concurrency:
+Not here: the checks of one feature (feature_checks.py, domain_checks.py). Concurrency:
 functions without state.
 """
 
@@ -41,7 +41,7 @@ def validate_statistics(
 ) -> Proto:
     """Return the Anomalies of statistics (a DatasetFeatureStatisticsList of one data set).
 
-    `environment`: which features are expected (default_environment, in_environment and
+    `environment`: selects the expected features (default_environment, in_environment and
     not_in_environment of the schema). `previous_statistics`: compared by drift_comparator;
     `serving_statistics`: by skew_comparator.
     """
@@ -81,7 +81,7 @@ class _Validation:
         }
 
     def check(self, view: FeatureView) -> tuple[list[Reason], Proto]:
-        """Return what is wrong with a feature, and its DriftSkewInfo or None."""
+        """Return the deviations of a feature, and its DriftSkewInfo or None."""
         if any(_is_deprecated(parent) for parent in self._above(view.path)):
             return [], None
         feature = find_feature(self._schema, view.path)
@@ -127,7 +127,7 @@ class _Validation:
         yield from check_unique(feature, view)
 
     def required(self) -> Iterator[tuple[str, ...]]:
-        """The paths of the features that must be in the data."""
+        """Yield the paths of the features that must be in the data."""
         yield from self._required(self._schema.feature, ())
 
     def _required(self, features: Proto, above: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
@@ -174,7 +174,7 @@ def _drift_skew_info(path: tuple[str, ...]) -> Proto:
 
 
 def _check_dataset(limits: Proto, dataset: Proto, previous: Proto) -> Iterator[Reason]:
-    """The number of examples."""
+    """Yield deviations of the number of examples."""
     count = dataset.num_examples
     has = f"The dataset has {count} examples, which is"
     if limits.HasField("min_examples_count") and count < limits.min_examples_count:

@@ -1,16 +1,16 @@
-"""ValueCounts: how often which bytes came, how many differ, and how long they are.
+"""ValueCounts: the counts of bytes values, the number of different ones, and their lengths.
 
-Exact while at most COUNTED_MAX values differ, of COUNTED_SIZE_MAX bytes together. Beyond that:
+It is exact for at most COUNTED_MAX different values, of COUNTED_SIZE_MAX bytes together. Beyond:
 - `counts` keeps the frequent values (Misra and Gries): a count is too low by at most `error`,
   itself at most n / (k / 2) of n values, where k values are kept (COUNTED_MAX, or as many as
   COUNTED_SIZE_MAX bytes have);
 - `unique` is estimated from the SKETCH_SIZE least hashes, with a standard error of 0.8 %.
 
-Values that are no UTF-8, or longer than LABEL_MAX bytes, have no label: they are counted
+Values that are not UTF-8, or longer than LABEL_MAX bytes, have no label: they are counted
 together, and count in `unique` by their digests. LABEL_MAX lets COUNTED_SIZE_MAX bytes hold the
 largest domain that is inferred.
 
-Not here: what becomes of it (feature.py). Concurrency: one thread at a time.
+Not here: the use of the counts (feature.py). Concurrency: one thread at a time.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ Hashes = NDArray[np.uint64]
 
 
 class ValueCounts:
-    """`counts`: of the values with a label."""
+    """Counts of values. `counts`: of the values with a label."""
 
     __slots__ = ("_digests", "_hashes", "_size", "counts", "error", "invalid_count", "large_count")
 
     def __init__(self) -> None:
         self.counts: Counter[bytes] = Counter()
         self.error = 0
-        self.invalid_count = 0  # values that are no UTF-8, long ones too
+        self.invalid_count = 0  # values that are not UTF-8, whatever their length
         self.large_count = 0  # UTF-8, but longer than LABEL_MAX
-        self._size = 0  # at least that of all keys of counts
-        self._digests: set[bytes] = set()  # of the values without a label
-        self._hashes: Hashes | None = None  # None: nothing was left out yet
+        self._size = 0  # at least the size of all keys of counts
+        self._digests: set[bytes] = set()  # digests of the values without a label
+        self._hashes: Hashes | None = None  # None: still exact
 
     @property
     def is_exact(self) -> bool:
@@ -54,7 +54,7 @@ class ValueCounts:
 
     @property
     def unique(self) -> int:
-        """How many values differ."""
+        """The number of different values."""
         if self._hashes is None:
             return len(self.counts) + len(self._digests)
         if len(self._hashes) < SKETCH_SIZE:
@@ -72,7 +72,7 @@ class ValueCounts:
         self._count(found)
 
     def merge(self, other: ValueCounts) -> None:
-        """Add what the other one holds, which stays as it is."""
+        """Add the values of the other one, which stays unchanged."""
         self.invalid_count += other.invalid_count
         self.large_count += other.large_count
         self.error += other.error
@@ -86,8 +86,8 @@ class ValueCounts:
         self._count(other.counts)
 
     def _divided(self, values: Sequence[bytes]) -> tuple[Sequence[bytes], list[bytes]]:
-        """Those with a label, and the others, which are counted here."""
-        # An ASCII byte between them joins no two values to a character.
+        """Return the values with a label, and the others, which are counted here."""
+        # Joining by an ASCII byte cannot make one character of the ends of two values.
         if max(map(len, values), default=0) <= LABEL_MAX and _is_text(b"\n".join(values)):
             return values, []
         labels, others = [], []
@@ -116,7 +116,7 @@ class ValueCounts:
             self._digests = set()
 
     def _note(self, labels: Iterable[bytes], digests: Iterable[bytes]) -> None:
-        """Take these into the estimate of `unique`."""
+        """Add these to the estimate of `unique`."""
         hashes = [_digest(label, _HASH_SIZE) for label in labels]
         hashes += [digest[:_HASH_SIZE] for digest in digests]
         self._keep_least(np.frombuffer(b"".join(hashes), "<u8"))
@@ -126,7 +126,7 @@ class ValueCounts:
         self._hashes = np.union1d(self._hashes, hashes)[:SKETCH_SIZE]
 
     def _prune(self) -> None:
-        """Keep the frequent half, again until what is kept is small enough."""
+        """Keep the frequent half, again until the rest is small enough."""
         self._size = sum(map(len, self.counts))
         while len(self.counts) > COUNTED_MAX or self._size > COUNTED_SIZE_MAX:
             least = sorted(self.counts.values(), reverse=True)[len(self.counts) // 2]
