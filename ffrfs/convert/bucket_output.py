@@ -1,11 +1,11 @@
-"""Where the files of a conversion go: into a bucket.
+"""The output of a conversion into a bucket.
 
-Each file is made in a temporary directory, uploaded and removed there. Of shards one is uploaded
+Each file is made in a temporary directory, uploaded and removed there. One shard is uploaded
 while the next is made, so local space for two suffices. A single object appears when it is whole.
 Shards appear one after the other; if anything fails, they are removed again.
 
 Not here: the temporary directory and the upload (ffrfs.packing.bucket_target).
-Concurrency: one thread; uploads have one of their own.
+Concurrency: one thread, and one more for uploads.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _TICK_S = 0.1
 
 
 class BucketOutput:
-    """An Output: an object, or, if `is_set`, those of a directory, at the URL `path`.
+    """An Output: an object, or, if `is_set`, the objects of a directory, at the URL `path`.
 
-    Raises PackError for what is no place to write to, and if an object is there already, unless
+    Raises PackError if the URL cannot be written to, and if an object exists already, unless
     `force`; RemoteError.
     """
 
-    force = False  # of the file that is uploaded: there is none of its name
+    force = False  # for the local file, whose name is unused
 
     def __init__(
         self, path: str, watch: Watch, *, is_set: bool, force: bool, tmp_dir: str | None
@@ -48,7 +48,7 @@ class BucketOutput:
         self._thread = ThreadPoolExecutor(1, "ffrfs-send")
         self._under_way: Future[None] | None = None
         self._stopped = Event()
-        self._begun_size = 0  # of records in files that were sent, or are
+        self._begun_size = 0  # bytes of records in files whose upload has begun
 
     @contextlib.contextmanager
     def shard_folder(self) -> Iterator[str]:
@@ -96,10 +96,10 @@ class BucketOutput:
             self._target.close()
         here = os.path.dirname(self.place) + "/"
         if isinstance(error, PackError) and here in str(error):
-            # Whoever wrote the file knows it under its name here.
+            # The writer of the file knows only its local name.
             folder = f"{self._target.url.shown.rpartition('/')[0]}/"
             raise PackError(str(error).replace(here, folder)) from None
 
 
 class _StoppedError(Exception):
-    """Ends an upload that is not wanted any more."""
+    """Ends an upload that is not needed any more."""

@@ -5,8 +5,8 @@
     a list of lists of them      a feature list of SequenceExamples: its steps
 
 A feature without a list, which protobuf can have, is a list with one null. All records are read
-once to find the columns, and once more to write them. What a table has no place for is refused by
-name. Not here: files (parquet.py). Concurrency: one thread at a time.
+once to find the columns, and once more to write them. A feature that no column can hold is an
+error that names it. Not here: files (parquet.py). Concurrency: one thread at a time.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from ffrfs.errors import PackError
 from ffrfs.printable import quoted
 from ffrfs.tfrecord.example import Example, Feature, FeatureList, SequenceExample
 
-# Readers of tables keep something for every column, in every group of rows.
+# The limit of columns: readers of tables hold some memory for each, in every group of rows.
 COLUMNS_MAX = 10_000
-# Feature → its value, its values, or the values of its steps.
+# Maps a feature to its value, its values, or the values of its steps.
 Row: TypeAlias = dict[str, Any]
 
 
 @dataclass
 class Column:
     kind: str | None = None  # "int64_list", …; None: no record has a list of it
-    is_single: bool = True  # until a record has another number of values
-    is_steps: bool = False  # a feature list
+    is_single: bool = True  # every record that has it has exactly one value
+    is_steps: bool = False  # it is a feature list
 
 
 @dataclass
 class Columns:
-    """What the records `path` is made of have, together."""
+    """The columns of all records for the file `path`."""
 
     path: str
     by_name: dict[str, Column] = field(default_factory=dict)
-    count: int = 0  # of the records
-    has_empty_lists: bool = False  # a SequenceExample has no feature lists, but a place for them
+    count: int = 0  # number of records
+    has_empty_lists: bool = False  # a SequenceExample has an empty map of feature lists
 
     def row(self, record: Record) -> Row:
-        """Raises PackError if the record was not among those that survey() has read."""
+        """Return a record's row. Raises PackError if survey() has not read that record."""
         message = parse_record(record)
         row: Row = {}
         try:
@@ -67,7 +67,7 @@ class Columns:
         return row
 
     def note(self, record: Record) -> None:
-        """Make columns for what the record has. Raises PackError for what none can hold."""
+        """Make columns for a record's features. Raises PackError if a column cannot hold one."""
         message = parse_record(record)
         if message is None:
             raise not_an_example(self.path, self.count)
@@ -111,7 +111,7 @@ class Columns:
 
 
 def survey(path: str, records: Iterable[Record]) -> Columns:
-    """Return the columns of the table `path` that holds the records.
+    """Return the columns of a table of the records, for the file `path`.
 
     Raises PackError for a record that is no Example, and for a feature of several types.
     """

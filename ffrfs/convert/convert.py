@@ -1,4 +1,4 @@
-"""convert: a data set of one kind into one of another, with nothing lost on the way.
+"""convert: converts a data set of one kind into another, without loss.
 
     TFRecord ──┬── TFRecord       shards joined, compression changed
                ├── FFRecord       record i is record i
@@ -7,19 +7,19 @@
                ├── Parquet        an Example per row
                ├── WebDataset     an Example per sample
                └── directory      the tree that a mount shows
-    FFRecord ──┬── the same, but for the pack of that tree
+    FFRecord ──┬── the same, except the pack of that tree
     JSON lines ┤
     Parquet ───┤
     WebDataset ┤
     directory ─┘
-    pack ────── the same but FFRecord and packs: an Example per file; or the records it was made of
+    pack ────── the same except FFRecord and packs: an Example per file; or its original records
 
 TFRecord, Parquet and WebDataset are one file, or a directory of shards.
 
 Not here: reading (source.py) and writing (target.py, shard_set.py, feature_folder.py), either of
 JSON lines (json_lines.py), Parquet (parquet.py), WebDataset (webdataset.py) and a directory
-(record_folder.py); where files go (output.py, bucket_output.py).
-Concurrency: call it from any thread; what comes out is whole or is not there.
+(record_folder.py); outputs (output.py, bucket_output.py).
+Concurrency: call it from any thread; the result appears whole or not at all.
 """
 
 from __future__ import annotations
@@ -55,17 +55,17 @@ from ffrfs.folder.progress import Progress
 from ffrfs.remote.url import is_url, parse_url
 from ffrfs.tfrecord.options import TFRecordOptions
 
-# What may be a directory of shards.
+# The kinds that may be a directory of shards.
 SHARDED: tuple[Kind, ...] = ("tfrecord", "parquet", "webdataset")
 
 
 class ConvertSummary(NamedTuple):
-    record_count: int  # that were written
-    skipped_count: int  # damaged ones that were left out
-    empty_folder_count: int = 0  # of a pack: empty directories that were left out
+    record_count: int  # records written
+    skipped_count: int  # damaged records left out
+    empty_folder_count: int = 0  # empty directories of a pack that were left out
 
 
-def convert(  # noqa: PLR0913 - two files, and how
+def convert(  # noqa: PLR0913 - two files, and options
     source: str | os.PathLike[str],
     target: str | os.PathLike[str],
     to: Kind | None = None,
@@ -79,33 +79,33 @@ def convert(  # noqa: PLR0913 - two files, and how
     progress: Progress | None = None,
     tmp_dir: str | os.PathLike[str] | None = None,
 ) -> ConvertSummary:
-    """Write what `source` holds to the file `target`, which then holds it or is not made.
+    """Write the records of `source` to the file `target`, which is complete or not made.
 
-    A file or object at `target` is replaced with `force` alone.
+    A file or object at `target` is replaced only with `force`.
 
     `source`: a TFRecord file of any compression, a plain FFRecord file, a directory of one of
     them, a pack, a file of JSON lines, a Parquet file or a tar file of WebDataset or a directory
-    of them, or what "folder" made. `to`: what `target` becomes, "tfrecord", "ffrecord", "pack",
+    of them, or a result of "folder". `to`: the kind of `target`, "tfrecord", "ffrecord", "pack",
     "jsonl", "parquet", "webdataset" or "folder" (a new directory with a directory per record, or
-    of FFRecord a file); None: what its name says (.tfrecord, .tfrecord.gz, .jsonl, .parquet,
-    .tar; .ffr is "ffrecord").
+    for FFRecord a file); None: the kind that the name gives (.tfrecord, .tfrecord.gz, .jsonl,
+    .parquet, .tar; .ffr is "ffrecord").
 
-    `options`: of a TFRecord file that is written; None: GZIP if its name ends with .gz, else
-    no compression. `features`: of a TFRecord source, make a directory per record with a file per
-    feature, and not a file per record; `to` is "pack" then. `records`: the pack is one
-    that came of that, and its records are meant; else each of its files becomes an Example
+    `options`: for a TFRecord target; None: GZIP if its name ends with .gz, else no compression.
+    `features`: for a TFRecord source, make a directory per record with a file per feature, and
+    not a file per record; `to` is "pack" then. `records`: the pack is a result of such a
+    conversion, and its records are converted; else each of its files becomes an Example
     with its path and its data. `shards`: `target` becomes a new directory of so many TFRecord
     files (train.tfrecord-00000-of-00010), Parquet files (train-00000-of-00010.parquet) or tar
     files (train-000000.tar). `on_error`: "skip" leaves damaged records out. `progress`: called
-    with records (of `features`: files) done, those in all, bytes done, bytes in all; 0 in all:
+    with records (with `features`: files) done, those in all, bytes done, bytes in all; 0 in all:
     unknown.
 
     `target` may be a URL (s3://, gs://, az://): each file is made in `tmp_dir` ($TMPDIR, /tmp),
-    where there must be room for two, then uploaded and removed. An object appears when it is
-    whole; of shards that is one after the other.
+    which needs room for two, then uploaded and removed. An object appears when it is whole;
+    shards appear one after the other.
 
     Empty directories of a pack are left out and counted. Raises OptionError if `to` is missing or
-    does not fit; PackError, writing nothing, where something else would be lost; ChecksumError,
+    does not fit; PackError, writing nothing, if other contents would be lost; ChecksumError,
     FormatError (TruncatedError) for a source that is damaged; OSError.
     """
     source, target = os.fspath(source), os.fspath(target)
@@ -161,7 +161,7 @@ def _target_kind(target: str, to: Kind | None, features: bool, shards: int | Non
 
 
 def _check_target(source: str, target: str) -> None:
-    """The source is not overwritten, nor is its directory added to."""
+    """Raise PackError if the target is the source, or lies directly in the source's directory."""
     if is_url(source) and is_url(target):
         above, below = parse_url(source).shown, parse_url(target).shown
         if above.rstrip("/") == below.rstrip("/"):
@@ -209,7 +209,7 @@ def _open_source(source: str, to: Kind, records: bool, on_error: OnError) -> Rec
     return PackedSource(source, on_error, as_examples=not records)
 
 
-def _write(  # noqa: PLR0913 - from where, to where, and how
+def _write(  # noqa: PLR0913 - source, target and options
     source: RecordSource,
     output: Output,
     to: Kind,
@@ -241,13 +241,13 @@ def _write(  # noqa: PLR0913 - from where, to where, and how
 def _shard_writer(
     source: RecordSource, target: str, to: Kind, options: TFRecordOptions
 ) -> Callable[..., None]:
-    """Return what writes one file of a format that may have several."""
+    """Return a function that writes one file of a format that may have several."""
     if to == "tfrecord":
         return partial(write_tfrecord, options=options)
     if to == "jsonl":
         return write_json_lines
     if to == "parquet":
-        import_pyarrow()  # if it is missing, that is said before all records are read
+        import_pyarrow()  # so that its absence is reported before all records are read
         return partial(write_parquet, columns=survey(target, source.records()))
     return partial(write_webdataset, numbers=itertools.count())
 

@@ -1,13 +1,12 @@
-"""An Example or SequenceExample as JSON: all of its values, and back.
+"""Converts an Example or SequenceExample to JSON, with all of its values, and back.
 
-The form is that of the file example.json in a mount, but bytes are base64, and not described:
+The form is that of the file example.json in a mount, but bytes are base64, without a description:
 
     {"features": {"image": {"bytes_list": ["/9j/4A=="]}, "label": {"int64_list": [7]}}}
     {"context": {…}, "feature_lists": {"frames": [{"float_list": [0.5, "NaN"]}, …]}}
 
-A feature without a list is {}. Names are sorted. Floats are spelled with as many digits as a
-float32 needs. Not here: files (ffrfs.convert), what people read (ffrfs.cli). No state: safe
-from any thread.
+A feature without a list is {}. Names are sorted. Floats have as many digits as a float32 needs.
+Not here: files (ffrfs.convert), texts for people (ffrfs.cli). No state: safe from any thread.
 """
 
 from __future__ import annotations
@@ -31,22 +30,22 @@ from ffrfs.tfrecord.example import (
 )
 
 Json: TypeAlias = dict[str, Any]
-# What a bytes value of a feature becomes, and what it is made of; base64 unless another place has
-# the bytes.
+# Convert a bytes value of a feature to JSON, and back; base64 unless the bytes are stored
+# elsewhere.
 Encode: TypeAlias = Callable[[str, bytes], object]
 Decode: TypeAlias = Callable[[object], bytes]
 
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
-# From here on a number rounds to infinity; the shortest text of the largest float32 is below it.
+# Numbers from here on round to infinity; the shortest text of the largest float32 is below it.
 _FLOAT32_LIMIT = (2 - 2**-24) * 2.0**127
 _FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def parse_record(record: bytes | memoryview) -> Example | SequenceExample | None:
-    """Return the message that a record is; None: neither, or with fields that neither has."""
+    """Return the message of a record; None if it is neither kind, or has unknown fields."""
     data = bytes(record)
     try:
-        message = SequenceExample.FromString(data)  # an Example is one, without lists
+        message = SequenceExample.FromString(data)  # this parses an Example, too
     except DecodeError:
         return None
     size = message.ByteSize()
@@ -61,7 +60,7 @@ def encode_base64(value: bytes) -> str:
 
 
 def decode_base64(value: object) -> bytes:
-    """Raises ValueError."""
+    """Return the bytes of a base64 text. Raises ValueError."""
     if not isinstance(value, str):
         raise ValueError(f"bytes are base64 in a string, not {type(value).__name__}")
     return base64.b64decode(value, validate=True)
@@ -70,7 +69,7 @@ def decode_base64(value: object) -> bytes:
 def to_json(
     message: Example | SequenceExample, encode: Encode = lambda _, value: encode_base64(value)
 ) -> Json:
-    """Return what json.dumps() takes."""
+    """Return a value for json.dumps()."""
     if isinstance(message, Example):
         return {"features": _features_to_json(message.features, encode)}
     lists = message.feature_lists.feature_list
@@ -84,7 +83,7 @@ def to_json(
 
 
 def from_json(value: object, decode: Decode = decode_base64) -> Example | SequenceExample:
-    """Return the message that to_json() made `value` of. Raises ValueError."""
+    """Return the message of a value of to_json(). Raises ValueError."""
     fields = _object(value, "a record")
     if fields.keys() == {"features"}:
         return Example(features=_features_from_json(fields["features"], decode))
@@ -102,7 +101,7 @@ def from_json(value: object, decode: Decode = decode_base64) -> Example | Sequen
 
 
 def float_text(value: float) -> str:
-    """The shortest that gives this float32 again."""
+    """Return the shortest text that gives this float32 again."""
     return str(np.float32(value))
 
 

@@ -1,6 +1,6 @@
-"""A record as lines that people read: one for each feature of an Example.
+"""Shows a record as lines for people: one for each feature of an Example.
 
-What a file holds is hostile: names and texts are escaped, and shortened. Not here: all values
+Contents of files are hostile: names and texts are escaped, and shortened. Not here: all values
 (example_json.py), printing (ffrfs.cli). No state: safe from any thread.
 """
 
@@ -15,7 +15,7 @@ from ffrfs.files.kind import TEXT_SIZE, content_kind, text_of
 from ffrfs.printable import printable
 from ffrfs.tfrecord.example import Example, Feature, Features, SequenceExample
 
-# Of one line.
+# Limits for a line.
 _VALUES_MAX = 8
 _STEPS_MAX = 8
 _TEXT_LENGTH_MAX = 60
@@ -68,7 +68,7 @@ def _name(name: str) -> str:
 
 
 def _feature(feature: Feature) -> tuple[str, str]:
-    """Its type with the number of values, and the first of these."""
+    """Return a feature's type with the number of values, and the first of these."""
     field = feature.WhichOneof("kind")
     if field is None:
         return "none", ""

@@ -1,9 +1,9 @@
 """A TFRecord data set as a pack of features: the tree that a mount of it shows.
 
-A directory per record with a file per feature, example.json and record.bin. Not here: what is
-in that tree (native core), one file per record (target.py).
+The tree has a directory per record with a file per feature, example.json and record.bin. Not here:
+making that tree (native core), one file per record (target.py).
 
-Memory: the names of all files, as for any directory that is packed; of a large file a part, and
+Memory: the names of all files, as for any directory that is packed; a part of a large file, and
 its record. Every record is read twice: for its names, and for its bytes.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class LargeFile:
-    """A file that is not held, but read in pieces while it is written."""
+    """A file that is not held in memory, but read in pieces while it is written."""
 
     def __init__(self, pack: PackTree, ino: int, size: int) -> None:
         self._pack = pack
@@ -46,7 +46,7 @@ class FeatureFolder:
     """The tree of `path`, a TFRecord file or a directory of them, walked by the constructor.
 
     A damaged record raises ChecksumError, or with "skip" is left out and counted, and
-    those behind it move up.
+    the numbers of later records shrink.
     """
 
     def __init__(self, path: str, on_error: OnError) -> None:
@@ -55,7 +55,7 @@ class FeatureFolder:
         self._on_error = on_error
         self._entries = Manifest()
         self._entries.describe_folder(0, 0, UNKNOWN_TIME_NS)
-        self._inos = array("Q")  # of the files, in the order of the pack
+        self._inos = array("Q")  # inodes of the files, in the order of the pack
         self._sizes = array("Q")
         self._pack = PackTree(path, show_splits=False)
         try:
@@ -71,7 +71,7 @@ class FeatureFolder:
     def write(
         self, target: str, contents: Iterator[Record | LargeFile], *, force: bool = False
     ) -> None:
-        """Write `contents`, which are contents() or what watches them, as a pack."""
+        """Write the values of `contents`, an iterator over contents(), as a pack."""
         with writing(target, self.file_count + 1, force=force) as writer:
             for content in contents:
                 if isinstance(content, LargeFile):
@@ -83,7 +83,7 @@ class FeatureFolder:
     def contents(self) -> Iterator[Record | LargeFile]:
         items = map(SizedItem, self._inos, self._sizes)
         for batch in in_batches(items):
-            if len(batch) == 1:  # it may be larger than a batch
+            if len(batch) == 1:  # the file may be larger than a batch
                 yield LargeFile(self._pack, *batch[0])
                 continue
             for content in self._pack.read_files([item.number for item in batch]):
@@ -104,7 +104,7 @@ class FeatureFolder:
         self._entries.number()
 
     def _add(self, name: str, found: list[Entry]) -> None:
-        """Take in the directory of a record, with all that is in it."""
+        """Add the directory of a record, with its contents."""
         folders = {"": self._add_folder(0, name)}
         files = defaultdict(list)  # by directory
         for entry in found:

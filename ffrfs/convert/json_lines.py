@@ -1,6 +1,6 @@
 """JSON lines: an Example or SequenceExample per line, in the form of example_json.py.
 
-Not here: what is in a line (example_json.py), other files of records (source.py, target.py).
+Not here: the form of a line (example_json.py), other files of records (source.py, target.py).
 Concurrency: one thread at a time.
 """
 
@@ -14,13 +14,13 @@ from ffrfs.convert.source import OnError, Record, size_of
 from ffrfs.errors import FormatError, PackError, parse_reason
 from ffrfs.files.replacing import new_file
 
-# Of a line, in bytes: no program reads a longer one with ease.
+# Bytes of a line: hardly any program reads a longer one.
 LINE_LIMIT = 1 << 30
 _WRITE_SIZE = 1 << 20
 
 
 def write_json_lines(path: str, records: Iterable[Record], *, force: bool = False) -> None:
-    """Raises PackError for a record that is no Example, or too large for a line."""
+    """Write a line for each record. Raises PackError if it is no Example, or too large."""
     waiting = bytearray()
     with new_file(path, force=force) as staged:
         for number, record in enumerate(records):
@@ -55,8 +55,8 @@ def not_an_example(path: str, number: int) -> PackError:
 class JsonLinesSource:
     """The Examples of a file of JSON lines; blank lines do not count.
 
-    The bytes of a record are made anew: names are sorted, so the same line gives the same bytes.
-    A line that is no Example raises FormatError, or with "skip" is left out and counted.
+    The bytes of a record are serialised again: names are sorted, so the same line gives the same
+    bytes. A line that is no Example raises FormatError, or with "skip" is left out and counted.
     """
 
     def __init__(self, path: str, on_error: OnError) -> None:
@@ -97,7 +97,7 @@ def serialized_json(text: bytes) -> bytes:
 
 
 def parsed_json(text: bytes) -> object:
-    """Raises ValueError for what is no JSON, and for names that come twice."""
+    """Return the value. Raises ValueError for invalid JSON, and for names that come twice."""
     try:
         return json.loads(text, object_pairs_hook=_unique)
     except RecursionError:

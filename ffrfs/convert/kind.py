@@ -1,4 +1,4 @@
-"""What kind of data set a path is, or is to become.
+"""Tells the kind of a data set by its path, or by the name of a target.
 
 Not here: opening it (source.py).
 """
@@ -19,21 +19,21 @@ from ffrfs.remote.paths import is_folder, let_urls_in
 from ffrfs.remote.url import is_url
 from ffrfs.tfrecord.tfds import find_split
 
-# "ffrecord": one without an index; a pack is an FFRecord file too. "jsonl": Examples, one per
-# line. "parquet": a row for each. "webdataset": tar files of samples. "folder": a directory per
-# record.
+# "ffrecord": a file without an index; a pack is an FFRecord file too. "jsonl": an Example per
+# line. "parquet": an Example per row. "webdataset": tar files of samples. "folder": a directory
+# per record.
 Kind = Literal["tfrecord", "ffrecord", "pack", "jsonl", "parquet", "webdataset", "folder"]
 
-# Known by their names: a file, or a directory of them.
+# Kinds that their names show: a file, or a directory of such files.
 _NAMED: dict[Kind, str] = {"parquet": ".parquet", "webdataset": ".tar"}
-# What a directory per record is known by.
+# The name that shows a directory per record.
 FIRST_RECORD = "000000000"
 
 
 def kind_of_name(name: str) -> Kind | None:
-    """Tell what a file of that name is to be; None: the name does not say it.
+    """Return the kind for a target of that name; None if the name does not show it.
 
-    Of an FFRecord file it does not say whether it is to be a pack.
+    For an FFRecord file it does not show whether it shall be a pack.
     """
     if name.endswith(".ffr"):
         return "ffrecord"
@@ -46,10 +46,10 @@ def kind_of_name(name: str) -> Kind | None:
 
 
 def kind_of(path: str) -> Kind:
-    """Tell what the data set `path` is, a file or a directory of files of records.
+    """Return the kind of the data set `path`, a file or a directory of files of records.
 
-    Raises what opening it raises: FormatError, ChecksumError (of an index), OSError; and
-    FormatError for a directory that a pack is in, which is no part of a data set.
+    Raises the errors of opening it: FormatError, ChecksumError (for an index), OSError; and
+    FormatError for a directory that contains a pack, which is no part of a data set.
     """
     if is_url(path) and path.endswith((".jsonl", *_NAMED.values())):
         raise FormatError.at(path, "such files are not read from URLs; download it")
@@ -63,7 +63,7 @@ def kind_of(path: str) -> Kind:
     if is_tfrecord(path):
         return "tfrecord"
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnverifiedHeaderWarning)  # who opens it to read says it
+        warnings.simplefilter("ignore", UnverifiedHeaderWarning)  # reading it will warn
         if not is_folder(path):
             return "pack" if _is_packed_folder(path) else "ffrecord"
         packed = next(filter(_is_packed_folder, pack_files(path)), None)
@@ -74,23 +74,23 @@ def kind_of(path: str) -> Kind:
 
 def _is_packed_folder(file: str) -> bool:
     with FileReader(file) as reader:
-        if len(reader) == 0:  # not even an index
+        if len(reader) == 0:  # there is not even an index
             return False
     with PackTree(file) as tree:
         return tree.volume.is_folder
 
 
 def files_named(path: str, extension: str) -> list[str]:
-    """Return the files that `path` means, one or those of a directory; [] if it means others.
+    """Return the files of `path`, one or those of a directory; [] if it is of another kind.
 
-    By names alone: what is in the directory must have the extension. Hidden names do not count,
-    nor notes of other programs (_SUCCESS).
+    Names alone decide: all files of the directory must have the extension. Hidden names do not
+    count, nor notes of other programs (_SUCCESS).
     """
     if not os.path.isdir(path):
         return [path] if path.endswith(extension) else []
     try:
         names = sorted(name for name in os.listdir(path) if not name.startswith("."))
-    except OSError:  # opening it tells why
+    except OSError:  # opening it reports the reason
         return []
     others = [name for name in names if not name.endswith(extension)]
     if not all(name.startswith("_") for name in others):
@@ -99,11 +99,11 @@ def files_named(path: str, extension: str) -> list[str]:
 
 
 def is_tfrecord(path: str) -> bool:
-    """Tell whether `path` is TFRecord, a file or a directory of them, rather than FFRecord.
+    """Return whether `path` is TFRecord, a file or a directory of them, rather than FFRecord.
 
-    As a mount tells it, so by a name with ".tfrecord" in it, or by the first bytes; and a split of
-    a TFDS directory is (DIR/train). What cannot be read is neither, and opening it tells why.
-    Raises FormatError for a damaged TFDS directory.
+    It decides as a mount does, by a name with ".tfrecord" in it, or by the first bytes; a split
+    of a TFDS directory is TFRecord (DIR/train). An unreadable path is not, and opening it reports
+    the reason. Raises FormatError for a damaged TFDS directory.
     """
     try:
         name = os.fsencode(path)
@@ -113,7 +113,7 @@ def is_tfrecord(path: str) -> bool:
         if not is_folder(path):
             return _native.is_tfrecord(name)
         packs, tfrecords = folder_files(name)
-    except RemoteError:  # it would be waited for again
+    except RemoteError:  # opening it again would wait again
         raise
     except OSError:
         return False

@@ -1,4 +1,4 @@
-"""Where the files of a conversion go: to their names on this machine.
+"""The outputs of a conversion, and the one for local files.
 
 Not here: writing a file (target.py and others), buckets (bucket_output.py).
 Concurrency: one thread.
@@ -18,9 +18,9 @@ from ffrfs.files.staged_file import staged_folder, sync_folder
 
 
 class Output(Protocol):
-    """`path`: as the user names it. `place`: where a single file is written.
+    """An output. `path`: the user's name. `place`: the path at which a single file is written.
 
-    `force`: it may replace a file that is at `place`.
+    `force`: the output may replace a file at `place`.
     """
 
     path: str
@@ -28,22 +28,22 @@ class Output(Protocol):
     force: bool
 
     def shard_folder(self) -> AbstractContextManager[str]:
-        """The directory in which shards are written; they are `path` when it ends."""
+        """Return a context with the directory for shards; at its end they are at `path`."""
         ...
 
     def written(self, place: str) -> None:
-        """A file is whole."""
+        """Take the file at `place`, which is complete."""
         ...
 
     def finish(self) -> None:
-        """All are."""
+        """Finish the output: all files are complete."""
         ...
 
 
 class LocalOutput:
     """A file, or, if `is_set`, a new directory, at `path`.
 
-    Raises PackError if there is a file already, unless `force`.
+    Raises PackError if the file exists already, unless `force`.
     """
 
     def __init__(self, path: str, *, is_set: bool, force: bool) -> None:
@@ -64,9 +64,9 @@ class LocalOutput:
 
 @contextlib.contextmanager
 def staged_set(path: str) -> Iterator[str]:
-    """Give a directory that becomes `path` if the block ends well; else it goes.
+    """Yield a directory that becomes `path` if the block ends well; else it is removed.
 
-    Raises PackError if something is at `path` already, except for an empty directory.
+    Raises PackError if `path` exists already, unless it is an empty directory.
     """
     place = os.path.realpath(path)
     if os.path.lexists(place) and not (os.path.isdir(place) and not os.listdir(place)):

@@ -1,12 +1,12 @@
 """Parquet: a table with a row per Example, and the columns of columns.py.
 
-Written in groups of rows, each page with a checksum. Tables of other programs are read, too:
-integers and booleans become int64 lists, floats float lists, strings and bytes bytes lists; null
-is a feature that the Example lacks. Other types are refused by name, and so are doubles, of
-which an Example would keep half of the digits.
+Tables are written in groups of rows, each page with a checksum. Tables of other programs can be
+read, too: integers and booleans become int64 lists, floats float lists, strings and bytes bytes
+lists; null is a feature that the Example lacks. Other types are errors that name the column, and
+so are doubles, of which an Example would keep half of the digits.
 
-Reading and writing is pyarrow's, which is imported when it is used. Concurrency: one thread at a
-time.
+pyarrow, which is imported on first use, does the reading and writing. Concurrency: one thread at
+a time.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ from ffrfs.tfrecord.example import (
     make_feature,
 )
 
-# In the metadata of a table in which rows without feature lists are SequenceExamples all the same.
+# The metadata of a table whose rows are SequenceExamples even without feature lists.
 _MARK = {b"ffrfs": b"SequenceExample"}
-# Of a group of rows: what is in memory to be written. Readers take groups of up to 1 GB.
+# The size of a group of rows, which is held in memory to be written. Readers take up to 1 GB.
 _GROUP_SIZE = 64 << 20
 _GROUP_ROWS = 1 << 16
-# What is read at once, about; few rows, as a value that is stored once may be that of all.
+# The approximate size of a batch to read; few rows, as a value may be stored once for all rows.
 _BATCH_SIZE = 8 << 20
 _BATCH_ROWS = 128
-# Numbers that repeat take next to nothing in the file: a row has at most so many, on average.
+# Repeated numbers take almost no space in the file: this limits their average per row.
 _NUMBERS_MAX = 1 << 27
 _NUMBER_SIZE = 8  # in memory
 _BUFFER_SIZE = 1 << 20
-_STEPS_DEPTH = 2  # lists of lists
+_STEPS_DEPTH = 2  # for lists of lists
 
-# Type of a column → list of a feature.
+# Maps the type of a column to the list of a feature.
 _KINDS = {"int64": "int64_list", "float": "float_list", "binary": "bytes_list"}
 
 
 def import_pyarrow() -> ModuleType:
-    """Raises PackError where it is not installed."""
+    """Return the module. Raises PackError if it is not installed."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -67,12 +67,12 @@ def import_pyarrow() -> ModuleType:
 def write_parquet(
     path: str, records: Iterable[Record], columns: Columns, *, force: bool = False
 ) -> None:
-    """Raises PackError for a record that the columns were not made from."""
+    """Write the table. Raises PackError for a record that is not covered by the columns."""
     pyarrow = import_pyarrow()
     schema = _schema(pyarrow, columns)
     with (
         new_file(path, force=force) as staged,
-        # Of Python, so that errors are those of the system.
+        # A file object of Python, so that errors are OSErrors.
         os.fdopen(os.dup(staged.fd), "wb", buffering=0) as file,
     ):
         writer = pyarrow.parquet.ParquetWriter(file, schema, write_page_checksum=True)
@@ -81,7 +81,7 @@ def write_parquet(
                 table = pyarrow.Table.from_pylist(rows, schema)
                 rows.clear()
                 writer.write_table(table)
-                del table  # before the next group is read
+                del table  # free its memory before the next group is read
         with staged.naming():
             writer.close()
 
@@ -90,7 +90,7 @@ def _schema(pyarrow: ModuleType, columns: Columns) -> Any:  # noqa: ANN401 - pya
     types = {"float_list": pyarrow.float32(), "bytes_list": pyarrow.binary()}
 
     def type_of(column: Column) -> Any:  # noqa: ANN401
-        # Also where no record has a list: pyarrow does not read lists of a type without values.
+        # A list needs a type even if no record has a list: pyarrow does not read others.
         leaf = types.get(column.kind or "", pyarrow.int64())
         if column.is_single:
             return leaf
@@ -104,7 +104,7 @@ def _groups(records: Iterable[Record], columns: Columns) -> Iterator[list[Row]]:
     rows: list[Row] = []
     size = 0
     for record in records:
-        # Before it grows too large: a group may hold one large record, and not two.
+        # Before the group grows too large: it may hold one large record, but not two.
         if rows and (size + len(record) > _GROUP_SIZE or len(rows) == _GROUP_ROWS):
             yield rows
             rows, size = [], 0
@@ -125,8 +125,8 @@ def _refusing(pyarrow: ModuleType, path: str) -> Iterator[None]:
 class ParquetSource:
     """The rows of a Parquet file, or of a directory of them in the order of their names.
 
-    A row with a list of lists, or any row of a table with our mark, is a SequenceExample. A file
-    that is damaged, or has columns that no Example has, ends the reading.
+    A row with a list of lists, or any row of a table with the mark, is a SequenceExample. A file
+    that is damaged, or has a column of a type that no Example has, ends the reading.
     """
 
     def __init__(self, path: str) -> None:
@@ -141,7 +141,7 @@ class ParquetSource:
 
     def records(self) -> Iterator[Record]:
         for path in self._files:
-            # Of Python, so that no error of the system is taken for damage.
+            # A file object of Python, so that an OSError is not taken for damage.
             with open(path, "rb") as file, self._naming(path):
                 yield from self._records(path, file)
 
@@ -222,7 +222,7 @@ def _message(
 
 
 class _ColumnReader:
-    """What the values of a column become."""
+    """Converts the values of a column to features."""
 
     def __init__(self, pyarrow: ModuleType, path: str, field: Any) -> None:  # noqa: ANN401
         self.name: str = field.name
@@ -253,13 +253,13 @@ class _ColumnReader:
         for _ in range(self.depth):
             wanted = pyarrow.list_(wanted)
         self._wanted = wanted
-        self._has_nulls = False  # the lists of the batch that is being read
+        self._has_nulls = False  # whether lists of the current batch contain nulls
         self._pyarrow = pyarrow
 
     def features(self, column: Any) -> list[Feature | FeatureList | None]:  # noqa: ANN401
         """Return the feature, or feature list, of each row; None for null.
 
-        Raises FormatError for null among values, and for numbers that are no int64.
+        Raises FormatError for null among values, and for numbers that are not int64.
         """
         try:
             column = column.cast(self._wanted)

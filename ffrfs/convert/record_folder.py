@@ -1,7 +1,7 @@
-"""A directory of records on disk: what a mount of a data set shows, as ordinary files.
+"""A directory of records on disk: the tree of a mounted data set, as ordinary files.
 
-A directory per record with a file per feature, example.json and record.bin; of FFRecord a file
-per record. Back, only record.bin is read: what was changed in other files does not count.
+It has a directory per record with a file per feature, example.json and record.bin; for FFRecord a
+file per record. Converting back reads only record.bin: changes of other files have no effect.
 Not here: the same tree as a pack (feature_folder.py). Concurrency: one thread at a time.
 """
 
@@ -27,8 +27,8 @@ _RECORD = "record.bin"
 def write_record_folder(source: str, target: str, progress: Progress | None) -> int:
     """Write the new directory `target`; return the number of records.
 
-    Raises PackError for a source that no mount shows as records, or if something is at `target`
-    already; ChecksumError, writing nothing, at damaged records.
+    Raises PackError for a source that no mount shows as records, or if `target` exists already;
+    ChecksumError, writing nothing, if records are damaged.
     """
     if is_url(target):
         raise PackError(

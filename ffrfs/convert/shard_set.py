@@ -29,8 +29,8 @@ def write_shards(
 ) -> None:
     """Write `count` records into a new directory, a file for each of `names`.
 
-    Raises PackError, writing nothing, if that is more files than records, or if something is
-    there already.
+    Raises PackError, writing nothing, if there are more files than records, or if the directory
+    exists already.
     """
     path = output.path
     if count < len(names):

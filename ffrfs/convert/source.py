@@ -1,7 +1,7 @@
-"""What records come from: a TFRecord or FFRecord data set, or a pack.
+"""The sources of records: a TFRecord or FFRecord data set, or a pack.
 
-Records are handed out one after the other, verified; in memory is the one that was handed
-out, and a batch of small ones. Not here: where they go (target.py).
+Records are returned one after the other, verified; memory holds the current one, and a batch of
+small ones. Not here: writing them (target.py).
 
 Concurrency: one thread at a time. The files are not changed.
 """
@@ -33,28 +33,28 @@ if TYPE_CHECKING:
 Record: TypeAlias = bytes | memoryview
 OnError = Literal["raise", "skip"]
 
-# Digits of a record's number as a name, at least (native/tree/flat_tree.cc).
+# The least number of digits in a name that is a record's number (native/tree/flat_tree.cc).
 NUMBER_DIGITS_MIN = 9
 
-# What is read at once; a larger record by itself.
+# The limits of a batch of records that are read at once; a larger record is read alone.
 _BATCH_SIZE = 16 << 20
 _BATCH_COUNT = 4096
 
-# protobuf takes no message of 2 GiB; the path and the message around the data need some.
+# protobuf takes no message of 2 GiB; this leaves room for the path and the message around.
 _EXAMPLE_DATA_LIMIT = (2 << 30) - (64 << 10)
 
 
 class RecordSource(Protocol):
-    """Records in their order. Its errors name file, record and offset."""
+    """Records in order. Errors name file, record and offset."""
 
     path: str
     # Damaged records that the last pass over records() left out.
     skipped_count: int
-    # Of the records together, or about that; 0: that cannot be told beforehand.
+    # The approximate size of all records together; 0: unknown before they are read.
     size_bytes: int
 
     def count(self) -> int:
-        """Return how many records() will give; may take as long as reading them."""
+        """Return the number of records of records(); may take as long as reading them."""
         ...
 
     def records(self) -> Iterator[Record]: ...
@@ -91,7 +91,7 @@ class TFRecordSource:
 
 
 class SizedItem(NamedTuple):
-    """A record that is still in its file."""
+    """A record that was not read yet."""
 
     number: int  # a record number, or an inode
     size: int
@@ -132,9 +132,9 @@ class PackedSource:
     """The files of a pack, each one record: its bytes, or an Example of them.
 
     `as_examples`: an Example with the features `path` and `data`, one bytes value each.
-    Else the files are the records that the directory was made of: each named by its number,
-    or `record.bin` in a directory of that name. Empty directories are left out and counted. Raises
-    PackError for a directory that holds what else would be lost.
+    Otherwise the files are the records that the directory was made of: each has its number as
+    its name, or is `record.bin` in a directory of that name. Empty directories are left out and
+    counted. Raises PackError for a directory with other files, which would be lost.
     """
 
     def __init__(self, path: str, on_error: OnError, as_examples: bool) -> None:
@@ -213,7 +213,7 @@ class PackedSource:
 
         path = os.fsencode(self._tree.path(ino))
         features = {"path": feature(path), "data": feature(bytes(content))}
-        # The order of a map is anybody's; this one is always the same.
+        # protobuf does not fix the order of a map; this one is always the same.
         serialized: bytes = Example(features=Features(feature=features)).SerializeToString(
             deterministic=True
         )
@@ -221,7 +221,7 @@ class PackedSource:
 
 
 def size_of(file: str) -> int:
-    """Raises FormatError for what is no regular file: opening a FIFO waits for its writer."""
+    """Return the size. Raises FormatError if it is no regular file: opening a FIFO may block."""
     found = os.stat(file)
     if not stat.S_ISREG(found.st_mode):
         raise FormatError.at(file, "not a regular file")
@@ -248,7 +248,7 @@ def in_batches(items: Iterable[SizedItem]) -> Iterator[list[SizedItem]]:
 def _read(
     read: Callable[[Sequence[int]], list[RecordBytes]], numbers: list[int], on_error: OnError
 ) -> Iterator[RecordBytes | None]:
-    """What `read` gives for each of `numbers`; None for a damaged one that is skipped."""
+    """Yield the results of `read` for `numbers`; None for a damaged one that is skipped."""
     try:
         found: list[RecordBytes | None] = [*read(numbers)]
     except ChecksumError:

@@ -1,6 +1,6 @@
-"""What records become: a TFRecord file, a plain FFRecord file, or a pack.
+"""The targets of records: a TFRecord file, a plain FFRecord file, or a pack.
 
-Each appears under its name whole, or not at all. Not here: where records come from
+Each appears under its name whole, or not at all. Not here: the sources of records
 (source.py), a directory of features (feature_folder.py).
 """
 
@@ -18,14 +18,14 @@ from ffrfs.tfrecord.options import TFRecordOptions
 from ffrfs.tfrecord.stream_scan import RECORD_LIMIT
 from ffrfs.tfrecord.writer import TFRecordWriter
 
-# What the index of a pack begins with (docs/format.md).
+# The beginning of a pack's index (docs/format.md).
 _INDEX_MAGIC = b"piouhjgbr"
 
 
 def write_tfrecord(
     path: str, records: Iterable[Record], options: TFRecordOptions, *, force: bool = False
 ) -> None:
-    """Raises PackError for a record that could not be read again."""
+    """Write the records. Raises PackError for a record that could not be read again."""
     with new_file(path, force=force) as staged:
         with staged.naming():
             writer = TFRecordWriter(staged.place, options)
@@ -46,7 +46,7 @@ def write_tfrecord(
 def write_ffrecord(
     path: str, records: Iterable[Record], count: int, *, force: bool = False
 ) -> None:
-    """Raises PackError if the file would be taken for a pack."""
+    """Write the records. Raises PackError if programs would take the file for a pack."""
     last: Record = b""
     with writing(path, count, force=force) as writer:
         for record in records:
@@ -60,7 +60,7 @@ def write_ffrecord(
 
 
 def write_folder(path: str, records: Iterable[Record], count: int, *, force: bool = False) -> None:
-    """A pack with a file per record, named by its number as a mount names it."""
+    """Write a pack with a file per record, named by its number as in a mount."""
     entries = Manifest()
     entries.describe_folder(0, 0, UNKNOWN_TIME_NS)
     with writing(path, count + 1, force=force) as writer:

@@ -1,6 +1,6 @@
-"""Counts what passes on its way to a target, and tells a Progress.
+"""Counts records on their way to a target, and reports to a Progress.
 
-Concurrency: one thread; `sent` may be set by another.
+Concurrency: one thread; another one may set `sent`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _Sized = TypeVar("_Sized", bound=Sized)
 
 
 class Watch:
-    """`is_sent`: bytes count half when they are written, half when they are uploaded (`sent`)."""
+    """The count. `is_sent`: bytes count half when written, half when uploaded (`sent`)."""
 
     def __init__(self, progress: Progress | None, *, is_sent: bool) -> None:
         self.count = 0
@@ -25,7 +25,7 @@ class Watch:
         self._totals = (0, 0)
 
     def over(self, records: Iterator[_Sized], total: int, size_total: int) -> Iterator[_Sized]:
-        """`total`, `size_total`: of all records; 0: that is not known."""
+        """Yield the records and count them. `total`, `size_total`: of all; 0: unknown."""
         self._totals = total, size_total
         for record in records:
             yield record

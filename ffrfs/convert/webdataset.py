@@ -4,7 +4,7 @@
                                    bytes values is {"member": "image_encoded.jpg"}
     000000012.image_encoded.jpg    a bytes value, by the name of its feature and its content
 
-So `webdataset` reads images and texts as such, and all comes back. Of a sample by another
+So `webdataset` reads images and texts as such, and nothing is lost. In a sample of another
 program, without example.json, each member becomes a feature, and its key the feature __key__.
 Not here: reading tar (ffrfs.packing). Concurrency: one thread at a time.
 """
@@ -41,22 +41,22 @@ from ffrfs.tfrecord.example import BytesList, Example, Feature, Features
 _EXAMPLE = "example.json"
 _KEY = "__key__"
 _BUFFER_SIZE = 1 << 20
-_NAME_LENGTH_MAX = 60  # of a feature's name in a member's, which has at most 100 in all
-# Of a sample, in bytes: protobuf takes no message of 2 GiB.
+_NAME_LENGTH_MAX = 60  # of a feature's name within a member's, which has at most 100 in all
+# Bytes of a sample: protobuf takes no message of 2 GiB.
 _SAMPLE_LIMIT = (2 << 30) - (64 << 10)
-# Values of an Example beyond this are base64 in its example.json; and a sample has no more.
+# Further values of an Example are base64 in its example.json; a sample has no more members.
 _MEMBERS_MAX = 65536
-# What tarfile raises for archives that are damaged.
+# The exceptions of tarfile for damaged archives.
 _DAMAGE_ERRORS = (tarfile.TarError, EOFError, ArithmeticError, ValueError, IndexError, struct.error)
 
-# Field → bytes: "jpg" or "image.jpg" of a member "a/0001.image.jpg".
+# Maps the field "jpg" or "image.jpg" of a member "a/0001.image.jpg" to its bytes.
 _Fields = dict[str, bytes]
 
 
 def write_webdataset(
     path: str, records: Iterable[Record], numbers: Iterator[int], *, force: bool = False
 ) -> None:
-    """Write the tar file `path`, with a sample for each record; `numbers` are their keys.
+    """Write the tar file `path`, with a sample for each record; their keys are `numbers`.
 
     Raises PackError for a record that is no Example.
     """
@@ -77,7 +77,7 @@ def _fields(path: str, number: int, record: Record) -> _Fields:
     message = parse_record(record)
     if message is None:
         raise not_an_example(path, number)
-    fields: _Fields = {_EXAMPLE: b""}  # the first
+    fields: _Fields = {_EXAMPLE: b""}  # it must be the first member
     counts: Counter[str] = Counter()
 
     def encode(name: str, value: bytes) -> object:
@@ -92,7 +92,7 @@ def _fields(path: str, number: int, record: Record) -> _Fields:
 
 
 def _field_name(name: str, value: bytes, counts: Counter[str]) -> str:
-    """A name that no other value of the sample has; in small letters, as readers make them."""
+    """Return a name that is unique in the sample; in small letters, as readers make them."""
     base = re.sub(r"[^a-z0-9_-]", "_", name.lower())[:_NAME_LENGTH_MAX] or "_"
     counts[base] += 1
     kind = content_kind(value)
@@ -175,7 +175,7 @@ def _read_samples(file: str, stream: BinaryIO) -> Iterator[tuple[str, _Fields]]:
 
 
 def _split(file: str, name: str) -> tuple[str, str]:
-    """ "a/1.x.jpg" → "a/1" and "x.jpg", as WebDataset has it."""
+    """Split a name as WebDataset does: "a/1.x.jpg" → "a/1" and "x.jpg"."""
     folder, slash, base = name.rpartition("/")
     key, dot, field = base.partition(".")
     if not dot or not field:
