@@ -1,4 +1,4 @@
-"""extract: files of a data set as ordinary files.
+"""extract: writes files of a data set as ordinary files.
 
 Not here: writing them (ffrfs/folder/extract.py).
 """
@@ -15,7 +15,7 @@ from ffrfs.folder.progress import Progress
 from ffrfs.folder.tree import OnConflict, PackTree, PathType
 
 
-def extract(  # noqa: PLR0913 - what, where to, and how
+def extract(  # noqa: PLR0913 - source, destination and options
     pack: PathType | Sequence[PathType],
     destination: PathType,
     paths: PathType | Sequence[PathType] = (),
@@ -25,17 +25,17 @@ def extract(  # noqa: PLR0913 - what, where to, and how
     on_error: Literal["raise", "skip"] = "raise",
     progress: Progress | None = None,
 ) -> list[str]:
-    """Write `paths` of `pack` (none: everything) below the directory `destination`.
+    """Write `paths` of `pack` (none: all files) below the directory `destination`.
 
-    With the modes, times and links that were packed, under their whole paths. `pack`: as
-    `PackedFolder` takes it, or TFRecord. Nothing is overwritten, or written elsewhere.
+    Files get the packed modes, times and links, under their whole paths. `pack`: as
+    `PackedFolder` takes it, or TFRecord. No file is overwritten, or written elsewhere.
     `progress`: called with files done, files in all, bytes done, bytes in all; 0 in all:
     unknown.
 
-    Damaged files are left out and all others written; then ChecksumError is raised, which
-    names the first and counts the others, or with `on_error="skip"` a list is returned with a
+    Damaged files are left out and all others written; then it raises ChecksumError, which
+    names the first and counts the others, or with `on_error="skip"` returns a list with a
     line for each. Raises PathNotFoundError and FormatError before anything is written;
-    FileExistsError at the first file that is there already; what was written by then stays.
+    FileExistsError at the first existing file; files that were written before stay.
     """
     wanted = [paths] if isinstance(paths, str | os.PathLike) else paths
     with PackTree(pack, on_conflict=on_conflict, allow_missing=allow_missing) as tree:

@@ -1,6 +1,6 @@
-"""info: what a data set holds, in numbers, as the command's --json says it.
+"""info: the contents of a data set in numbers, with the keys of the command's --json.
 
-Not here: finding it out (ffrfs/folder/info.py, ffrfs/tfrecord/info.py).
+Not here: counting them (ffrfs/folder/info.py, ffrfs/tfrecord/info.py).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ffrfs.tfrecord.tfds import TfdsDirectory, find_tfds
 
 
 def info(path: PathType) -> dict[str, Any]:
-    """Return what `path` holds: a pack, a TFRecord file, or a directory of either.
+    """Return the numbers of `path`: a pack, a TFRecord file, or a directory of either.
 
     The keys are those of `ffrfs info --json`: "kind", "files", "records", "bytes" and others.
     Reads headers and indexes only, but compressed TFRecord files whole. Raises FormatError,
@@ -87,13 +87,13 @@ def tfrecord_fields(path: str, found: tfrecords.TFRecordInfo) -> dict[str, Any]:
 
 
 def _split_fields(directory: TfdsDirectory, found: tfrecords.TFRecordInfo) -> list[dict[str, Any]]:
-    """What dataset_info.json says of each split that was looked at, and what is there."""
+    """Return for each split that was read its numbers in dataset_info.json, and the actual ones."""
     counts = {file.file: file.record_count for file in found.files}
     all_fields = []
     for split in directory.splits.values():
         present = {path: counts[path] for path in split.shard_paths if path in counts}
         if not present and not split.missing():
-            continue  # another split was asked for
+            continue  # the caller asked for another split
         declared = dict(zip(split.shard_paths, split.shard_lengths, strict=True))
         all_fields.append(
             {

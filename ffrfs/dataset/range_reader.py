@@ -1,9 +1,9 @@
-"""read_range: the rows of one range of records, verified, in batches of bounded size.
+"""read_range: yields the rows of one range of records, verified, in batches of bounded size.
 
-Runs in the process that uses the rows: it opens the one file of the range.
+It runs in the process that uses the rows, and opens the one file of the range.
 
-Not here: which ranges there are (ranges.py), tables and bags of rows (ffrfs.ray, ffrfs.dask).
-Concurrency: none of its own; each call opens the file anew, so any thread or process.
+Not here: cutting into ranges (ranges.py), tables and bags of rows (ffrfs.ray, ffrfs.dask).
+Concurrency: no state; each call opens the file again, so any thread or process may call it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 OnError: TypeAlias = Literal["raise", "skip"]
 
-# A batch holds so much at most, or one larger row.
+# A batch holds at most so many bytes, or one larger row.
 BATCH_SIZE = 32 << 20
 _BATCH_COUNT = 16384
 
@@ -36,7 +36,7 @@ class Batch(NamedTuple):
 
 
 class _Source(NamedTuple):
-    """A file, opened. A row is known by a number: an inode, or the record's in its file."""
+    """An open file. A row has a number: an inode, or that of the record in its file."""
 
     rows: Iterable[tuple[int, int]]  # (row, size) of each, in order
     read: Callable[[Sequence[int]], Sequence[RecordBytes | bytes]]
@@ -44,14 +44,14 @@ class _Source(NamedTuple):
 
 
 def read_range(part: RecordRange, on_error: OnError = "raise") -> Iterator[Batch]:
-    """Yield the rows of `part`, none twice: of a pack its files, else its records.
+    """Yield the rows of `part`, each once: the files of a pack, otherwise the records.
 
     Files that share a record come one after the other; links are no rows. The number of a
-    record counts those of the files before its own.
+    record includes the records of the files before its own.
 
     Raises ChecksumError for damaged bytes, naming file, record and path; with
     `on_error="skip"` such a row is left out with a PackWarning. Raises FormatError if the file
-    is not the one that was cut, OSError if it cannot be read; a damaged index is an error too.
+    has changed since it was cut, OSError if it cannot be read; a damaged index is an error too.
     """
     if part.first == part.end:
         return
@@ -97,7 +97,7 @@ def _check_same(part: RecordRange, record_count: int, byte_count: int) -> None:
 def _inos(volume: Volume, part: RecordRange) -> Iterator[int]:
     for record in range(part.first, part.end):
         ino = volume.file_of(record)
-        if ino == 0:  # so another record is that of two, or the number of files would be less
+        if ino == 0:  # so two files share another record, or there would be fewer files
             raise FormatError.at(
                 part.file.path,
                 f"record {record} is no file's, and another is that of two: not read in ranges",
@@ -107,7 +107,7 @@ def _inos(volume: Volume, part: RecordRange) -> Iterator[int]:
 
 
 def _shared_inos(volume: Volume, part: RecordRange) -> list[int]:
-    """Look at all inodes: a record knows one of its files only."""
+    """Return the inodes of the range, by a look at all: a record knows only one of its files."""
     found = []
     for ino in itertools.count(1):
         record = volume.record(ino)

@@ -1,9 +1,9 @@
-"""Ranges: the records of packs and files of records, cut into parts that others read.
+"""Ranges: the records of packs and files of records, cut into parts for other processes.
 
 One process opens the files and cuts them; others get a RecordRange each, which is plain values
 and small, and open that file themselves. No range crosses two files.
 
-Not here: reading a range (range_reader.py), what runs the parts (ffrfs.ray, ffrfs.dask).
+Not here: reading a range (range_reader.py), running the parts (ffrfs.ray, ffrfs.dask).
 Concurrency: a RangeCutter and a RecordRange are immutable; any thread.
 """
 
@@ -26,33 +26,33 @@ from ffrfs.remote.url import is_url
 from ffrfs.tfrecord.shards import shard_paths
 from ffrfs.tfrecord.sidecar import keep_sidecars
 
-# "ffrecord": one without an index, so its records have numbers, no paths.
+# "ffrecord": a file without an index, so its records have numbers, no paths.
 Kind: TypeAlias = Literal["pack", "ffrecord", "tfrecord"]
 
 _NAMES = {"pack": "a pack", "ffrecord": "a plain FFRecord file", "tfrecord": "TFRecord"}
 
-# A row weighs its bytes, and this for its path and what holds it in memory.
+# A row weighs its bytes, and this for its path and its objects in memory.
 ROW_SIZE = 64
 
-# Files opened at a time: at URLs each takes several requests.
+# Files that are opened at a time: at URLs each takes several requests.
 _OPEN_COUNT = 8
 
 
 class RecordFile(NamedTuple):
     path: str  # absolute, or a URL
     kind: Kind
-    first_number: int  # of its record 0 among the records of all files
+    first_number: int  # the number of its record 0 among the records of all files
     record_count: int  # without a pack's index
     byte_count: int  # of all its records, with the index
     row_size: int  # of all its records, without the index
-    # Each record is one row. Else several files of the pack share one (--dedup).
+    # True: each record is one row. False: several files of the pack share a record (--dedup).
     is_plain: bool
-    # Of the tables of the header: other bytes, another number. TFRecord: of sizes and time.
+    # A digest of the header's tables, which changes with the bytes. TFRecord: of sizes and time.
     identity: int
 
 
 class RecordRange(NamedTuple):
-    """Records `first` up to, without, `end` of one file."""
+    """Records `first` to `end`, without the latter, of one file."""
 
     file: RecordFile
     first: int
@@ -60,27 +60,27 @@ class RecordRange(NamedTuple):
 
     @property
     def row_count(self) -> int | None:
-        """How many rows it has; None: only who reads it knows."""
+        """The number of its rows; None: only reading it shows that."""
         return self.end - self.first if self.file.is_plain else None
 
     @property
     def byte_count(self) -> int:
-        """About how many bytes its records have: as if all of the file were equal."""
+        """The approximate number of bytes of its records, as if all of the file were equal."""
         size, count = self.file.row_size, max(1, self.file.record_count)
         return size * self.end // count - size * self.first // count
 
 
 class RangeCutter:
-    """The files of `packs`, looked at once, to be cut into ranges.
+    """The files of `packs`, opened once, to be cut into ranges.
 
     `packs`: a pack, a set (a directory of packs), a file of FFRecord or TFRecord, a directory
     of those, or a list of either; each may be a URL. Packs must fit together, as for
     PackedFolder. Reads headers and indexes only; of TFRecord the frames, unless there is a
     sidecar.
 
-    Raises FormatError, OSError for a file that is no good, a shard that a set lacks, a path
-    that two packs have, and for packs mixed with other files. Warns (UnverifiedHeaderWarning,
-    PackWarning) of what is not verified or left aside.
+    Raises FormatError, OSError for a bad file, a missing shard of a set, a path that two packs
+    have, and for packs mixed with other files. Warns (UnverifiedHeaderWarning, PackWarning) of
+    parts that are not verified or ignored.
     """
 
     def __init__(self, packs: PathType | Sequence[PathType]) -> None:
@@ -98,7 +98,7 @@ class RangeCutter:
         else:
             with PackTree(paths) as tree:
                 volume = tree.volume
-                # Without links, and with the root. What a conflict would hide was an error.
+                # Without links, and with the root. A conflict would have been an error.
                 is_plain = volume.file_count == volume.record_count - len(volume.paths)
                 self._look_at([os.fsdecode(path) for path in volume.paths], is_plain)
 
@@ -107,7 +107,7 @@ class RangeCutter:
         with ThreadPoolExecutor(_OPEN_COUNT) as threads:
             looks = threads.map(functools.partial(_Look.at, self.kind), paths)
             for path, look in zip(paths, looks, strict=True):
-                if self.kind != "pack":  # of packs it was said when their tree was opened
+                if self.kind != "pack":  # for packs, opening the tree has warned already
                     for unverified in look.unverified:
                         warnings.warn(UnverifiedHeaderWarning.of(unverified), stacklevel=4)
                 sizes = look.record_count, look.byte_count, look.row_size
@@ -117,19 +117,19 @@ class RangeCutter:
 
     @property
     def weight(self) -> int:
-        """About how many bytes all rows are in memory."""
+        """The approximate number of bytes of all rows in memory."""
         return sum(map(_weight, self.files))
 
     def cut(self, count: int) -> list[RecordRange]:
         """Return about `count` ranges, in order: each record is in one.
 
-        Of a file they have equally many records. At least one for each file that has records; if
-        none has, a single empty range.
+        The ranges of a file have equal numbers of records. Each file with records has at least
+        one range; if no file has records, there is a single empty range.
         """
         return cut_files(self.files, count) or [RecordRange(self.files[0], 0, 0)]
 
     def cut_by_size(self, size: int) -> list[RecordRange]:
-        """Return ranges of about `size` bytes in memory at most; a larger record exceeds it."""
+        """Return ranges of at most about `size` bytes in memory; a larger record exceeds it."""
         if size < 1:
             raise ValueError(f"the size of a range is {size}, not positive")
         return self.cut(max(1, -(-self.weight // size)))
@@ -152,7 +152,7 @@ def _weight(file: RecordFile) -> int:
 
 
 def _shares(weights: Sequence[int], count: int) -> list[int]:
-    """Divide `count` among files by their weights: one at least for each that has any."""
+    """Divide `count` among files by their weights: at least one for each positive weight."""
     total = max(1, sum(weights))
     exact = [count * weight / total for weight in weights]
     shares = [max(int(share), int(share > 0)) for share in exact]
@@ -163,29 +163,29 @@ def _shares(weights: Sequence[int], count: int) -> list[int]:
 
 
 def check_on_error(on_error: str) -> None:
-    """Raise OptionError for what is neither "raise" nor "skip"."""
+    """Raise OptionError unless it is "raise" or "skip"."""
     if on_error not in ("raise", "skip"):
         raise OptionError(f'on_error is "raise" or "skip", not {on_error!r}')
 
 
 def open_records(kind: Kind, path: str) -> Records | TFRecords:
-    """Open a file of records, not by paths. Raises FormatError, OSError."""
+    """Open a file of records without paths. Raises FormatError, OSError."""
     let_urls_in([path])
     if kind != "tfrecord":
         return Records([os.fsencode(path)])
     records = TFRecords([os.fsencode(path)])
-    keep_sidecars(records, [path])  # for the next one that opens it
+    keep_sidecars(records, [path])  # for the next opening
     return records
 
 
 class _Look(NamedTuple):
-    """What there is to know of a file before it is cut."""
+    """The facts about a file that cutting needs."""
 
     record_count: int  # without a pack's index
-    byte_count: int  # with it
-    row_size: int  # without it
+    byte_count: int  # with the index
+    row_size: int  # without the index
     identity: int
-    unverified: list[str]  # the file, if its header carries no checksum
+    unverified: list[str]  # the file, if its header has no checksum
 
     @classmethod
     def at(cls, kind: Kind, path: str) -> _Look:
@@ -208,12 +208,12 @@ class _Look(NamedTuple):
 
 
 def _absolute(path: str) -> str:
-    """Other processes have other working directories."""
+    """Return an absolute path: other processes have other working directories."""
     return path if is_url(path) else os.path.abspath(path)
 
 
 def _kind_of(paths: Sequence[str]) -> Kind:
-    """Tell what all of `paths` are. Raises FormatError if they differ."""
+    """Return the kind of all `paths`. Raises FormatError if they differ."""
     all_files = ((path, file) for path in paths for file in _files_to_tell(path))
     first: Kind | None = None
     for path, file in all_files:
@@ -224,7 +224,7 @@ def _kind_of(paths: Sequence[str]) -> Kind:
             raise FormatError.at(
                 file or path, f"is {_NAMES[kind]}, {paths[0]} is {_NAMES[first]}: read them apart"
             )
-        if kind == "pack":  # whether the others are, too, opening them as one tree tells
+        if kind == "pack":  # opening them as one tree checks that the others are packs, too
             return kind
         first = kind
     assert first is not None
@@ -232,5 +232,5 @@ def _kind_of(paths: Sequence[str]) -> Kind:
 
 
 def _files_to_tell(path: str) -> Sequence[str | None]:
-    """The files of a path; None in their place: they are TFRecord."""
+    """Return the files of a path; None instead of a file means TFRecord."""
     return [None] if is_tfrecord(path) else pack_files(path)

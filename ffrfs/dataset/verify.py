@@ -1,4 +1,4 @@
-"""verify: all of a data set read and compared with its checksums, as the command's --json says it.
+"""verify: reads a data set and compares its checksums; results have the keys of --json.
 
 Not here: the checking (ffrfs/folder/verify.py, ffrfs/tfrecord/verify.py).
 """
@@ -14,7 +14,7 @@ from ffrfs.folder.progress import Progress
 from ffrfs.folder.tree import PathType
 from ffrfs.tfrecord.shards import shard_paths
 
-if TYPE_CHECKING:  # loading it takes a sixth of the time of a small verification
+if TYPE_CHECKING:  # importing it takes a sixth of the time of a small verification
     from ffrfs.tfrecord import verify as tfrecords
 
 
@@ -22,12 +22,12 @@ def verify(path: PathType, *, jobs: int = 0, progress: Progress | None = None) -
     """Read all of `path`: a pack, a TFRecord file of any compression, or a directory of either.
 
     Returns the keys of `ffrfs verify --json`: "good" is whether all is well, "bad" is a list of
-    what is damaged: dicts with "record", "path" and "reason". Of a directory of packs, "packs"
-    has these keys for each. `jobs`: threads; 0: one per core. `progress`: called with records
-    done, records in all, bytes done, bytes in all; 0 in all: unknown.
+    the damaged records: dicts with "record", "path" and "reason". For a directory of packs,
+    "packs" has these keys for each. `jobs`: threads; 0: one per core. `progress`: called with
+    records done, records in all, bytes done, bytes in all; 0 in all: unknown.
 
-    Damage is in the result; raises FormatError or OSError for what cannot be opened or read
-    at all.
+    Damage is in the result; raises FormatError or OSError for a file that cannot be opened or
+    read at all.
     """
     name = os.fspath(path)
     if is_tfrecord(name):

@@ -1,6 +1,6 @@
 """checkFsAlign: a question about direct I/O, kept for scripts of the reference API.
 
-ffrfs itself asks the kernel (statx) what alignment a file needs, and does not depend on
+ffrfs itself asks the kernel (statx) for the alignment of a file, and does not depend on
 this answer.
 """
 
@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import fcntl
 
-# The request number of the reference implementation; known to the file system it grew up on.
+# The request number of the reference implementation; its own file system knows it.
 _CHECK_FS_ALIGN = 0x80046664
 
 
 def checkFsAlign(fd: int) -> bool:  # noqa: N802 - the reference's name
-    """Tell whether the file system of `fd` aligns direct reads by itself.
+    """Return whether the file system of `fd` aligns direct reads by itself.
 
-    False on every file system that does not know the question.
+    It is False on every file system that does not know the request.
     """
     answer = bytearray(4)
     try:

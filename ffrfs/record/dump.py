@@ -1,7 +1,7 @@
-"""dump: a data set into one FFRecord file, or into a directory of them, in parallel.
+"""dump: writes a data set into one FFRecord file, or into a directory of them, in parallel.
 
-Not here: writing one file (writer.py). Concurrency: each file is written by a process of
-the default start method; under "fork" the data set is inherited, else it is pickled.
+Not here: writing one file (writer.py). Concurrency: a process of the default start method
+writes each file; under "fork" it inherits the data set, else the data set is pickled.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ def dump(
     """Write `dataset[0]`, `dataset[1]`, … (bytes-like) as records.
 
     nfiles == 1: into the file `fname`. Else into the directory `fname` (made if missing), as
-    PART_00000.ffr, PART_00001.ffr, … of equally many records; warns if fewer than
-    `nfiles` come out. They take their places once all are written; what fails in one of
-    the processes is raised here, and then none does. Refused (PackError) if the directory
-    holds parts that would not be replaced: a reader would read them along.
+    PART_00000.ffr, PART_00001.ffr, … of equally many records; warns if there are fewer than
+    `nfiles`. They appear when all are written; an error of one of the processes is raised
+    here, and then no file appears. Raises PackError if the directory holds other parts, which
+    would stay: a reader would read them as well.
     """
     if nfiles < 1:
         raise ValueError(f"cannot write {nfiles} files")
@@ -60,7 +60,7 @@ def dump(
 
 def _parts(count: int, nfiles: int) -> Iterator[range]:
     size = max(1, -(-count // nfiles))
-    for start in range(0, max(1, count), size):  # no records: one file that says so
+    for start in range(0, max(1, count), size):  # without records there is one empty file
         yield range(start, min(start + size, count))
 
 
@@ -84,7 +84,7 @@ def _dump_parts(dataset: Dataset, folder: Path, parts: list[range], verbose: boo
         raise PackError(f"{folder}: a process that wrote to it was killed; dump again") from None
     finally:
         if is_new:
-            with contextlib.suppress(OSError):  # not empty: it went well
+            with contextlib.suppress(OSError):  # it is not empty if all went well
                 folder.rmdir()
 
 
@@ -100,11 +100,11 @@ def _write_parallel(dataset: Dataset, parts: list[range], files: list[str], verb
         for future in _shown(as_completed(futures), len(futures), "files", verbose):
             future.result()
     finally:
-        # After a failure the others finish the part they are at, and begin no more.
+        # After a failure the other processes finish their current part, and begin no more.
         executor.shutdown(cancel_futures=True)
 
 
-# In a process of the pool: what it takes its records from.
+# In a process of the pool: the data set of its records.
 _dataset: Dataset | None = None
 
 

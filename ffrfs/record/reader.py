@@ -1,8 +1,8 @@
 """FileReader: records of FFRecord files by number, in verified batches.
 
 Not here: the reading itself (the native core), writing (writer.py), paths (ffrfs.folder).
-Concurrency: a reader may be used from several threads, and goes on working in the child
-of a fork(). Pickling sends the file names; the other process opens the files itself.
+Concurrency: several threads may use a reader, and it still works in the child of a fork().
+Pickling sends the file names; the other process opens the files itself.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 PathType = str | os.PathLike[str]
 
-# Records checked between two looks at Ctrl-C, in validate().
+# validate() handles Ctrl-C after so many records.
 VALIDATE_STEP = 65536
 
-# What iterating reads at once; a larger record by itself.
+# The limits of a batch for iterating; a larger record is read alone.
 _BATCH_SIZE = 16 << 20
 _BATCH_COUNT = 4096
 
@@ -36,11 +36,10 @@ _BATCH_COUNT = 4096
 class FileReader:
     """The records of one FFRecord file, or of several as one index space.
 
-    `fname`: a file, a list of files, or a directory, whose *.ffr files are taken in the
+    `fname`: a file, a list of files, or a directory, whose *.ffr files are read in the
     order of their names; each may be a URL, and that of a directory ends in "/". Raises
-    FormatError for a file that is not sound, OSError for one that cannot be opened; warns
-    (UnverifiedHeaderWarning) where the header carries no checksum of its own, as old writers
-    left it.
+    FormatError for a file that is not sound, OSError for a file that cannot be opened; warns
+    (UnverifiedHeaderWarning) if the header has no checksum, as in files of old writers.
     """
 
     def __init__(self, fname: PathType | Sequence[PathType], check_data: bool = True) -> None:
@@ -59,7 +58,7 @@ class FileReader:
 
         An iterator is read to its end first. Each array owns its memory. Raises IndexError
         for a number below 0 or not below `n`, ChecksumError for a damaged record, OSError if
-        the disk fails; then nothing is returned.
+        the disk fails; then it returns no record.
         """
         if not isinstance(indices, (list, tuple)) and isinstance(indices, Iterable):
             indices = list(indices)
@@ -89,7 +88,7 @@ class FileReader:
         return self._records.read([number % self.n])[0]
 
     def __iter__(self) -> Iterator[RecordBytes]:
-        """All records in order, read in batches. Raises ChecksumError at a damaged one, and ends.
+        """Yield all records, read in batches. Raises ChecksumError at a damaged one, and ends.
 
         Memory: a batch, and 8 bytes for each record of a file.
         """
@@ -105,8 +104,8 @@ class FileReader:
     def validate(self) -> None:
         """Read every record and check it, whatever `check_data` says.
 
-        Raises ChecksumError (or OSError's text in it) that names the first bad record
-        and counts the others.
+        Raises ChecksumError (with the text of an OSError, if that was the reason) that names
+        the first bad record and counts the others.
         """
         bad: list[tuple[int, Exception]] = []
         for first in range(0, self.n, VALIDATE_STEP):
@@ -115,11 +114,11 @@ class FileReader:
             raise ChecksumError.first_of(bad)
 
     def get_offsets(self, file_index: int) -> NDArray[np.int64]:
-        """Return where the records of one file begin, and where it ends: n + 1 offsets in bytes."""
+        """Return the begins of the records of a file, and its end: n + 1 offsets in bytes."""
         return self._records.offsets(_shard(file_index))
 
     def get_checksums(self, file_index: int) -> NDArray[np.uint32]:
-        """Return the CRC-32 of each record of one file, as its header has them."""
+        """Return the CRC-32 of each record of one file, from its header."""
         return self._records.checksums(_shard(file_index))
 
     def close(self) -> None:
@@ -155,7 +154,7 @@ def _file_names(fname: PathType | Sequence[PathType]) -> list[str]:
 
 
 def _batches(offsets: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Cut the records of a file into ranges (begin, end)."""
+    """Yield the ranges (begin, end) of a file's records for batches."""
     begin, count = 0, len(offsets) - 1
     while begin < count:
         limit = offsets[begin] + _BATCH_SIZE

@@ -1,4 +1,4 @@
-"""FileWriter: records into one FFRecord file, which appears whole or not at all.
+"""FileWriter: writes records into one FFRecord file, which appears whole or not at all.
 
 Not here: the writing itself (the native core), reading (reader.py), several files
 (dump.py). Concurrency: several threads may write; they take turns.
@@ -21,10 +21,9 @@ if TYPE_CHECKING:
 class FileWriter:
     """Write exactly `n` records to the file `fname`.
 
-    The file is put in its place by close(): until then, and for good if an exception
-    ends the `with` block, if the writer is dropped, or if the process is killed, what
-    stood under that name stays as it was. After an error of the disk (OSError) the
-    writer is closed.
+    close() gives the file its name: until then, and for good if an exception ends the `with`
+    block, if the writer is dropped, or if the process is killed, the old file of that name
+    stays unchanged. After an error of the disk (OSError) the writer is closed.
     """
 
     def __init__(self, fname: str | os.PathLike[str], n: SupportsIndex) -> None:
@@ -41,7 +40,7 @@ class FileWriter:
 
     @property
     def count(self) -> int:
-        """Records written so far."""
+        """Number of records written so far."""
         return self._writer.written
 
     def write_one(self, data: Buffer) -> None:
@@ -53,7 +52,7 @@ class FileWriter:
         self._writer.append(data)
 
     def close(self) -> None:
-        """Finish the file: header, sync, name. Harmless when closed already.
+        """Finish the file: header, sync, name. It may be closed already.
 
         Raises RecordCountError, and leaves no file, if fewer than `n` were written.
         """
