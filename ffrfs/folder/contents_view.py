@@ -3,7 +3,7 @@
 Small files are read in batches, so going through a whole pack is as fast as read(). Memory
 is bounded by a batch, or by one larger file.
 
-Not here: which files there are (packed.py). Concurrency: as PackedFolder's.
+Not here: the order of the files (packed.py). Concurrency: that of PackedFolder.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Contents = Callable[[], Iterator[tuple[str, bytes]]]
 
 
 class FileItems(ItemsView[str, bytes]):
-    """(path, bytes) of each file of `folder`, which `contents` gives."""
+    """The items (path, bytes) of the files of `folder`, from `contents`."""
 
     def __init__(self, folder: Mapping[str, bytes], contents: Contents) -> None:
         super().__init__(folder)

@@ -1,10 +1,10 @@
-"""The directory that files are extracted to. Nothing is ever written outside it.
+"""The directory that files are extracted to. It writes nothing outside of it.
 
 Directories below it are entered one name at a time, without following links; a file appears
-under its name when it is whole, or not at all, and never takes the place of another.
-Permissions and times are set where the file system takes them, of what was made here only.
+under its name when it is whole, or not at all, and never replaces another one.
+Permissions and times are set if the file system has them, and only on files made here.
 
-Not here: what is written (extract.py). Concurrency: one thread.
+Not here: the choice of files (extract.py). Concurrency: one thread.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ _PERMISSIONS = 0o777
 
 
 class Stored(NamedTuple):
-    """What was packed with a file, directory or link."""
+    """The packed attributes of a file, directory or link."""
 
     permissions: int
     mtime_ns: int
 
 
 class Destination:
-    """The directory `path`, made if it is missing; itself it may be a symbolic link."""
+    """The directory `path`, made if it is missing; it may be a symbolic link itself."""
 
     def __init__(self, path: str) -> None:
-        if is_url(path):  # a directory "s3:" would be made
+        if is_url(path):  # otherwise a directory "s3:" would be made
             raise OptionError(f"{path}: is a URL; files are extracted to a local directory")
         self._path = path
         self._made: set[str] = set() if os.path.isdir(path) else {""}
         os.makedirs(path, exist_ok=True)
         self._root = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        # The directory that was used last; mostly the next file is in it, too.
+        # The last directory is kept open, because the next file is usually in it, too.
         self._below = ""
         self._folder = os.dup(self._root)
 
     def folder(self, below: str) -> int:
         """Make the directory "a/b", with those above it, if missing; return a descriptor.
 
-        It is valid until the next call. Raises OSError if something else is in the way.
+        It is valid until the next call. Raises OSError if another kind of file is in the way.
         """
         if below != self._below:
             fd = os.dup(self._root)
@@ -69,15 +69,15 @@ class Destination:
         return self._folder
 
     def describe_folder(self, below: str, stored: Stored) -> None:
-        """Give the directory "a/b", if it was made here, the time and permissions it had.
+        """Set the packed time and permissions of the directory "a/b", if it was made here.
 
-        After all that it holds was written, and what is in the directories below it described.
+        Call it after its contents were written, and after the calls for directories below it.
         """
         if below in self._made:
             _describe(self.folder(below), stored)
 
     def link(self, path: str, target: str, stored: Stored | None = None) -> None:
-        """Make the symbolic link "a/b". After all files: nothing is written through it then."""
+        """Make the symbolic link "a/b"; call it after all files, so that none passes through it."""
         folder, name = self._free_place(path)
         with self._naming(path):
             os.symlink(target, name, dir_fd=folder)
@@ -87,7 +87,7 @@ class Destination:
                 os.utime(name, ns=times, dir_fd=folder, follow_symlinks=False)
 
     def write(self, file: str, pieces: Iterable[Buffer], stored: Stored | None = None) -> None:
-        """Write the file "a/b.png". Raises FileExistsError, and whatever `pieces` raises."""
+        """Write the file "a/b.png". Raises FileExistsError, and all errors of `pieces`."""
         folder, _ = self._free_place(file)
         with StagedFile(os.path.join(self._path, file), follow=False, folder=folder) as staged:
             for piece in pieces:
@@ -100,14 +100,14 @@ class Destination:
         """Return the directory and the last part of "a/b". Raises FileExistsError."""
         below, _, name = path.rpartition("/")
         folder = self.folder(below)
-        if _exists(folder, name):  # found out before a large file is copied
+        if _exists(folder, name):  # tested before a large file is copied
             full = os.path.join(self._path, path)
             raise FileExistsError(f"{full}: exists already; nothing is overwritten")
         return folder, name
 
     @contextlib.contextmanager
     def _naming(self, below: str) -> Iterator[None]:
-        """Name the whole path in errors of calls that know only the last part."""
+        """Raise OSErrors with the whole path, as calls know only its last part."""
         try:
             yield
         except OSError as error:
@@ -126,14 +126,14 @@ class Destination:
 
 
 def _describe(fd: int, stored: Stored) -> None:
-    with contextlib.suppress(OSError):  # some file systems know neither
+    with contextlib.suppress(OSError):  # some file systems have neither
         os.fchmod(fd, stored.permissions & _PERMISSIONS)
     with contextlib.suppress(OSError):
         os.utime(fd, ns=(stored.mtime_ns, stored.mtime_ns))
 
 
 def _make(folder: int, name: str) -> bool:
-    """Make a directory; False: something is there already."""
+    """Make a directory; return False if the name exists already."""
     try:
         os.mkdir(name, dir_fd=folder)
     except FileExistsError:
@@ -145,7 +145,7 @@ def _enter(folder: int, name: str) -> int:
     try:
         return os.open(name, _FOLDER, dir_fd=folder)
     except NotADirectoryError as error:
-        # Linux says this of links, too, where O_NOFOLLOW meets O_DIRECTORY.
+        # With O_NOFOLLOW and O_DIRECTORY, Linux gives this error for symbolic links, too.
         text = "is in the way: not a directory, or a symbolic link, which is not followed"
         raise NotADirectoryError(error.errno, text) from None
 

@@ -1,10 +1,10 @@
-"""extract: files of a pack, written out as ordinary files.
+"""extract: writes files of a pack as ordinary files.
 
-Small files are read in batches, large ones in pieces: memory stays bounded, but for the
-names of directories and links. A damaged file is reported and the others go on. Links are made
-after all files, and directories get their permissions and times last.
+Small files are read in batches, large ones in pieces: memory is bounded, except for the
+names of directories and links. A damaged file is reported and the others are written. Links are
+made after all files, and directories get their permissions and times last.
 
-Not here: how a file gets to its place, and nothing else does (destination.py).
+Not here: making a file in its place (destination.py).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ffrfs.folder.tree import DamagedFolder, Entry, PackTree, PathType
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-_SMALL_SIZE = 1 << 20  # files up to this are read whole
+_SMALL_SIZE = 1 << 20  # files up to this size are read whole
 _BATCH_SIZE = 16 << 20
 _BATCH_COUNT = 1024
 
@@ -32,19 +32,18 @@ def extract(
     paths: Sequence[PathType] = (),
     progress: Progress | None = None,
 ) -> list[str]:
-    """Write `paths` (none: everything) below the directory `destination`, under their full paths.
+    """Write `paths` (none: all files) below the directory `destination`, under their full paths.
 
-    Returns what is wrong with the damaged files, which are left out. Raises
-    PathNotFoundError, and FormatError for directories that lie too deep, before anything is
-    written; FileExistsError at the first file that is there already, and any OSError: what
-    has been written so far stays.
+    Returns a text for each damaged file; these are left out. Raises PathNotFoundError, and
+    FormatError for directories that are too deep, before anything is written; FileExistsError
+    at the first existing file, and any OSError: files that were written before stay.
     """
     roots = _roots(tree, paths or [""])
     for root in roots:
         tree.check_depth(tree.find(root))
     with Destination(os.fspath(destination)) as target:
         extraction = _Extraction(tree, target, progress)
-        # Counting an Example's files would be reading them.
+        # Counting the files of an Example would read its record.
         if progress is not None and not tree.volume.is_examples:
             extraction.count_all(_entries(tree, roots))
         extraction.run(_entries(tree, roots, extraction.leave_out))
@@ -52,7 +51,7 @@ def extract(
 
 
 def _roots(tree: PackTree, paths: Sequence[PathType]) -> list[str]:
-    """Spell `paths` as the tree does, without those that lie below another."""
+    """Return `paths` in the spelling of the tree, without paths below others."""
     given = {tree.path(tree.attributes(path).ino) for path in paths}
     return sorted(path for path in given if given.isdisjoint(_folders_above(path)))
 
@@ -114,13 +113,13 @@ class _Extraction:
             target = self._tree.target(entry.attributes.ino)
             self._target.link(entry.path, target, self._stored(entry))
             self._count(entry, 0)
-        for entry in reversed(self._folders):  # a directory's own come before it
+        for entry in reversed(self._folders):  # directories below a directory come before it
             stored = self._stored(entry)
             if stored is not None:
                 self._target.describe_folder(entry.path, stored)
 
     def _stored(self, entry: Entry) -> Stored | None:
-        if self._tree.volume.is_examples:  # to ask might be to read the record again
+        if self._tree.volume.is_examples:  # asking could read the record again
             return None
         stored = self._tree.stored(entry.attributes.ino)
         return None if stored is None else Stored(*stored)

@@ -1,4 +1,4 @@
-"""info: what FFRecord files hold, in numbers. Reads their headers and indexes only."""
+"""info: the contents of FFRecord files, in numbers. Reads their headers and indexes only."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_MISSING_MAX = 1000  # numbers of shards that are listed
+_MISSING_MAX = 1000  # missing shards whose numbers are listed
 
 
 class FileSizes(NamedTuple):
-    """In bytes."""
+    """Sizes of files in bytes."""
 
     min: int
     median: int
@@ -26,34 +26,34 @@ class FileSizes(NamedTuple):
 
 
 class IndexInfo(NamedTuple):
-    """The mapped index that serves a pack."""
+    """The mapped index that is used for a pack."""
 
-    file: str  # that holds it: the pack, or its sidecar
+    file: str  # the file that contains it: the pack, or its sidecar
     is_sidecar: bool
     size: int  # in bytes
 
 
 class ShardInfo(NamedTuple):
-    """What a pack says of the set of shards that it is one of."""
+    """The place of a pack in its set of shards, as the pack declares it."""
 
     set_id: bytes
     number: int
-    of: int  # so many shards, when this one was written
+    of: int  # number of shards when this one was written
 
 
 class PackInfo(NamedTuple):
     is_folder: bool  # False: a plain FFRecord file, each record of which counts as a file
     pack_count: int
-    record_count: int  # with the indexes
+    record_count: int  # including the indexes
     file_count: int
     folder_count: int  # without the root
     byte_count: int  # of all files together
-    stored_byte_count: int  # the same, but what several files share counts once
-    header_verified: bool  # False: one carries no checksum
+    stored_byte_count: int  # the same, but bytes that several files share count once
+    header_verified: bool  # False: the header of a pack has no checksum
     sizes: FileSizes | None  # None: there are no files
     indexes: list[IndexInfo]  # of the packs that have one
-    shards: list[ShardInfo]  # of the packs that are one
-    missing_shards: list[int]  # numbers that a set lacks; of very many the first
+    shards: list[ShardInfo]  # of the packs that are shards
+    missing_shards: list[int]  # numbers of missing shards; of very many the first ones
     missing_shard_count: int
 
     @property
@@ -66,9 +66,9 @@ class PackInfo(NamedTuple):
 
 
 def info(pack: PathType | Sequence[PathType]) -> PackInfo:
-    """Tell of `pack` what PackTree shows, also of a set that lacks shards.
+    """Return the numbers of `pack` as PackTree shows it, also of a set with missing shards.
 
-    Raises FormatError, ChecksumError (of an index) or OSError if a pack is no good. Warns as
+    Raises FormatError, ChecksumError (for an index) or OSError for a bad pack. Warns as
     PackTree.
     """
     with PackTree(pack, allow_missing=True) as tree:
@@ -101,22 +101,22 @@ def info(pack: PathType | Sequence[PathType]) -> PackInfo:
 
 
 def _byte_count(tree: PackTree) -> int:
-    """The sizes of all files, each read from the index: about a second for a million."""
+    """Return the size of all files, each read from the index: about a second for a million."""
     entries = tree.entries(tree.folder_ino(""), recursive=True)
     return sum(entry.attributes.size for entry in entries if not (entry.is_folder or entry.is_link))
 
 
 def _missing(shards: Sequence[ShardInfo]) -> tuple[list[int], int]:
-    """Return numbers that sets lack, and how many there are in truth.
+    """Return numbers of missing shards, and how many are missing in all.
 
-    A shard may claim to be one of billions: no longer than there are packs, and a little.
+    A shard may claim a set of billions, so the list is limited.
     """
     missing: list[int] = []
     missing_count = 0
     for set_id in sorted({shard.set_id for shard in shards}):
         found = [shard for shard in shards if shard.set_id == set_id]
         numbers = {shard.number for shard in found}
-        # One that is itself beyond what it tells is taken for the last.
+        # A shard with a number beyond its own count is taken for the last one.
         count = max(max(shard.of, shard.number + 1) for shard in found)
         lacking = (number for number in range(count) if number not in numbers)
         missing += islice(lacking, _MISSING_MAX - len(missing))
@@ -125,7 +125,7 @@ def _missing(shards: Sequence[ShardInfo]) -> tuple[list[int], int]:
 
 
 def _sizes(packs: Sequence[Pack], are_folders: bool) -> NDArray[np.int64]:
-    """Sizes of all records, without a pack's index."""
+    """Return the sizes of all records, without a pack's index."""
     import numpy as np
 
     sizes = []

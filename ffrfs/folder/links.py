@@ -1,6 +1,6 @@
-"""follow: where a path in a pack leads, through the pack's own symbolic links.
+"""follow: resolves a path in a pack through the pack's own symbolic links.
 
-Never out of the pack: a target that is absolute, or climbs above the root, leads nowhere.
+It never leaves the pack: a target that is absolute, or climbs above the root, is not found.
 
 Not here: paths without links in them (native core).
 """
@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ffrfs._native import Volume
 
-_LINK_LIMIT = 40  # Linux's own
+_LINK_LIMIT = 40  # that of Linux
 
 
 def follow(volume: Volume, path: bytes) -> int:
-    """Return the inode that "a/b" leads to, which is no link; 0 if it leads nowhere."""
+    """Return the inode that "a/b" leads to, which is not a link; 0 if there is none."""
     ino = volume.resolve(path)
     if ino != 0 and not volume.target(ino):
         return ino
-    if b".." in path.split(b"/"):  # only targets may climb
+    if b".." in path.split(b"/"):  # only targets of links may climb
         return 0
     return _walk(volume, path)
 
 
 def _walk(volume: Volume, path: bytes) -> int:
-    at = b""  # without links so far
+    at = b""  # the resolved part of the path, without links
     ino = volume.resolve(at)
     left = path.split(b"/")[::-1]
     links = 0

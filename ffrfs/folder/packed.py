@@ -2,7 +2,7 @@
 
 Not here: the tree (tree.py), file objects (packed_file.py), patterns (path_pattern.py),
 verified batches (native core).
-Concurrency: may be used from several threads, and in the child of a fork(). Pickling
+Concurrency: several threads may use it, and so may the child of a fork(). Pickling
 sends the files' names; the other process opens the files itself.
 """
 
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
 
 
 class PackedFolder(Mapping[str, bytes]):
-    """A pack, opened. Paths begin at its root: "a/b.png", or a PathLike.
+    """An open pack. Paths begin at its root: "a/b.png", or a PathLike.
 
     It is a mapping from the paths of all files, in the order of the tree, to their bytes:
     `len(folder)`, `"a/b.png" in folder`, `for path in folder`, `folder["a/b.png"]`, `items()`.
     Two of them are equal only if they are the same object.
 
     `ffr_file`: a pack, a directory of packs, or a list of either; several are one tree.
-    `on_conflict`: what becomes of a path that two of them have: "error", or the "first" or
-    "last" is there. `allow_missing`: packs that cannot be opened, and shards that a set
-    lacks, are left out. Links are followed inside the tree; `list()` takes one for what it leads
-    to, and does not go into it; so do iterating, `walk()` and `**` of `glob()`.
+    `on_conflict`: the rule for a path that two of them have: "error", or the "first" or
+    "last" one is used. `allow_missing`: packs that cannot be opened, and missing shards of a
+    set, are left out. Links are followed inside the tree; `list()` shows a link as its target,
+    but does not enter it; the same holds for iterating, `walk()` and `**` of `glob()`.
 
     Raises FormatError if it is no pack, or a shard is missing; warns
-    (UnverifiedHeaderWarning) if a header carries no checksum, and (PackWarning) of what was
-    left aside: a stale or broken index, a missing shard.
+    (UnverifiedHeaderWarning) if a header has no checksum, and (PackWarning) of parts that are
+    ignored: a stale or broken index, a missing shard.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class PackedFolder(Mapping[str, bytes]):
         self.on_conflict: OnConflict = on_conflict
         self.allow_missing = allow_missing
         self._tree = PackTree(ffr_file, check_data, on_conflict, allow_missing)
-        self._count: int | None = None  # of the files, links among them; None: not counted yet
+        self._count: int | None = None  # of the files and links; None: not counted yet
         self.fname = self._tree.file
         if not self._tree.volume.is_folder:
             raise FormatError.at(
@@ -64,11 +64,11 @@ class PackedFolder(Mapping[str, bytes]):
             )
 
     def num_files(self) -> int:
-        """Return how many files are stored: without links, and with those that a conflict hides."""
+        """Return how many files are stored: no links, but also files hidden by a conflict."""
         return self._tree.volume.file_count
 
     def __len__(self) -> int:
-        """How many paths iterating gives. Of several packs, or with links, the first call walks."""
+        """Return how many paths iterating yields; with several packs or links, it walks once."""
         if self._count is None:
             self._count = self._tree.plain_file_count()
         if self._count is None:
@@ -79,7 +79,7 @@ class PackedFolder(Mapping[str, bytes]):
         return next(iter(self), None) is not None
 
     def __iter__(self) -> Iterator[str]:
-        """All files, and links to files, as paths; nothing is held but where it has got to."""
+        """Yield the paths of all files, and links to files, in constant memory."""
         return (file.path for file in self._files())
 
     def __contains__(self, path: object) -> bool:
@@ -90,14 +90,14 @@ class PackedFolder(Mapping[str, bytes]):
         return self._tree.read_whole(self._tree.file_ino(path))
 
     def items(self) -> FileItems:
-        """(path, bytes) of each file, read in batches. Raises ChecksumError, and ends there."""
+        """Return (path, bytes) of each file, read in batches; ends at an error: ChecksumError."""
         return FileItems(self, lambda: contents_of(self._tree, self._files()))
 
     def values(self) -> FileValues:
-        """The bytes of each file; as items()."""
+        """Return the bytes of each file, as items() does."""
         return FileValues(self, lambda: contents_of(self._tree, self._files()))
 
-    # Not by content, as mappings are compared: that would read both.
+    # Mappings compare their contents, which would read all bytes of both.
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
@@ -115,7 +115,7 @@ class PackedFolder(Mapping[str, bytes]):
     def reader(self) -> FileReader:
         """The records of the pack, or of all packs: the files' bytes by number.
 
-        Opened by name at the first use, and closed by close().
+        It is opened by name at the first use, and closed by close().
         """
         return FileReader([os.fsdecode(path) for path in self._tree.volume.paths], self.check_data)
 
@@ -123,8 +123,8 @@ class PackedFolder(Mapping[str, bytes]):
     def structure(self) -> Structure:
         """The tree as nested OrderedDicts: a directory is one, a file its number in `reader`.
 
-        Made of the whole tree at the first use, and held. Symbolic links that the pack keeps
-        are left out.
+        It is made of the whole tree at the first use, and kept. Symbolic links of the pack are
+        left out.
         """
         return structure_of(self._tree)
 
@@ -135,8 +135,8 @@ class PackedFolder(Mapping[str, bytes]):
     def read(self, fnames: PathType | Iterable[PathType]) -> RecordBytes | list[RecordBytes]:
         """Return the files' bytes, in that order, as 1-D uint8 arrays that own their memory.
 
-        Of one path, instead of a list, its bytes. Raises PathNotFoundError, IsAFolderError;
-        ChecksumError for a damaged file, naming it.
+        For a single path, instead of a list, return its bytes. Raises PathNotFoundError,
+        IsAFolderError; ChecksumError for a damaged file, naming it.
         """
         if isinstance(fnames, str | os.PathLike):
             return self.read_one(fnames)
@@ -145,7 +145,7 @@ class PackedFolder(Mapping[str, bytes]):
         return self._tree.read_files([self._tree.file_ino(path) for path in fnames])
 
     def read_one(self, fname: PathType) -> RecordBytes:
-        """Return one file's bytes; as read()."""
+        """Return one file's bytes as read() does."""
         return self._tree.read_files([self._tree.file_ino(fname)])[0]
 
     def list(
@@ -155,9 +155,9 @@ class PackedFolder(Mapping[str, bytes]):
         list_dir: bool = True,
         recursive: bool = False,
     ) -> list[str]:
-        """Return what the directory `path` (None: all) holds, as paths relative to it.
+        """Return the contents of the directory `path` (None: all), as paths relative to it.
 
-        In order of the names; if `recursive`, a directory's content follows its name.
+        They are in order of the names; if `recursive`, a directory's content follows its name.
         Raises PathNotFoundError, NotAFolderError.
         """
         ino = self._tree.folder_ino("" if path is None else path)
@@ -179,25 +179,25 @@ class PackedFolder(Mapping[str, bytes]):
         return self._tree.find(path, follow_links=True) != 0
 
     def is_file(self, path: PathType) -> bool:
-        """Tell whether `path` is there and a file."""
+        """Return whether `path` exists and is a file."""
         attributes = self._tree.target_attributes(path)
         return attributes is not None and not stat.S_ISDIR(attributes.mode)
 
     def is_dir(self, path: PathType) -> bool:
-        """Tell whether `path` is there and a directory."""
+        """Return whether `path` exists and is a directory."""
         attributes = self._tree.target_attributes(path)
         return attributes is not None and stat.S_ISDIR(attributes.mode)
 
     def stat(self, path: PathType) -> os.stat_result:
-        """Return what os.stat() says of it in a mount. Raises PathNotFoundError."""
+        """Return the result of os.stat() for it in a mount. Raises PathNotFoundError."""
         return _stat_result(self._tree.attributes(path, follow_links=True))
 
     def walk(self, top: PathType = "") -> Iterator[Walked]:
-        """Go through `top` and all directories below it, as os.walk() does, from the top down.
+        """Walk through `top` and all directories below it, as os.walk() does, from the top down.
 
-        Yields (path, names of directories, names of files), in order of the names. What is
-        taken out of the list of directories is not gone into. Raises PathNotFoundError,
-        NotAFolderError.
+        Yields (path, names of directories, names of files), in order of the names. Names that
+        the caller removes from the list of directories are not entered. Raises
+        PathNotFoundError, NotAFolderError.
         """
         ino = self._tree.folder_ino(top)
         self._tree.check_depth(ino)
@@ -206,9 +206,9 @@ class PackedFolder(Mapping[str, bytes]):
     def glob(self, pattern: PathType) -> Iterator[str]:
         """Yield the paths that match `pattern`, in the order of the tree, each once.
 
-        As pathlib.Path.glob(): "*", "?" and "[…]" match within a name, "**" any number of
-        directories; "train/*/*.jpg" looks at nothing outside "train". With a slash at its end
-        it matches directories only. Raises ValueError for an empty pattern.
+        It works as pathlib.Path.glob(): "*", "?" and "[…]" match within a name, "**" any number
+        of directories; "train/*/*.jpg" reads no directory outside "train". With a slash at its
+        end it matches directories only. Raises ValueError for an empty pattern.
         """
         from ffrfs.folder.path_pattern import matching
 
@@ -249,7 +249,7 @@ class PackedFolder(Mapping[str, bytes]):
     ) -> Any:
         """Open a file for reading, as the built-in open() does, but as bytes by default.
 
-        A large file is read and verified where it is read, not as a whole. `mode`: "rb", or
+        A large file is read and verified in parts, not as a whole. `mode`: "rb", or
         "r" for text. A damaged part raises ChecksumError when it is read; reading after the
         folder was closed raises ValueError. Raises PathNotFoundError, IsAFolderError, and
         io.UnsupportedOperation for a mode that writes.
@@ -259,7 +259,7 @@ class PackedFolder(Mapping[str, bytes]):
         return open_packed(self._tree, path, mode, buffering, encoding, errors, newline)
 
     def close(self) -> None:
-        """Close the file. Reading afterwards raises ValueError."""
+        """Close the pack. Reading afterwards raises ValueError."""
         self._tree.close()
         if "reader" in self.__dict__:
             self.reader.close()

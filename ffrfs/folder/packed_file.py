@@ -1,10 +1,10 @@
 """PackedFile: a file of a pack as a file object, and open_packed() as the built-in open().
 
-Bytes are read where they are asked for, and verified: of a large file only the parts that
-are read. A damaged part raises ChecksumError, which names the path, at that read.
+Bytes are read and verified on request: of a large file only the requested parts. A damaged
+part raises ChecksumError, which names the path, at that read.
 
-Not here: reading and keeping what was read (native core). Concurrency: a buffered file may
-be used from several threads, one call at a time, as any other; a raw one by one thread.
+Not here: reading and caching (native core). Concurrency: several threads may use a buffered
+file, one call at a time, as any other; a raw one is for one thread.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from ffrfs.folder.tree import PackTree, PathType
 
-# A read of the core has a cost of its own, and verifies at least a record or 1 MiB of it.
+# Each read of the core has a fixed cost, and verifies at least a record or 1 MiB of it.
 BUFFER_SIZE = 128 << 10
-_READ_SIZE = 4 << 20  # bytes read at a time, at most: of what the core holds for all of them
+_READ_SIZE = 4 << 20  # largest read, as the core's memory for reads is shared by all
 
 _BINARY = {"rb", "br"}
 _TEXT = {"r", "rt", "tr"}
@@ -51,7 +51,7 @@ class PackedFile(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Buffer) -> int:
-        """Read into `buffer`, possibly less than fits. Raises ChecksumError; OSError."""
+        """Read into `buffer`, possibly less than its size. Raises ChecksumError; OSError."""
         self._check_open()
         target = memoryview(buffer).cast("B")
         size = min(len(target), _READ_SIZE)
@@ -63,7 +63,7 @@ class PackedFile(io.RawIOBase):
         return len(piece)
 
     def readall(self) -> bytes:
-        """All from here on; built in pieces of 8 KiB by the base class."""
+        """Return all from here on; the base class would read it in pieces of 8 KiB."""
         found = io.BytesIO()
         buffer = bytearray(min(max(self._size - self._position, 1), _READ_SIZE))
         while size := self.readinto(buffer):
@@ -104,7 +104,7 @@ def open_packed(  # noqa: PLR0913, PLR0917 - the parameters of the built-in open
     errors: str | None,
     newline: str | None,
 ) -> io.IOBase:
-    """As PackedFolder.open()."""
+    """Return the file object of PackedFolder.open()."""
     _check_mode(tree, path, mode)
     is_text = mode in _TEXT
     if not is_text and (encoding, errors, newline) != (None, None, None):

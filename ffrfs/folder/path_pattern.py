@@ -1,10 +1,10 @@
 """Paths of a pack that match a pattern, as pathlib and glob match them.
 
 `*`, `?` and `[…]` match within a name, also one that begins with a dot; `**` matches any
-number of directories, and does not go through links. Parts without any of them are looked
-up, and nothing else is listed for them. Each path comes once, in the order of the tree.
+number of directories, and does not pass through links. Parts without any of them are looked
+up, without listing the directory. Each path comes once, in the order of the tree.
 
-Not here: what a name matches (fnmatch). Concurrency: none of its own; any thread.
+Not here: matching a name (fnmatch). Concurrency: no state; any thread.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 _MAGIC = re.compile(r"[*?[]")
 _ANY_DEPTH = "**"
 
-# Which parts of the pattern may come next, by number; the number of parts: none has to.
+# The parts of the pattern that may come next, by number; the number of parts: it may end here.
 _Places = frozenset[int]
 
 
 class _Child(NamedTuple):
     path: str
     name: str
-    attributes: Attributes  # of what a link leads to
+    attributes: Attributes  # for a link, those of its target
     is_link: bool
 
     @property
@@ -41,16 +41,16 @@ class _Child(NamedTuple):
 
 
 class _Level(NamedTuple):
-    """A directory that is being looked through."""
+    """A directory that is being searched."""
 
     children: Iterator[_Child]
     places: _Places
 
 
 def matching(tree: PackTree, pattern: PathType) -> Iterator[str]:
-    """Yield what matches; links that lead nowhere are left out.
+    """Yield the matching paths; links without a target are left out.
 
-    Raises ValueError for a pattern that is empty, at once, and FormatError as
+    Raises ValueError for an empty pattern, at once, and FormatError as
     PackTree.entries().
     """
     text = os.fspath(pattern)
@@ -59,7 +59,7 @@ def matching(tree: PackTree, pattern: PathType) -> Iterator[str]:
         raise ValueError(f"pattern {quoted(text)} names no file or directory")
     if ".." in parts:
         return iter(())
-    # Of several ** in a row one says the same.
+    # Several ** in a row mean the same as one.
     parts = [part for i, part in enumerate(parts) if parts[i : i + 2] != [_ANY_DEPTH] * 2]
     return _Search(tree, parts, folders_only=text.endswith("/")).run()
 
@@ -85,21 +85,21 @@ class _Search:
                 levels.pop()
                 continue
             found = self._after(child.name, places)
-            if child.is_folder:  # of which ** may be itself
+            if child.is_folder:  # ** may match the directory itself
                 found |= self._with_skipped(found)
             elif self._folders_only:
                 found = set()
             if len(self._parts) in found:
                 yield child.path
             if child.is_folder:
-                # Through a link only by its name, or a link to a directory above has no end.
+                # ** does not pass a link: a link to a directory above would never end.
                 into = self._after(child.name, places, any_depth=not child.is_link)
                 below = self._with_skipped(into) - {len(self._parts)}
                 if below:
                     levels.append(self._level(f"{child.path}/", child.attributes, below))
 
     def _with_skipped(self, places: set[int]) -> _Places:
-        """With those behind `**`, which may stand for no directory at all."""
+        """Return the places with those behind `**`, which may match no directory at all."""
         found = set(places)
         for place in places:
             if place < len(self._parts) and self._parts[place] == _ANY_DEPTH:
@@ -107,7 +107,7 @@ class _Search:
         return frozenset(found)
 
     def _after(self, name: str, places: _Places, any_depth: bool = True) -> set[int]:
-        """What may come below the directory or file `name`."""
+        """Return the places that may come below the directory or file `name`."""
         found = set()
         for place in places:
             if place == len(self._parts):
@@ -141,7 +141,7 @@ class _Search:
                 yield _Child(prefix + entry.path, entry.path, entry.attributes, is_link=False)
 
     def _child(self, prefix: str, name: str, is_link: bool) -> Iterator[_Child]:
-        """What is there, if it is there."""
+        """Yield the entry of that name, if it exists."""
         attributes = self._tree.target_attributes(prefix + name)
         if attributes is not None:
             yield _Child(prefix + name, name, attributes, is_link)

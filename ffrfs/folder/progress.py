@@ -1,7 +1,7 @@
 """A progress bar of bytes and files.
 
-Only bars are here, and only tqdm draws them; whether there is a terminal is the caller's
-question.
+Not here: whether stderr is a terminal, which the caller decides. Only this module imports
+tqdm.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from typing import Self, TypeAlias
 from ffrfs.remote.url import is_url
 
 # Called with files done, files in all, bytes done, bytes in all, ten times a second or more
-# often. What there is in all is 0 where it is unknown.
+# often. A total is 0 if it is unknown.
 Progress: TypeAlias = Callable[[int, int, int, int], object]
 
 _TICK_S = 0.1
 
-# As many as tqdm needs to be told for one bar, however low the terminal is.
+# tqdm needs this number to draw one bar, however few rows the terminal has.
 _ROWS = 20
-# Of a terminal that does not know its size: that of `script`, of some containers.
+# For a terminal of unknown size, as that of `script`, or of some containers.
 _COLUMNS = 80
 
 
 class ProgressBar:
     """A Progress that is shown on stderr until the end of its `with` block.
 
-    `file`: what is read or written; the last part of its name is shown. `unit`: what is
-    counted besides bytes.
+    `file`: the file that is read or written; the bar shows its last part. `unit`: the name of
+    the items that are counted besides bytes.
     """
 
     def __init__(self, file: str, shown: bool = True, unit: str = "files") -> None:
-        name = file.partition("?")[0] if is_url(file) else file  # what follows may be a secret
+        name = file.partition("?")[0] if is_url(file) else file  # a query may be a secret
         title = os.path.basename(os.path.normpath(name))
-        # A terminal must not take a name for commands.
+        # Control characters in a name must not reach the terminal.
         self._title = "".join(char if char.isprintable() else "?" for char in title)
         self._shown = shown
         self._unit = unit
@@ -48,8 +48,8 @@ class ProgressBar:
         from tqdm import tqdm
 
         class Bar(tqdm):  # type: ignore[misc] # has no types
-            # No thread that looks after bars that stand still: it would outlive the bar, and
-            # a caller that forks workers then is warned of threads.
+            # tqdm's monitor thread would outlive the bar, and a caller that forks workers then
+            # gets a warning about threads.
             monitor_interval = 0
 
         self._bar = Bar(
@@ -59,7 +59,7 @@ class ProgressBar:
             leave=False,
             ncols=_columns(),
             nrows=_ROWS,
-            # Else tqdm takes the fastest stretch for a measure, and shows no slower one.
+            # Otherwise tqdm adapts to the fastest phase, and rarely draws in slower ones.
             miniters=0,
             mininterval=0,
         )
@@ -89,12 +89,12 @@ class ProgressBar:
 
 
 def _columns() -> int | None:
-    """As many as a line on stderr may have; None: no terminal, so any number.
+    """Return the usable columns of a line on stderr; None without a terminal.
 
-    tqdm would take a terminal of unknown size, which says 0, for one without room.
+    tqdm would treat a terminal of unknown size, which reports 0, as one without room.
     """
     try:
         columns = os.get_terminal_size(sys.stderr.fileno()).columns
-    except (OSError, ValueError, AttributeError):  # no terminal, or not even a file
+    except (OSError, ValueError, AttributeError):  # stderr is no terminal, or no file at all
         return None
     return (columns or _COLUMNS) - 1

@@ -1,12 +1,12 @@
-"""Sidecars of packs: the mapped index of a pack that carries none, in a file of its own.
+"""Sidecars of packs: the mapped index of a pack that has none inside, in a separate file.
 
-A sidecar lies beside its pack (PACK.idx) or, where that is read-only, in the user's cache
-directory. It is made once, of the pickle, by the native core's own parser, and is believed
-only for the very pack that it was made of.
+A sidecar is beside its pack (PACK.idx) or, if that directory is read-only, in the user's cache
+directory. The native core's own parser makes it once from the pickle, and it is used only for
+the very pack that it was made from.
 
-Not here: its format, and whether one is sound (native core), other files' sidecars
+Not here: its format, and checking that it is sound (native core), other files' sidecars
 (ffrfs.tfrecord).
-Concurrency: any thread and process; a sidecar appears whole, and the last one stays.
+Concurrency: any thread and process; a sidecar appears whole, and the last writer wins.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _PRIVATE = 0o700
 
 
 def carries_index(pack: PathType) -> bool:
-    """Tell whether `pack` has a sound index inside. Raises FormatError, OSError for no pack."""
+    """Return whether `pack` has a sound index inside. Raises FormatError, OSError for no pack."""
     return Pack(os.fsencode(pack)).index_kind == "pack"
 
 
 def write_sidecar(pack: PathType, chunks: bool = False) -> str:
-    """Write the sidecar of `pack`, in the place of one that is there; return its path.
+    """Write the sidecar of `pack`, replacing an existing one; return its path.
 
     `chunks`: with checksums of every 1 MiB of the larger records, which are all read for
-    that. Beside the pack or, where that is read-only, in the cache directory. Raises
+    that. It goes beside the pack or, if that is read-only, into the cache directory. Raises
     FormatError, UnsafeIndexError, ChecksumError for a pack that is not sound, PackError if
-    a file is beside it that is no index, OSError.
+    another kind of file has its name, OSError.
     """
     name = os.fsencode(pack)
     beside, *elsewhere = sidecar_paths(name)
@@ -57,8 +57,8 @@ def write_sidecar(pack: PathType, chunks: bool = False) -> str:
 def ensure_sidecar(pack: PathType, indexed_count: int) -> str | None:
     """Write the sidecar of a pack that needs one; return its path, or None if it does not.
 
-    It does if it is a pack of over `indexed_count` records without a sound index of either
-    kind. Warns (PackWarning) of an index that was stale or broken. Raises as write_sidecar().
+    A pack of over `indexed_count` records without a sound index of either kind needs one.
+    Warns (PackWarning) of an index that was stale or broken. Raises as write_sidecar().
     """
     found = Pack(os.fsencode(pack))
     if found.index_kind or not found.is_folder or found.record_count <= indexed_count:

@@ -1,7 +1,7 @@
-"""The structure of a pack, as the original library has it: nested OrderedDicts of record numbers.
+"""The structure of a pack as in the original library: nested OrderedDicts of record numbers.
 
-Made of the tree, whichever index that comes from: no pickle is loaded.
-Not here: the tree (tree.py). Concurrency: as the tree's.
+It is made of the tree, whichever index that comes from: no pickle is loaded.
+Not here: the tree (tree.py). Concurrency: that of the tree.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Structure: TypeAlias = "OrderedDict[str, int | Structure]"
 
 
 def structure_of(tree: PackTree) -> Structure:
-    """Return {name: record number | the same of a directory}, without symbolic links."""
+    """Return {name: record number, or the same for a directory}, without symbolic links."""
     root: Structure = OrderedDict()
     for entry in tree.entries(tree.folder_ino(""), recursive=True):
         *parents, name = entry.path.split("/")

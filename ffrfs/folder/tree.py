@@ -1,9 +1,9 @@
-"""PackTree: names, attributes and bytes of what is packed, by path.
+"""PackTree: names, attributes and bytes of packed files, by path.
 
-The files and directories of a pack, or of several as one tree; a plain FFRecord file
-shows one file per record. What PackedFolder and the commands that read have in common.
+It has the files and directories of a pack, or of several as one tree; a plain FFRecord file
+shows one file per record. PackedFolder and the commands that read are built on it.
 
-Not here: reading, verifying and uniting (native core), where links lead (links.py), the
+Not here: reading, verifying and uniting (native core), following links (links.py), the
 reference's API (packed.py).
 Concurrency: immutable; any thread, and the child of a fork().
 """
@@ -40,15 +40,15 @@ PathType = str | os.PathLike[str]
 OnConflict: TypeAlias = Literal["error", "first", "last"]
 DamagedFolder: TypeAlias = Callable[[ChecksumError], object]
 
-_DEPTH_LIMIT = 1024  # directories in each other: what our writers keep to; others need not
-_SHOWN_SIZE = 100  # characters of a path that is too long to be shown
-_LIST_COUNT = 4096  # entries asked of the core at a time
+_DEPTH_LIMIT = 1024  # nested directories: our writers keep to it, others need not
+_SHOWN_SIZE = 100  # characters of a longer path that messages show
+_LIST_COUNT = 4096  # entries requested from the core at a time
 _PIECE_SIZE = 4 << 20  # bytes of a large file read at a time
-_MADE_SIZE = 32 << 20  # the same of one that is made: each takes a pass over its record
+_MADE_SIZE = 32 << 20  # the same for a rendered file: each piece takes a pass over its record
 
 
 class Entry(NamedTuple):
-    path: str  # relative to the directory that is listed
+    path: str  # relative to the listed directory
     attributes: Attributes
 
     @property
@@ -63,15 +63,14 @@ class Entry(NamedTuple):
 class PackTree:
     """The tree of `pack`: a file, a directory of packs, or a list of either, as one tree.
 
-    Each may be a URL; that of a directory ends in "/".
+    Each may be a URL; the URL of a directory ends in "/".
 
-    `on_conflict`: what becomes of a path that two packs have: an error that names both, or
-    the first or last pack's is there. `allow_missing`: packs that cannot be opened, and
-    shards that a set lacks, are left out. `show_splits`: of a TFDS directory each split is a
-    directory; else all its records are in one, as of any directory of TFRecord files. Warns
-    (UnverifiedHeaderWarning, PackWarning) of what is not verified or left aside. Raises
-    FormatError, ChecksumError (of an index) or OSError if a pack is no good, or a shard is
-    missing.
+    `on_conflict`: the rule for a path that two packs have: an error that names both, or
+    the first or last pack's is used. `allow_missing`: packs that cannot be opened, and
+    missing shards of a set, are left out. `show_splits`: each split of a TFDS directory is a
+    directory; else all its records are in one, as for any directory of TFRecord files. Warns
+    (UnverifiedHeaderWarning, PackWarning) of parts that are not verified or ignored. Raises
+    FormatError, ChecksumError (for an index) or OSError for a bad pack, or a missing shard.
     """
 
     def __init__(
@@ -105,7 +104,7 @@ class PackTree:
     def _files(
         self, allow_missing: bool, show_splits: bool
     ) -> tuple[list[str], dict[str, Any], list[str]]:
-        """What Volume is to open; its options for splits, if there are any; what is left out."""
+        """Return the files for Volume, its options for splits, and warnings of omissions."""
         pack, *others = self.packs
         if is_url(pack):
             return self.packs, {}, []
@@ -121,7 +120,7 @@ class PackTree:
 
     @property
     def file(self) -> str:
-        """What messages call it."""
+        """The name of the packs in messages."""
         first, *others = self.packs
         return f"{first} and {len(others):,} more" if others else first
 
@@ -129,8 +128,8 @@ class PackTree:
         """Return the inode of "a/b", or 0.
 
         A path begins at the root: "/a/b" and "./a/b" are the same, and "" and "/" are the root.
-        As in pathlib, "." and doubled or trailing slashes do not count; ".." is not there.
-        `follow_links`: of where it leads, inside the pack; else links are links, and nothing
+        As in pathlib, "." and doubled or trailing slashes do not count; ".." does not exist.
+        `follow_links`: return the target inside the pack; otherwise links are links, and nothing
         is below them.
         """
         try:
@@ -140,25 +139,25 @@ class PackTree:
         return follow(self.volume, name) if follow_links else self.volume.resolve(name)
 
     def attributes(self, path: PathType, follow_links: bool = False) -> Attributes:
-        """Return what `path` is. Raises PathNotFoundError."""
+        """Return the attributes of `path`. Raises PathNotFoundError."""
         attributes = self.volume.attributes(self.find(path, follow_links))
         if attributes is None:
             raise PathNotFoundError(f"{self.file}: has no {_quoted(path)}")
         return attributes
 
     def target_attributes(self, path: PathType) -> Attributes | None:
-        """Return what `path` is, or leads to; None: there is nothing."""
+        """Return the attributes of `path`, with links followed; None if it does not exist."""
         return self.volume.attributes(self.find(path, follow_links=True))
 
     def file_ino(self, path: PathType) -> int:
-        """Return the inode of a file, links followed. Raises PathNotFoundError, IsAFolderError."""
+        """Return a file's inode, with links followed. Raises PathNotFoundError, IsAFolderError."""
         attributes = self.attributes(path, follow_links=True)
         if stat.S_ISDIR(attributes.mode):
             raise IsAFolderError(f"{self.file}: {_quoted(path)} is a directory, not a file")
         return attributes.ino
 
     def folder_ino(self, path: PathType) -> int:
-        """The same of a directory. Raises PathNotFoundError, NotAFolderError."""
+        """Return a directory's inode. Raises PathNotFoundError, NotAFolderError."""
         attributes = self.attributes(path, follow_links=True)
         if not stat.S_ISDIR(attributes.mode):
             raise NotAFolderError(f"{self.file}: {_quoted(path)} is a file, not a directory")
@@ -167,11 +166,11 @@ class PackTree:
     def entries(
         self, ino: int, recursive: bool = False, damaged: DamagedFolder | None = None
     ) -> Iterator[Entry]:
-        """Yield what a directory holds, in order of the names; if `recursive`, depth first.
+        """Yield a directory's contents, in order of the names; if `recursive`, depth first.
 
         A directory comes before its content. `damaged` is called with the error of a directory
-        that a damaged record holds (of TFRecord only), and what else there is is yielded;
-        without it, that is raised. Raises FormatError as check_depth(), before anything else.
+        that a damaged record holds (in TFRecord only), and all other entries are yielded;
+        without it, the error is raised. First raises the FormatError of check_depth().
         """
         if recursive:
             self.check_depth(ino)
@@ -190,19 +189,19 @@ class PackTree:
                 stack.pop()
 
     def plain_file_count(self) -> int | None:
-        """Return how many paths of files there are; None: it takes a walk to tell."""
+        """Return the number of paths of files; None if only a walk can tell."""
         volume = self.volume
-        if len(volume.paths) > 1:  # some may hide others
+        if len(volume.paths) > 1:  # a path of one may hide that of another
             return None
-        # Inodes have the numbers 1, 2, 3…: files and directories use all of them up, unless
-        # there are links.
+        # Inodes are numbered 1, 2, 3…: without links, files and directories use all numbers up to
+        # their sum.
         beyond = volume.file_count + volume.directory_count + 1
         return volume.file_count if volume.attributes(beyond) is None else None
 
     def check_depth(self, ino: int) -> None:
-        """Raise FormatError if directories below this one lie deeper than any writer puts them.
+        """Raise FormatError if directories below this one are deeper than any writer makes them.
 
-        For who goes through all of it: the paths alone would take gigabytes.
+        For walks through all of it: the paths alone would take gigabytes.
         """
         if self.volume.is_folder and (deep := self.volume.find_too_deep(ino)):
             raise self._too_deep(self.path(deep))
@@ -231,7 +230,7 @@ class PackTree:
         try:
             return self.volume.read_files(inos)
         except ChecksumError:
-            for ino in inos:  # which one it is
+            for ino in inos:  # to find the damaged one
                 with self._naming(ino):
                     self.volume.read_files([ino])
             raise
@@ -260,13 +259,13 @@ class PackTree:
     def read_at(self, ino: int, offset: int, size: int) -> Slice:
         """Return verified bytes of a file, fewer than `size` at its end.
 
-        They count as held by the core until they are let go. Raises ChecksumError naming the
-        path, also of an empty file whose record has another checksum.
+        They count in the core's budget until they are freed. Raises ChecksumError naming the
+        path, also for an empty file whose record has another checksum.
         """
         with self._naming(ino):
             piece = self.volume.read_wait(ino, offset, size)
             if offset == 0 and len(piece) == 0:
-                self.volume.read_files([ino])  # nothing to read, but a checksum to match
+                self.volume.read_files([ino])  # this compares the checksum of no bytes
             return piece
 
     def _slices(self, ino: int) -> Iterator[Slice]:
@@ -286,14 +285,14 @@ class PackTree:
             raise ChecksumError.at(file, reason, error.record) from None
 
     def stored(self, ino: int) -> tuple[int, int] | None:
-        """Return the permissions and the time (ns since 1970) that were packed, if they are known.
+        """Return the packed permissions and time (ns since 1970), if they are known.
 
-        A mount shows less: it cannot be written to.
+        A mount shows fewer permissions: it is read-only.
         """
         return self.volume.stored(ino)
 
     def target(self, ino: int) -> str:
-        """Return where a symbolic link leads; "" for anything else."""
+        """Return the target of a symbolic link; "" for any other entry."""
         return os.fsdecode(self.volume.target(ino))
 
     def path(self, ino: int) -> str:
@@ -312,7 +311,7 @@ class PackTree:
 def pack_files(pack: PathType) -> list[str]:
     """Return the files of a pack: itself, or those of a directory, in order.
 
-    Raises FormatError, OSError if there is none. Nothing is said of what they hold.
+    Raises FormatError, OSError if there is none. Their contents are not checked.
     """
     name = os.fspath(pack)
     let_urls_in([name])

@@ -2,9 +2,9 @@
 
 A pack's damaged files are named by path. If the pickle is damaged, the records are
 checked all the same. A mapped index, in the pack or beside it, is read to its last byte and
-compared with the pickle. One pack that is no good does not hide the others.
+compared with the pickle. A bad pack does not hide the others.
 
-Not here: the checking (native core), what to print (ffrfs.cli).
+Not here: the checking (native core), printing (ffrfs.cli).
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ _SETS_NAMED_MAX = 5
 
 class BadRecord(NamedTuple):
     record: int
-    path: str | None  # None: the record is no file, or the index that would say is damaged
+    path: str | None  # None: the record is not a file, or the index that would say is damaged
     reason: str
 
 
 class PackReport(NamedTuple):
-    """What is wrong with one file."""
+    """The result for one file."""
 
     file: str
     record_count: int
     byte_count: int
-    header_verified: bool  # False: it carries no checksum
-    index_error: str | None  # what is wrong with the pack's index, either of them
+    header_verified: bool  # False: the header has no checksum
+    index_error: str | None  # the fault of the pack's index, of either kind
     bad: list[BadRecord]
-    # Why it cannot be opened, and nothing of it was checked.
+    # The reason why it cannot be opened; nothing in it was checked then.
     error: str | None = None
 
     @property
@@ -58,11 +58,11 @@ class PackReport(NamedTuple):
 
 
 class VerifyReport(NamedTuple):
-    """What is wrong with a file, or a directory of them."""
+    """The result for a file, or a directory of them."""
 
-    file: str  # as it was given
+    file: str  # the caller's path
     packs: list[PackReport]
-    set_error: str | None = None  # the packs do not belong together: one is missing, say
+    set_error: str | None = None  # the packs do not fit together: for example one is missing
 
     @property
     def is_good(self) -> bool:
@@ -87,13 +87,13 @@ def verify(
     jobs: int = 0,
     step_size: int = STEP_SIZE,
 ) -> list[VerifyReport]:
-    """Read all of `paths`, packs and directories of packs, each a report of its own.
+    """Read all of `paths`, packs and directories of packs; return a report for each.
 
     `jobs`: threads; 0: as many as there are cores. `step_size`: bytes that are checked between
-    two calls of `progress`; a larger record is checked in one go.
+    two calls of `progress`; a larger record is checked in one step.
 
-    Raises FormatError or OSError for a path that cannot be opened; one in a directory is in the
-    report. Warns (UnverifiedHeaderWarning, PackWarning) of what is not verified or left aside.
+    Raises FormatError or OSError for a path that cannot be opened; a file in a directory is in the
+    report. Warns (UnverifiedHeaderWarning, PackWarning) of parts that are not verified or ignored.
     """
     names = [os.fspath(path) for path in paths]
     files = [pack_files(name) for name in names]
@@ -110,24 +110,24 @@ def verify(
 
 
 def verify_file(file: str, *, is_one_of_many: bool, jobs: int = 1) -> PackReport:
-    """Read one pack. Raises as verify(), but for one of many that cannot be opened."""
+    """Read one pack. Raises as verify(), except for one of many that cannot be opened."""
     verifier = _Verifier([file], None, jobs, STEP_SIZE)
     return verifier.run_one_of_many(file) if is_one_of_many else verifier.run(file)
 
 
 def claims_of(files: Sequence[str]) -> tuple[int, int]:
-    """Records and bytes of `files`, as their headers say: for progress only."""
+    """Return the records and bytes of `files` by their headers: for progress only."""
     totals = [_claims(file) for file in files]
     return sum(count for count, _ in totals), sum(size for _, size in totals)
 
 
 def set_error(folder: str) -> str | None:
-    """Say why good packs are no tree together; plain FFRecord files need not be one."""
+    """Return why good packs are no tree together; plain FFRecord files need not be one."""
     if not any(Pack(os.fsencode(file)).is_folder for file in pack_files(folder)):
         return None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of each pack they were told
+            warnings.simplefilter("ignore")  # run() has given the warnings of each pack
             PackTree(folder).close()
     except FormatError as error:
         return text_within(error, folder) + _mixture(folder)
@@ -135,7 +135,7 @@ def set_error(folder: str) -> str | None:
 
 
 def _mixture(folder: str) -> str:
-    """What to add if shards of several sets lie together: "" if they do not."""
+    """Return an addition to the error if shards of several sets are mixed, else ""."""
     sets: dict[bytes, list[str]] = {}
     for file in pack_files(folder):
         shard = Pack(os.fsencode(file)).shard
@@ -162,7 +162,7 @@ class _Verifier:
         self._step_size = step_size
         totals = claims_of(files) if progress is not None else (0, 0)
         self._total_count, self._total_size = totals
-        self._done_count = self._done_size = 0  # of the files before
+        self._done_count = self._done_size = 0  # of the files before the current one
 
     def run_one_of_many(self, file: str) -> PackReport:
         try:
@@ -212,7 +212,7 @@ class _Verifier:
 
 
 def _claims(file: str) -> tuple[int, int]:
-    """Records and bytes of `file`, as its header says: for progress only."""
+    """Return the records and bytes of `file` by its header: for progress only."""
     try:
         return claimed_records(os.fsencode(file))
     except OSError:
@@ -220,7 +220,7 @@ def _claims(file: str) -> tuple[int, int]:
 
 
 def _index_error(pack: Pack) -> str | None:
-    """Say what is wrong with a mapped index. A sidecar of what the pack once was is no damage."""
+    """Return the fault of a mapped index. A sidecar of an older state of the pack is no damage."""
     if pack.is_index_stale:
         warnings.warn(PackWarning(pack.warning), stacklevel=5)
     elif pack.warning:
@@ -229,7 +229,7 @@ def _index_error(pack: Pack) -> str | None:
 
 
 def _tree_error(pack: Pack, file: str) -> str | None:
-    """Open the tree of a pack, or say why its index is no good."""
+    """Open the tree of a pack; return the fault of its index, if any."""
     if pack.record_count == 0:
         return None
     try:
@@ -240,7 +240,7 @@ def _tree_error(pack: Pack, file: str) -> str | None:
 
 
 def _steps(pack: Pack, step_size: int) -> Iterator[tuple[int, int]]:
-    """Cut the records into ranges (first, end) of about `step_size` bytes."""
+    """Yield ranges (first, end) of records of about `step_size` bytes."""
     first, count = 0, pack.record_count
     while first < count:
         limit = pack.offset(first) + step_size
@@ -252,7 +252,7 @@ def _steps(pack: Pack, step_size: int) -> Iterator[tuple[int, int]]:
 
 
 def _path(pack: Pack, record: int) -> str | None:
-    """The path that shows `record`; None also if the index that knows it is damaged."""
+    """Return the path of `record`; None also if the index that has it is damaged."""
     try:
         path = pack.path_of(record)
     except (FormatError, ChecksumError, OSError):

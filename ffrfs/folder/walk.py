@@ -1,6 +1,6 @@
 """walk: the directories of a pack one after the other, as os.walk() gives them.
 
-Concurrency: none of its own; any thread.
+Concurrency: no state; any thread.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from ffrfs.folder.tree import Entry
 if TYPE_CHECKING:
     from ffrfs.folder.tree import PackTree
 
-# Its path, and the names of the directories and of the files in it.
+# The path, and the names of the directories and of the files in it.
 Walked: TypeAlias = tuple[str, list[str], list[str]]
 
 
 def walk(tree: PackTree, top: str, ino: int) -> Iterator[Walked]:
-    """Go through `top`, whose inode is `ino`, and all below it; as PackedFolder.walk()."""
+    """Walk through `top`, whose inode is `ino`, and all below it, as PackedFolder.walk() does."""
     left = [(top, ino)]
     while left:
         path, ino = left.pop()
         folders: list[str] = []
         files: list[str] = []
-        inos: dict[str, int] = {}  # of the directories, but not of links to some
+        inos: dict[str, int] = {}  # of the directories, without links to directories
         for entry in tree.entries(ino):
             name, attributes = entry
             if entry.is_link:
