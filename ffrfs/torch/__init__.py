@@ -1,4 +1,4 @@
-"""Data sets for PyTorch's DataLoader, and a loader that resumes: the only room that imports torch.
+"""Data sets for PyTorch's DataLoader, and a loader that resumes. Only this room imports torch.
 
 The names of HFAiLab/ffrecord's `torch` are kept: Dataset, Subset, ConcatDataset,
 ReaderRegistry, DataLoader.

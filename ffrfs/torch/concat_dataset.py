@@ -12,10 +12,10 @@ from ffrfs.torch.record_dataset import Dataset
 
 
 class ConcatDataset(Dataset):
-    """`datasets` as one; `cumulative_sizes` says where each of them ends.
+    """`datasets` as one; `cumulative_sizes` has the end of each of them.
 
-    Raises ValueError if there is none, TypeError if one is no Dataset of this package: it
-    would not take a list.
+    Raises ValueError if there is none, TypeError if one is no Dataset of this package: its
+    __getitem__ would not take a list.
     """
 
     def __init__(self, datasets: Iterable[Dataset]) -> None:
@@ -29,18 +29,18 @@ class ConcatDataset(Dataset):
 
     @staticmethod
     def cumsum(sequence: Iterable[Sized]) -> list[int]:
-        """Return where each of them ends in all together."""
+        """Return the end of each of them in all together."""
         return list(itertools.accumulate(map(len, sequence)))
 
     def __len__(self) -> int:
         return self.cumulative_sizes[-1]
 
     def __getitem__(self, indices: Sequence[SupportsIndex]) -> list[Any]:
-        """Return the samples in the order asked for; each data set is read in one batch.
+        """Return the samples in the order of `indices`; each data set is read in one batch.
 
         Duplicates are allowed; a negative number counts from the end. Raises IndexError.
         """
-        places: dict[int, list[tuple[int, int]]] = {}  # of each data set: (position, number)
+        places: dict[int, list[tuple[int, int]]] = {}  # data set → (position, number) pairs
         for position, index in enumerate(indices):
             which, number = self._place(operator.index(index))
             places.setdefault(which, []).append((position, number))
@@ -52,7 +52,7 @@ class ConcatDataset(Dataset):
         return samples
 
     def _place(self, index: int) -> tuple[int, int]:
-        """(which data set, number in it)."""
+        """Return (number of the data set, number in it)."""
         count = len(self)
         if not -count <= index < count:
             raise IndexError(f"sample {index} does not exist: there are {count}")

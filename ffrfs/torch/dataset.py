@@ -1,7 +1,7 @@
 """TFRecordDataset: the Examples of TFRecord files by number, for torch's DataLoader.
 
-Not here: reading and verifying (ffrfs.tfrecord.reader), what an item holds
-(tfrecord_item.py), streams (tfrecord_stream.py). Concurrency: as the reader's, so a
+Not here: reading and verifying (ffrfs.tfrecord.reader), the contents of an item
+(tfrecord_item.py), streams (tfrecord_stream.py). Concurrency: that of the reader, so a
 DataLoader's workers may be forked or spawned; a spawned one opens the files itself.
 """
 
@@ -38,7 +38,7 @@ class _Arguments(NamedTuple):
         return bool(self.shuffle_queue_size or self.compression_type)
 
 
-def _arguments(  # noqa: PLR0913, PLR0917 - the package's
+def _arguments(  # noqa: PLR0913, PLR0917 - the arguments of the package
     data_path: PathType | Sequence[PathType],
     index_path: PathType | Description | None = None,
     description: Description | Callable[[Any], Any] | None = None,
@@ -47,7 +47,7 @@ def _arguments(  # noqa: PLR0913, PLR0917 - the package's
     sequence_description: Description | None = None,
     compression_type: str | None = None,
 ) -> _Arguments:
-    """Tell the package's order of arguments from the short one by their types."""
+    """Distinguish the package's order of arguments from the short one by their types."""
     if callable(description):
         description, transform = None, description
     if index_path is not None and not isinstance(index_path, str | os.PathLike):
@@ -68,27 +68,27 @@ def _arguments(  # noqa: PLR0913, PLR0917 - the package's
 class TFRecordDataset(Dataset[Any]):
     """One item per record: a dictionary of its features, passed through `transform`.
 
-    Called as the PyPI package `tfrecord` has it, or short: TFRecordDataset(data_path,
-    description, transform). `shuffle_queue_size` and `compression_type` ("gzip", "zlib") ask
-    for a stream: then the object is a RecordStream, an IterableDataset, of the same items.
+    The arguments are those of the PyPI package `tfrecord`, or short: TFRecordDataset(data_path,
+    description, transform). `shuffle_queue_size` and `compression_type` ("gzip", "zlib") select
+    a stream: then the object is a RecordStream, an IterableDataset, of the same items.
 
     `data_path`: a file, a list of files, or a directory of shards; uncompressed. Opening keeps
     an index of each, as TFRecordReader does. `index_path`: an index of tfrecord2idx; it is
-    checked, and needed for nothing. `description`:
+    checked, but not needed. `description`:
 
     - None, a list of names, or a mapping of names to "byte", "int" or "float", which is
       checked: the features are int64 or float32 arrays with one dimension. A feature of
       bytes with one value is `bytes`, as in the PyPI package `tfrecord`; any other a list
       of `bytes` (there an array of NumPy's "S", which loses trailing zeros). With None,
-      what an item has is up to its record.
-    - a mapping of names to FixedLenFeature, VarLenFeature or FixedLenSequenceFeature: what
-      parse_single_example() returns; but one value of bytes (shape ()) is `bytes`. The
-      quicker way, and the one with shapes and defaults.
+      each record determines the features of its item.
+    - a mapping of names to FixedLenFeature, VarLenFeature or FixedLenSequenceFeature: the result
+      of parse_single_example(), except that one value of bytes (shape ()) is `bytes`. This is
+      faster, and has shapes and defaults.
 
     `sequence_description`, the same for feature lists, makes an item (context, feature lists)
-    of a SequenceExample; there a feature list is a list of the values of its steps. None: an
-    Example; a SequenceExample with feature lists is an error then, unless `description` names
-    the features.
+    of a SequenceExample; there a feature list is a list of the values of its steps. None: the
+    records are Examples; a SequenceExample with feature lists is an error then, unless
+    `description` names the features.
 
     torch's default_collate stacks arrays of equal shape and makes lists of `bytes`; it
     takes no arrays of bytes.
@@ -133,8 +133,8 @@ class TFRecordDataset(Dataset[Any]):
         self.transform = arguments.transform
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - of two classes
-        """Make the stream that shuffle_queue_size or compression_type ask for, or one of us."""
-        if cls is TFRecordDataset and (args or kwargs):  # unpickling gives none
+        """Return a RecordStream for shuffle_queue_size or compression_type, else an instance."""
+        if cls is TFRecordDataset and (args or kwargs):  # unpickling passes none
             arguments = _arguments(*args, **kwargs)
             if arguments.is_stream:
                 return RecordStream(item_dataset(*arguments))
@@ -143,12 +143,12 @@ class TFRecordDataset(Dataset[Any]):
     def __len__(self) -> int:
         return self._reader.n
 
-    def __getitem__(self, index: SupportsIndex) -> Any:  # noqa: ANN401 - what transform returns
+    def __getitem__(self, index: SupportsIndex) -> Any:  # noqa: ANN401 - the result of transform
         """Return item `index`; a negative one counts from the end."""
         return self.__getitems__([index])[0]
 
     def __getitems__(self, indices: Iterable[SupportsIndex]) -> list[Any]:
-        """Return several items, their records read in one batch: what DataLoader calls."""
+        """Return several items, whose records are read in one batch; DataLoader calls it."""
         numbers = [self._number(index) for index in indices]
         return list(map(self._item, numbers, self._reader.read(numbers)))
 
@@ -163,7 +163,7 @@ class TFRecordDataset(Dataset[Any]):
             raise IndexError(f"record {number} does not exist: there are {count}")
         return number % count
 
-    def _item(self, number: int, record: bytes) -> Any:  # noqa: ANN401 - what transform returns
+    def _item(self, number: int, record: bytes) -> Any:  # noqa: ANN401 - the result of transform
         try:
             item = self._parse(record)
         except FormatError as error:
@@ -172,7 +172,7 @@ class TFRecordDataset(Dataset[Any]):
         return item if self.transform is None else self.transform(item)
 
     def _place(self, number: int) -> tuple[str, int]:
-        """The file of a record, and its number there."""
+        """Return the file of a record, and its number there."""
         for path, count in zip(self._reader.paths, self._reader.counts, strict=True):
             if number < count:
                 return path, number

@@ -1,6 +1,6 @@
-"""DataLoader: torch's, with resume_at() to go on in the middle of an epoch, and set_step().
+"""DataLoader: torch's, with resume_at() to resume in the middle of an epoch, and set_step().
 
-Not here: what skips (skipping_sampler.py). Concurrency: as torch's; one thread iterates.
+Not here: skipping (skipping_sampler.py). Concurrency: that of torch's; one thread iterates.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ T_co = TypeVar("T_co", covariant=True)
 class DataLoader(TorchDataLoader[T_co]):
     """torch's DataLoader with all its arguments, for any data set, resume_at() and set_step().
 
-    Workers start as torch's do; the reference forks them always. For skipping its
+    Workers start as torch's do; the reference always forks them. For skipping its
     `batch_sampler` (with batch_size=None: its `sampler`) is a SkippingSampler, which has the
-    attributes of the one it wraps. With `skippable` False it is that one itself, as
-    frameworks want it that build a loader anew from the type, and skipping is refused.
+    attributes of the wrapped one. With `skippable` False it is the wrapped one itself, as
+    frameworks need it that rebuild a loader from the type, and skipping raises an error.
     """
 
     def __init__(
@@ -33,11 +33,11 @@ class DataLoader(TorchDataLoader[T_co]):
         **kwargs: Any,  # noqa: ANN401
     ) -> None:
         self.skippable = skippable
-        self._next_first_step = 0  # of the epoch that begins next
-        self._later_first_step = 0  # of all epochs after that
+        self._next_first_step = 0  # first step of the epoch that begins next
+        self._later_first_step = 0  # first step of all epochs after that
         super().__init__(*args, **kwargs)
 
-    # torch assigns these two in its __init__, and asks for them when an epoch begins.
+    # torch assigns these two in its __init__, and reads them when an epoch begins.
 
     @property
     def batch_sampler(self) -> Any:  # noqa: ANN401 - any iterable, with attributes of its own
@@ -61,16 +61,16 @@ class DataLoader(TorchDataLoader[T_co]):
 
     @property
     def _steps(self) -> Iterable[Any]:
-        """Where the steps of an epoch come from: batches, or items if batch_size is None."""
+        """The source of an epoch's steps: batches, or items if batch_size is None."""
         steps: Iterable[Any] = self.sampler if self.batch_sampler is None else self.batch_sampler
         return steps
 
     def set_step(self, step: SupportsIndex) -> None:
         """Let every epoch from now on begin with its batch number `step`, until the next call.
 
-        The reference's name and meaning: reset it by set_step(0) before the epoch after the
-        resumed one. resume_at() does that by itself; for all else that is said there, it
-        holds here too. len(loader) is the number of batches that are left.
+        The name and meaning are the reference's: reset it by set_step(0) before the epoch after
+        the resumed one, which resume_at() does by itself. Everything else that is said there
+        holds here, too. len(loader) is the number of batches that are left.
         """
         self._skip(step, "set_step")
         self._later_first_step = self._next_first_step
@@ -80,16 +80,16 @@ class DataLoader(TorchDataLoader[T_co]):
 
         An epoch begins with iter(loader). This ends an earlier set_step().
 
-        Nothing that is skipped is read, nor hinted at by a PrefetchSampler. Batches are those
-        of an uninterrupted run, in that epoch and later ones, if all that draws them is as it
-        was when that epoch began: the `generator`, or torch's own if none is given; a
-        sampler's set_epoch().
+        Skipped items are not read, nor hinted at by a PrefetchSampler. Batches are those
+        of an uninterrupted run, in that epoch and later ones, if all their sources are in the
+        state that they had when that epoch began: the `generator`, or torch's own if none is
+        given; a sampler's set_epoch().
 
-        To go on in a later epoch, seed the generator for each epoch, or restore the state
-        that it had before iter(loader). Or pass over the earlier epochs, which costs what
-        their samplers and the start of workers cost. That is the only way for
+        To resume in a later epoch, seed the generator for each epoch, or restore the state
+        that it had before iter(loader). Or pass over the earlier epochs, which costs as much
+        as their samplers and the start of workers. That is the only way for
         persistent_workers and a sampler that share a generator, as they do with shuffle:
-        torch draws from it for the workers too, and then in the first epoch alone.
+        torch draws from it for the workers too, but only in the first epoch.
 
             count = len(loader)
             for _ in range(epoch):
@@ -97,16 +97,16 @@ class DataLoader(TorchDataLoader[T_co]):
                 list(loader)
             loader.resume_at(step)
 
-        Random numbers drawn by the data set do not come again within that epoch. torch gives
+        Random numbers drawn by the data set are not repeated within that epoch. torch gives
         the workers the same seeds, but batch `step` goes to the first worker, and none has
-        drawn for what was skipped. Later epochs have the same random numbers again, unless
-        workers persist, or there are none and the process's own generators are not as they
-        were. A data set that seeds by epoch and item is exact everywhere.
+        drawn for the skipped batches. Later epochs have the same random numbers again, unless
+        workers persist, or there are none and the process's own generators are in another
+        state. A data set that seeds by epoch and item is exact everywhere.
 
         len(loader) is the number of batches that are left, until the next epoch after that
         begins. Raises ValueError if the epoch has no such step (its end is one), or the
-        loader is not skippable; TypeError for an iterable data set, which can only skip what
-        it has read.
+        loader is not skippable; TypeError for an iterable data set, which could skip only by
+        reading.
         """
         self._skip(step, "resume_at")
         self._later_first_step = 0
@@ -137,7 +137,7 @@ def _check_step(step: int, steps: Iterable[Any]) -> None:
         raise ValueError(f"step {step} is negative")
     try:
         count = len(steps)  # type: ignore[arg-type]
-    except TypeError:  # a sampler need not know
+    except TypeError:  # a sampler need not have a length
         return
     if step > count:
         raise ValueError(f"step {step} does not exist: the epoch has {count}")

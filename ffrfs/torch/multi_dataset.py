@@ -1,7 +1,7 @@
 """MultiTFRecordDataset: several TFRecord files, mixed at random by ratios.
 
 The arguments are those of the PyPI package `tfrecord`. Not here: reading and dividing
-(record_stream.py), what an item holds (tfrecord_item.py). Concurrency: as RecordStream's.
+(record_stream.py), the contents of an item (tfrecord_item.py). Concurrency: RecordStream's.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ class MultiTFRecordDataset(IterableDataset[Any]):
     """Items of several files, each drawn from one of them at random.
 
     `data_pattern` and `index_pattern` (or None) become a file's path by format(name);
-    `splits`: name → ratio. `infinite`: a file that ends begins again; else the others go on
-    without it. All other arguments: as TFRecordDataset's. `shuffle_queue_size` is divided
-    among the files by their ratios.
+    `splits`: name → ratio. `infinite`: a file that ends begins again; otherwise the others
+    continue without it. All other arguments are those of TFRecordDataset. `shuffle_queue_size`
+    is divided among the files by their ratios.
 
     Each worker of each rank reads its own records of every file. The order follows torch's
-    seed. Raises ValueError for ratios that are none.
+    seed. Raises ValueError for invalid ratios.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917 - the package's
+    def __init__(  # noqa: PLR0913, PLR0917 - the arguments of the package
         self,
         data_pattern: str,
         index_pattern: str | None,
@@ -83,7 +83,7 @@ def _mixed(
     datasets = [dataset for dataset, _ in parts]
     ratios = [ratio for _, ratio in parts]
     iterators = [iter(dataset) for dataset in datasets]
-    has_given = [False] * len(parts)  # in this turn; an empty file does not begin again
+    has_given = [False] * len(parts)  # since its begin; an empty file does not begin again
     try:
         while iterators:
             (at,) = draws.choices(range(len(iterators)), ratios)

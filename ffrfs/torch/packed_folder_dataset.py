@@ -1,8 +1,8 @@
-"""PackedFolderDataset: the files of a pack, straight from the pack, without a mount.
+"""PackedFolderDataset: the files of a pack, read directly, without a mount.
 
 Not here: reading and verifying (ffrfs.folder.packed), decoding (the user's loader).
-Concurrency: as PackedFolder's, so a DataLoader's workers may be forked or spawned; a
-spawned one is sent the paths and opens the pack itself.
+Concurrency: that of PackedFolder, so a DataLoader's workers may be forked or spawned; a
+spawned one gets the paths and opens the pack itself.
 """
 
 from __future__ import annotations
@@ -21,45 +21,45 @@ from ffrfs.folder.tree import PathType
 if TYPE_CHECKING:
     from ffrfs._native import RecordBytes
 
-# A directory of such a name holds a part of a data set; the name is no class.
+# A directory of such a name holds a part of a data set; the name is not a class.
 _SPLITS = ("train", "val", "valid", "validation", "test")
 
 
 def file_bytes(path: str, data: RecordBytes) -> bytes:
-    """The default loader: the file as it is."""
+    """Return the file's bytes; this is the default loader."""
     return data.tobytes()
 
 
 class PackedFolderDataset(Dataset[Any]):
-    """One item per file of the pack `pack`, as torchvision's ImageFolder has them.
+    """One item per file of the pack `pack`, as in torchvision's ImageFolder.
 
     `root`: the directory of the pack whose files are the items, such as "train"; "" is the
     top of the pack.
 
     An item is `transform(loader(path, data))`: `path` is the file's, relative to the packed
-    directory; `data` its bytes, a 1-D uint8 array that owns its memory. With classes it is the
-    pair of that and the number of its class.
+    directory; `data` its bytes, a 1-D uint8 array that owns its memory. With classes, the item
+    is a pair of that and the number of its class.
 
     The order is the pack's: that of the names, a directory's files in the place of its name.
-    `extensions` (".png", or several; upper and lower case are one) leaves out all other files.
+    `extensions` (".png", or several; case does not matter) leaves out all other files.
 
-    If every file so taken lies in a directory of `root`, the directories of `root` are the classes:
+    If every such file is in a directory of `root`, the directories of `root` are the classes:
 
-    - `classes`: their names, in order; one without files is among them
+    - `classes`: their names, in order, including those without files
     - `class_to_idx`: the number of each
     - `targets`: the class number of each item
     - `samples`: (path, class number) of each item
 
-    Else these are empty. `paths` are the items' paths in any case: `root` is part of them, so
+    Otherwise these are empty. `paths` are always the items' paths: they include `root`, so
     PackedFolder.read() takes them.
 
-    Errors, also in a worker: ChecksumError, which names the file; IndexError; what the loader
-    raises. Raises PathNotFoundError if there is no such `root`, or no file with such an
+    Errors, also in a worker: ChecksumError, which names the file; IndexError; errors of the
+    loader. Raises PathNotFoundError if there is no such `root`, or no file with such an
     extension; NotAFolderError if `root` is a file; FormatError if `pack` is no pack,
     or if no `root` is given and the classes would be splits (train, val, …).
     """
 
-    def __init__(  # noqa: PLR0913 - each is a choice of its own
+    def __init__(  # noqa: PLR0913 - independent choices
         self,
         pack: PathType,
         transform: Callable[[Any], Any] | None = None,
@@ -95,12 +95,12 @@ class PackedFolderDataset(Dataset[Any]):
     def __len__(self) -> int:
         return len(self.paths)
 
-    def __getitem__(self, index: SupportsIndex) -> Any:  # noqa: ANN401 - what transform returns
+    def __getitem__(self, index: SupportsIndex) -> Any:  # noqa: ANN401 - the result of transform
         """Return item `index`; a negative one counts from the end."""
         return self.__getitems__([index])[0]
 
     def __getitems__(self, indices: Iterable[SupportsIndex]) -> list[Any]:
-        """Return several items, their files read in one batch: what DataLoader calls."""
+        """Return several items, whose files are read in one batch; DataLoader calls it."""
         numbers = [self._number(index) for index in indices]
         files = self._folder.read([self.paths[number] for number in numbers])
         return list(map(self._item, numbers, files))
@@ -126,7 +126,7 @@ class PackedFolderDataset(Dataset[Any]):
             raise IndexError(f"file {number} does not exist: there are {count}")
         return number
 
-    def _item(self, number: int, data: RecordBytes) -> Any:  # noqa: ANN401 - what transform returns
+    def _item(self, number: int, data: RecordBytes) -> Any:  # noqa: ANN401 - result of transform
         item = self.loader(self.paths[number], data)
         if self.transform is not None:
             item = self.transform(item)
@@ -142,7 +142,7 @@ def _ending(paths: Sequence[str], extensions: str | Iterable[str], place: str) -
 
 
 def _refuse_splits(labels: Iterable[str], pack: str) -> None:
-    """Raise FormatError if all files lie in splits: no image shows which one it is in."""
+    """Raise FormatError if all files are in splits: a split is not the class of an image."""
     used = set(labels)
     if not used or any(name.lower() not in _SPLITS for name in used):
         return

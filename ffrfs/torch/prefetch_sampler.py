@@ -1,11 +1,11 @@
 """PrefetchSampler: tells a mount which files a DataLoader is about to read.
 
 A sampler knows the order of an epoch before anything is read. For a data set that reads
-plain paths of a mount, the wrapped sampler passes on what lies ahead of the reading as
-hints (ffrfs.prefetch), which cost the training no time.
+plain paths of a mount, this sampler sends the coming files as hints (ffrfs.prefetch), which
+take no time of the training.
 
-Concurrency: the process that iterates, as a rule the main one. Its hints are sent by a
-thread of ffrfs.mount.client.hints; a DataLoader's workers have no part in it.
+Concurrency: the process that iterates, usually the main one. A thread of
+ffrfs.mount.client.hints sends the hints; a DataLoader's workers have no part in it.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ AHEAD_DEFAULT = 1024
 
 
 class PrefetchSampler(Sampler[Any]):
-    """Yields what `sampler` yields, in its order, and hints at it `ahead` samples before.
+    """Yields the items of `sampler`, in order, and hints at them `ahead` samples before.
 
     `sampler` yields indices, or lists of them (a batch sampler); `paths[index]` is the file
     that the data set reads for an index, as ffrfs.prefetch takes it, and so is `mountpoint`.
-    It replaces the wrapped one wherever that stood: DataLoader(sampler=...) or
-    DataLoader(batch_sampler=...). All else is asked of the wrapped one: len(), set_epoch(),
-    batch_size, drop_last, sampler.
+    It replaces the wrapped one: DataLoader(sampler=...) or DataLoader(batch_sampler=...).
+    All other attributes are those of the wrapped one: len(), set_epoch(), batch_size,
+    drop_last, sampler.
 
-    The wrapped one is iterated `ahead` samples sooner than without. What is skipped by
-    our DataLoader is not hinted at. A new iteration drops the hints of the one before.
-    Where no mount is, there is one warning, and no hints.
+    The wrapped one is iterated `ahead` samples earlier than without. Samples that our
+    DataLoader skips get no hints. A new iteration drops the hints of the one before.
+    Without a mount, there is one warning, and no hints.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class PrefetchSampler(Sampler[Any]):
     def __iter__(self) -> Iterator[Any]:
         self._drop()
         items = iter(self._wrapped)
-        if is_skipping():  # these are not read
+        if is_skipping():  # skipped items are not read
             for item in items:
                 yield item
                 if not is_skipping():
@@ -73,7 +73,7 @@ class PrefetchSampler(Sampler[Any]):
         self._hints = hints = self._hinted(window)
         try:
             yield from items if hints is None else self._announced(items, window)
-        except GeneratorExit:  # the epoch is left before its end
+        except GeneratorExit:  # the caller leaves the epoch before its end
             if hints is not None:
                 hints.close()
             raise
@@ -85,8 +85,8 @@ class PrefetchSampler(Sampler[Any]):
     def __len__(self) -> int:
         return len(self._wrapped)  # type: ignore[arg-type]
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever it has
-        if name.startswith("_"):  # ours, and not there yet
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - the wrapped one's attribute
+        if name.startswith("_"):  # an attribute of ours that is not set yet
             raise AttributeError(name)
         return getattr(self._wrapped, name)
 
@@ -95,12 +95,12 @@ class PrefetchSampler(Sampler[Any]):
 
     def _announced(self, items: Iterator[Any], window: _Window) -> Iterator[Any]:
         waiting: deque[tuple[Any, int]] = deque()
-        count = 0  # of samples that were announced, and not yielded
+        count = 0  # samples that were announced, and not yielded
         for item in items:
             indices = _indices(item)
             waiting.append((item, len(indices)))
             count += len(indices)
-            # What was yielded a moment ago has not been read yet: workers have a queue.
+            # Samples that were just yielded may be unread: workers have a queue.
             window.add([self._paths[index] for index in indices], keep=count + self._ahead)
             while count - waiting[0][1] >= self._ahead:
                 next_item, next_count = waiting.popleft()
@@ -134,7 +134,7 @@ def _indices(item: Any) -> list[Any]:  # noqa: ANN401 - an index, or several
 
 
 class _Window:
-    """The paths that were announced and are not sent yet: an iterable of lists."""
+    """The announced paths that were not sent yet: an iterable of lists."""
 
     def __init__(self) -> None:
         self._paths: deque[PathType] = deque()
@@ -142,7 +142,7 @@ class _Window:
         self._changed = threading.Condition()
 
     def add(self, paths: list[PathType], keep: int) -> None:
-        """At most `keep` stay: while the mount takes none, the oldest become of no use."""
+        """Add paths and keep at most `keep`: if the mount takes none, the oldest are useless."""
         with self._changed:
             self._paths.extend(paths)
             while len(self._paths) > keep:
@@ -150,7 +150,7 @@ class _Window:
             self._changed.notify()
 
     def end(self) -> None:
-        """No more will come."""
+        """Note that no more paths come."""
         with self._changed:
             self._has_ended = True
             self._changed.notify()

@@ -1,6 +1,6 @@
-"""ReaderRegistry: which FileReaders an object holds, however deep.
+"""ReaderRegistry: finds the FileReaders of an object, at any depth.
 
-Nothing is noted when an attribute is set; who asks, looks. Concurrency: of the object.
+Setting an attribute records nothing; ffreaders() searches. Concurrency: that of the object.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ from types import FunctionType, ModuleType
 
 from ffrfs.record.reader import FileReader
 
-# Hold nothing; there may be a million of them in a list of samples.
+# These contain nothing; a list of samples may have a million of them.
 _ATOMS = (str, bytes, int, float, type(None))
-# Their attributes are a program's, not an object's.
+# The attributes of these belong to the program, not to an object.
 _PROGRAM = (type, FunctionType, ModuleType)
 
 
 class ReaderRegistry:
-    """Base of objects that can tell their FileReaders."""
+    """Base of objects that can list their FileReaders."""
 
     def ffreaders(self) -> list[FileReader]:
         """Return the FileReaders that this object holds, each once, in order of attributes.
 
         They are found in attributes, in lists, tuples, sets and the values of dicts, and in
-        the attributes of what is there: another registry, a data set of torch's own
+        the attributes of the objects there: another registry, a data set of torch's own
         that wraps one of ours, any object that has a `__dict__`.
         """
         found: list[FileReader] = []
-        seen: set[int] = set()  # by id(): all that is walked through stays alive in `self`
-        stack: list[Iterator[object]] = [iter([self])]  # not recursion: nothing is too deep
+        seen: set[int] = set()  # by id(): `self` keeps all visited objects alive
+        stack: list[Iterator[object]] = [iter([self])]  # no recursion, so any depth works
         while stack:
             for thing in stack[-1]:
                 if isinstance(thing, _ATOMS) or id(thing) in seen:

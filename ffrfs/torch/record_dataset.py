@@ -1,6 +1,6 @@
-"""Dataset: the records of FFRecord files, a batch at a time, made samples by process().
+"""Dataset: the records of FFRecord files, read in batches; process() makes samples of them.
 
-Not here: reading and verifying (ffrfs.record.reader). Concurrency: as the reader's, so a
+Not here: reading and verifying (ffrfs.record.reader). Concurrency: that of the reader, so a
 DataLoader's workers may be forked or spawned; a spawned one opens the files itself.
 """
 
@@ -23,8 +23,8 @@ class Dataset(TorchDataset[Any], ReaderRegistry):
     """A data set that takes a list of numbers and returns a list of samples.
 
     Derive from it and define process(); or, without calling its __init__, define
-    __getitem__ (of a list) and __len__. torch's own DataLoader and Subset can use it too:
-    they ask for whole batches, by __getitems__.
+    __getitem__ (for a list) and __len__. torch's own DataLoader and Subset can use it too:
+    they request whole batches, by __getitems__.
 
     `fnames`: a file, a list of files, or a directory, as for FileReader, which is `reader`.
     """
@@ -37,9 +37,9 @@ class Dataset(TorchDataset[Any], ReaderRegistry):
         return self.reader.n
 
     def __getitem__(self, indices: Sequence[SupportsIndex]) -> list[Any]:
-        """Return what process() makes of these records, which are read in one batch.
+        """Return the samples of process() for these records, which are read in one batch.
 
-        Raises TypeError if `indices` is no list or tuple; what FileReader.read raises.
+        Raises TypeError if `indices` is no list or tuple; the errors of FileReader.read.
         """
         if not isinstance(indices, list | tuple):
             raise TypeError(
@@ -49,7 +49,7 @@ class Dataset(TorchDataset[Any], ReaderRegistry):
         return self.process(indices, self.reader.read(indices))
 
     def __getitems__(self, indices: list[Any]) -> list[Any]:
-        """What torch's DataLoader calls for a batch."""
+        """Return the samples of a batch; torch's DataLoader calls it."""
         return self[indices]
 
     def __add__(self, other: TorchDataset[Any]) -> ConcatDataset:  # type: ignore[override]
@@ -62,9 +62,9 @@ class Dataset(TorchDataset[Any], ReaderRegistry):
         return ConcatDataset([self, other])  # type: ignore[list-item] # checked there
 
     def process(self, indices: Sequence[SupportsIndex], data: list[RecordBytes]) -> list[Any]:
-        """Return a list of samples, one for each record: what collate_fn is given.
+        """Return a list of samples, one for each record, as collate_fn takes them.
 
-        To be defined. `data`: a 1-D uint8 array for each of `indices`, in that order; each
-        owns its memory.
+        A derived class defines it. `data`: a 1-D uint8 array for each of `indices`, in that
+        order; each owns its memory.
         """
         raise NotImplementedError(f"{type(self).__name__} defines no process(indices, data)")

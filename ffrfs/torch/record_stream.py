@@ -1,7 +1,7 @@
 """RecordStream: a RecordDataset for torch's DataLoader, divided among workers and ranks.
 
-Not here: reading, and what a part is (ffrfs.tfrecord.dataset). Concurrency: as
-RecordDataset's: every worker begins an iterator of its own, with its own threads.
+Not here: reading, and dividing into parts (ffrfs.tfrecord.dataset). Concurrency: that of
+RecordDataset: every worker begins its own iterator, with its own threads.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SEEDS = 1 << 62
 
 
 class Place(NamedTuple):
-    """Which of all workers of all ranks this process is."""
+    """The number of this process among all workers of all ranks."""
 
     number: int
     workers: int
@@ -26,20 +26,20 @@ class Place(NamedTuple):
 
 
 class RecordStream(IterableDataset[Any]):
-    """What `dataset` gives: each worker of each rank gives its own part of it.
+    """The elements of `dataset`: each worker of each rank yields its own part.
 
-    Ranks are those of torch.distributed, where it is initialised. `by`: how the parts are
+    Ranks are those of torch.distributed, if it is initialised. `by`: how the parts are
     made, see RecordDataset.part(): "auto" (by file if there are as many files as workers,
     else by record), "file" or "record". By file, ranks get as many records as their files
-    have; by record they differ by one at most, so let a rank take() the same number where all
+    have; by record they differ by one at most, so let a rank take() the same number if all
     must do the same number of steps.
 
     shuffle() without a seed follows torch's: another order in each epoch, the same after the
-    same torch.manual_seed(). With a seed of its own, call set_epoch() before each epoch:
-    workers that are started anew do not know how many there were.
+    same torch.manual_seed(). If it has a seed, call set_epoch() before each epoch: workers
+    that are restarted do not know how many there were.
 
-    state_dict() and load_state_dict() are those of RecordDataset, of this process. In
-    DataLoader's workers call them through a loader that saves its workers, as torchdata's
+    state_dict() and load_state_dict() are those of RecordDataset, in this process. In
+    DataLoader's workers call them through a loader that saves its workers, such as torchdata's
     StatefulDataLoader; with num_workers=0 they are exact by themselves.
     """
 
@@ -48,14 +48,14 @@ class RecordStream(IterableDataset[Any]):
             raise TypeError(f"a RecordStream is made of a RecordDataset, not {dataset!r}")
         self.dataset = dataset
         self.by = by
-        self._ranks: tuple[int, int] | None = None  # as the process knew that pickled us
-        self._part: RecordDataset | None = None  # what was iterated over last
+        self._ranks: tuple[int, int] | None = None  # those of the process that pickled it
+        self._part: RecordDataset | None = None  # the part of the last iteration
         self._state: dict[str, Any] | None = None
 
     def __iter__(self) -> Iterator[Any]:
         place = find_place(self._ranks)
         if place.workers > 1 and find_ranks(self._ranks)[1] > 1:
-            self.dataset.part(place.workers, place.number, self.by)  # ranks draw seeds of their own
+            self.dataset.part(place.workers, place.number, self.by)  # may raise: ranks draw seeds
         part = self.dataset.part(place.workers, place.number, self.by, place.seed)
         if self._state is not None:
             part.load_state_dict(self._state)
@@ -66,18 +66,18 @@ class RecordStream(IterableDataset[Any]):
         return iterator
 
     def set_epoch(self, epoch: SupportsIndex) -> None:
-        """Say which epoch begins next; for persistent workers it is one more each time."""
+        """Set the number of the next epoch; with persistent workers it grows by one each time."""
         self.dataset.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the iterator is that was begun last, in this process."""
+        """Return the state of the iterator that was begun last, in this process."""
         if self._part is None:
             raise ValueError("there is no iterator whose state could be saved; keep it: iter(data)")
         return self._part.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Let the next iteration go on there. It raises ValueError for the state of another
-        data set, or of one that was divided among another number of workers.
+        """Let the next iteration continue there. It raises ValueError for the state of another
+        data set, or of a division among another number of workers.
         """
         self._state = state
 
@@ -86,7 +86,7 @@ class RecordStream(IterableDataset[Any]):
 
 
 def find_ranks(known: tuple[int, int] | None) -> tuple[int, int]:
-    """This process's rank, and how many there are. `known`: what a spawned worker was sent."""
+    """Return this process's rank, and the number of ranks. `known`: sent to a spawned worker."""
     if known is not None and get_worker_info() is not None:
         return known
     distributed = torch.distributed
@@ -100,5 +100,5 @@ def find_place(known_ranks: tuple[int, int] | None) -> Place:
     worker = get_worker_info()
     if worker is None:
         return Place(rank, ranks, int(torch.randint(_SEEDS, ()).item()))
-    number = worker.id * ranks + rank  # so that ranks, too, differ by one record at most
+    number = worker.id * ranks + rank  # so that ranks differ by one record at most, too
     return Place(number, ranks * worker.num_workers, worker.seed - worker.id)

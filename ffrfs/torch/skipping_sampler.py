@@ -1,6 +1,6 @@
 """SkippingSampler: a sampler, or a batch sampler, without its first steps.
 
-It is the wrapped sampler in all else. Concurrency: of the wrapped one; only the process
+All else is that of the wrapped sampler. Concurrency: that of the wrapped one; only the process
 that iterates a DataLoader uses it, never a worker.
 """
 
@@ -15,21 +15,21 @@ from torch.utils.data import Sampler
 
 _OWN = ("wrapped", "first_step")
 
-# Of the thread that iterates. Whatever stands between a SkippingSampler and the sampler that
-# asks, as torch's BatchSampler does, need not know of it.
+# A context variable of the iterating thread, because objects between a SkippingSampler and the
+# sampler that reads it, such as torch's BatchSampler, do not pass it on.
 _is_skipping = ContextVar("is_skipping", default=False)
 
 
 def is_skipping() -> bool:
-    """Whether what a sampler is asked for now is skipped, and so will not be read."""
+    """Return whether the next item of a sampler will be skipped, and so not be read."""
     return _is_skipping.get()
 
 
 class SkippingSampler(Sampler[Any]):
-    """What `wrapped` gives, from number `first_step` on.
+    """The items of `wrapped`, from number `first_step` on.
 
-    An iteration keeps the `first_step` that it began with. What it skips is drawn from
-    `wrapped` all the same, so that random orders stay what they were. All other attributes
+    An iteration keeps the `first_step` that it began with. Skipped items are drawn from
+    `wrapped` all the same, so that random orders stay the same. All other attributes
     are read from `wrapped`, and written to it: `set_epoch()`, `batch_size`, `sampler`.
     """
 
@@ -39,15 +39,15 @@ class SkippingSampler(Sampler[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         # torch begins an epoch with workers by calling this twice, and draws the seed of the
-        # workers before it takes the first batch. So `wrapped` begins when it always would,
-        # and nothing is taken from it before somebody asks.
+        # workers before it takes the first batch. So `wrapped` must begin at the same time as
+        # without skipping, and no item is taken from it before the first next().
         return _rest(iter(self.wrapped), self.first_step)
 
     def __len__(self) -> int:
         return max(0, len(self.wrapped) - self.first_step)  # type: ignore[arg-type] # TypeError
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - the sampler's
-        # To be copied or pickled is this object's affair, which has no `wrapped` yet then.
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - the sampler's attribute
+        # Copying and pickling concern this object, which has no `wrapped` at that time.
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(self.wrapped, name)

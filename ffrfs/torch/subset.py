@@ -1,4 +1,4 @@
-"""Subset: some samples of a Dataset, in an order of their own."""
+"""Subset: some samples of a Dataset, in any order."""
 
 from __future__ import annotations
 

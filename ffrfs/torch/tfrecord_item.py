@@ -1,4 +1,4 @@
-"""What a data set of TFRecord files gives for one record: the features that are described.
+"""The items of a data set of TFRecord files: the described features of a record.
 
 The words of a description are those of the PyPI package `tfrecord`. Not here: reading
 records (dataset.py, record_stream.py). Concurrency: functions without state.
@@ -33,12 +33,12 @@ _KINDS = ("byte", "int", "float")
 def item_parser(
     description: Description | None, sequence_description: Description | None = None
 ) -> Callable[[bytes], Items]:
-    """Return what makes an item of a record; it can be pickled.
+    """Return a function that makes an item of a record; it can be pickled.
 
     Without `sequence_description`: a dictionary of an Example's features. With it, also
     with an empty one: (context, feature lists) of a SequenceExample. The function raises
-    FormatError for a record that is not as described. Raises TypeError or ValueError for
-    what describes nothing.
+    FormatError for a record that does not fit. Raises TypeError or ValueError for an
+    invalid description.
     """
     features = _features(description)
     if sequence_description is None:
@@ -57,7 +57,7 @@ def item_parser(
 
 
 def _features(description: Description | None) -> dict[str, AnyFeature] | None:
-    """The features of a description by FixedLenFeature and its like; None: it is no such."""
+    """Return the features of a description by FixedLenFeature and the like; None for others."""
     if not isinstance(description, Mapping):
         return None
     own = {name: own_feature(of) for name, of in description.items()}
@@ -97,10 +97,10 @@ def _scalars_unwrapped(parsed: Mapping[str, Any]) -> Item:
 
 
 def _named_example(record: bytes, kinds: Kinds) -> Item:
-    """The features that `kinds` names, in its order; if it names none, all, in theirs."""
+    """Return the features that `kinds` names, in its order; if it names none, all of them."""
     message = _message(record)
     lists = message.feature_lists.feature_list
-    if lists and not kinds:  # all features were asked for: these must not be lost
+    if lists and not kinds:  # the caller wants all features, so these must not be lost
         names = ", ".join(f'"{name}"' for name in sorted(lists)[:3])
         more = f" and {len(lists) - 3} more" if len(lists) > 3 else ""
         raise FormatError(
@@ -130,7 +130,7 @@ def _named_sequence(record: bytes, context: Kinds, lists: Kinds) -> tuple[Item, 
 
 
 def _message(record: bytes) -> SequenceExample:
-    """An Example is one, too: without feature lists."""
+    """Return the parsed record; an Example parses, too, without feature lists."""
     try:
         return SequenceExample.FromString(record)
     except DecodeError:
@@ -138,14 +138,14 @@ def _message(record: bytes) -> SequenceExample:
 
 
 def _keep(features: Any, kinds: Kinds) -> None:  # noqa: ANN401 - a map of protobuf's
-    """Drop what is not asked for, so that nothing is made of it."""
+    """Drop unrequested features, so that no arrays are made of them."""
     if kinds:
         for name in set(features) - kinds.keys():
             del features[name]
 
 
 def _chosen(found: Mapping[str, FeatureValue], kinds: Kinds) -> Item:
-    # One without a list is as good as none, as it is for TensorFlow.
+    # A feature without a list counts as missing, as in TensorFlow.
     values = {name: value for name, value in found.items() if value is not None}
     for name, kind in kinds.items():
         if name not in values:

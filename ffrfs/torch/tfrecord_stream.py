@@ -1,7 +1,7 @@
-"""The items of TFRecord files as a stream: what TFRecordDataset is with a queue or compression.
+"""The items of TFRecord files as a stream: for TFRecordDataset with a queue or compression.
 
-Not here: items by number (dataset.py), dividing among workers (record_stream.py), what an
-item holds (tfrecord_item.py). Concurrency: functions without state.
+Not here: items by number (dataset.py), dividing among workers (record_stream.py), the
+contents of an item (tfrecord_item.py). Concurrency: functions without state.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ffrfs.tfrecord.sidecar import check_index
 from ffrfs.torch.tfrecord_item import Description, item_parser
 
 
-def item_dataset(  # noqa: PLR0913, PLR0917 - the package's
+def item_dataset(  # noqa: PLR0913, PLR0917 - the arguments of the package
     path: PathType | Sequence[PathType],
     index_path: PathType | None,
     description: Description | None,
