@@ -1,4 +1,4 @@
-"""What `ffrfs top` shows: mounts at work, asked once a second, drawn on a terminal.
+"""The screen of `ffrfs top`: mounts at work, asked once a second, drawn on a terminal.
 
-One thread. Nothing is printed here but on the screen that cli/top.py gives (screen.py).
+It has one thread, and writes only to the screen of cli/top.py (screen.py).
 """

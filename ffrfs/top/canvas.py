@@ -1,6 +1,6 @@
-"""What is drawn on: its size, its characters, sparklines, meters, and text of others.
+"""The drawing surface: its size, its characters, sparklines, meters, and foreign text.
 
-ASCII where the terminal's encoding is not UTF-8.
+It uses ASCII if the terminal's encoding is not UTF-8.
 
 No state; any thread.
 """
@@ -19,7 +19,7 @@ _BARS, _ASCII_BARS = "▁▂▃▄▅▆▇█", "_.:-=+*#"
 
 
 class Canvas:
-    """A terminal's size, and what its encoding can show."""
+    """A terminal's size, and the characters of its encoding."""
 
     def __init__(self, encoding: str, width: int, height: int) -> None:
         self.width, self.height = width, height
@@ -31,12 +31,12 @@ class Canvas:
         self.arrows = "↑↓" if is_utf8 else "up/down"
 
     def text(self, text: str) -> str:
-        """Names are others': no control characters, and none that cannot be encoded."""
+        """Return foreign text without control characters, and characters that it cannot encode."""
         shown = printable(text).encode(self._encoding, "backslashreplace")
         return shown.decode(self._encoding)
 
     def end_of(self, text: str, width: int) -> str:
-        """As text(), without its begin if it is too long: the ends of paths tell more."""
+        """Return the text, but only its end if it is too long: the ends of paths tell more."""
         shown = self.text(text)
         if cell_len(shown) <= width:
             return shown
@@ -45,9 +45,9 @@ class Canvas:
         return self.cut + shown if width > 0 else ""
 
     def sparkline(self, values: Sequence[float | None], most: float) -> str:
-        """A character for each: a blank for None, the lowest bar for 0 alone.
+        """Return a character for each value: a blank for None, the lowest bar for 0 alone.
 
-        `most` has the highest bar.
+        `most` is the value of the highest bar.
         """
         steps = len(self.bars) - 1
 
@@ -61,7 +61,7 @@ class Canvas:
         return "".join(map(bar, values))
 
     def meter(self, share: float, width: int) -> tuple[str, str]:
-        """Its full part and its empty part, `width` characters together."""
+        """Return the full part and the empty part of a meter, together `width` characters."""
         filled = round(min(max(share, 0), 1) * width)
         return self.full * filled, self.empty * (width - filled)
 
@@ -72,11 +72,11 @@ def by_second(
     now_s: float,
     count: int,
 ) -> list[float | None]:
-    """The value in each of the last `count` seconds; None: not known.
+    """Return the value in each of the last `count` seconds; None: unknown.
 
     A second has the value of the sample that covers its middle, so a value stays the same
     while it moves to the left. A short sample that covers none (the first one, one that the
-    user asked for) counts where it ends, if it is the largest there.
+    user requested) counts at its end, if it is the largest there.
     """
     found: dict[int, float] = {}
     for sample in samples:

@@ -1,6 +1,6 @@
 """One mount: meters, the last minute as sparklines, requests by kind, the slowest ones.
 
-What is zero is left out, so an idle mount has an almost empty screen.
+Values of zero are left out, so an idle mount has an almost empty screen.
 
 No state; any thread.
 """
@@ -22,12 +22,12 @@ from ffrfs.top.watched import KEPT_S, Look
 _TITLE_WIDTH = 10
 _METER_WIDTH = 30
 _VALUE_WIDTH = 9
-_RECENT_S = 10.0  # so that rows do not come and go every second
+_RECENT_S = 10.0  # long enough that rows do not come and go every second
 _SLOW_S = 60.0  # older slow requests do not fill an idle screen
 _SIDE_BY_SIDE = 78  # columns
 _WIDE = 100
-_LOW = 16  # rows; on a lower screen nothing is left empty
-_SMALL_BYTES = 50_000  # a second; less is shown as nothing
+_LOW = 16  # rows; a lower screen has no empty lines
+_SMALL_BYTES = 50_000  # a second; smaller rates are left out
 
 _Value = Callable[[Sample], float | None]
 _SPARKLINES: tuple[tuple[str, _Value, Callable[[float | None], str], str], ...] = (
@@ -47,7 +47,7 @@ _ADVICE = {
 
 
 def mount_view(look: Look, canvas: Canvas) -> Iterator[RenderableType]:
-    """Its lines from the top."""
+    """Yield the lines from the top."""
     gap = [Text("")] if canvas.height >= _LOW else []
     yield from _head(look, canvas)
     if look.holdings is not None:
@@ -127,7 +127,7 @@ def _sparklines(look: Look, canvas: Canvas) -> Iterator[Text]:
     busy = False
     for title, value, text, colour in _SPARKLINES:
         values = by_second(look.samples, value, look.at_s, count)
-        if not any(values):  # nothing, or 0 all the time
+        if not any(values):  # all are unknown or 0
             continue
         busy = True
         now = value(look.last) if look.last is not None else None
@@ -146,7 +146,7 @@ def _sparklines(look: Look, canvas: Canvas) -> Iterator[Text]:
 
 
 def _sources(look: Look) -> Iterator[Text]:
-    """Where bytes came from, and what was read ahead, in this second."""
+    """Yield lines about the sources of bytes, and reading ahead, in this second."""
     last, held = look.last, look.holdings
     if last is None or held is None:
         return
@@ -168,7 +168,7 @@ def _sources(look: Look) -> Iterator[Text]:
 
 
 def _fetched(remote: Mapping[str, float]) -> str:
-    """From servers, in this second, and the share of blocks that were in the cache."""
+    """Return the rates of a fetcher in this second, and the share of blocks found in the cache."""
     looked = remote["blocks_hit"] + remote["blocks_fetched"]
     parts = [f"{units.megabytes(remote['bytes'])} MB/s"]
     parts += [f"hit rate {units.percent(remote['blocks_hit'] / looked)}"] if looked else []
@@ -192,7 +192,7 @@ def _errors(held: Holdings) -> Iterator[Text]:
 
 
 def _requests(look: Look) -> Table | None:
-    """The kinds of which there were requests in the last seconds."""
+    """Return the table of the kinds of requests in the last seconds."""
     recent = [one for one in look.samples if one.end_s > look.at_s - _RECENT_S]
     kinds = dict.fromkeys(kind for one in recent for kind in one.kinds)
     if not kinds or look.last is None:
@@ -218,7 +218,7 @@ def _requests(look: Look) -> Table | None:
 
 
 def _slowest(look: Look, canvas: Canvas) -> Table | None:
-    """The slowest requests of the last minute."""
+    """Return the table of the slowest requests of the last minute."""
     assert look.holdings is not None
     found = [each for each in look.holdings.slowest if each.age_s <= _SLOW_S]
     if not found:

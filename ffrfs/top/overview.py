@@ -1,4 +1,4 @@
-"""All mounts, a row each, as rich draws them.
+"""All mounts, a row each, drawn with rich.
 
 No state; any thread.
 """
@@ -26,7 +26,7 @@ COLOURS = {
 def overview(
     looks: Sequence[Look], chosen: str | None, column: rows.Column, canvas: Canvas
 ) -> Iterator[RenderableType]:
-    """Its lines from the top. `chosen`: the mount point of the marked row."""
+    """Yield the lines from the top. `chosen`: the mount point of the marked row."""
     shown = _around(looks, chosen, canvas.height - 3)
     yield _totals(looks, len(shown))
     yield Text("")
@@ -71,7 +71,7 @@ def _totals(looks: Sequence[Look], shown_count: int) -> Text:
 
 
 def _around(looks: Sequence[Look], chosen: str | None, count: int) -> Sequence[Look]:
-    """As many as there is room for, the chosen one among them."""
+    """Return as many mounts as fit, including the chosen one."""
     places = [look.place.mountpoint for look in looks]
     at = places.index(chosen) if chosen in places else 0
     begin = max(at - max(count, 1) + 1, 0)

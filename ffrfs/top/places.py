@@ -1,6 +1,6 @@
-"""Where the mounts are that `ffrfs top` watches, and where their daemons are asked.
+"""The mounts that `ffrfs top` watches, and the sockets of their daemons.
 
-An ordinary user's are those of `ffrfs ps`. Root's are all: those of other users are in the
+An ordinary user sees the mounts of `ffrfs ps`. Root sees all: those of other users are in the
 kernel's list, and each user's daemons listen in a directory that belongs to that user.
 No mount is touched.
 
@@ -21,18 +21,18 @@ from ffrfs.mount.kernel.process import Process
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """A mount, and what is known of it without its daemon."""
+    """A mount, with the facts that are known without its daemon."""
 
     mountpoint: str
     packs: tuple[str, ...]
     user_id: int
     is_mounted: bool
-    socket: str | None  # None: nothing is known of a daemon
+    socket: str | None  # None: no daemon is known
     process: Process | None = None  # the daemon of this user's mount
 
 
 def find_places() -> list[Place]:
-    """By mount point, what this user mounted first."""
+    """Return all places by mount point, this user's mounts first."""
     # The kernel's list is read last: a state file is written before its mount is made.
     known = state.load_all()
     table = read_mount_table()
@@ -40,7 +40,7 @@ def find_places() -> list[Place]:
     found = [
         _own(directory, one, one.mountpoint in ours)
         for directory, one in known
-        # What a killed daemon has left when its mount is gone, too, is of no interest.
+        # A killed daemon whose mount is gone, too, is not shown.
         if one.mountpoint in ours or one.process.is_alive()
     ]
     own = {place.mountpoint for place in found}
@@ -64,7 +64,7 @@ def _own(directory: str, known: state.MountState, is_mounted: bool) -> Place:
 
 
 def _unrecorded(entry: MountEntry, table: Sequence[MountEntry]) -> Place | None:
-    """A mount without a state file of ours: another user's, if we are root."""
+    """Return a mount without a state file of ours: another user's, if we are root."""
     assert entry.user_id is not None
     if os.geteuid() not in (0, entry.user_id):
         return None
@@ -80,9 +80,9 @@ def _unrecorded(entry: MountEntry, table: Sequence[MountEntry]) -> Place | None:
 
 
 def _directories(user_id: int, table: Sequence[MountEntry]) -> Iterator[str]:
-    """Where daemons of that user listen, as state.runtime_directories() tells them.
+    """Yield the directories of that user's daemons, as in state.runtime_directories().
 
-    Not one on which something is mounted: the user's own FUSE file system might hang.
+    A directory with a mount on it is left out: the user's own FUSE file system might hang.
     """
     mounted = {entry.mountpoint for entry in table}
     for directory in (f"/run/user/{user_id}/ffrfs", f"/tmp/ffrfs-{user_id}"):

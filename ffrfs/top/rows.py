@@ -1,6 +1,6 @@
-"""The rows of the list of mounts: their columns, which of them fit, and their order.
+"""The rows of the list of mounts: their columns, the choice of columns, and their order.
 
-Not here: how they are drawn (overview.py). No state; any thread.
+Not here: drawing (overview.py). No state; any thread.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ffrfs.top.watched import Look
 class Column:
     title: str
     cell: Callable[[Look], str]
-    key: Callable[[Look], float | str]  # to sort by, the smallest first
-    width: int  # 0: what is left
-    screen_width_min: int = 0  # on a narrower screen it is left out
+    key: Callable[[Look], float | str]  # the sorting key, smallest first
+    width: int  # 0: the rest of the line
+    screen_width_min: int = 0  # a narrower screen leaves the column out
 
 
 def _of_sample(name: str) -> Callable[[Look], float | None]:
@@ -90,7 +90,7 @@ def fitting(screen_width: int) -> list[Column]:
 
 
 def table(looks: Sequence[Look]) -> list[str]:
-    """Lines of text with all columns, for a program or a file; a name never breaks a line."""
+    """Return lines of text with all columns, for a program or a file; a name never breaks one."""
     cells = [[column.title for column in COLUMNS]]
     cells += [
         [printable(column.cell(look)) for column in COLUMNS] for look in ordered(looks, MOUNT)
@@ -106,6 +106,6 @@ def table(looks: Sequence[Look]) -> list[str]:
 
 
 def ordered(looks: Sequence[Look], column: Column) -> list[Look]:
-    """By that column; equal ones by mount point."""
+    """Return the mounts sorted by the column; equal ones by mount point."""
     by_place = sorted(looks, key=lambda look: look.place.mountpoint)
     return sorted(by_place, key=column.key)

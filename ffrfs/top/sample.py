@@ -1,6 +1,6 @@
-"""What a mount has done between two answers of its daemon, and what it holds now.
+"""The activity of a mount between two answers of its daemon, and its present state.
 
-An answer may be another version's, or, for root, a hostile user's: what is not a number
+An answer may be another version's, or, for root, a hostile user's: a value that is not a number
 of a sensible size raises ValueError here, and is never drawn.
 
 No state; any thread.
@@ -22,9 +22,9 @@ _AHEAD = {
     "readahead": ("fetched", "pushed", "hit"),
     "read_around": ("pushed",),
 }
-# Of mounts with packs at URLs.
+# The fields for mounts with packs at URLs.
 _REMOTE = ("bytes", "blocks_hit", "blocks_fetched", "retries", "throttled", "errors")
-# What a mount of another version, or another user's, may make of an answer.
+# The errors that an answer of another version, or of another user's mount, may cause.
 BAD_ANSWER = (KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError)
 
 
@@ -38,15 +38,15 @@ class SlowRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class Holdings:
-    """What the mount is and holds at the time of one answer."""
+    """The state of the mount at the time of one answer."""
 
     engine: str
-    transport: str | None  # None: an older version does not say
+    transport: str | None  # None: an older version does not have it
     threads: int
     age_s: float
     cache_bytes: float
     cache_limit_bytes: float
-    block_cache_bytes: float  # of blocks of URLs; 0 without a fetcher
+    block_cache_bytes: float  # bytes of cached blocks of URLs; 0 without a fetcher
     block_cache_limit_bytes: float
     resident_bytes: float
     memory_limit_bytes: float | None
@@ -59,19 +59,19 @@ class Holdings:
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """What the mount did between two times of this machine's monotonic clock."""
+    """The activity of the mount between two times of this machine's monotonic clock."""
 
     begin_s: float
     end_s: float
     bytes_per_s: float
     requests_per_s: float
-    p50_us: float | None  # of all requests; None: there were none
+    p50_us: float | None  # over all requests; None: there were none
     p99_us: float | None
     hit: float | None  # share of the bytes that did not wait for storage; None: no bytes
     sources: Mapping[str, float]  # bytes a second
     ahead: Mapping[str, Mapping[str, float]]  # records a second: "prefetch" → "fetched" → 7.5
-    kinds: Mapping[str, Times]  # of requests that there were
-    remote: Mapping[str, float] = field(default_factory=dict)  # a second; empty: no fetcher
+    kinds: Mapping[str, Times]  # only kinds with requests
+    remote: Mapping[str, float] = field(default_factory=dict)  # per second; empty: no fetcher
 
 
 def holdings(answer: Mapping[str, Any]) -> Holdings:
@@ -90,7 +90,7 @@ def holdings(answer: Mapping[str, Any]) -> Holdings:
         memory_pressure=_number_or_none(answer["memory_pressure"]),
         queue_depth=int(_number(answer["queue_depth"])),
         checksums_failed=int(_number(answer["checksums_failed"])),
-        # Not in those of older versions.
+        # Answers of older versions lack it.
         unreadable_files=int(_number(answer.get("unreadable_files", 0))),
         slowest=tuple(
             SlowRequest(
@@ -122,7 +122,7 @@ def sample(delta: StatsDelta, begin_s: float, end_s: float) -> Sample:
         ahead={
             way: {event: _rate(delta, way, event) for event in events}
             for way, events in _AHEAD.items()
-            if delta.has(way)  # a daemon of an older version knows fewer
+            if delta.has(way)  # a daemon of an older version has fewer
         },
         kinds=kinds,
         remote={name: _rate(delta, "remote", name) for name in _REMOTE if delta.has("remote")},
@@ -130,10 +130,10 @@ def sample(delta: StatsDelta, begin_s: float, end_s: float) -> Sample:
 
 
 def _hit(delta: StatsDelta) -> float | None:
-    """The share of the served bytes that readers got without waiting for storage.
+    """Return the share of the served bytes that readers got without waiting for storage.
 
-    What was not held in memory was read then, from the page cache or from storage. These
-    two are counted in whole records, so they only say in which proportion.
+    Bytes that were not in memory were read, from the page cache or from storage. These
+    two are counted in whole records, so only their proportion is used.
     """
     served, memory = (_growth(delta, name) for name in ("bytes_served", "bytes_memory"))
     if served <= 0:

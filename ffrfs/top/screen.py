@@ -1,11 +1,11 @@
 """A terminal, while a command fills it with lines that change.
 
-Modes, keys and signals; what rich draws (overview.py, mount_view.py) is written here. Plain
-ANSI sequences, which every terminal knows. It uses the other screen that terminals have, so
-the text before the command is there again afterwards: at its end, when a signal ends it, and
-while it is stopped (Ctrl-Z).
+It handles modes, keys and signals, and writes the output of rich (overview.py, mount_view.py).
+It uses plain ANSI sequences, which every terminal knows, and the alternate screen, so that the
+text before the command reappears: at its end, when a signal ends it, and while it is stopped
+(Ctrl-Z).
 
-Concurrency: the main thread's, one at a time: it has handlers of signals.
+Concurrency: the main thread, one screen at a time: it has handlers of signals.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import TextIO
 
 from ffrfs.mount.client.control_survey import Survey
 
-# The other screen, no cursor, no wrapping of long lines; and back.
+# The alternate screen, no cursor, no wrapping of long lines; and back.
 _ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l"
 _LEAVE = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l"
 _HOME, _END_OF_LINE, _END_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
@@ -30,23 +30,23 @@ _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _STOPPING = (signal.SIGTSTP,)
 _UNKNOWN_SIZE = (80, 24)
 
-# What a terminal sends for one key.
+# The sequence that a terminal sends for one key.
 _KEY = re.compile(rb"\x1b[\[O][0-9;]*[A-Za-z~]|.", re.DOTALL)
 _NAMES = {
     **{b"\x1b[A": "up", b"\x1bOA": "up", b"\x1b[B": "down", b"\x1bOB": "down"},
     **{b"\x1b": "escape", b"\r": "enter", b"\n": "enter", b" ": "space"},
 }
-_SEQUENCE_S = 0.05  # in which the rest of a key's sequence comes; else it was Escape
-CHANGED = "changed"  # no key: the size has changed, or the command goes on after Ctrl-Z
+_SEQUENCE_S = 0.05  # the time for the rest of a key's sequence; without it, the key was Escape
+CHANGED = "changed"  # no key: the size has changed, or the command continues after Ctrl-Z
 
 
 def is_usable(keys: TextIO, out: TextIO) -> bool:
-    """Whether there is a terminal to write to, and to read keys from."""
+    """Return whether there is a terminal to write to, and to read keys from."""
     return keys.isatty() and out.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb")
 
 
 class Screen:
-    """Use it with `with`. Ctrl-C is a KeyboardInterrupt, as ever."""
+    """The terminal, as a context manager. Ctrl-C remains a KeyboardInterrupt."""
 
     def __init__(self, keys: TextIO, out: TextIO) -> None:
         self._keys, self._out, self._encoding = keys.fileno(), out.fileno(), out.encoding
@@ -57,14 +57,14 @@ class Screen:
         for number in (*_ENDING, *_STOPPING):
             signal.signal(number, self._give_way)
         signal.signal(signal.SIGWINCH, lambda *_: None)
-        # After a SIGSTOP, which gives no warning, the shell has changed the modes.
+        # SIGSTOP gives no warning, and the shell has changed the modes after it.
         signal.signal(signal.SIGCONT, lambda *_: self._enter())
         signal.set_wakeup_fd(self._woken, warn_on_full_buffer=False)
         self._enter()
         return self
 
     def __exit__(self, *_: object) -> None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # not halfway back
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # so that restoring is not interrupted
         signal.signal(signal.SIGCONT, signal.SIG_DFL)
         self._leave()
         signal.set_wakeup_fd(-1)
@@ -75,18 +75,18 @@ class Screen:
         os.close(self._woken)
 
     def size(self) -> tuple[int, int]:
-        """Columns and rows."""
+        """Return columns and rows."""
         columns, rows = os.get_terminal_size(self._out)
         return columns or _UNKNOWN_SIZE[0], rows or _UNKNOWN_SIZE[1]
 
     def show(self, lines: Sequence[str]) -> None:
-        """Show these alone. They fit the size, and hold no control characters but colours."""
-        # Cleared first: behind a full line the cursor is on its last character.
+        """Show only these lines. They fit the size; their only control characters are colours."""
+        # Each line is cleared first: after a full line the cursor is on its last character.
         shown = "\n".join(_END_OF_LINE + line for line in lines)
         self._write(_HOME + shown + _END_OF_SCREEN)
 
     def wait(self, timeout_s: float, surveys: Sequence[Survey] = ()) -> list[str]:
-        """The keys pressed, by name or character; none: a survey is ready, or time is over."""
+        """Return the pressed keys, by name or character; none: a survey is ready, or time is up."""
         readers: list[int | Survey] = [self._keys, self._wake, *surveys]
         ready, _, _ = select.select(readers, [], [], timeout_s)
         found = []
@@ -102,7 +102,7 @@ class Screen:
         if data == b"\x1b" and select.select([self._keys], [], [], _SEQUENCE_S)[0]:
             data += os.read(self._keys, 256)
         if not data:
-            return ["q"]  # the terminal has gone
+            return ["q"]  # the terminal is gone
         return [_NAMES.get(key) or key.decode("ascii", "replace") for key in _KEY.findall(data)]
 
     def _enter(self) -> None:
@@ -114,7 +114,7 @@ class Screen:
         termios.tcsetattr(self._keys, termios.TCSANOW, self._attributes)
 
     def _give_way(self, number: int, _: FrameType | None) -> None:
-        """Do what the signal is for: end here, or stop, and go on from here."""
+        """Let the signal act: end here, or stop, and continue from here."""
         self._leave()
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)

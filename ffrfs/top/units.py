@@ -1,4 +1,4 @@
-"""Figures in few characters: "312.4", "1.2 GiB", "33 us", "3h12m"; "-" for None.
+"""Numbers in few characters: "312.4", "1.2 GiB", "33 us", "3h12m"; "-" for None.
 
 No state; any thread.
 """
@@ -11,7 +11,7 @@ NONE = "-"
 
 
 def megabytes(size_bytes: float | None) -> str:
-    """In units of a million bytes, without the unit."""
+    """Return the size in units of a million bytes, without the unit."""
     if size_bytes is None:
         return NONE
     mb = size_bytes / 1e6
@@ -25,7 +25,7 @@ def number(value: float | None) -> str:
 
 
 def size(size_bytes: float | None) -> str:
-    """As "512 B", "64.1 MiB"."""
+    """Return a size as "512 B", "64.1 MiB"."""
     if size_bytes is None:
         return NONE
     units = iter(("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"))
@@ -47,12 +47,12 @@ def time(time_us: float | None) -> str:
 
 
 def percent(share: float | None) -> str:
-    """Rounded down: 100 % means all."""
+    """Return the share, rounded down: 100 % means all."""
     return NONE if share is None else f"{math.floor(100 * share + 1e-9)}%"
 
 
 def age(time_s: float | None) -> str:
-    """The two largest units, as in "3d04h"."""
+    """Return the two largest units, as in "3d04h"."""
     if time_s is None:
         return NONE
     minutes, seconds = divmod(int(time_s), 60)

@@ -1,6 +1,6 @@
-"""The screen of `ffrfs top`: keys, and what is drawn when.
+"""The loop of `ffrfs top`: handles keys, and decides when to draw.
 
-It is drawn once a second, when the daemons have answered or a moment later, and at every
+It draws once a second, when the daemons have answered or a moment later, and at every
 key. While it is paused, mounts are still asked, so that the last minute has no hole after it.
 
 Concurrency: one thread, which waits for keys, answers and the next second together.
@@ -23,8 +23,8 @@ from ffrfs.top.screen import CHANGED, Screen
 from ffrfs.top.watched import Look, Watched
 
 INTERVAL_S = 1.0
-_FIRST_INTERVAL_S = 0.5  # there are no figures before the second answer
-_LATE_S = 0.25  # then it is drawn without the answers that have not come
+_FIRST_INTERVAL_S = 0.5  # rates need a second answer
+_LATE_S = 0.25  # after that it draws without the missing answers
 
 _HELP = """\
 q         quit
@@ -54,7 +54,7 @@ class Watch:
     """One run of the command on a screen."""
 
     def __init__(self, screen: Screen, out: TextIO, watched: Watched, *, is_alone: bool) -> None:
-        """`is_alone`: one mount is watched, and there is no list to go back to."""
+        """`is_alone`: one mount is watched, without a list to go back to."""
         self._screen = screen
         self._watched = watched
         self._is_alone = is_alone
@@ -69,7 +69,7 @@ class Watch:
         self._is_paused = self._is_help = False
 
     def run(self) -> None:
-        """Until q is pressed."""
+        """Run until q is pressed."""
         interval_s = _FIRST_INTERVAL_S
         asked_s = self._ask()
         is_drawn = False
@@ -139,7 +139,7 @@ class Watch:
             self._chosen = places[min(max(at + step, 0), len(places) - 1)]
 
     def _chosen_look(self) -> Look | None:
-        """The first, until the user chooses another; None: the chosen one is not there."""
+        """Return the chosen mount, at first the first one; None if it has gone."""
         looks = self._ordered()
         if self._chosen is None:
             return looks[0] if looks else None
@@ -155,7 +155,7 @@ class Watch:
         self._screen.show(lines[:height])
 
     def _lines(self, parts: Iterator[RenderableType] | list[RenderableType]) -> list[str]:
-        """As they are sent to the terminal; each has the colours that it needs."""
+        """Return the lines for the terminal; each contains the colours that it needs."""
         with self._console.capture() as captured:
             for part in parts:
                 self._console.print(part, no_wrap=True, overflow="crop", crop=True)

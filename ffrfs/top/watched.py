@@ -1,11 +1,11 @@
-"""The mounts that are watched: asked again and again, and what they did in the last minute.
+"""The watched mounts, asked again and again, and their activity in the last minute.
 
-    ask()      a question to every daemon that owes no answer; waits for none
+    ask()      sends a question to every daemon that owes no answer; waits for none
     receive()  takes the answers that have arrived
-    looks()    what is known now, as values that do not change any more
+    looks()    returns the present knowledge, as values that do not change any more
 
-A daemon that hangs keeps its question open and delays no other's. It is asked anew after
-QUESTION_S.
+A daemon that hangs keeps its question open and delays no other's. It gets a new question
+after QUESTION_S.
 
 Concurrency: one thread; only wait() waits. select() on `surveys` says when to receive().
 """
@@ -27,11 +27,11 @@ from ffrfs.top.sample import BAD_ANSWER, Holdings, Sample, holdings, sample
 
 KEPT_S = 60.0
 QUESTION_S = 5.0
-# Without an answer for so long a mount is marked. A machine under load answers late.
+# A mount is marked after so long without an answer. A machine under load answers late.
 PATIENCE_S = 2.5
-_NEW_S = 2.0  # of a mount: its time since mounting is a sample like any other
+_NEW_S = 2.0  # age of a new mount, whose time since mounting is a sample like any other
 
-# As in mount_statuses.py; and waiting: for its first answer; gone: not mounted any more.
+# As in mount_statuses.py; "waiting": for its first answer; "gone": not mounted any more.
 Condition = Literal[
     "live", "dead", "detached", "no answer", "unknown", "other version", "waiting", "gone"
 ]
@@ -39,12 +39,12 @@ Condition = Literal[
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """What is known of one mount at one time."""
+    """The knowledge about one mount at one time."""
 
     place: Place
     at_s: float  # by the monotonic clock
     condition: Condition
-    holdings: Holdings | None  # of a mount that answers
+    holdings: Holdings | None  # None: there is no answer now
     samples: tuple[Sample, ...]  # of the last minute, the oldest first
 
     @property
@@ -53,7 +53,7 @@ class Look:
 
     @property
     def last(self) -> Sample | None:
-        """What the mount does now; None: not known."""
+        """The latest activity of the mount, or None if it is unknown."""
         return self.samples[-1] if self.samples and self.holdings else None
 
 
@@ -79,7 +79,7 @@ class Watched:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether some mount that is well has not answered what was asked last."""
+        """Whether a mount that is well has not answered the last question."""
         return any(not record.is_late for one in self._questions for record in one.waits_for())
 
     def ask(self) -> None:
@@ -96,7 +96,7 @@ class Watched:
         self._drop_old()
 
     def wait(self, timeout_s: float) -> None:
-        """Until all that are well have answered, or for that time."""
+        """Wait until all mounts that are well have answered, or the time is over."""
         deadline_s = time.monotonic() + timeout_s
         self.receive()
         while self.is_waiting and (left_s := deadline_s - time.monotonic()) > 0:
@@ -130,7 +130,7 @@ class Watched:
 
 
 class _Question:
-    """One survey, and the records that wait for it."""
+    """A survey, and the records that wait for it."""
 
     def __init__(self, records: list[_Record]) -> None:
         self.asked_s = time.monotonic()
@@ -152,7 +152,7 @@ class _Question:
 
 
 class _Record:
-    """What is remembered of one mount."""
+    """The history of one mount."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
