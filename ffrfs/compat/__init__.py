@@ -1,13 +1,13 @@
-"""Scripts that were written for HFAiLab/ffrecord run unedited: `ffrecord` is ffrfs to them.
+"""Scripts that were written for HFAiLab/ffrecord run unedited: they import ffrfs as `ffrecord`.
 
     python -m ffrfs.compat train.py --epochs 3      # or: -m torch.distributed.run train.py
     ffrfs.compat.install("ffrecord")                # or this, before the first import of it
 
 `original-names/` holds a package under the original's name, module by module; installing puts
 that directory at the end of sys.path. So other processes that multiprocessing starts find
-it too, and importlib finds what any package has.
+it too, and importlib finds the attributes that any package has.
 
-Not here: running scripts (__main__.py). Concurrency: as of sys.path; install once, early.
+Not here: running scripts (__main__.py). Concurrency: that of sys.path; install once, early.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _NAMES = ("ffrecord",)
 def install(name: str = "ffrecord") -> str:
     """Let `import NAME` give ffrfs, from now on in this process; return the directory for it.
 
-    Nothing is imported. Calling it again changes nothing. That directory in PYTHONPATH does
-    the same for any other process. Raises OptionError for a name that is not known here,
-    InstallError if the original itself is installed or was imported: it is never shadowed.
+    It imports nothing, and a second call changes nothing. That directory in PYTHONPATH does
+    the same for any other process. Raises OptionError for an unknown name, InstallError if the
+    original itself is installed or was imported: it is never shadowed.
     """
     if name not in _NAMES:
         raise OptionError(f"there is no compatibility module {name!r}; there is: {_NAMES[0]}")
@@ -44,7 +44,7 @@ def install(name: str = "ffrecord") -> str:
 
 
 def _origin(name: str, path: list[str]) -> str | None:
-    """Where the original is, if it was imported or can be."""
+    """Return the place of the original, if it was imported or can be, else None."""
     loaded = getattr(sys.modules.get(name), "__file__", None)
     if name in sys.modules and not str(loaded).startswith(_ORIGINAL_NAMES + os.sep):
         return str(loaded or "imported already")

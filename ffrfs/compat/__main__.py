@@ -1,7 +1,7 @@
-"""`python -m ffrfs.compat SCRIPT [ARGUMENT...]`: runs a script with `ffrecord` being ffrfs.
+"""`python -m ffrfs.compat SCRIPT [ARGUMENT...]`: runs a script that gets ffrfs as `ffrecord`.
 
-As Python itself would run it: its directory comes first in sys.path, its arguments are in
-sys.argv, and its exit status is that of the process. Processes that it starts find the
+It runs as Python itself would run it: its directory comes first in sys.path, its arguments are
+in sys.argv, and its exit status is that of the process. Processes that it starts find the
 module too, by PYTHONPATH.
 """
 

@@ -1,7 +1,7 @@
-"""Packs as a Dask bag: the only room that imports dask.
+"""Packs as a Dask bag. Only this room imports dask.
 
 Not here: cutting packs into ranges and reading one (ffrfs.dataset).
-Concurrency: the client looks at the packs once; each task opens its file itself.
+Concurrency: the client opens the packs once; each task opens its file itself.
 """
 
 from __future__ import annotations

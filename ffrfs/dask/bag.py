@@ -38,8 +38,8 @@ def from_packs(
     count. Workers need the same paths, or the same access to URLs.
 
     A partition is a range of one pack, in the order of its records. `npartitions`: about how
-    many there are, and at least one for each pack. `partition_size` instead: about how many
-    bytes one has at most, as a number or as "64MiB", the default; a larger file exceeds it.
+    many there are, and at least one for each pack. `partition_size` instead: the most bytes of
+    one, approximately, as a number or as "64MiB", the default; a larger file exceeds it.
     The same packs, cut in the same way, give the same keys.
 
     Every byte is verified before it is an item. Damage raises ChecksumError, with `file` and
@@ -60,8 +60,8 @@ def from_packs(
             parse_bytes(_PARTITION_SIZE if partition_size is None else partition_size)
         )
     name = f"from-packs-{tokenize(parts, on_error)}"
-    # Bags take the list away from what goes on with its items at once: a task that maps and
-    # sums then holds a batch, not a partition.
+    # Bags fuse this list() with operations on its items that follow at once: a task that maps
+    # and sums then holds a batch, not a partition.
     graph: dict[Any, Any] = {
         (name, number): (list, (functools.partial(_items, part, on_error),))
         for number, part in enumerate(parts)
@@ -70,7 +70,7 @@ def from_packs(
 
 
 def _items(part: RecordRange, on_error: OnError) -> Iterator[tuple[str | int, bytes]]:
-    # Holds no batch while the next one is read.
+    # map() holds no batch while the next one is read.
     return itertools.chain.from_iterable(map(_items_of, read_range(part, on_error)))
 
 

@@ -1,7 +1,7 @@
-"""Packs as a Ray Data datasource: the only room that imports ray.
+"""Packs as a Ray Data datasource. Only this room imports ray.
 
 Not here: cutting packs into ranges and reading one (ffrfs.dataset).
-Concurrency: the driver looks at the packs once; each read task opens its file itself.
+Concurrency: the driver opens the packs once; each read task opens its file itself.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 try:
     import ray.data  # noqa: F401
 except ImportError as error:
-    # Ray Data asks for pyarrow and pandas itself.
+    # Ray Data itself imports pyarrow and pandas.
     if (error.name or "").partition(".")[0] not in ("ray", "pyarrow", "pandas"):
         raise
     raise ModuleNotFoundError(

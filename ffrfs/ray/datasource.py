@@ -40,13 +40,13 @@ def read_packs(
     gives rows {"record": int, "data": bytes}, numbered over all files, as FileReader and
     TFRecordReader count.
 
-    `include_paths=False`: without the column "path" or "record". `override_num_blocks`,
+    `include_paths=False`: leave out the column "path" or "record". `override_num_blocks`,
     `concurrency` and `ray_options` (num_cpus, memory, resources, …) are those of
     ray.data.read_datasource(). Workers need the same paths, or the same access to URLs.
 
     Each task reads a range of one pack, in the order of its records, in blocks of at most
     32 MiB; a larger file is a block alone. Every byte is verified first. Damage fails the task:
-    Ray raises what is also a ChecksumError, whose `cause` has `file` and `record`. With
+    Ray raises an error that is also a ChecksumError, whose `cause` has `file` and `record`. With
     `on_error="skip"` a damaged file is left out with a PackWarning in the worker's log.
 
     Raises FormatError, OSError here for packs that cannot be opened or do not fit together,
@@ -62,7 +62,7 @@ def read_packs(
 
 
 class PackDatasource(Datasource):
-    """What read_packs() reads, for ray.data.read_datasource(); the parameters are the same."""
+    """The source of read_packs(), for ray.data.read_datasource(); it takes the same parameters."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class PackDatasource(Datasource):
         self._on_error: OnError = on_error
 
     def get_name(self) -> str:
-        """Return what Ray calls its read tasks."""
+        """Return Ray's name for its read tasks."""
         return "Packs"
 
     def estimate_inmemory_data_size(self) -> int:
@@ -91,7 +91,7 @@ class PackDatasource(Datasource):
         per_task_row_limit: int | None = None,
         data_context: DataContext | None = None,
     ) -> list[ReadTask]:
-        """Return about `parallelism` tasks, each of one pack, of as many records as its others."""
+        """Return about `parallelism` tasks, each for an equal range of the records of one pack."""
         name = _name_column(self._cutter.kind) if self._include_paths else None
         return [
             ReadTask(
@@ -114,7 +114,7 @@ def _name_column(kind: Kind) -> str:
 
 
 def _schema(name: str | None) -> pyarrow.Schema:
-    # A file may have more than the 2 GiB that all values of a plain binary column have.
+    # A file may exceed 2 GiB, the limit for all values of a plain binary column together.
     data = pyarrow.field("data", pyarrow.large_binary())
     if name is None:
         return pyarrow.schema([data])
@@ -123,13 +123,13 @@ def _schema(name: str | None) -> pyarrow.Schema:
 
 
 def _read_blocks(part: RecordRange, name: str | None, on_error: OnError) -> Iterator[pyarrow.Table]:
-    """What a task does in its worker: at least one table, however few rows there are."""
+    """Yield the tables of a task, at least one; this runs in a worker."""
     is_empty = True
     tables = map(functools.partial(_table, name, part.file.path), read_range(part, on_error))
     for table in tables:
         yield table
         is_empty = False
-        del table  # not held while the next one is made
+        del table  # so that it is freed before the next one is made
     if is_empty:
         yield _schema(name).empty_table()
 
@@ -150,7 +150,7 @@ def _table(name: str | None, file: str, batch: Batch) -> pyarrow.Table:
 
 
 def _column(batch: Batch) -> pyarrow.Array:
-    """The contents, copied once, back to back."""
+    """Return the contents as a column, copied once, back to back."""
     offsets = np.zeros(len(batch.contents) + 1, dtype=np.int64)
     np.cumsum([len(content) for content in batch.contents], out=offsets[1:])
     data = b"".join(batch.contents)  # type: ignore[arg-type] # an array is a buffer, too

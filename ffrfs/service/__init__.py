@@ -1,8 +1,8 @@
-"""What makes ffrfs a service of its machine: units, helpers of mount(8), manual, completions.
+"""Makes ffrfs a service of its machine: units, helpers of mount(8), manual, completions.
 
-Who does what: installation.py knows which files there are, and where they belong; templates.py
-reads those of systemd/; owned_file.py tells ours from others'. Those of man/ and completions/ are
-made out of the argument parser, by docs/write_manual.py.
+installation.py has the list of files and their places; templates.py reads those of systemd/;
+owned_file.py tells our files from others'. docs/write_manual.py makes the files of man/ and
+completions/ from the argument parser.
 
 Not here: mounting (ffrfs.mount), printing (ffrfs.cli).
 """

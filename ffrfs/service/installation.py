@@ -1,15 +1,15 @@
-"""Which files make ffrfs a service of its machine, where they belong, and putting them there.
+"""The files that make ffrfs a service of its machine: their places, installing and removing them.
 
-| | below PREFIX, but for the helpers |
+| | below PREFIX, except the helpers |
 |---|---|
 | units | `lib/systemd/system` |
 | examples | `share/doc/ffrfs` |
 | manual pages | `share/man/manN` |
-| completions | where bash, zsh and fish look for those that came with a program |
+| completions | where bash, zsh and fish look for those of installed programs |
 | helpers of mount(8) | where mount(8) looks: `/sbin` |
 
-Not here: what is in them: units (templates.py); manual pages and completions, which are made out
-of the argument parser by `make manual`, and are in man/ and completions/.
+Not here: their contents: units (templates.py); manual pages and completions, which `make manual`
+makes from the argument parser, in man/ and completions/.
 
 Concurrency: one thread.
 """
@@ -24,7 +24,7 @@ from ffrfs.service.owned_file import OwnedFile, Standing
 from ffrfs.service.templates import EXAMPLES, HELPER, UNITS, read_template
 
 PREFIX_DEFAULT = "/usr/local"
-_HELPERS = ("mount.ffrfs", "mount.fuse.ffrfs")  # of mount -t ffrfs, and -t fuse.ffrfs
+_HELPERS = ("mount.ffrfs", "mount.fuse.ffrfs")  # for mount -t ffrfs, and -t fuse.ffrfs
 _PAGES = ("ffrfs.1", "ffrfs-mount.8", "ffrfs.conf.5")
 _COMPLETIONS = {
     "ffrfs.bash": "share/bash-completion/completions/ffrfs",
@@ -32,11 +32,11 @@ _COMPLETIONS = {
     "ffrfs.fish": "share/fish/vendor_completions.d/ffrfs.fish",
 }
 
-Done = tuple[str, str]  # what was done, and to which path
+Done = tuple[str, str]  # the action, and its path
 
 
 def service_files(interpreter: str, prefix: str = PREFIX_DEFAULT) -> list[OwnedFile]:
-    """All of them. `interpreter` is the absolute path of the Python that has ffrfs."""
+    """Return all of them. `interpreter` is the absolute path of the Python that has ffrfs."""
     files = []
 
     def add(place: str, text: str, mode: int = 0o644) -> None:
@@ -58,10 +58,10 @@ def service_files(interpreter: str, prefix: str = PREFIX_DEFAULT) -> list[OwnedF
 def install(
     files: Iterable[OwnedFile], root: str, *, force: bool = False, dry_run: bool = False
 ) -> Iterator[Done]:
-    """Write them below the directory `root`, each whole or not at all; yield each.
+    """Write the files below the directory `root`, each whole or not at all; yield each.
 
     Raises InstallError, before anything is written, if that would destroy another program's
-    file, or changes of ours; with `force` it does.
+    file, or changes of ours; with `force` it replaces them.
     """
     standings = {file: file.standing(root) for file in files}
     for file, standing in standings.items():
@@ -79,9 +79,9 @@ def install(
 def uninstall(
     files: Iterable[OwnedFile], root: str, *, force: bool = False, dry_run: bool = False
 ) -> Iterator[Done]:
-    """Remove what install() has written there, of this version or another; yield each.
+    """Remove the files of install(), of this version or another; yield each.
 
-    Keeps what others have written or changed, and says so; with `force` what was changed goes.
+    Keeps and reports files that others have written or changed; `force` removes changed ones.
     """
     for file in files:
         standing = file.standing(root)
@@ -108,5 +108,5 @@ def _read_made(folder: str, name: str) -> str:
 
 
 def _helper_folder() -> str:
-    """Where mount(8) looks; on most machines a link, which no file should be put beside."""
+    """Return mount(8)'s directory for helpers; usually a symbolic link, which is resolved."""
     return os.path.realpath("/sbin")

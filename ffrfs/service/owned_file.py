@@ -1,7 +1,7 @@
-"""A file of ours in a directory of the machine's: written whole, and known again later.
+"""A file of ours in a directory of the machine's: written whole, and recognised later.
 
-Its last line is a comment with the digest of all before it. So a file that others have put
-there, or that was changed since, is known from one that may be replaced or removed.
+Its last line is a comment with the digest of all before it. So a file of another program, or
+one that was changed since, is distinguished from a file that may be replaced or removed.
 
 Concurrency: one thread.
 """
@@ -25,11 +25,11 @@ _SEALED = re.compile(
     re.DOTALL,
 )
 _SIZE_MAX = 1 << 20
-_FOLDER_MODE = 0o755  # whatever the umask says: all users need them
+_FOLDER_MODE = 0o755  # in spite of the umask, because all users need them
 
 
 class Standing(enum.Enum):
-    """What is at the path of a file that we would write."""
+    """The state of the path of a file that would be written."""
 
     ABSENT = "nothing"
     CURRENT = "the same file"
@@ -40,7 +40,7 @@ class Standing(enum.Enum):
 
 @dataclass(frozen=True)
 class OwnedFile:
-    """A file to be written. `path` is absolute; `text` ends with its line."""
+    """A file to be written. `path` is absolute; `text` ends with a line break."""
 
     path: str
     text: str
@@ -49,11 +49,11 @@ class OwnedFile:
     @property
     def content(self) -> bytes:
         text = self.text.encode()
-        comment = r".\"" if self.text.startswith(".") else "#"  # manual pages, all else
+        comment = r".\"" if self.text.startswith(".") else "#"  # manual pages; all other files
         return text + f"{comment} {_SEAL} {hashlib.sha256(text).hexdigest()}\n".encode()
 
     def standing(self, root: str) -> Standing:
-        """What is there now, below the directory `root`."""
+        """Return the state of the path now, below the directory `root`."""
         path = self.place(root)
         try:
             status = os.lstat(path)
@@ -78,13 +78,13 @@ class OwnedFile:
             staged.publish()
 
     def remove(self, root: str) -> None:
-        """Remove it, and the directories that this leaves empty: below a root of its own all of
-        them, of the machine's own those with our name.
+        """Remove the file, and directories that become empty: all of them below a separate root,
+        but below "/" only directories with our name.
         """
         path = self.place(root)
         os.unlink(path)
         folder = os.path.dirname(path)
-        with contextlib.suppress(OSError):  # not empty
+        with contextlib.suppress(OSError):  # the directory is not empty
             while folder != root and (root != "/" or os.path.basename(folder) == "ffrfs"):
                 os.rmdir(folder)
                 folder = os.path.dirname(folder)

@@ -1,6 +1,6 @@
-"""The files of systemd/: units, the helper of mount(8), examples; read, and filled in.
+"""Reads and fills in the files of systemd/: units, the helper of mount(8), examples.
 
-In a checkout, and an editable install of it, they are beside the package; a wheel has them
+In a checkout, or its editable install, they are beside the package; a wheel has them
 inside (native/CMakeLists.txt puts them there).
 
 No state: safe from any thread.
@@ -20,13 +20,13 @@ UNITS = ("ffrfs@.service", "ffrfs.target")
 EXAMPLES = ("example.toml", "mnt-data.mount", "mnt-data.automount")
 HELPER = "mount.ffrfs"
 
-# Means the same to sh and to systemd, between double quotes.
+# Such a path means the same to sh and to systemd, between double quotes.
 _PLAIN_PATH = re.compile(r"/[\w@+=:,./~ -]*")
 _TIMEOUT_S = 60.0
 
 
 def read_template(name: str, interpreter: str) -> str:
-    """The text of a template, with this interpreter in it."""
+    """Return the text of a template, with this interpreter in it."""
     with open(os.path.join(_folder(), name), encoding="utf-8") as file:
         return file.read().replace(PLACEHOLDER, interpreter)
 
@@ -34,7 +34,7 @@ def read_template(name: str, interpreter: str) -> str:
 def check_interpreter(path: str) -> None:
     """Raise InstallError if a service could not run ffrfs by this interpreter.
 
-    It is run as a service would: without our environment, from the root directory.
+    It runs the interpreter as a service would: without our environment, in the root directory.
     """
     if not _PLAIN_PATH.fullmatch(path):
         raise InstallError(
@@ -56,7 +56,7 @@ def _folder() -> str:
     package = os.path.dirname(ffrfs.__file__)
     for folder in (package, os.path.dirname(package)):
         path = os.path.join(folder, "systemd")
-        # Not any other package of that name that may be beside ours.
+        # The test excludes another package of that name beside ours.
         if os.path.exists(os.path.join(path, UNITS[0])):
             return path
     raise InstallError(f"{package}: the units are missing; reinstall ffrfs")

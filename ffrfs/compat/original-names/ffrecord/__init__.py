@@ -1,6 +1,6 @@
-"""`ffrecord`, as HFAiLab/ffrecord 1.4.0 has it, over ffrfs (docs/compatibility.md).
+"""`ffrecord`, with the API of HFAiLab/ffrecord 1.4.0, over ffrfs (docs/compatibility.md).
 
-Nothing is loaded before it is used: `ffrecord.torch` imports torch, the others do not.
+Modules are loaded on first use: `ffrecord.torch` imports torch, the others do not.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ffrecord.fileio import FileReader, FileWriter, checkFsAlign
     from ffrecord.package import PackedFolder, pack_folder
 
-__version__ = "1.4.0"  # of the API
+__version__ = "1.4.0"  # the version of the API
 
 __all__ = ["FileReader", "FileWriter", "PackedFolder", "checkFsAlign", "pack_folder"]
 

@@ -1,4 +1,4 @@
-"""`ffrecord.fileio`: FFRecord files, of ffrfs.record."""
+"""`ffrecord.fileio`: FFRecord files, from ffrfs.record."""
 
 from __future__ import annotations
 

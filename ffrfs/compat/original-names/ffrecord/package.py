@@ -1,4 +1,4 @@
-"""`ffrecord.package`: packs, of ffrfs.folder and ffrfs.packing."""
+"""`ffrecord.package`: packs, from ffrfs.folder and ffrfs.packing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["FileReader", "FileWriter", "PackedFolder", "pack_folder"]
 
 
 class PackedFolder(_PackedFolder):
-    """That of ffrfs; list() gives what is below a directory as Paths, as the original does."""
+    """The PackedFolder of ffrfs; list() returns Paths below a directory, as the original does."""
 
     def list(  # type: ignore[override]
         self,

@@ -1,4 +1,4 @@
-"""`ffrecord.utils`: dump(), of ffrfs.record."""
+"""`ffrecord.utils`: dump(), from ffrfs.record."""
 
 from __future__ import annotations
 

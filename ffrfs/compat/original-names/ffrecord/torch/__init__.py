@@ -1,4 +1,4 @@
-"""`ffrecord.torch`: data sets and the DataLoader, of ffrfs.torch."""
+"""`ffrecord.torch`: data sets and the DataLoader, from ffrfs.torch."""
 
 from __future__ import annotations
 

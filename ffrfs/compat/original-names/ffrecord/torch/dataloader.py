@@ -13,7 +13,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class DataLoader(_DataLoader[T_co]):
-    """That of ffrfs.torch; workers are forked, as the original's are, unless it is told others.
+    """The DataLoader of ffrfs.torch; by default it forks workers, as the original does.
 
     So data sets that cannot be pickled work under every version of Python.
     """
@@ -36,5 +36,5 @@ class DataLoader(_DataLoader[T_co]):
         )
 
 
-# Of those behind num_workers: collate_fn, pin_memory, drop_last, timeout, worker_init_fn, it.
+# Its place behind num_workers: collate_fn, pin_memory, drop_last, timeout, worker_init_fn, it.
 _CONTEXT_ARGUMENT = 6
