@@ -1,7 +1,7 @@
 """Types of the messages that messages.py makes at run time.
 
-They are protobuf messages (google.protobuf.message.Message) with all that belongs to
-these; declared is what they have in common with every protobuf version.
+They are protobuf messages (google.protobuf.message.Message) with all of its methods;
+this file declares those that all protobuf versions have.
 """
 
 from abc import ABCMeta
