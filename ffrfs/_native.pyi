@@ -1,10 +1,10 @@
 """Types of the native core (native/python/module.cc).
 
 Concurrency: every object may be used from several threads; blocking calls release the
-GIL. After fork() the child may go on using an object: what cannot be shared between
-processes (threads, AIO contexts) is made anew there.
+GIL. After fork() the child may continue to use an object, which replaces what processes cannot
+share (threads, AIO contexts) there.
 
-Paths go in as bytes (os.fsencode). Errors: ffrfs.errors, with their fields; plain OSErrors for
+Paths are bytes (os.fsencode). Errors: ffrfs.errors, with their fields; plain OSErrors for
 system calls, IndexError for record numbers.
 """
 
@@ -29,118 +29,118 @@ class Records:
         """Records per file."""
     @property
     def unverified_paths(self) -> list[bytes]:
-        """Files whose header carries no checksum (an old writer's)."""
+        """Files whose header has no checksum (an old writer's)."""
     def read(self, indices: Sequence[SupportsIndex]) -> list[RecordBytes]:
-        """One 1-D uint8 array per index, in that order; each owns its memory."""
+        """Return one 1-D uint8 array per index, in that order; each owns its memory."""
     def offsets(self, shard: int) -> NDArray[np.int64]:
-        """count + 1 absolute byte offsets: where records begin, and the file ends."""
+        """Return count + 1 absolute byte offsets: the begins of records, and the file's end."""
     def checksums(self, shard: int) -> NDArray[np.uint32]: ...
     def verify(self, first: int, count: int) -> list[tuple[int, Exception]]:
-        """Read `count` records from `first`; (record, what is wrong) of the bad ones.
+        """Read `count` records from `first`; return (record, error) for the bad ones.
 
-        Checks whatever `check_data` says. Any size of record in bounded memory.
+        Verifies whatever `check_data` is. Records of any size take bounded memory.
         """
     def close(self) -> None: ...
 
 class Pack:
-    """An FFRecord file, opened once, with the mapped index that serves it, if it is sound."""
+    """An FFRecord file, opened once, with the mapped index that is used for it, if it is sound."""
 
     def __init__(self, path: bytes) -> None: ...
     @property
     def is_folder(self) -> bool:
-        """True: a packed folder."""
+        """Whether it is a packed folder."""
     @property
     def record_count(self) -> int: ...
     @property
     def index_kind(self) -> Literal["pack", "sidecar", ""]:
-        """Where the index is; "": there is none."""
+        """The place of the index; "": there is none."""
     @property
     def index_path(self) -> bytes | None:
-        """Of the file that has the index."""
+        """The path of the file that has the index."""
     @property
     def index_size_bytes(self) -> int:
-        """0: there is none."""
+        """The size of the index; 0: there is none."""
     @property
     def shard(self) -> tuple[bytes, int, int] | None:
-        """What the index says of the pack set: (id of 16 bytes, number of this pack, count)."""
+        """The index's entry about the pack set: (id of 16 bytes, number of this pack, count)."""
     @property
     def warning(self) -> str:
-        """A line on an index that was left aside; mostly ""."""
+        """A line about an index that was ignored; usually ""."""
     @property
     def warning_within(self) -> str:
         """The same, for a text that names the pack already."""
     @property
     def is_index_stale(self) -> bool:
-        """It was a sidecar of what the pack was before."""
+        """Whether the index is a sidecar of an older state of the pack."""
     # These read the header and check it as a whole, at first use. FormatError.
     @property
     def header_verified(self) -> bool:
-        """False: it carries no checksum (an old writer's)."""
+        """Whether the header has a checksum (an old writer's has none)."""
     def offsets(self) -> NDArray[np.int64]:
-        """count + 1 absolute byte offsets: where records begin, and the file ends."""
+        """Return count + 1 absolute byte offsets: the begins of records, and the file's end."""
     def offset(self, record: int) -> int:
-        """One of them; IndexError beyond. Unlike offsets() it needs no NumPy."""
+        """Return one of them; IndexError beyond. Unlike offsets() it needs no NumPy."""
     def find_fault(self) -> str:
-        """Read all of the index and compare it with the pickle; what is wrong, or ""."""
+        """Read all of the index and compare it with the pickle; return the fault, or ""."""
     def verify(self, first: int, count: int, jobs: int = 0) -> list[tuple[int, Exception]]:
-        """As Records.verify(); what the index says of large records is checked as well.
+        """Verify as Records.verify(), and also the index's entries about large records.
 
         `jobs`: threads; 0: as many as there are cores.
         """
     def open_tree(self) -> None:
-        """For path_of(). FormatError, ChecksumError, UnsafeIndexError."""
+        """Open the tree, for path_of(). FormatError, ChecksumError, UnsafeIndexError."""
     def path_of(self, record: int) -> bytes | None:
-        """The path that shows it, if one does. FormatError, ChecksumError."""
+        """Return the path of the record's file, or None. FormatError, ChecksumError."""
 
 def set_remote(get_link: Callable[[], int] | None, timeout_s: float) -> None:
     """Let paths be URLs: `get_link` gives the descriptor of a new link to the fetcher.
 
-    It is called when the first URL is opened, in each process, and when a link has ended and
-    something is waited for; perhaps on another thread. The descriptor is then the core's.
+    It is called when the first URL is opened, in each process, and when a link has ended while
+    a request waits; perhaps on another thread. The core then owns the descriptor.
     A read gives up after `timeout_s`. None: URLs cannot be opened any more.
     """
 
 def cached_index_path(file: bytes) -> bytes:
-    """Where the index of that file may lie in the cache; b"": there is no cache."""
+    """Return the path for the index of that file in the cache; b"": there is no cache."""
 
 def sidecar_paths(pack: bytes) -> list[bytes]:
-    """Where a sidecar of that pack may lie: beside it; then, if there is one, in the cache."""
+    """Return the paths for a sidecar of that pack: beside it; then in the cache, if it exists."""
 
 def record_files(paths: Sequence[bytes]) -> list[bytes]:
-    """The files behind paths that a Volume would open. FormatError, OSError as there."""
+    """Return the files behind paths that a Volume would open. FormatError, OSError as there."""
 
 def folder_files(folder: bytes) -> tuple[list[bytes], list[bytes]]:
-    """The packs (*.ffr) in a directory, and its TFRecord files (*.tfrecord*).
+    """Return the packs (*.ffr) in a directory, and its TFRecord files (*.tfrecord*).
 
-    In byte order of the names; no hidden files, no directories. The one rule for all.
+    They are in byte order of the names; no hidden files, no directories. All code uses this rule.
     """
 
 def is_pack_name(name: str) -> bool:
-    """Whether folder_files() would count a file of that name among the packs."""
+    """Return whether folder_files() would count a file of that name among the packs."""
 
 def header_checksum(begin: bytes) -> int:
-    """What the header of an FFRecord file that begins so must hash to; 0: it does not say."""
+    """Return the checksum that an FFRecord header with this begin must have; 0: it has none."""
 
 def is_tfrecord(path: bytes) -> bool:
-    """Whether the file is one, by its name or its first bytes. OSError."""
+    """Return whether the file is TFRecord, by its name or its first bytes. OSError."""
 
 def claimed_records(path: bytes) -> tuple[int, int]:
-    """How many records an FFRecord header says there are, and their bytes; (0, 0): it is none.
+    """Return the numbers of records and bytes in an FFRecord header; (0, 0): it is no such file.
 
-    For progress: nothing is checked but that so many fit into the file. OSError.
+    For progress: it checks only that so many fit into the file. OSError.
     """
 
 class Frames:
-    """TFRecord frames, gathered in memory until they are written. Keeps the GIL."""
+    """TFRecord frames, gathered in memory until they are written. It keeps the GIL."""
 
     def __init__(self, capacity: int) -> None: ...
     def append(self, record: Buffer | str) -> bool:
-        """Frame a record behind the others; False, and nothing is done, if there is no room.
+        """Frame a record behind the others; return False, doing nothing, if there is no room.
 
-        There never is for one of more than 64 KiB. BufferError: not contiguous.
+        There is never room for more than 64 KiB. BufferError: the buffer is not contiguous.
         """
     def bytes(self) -> memoryview:
-        """The frames, as they are until the next call of append()."""
+        """Return the frames, which stay unchanged until the next call of append()."""
     def clear(self) -> None: ...
 
 class TFRecords:
@@ -149,7 +149,7 @@ class TFRecords:
     def __init__(
         self, paths: Sequence[bytes], check_data: bool = True, sidecar: bool = True
     ) -> None:
-        """`sidecar`: take a file's index from the sidecar beside it, if that is sound."""
+        """`sidecar`: use the index of the sidecar beside a file, if that is sound."""
     @property
     def count(self) -> int: ...
     @property
@@ -157,19 +157,19 @@ class TFRecords:
         """Records per file."""
     @property
     def mtimes_ns(self) -> list[int]:
-        """When each file was last modified, as it was when it was opened."""
+        """The modification time of each file when it was opened."""
     @property
     def used_sidecars(self) -> list[bool]:
         """Per file: whether its index came from a sidecar."""
     def read(self, indices: Sequence[SupportsIndex]) -> list[bytes]: ...
     def scan(self, shard: int) -> TFRecordScan:
-        """One of the files from front to end; keeps it open."""
+        """Return a scan of one of the files from front to end; it keeps the file open."""
     def offsets(self, shard: int) -> NDArray[np.int64]:
-        """count + 1 absolute byte offsets: where frames begin, and the file ends."""
+        """Return count + 1 absolute byte offsets: the begins of frames, and the file's end."""
     def index_text(self, shard: int, first: int, count: int) -> bytes:
-        """Up to `count` lines of a sidecar from record `first` on; b"" at the end."""
+        """Return up to `count` lines of a sidecar from record `first` on; b"" at the end."""
     def verify(self, first: int, count: int) -> list[tuple[int, Exception]]:
-        """As Records.verify."""
+        """Verify as Records.verify() does."""
     def close(self) -> None: ...
 
 class TFRecordScan:
@@ -178,9 +178,9 @@ class TFRecordScan:
     def __init__(self, path: bytes, check_data: bool = True) -> None:
         """`check_data=False` compares no checksum, neither of lengths nor of data."""
     def next(self) -> list[bytes]:
-        """The next records, at least one; [] at the end. See ffrfs/tfrecord/scan.py."""
+        """Return the next records, at least one; [] at the end. See ffrfs/tfrecord/scan.py."""
     def close(self) -> None:
-        """Harmless when closed; next() raises ValueError then."""
+        """Close the file; next() raises ValueError then. It may be closed already."""
 
 class Attributes(NamedTuple):
     ino: int
@@ -197,34 +197,34 @@ class Slice(Buffer):
     def __len__(self) -> int: ...
 
 class MadeFile:
-    """A file that is made of its TFRecord's record (.npy, example.json), of any size.
+    """A file that is rendered from its TFRecord's record (.npy, example.json), of any size.
 
-    Holds the record, not the file. Each read takes a pass over the record.
+    It holds the record, not the file. Each read takes a pass over the record.
     """
 
     @property
     def size(self) -> int: ...
     def read(self, offset: int, size: int) -> bytes:
-        """Verified bytes; fewer than `size` only at the end of the file."""
+        """Return verified bytes; fewer than `size` only at the end of the file."""
 
 class TreePart:
-    """A part of a volume's tree: nothing here waits. Keeps the volume open.
+    """A part of a volume's tree: no call waits. It keeps the volume open.
 
-    Of a mapped index each part is checked when it is first looked at: FormatError,
-    ChecksumError or OSError then, for that call only.
+    Each part of a mapped index is checked when it is first used: FormatError, ChecksumError
+    or OSError then, for that call only.
     """
 
     def lookup(self, parent: int, name: bytes) -> int:
-        """The inode, or 0."""
+        """Return the inode, or 0."""
     def attributes(self, ino: int) -> Attributes | None: ...
     def parent(self, ino: int) -> int:
-        """The inode of the folder that it stands in, or 0."""
+        """Return the inode of the folder that contains it, or 0."""
     def list(self, ino: int, start: int, limit: int) -> builtins.list[tuple[bytes, Attributes]]:
-        """Up to `limit` entries from position `start`, in byte order of the names."""
+        """Return up to `limit` entries from position `start`, in byte order of the names."""
     def record(self, ino: int) -> tuple[int, int | None] | None:
-        """(record number, CRC-32 if the file is the whole record); None: it is no file."""
+        """Return (record number, CRC-32 if the file is the whole record); None: it is no file."""
     def target(self, ino: int) -> bytes:
-        """Where a symbolic link leads; b"" of anything else."""
+        """Return the target of a symbolic link; b"" for any other entry."""
 
 class Volume:
     """A tree over files of records: what is mounted, and what PackedFolder reads."""
@@ -251,230 +251,230 @@ class Volume:
         folders, any number, and folders of them (*.ffr), which are shown as one tree.
 
         A path in two packs is a FormatError that names both, or the `first` or `last` pack's
-        is shown. So is a shard that its set lacks; a pack that cannot be opened is its own
-        error. `allow_missing`: the rest is shown, and `warnings` names them.
+        is shown. A missing shard of a set is a FormatError; a pack that cannot be opened raises
+        its own error. `allow_missing`: the rest is shown, and `warnings` names them.
 
         `splits`: NAME/COUNT/NAME/COUNT…: the paths are TFRecord files, of which the next COUNT
         are shown in the folder NAME, in byte order of the names; a single "" means the root.
         """
     @property
     def paths(self) -> builtins.list[bytes]:
-        """The files that serve, in the order of the records."""
+        """The files of records, in the order of the records."""
     @property
     def packs(self) -> builtins.list[Pack]:
         """The same files, which must be FFRecord files. They keep the volume open."""
     @property
     def warnings(self) -> builtins.list[str]:
-        """What was left aside, a line each: a stale index, a missing shard."""
+        """The ignored parts, a line each: a stale index, a missing shard."""
     @property
     def is_folder(self) -> bool:
-        """True: packed folders."""
+        """Whether it shows packed folders."""
     @property
     def is_examples(self) -> bool:
-        """True: TFRecord, a folder per record. Neither: a plain FFRecord, a file per record."""
+        """Whether it shows TFRecord, a folder per record. A plain FFRecord file is neither."""
     @property
     def file_count(self) -> int:
-        """Of files that are known without reading a record; 0 if `is_examples`."""
+        """The number of files that are known without reading a record; 0 if `is_examples`."""
     @property
     def directory_count(self) -> int:
-        """With the root; of `is_examples` those of the records only."""
+        """The number of directories with the root; if `is_examples`, only those of records."""
     @property
     def record_count(self) -> int:
-        """Records of all files, the indexes among them."""
+        """The number of records of all files, including the indexes."""
     @property
     def byte_count(self) -> int:
         """Size of all records together."""
     @property
     def unverified_paths(self) -> builtins.list[bytes]:
-        """Files whose header carries no checksum (an old writer's)."""
+        """Files whose header has no checksum (an old writer's)."""
     @property
     def eventfd(self) -> int:
-        """Becomes readable when poll() has something to do. Owned by the volume."""
+        """Becomes readable when poll() has something to do. The volume owns it."""
 
-    # For an engine. None waits for the disk: the result comes at once; else None, and
-    # poll() returns `token`. No byte leaves without a checksum that covers it (unless
+    # These are for an engine. None waits for the disk: it returns the result at once; else None,
+    # and poll() returns `token`. No byte leaves without a checksum that covers it (unless
     # check_data=False).
     def load_tree(self, ino: int, token: int) -> TreePart | None:
-        """The part of the tree that knows `ino`."""
+        """Return the part of the tree that has `ino`."""
     def load_directory(self, ino: int, token: int) -> TreePart | None:
-        """The part that knows the entries of folder `ino`."""
+        """Return the part that has the entries of folder `ino`."""
     def read(self, ino: int, offset: int, size: int, token: int) -> Slice | None:
-        """Shorter than `size` only at the end of the file."""
+        """Return bytes, fewer than `size` only at the end of the file."""
     def poll(self) -> builtins.list[tuple[int, Slice | TreePart | Exception]]:
-        """What has finished since. Never waits."""
+        """Return the results that have come since the last call. Never waits."""
     def start_prefetch(self, push: Callable[[int, int, memoryview], bool]) -> None:
-        """Follow hints, and read ahead of readers who keep to an order.
+        """Follow hints, and read ahead of readers that keep to an order.
 
-        `push(ino, offset, data)` gives the kernel bytes, which are there while it runs;
-        False: it does not take them. It is called on threads of the volume's.
+        `push(ino, offset, data)` gives the kernel bytes, which are valid during the call;
+        False: the kernel refuses them. Threads of the volume call it.
         """
     def stop_prefetch(self) -> None:
-        """No more push() begins; waits for those that have, 5 s at most."""
+        """Begin no more push(); wait for those that are running, 5 s at most."""
     def take_hints(self, fd: int) -> None:
-        """Follow the hints that come over that socket (ffrfs/mount/client/hint_stream.py). Takes it
-        over, and closes it when its client has gone, or is one too many.
+        """Follow the hints of a socket (ffrfs/mount/client/hint_stream.py), and take ownership
+        of it; it is closed when its client has gone, or there are too many clients.
         """
     def limit_cache(self, limit_bytes: int) -> None:
-        """Hold at most that from now on, in the place of `cache_bytes`, which still decides
-        what can be read at all (large records of TFRecord, what is made of them).
+        """Hold at most that from now on, instead of `cache_bytes`, which still decides
+        what can be read at all (large records of TFRecord, files rendered from them).
         """
     def warm(self, ino: int) -> None:
-        """Push all files at and below that inode which the kernel knows, in the background."""
+        """Push all files at and below the inode that the kernel knows, in the background."""
     def limit_pushed(self, limit_bytes: int) -> None:
-        """Let so much be in the kernel's page cache that was pushed and not read yet."""
+        """Limit the bytes in the kernel's page cache that were pushed and not read yet."""
 
-    # For callers that wait; not to be mixed with the above on one volume. Of an FFRecord
-    # file only bytes have to be waited for, not the tree.
+    # These are for callers that wait; do not mix them with the above on one volume. For an
+    # FFRecord file only bytes may have to be waited for, not the tree.
     def resolve(self, path: bytes) -> int:
-        """The inode of "a/b/c" ("" is the root), or 0."""
+        """Return the inode of "a/b/c" ("" is the root), or 0."""
     def attributes(self, ino: int) -> Attributes | None: ...
     def list(self, ino: int, start: int, limit: int) -> builtins.list[tuple[bytes, Attributes]]:
-        """As TreePart.list()."""
+        """Return entries as TreePart.list() does."""
     def record(self, ino: int) -> tuple[int, int | None] | None:
-        """As TreePart.record()."""
+        """Return the record as TreePart.record() does."""
     def target(self, ino: int) -> bytes:
-        """As TreePart.target()."""
+        """Return the target as TreePart.target() does."""
     def stored(self, ino: int) -> tuple[int, int] | None:
-        """(permissions, mtime in ns) as they were packed; None: nobody knows."""
+        """Return the packed (permissions, mtime in ns); None: they are unknown."""
     def read_wait(self, ino: int, offset: int, size: int) -> Slice:
-        """As read()."""
+        """Return bytes as read() does."""
     def read_files(self, inos: Sequence[int]) -> builtins.list[RecordBytes]:
-        """Whole files in one batch, as Records.read."""
+        """Return whole files in one batch, as Records.read() does."""
     def made_file(self, ino: int) -> MadeFile | None:
-        """Reads its record. None: the file is not made, but stands in the pack as it is."""
+        """Read its record; return None if the file is stored, not rendered."""
     def find_too_deep(self, ino: int) -> int:
-        """A folder that lies more than 1024 folders below folder `ino`, or 0."""
+        """Return a folder that is more than 1024 folders below folder `ino`, or 0."""
 
     def path(self, ino: int) -> bytes:
-        """ "a/b/c"; "" for the root. As far as it is known without reading a record."""
+        """Return "a/b/c"; "" for the root; as far as it is known without reading a record."""
     def file_of(self, record: int) -> int:
-        """The inode of a record's file or folder, or 0."""
+        """Return the inode of a record's file or folder, or 0."""
     def verify(self, first: int, count: int) -> builtins.list[tuple[int, Exception]]: ...
     def counter_page(self) -> bytes:
-        """Everything counted so far, as native/stats/counter_page.h lays it out."""
+        """Return all counters so far, in the layout of native/stats/counter_page.h."""
     def count_request(self, kind: str, ino: int, elapsed_ns: int) -> None:
-        """An engine has answered one about `ino` (0: about no file); `kind` is one of
+        """Count an engine's answer to a request about `ino` (0: about no file); `kind` is one of
         native/stats/request_times.h."""
     def note_failure(self, ino: int) -> int:
-        """Count a failure to read. If it is to be logged, once a minute per file, or per folder
-        that a record holds: the inode that it counts for; else 0.
+        """Count a failure to read. Return the inode that it counts for if it shall be logged,
+        once a minute per file, or per folder that a record holds; otherwise 0.
         """
     def close(self) -> None: ...
 
 _ManifestRow: TypeAlias = tuple[int, int, bytes, int, int, int, bytes]
 
 class Manifest:
-    """What is to be packed: the entries of a folder, compact, and which record each becomes.
+    """The list of entries to be packed, compact, with the record of each file.
 
     Folders, files and links are each numbered from 0 in the order in which they are added;
-    folder 0, the root, is there from the beginning. About 40 bytes an entry, and its name.
+    folder 0, the root, exists from the beginning. An entry takes about 40 bytes, and its name.
     Several threads may read it at a time; ValueError if one changes it meanwhile. After a
-    fork() both have it.
+    fork() both processes have it.
 
     Names are 1 to 255 bytes of UTF-8 without "/" and NUL, not "." or ".."; else ValueError.
-    Modes: permission bits, others are dropped. Times: ns since 1970.
+    Modes are permission bits; other bits are dropped. Times are ns since 1970.
     """
 
     def __init__(self) -> None: ...
     def add_folder(self, parent: int, name: bytes, mode: int, mtime_ns: int) -> int:
-        """Return its number. PackError if it is more than 1024 folders deep."""
+        """Add a folder, return its number. PackError if it is more than 1024 folders deep."""
     def drop_folder(self, folder: int) -> None:
-        """Take back the folder that was added last; ValueError if something is in it."""
+        """Remove the folder that was added last; ValueError if it is not empty."""
     def add_files(self, parent: int, files: Iterable[tuple[bytes, int, int, int]]) -> int:
         """Add (name, size, mode, mtime_ns) each; return the number of the first."""
     def add_found(self, parent: int, folder: int, path: bytes) -> list[bytes]:
         """Add the regular files in the folder that is open as `folder`.
 
-        Return the names of all else in it: also of files with names that no entry can have,
-        and of what the kernel tells nothing of. `path`: for errors. Raises OSError.
+        Return the names of all other entries: also of files with names that no entry can have,
+        and of those whose kind the kernel does not tell. `path`: for errors. Raises OSError.
         """
     def add_link(self, parent: int, name: bytes, target: bytes, mtime_ns: int) -> None:
         """Add a symbolic link. `target`: 1 to 4095 bytes without NUL, else ValueError."""
     def describe_folder(self, folder: int, mode: int, mtime_ns: int) -> None:
-        """Say what was not known when it was added; of the root, before: 0o755 and 0."""
+        """Set attributes that were unknown when it was added; the root's are 0o755 and 0 before."""
     def normalize(self, mtime_ns: int) -> None:
-        """Show one time for all, and permissions 0755 (folders, what anybody may run) or 0644.
+        """Set one time for all, and permissions 0755 (folders, executable files) or 0644.
 
-        The files on the disk are held to what was added all the same.
+        The files on the disk are still compared with the added values.
         """
     @property
     def file_count(self) -> int: ...
     @property
     def folder_count(self) -> int:
-        """Without the root."""
+        """The number of folders without the root."""
     @property
     def link_count(self) -> int: ...
     @property
     def byte_count(self) -> int:
-        """The sizes of all files."""
+        """The size of all files."""
     def sizes(self) -> NDArray[np.uint64]:
-        """Of each file, by its number."""
+        """Return the size of each file, by its number."""
     def paths(self, files: Sequence[int]) -> list[bytes]:
-        """The paths from the root, "a/b.png", of files by their numbers."""
+        """Return the paths from the root, "a/b.png", of files by their numbers."""
     def share(self, file: int, original: int) -> None:
-        """Let `file` show the record of `original`, which shares nobody's. Then number()."""
+        """Let `file` show the record of `original`, which must have its own. Then call number()."""
 
-    # What follows sorts the entries first: PackError if a name stands twice in a folder.
+    # These methods sort the entries first: PackError if a name comes twice in a folder.
     def find(self, path: bytes) -> int | None:
-        """The number of the file "a/b.png"; None: there is none."""
+        """Return the number of the file "a/b.png", or None."""
     def number(self, order: Literal["path", "size"] = "path") -> None:
-        """Give each file that shares nobody's record one of its own, from 0 on.
+        """Give each file that shares no other's record a record, from 0 on.
 
         "path": depth first, names in byte order, files and folders mixed, as the reference
-        packs. "size": the smallest first; equal ones by path.
+        packs. "size": smallest first; equal ones by path.
         """
     def number_by(self, files: Sequence[int]) -> None:
-        """Records in the order of these files; all others follow, by path.
+        """Number records in the order of these files; all others follow, by path.
 
-        ValueError if one is named twice; one that shares a record has no place of its own.
+        ValueError if a file comes twice; a file that shares a record has no place of its own.
         """
 
-    # ValueError before number(), and when something was added since.
+    # These raise ValueError before number(), and if entries were added since.
     @property
     def record_count(self) -> int: ...
     def files(self, first: int, count: int) -> list[int]:
-        """The numbers of the files that become records `first` and following."""
+        """Return the numbers of the files that become records `first` and following."""
     def costs(self, first: int, count: int) -> list[int]:
-        """What each of these records takes in a pack, as far as it can be told before.
+        """Return the bytes that each of these records takes in a pack, as far as they are known.
 
         A link, or an empty folder, is in the pack of the first file that follows it by path,
-        where the links of a folder come before all else in it; the last ones are in the last.
+        where the links of a folder come before its other entries; the last ones are in the last.
         """
     def rows(self, first: int, count: int) -> list[_ManifestRow]:
-        """Of each record what goes with it, its file, and those that share it.
+        """Return for each record its file, the files that share it, and entries that go with it.
 
         A row: (record, folder, name, size, mode, mtime_ns, target of a link); an empty folder has
-        no name. Of a list without records all that there is.
+        no name. A list without records returns all its entries.
         """
     def folder(self, number: int) -> tuple[int, bytes, int, int]:
-        """Its parent, name, permissions and time; 0 is the root."""
+        """Return a folder's parent, name, permissions and time; 0 is the root."""
     def listing(self, first: int, count: int) -> tuple[bytes, bytes, bytes]:
-        """Of the files of these records the names, sizes and times: what says which list it is.
+        """Return the names, sizes and times of the files of these records: they identify the list.
 
         A name ends with "/"; before the first one of a folder is its path between two NULs.
         """
 
-PACK_COST: int  # what a pack takes besides its files
+PACK_COST: int  # bytes of a pack besides its files
 
 def file_cost(size: int, name: str) -> int: ...
 def link_cost(name_size: int, target_size: int) -> int: ...
 def folder_cost(depth: int, path_size: int) -> int:
-    """Of a folder and those above it: paid by a file in another folder than the one before."""
+    """Return the cost of a folder and its parents, for a file in another folder than the last."""
 
 class Writer:
-    """Writes one FFRecord file; it appears under its name at finish(), whole, or never."""
+    """Writes an FFRecord file; it appears under its name at finish(), whole, or never."""
 
     def __init__(self, path: bytes, count: int) -> None: ...
     @property
     def count(self) -> int:
-        """Records announced."""
+        """The number of announced records."""
     @property
     def written(self) -> int: ...
     def append(self, data: Buffer) -> None: ...
     def append_pieces(self, pieces: Iterable[Buffer]) -> int:
         """Append one record of any size, piece by piece; return its size.
 
-        What `pieces` raises comes out, and the writer is closed.
+        An exception of `pieces` is passed on, and the writer is closed.
         """
     def append_folder(
         self,
@@ -502,18 +502,18 @@ class Writer:
     ) -> None:
         """Append the last record, the index of a pack that holds these records of the list.
 
-        It shows the files of `count` records (None: all) from `first` on, and the folders
-        that they stand in; `rest`: also the empty folders and the links. `shard`: (16 bytes
-        that all shards of the set have, number of this one, how many there are).
-        RecordCountError unless exactly those records have been written.
+        It shows the files of `count` records (None: all) from `first` on, with their folders,
+        links and empty folders. `shard`: (16 bytes that all shards of the set have, number of
+        this one, number of shards). RecordCountError unless exactly those records have been
+        written.
         """
     def finish(self, *, replace: bool = True) -> None:
         """Write the header, sync, rename. RecordCountError if the count does not fit.
 
-        Without `replace`, FileExistsError if something has the name by now.
+        Without `replace`, FileExistsError if the name exists by now.
         """
     def abort(self) -> None:
-        """Leave nothing behind. Harmless after finish()."""
+        """Remove all that was written. It may be called after finish()."""
 
 def write_sidecar(pack: bytes, target: bytes, chunks: bool) -> None:
     """Write an index for `pack`, made from its pickle, to the file `target`.
@@ -530,25 +530,25 @@ FeatureConfig = tuple[
     tuple[int, ...],
     builtins.list[Any] | None,
 ]
-# "variable": (indices, values, dense shape); else dense.
+# "variable": (indices, values, dense shape); other layouts: dense.
 ParsedColumn = NDArray[Any] | tuple[NDArray[np.int64], NDArray[Any], NDArray[np.int64]]
 
 class ExampleParser:
     """Parses serialised Examples by one set of features; immutable.
 
-    Each call returns one column per feature, in their order. What the layouts and
-    columns are, ffrfs.tfrecord.parsing.parse says. FormatError for what does not fit.
+    Each call returns one column per feature, in their order. ffrfs.tfrecord.parsing.parse
+    describes layouts and columns. FormatError for a record that does not fit.
     """
 
     def __init__(self, features: Sequence[FeatureConfig]) -> None: ...
     def parse(self, serialized: Iterable[Buffer | RecordBytes]) -> list[ParsedColumn]: ...
     def parse_one(self, serialized: Buffer | RecordBytes, name: str = "") -> list[ParsedColumn]: ...
     def parse_context(self, serialized: Buffer | RecordBytes, name: str = "") -> list[ParsedColumn]:
-        """Of a SequenceExample."""
+        """Return the columns of the context of a SequenceExample."""
     def parse_lists(self, serialized: Buffer | RecordBytes, name: str = "") -> list[ParsedColumn]:
-        """Feature lists of a SequenceExample; a row per step."""
+        """Return the columns of the feature lists of a SequenceExample; a row per step."""
 
 def crc32(data: Buffer, seed: int = 0) -> int:
-    """As zlib.crc32."""
+    """Return the same as zlib.crc32()."""
 
 def crc32c(data: Buffer, seed: int = 0) -> int: ...
