@@ -42,7 +42,7 @@ class FormatError(FfrfsError, ValueError):
 
 
 class TruncatedError(FormatError):
-    """The file ends before what it begins: it was cut off, or is still being written."""
+    """The file ends within a part that it has begun: it was cut off, or is still being written."""
 
 
 class UnsafeIndexError(FormatError):
@@ -64,11 +64,11 @@ class PathNotFoundError(FfrfsError, FileNotFoundError, KeyError):
 
 
 class NotAFolderError(FfrfsError, NotADirectoryError):
-    """A directory was asked for and the path is a file."""
+    """A directory was expected, and the path is a file."""
 
 
 class IsAFolderError(FfrfsError, IsADirectoryError, KeyError):
-    """A file was asked for and the path is a directory, which PackedFolder has no value for."""
+    """A file was expected, and the path is a directory, which has no value in PackedFolder."""
 
 
 class PackError(FfrfsError, OSError):

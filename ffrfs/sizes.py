@@ -10,7 +10,7 @@ import re
 from ffrfs.errors import OptionError
 
 _SIZE = re.compile(r"([0-9]{1,18})([KMGT]?)", re.IGNORECASE)
-_LIMIT_BYTES = 1 << 63  # what the kernel can count
+_LIMIT_BYTES = 1 << 63  # sizes in the kernel are signed numbers of 64 bits
 
 
 def parse_size(text: str, *, example: str = "500M or 10G") -> int:

@@ -37,7 +37,7 @@ class MemoryCache:
         )
 
     def open(self, url: str, version: str, size: int, pin: str = "") -> CachedObject:
-        """As CacheDirectory.open(), but each call makes a new object, which close() removes."""
+        """Open as CacheDirectory.open() does, but make a new object, which close() removes."""
         check_size(url, size)
         label = Label(object_name(url, version, size), url, pin)
         with contextlib.ExitStack() as failed:

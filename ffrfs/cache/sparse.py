@@ -42,5 +42,5 @@ def data_ranges(fd: int, begin: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def is_full(error: OSError) -> bool:
-    """Whether space is lacking: on the file system, or in the user's quota there."""
+    """Return whether space is lacking, on the file system or in the user's quota there."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)

@@ -2,5 +2,5 @@
 
 One process, the fetcher, downloads them; all others read the files that it fills.
 
-Not here: the cache on disk (ffrfs.cache), reading what was fetched (native/remote).
+Not here: the cache on disk (ffrfs.cache), reading fetched blocks (native/remote).
 """

@@ -53,7 +53,7 @@ class Pace:
         return min(_GAP_BLOCKS_MAX, int(self._latency_s * self._rate) // BLOCK_SIZE)
 
     def answered(self, seconds: float) -> None:
-        """A request for a single byte took `seconds`."""
+        """Measure a request for a single byte, which took `seconds`."""
         self._latency_s = min(self._latency_s or seconds, seconds)
 
     def finished(self, now: float, size: int, seconds: float, full: bool) -> None:
@@ -75,7 +75,7 @@ class Pace:
             self._is_settling = self.ranges_max != before
 
     def throttled(self) -> None:
-        """The server has throttled a request."""
+        """Lower the number of ranges, because the server has throttled a request."""
         self.ranges_max = max(RANGES_MIN, self.ranges_max // 2)
         self._best_rate, self._ranges_before = 0.0, self.ranges_max
 

@@ -45,8 +45,8 @@ class MountHandle:
             known = state.load(self.directory, place)
             if known is not None and known != self.state:
                 return False  # ours is gone; another daemon has the place
-            # Another mount on top means: ours was unmounted by others, or is covered. Device
-            # numbers alone do not tell, because the kernel reuses them at once.
+            # If the topmost mount is another one, ours was unmounted by others, or is covered.
+            # Device numbers alone do not tell, because the kernel reuses them at once.
             busy = kernel_mount.detach(place) if mount_at(place) == self.entry else False
             # Without a state file, `ffrfs umount` has cleaned up and does not wait for us, unless
             # the runtime directory was removed under us.

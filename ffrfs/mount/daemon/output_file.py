@@ -62,7 +62,7 @@ def refuse_to_replace(path: str) -> None:
     with contextlib.suppress(FileNotFoundError):
         status = os.lstat(path)
         if stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
-            return  # of a symbolic link, the link itself is replaced
+            return  # a symbolic link is replaced itself, not its target
         if _is_null(status):
             raise OptionError(f"{path}: is a device; a file must not replace it")
         refuse_other_kinds(path, status)

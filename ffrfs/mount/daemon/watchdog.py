@@ -26,7 +26,7 @@ from ffrfs.errors import describe
 from ffrfs.mount.daemon import tree_probe
 from ffrfs.mount.daemon.notify import Notifier
 
-# The wait for a probe that was told to end; a probe that hangs in the mount is abandoned.
+# How long to wait for the end of a probe; a probe that hangs in the mount is abandoned.
 END_TIMEOUT_S = 1.0
 
 log = logging.getLogger(__name__)
