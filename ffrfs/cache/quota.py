@@ -48,7 +48,7 @@ class Quota:
         *,
         lasts: bool,
     ) -> None:
-        """Raises CacheError if the limit is too small."""
+        """Set the limit. Raises CacheError if it is too small."""
         if size_max < SIZE_MIN:
             raise CacheError.at(
                 name, f"a cache of {size_max:,} bytes is too small; it needs {SIZE_MIN:,} or more"

@@ -21,7 +21,7 @@ _UNREAD_MAX = 65536  # beyond that, a first read counts as a hit
 
 
 class Cached(Protocol):
-    """What ffrfs.cache offers: blocks in a data file, and a state file that marks those present."""
+    """An object of ffrfs.cache: blocks in a data file, and a state file that marks them."""
 
     data_fd: int  # read-only; clients get it
     state_fd: int

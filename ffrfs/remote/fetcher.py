@@ -114,7 +114,7 @@ class Fetcher:
         return target
 
     def _parse(self, url_text: str) -> RemoteUrl:
-        """Raises OptionError; RemoteDeniedError if the client may not open the URL."""
+        """Return the URL. Raises OptionError; RemoteDeniedError if the client may not open it."""
         url = parse_url(self._start.whole(url_text))
         if not self._start.allows(url):
             raise RemoteDeniedError.at(url.shown, "it is not among the packs of this mount")

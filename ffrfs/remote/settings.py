@@ -44,7 +44,7 @@ class RemoteSettings:
     cache_shared: bool = False
 
     def __post_init__(self) -> None:
-        """Raises OptionError if a value is wrong."""
+        """Check the values. Raises OptionError if one is wrong."""
         if self.endpoint_url is not None:
             check_endpoint(self.endpoint_url)
         if not 0.1 <= self.timeout_s <= TIMEOUT_MAX_S:

@@ -36,7 +36,7 @@ class Level(NamedTuple):
 
 
 class FeatureView:
-    """`stats`: a FeatureNameStatistics. `example_count`: number of examples in the data set."""
+    """A view of `stats`, a FeatureNameStatistics, in a data set of `example_count` examples."""
 
     def __init__(self, stats: Proto, example_count: int) -> None:
         self.stats = stats

@@ -34,7 +34,7 @@ Tick: TypeAlias = Callable[[int, int], object]
 
 
 class Part(NamedTuple):
-    """`length` records of a file from record `first` on; None: all of them."""
+    """A part of a file: `length` records from record `first` on; None: all of them."""
 
     file: str
     first: int = 0

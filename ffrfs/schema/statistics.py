@@ -19,7 +19,7 @@ from ffrfs.tfrecord.shards import shard_paths
 
 
 class Generated(NamedTuple):
-    """`statistics`: a DatasetFeatureStatisticsList. `skipped_count`: damaged records left out."""
+    """A DatasetFeatureStatisticsList, and the number of damaged records that were left out."""
 
     statistics: Proto
     skipped_count: int

@@ -22,7 +22,7 @@ from ffrfs.tfrecord.schema import FEATURE_LIMIT
 
 
 class DatasetSummary:
-    """`record_count`: Examples and SequenceExamples. `skipped_count`: damaged records."""
+    """Counts of Examples and SequenceExamples, and of damaged records; all features."""
 
     __slots__ = ("features", "record_count", "skipped_count")
 

@@ -32,7 +32,7 @@ _BUFFER_MAX = 1 << 30
 
 
 class TFRecordOptions:
-    """How to write, or read, one file: its compression, and the settings of zlib.
+    """The options to write, or read, one file: its compression, and the settings of zlib.
 
     `compression_type`: "" (none), "GZIP", "ZLIB", a TFRecordCompressionType, or another
     TFRecordOptions, whose type is used; with None a writer does not compress, and a reader

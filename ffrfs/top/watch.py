@@ -54,7 +54,7 @@ class Watch:
     """One run of the command on a screen."""
 
     def __init__(self, screen: Screen, out: TextIO, watched: Watched, *, is_alone: bool) -> None:
-        """`is_alone`: one mount is watched, without a list to go back to."""
+        """Prepare the screen. `is_alone`: one mount is watched, without a list to go back to."""
         self._screen = screen
         self._watched = watched
         self._is_alone = is_alone

@@ -61,7 +61,7 @@ class Watched:
     """All mounts, or one. Use it with `with`."""
 
     def __init__(self, only: str | None = None) -> None:
-        """`only`: a canonical mount point."""
+        """Watch the canonical mount point `only`; None: all mounts."""
         self._only = only
         self._records: dict[tuple[str, str | None], _Record] = {}
         self._questions: list[_Question] = []

@@ -12,7 +12,7 @@ from ffrfs.torch.record_dataset import Dataset
 
 
 class ConcatDataset(Dataset):
-    """`datasets` as one; `cumulative_sizes` has the end of each of them.
+    """Shows `datasets` as one; `cumulative_sizes` has the end of each of them.
 
     Raises ValueError if there is none, TypeError if one is no Dataset of this package: its
     __getitem__ would not take a list.

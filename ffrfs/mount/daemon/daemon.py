@@ -64,7 +64,7 @@ def serve(
                 journal = journal_match() if log_file is None else None
                 mount = make_mount(request, directory, log_file, journal)
                 try:
-                    # Not earlier: make_mount() has removed a dead daemon's log from there.
+                    # Not earlier: make_mount() first clears the place of a dead daemon's mount.
                     if own_log is not None:
                         log_there.reopen(own_log, is_own=True)
                     if mount.notice is not None:

@@ -71,7 +71,7 @@ class MemoryLimit:
     """The memory limit of a mount; made when its engine has opened the packs, before it serves."""
 
     def __init__(self, request: MountRequest, engine: Engine) -> None:
-        """Raises OptionError if --max-memory is less than is already in use."""
+        """Compute the wanted size. Raises OptionError if --max-memory cannot hold this mount."""
         self._engine = engine
         threads = request.threads if engine.worker_pid is not None else 1
         self._serving_bytes = serving_bytes(threads, request.prefetch_records)

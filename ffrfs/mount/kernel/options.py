@@ -25,7 +25,7 @@ ON_CONFLICT = get_args(OnConflict)
 
 @dataclass(frozen=True, kw_only=True)
 class MountOptions:
-    """How a tree is shown, and to which users. It is always read-only."""
+    """The appearance of a tree, and the users that may see it. It is always read-only."""
 
     uid: int = field(default_factory=os.getuid)
     gid: int = field(default_factory=os.getgid)
