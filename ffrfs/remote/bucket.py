@@ -86,9 +86,9 @@ def put(url: RemoteUrl, data: bytes, settings: RemoteSettings) -> None:
 
 
 def put_new(url: RemoteUrl, data: bytes, settings: RemoteSettings) -> bool:
-    """Put a small object unless the name exists; return whether the object was put.
+    """Put a small object, or return False if the name exists already.
 
-    A store without conditional writes gets no object, and True is returned. Raises RemoteError.
+    A store without conditional writes gets no object. Raises RemoteError.
     """
     import obstore
 

@@ -29,7 +29,7 @@ def infinity_norm(counts: Counts, control: Counts) -> tuple[str, float]:
 
 
 def absolute_difference(counts: Counts, control: Counts) -> tuple[str, float]:
-    """Return the same, but for shares of the two data sets together."""
+    """Return the value whose share of both data sets together differs most, and the difference."""
     total = sum(counts.values()) + sum(control.values())
     return _greatest(counts, control, total, total)
 

@@ -2,6 +2,7 @@
 
 They use descriptors, not Python's files, whose locks would delay the end of a process in
 which a thread hangs in a write.
+
 Concurrency: one thread at a time.
 """
 

@@ -3,6 +3,7 @@
 An engine counts each failed request in its counters (native/volume/failure_log.h), and notes
 path and error here once a minute for each file, when it logs them. All files of a record of a
 TFRecord file count as one.
+
 Concurrency: the daemon's loop alone.
 """
 

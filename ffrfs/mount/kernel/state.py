@@ -171,7 +171,7 @@ def find(mountpoint: str) -> tuple[str, MountState] | None:
 
 
 def find_ended(mountpoint: str) -> tuple[str, MountState] | None:
-    """Return the same for the last mount of the place that ended within some days."""
+    """Return directory and state of the place's last mount, if it ended within some days."""
     found = []
     for directory in own_directories():
         path = os.path.join(directory, _stem(mountpoint) + ENDED)
