@@ -1,6 +1,7 @@
-// Memory for arrays that batches are read into; what no array uses is kept warm.
+// Pools memory for the arrays that batches are read into, so that a new array gets pages that are
+// already mapped.
 //
-// Not thread-safe: its owner guards it.
+// Not thread-safe: the owner must lock.
 
 #pragma once
 
@@ -20,7 +21,7 @@ class ArrayPool {
  public:
   static constexpr size_t kSmallestPooled = 4096;
 
-  // A batch begins: what was in use long ago counts no more.
+  // Starts a batch: the peak of past batches decays by an eighth.
   void begin() { peak_bytes_ = std::max(used_bytes_, peak_bytes_ - peak_bytes_ / 8); }
 
   void* take(size_t size) {
@@ -37,7 +38,7 @@ class ArrayPool {
     return std::aligned_alloc(kPageSize, capacity);
   }
 
-  // Goes by what malloc says it is, not by what the caller believes.
+  // Goes by malloc_usable_size(), because the caller may not know how much was allocated.
   void give(void* memory) {
     const size_t usable = malloc_usable_size(memory);
     const size_t capacity = usable < kSmallestPooled ? 0 : class_down(usable);
@@ -54,13 +55,13 @@ class ArrayPool {
 
  private:
   static constexpr size_t kPageSize = 4096;
-  // What is kept while no array uses it: as much as arrays had at a time not long ago, so that a
-  // batch finds the memory of the one before; but this at least, and at most four batches of 64
-  // records of 1 MiB.
+  // The free lists hold at most as much as arrays used at a recent peak, so that a batch reuses the
+  // memory of the one before; but always up to 32 MiB, and never more than 256 MiB (four batches of
+  // 64 records of 1 MiB).
   static constexpr size_t kFreeLimitMinBytes = size_t{32} << 20;
   static constexpr size_t kFreeLimitMaxBytes = size_t{256} << 20;
 
-  // Steps of a quarter of the power of two below, in whole pages.
+  // Size classes are a quarter of the power of two below apart, and whole pages.
   static size_t step_of(size_t size) { return std::max(std::bit_floor(size) / 4, kPageSize); }
   static size_t class_up(size_t size) {
     const size_t step = step_of(size);
@@ -68,10 +69,10 @@ class ArrayPool {
   }
   static size_t class_down(size_t size) { return size / step_of(size) * step_of(size); }
 
-  std::map<size_t, std::vector<void*>> free_;  // by capacity
+  std::map<size_t, std::vector<void*>> free_;  // by size class
   size_t free_bytes_ = 0;
-  size_t used_bytes_ = 0;  // by arrays
-  size_t peak_bytes_ = 0;  // of used_bytes_, not long ago
+  size_t used_bytes_ = 0;  // of the arrays in use
+  size_t peak_bytes_ = 0;  // recent peak of used_bytes_
 };
 
 }  // namespace ffrfs

@@ -5,7 +5,7 @@
 namespace ffrfs {
 namespace {
 
-// Beyond that a run is cut, so that threads can share it.
+// A longer run is cut, so that several threads can share it.
 constexpr uint64_t kRunSizeMax = 64 << 10;
 
 }  // namespace

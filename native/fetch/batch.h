@@ -1,6 +1,6 @@
-// One record of a batch: where it is, and the memory that it goes to.
+// One record of a batch: its extent, and the memory that it is read into.
 //
-// Plain data: its owner guards it.
+// Plain data: the owner must lock.
 
 #pragma once
 
@@ -21,9 +21,9 @@ namespace ffrfs {
 
 struct BatchItem {
   Extent extent;
-  std::span<std::byte> target;  // extent.size bytes; Fetcher::load() also takes one without
+  std::span<std::byte> target;  // extent.size bytes; may be empty for Fetcher::load()
   std::exception_ptr error = nullptr;  // StorageError or ChecksumError
-  Buffer buffer{};  // set by load(): the memory of a target that it has made
+  Buffer buffer{};  // owns the target if load() allocated it
   std::array<std::byte, Extent::kTrailerSizeMax> trailer_memory{};
 
   void make_target(BufferPool& buffers) {
@@ -44,11 +44,12 @@ struct BatchItem {
 
 [[nodiscard]] uint64_t total_size(std::span<const BatchItem> items);
 
-// Cuts a batch into runs of items that lie side by side in the file, in this order: where each
-// ends.
+// Cuts a batch into runs of items that are adjacent in the file, in this order. Returns the end
+// index of each run.
 [[nodiscard]] std::vector<size_t> run_ends(std::span<const BatchItem> items);
 
-// Gets the place of each item as soon as that is finished, on any thread; must not throw.
+// Called with the index of each item as soon as that item is finished, on any thread; must not
+// throw.
 using ItemDone = std::function<void(size_t index)>;
 
 }  // namespace ffrfs

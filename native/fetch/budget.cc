@@ -2,7 +2,7 @@
 
 namespace ffrfs {
 
-// What reservations share with their budget, which they may outlive.
+// The state that reservations share with their budget, which they may outlive.
 struct Reservation::Ledger {
   struct Waiting {
     size_t size;
@@ -15,16 +15,15 @@ struct Reservation::Ledger {
   size_t admitted = 0;  // reservations in flight that came through admit()
   std::deque<Waiting> waiting;
   std::function<void()> on_room;
-  Counters* counters = nullptr;  // for people to look at; nullptr: the budget is gone
+  Counters* counters = nullptr;  // exported counters; nullptr once the budget is gone
 
   [[nodiscard]] size_t limit(Account account) const { return share_of(account, limit_bytes); }
 
-  // With the lock held, as the next.
+  // add() and the functions below need the lock.
   void add(Account account, size_t size) {
     used[static_cast<size_t>(account)] += size;
     show(account);
   }
-  // Shown afterwards: a sum that counts the same bytes twice is never seen.
   void move(Account from, size_t from_size, Account to, size_t to_size) {
     used[static_cast<size_t>(to)] += to_size;
     used[static_cast<size_t>(from)] -= from_size;
@@ -67,7 +66,7 @@ void Reservation::swap(Reservation& other) noexcept {
 void Reservation::change(size_t size, Account account) {
   if (!ledger_ || (size == size_ && account == account_)) return;
   const std::lock_guard lock(ledger_->mutex);
-  // Before move(), which asks whether another may come.
+  // Before move(), because on_room() may look at the number of admitted reservations.
   if (is_admitted_ && (size == 0 || account != Account::kInFlight)) {
     is_admitted_ = false;
     --ledger_->admitted;
@@ -89,14 +88,14 @@ Budget::Budget(size_t limit_bytes, Counters& counters)
     : first_limit_bytes_(limit_bytes), ledger_(std::make_shared<Ledger>()) {
   ledger_->limit_bytes = limit_bytes;
   ledger_->counters = &counters;
-  // A page that outlives us may still tell what another process held.
+  // The counters' page outlives a process: overwrite the values of an earlier one.
   for (const Account account : {Account::kInFlight, Account::kKept, Account::kAhead, Account::kMetadata}) {
     ledger_->show(account);
   }
 }
 
 Budget::~Budget() {
-  std::deque<Ledger::Waiting> waiting;  // dropped without the lock
+  std::deque<Ledger::Waiting> waiting;  // destroyed after the lock is released
   std::function<void()> on_room;
   const std::lock_guard lock(ledger_->mutex);
   ledger_->counters = nullptr;
@@ -136,7 +135,7 @@ std::optional<Reservation> Budget::try_reserve(Account account, size_t size, dou
   return Reservation(ledger_, account, size, false);
 }
 
-// With the lock held. nullopt: it has to wait.
+// Needs the lock. Returns nullopt if the request has to wait.
 std::optional<Reservation> Budget::take_admitted(size_t size) {
   constexpr auto account = Account::kInFlight;
   const size_t used = ledger_->used[static_cast<size_t>(account)];

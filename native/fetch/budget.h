@@ -1,11 +1,11 @@
-// How much memory the read path holds: one limit (--cache-mb), divided into accounts. Each
-// byte is in one account, from before it is allocated until after it is freed.
+// Accounts for the memory that the read path holds: one limit (--cache-mb), divided into accounts.
+// Each byte is in one account, from before it is allocated until after it is freed.
 //
-//   admit()       waits for room: what a reader wants from storage
-//   try_reserve() takes no for an answer: what nothing waits for
-//   reserve()     is always granted: bytes that are at hand, and freed in a moment
+//   admit()       waits for room: for reads that a reader waits for
+//   try_reserve() fails if there is no room: for reads that nothing waits for
+//   reserve()     always succeeds: for bytes that are at hand and soon freed
 //
-// Any thread. The lock is held for a few instructions; under it only on_room() is called.
+// Thread-safe. The lock is held for a few instructions; the only callback under it is on_room().
 // Reservations may outlive the budget.
 
 #pragma once
@@ -27,15 +27,15 @@
 namespace ffrfs {
 
 enum class Account : uint8_t {
-  kInFlight,  // being read, checked, put together or answered
-  kKept,      // wanted again soon: a part of it was read
+  kInFlight,  // being read, checked, assembled or sent
+  kKept,      // kept because a reader took only a part so far
   kAhead,     // read ahead, or about to be
-  kMetadata,  // made of records: directories, fingerprints of chunks
-  kSpare,     // freed buffers that are used again
+  kMetadata,  // derived from records: directories, fingerprints of chunks
+  kSpare,     // freed buffers that will be reused
 };
 inline constexpr size_t kAccountCount = 5;
 
-// Sixteenths of the limit, by account.
+// The share of each account, in sixteenths of the limit.
 inline constexpr std::array<size_t, kAccountCount> kShares{8, 4, 2, 1, 1};
 static_assert(std::accumulate(kShares.begin(), kShares.end(), size_t{0}) == 16);
 
@@ -43,7 +43,7 @@ static_assert(std::accumulate(kShares.begin(), kShares.end(), size_t{0}) == 16);
   return limit_bytes / 16 * kShares[static_cast<size_t>(account)];
 }
 
-// Some memory in an account, until this goes. One thread at a time.
+// Holds some memory in an account until it is destroyed. One thread at a time.
 class Reservation {
  public:
   Reservation() = default;
@@ -57,8 +57,8 @@ class Reservation {
   [[nodiscard]] size_t size() const { return size_; }
   void resize(size_t size) { change(size, account_); }
   void move_to(Account account) { change(size_, account); }
-  // What was admitted has been read. It counts still, but the next may come if no other is
-  // being read: a reader that has one unit may be waiting for another.
+  // Says that the admitted read has ended. Its bytes still count, but if no other admitted read is
+  // under way the next one may start: a reader that holds one unit may be waiting for another.
   void settle();
 
  private:
@@ -85,26 +85,26 @@ class Budget {
 
   [[nodiscard]] size_t used(Account account) const;
   [[nodiscard]] size_t limit(Account account) const;
-  // By the limit at the beginning: what can be held at all.
+  // Returns the share of the limit at construction: the most that can ever be held.
   [[nodiscard]] size_t first_limit(Account account) const {
     return share_of(account, first_limit_bytes_);
   }
-  // The room of an account follows at once; what is held beyond is for its owners to drop.
+  // Changes the limits of all accounts at once. Bytes beyond them are for their owners to drop.
   void set_limit(size_t limit_bytes);
 
   [[nodiscard]] Reservation reserve(Account account, size_t size);
-  // nullopt: the account would hold more than `part` of its share.
+  // Returns nullopt if the account would hold more than `part` of its share.
   [[nodiscard]] std::optional<Reservation> try_reserve(Account account, size_t size,
                                                        double part = 1);
 
   // Calls `start`, which must not throw, when there is room in flight: at once, or in
-  // admit_waiting(). One is always let through. See Reservation::settle().
+  // admit_waiting(). A request is always admitted if no other is. See Reservation::settle().
   using Start = std::function<void(Reservation)>;
   void admit(size_t size, Start start);
   void admit_waiting();
   [[nodiscard]] bool has_waiting() const;
-  // `on_room` is called, from any thread, when admit_waiting() has something to do. It must
-  // not call this.
+  // Sets a callback that runs, on any thread, when admit_waiting() may have something to start. The
+  // callback must not call the budget.
   void set_on_room(std::function<void()> on_room);
 
  private:

@@ -10,31 +10,31 @@
 namespace ffrfs {
 namespace {
 
-// Several, because one may be waiting for a slow disk; few, because each keeps a core busy
-// while its bytes are cached.
+// Several, because one thread may wait for a slow disk; few, because each keeps a core busy while
+// the record is cached.
 constexpr size_t kPassLimit = 4;
 
-// A piece of the stream is one chunk: each fingerprint is one call.
+// A piece of the stream is exactly one chunk, so that each fingerprint is one call of crc32c().
 static_assert(RecordStream::kPieceSize == kChunkSize);
 
 UnitKey key_of(const Extent& extent) {
   return {extent.shard, extent.record, UnitKind::kFingerprints};
 }
 
-// Those in the pack's index; empty: none that can be used. Then the record is verified by its
-// own checksum.
+// Returns the fingerprints in the pack's index; empty if there are none that can be used. Then the
+// record is verified by its own checksum.
 std::vector<uint32_t> written_fingerprints(const Shard& shard, const Extent& extent) {
   try {
     auto chunks = shard.chunk_checksums(extent.record);
     if (chunks.size() == (extent.size + kChunkSize - 1) / kChunkSize) return chunks;
-  } catch (const std::runtime_error&) {  // the index is damaged there
+  } catch (const std::runtime_error&) {  // this part of the index is damaged
   }
   return {};
 }
 
 uint64_t whole_size(const Extent& extent) { return extent.size + extent.trailer_size(); }
 
-// std::function wants something that can be copied.
+// std::function needs a copyable callable.
 std::shared_ptr<Reservation> shared(Reservation memory) {
   return std::make_shared<Reservation>(std::move(memory));
 }
@@ -61,8 +61,8 @@ FingerprintsPtr ChunkFingerprints::keep(const Extent& extent, std::vector<uint32
   return prints;
 }
 
-// Runs `pass` on a thread when there is room for its memory. `failed`, which is called in
-// poll(), gets what is in the way.
+// Runs `pass` on a thread when there is room for its memory. If no thread can run it, `failed` is
+// called with the error, in poll().
 void ChunkFingerprints::start_in_turn(size_t memory, Pass pass, Failed failed) {
   fetcher_.budget().admit(
       memory, [this, pass = std::move(pass), failed = std::move(failed)](Reservation admitted) {

@@ -1,12 +1,12 @@
-// Records too large to hold. A part of one is verified by its fingerprints, the CRC-32C of
-// each kChunkSize chunk. They are in the pack's index, if it has one; else the record is
-// verified once as a whole, in bounded memory, and fingerprinted on the way.
+// Reads records that are too large to hold. A part of one is verified by the record's fingerprints,
+// the CRC-32C of each kChunkSize chunk. They come from the pack's index, if it has them; else the
+// record is read and verified once as a whole, in bounded memory, and fingerprinted on the way.
 //
-// Fingerprints cost 4 bytes per MiB, and stay in the table while there is room. A record that
-// fails its check gets none: the next reader makes another attempt.
+// Fingerprints cost 4 bytes per MiB, and stay in the table while there is room. A record that fails
+// its check gets none, so the next reader tries again.
 //
-// Any thread. The passes run on threads of their own (a record of gigabytes takes
-// seconds), so that they never hold up the reads of others.
+// Thread-safe. The passes have a thread pool of their own (a record of gigabytes takes seconds), so
+// that they never delay other reads.
 
 #pragma once
 
@@ -35,17 +35,17 @@ class ChunkFingerprints {
  public:
   using Done = std::function<void(const FingerprintsPtr&, const std::exception_ptr&)>;
 
-  // Callbacks run in the poll() of `reader`, which outlives this.
+  // Callbacks run in the poll() of `reader`, which must outlive this object.
   explicit ChunkFingerprints(DemandReader& reader);
 
-  // nullptr: the index has none, and it is not verified yet.
+  // Returns nullptr if the index has none and the record has not been verified yet.
   [[nodiscard]] FingerprintsPtr find(const Extent& extent);
 
-  // Verifies the record; one pass however many ask meanwhile.
+  // Verifies the record; concurrent calls share one pass.
   void verify(const Extent& extent, Done done);
 
-  // Reads the record into a unit of its own, verifies it (unless not `check`), then calls `use`
-  // on the pass's thread; what that throws is the error. A pass for each call.
+  // Reads the record into a unit of its own, verifies it (if `check`), and calls `use` on the
+  // pass's thread; an exception from `use` becomes the error. Each call is a pass.
   using Use = std::function<void(std::span<const std::byte>)>;
   void read(const Extent& extent, bool check, Use use,
             std::function<void(std::exception_ptr)> done);
@@ -61,7 +61,7 @@ class ChunkFingerprints {
 
   DemandReader& reader_;
   Fetcher& fetcher_;
-  ThreadPool threads_;  // last: joined before the rest goes
+  ThreadPool threads_;  // last, so that threads are joined before the members above are destroyed
 };
 
 }  // namespace ffrfs

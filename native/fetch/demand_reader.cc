@@ -7,7 +7,7 @@ namespace ffrfs {
 
 DemandReader::DemandReader(Fetcher& fetcher)
     : fetcher_(fetcher), table_(fetcher.budget(), fetcher.counters()), port_(fetcher.queue()) {
-  // Not at once: room is made under locks of those who hold units.
+  // Posted and not called here: on_room() runs under the locks of the unit table and the budget.
   fetcher_.budget().set_on_room(
       [this] { port_.post([this] { fetcher_.budget().admit_waiting(); }); });
 }
@@ -43,7 +43,7 @@ void DemandReader::fetch(const UnitPlan& plan, Done done) {
   };
   HeldPtr held;
   switch (table_.join(plan.key(), std::move(waiter), held)) {
-    case UnitTable::Join::kHeld:  // it has come since find()
+    case UnitTable::Join::kHeld:  // it has arrived since find()
       port_.post([waiter = std::move(waiter), held] { waiter(held, nullptr); });
       break;
     case UnitTable::Join::kWaits:

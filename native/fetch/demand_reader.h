@@ -1,11 +1,11 @@
-// Units for readers that wait: from memory, from the page cache, or fetched from storage.
+// Serves units to readers that wait: from memory, from the page cache, or from storage.
 //
 //   find()    memory ─► page cache ─► nullptr         never waits
-//   fetch()   storage, one operation however many want the unit ─► check ─► callbacks
-//   arrive()  what was claimed in the table and read ahead of need; fetch() waits for that
-//             one, too
+//   fetch()   storage, one operation for all readers of the unit ─► check ─► callbacks
+//   arrive()  hands in a unit that was claimed in the table and read ahead of need; fetch()
+//             waits for such a unit, too
 //
-// Any thread. Callbacks run in poll(). A fetch waits for room in the budget.
+// Thread-safe. Callbacks run in poll(). A fetch waits for room in the budget.
 
 #pragma once
 
@@ -30,44 +30,46 @@ class DemandReader {
   DemandReader(const DemandReader&) = delete;
   DemandReader& operator=(const DemandReader&) = delete;
 
-  // nullptr: it takes storage. `wanted` of its bytes were asked for. Throws ChecksumError.
+  // Returns nullptr if the unit needs storage. `wanted`: how many of its bytes the reader asked
+  // for. Throws ChecksumError.
   [[nodiscard]] UnitPtr find(const UnitPlan& plan, size_t wanted);
-  // Fills `target` with the unit's bytes, if they are in the page cache. kKnown: they are in
-  // memory, or on their way. kMissing: neither, so fetch_missing() gets them.
+  // Fills `target` with the unit's bytes, if they are in the page cache (kFilled). kKnown: the unit
+  // is in memory or being fetched. kMissing: neither, so the caller needs fetch_missing().
   enum class Cached { kFilled, kKnown, kMissing };
   [[nodiscard]] Cached find_cached(const UnitPlan& plan, std::span<std::byte> target);
-  // As find(), of what is in memory.
+  // The same as find(), but looks only in memory.
   [[nodiscard]] UnitPtr find_in_memory(const UnitPlan& plan, size_t wanted);
 
   void fetch(const UnitPlan& plan, Done done);
-  // The same of what was not looked for by find().
+  // The same for a unit that find() was not called for.
   void fetch_missing(const UnitPlan& plan, Done done) {
     observe(plan, Found::kMissing);
     fetch(plan, std::move(done));
   }
 
-  // Gets everything that find() was asked for, before find() returns. Set before
-  // others use this.
+  // Sets a function that is called with each result of find(), before find() returns. Must be set
+  // before other threads use the reader.
   using Observer = std::function<void(const Extent& extent, Found found)>;
   void set_observer(Observer observer) { observer_ = std::move(observer); }
 
-  // `count` of the unit's `size` bytes have been handed out; it is kept until all were.
+  // Records that `count` of the unit's `size` bytes were handed out. The unit is kept until all
+  // were.
   void served(const UnitKey& key, size_t size, const UnitPtr& unit, size_t count);
 
-  // The end of a UnitTable::claim(). True: a reader has waited, and gets the unit, or why
-  // there is none, in poll(); then it is no longer among those read ahead.
+  // Ends a UnitTable::claim(). Returns true if readers waited: they get the unit or the error in
+  // poll(), and the unit is not held as read ahead.
   bool arrive(const UnitKey& key, const UnitPtr& unit, uint64_t owner,
               const std::exception_ptr& error);
-  // Reads by itself what others wait for and was claimed too long ago: whatever holds up
-  // the claimer need not hold them up. fetch() does not wait for that either.
+  // Reads every unit that readers wait for and that was claimed too long ago, so that a slow
+  // claimer does not delay them. fetch() does the same for its own unit.
   void overtake();
 
-  // As Volume::limit_cache(), but for what was read ahead.
+  // The same as Volume::limit_cache(), except for units that were read ahead.
   void limit_cache(size_t limit_bytes);
 
   [[nodiscard]] Fetcher& fetcher() { return fetcher_; }
   [[nodiscard]] UnitTable& table() { return table_; }
-  // What is posted there runs in poll().
+  // Functions that are posted to the port run in poll().
   [[nodiscard]] ReadPort& port() { return port_; }
   void poll() { port_.poll(); }
   void wait(int timeout_ms) const { port_.wait(timeout_ms); }
@@ -81,7 +83,7 @@ class DemandReader {
   Fetcher& fetcher_;
   UnitTable table_;
   Observer observer_;
-  ReadPort port_;  // last: its reads end before the rest goes
+  ReadPort port_;  // last, so that its reads end before the members above are destroyed
 };
 
 }  // namespace ffrfs

@@ -16,10 +16,10 @@
 namespace ffrfs {
 namespace {
 
-// Below this, waking another thread costs more than it brings (about 50 µs).
+// Below this, waking another thread costs more than it saves (about 50 µs).
 constexpr uint64_t kWorthSharingBytes = 512 << 10;
 constexpr size_t kHelperLimit = 7;
-// Read and then checked, before the processor's cache has lost it.
+// Each piece is checked right after it was read, while it is still in the CPU cache.
 constexpr size_t kPieceSize = 128 << 10;
 
 size_t helper_count() {
@@ -61,7 +61,7 @@ bool Fetcher::find_cached(const UnitPlan& plan, std::span<std::byte> target) {
   return is_cached(plan) && read_cached(plan, target);
 }
 
-// Memory for it is taken only where it can be filled.
+// Allocates the unit only if the page cache seems to hold its bytes.
 UnitPtr Fetcher::find_cached(const UnitPlan& plan) {
   if (!is_cached(plan)) return nullptr;
   UnitPtr unit = make_unit(plan.size);
@@ -139,7 +139,7 @@ void Fetcher::submit(ReadPort& port, const UnitPlan& plan, std::shared_ptr<Unit>
   try {
     port.submit(shards_.file_of(plan.extent), plan.file_offset(), plan.size + plan.trailer_size(),
                 finish, bytes);
-  } catch (...) {  // no memory: those who wait must hear of it
+  } catch (...) {  // out of memory: readers that wait must get the error
     port.post([finish, error = std::current_exception()] {
       finish(RawBytes{.buffer = {}, .bytes = {}, .error = error});
     });
@@ -169,8 +169,9 @@ void Fetcher::check(const UnitPlan& plan, uint32_t actual, std::span<const std::
   }
 }
 
-// Records side by side, by one system call. False: one by one, as the page cache does not hold
-// all of them, or may not.
+// Reads adjacent records with one system call. Returns false if they must be read one by one,
+// because the page cache does not hold all of them, or a checksum failed that a new download may
+// mend.
 bool Fetcher::read_cached_run(std::span<BatchItem> run, bool check) noexcept {
   if (!all_cached_.load(std::memory_order_relaxed)) return false;
   std::array<std::span<std::byte>, Source::kPartsMax> parts;
@@ -194,7 +195,7 @@ bool Fetcher::read_cached_run(std::span<BatchItem> run, bool check) noexcept {
   return true;
 }
 
-// False: it is damaged, and may be sound where it comes from.
+// Returns false if the item is damaged here and can be fetched again from its origin.
 bool Fetcher::check_item(BatchItem& item, bool check) noexcept {
   try {
     if (check) item.check(shards_, counters_);
@@ -205,13 +206,13 @@ bool Fetcher::check_item(BatchItem& item, bool check) noexcept {
   return true;
 }
 
-// False: the page cache does not hold all of it.
+// Returns false if the page cache does not hold all of the item.
 bool Fetcher::read_cached_item(BatchItem& item, bool check) noexcept {
   const bool has_target = !item.target.empty();
   try {
     if (!has_target) item.make_target(buffers_);
   } catch (const std::bad_alloc&) {
-    return false;  // where it is looked for next, that is an error
+    return false;  // the next step allocates again, and reports the error
   }
   if (read_cached(item.extent, item.extent.offset, item.target, item.trailer()) &&
       check_item(item, check)) {
@@ -247,7 +248,7 @@ void Fetcher::load(std::span<BatchItem> items, bool check, const ItemDone& done)
   if (!missing.empty()) read_storage(items, std::move(missing), check, done, Urgency::kBackground);
 }
 
-// `total`: bytes, by which it is decided whether others help.
+// Runs work(0 … count - 1). Helpers take part if the `total` number of bytes makes it worthwhile.
 template <typename Work>
 void Fetcher::share(uint64_t total, size_t count, const Work& work) {
   if (count <= 1 || total < kWorthSharingBytes) {
@@ -260,7 +261,7 @@ void Fetcher::share(uint64_t total, size_t count, const Work& work) {
       helpers_.submit([pass] { pass->run(); });
     }
   } catch (const std::system_error&) {
-    // No threads to be had: then this one does it all.
+    // No thread can be created: this one does all the work.
   }
   pass->run();
   pass->wait();
@@ -268,7 +269,7 @@ void Fetcher::share(uint64_t total, size_t count, const Work& work) {
 
 std::vector<size_t> Fetcher::read_cached_items(std::span<BatchItem> items, bool check) {
   const std::vector<size_t> ends = run_ends(items);
-  std::vector<char> is_missing(items.size());  // not vector<bool>: threads
+  std::vector<char> is_missing(items.size());  // not vector<bool>, because threads write to it
   share(total_size(items), ends.size(), [&](size_t number) {
     const size_t begin = number == 0 ? 0 : ends[number - 1];
     if (read_cached_run(items.subspan(begin, ends[number] - begin), check)) return;
@@ -283,7 +284,7 @@ std::vector<size_t> Fetcher::read_cached_items(std::span<BatchItem> items, bool 
   return missing;
 }
 
-// Returns those that are to be read past the page cache.
+// Returns the items that must be read past the page cache.
 std::vector<size_t> Fetcher::read_buffered(std::span<BatchItem> items, std::vector<size_t> missing,
                                            bool check) {
   const auto others = std::stable_partition(missing.begin(), missing.end(), [&](size_t index) {
@@ -300,7 +301,7 @@ std::vector<size_t> Fetcher::read_buffered(std::span<BatchItem> items, std::vect
 void Fetcher::read_storage(std::span<BatchItem> items, std::vector<size_t> missing, bool check,
                            const ItemDone& done, Urgency urgency) {
   auto port = take_port(urgency);
-  // Should this throw, the port goes down with it, after what is in flight.
+  // If this throws, the port is destroyed after its reads in flight have ended.
   StoragePass(*this, *port, items, check, done, urgency).run(std::move(missing));
   return_port(std::move(port), urgency);
 }
@@ -318,7 +319,7 @@ std::unique_ptr<ReadPort> Fetcher::take_port(Urgency urgency) {
   return std::make_unique<ReadPort>(queue_, ReadPort::Aio::kMayWait, urgency);
 }
 
-// Only a port with nothing in flight comes back.
+// Only a port with nothing in flight is returned.
 void Fetcher::return_port(std::unique_ptr<ReadPort> port, Urgency urgency) {
   const std::lock_guard lock(mutex_);
   auto& idle = urgency == Urgency::kBackground ? idle_batch_ports_ : idle_ports_;

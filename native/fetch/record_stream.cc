@@ -9,13 +9,13 @@
 namespace ffrfs {
 namespace {
 
-// What a piece takes, with what is read beside it to be aligned.
+// Returns the memory of one piece, with the bytes that an aligned read adds to it.
 size_t piece_memory() {
   return BufferPool::capacity_for(RecordStream::kPieceSize + 2 * Buffer::kAlignment);
 }
 
-// Of the pieces one is with the caller. All take at most half of what may be in flight, as far
-// as that holds two.
+// Returns how many pieces to read ahead. With the one that the caller holds they take at most half
+// of the account in flight, but there are always two.
 size_t depth_for(const Budget& budget) {
   const size_t pieces = budget.first_limit(Account::kInFlight) / 2 / piece_memory();
   return std::clamp<size_t>(pieces, 2, RecordStream::kDepthMax + 1) - 1;
@@ -34,7 +34,7 @@ RecordStream::RecordStream(Fetcher& fetcher, const Extent& extent, Reservation m
                   ? std::move(memory)
                   : fetcher.budget().reserve(Account::kInFlight, memory_for(fetcher))),
       depth_(depth_for(fetcher.budget())),
-      // No AIO: to set it up and down takes longer than most records.
+      // No AIO: setting it up and tearing it down takes longer than reading most records.
       port_(fetcher.queue(), ReadPort::Aio::kNone) {}
 
 std::span<const std::byte> RecordStream::next() {
@@ -47,7 +47,7 @@ std::span<const std::byte> RecordStream::next() {
   }
   const size_t size = piece_size(position_);
   if (ahead_.empty() && !read_cached(size)) {
-    // It has to be waited for: then let some that follow come at the same time.
+    // The piece has to come from storage: read some that follow at the same time.
     for (uint64_t at = position_; at < extent_.size && ahead_.size() < depth_;
          at += piece_size(at)) {
       submit(at);

@@ -1,7 +1,7 @@
-// A whole record from front to end, in bounded memory, verified when the end is
-// reached: for the index, for verification, for records too large to hold.
+// Reads a whole record from front to end, in bounded memory, and verifies it at the end: for the
+// index, for verification, and for records too large to hold.
 //
-// Blocks. One thread at a time. Its pieces are in flight in the budget.
+// Blocks. One thread at a time. The memory of its pieces is reserved as in flight.
 
 #pragma once
 
@@ -21,19 +21,18 @@ namespace ffrfs {
 
 class RecordStream : public ByteSource {
  public:
-  // Pieces are this long, but for the last.
+  // The size of every piece but the last.
   static constexpr size_t kPieceSize = size_t{1} << 20;
 
-  // Pieces under way at a time, where they have to be waited for; fewer where --cache-mb is
-  // small.
+  // The most pieces that are read ahead from storage; fewer if --cache-mb is small.
   static constexpr size_t kDepthMax = 4;
   [[nodiscard]] static size_t memory_for(Fetcher& fetcher);
 
-  // `memory`: what memory_for() says, if that is reserved already.
+  // `memory`: memory_for() bytes, if the caller has reserved them already.
   RecordStream(Fetcher& fetcher, const Extent& extent, Reservation memory = {});
 
-  // The bytes have NOT been verified until next() has returned empty, once, without
-  // throwing ChecksumError. Throws StorageError.
+  // Returns the next piece; empty at the end of the record. The bytes have NOT been verified until
+  // next() has returned empty once without throwing ChecksumError. Throws StorageError.
   [[nodiscard]] std::span<const std::byte> next() override;
 
  private:
@@ -51,11 +50,11 @@ class RecordStream : public ByteSource {
   const Extent extent_;
   const Reservation memory_;
   const size_t depth_;
-  RawBytes piece_;  // the last that was handed out
-  std::deque<std::shared_ptr<Ahead>> ahead_;  // those that follow it, without a gap
+  RawBytes piece_;  // the last piece that was handed out
+  std::deque<std::shared_ptr<Ahead>> ahead_;  // the pieces that follow it, without a gap
   uint64_t position_ = 0;
   uint32_t crc_ = 0;
-  ReadPort port_;  // last: what it reads goes into what is above
+  ReadPort port_;  // last, because its callbacks use the members above
 };
 
 }  // namespace ffrfs

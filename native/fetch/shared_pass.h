@@ -1,8 +1,7 @@
-// One piece of work for each of many items, done by the calling thread and its helpers:
-// whichever is free takes the next. A helper that comes late finds nothing left and touches
-// nothing of the caller's.
+// Shares work on many items between the calling thread and its helpers: a free thread takes the
+// next item. A helper that starts late finds no item left and touches nothing of the caller's.
 //
-// Owned by all who run it.
+// Owned by all threads that run it.
 
 #pragma once
 
@@ -15,7 +14,8 @@ namespace ffrfs {
 
 class SharedPass {
  public:
-  // `work` gets each index below `count` once, on any thread, in this order; it must not throw.
+  // Calls `work` once with each index below `count`, in this order, on any thread; it must not
+  // throw.
   SharedPass(size_t count, std::function<void(size_t)> work)
       : count_(count), work_(std::move(work)) {}
 
@@ -28,7 +28,7 @@ class SharedPass {
     }
   }
 
-  // Until all of it is done.
+  // Blocks until all items are done.
   void wait() const {
     for (size_t count = finished_.load(std::memory_order_acquire); count < count_;
          count = finished_.load(std::memory_order_acquire)) {

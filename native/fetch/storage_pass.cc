@@ -11,13 +11,14 @@ namespace ffrfs {
 namespace {
 
 constexpr uint64_t kSegmentSize = uint64_t{1} << 20;
-// Reading this much for nothing is cheaper than another operation.
+// Reading this much in vain is cheaper than a second operation.
 constexpr uint64_t kMergeGap = 16 << 10;
 constexpr size_t kSegmentsInFlight = 64;
 constexpr uint64_t kBytesInFlight = uint64_t{32} << 20;
 constexpr uint64_t kBytesAhead = uint64_t{32} << 20;
 
-// Bytes from `offset` of a record on: into its target, and those behind into its trailer.
+// Copies bytes of a record, from `offset` on, into the item's target; bytes past the target go to
+// its trailer.
 void put(BatchItem& item, uint64_t offset, std::span<const std::byte> bytes) {
   const uint64_t size = item.target.size();
   if (offset < size) {
@@ -30,7 +31,7 @@ void put(BatchItem& item, uint64_t offset, std::span<const std::byte> bytes) {
   std::ranges::copy(bytes, item.trailer().subspan(static_cast<size_t>(offset - size)).begin());
 }
 
-// In the order of the files.
+// Sorts by shard, then by offset.
 void sort_by_offset(std::vector<size_t>& order, std::span<const BatchItem> items) {
   std::sort(order.begin(), order.end(), [items](size_t a, size_t b) {
     const Extent& left = items[a].extent;
@@ -66,9 +67,9 @@ void StoragePass::run(std::vector<size_t> missing) {
   }
 }
 
-// False: it has to wait for those under way, one of which there is.
+// Returns false if the segment has to wait until one in flight has ended.
 bool StoragePass::reserve(Segment& segment) {
-  // What becomes an item's own memory is counted where the item is.
+  // The memory of a segment that becomes an item's target is accounted by the item's owner.
   if (is_one_item(segment) && items_[parts_[segment.first_part].item].target.empty()) return true;
   const Source& file = fetcher_.shards().shard(segment.shard).file();
   const size_t size = BufferPool::capacity_for(
@@ -111,8 +112,8 @@ void StoragePass::add_part(const Part& part, uint32_t shard) {
   const uint64_t end = part.offset + part.size;
   if (!segments_.empty()) {
     Segment& last = segments_.back();
-    // Not before it either: a large record that was asked for twice comes here with its
-    // first piece after its last.
+    // Nor before the segment's begin: if a batch asks twice for a large record, the first piece of
+    // the second copy comes after the last piece of the first.
     if (last.shard == shard && part.offset >= last.offset &&
         part.offset <= last.end + kMergeGap &&
         std::max(last.end, end) - last.offset <= kSegmentSize) {
@@ -146,13 +147,13 @@ void StoragePass::adopt(const Segment& segment, RawBytes& raw) {
   BatchItem& item = items_[parts_[segment.first_part].item];
   const auto size = static_cast<size_t>(item.extent.size);
   std::ranges::copy(raw.bytes.subspan(size), item.trailer().begin());
-  // The bytes lie in the buffer, which is ours from now on.
+  // The bytes are inside the buffer, which the item owns from now on.
   const auto head = static_cast<size_t>(raw.bytes.data() - raw.buffer.data());
   item.buffer = std::move(raw.buffer);
   item.target = item.buffer.first(head + size).subspan(head);
 }
 
-// One of them cannot be read; the others are not to suffer.
+// A merged read failed: retry its parts one by one, so that only the bad one fails.
 void StoragePass::try_parts(size_t first_part, size_t part_count, uint32_t shard) {
   for (size_t i = first_part; i < first_part + part_count; ++i) {
     const Part& part = parts_[i];
@@ -197,7 +198,7 @@ void StoragePass::finish_item(size_t item_index) {
   done_(item_index);
 }
 
-// Not where they are found: who works on parts and segments there goes on.
+// Deferred, because the caller of finish_item() is still iterating over parts_ and segments_.
 void StoragePass::read_anew() {
   if (anew_.empty()) return;
   is_second_.resize(items_.size());
@@ -227,8 +228,8 @@ BufferedPass::BufferedPass(Fetcher& fetcher, std::span<BatchItem> items, bool ch
   sort_by_offset(order_, items_);
 }
 
-// For that item at least, and for those behind it as far as there is room. The kernel may wait for
-// a busy disk meanwhile, so not with the lock held.
+// Asks the kernel for that item, and for the items after it as far as the limit allows. Not under
+// the lock, because the kernel may wait for a busy disk.
 void BufferedPass::ask(size_t place) {
   size_t begin = 0;
   size_t end = 0;

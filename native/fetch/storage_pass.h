@@ -1,25 +1,25 @@
-// One batch's reads from storage, of the records that the page cache did not hold. Two ways:
-// StoragePass past it, BufferedPass through it.
+// Reads the records of one batch that the page cache did not hold. StoragePass reads past the page
+// cache, BufferedPass through it.
 //
-// StoragePass: segments sorted by offset.
+// StoragePass reads segments, sorted by offset:
 //
 //   records     [ 3 ][ 4 ]      [ 9 .............. ]       sorted by offset
 //   segments    [  one   ]      [ one ][ one ][ one]       near ones merged, large ones cut
 //
-// A segment that is one item, which has no target, becomes its target: nothing is copied.
+// If a segment is exactly one item without a target, its buffer becomes the target: no copy.
 //
-// Owned by one call of Fetcher::read or load; its port serves no other meanwhile. Segments
-// that are copied out of are in flight in the budget; a batch ahead of need takes at most half
-// of that account, so that demand reads have room.
+// Owned by one call of Fetcher::read or load; its port serves no other caller meanwhile. Segments
+// that are copied from are reserved as in flight; a batch ahead of need takes at most half of that
+// account, so that demand reads have room.
 //
-// BufferedPass: the kernel is asked for all of it, in the order of the file, and each item is
-// copied and checked when it has come.
+// BufferedPass asks the kernel to read the items ahead, in the order of the file, and copies and
+// checks each item when its bytes have come.
 //
 //   items, sorted    [ done ][ done ][ copied ][ on its way ............ ][ not asked for yet ]
 //                                               at most kBytesAhead
 //
-// So many reads wait for the disk at once, without a thread or a buffer for each, and the
-// next reader finds the bytes in memory. Only for sources that read ahead (io/source.h).
+// So many reads wait for the disk at once, without a thread or a buffer for each, and the next
+// reader finds the bytes in memory. Only for sources that read ahead (io/source.h).
 
 #pragma once
 
@@ -40,11 +40,11 @@ class StoragePass {
   StoragePass(Fetcher& fetcher, ReadPort& port, std::span<BatchItem> items, bool check,
               const ItemDone& done, ReadPort::Urgency urgency);
 
-  // Reads items[i] for every i of `missing`; done(i) when it is finished.
+  // Reads items[i] for every i of `missing`, and calls done(i) when each is finished.
   void run(std::vector<size_t> missing);
 
  private:
-  struct Part {  // of a segment: bytes of one item
+  struct Part {  // bytes of one item in a segment
     size_t item;
     uint64_t item_offset;
     uint64_t offset;  // in the file
@@ -57,7 +57,7 @@ class StoragePass {
     size_t first_part;
     size_t part_count;
     ReadPort::Bytes bytes = ReadPort::Bytes::kAnyhow;
-    Reservation memory{};  // while it is under way
+    Reservation memory{};  // while the read is in flight
   };
 
   void plan(std::vector<size_t> missing);
@@ -82,21 +82,21 @@ class StoragePass {
   std::vector<Part> parts_;
   std::vector<Segment> segments_;
   std::vector<uint32_t> parts_left_;  // by item
-  std::vector<size_t> anew_;          // items whose bytes are wrong, to be read once more
-  std::vector<char> is_second_;       // by item: it was; empty: none
+  std::vector<size_t> anew_;          // items to be fetched again, because their checksum is wrong
+  std::vector<char> is_second_;       // by item: was fetched again; empty if none was
   size_t in_flight_ = 0;
   uint64_t in_flight_bytes_ = 0;
 };
 
-// Owned by one call of Fetcher::read; read_item() on any thread.
+// Owned by one call of Fetcher::read; read_item() may run on any thread.
 class BufferedPass {
  public:
-  // Reads items[i] for every i of `missing`. An item has a target.
+  // Prepares to read items[i] for every i of `missing`. Each of them has a target.
   BufferedPass(Fetcher& fetcher, std::span<BatchItem> items, bool check,
                std::vector<size_t> missing);
 
   [[nodiscard]] size_t count() const { return order_.size(); }
-  // The item at that place in the order of the file.
+  // Reads the item at `place` in the order of the file.
   void read_item(size_t place) noexcept;
 
  private:
@@ -106,8 +106,8 @@ class BufferedPass {
   const std::span<BatchItem> items_;
   const bool check_;
   std::vector<size_t> order_;
-  std::mutex mutex_;  // of all below
-  size_t asked_ = 0;  // places before were asked for
+  std::mutex mutex_;  // guards all below
+  size_t asked_ = 0;  // the kernel was asked for the places before this one
   uint64_t bytes_ahead_ = 0;
 };
 

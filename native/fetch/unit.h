@@ -22,23 +22,23 @@
 
 namespace ffrfs {
 
-// Up to here a record is held whole while it is read: most files of a data set take
-// one read from storage, and a photograph of some megabytes is not read twice.
+// Records up to this size are read and held whole: most files of a data set take one read from
+// storage, and a photograph of some megabytes is not read twice.
 inline constexpr uint64_t kWholeRecordSize = uint64_t{4} << 20;
 inline constexpr uint64_t kChunkSize = uint64_t{1} << 20;
 
-// What the table of units has, by record: its bytes, and what is made of them.
+// The kinds of entries in the table of units: bytes of a record, and objects made from them.
 enum class UnitKind : uint8_t {
   kRecord,        // all bytes of a record, of any size
   kChunk,         // chunk `part` of a large record
-  kMadeFile,      // a file that is made of the record; `part` is its inode
-  kSubtree,       // the directory that is made of the record
+  kMadeFile,      // a file that is made from the record; `part` is its inode
+  kSubtree,       // the directory that is made from the record
   kFingerprints,  // the checksums of a large record's chunks
 };
 
 struct UnitKey {
   uint32_t shard = 0;
-  uint64_t record = 0;  // of the shard
+  uint64_t record = 0;  // in the shard
   UnitKind kind = UnitKind::kRecord;
   uint64_t part = 0;
   auto operator<=>(const UnitKey&) const = default;
@@ -46,7 +46,7 @@ struct UnitKey {
 
 enum class Check { kNothing, kRecord, kChunk };
 
-// What is to be read, and what it must hash to.
+// The range of a record that is to be read, and how it is verified.
 struct UnitPlan {
   Extent extent;  // the whole record
   UnitKind kind = UnitKind::kRecord;  // or kChunk
@@ -54,17 +54,17 @@ struct UnitPlan {
   uint64_t begin = 0;  // in the record
   size_t size = 0;
   Check check = Check::kRecord;
-  uint32_t crc32c = 0;  // of the chunk, where that is what is checked
+  uint32_t crc32c = 0;  // of the chunk, if check is kChunk
 
   [[nodiscard]] UnitKey key() const { return {extent.shard, extent.record, kind, chunk}; }
   [[nodiscard]] uint64_t file_offset() const { return extent.offset + begin; }
-  // What has to be read with the unit to verify it.
+  // Returns how many bytes behind the unit are needed to verify it.
   [[nodiscard]] size_t trailer_size() const {
     return check == Check::kRecord ? extent.trailer_size() : 0;
   }
 };
 
-// Of all bytes of a record; of one that is larger than kWholeRecordSize too.
+// Returns the plan for a whole record, even if it is larger than kWholeRecordSize.
 [[nodiscard]] inline UnitPlan whole_plan(const Extent& extent, bool check_data) {
   return {.extent = extent,
           .size = static_cast<size_t>(extent.size),
@@ -73,13 +73,13 @@ struct UnitPlan {
 
 // How a unit was found.
 enum class Found {
-  kKept,        // a part of it was read before
+  kKept,        // a reader took a part of it before
   kPrefetched,  // it was read ahead
   kPageCache,
-  kMissing,     // it takes storage
+  kMissing,     // it needs storage
 };
 
-// What the table of units holds. Its memory is in one account of the budget.
+// An entry that the table of units holds. Its memory is in one account of the budget.
 struct Held {
   Held() = default;
   explicit Held(Reservation reserved) : memory(std::move(reserved)) {}
@@ -91,22 +91,22 @@ struct Held {
 };
 using HeldPtr = std::shared_ptr<Held>;
 
-// Bytes that have passed their check. Immutable and shared, but for the count of
-// what has been handed out, after which nothing needs to hold the unit.
+// Bytes that have passed their check. Immutable and shared, except for the count of bytes handed
+// out: once all were, the unit need not be held.
 struct Unit : Held {
   using Held::Held;
   Buffer buffer;
   std::span<const std::byte> bytes;
-  bool is_from_storage = false;  // to have it again means to wait again
+  bool is_from_storage = false;  // reading it again would wait for storage again
   std::atomic<size_t> served_bytes{0};
 };
 using UnitPtr = std::shared_ptr<Unit>;
 
-// Some bytes of a unit, which they keep alive.
+// A range of a unit's bytes; keeps the unit alive.
 struct Slice {
   UnitPtr owner;
   std::span<const std::byte> bytes;
-  std::vector<Slice> rest{};  // in other units; empty unless asked for so
+  std::vector<Slice> rest{};  // of other units; empty unless the caller asked for several
 };
 
 }  // namespace ffrfs

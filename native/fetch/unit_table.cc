@@ -5,7 +5,7 @@
 namespace ffrfs {
 
 UnitTable::UnitTable(Budget& budget, Counters& counters) : budget_(budget), counters_(counters) {
-  // A page that outlives us may still tell of another process.
+  // The counters' page outlives a process: overwrite the value of an earlier one.
   counters_.queue_depth = 0;
 }
 
@@ -45,14 +45,14 @@ UnitTable::Join UnitTable::join(const UnitKey& key, Done&& done, HeldPtr& held) 
 std::vector<UnitTable::Done> UnitTable::finish(const UnitKey& key, const HeldPtr& kept) {
   const std::lock_guard lock(mutex_);
   const auto entry = entries_.find(key);
-  // One that was claimed first, and overtaken, may have come before.
+  // A claimed fetch that was overtaken may still have arrived first.
   if (entry == entries_.end() || entry->second.held) return {};
   std::vector<Done> waiting = end_fetch(*entry);
   if (kept) keep_locked(key, kept);
   return waiting;
 }
 
-// With the lock held, as all that is private.
+// end_fetch() and all private functions need the lock.
 std::vector<UnitTable::Done> UnitTable::end_fetch(Node& node) {
   counters_.queue_depth.fetch_sub(1, std::memory_order_relaxed);
   std::vector<Done> waiting = std::move(node.second.waiting);
@@ -131,7 +131,7 @@ std::vector<UnitTable::Done> UnitTable::arrive(const UnitKey& key, const UnitPtr
     again->second.since = Clock::now();
     hold(*again, unit, Account::kAhead);
   } else {
-    // Others would find it nowhere.
+    // Until these readers have it, later readers must find the unit here.
     again->second.is_passing = true;
     hold(*again, unit, Account::kKept);
   }
@@ -229,7 +229,7 @@ void UnitTable::hold(Node& node, const HeldPtr& held, Account account) {
   node.second.place = order(account).insert(order(account).begin(), &node);
 }
 
-// Whatever has it may still be using it: until then it is in flight.
+// Its users may still hold the bytes, so until they are freed they count as in flight.
 HeldPtr UnitTable::take(Node& node) {
   HeldPtr held = std::move(node.second.held);
   held->memory.move_to(Account::kInFlight);
@@ -243,7 +243,7 @@ UnitTable::Ahead UnitTable::take_ahead(Node& node) {
   return {std::static_pointer_cast<Unit>(take(node)), owner};
 }
 
-// Not by its own key, which goes with it.
+// Erases by a copy of the key, because the node's own key is destroyed with it.
 void UnitTable::erase(const Node& node) { entries_.erase(UnitKey(node.first)); }
 
 void UnitTable::shrink(Account account, size_t left_min) {

@@ -1,18 +1,17 @@
-// The one table of what the read path has, or is about to have. A unit is
+// The one table of units that the read path holds or is fetching. A unit is
 //
-//   fetching   all others that ask wait for it: one fetch, however many want it. One that was
-//              claimed is being read ahead of need, for an owner
+//   fetching   all readers wait for one fetch. A claimed unit is being read ahead of need, for
+//              an owner
 //   held       kept: a reader has taken a part of it, or it was made and may be used again;
-//              the least recently used goes first
-//              ahead: no reader has asked for it yet; the first that does takes it; the
-//              oldest goes first
+//              the least recently used is dropped first
+//              ahead: no reader has asked for it yet; the first that asks takes it; the
+//              oldest is dropped first
 //
-// and nothing else is known of it. Held bytes stay within the budget's accounts; the last
-// that was kept stays however small its account is.
+// or it is not in the table. Held bytes stay within the budget's accounts; the unit that was kept
+// last stays however small its account is.
 //
-// Any thread. No callback runs here: who waited is returned to the caller. Locks: ours, then
-// the budget's.
-// Not here: reading (fetcher.h), what is read ahead (prefetcher.h).
+// Thread-safe. Runs no callbacks: they are returned to the caller. Lock order: this, then the
+// budget. Not here: reading (fetcher.h), which units are read ahead (prefetcher.h).
 
 #pragma once
 
@@ -39,7 +38,7 @@ class UnitTable {
  public:
   using Clock = std::chrono::steady_clock;
   using Done = std::function<void(const HeldPtr&, std::exception_ptr)>;
-  // What was claimed for so long is not waited for.
+  // Readers do not wait for a unit that was claimed longer ago than this.
   static constexpr auto kPatience = std::chrono::milliseconds(200);
 
   UnitTable(Budget& budget, Counters& counters);
@@ -48,50 +47,51 @@ class UnitTable {
     HeldPtr held;  // nullptr: it is not held
     bool was_ahead = false;
   };
-  // Held, or being fetched.
+  // Returns whether the unit is held or being fetched.
   [[nodiscard]] bool knows(const UnitKey& key) const;
-  // What is kept becomes the most recently used; what was read ahead is handed over.
+  // Looks a unit up. A kept one becomes the most recently used; one read ahead is taken out.
   [[nodiscard]] Lookup find(const UnitKey& key);
 
-  // kHeld: in `held`. kWaits: `done` will be among those that finish() or arrive() returns.
-  // kFirst: the same, and the caller fetches it.
+  // kHeld: the unit is in `held`. kWaits: finish() or arrive() will return `done`. kFirst: the
+  // same, and the caller must fetch the unit.
   enum class Join { kHeld, kWaits, kFirst };
-  // `done` is taken unless it is held.
+  // `done` is moved from unless the result is kHeld.
   [[nodiscard]] Join join(const UnitKey& key, Done&& done, HeldPtr& held);
-  // The fetch has ended, well or not; those who have waited for it. `kept`, if there is any, is
-  // kept from then on.
+  // Ends a fetch, successful or not, and returns the callbacks of its waiters. `kept`, if not null,
+  // is kept from then on.
   [[nodiscard]] std::vector<Done> finish(const UnitKey& key, const HeldPtr& kept = nullptr);
 
-  // Nothing happens if it is here, being fetched, or larger than can be kept.
+  // Does nothing if the unit is in the table already, or larger than the account.
   void keep(const UnitKey& key, const HeldPtr& held);
   void drop(const UnitKey& key);
-  // Those who have waited for what has arrived have had it: it goes, unless one keeps it.
+  // All waiters have been served: drops the unit, unless one of them kept it.
   void pass(const UnitKey& key);
-  // It is probably not wanted again. Of these the last two stay: their buffers are used again
-  // while the processor's caches hold them.
+  // Marks a unit as unlikely to be read again. The last two stay allocated, because their buffers
+  // are still in the CPU cache.
   void demote(const UnitKey& key);
-  // What is beyond the accounts' limits goes, but for what was read ahead.
+  // Drops kept units until the accounts are within their limits; not those read ahead.
   void shrink_kept();
 
-  // Ahead of need.
+  // A unit that was read ahead of need.
   struct Ahead {
     UnitPtr unit;
     uint64_t owner = 0;  // for whom it was read
   };
-  // False: it is being fetched, or held. True: the caller reads it, and ends with arrive().
+  // Returns true if the unit is not in the table: then the caller reads it, and ends with arrive().
   [[nodiscard]] bool claim(const UnitPlan& plan);
-  // The claimed unit is there, or (nullptr) cannot be. Those who have waited; if there are
-  // none, it is held for `owner`. One who waits for a later fetch gets no error of this one.
+  // Ends a claim: the unit has come, or (nullptr) cannot be read. Returns the callbacks of its
+  // waiters; without any, the unit is held for `owner`. Waiters of a later fetch do not get this
+  // error.
   [[nodiscard]] std::vector<Done> arrive(const UnitKey& key, const UnitPtr& unit, uint64_t owner);
-  // The claims that readers have waited for too long; from now on these are the caller's.
+  // Returns the claims that readers have waited for too long; the caller now has to fetch these.
   [[nodiscard]] std::vector<UnitPlan> take_overdue();
   [[nodiscard]] bool is_ahead(const UnitKey& key) const;
   [[nodiscard]] bool has_ahead() const;
   [[nodiscard]] UnitPtr take_ahead(const UnitKey& key);
-  // As if it had come at that time, before all others.
+  // Makes a unit read ahead the oldest: as if it had come at `since`, before all others.
   void age(const UnitKey& key, Clock::time_point since);
-  // Those that came before `begin`, or all of one owner, or of one owner one; the oldest, until
-  // the account is within its limit. They are dropped; what they were.
+  // Each drops units read ahead and returns them: those that came before `begin`; all of an owner;
+  // one of an owner; or the oldest, until the account is within its limit.
   [[nodiscard]] std::vector<Ahead> expire(Clock::time_point begin);
   [[nodiscard]] std::vector<Ahead> drop_ahead(uint64_t owner);
   [[nodiscard]] std::vector<Ahead> drop_ahead(uint64_t owner, const UnitKey& key);
@@ -108,17 +108,17 @@ class UnitTable {
     }
   };
   using Entries = std::unordered_map<UnitKey, Entry, Hash>;
-  using Node = Entries::value_type;   // stays where it is for as long as it is in the table
-  using Order = std::list<Node*>;     // the first to go is the last
+  using Node = Entries::value_type;   // its address is stable while it is in the table
+  using Order = std::list<Node*>;     // the last is dropped first
   struct Entry {
     HeldPtr held;  // nullptr: it is being fetched
-    Account account = Account::kInFlight;  // where what is held is: kKept, kMetadata or kAhead
+    Account account = Account::kInFlight;  // of `held`: kKept, kMetadata or kAhead
     Order::iterator place{};
     uint64_t owner = 0;
-    Clock::time_point since{};  // it was claimed, or read ahead
+    Clock::time_point since{};  // when it was claimed, or read ahead
     bool is_claimed = false;
-    bool is_passing = false;  // kept for those who have waited, until they have had it
-    UnitPlan plan{};  // of what was claimed
+    bool is_passing = false;  // kept for its waiters until they have been served
+    UnitPlan plan{};  // of the claim
     std::vector<Done> waiting{};
   };
 
@@ -141,7 +141,7 @@ class UnitTable {
   mutable std::mutex mutex_;  // guards all below
   Entries entries_;
   std::array<Order, kAccountCount> orders_;
-  std::deque<UnitKey> demoted_;  // latest last; some of them may be gone
+  std::deque<UnitKey> demoted_;  // latest last; some may no longer be held
 };
 
 }  // namespace ffrfs
