@@ -12,13 +12,13 @@
 namespace ffrfs {
 namespace {
 
-// From here on memory is mapped, so that it goes back to the system when it is freed.
-// malloc would soon serve such sizes from heaps, too, which it can hardly ever shrink: a
-// worker with 64 readers came to hold ten times the memory that it was allowed.
+// Buffers of this size and above are mapped, so that freeing them returns the memory to the system.
+// malloc would soon serve such sizes from its heaps, too, which it can hardly ever shrink: a worker
+// with 64 readers came to hold ten times the memory that it was allowed.
 constexpr size_t kMappedSizeMin = 128 << 10;
 
-// Four classes an octave: at most a quarter of a buffer is unused, and buffers of
-// similar records can stand in for each other.
+// Four size classes an octave: at most a quarter of a buffer is unused, and records of similar size
+// can reuse each other's buffers.
 size_t size_class(size_t size) {
   if (size <= Buffer::kAlignment) return Buffer::kAlignment;
   const size_t step = std::max(std::bit_floor(size - 1) / 4, Buffer::kAlignment);
@@ -65,7 +65,7 @@ void Buffer::give_back() noexcept {
       shelf_->free_bytes += capacity_;
     }
   } catch (...) {
-    // No memory for the list: then this buffer is simply freed.
+    // No memory for the list entry: the buffer is freed.
   }
   memory_.reset();
   shelf_.reset();
@@ -95,7 +95,7 @@ Buffer BufferPool::acquire(size_t size) {
 }
 
 void BufferPool::limit_free(size_t limit_bytes) {
-  std::vector<Buffer::Memory> dropped;  // freed without the lock
+  std::vector<Buffer::Memory> dropped;  // freed after the lock is released
   const std::lock_guard lock(shelf_->mutex);
   shelf_->free_limit_bytes = limit_bytes;
   for (auto& [capacity, buffers] : shelf_->free) {

@@ -1,8 +1,8 @@
-// Page-aligned memory for reads, and a pool that keeps some of it warm: a fresh
-// allocation costs a page fault per 4 KiB, which is dearer than reading them.
+// Page-aligned memory for reads, and a pool that keeps some of it mapped: a new allocation costs a
+// page fault per 4 KiB, which takes longer than reading them.
 //
-// A buffer goes back to its pool when it is dropped, from any thread; the pool's
-// memory outlives the pool object for as long as buffers are out.
+// A buffer returns to its pool when it is destroyed, on any thread; the pool's memory outlives the
+// pool object until the last buffer is returned.
 
 #pragma once
 
@@ -40,7 +40,7 @@ class Buffer {
     void operator()(std::byte* memory) const;
   };
   using Memory = std::unique_ptr<std::byte, Free>;
-  struct Shelf {  // what the pool holds on to
+  struct Shelf {  // the pool's free buffers
     std::mutex mutex;
     std::map<size_t, std::vector<Memory>> free;  // by capacity
     size_t free_bytes = 0;
@@ -58,22 +58,22 @@ class Buffer {
 
 class BufferPool {
  public:
-  // At most `free_limit_bytes` are kept while nobody uses them.
+  // Keeps at most `free_limit_bytes` in free buffers.
   explicit BufferPool(size_t free_limit_bytes);
 
-  // At least `size` bytes, content undefined. Throws std::bad_alloc.
+  // Returns a buffer of at least `size` bytes, with undefined content. Throws std::bad_alloc.
   [[nodiscard]] Buffer acquire(size_t size);
-  // What such a buffer takes.
+  // Returns the capacity of a buffer that acquire(size) returns.
   [[nodiscard]] static size_t capacity_for(size_t size);
-  // Changes how much is kept while nobody uses it; what is beyond goes. Any thread.
+  // Changes the limit of free buffers, and frees those beyond it. Thread-safe.
   void limit_free(size_t limit_bytes);
 
  private:
   std::shared_ptr<Buffer::Shelf> shelf_;
 };
 
-// Gives back to the system what the C library holds of memory that was freed. May take
-// milliseconds; other threads that allocate wait for it.
+// Returns memory that was freed, but that the C library still holds, to the system. May take
+// milliseconds, during which other threads wait when they allocate.
 void release_free_memory() noexcept;
 
 }  // namespace ffrfs

@@ -1,4 +1,4 @@
-// Arithmetic on numbers that came from a file: an overflow is an answer, not a wrap.
+// Arithmetic on untrusted numbers: returns nullopt on overflow, and never wraps.
 
 #pragma once
 

@@ -54,7 +54,7 @@ void CheckedRange::read(uint64_t page, size_t offset, std::span<std::byte> targe
       std::memcpy(target.data(), bytes.data() + offset, target.size());
       return;
     }
-    // It says what is wrong; or the file is being written to, and this was one moment of it.
+    // Throws if the block is damaged; else the file was being written to, and the read is retried.
     check(page / kPageCount, part);
   }
   throw StorageError(EIO, file_.path(), "changes while it is read");
@@ -100,7 +100,7 @@ void CheckedRange::check_once(uint64_t block, const char* part) const {
   set_fingerprints(block, fingerprints);
 }
 
-// Again, if they were set before: bytes that count as zeros may have changed.
+// Overwrites fingerprints that were set before: bytes that count as zeros may have changed.
 void CheckedRange::set_fingerprints(uint64_t block,
                                     const std::array<uint32_t, kPageCount>& values) const {
   auto fresh = std::make_unique<Fingerprints>();
@@ -113,8 +113,8 @@ void CheckedRange::set_fingerprints(uint64_t block,
   }
 }
 
-// What block the kernel reads, and how much with it, is not left to its guesses: of a disk with
-// 8 MB of readahead it may read all of those for a page.
+// Asks for exactly the blocks that are needed, because the kernel would guess: with 8 MB of
+// readahead it may read all of them for one page.
 void CheckedRange::read_ahead(uint64_t block) const {
   const bool is_run = block % kAheadCount == 0 && block > 0 && is_checked(block - 1);
   const uint64_t count = is_run ? 2 * kAheadCount : 1;

@@ -1,15 +1,15 @@
-// A range of a file whose bytes are checked before anybody sees them, in blocks of 64 KiB,
-// when they are first asked for.
+// A range of a file whose bytes are verified before they are returned, in blocks of 64 KiB, when
+// they are first read.
 //
 //   file ──pread──► block of 64 KiB ── its checksum matches ──► a fingerprint of each 4 KiB
 //   file ──pread──► page of 4 KiB ── its fingerprint matches ──► KeptPages ──► the caller's copy
 //
-// Nothing is mapped: a page that cannot be read (the file was cut off, the disk has failed) is
-// an error, and no signal. What was checked is a copy, which nobody can change any more, so an
-// overwritten file gives errors for what has to be read, and never a wrong byte.
+// Nothing is mapped: a page that cannot be read (the file was truncated, the disk has failed) is an
+// error, and not a signal. Verified bytes are private copies, so a file that is overwritten gives
+// errors for the parts that are read later, and never a wrong byte.
 //
-// Any thread. Memory: 12 bytes a block, 64 more once it was checked; and KeptPages.
-// Not here: where the checksums come from (record/).
+// Thread-safe. Takes 12 bytes of memory a block, 64 more once it was verified; and KeptPages. Not
+// here: where the checksums come from (record/).
 
 #pragma once
 
@@ -34,14 +34,15 @@ class CheckedRange {
  public:
   static constexpr uint64_t kBlockSize = 65536;
 
-  // Bytes of the range that count as zeros in a checksum.
+  // Bytes of the range that the checksums treat as zeros.
   struct Blank {
     uint64_t offset = 0;
     uint64_t size = 0;
   };
 
-  // [offset, offset + size) of `file`, which outlives this. `checksums`: the CRC-32C of each
-  // block. For messages: `name` is what all of it is, `advice` what to do about damage.
+  // The range [offset, offset + size) of `file`, which must outlive this object. `checksums`: the
+  // CRC-32C of each block. For messages: `name` is what the range is, `advice` what to do about
+  // damage.
   CheckedRange(const Source& file, uint64_t offset, uint64_t size,
                std::vector<uint32_t> checksums, std::string name, std::string advice,
                std::vector<Blank> blanks = {});
@@ -51,8 +52,8 @@ class CheckedRange {
 
   [[nodiscard]] uint64_t size() const { return size_; }
 
-  // Fills `target` from `offset`; it must lie inside. `part`: what of the range this is.
-  // Throws ChecksumError, StorageError.
+  // Fills `target` from `offset`; all of it must be inside the range. `part` names the part of the
+  // range in messages. Throws ChecksumError, StorageError.
   void copy(uint64_t offset, std::span<std::byte> target, const char* part) const {
     while (!target.empty()) {
       const uint64_t page = offset / kPageSize;
@@ -64,7 +65,7 @@ class CheckedRange {
     }
   }
 
-  // A number or a struct as it stands in the file; as copy().
+  // Returns a number or struct in the file's byte order. Throws as copy() does.
   template <typename T>
   [[nodiscard]] T load(uint64_t offset, const char* part) const {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -73,22 +74,22 @@ class CheckedRange {
     return load_le<T>(bytes);
   }
 
-  // Reads the blocks that have bytes in [offset, offset + size), whatever is kept of them.
-  // Throws as copy().
+  // Reads and verifies the blocks that overlap [offset, offset + size), even if pages of them are
+  // kept. Throws as copy() does.
   void verify(uint64_t offset, uint64_t size, const char* part) const;
 
  private:
   static constexpr size_t kPageSize = KeptPages::kPageSize;
-  static constexpr uint64_t kPageCount = kBlockSize / kPageSize;  // of a block
+  static constexpr uint64_t kPageCount = kBlockSize / kPageSize;  // in a block
   static constexpr int kTryCount = 4;
-  // Where blocks are checked one after the other, so many are read at once.
+  // How many blocks are read ahead at once when blocks are verified in sequence.
   static constexpr uint64_t kAheadCount = 16;
 
   using Fingerprints = std::array<std::atomic<uint32_t>, kPageCount>;  // CRC-32C
 
   void read(uint64_t page, size_t offset, std::span<std::byte> target, const char* part) const;
   [[nodiscard]] uint32_t fingerprint(uint64_t page, const char* part) const;
-  // Reads it; throws ChecksumError, or sets the fingerprints of its pages.
+  // Reads the block and sets the fingerprints of its pages, or throws ChecksumError.
   void check(uint64_t block, const char* part) const;
   void check_once(uint64_t block, const char* part) const;
   void set_fingerprints(uint64_t block, const std::array<uint32_t, kPageCount>& values) const;
@@ -103,10 +104,10 @@ class CheckedRange {
   const std::string name_;
   const std::string advice_;
   const std::vector<Blank> blanks_;
-  const uint64_t number_;  // in kept_
+  const uint64_t number_;  // the range's key in kept_
   KeptPages& kept_;
 
-  // Of each block; nullptr: nobody has asked for it.
+  // The fingerprints of each block; nullptr until the block was verified.
   const std::unique_ptr<std::atomic<Fingerprints*>[]> fingerprints_;
 };
 

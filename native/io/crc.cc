@@ -11,7 +11,7 @@ uint32_t crc32(std::span<const std::byte> bytes, uint32_t seed) {
 }
 
 uint32_t crc32c(std::span<const std::byte> bytes, uint32_t seed) {
-  // ISA-L takes the length as an int here, and leaves both inversions to us.
+  // ISA-L takes the length as an int here, and leaves both inversions to the caller.
   constexpr size_t kStep = size_t{1} << 30;
   uint32_t state = ~seed;
   while (!bytes.empty()) {

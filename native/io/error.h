@@ -1,6 +1,6 @@
-// The errors of the core: few kinds, each with a one-line text that names the
-// file (and the record, where there is one), what is wrong and, if the reader
-// can do something about it, what. Where, and what is wrong, are fields too.
+// The errors of the core: a few kinds, each with a one-line text that names the file (and the
+// record, if there is one), says what is wrong and, if the reader can do something about it, what.
+// The path, the record and the reason are fields, too.
 //
 // Not here: their translation to Python (native/python) and to errno (engines).
 
@@ -19,22 +19,22 @@ namespace ffrfs {
 
 class Error : public std::runtime_error {
  public:
-  // Of no file, or of several.
+  // An error of no file, or of several.
   explicit Error(const std::string& reason) : Error("", reason) {}
-  // what() is "PATH: REASON". `record`, of that file, is in the reason too.
+  // what() is "PATH: REASON". `record` is a record of that file; the reason names it too.
   Error(std::string path, std::string reason, std::optional<uint64_t> record = std::nullopt)
       : std::runtime_error(path.empty() ? reason : path + ": " + reason),
         path_(std::move(path)),
         reason_(std::move(reason)),
         record_(record) {}
 
-  // Its class in ffrfs/errors.py, or one of Python's own.
+  // Returns the name of the error's class in ffrfs/errors.py, or of a built-in exception.
   [[nodiscard]] virtual const char* kind() const = 0;
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] const std::string& reason() const { return reason_; }  // without the path
   [[nodiscard]] std::optional<uint64_t> record() const { return record_; }
-  // For a text that names `path` already.
+  // Returns the text for a message that names `path` already.
   [[nodiscard]] std::string within(const std::string& path) const {
     return path == path_ ? reason_ : what();
   }
@@ -45,13 +45,13 @@ class Error : public std::runtime_error {
   std::optional<uint64_t> record_;
 };
 
-// The bytes do not follow the format: bad header, bad index.
+// The bytes do not follow the format: a bad header, a bad index.
 struct FormatError : Error {
   using Error::Error;
   [[nodiscard]] const char* kind() const override { return "FormatError"; }
 };
 
-// The file ends before what it begins: cut off, or still being written.
+// The file is shorter than its header says: truncated, or still being written.
 struct TruncatedError : FormatError {
   using FormatError::FormatError;
   [[nodiscard]] const char* kind() const override { return "TruncatedError"; }
@@ -63,30 +63,30 @@ struct UnsafeIndexError : FormatError {
   [[nodiscard]] const char* kind() const override { return "UnsafeIndexError"; }
 };
 
-// The index is of what the pack was before: no damage.
+// The index belongs to an earlier version of the pack; nothing is damaged.
 struct StaleIndexError : FormatError {
   using FormatError::FormatError;
 };
 
-// The bytes are not the ones that were written.
+// The bytes are not the bytes that were written.
 struct ChecksumError : Error {
   using Error::Error;
   [[nodiscard]] const char* kind() const override { return "ChecksumError"; }
 };
 
-// A file that is held as a whole to be made has more bytes than may be held.
+// A file that can only be made in memory as a whole is larger than the limit.
 struct TooLargeError : Error {
   using Error::Error;
   [[nodiscard]] const char* kind() const override { return "TooLargeError"; }
 };
 
-// What shall be packed is not, or no longer, what can be.
+// A file or folder cannot be packed, or changed while it was packed.
 struct PackError : Error {
   using Error::Error;
   [[nodiscard]] const char* kind() const override { return "PackError"; }
 };
 
-// The kernel refused: open, read, write.
+// A system call failed: open, read, write.
 class StorageError : public Error {
  public:
   StorageError(int error_number, std::string path, const std::string& action)
@@ -95,14 +95,14 @@ class StorageError : public Error {
 
   [[nodiscard]] const char* kind() const override { return "OSError"; }
   [[nodiscard]] int code() const { return code_; }  // errno
-  // Of descriptors: the file that was to be opened is not to blame.
+  // Returns whether the process or system ran out of descriptors: not the file's fault.
   [[nodiscard]] bool is_shortage() const { return code_ == EMFILE || code_ == ENFILE; }
 
  protected:
   struct Exactly {
     int error_number;
   };
-  // The reason says all.
+  // For a reason that is complete already, so that errno's text is not added.
   StorageError(Exactly code, std::string path, std::string reason)
       : Error(std::move(path), std::move(reason)), code_(code.error_number) {}
 
@@ -110,12 +110,12 @@ class StorageError : public Error {
   int code_;
 };
 
-// The caller asked for something that is not there: record number, inode.
+// The caller asked for a record number or an inode that does not exist.
 struct RangeError : std::out_of_range {
   using std::out_of_range::out_of_range;
 };
 
-// Any exception by its parts, for those who make another of it: in Python, in another process.
+// The parts of any exception, for code that rebuilds it in Python or in another process.
 struct ErrorFields {
   std::string kind;  // as Error::kind()
   std::string reason;
@@ -126,7 +126,7 @@ struct ErrorFields {
 
 [[nodiscard]] ErrorFields fields_of(const std::exception_ptr& error);
 
-// The text where it stands behind that path: Error::within(), or what().
+// Returns the error's text for a message that names `path` already: Error::within(), or what().
 [[nodiscard]] std::string text_within(const std::exception& error, const std::string& path);
 
 }  // namespace ffrfs

@@ -27,11 +27,11 @@ class FileDescriptor {
   [[nodiscard]] int get() const { return fd_; }
   [[nodiscard]] bool valid() const { return fd_ >= 0; }
 
-  // The caller's from now on.
+  // Returns the descriptor, which the caller must close from now on.
   [[nodiscard]] int release() { return std::exchange(fd_, -1); }
 
   void reset() {
-    // Not retried on EINTR: on Linux the descriptor is gone either way.
+    // Not retried on EINTR: on Linux the descriptor is closed either way.
     if (fd_ >= 0) ::close(std::exchange(fd_, -1));
   }
 

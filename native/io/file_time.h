@@ -1,4 +1,4 @@
-// Times of files in nanoseconds: 64 bits reach from 1677 to 2262, file systems far beyond.
+// File times in nanoseconds: 64 bits reach from 1677 to 2262, and file systems go far beyond.
 
 #pragma once
 
@@ -8,7 +8,8 @@
 
 namespace ffrfs {
 
-// Since 1970; the nearest that there is. The lowest number means an unknown time elsewhere.
+// Returns the nearest time since 1970 that fits; never the lowest number, which elsewhere means an
+// unknown time.
 [[nodiscard]] inline int64_t nanoseconds(int64_t seconds, int64_t rest_ns) {
   constexpr int64_t kSecond = 1'000'000'000;
   constexpr int64_t kLowest = std::numeric_limits<int64_t>::min() + 1;

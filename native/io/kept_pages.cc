@@ -28,7 +28,7 @@ KeptPages& KeptPages::of_process() {
 }
 
 KeptPages::Set& KeptPages::set_of(const Key& key) {
-  // Pages that follow each other are in sets that do; ranges begin anywhere.
+  // Consecutive pages are in consecutive sets; the factor spreads the first pages of ranges.
   return sets_[(key.page + key.range * 0x9e3779b97f4a7c15) % sets_.size()];
 }
 
@@ -49,7 +49,7 @@ void KeptPages::keep(const Key& key, std::span<const std::byte> bytes) {
   Set& set = set_of(key);
   const Turn turn(set);
   if (!turn) return;
-  // Another thread may have brought it meanwhile.
+  // Another thread may have kept the page meanwhile.
   auto slot = std::ranges::find(set.slots, key, &Slot::key);
   if (slot == set.slots.end()) slot = std::ranges::min_element(set.slots, {}, &Slot::used);
   if (!slot->page) slot->page = std::make_unique<Page>();

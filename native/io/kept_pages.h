@@ -1,13 +1,13 @@
-// Pages of checked ranges (checked_range.h) that were looked at lately: copies in memory of
-// ours, up to 16 MiB for the whole process, however many files are open.
+// Caches recently used pages of checked ranges (checked_range.h): private copies, up to 16 MiB for
+// the whole process, however many files are open.
 //
-//   set of a page  ►  [ page | page | page | page ]     the one used longest ago gives way
+//   set of a page  ►  [ page | page | page | page ]     the least recently used is replaced
 //
-// What is kept never changes and never expires: a range that is gone leaves pages that
-// nobody asks for any more.
+// Cached pages never change and never expire: pages of a range that is closed are just not asked
+// for any more.
 //
-// Any thread. Nobody waits: a set that another thread is busy with holds nothing for us. So
-// fork() may come at any moment; a set that was busy then stays so in the child.
+// Thread-safe and never blocks: if another thread is using a set, lookups in it miss. So fork() may
+// happen at any moment; a set that was in use then stays unusable in the child.
 
 #pragma once
 
@@ -27,21 +27,21 @@ class KeptPages {
   static constexpr size_t kCapacity = size_t{16} << 20;
 
   struct Key {
-    uint64_t range = 0;  // a number that no other range has or had, above 0
+    uint64_t range = 0;  // unique for ever in the process, above 0
     uint64_t page = 0;
     bool operator==(const Key&) const = default;
   };
 
   explicit KeptPages(size_t capacity = kCapacity) : sets_(capacity / kPageSize / kWayCount) {}
 
-  // Of this process; never destroyed.
+  // Returns the cache of this process, which is never destroyed.
   [[nodiscard]] static KeptPages& of_process();
 
-  // Fills `target` from `offset` of the page, if it is kept; false if not. All of it must lie
-  // in the page.
+  // Fills `target` from `offset` of the page, and returns whether the page was cached. All of the
+  // range must be inside the page.
   [[nodiscard]] bool copy(const Key& key, size_t offset, std::span<std::byte> target);
 
-  // `bytes`: at most kPageSize.
+  // Caches a page of at most kPageSize bytes.
   void keep(const Key& key, std::span<const std::byte> bytes);
 
  private:
@@ -50,15 +50,15 @@ class KeptPages {
 
   struct Slot {
     Key key;
-    uint32_t used = 0;           // the set's clock then
-    std::unique_ptr<Page> page;  // memory is taken when it is first needed
+    uint32_t used = 0;           // the set's clock at the last use
+    std::unique_ptr<Page> page;  // allocated at the first use
   };
   struct alignas(64) Set {
     std::atomic<bool> is_busy{false};
     uint32_t clock = 0;
     std::array<Slot, kWayCount> slots;
   };
-  class Turn;  // at a set, or not
+  class Turn;  // exclusive use of a set, if it was free
 
   [[nodiscard]] Set& set_of(const Key& key);
 

@@ -1,4 +1,4 @@
-// Integers of the file formats: little-endian, at any alignment.
+// Loads and stores integers of the file formats: little-endian, at any alignment.
 
 #pragma once
 
@@ -12,7 +12,7 @@ namespace ffrfs {
 static_assert(std::endian::native == std::endian::little,
               "ffrfs copies file integers as they are; a big-endian port swaps them here");
 
-// `bytes` must hold at least offset + sizeof(T): the caller has checked.
+// `bytes` must hold at least offset + sizeof(T) bytes: the caller has to check.
 template <typename T>
 [[nodiscard]] T load_le(std::span<const std::byte> bytes, size_t offset = 0) {
   T value;

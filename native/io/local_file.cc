@@ -22,8 +22,8 @@ namespace {
 constexpr size_t kUsualAlignment = 4096;
 const auto kPageSize = static_cast<size_t>(sysconf(_SC_PAGESIZE));
 
-// cachestat(2), of Linux 6.5: how many pages of a range the page cache holds. Younger than
-// the C library. Newer kernels answer only to those who may write the file (EPERM).
+// cachestat(2), since Linux 6.5, counts the pages of a range that are in the page cache. The C
+// library does not have it yet. Newer kernels refuse (EPERM) callers that may not write the file.
 constexpr long kCachestatNumber = 451;
 struct CachestatRange {
   uint64_t offset;
@@ -34,13 +34,14 @@ struct Cachestat {
   uint64_t others[4];  // dirty, in writeback, evicted, recently evicted
 };
 constexpr size_t kLargestAlignment = 65536;
-// After so many reads that the page cache had in full, it is not asked any more before a read.
-// Where it has not, the kernel begins to fetch what is then read past it: once in so many.
+// After so many reads in a row that were fully cached, reads skip the check with cachestat(). A
+// read that then misses makes the kernel fetch pages that a direct read fetches again: once per
+// run.
 constexpr uint32_t kCachedRun = 256;
 constexpr size_t kAdviceSize = 128 << 10;
 
-// The alignment that direct I/O on `fd` needs; 0 where the kernel says it cannot.
-// Kernels before 6.1, and file systems that do not say, get the usual 4096.
+// Returns the alignment that direct I/O on `fd` needs; 0 if the kernel says that it is not
+// possible. Kernels before 6.1, and file systems that do not say, get the usual 4096.
 size_t direct_alignment(int fd) {
   struct statx info {};
   if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &info) != 0 ||
@@ -53,8 +54,8 @@ size_t direct_alignment(int fd) {
   return std::max<size_t>(info.stx_dio_offset_align, kUsualAlignment);
 }
 
-// File systems of which it is known that advice makes them read, many ranges at once. Others may
-// take no advice, or serve no read from the page cache (FUSE).
+// Returns whether the file system is known to start reads on POSIX_FADV_WILLNEED, many at once.
+// Others may ignore it, or serve no read from the page cache (FUSE).
 bool takes_advice(int fd) {
   struct statfs info {};
   if (fstatfs(fd, &info) != 0) return false;
@@ -63,13 +64,13 @@ bool takes_advice(int fd) {
   return std::ranges::find(kKnown, static_cast<uint32_t>(info.f_type)) != kKnown.end();
 }
 
-// The same inode once more, whatever has happened to its name since.
+// Opens the same inode again, even if its name was removed or reused since.
 FileDescriptor reopen_direct(int fd) {
   const std::string link = "/proc/self/fd/" + std::to_string(fd);
   return FileDescriptor(::open(link.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT));
 }
 
-// What is left of them when `done` bytes were filled.
+// Returns the rest of the vectors after their first `done` bytes were filled.
 std::span<iovec> behind(std::span<iovec> vectors, size_t done) {
   while (!vectors.empty() && done >= vectors.front().iov_len) {
     done -= vectors.front().iov_len;
@@ -85,7 +86,7 @@ std::span<iovec> behind(std::span<iovec> vectors, size_t done) {
 }  // namespace
 
 LocalFile::Opened LocalFile::open(const std::string& path) {
-  // O_NONBLOCK: a FIFO of that name must not hold us; regular files ignore it.
+  // O_NONBLOCK, because opening a FIFO would block; regular files ignore it.
   Opened opened{.descriptor = FileDescriptor(
                     ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK))};
   if (!opened.descriptor.valid()) throw StorageError(errno, path, "cannot open");
@@ -128,10 +129,10 @@ bool LocalFile::is_cached(uint64_t offset, size_t size) const {
       return found.cached_pages >= (offset % kPageSize + size + kPageSize - 1) / kPageSize;
     }
     cachestat_works_.store(false, std::memory_order_relaxed);
-    // Lets a miss below fetch one page, and not its surroundings.
+    // So that a miss in the probe below reads one page, without readahead.
     posix_fadvise(fd(), 0, 0, POSIX_FADV_RANDOM);
   }
-  // In the middle: the pages at both ends may be shared with other records.
+  // Probes the middle: the pages at both ends may be shared with other records.
   std::byte byte{};
   const iovec vector{&byte, 1};
   return preadv2(fd(), &vector, 1, static_cast<off_t>(offset + size / 2), RWF_NOWAIT) == 1;
@@ -146,9 +147,9 @@ bool LocalFile::read_now(uint64_t offset, Parts parts) const {
   for (auto rest = std::span(vectors).first(count); !rest.empty();) {
     const ssize_t done = preadv2(fd(), rest.data(), static_cast<int>(rest.size()),
                                  static_cast<off_t>(offset), RWF_NOWAIT);
-    // EAGAIN: not cached. EOPNOTSUPP: cannot tell. 0: the file has shrunk. A partial
-    // read stops where the cached pages end. All of these go to the waiting path,
-    // which finds out what is wrong, if anything is.
+    // EAGAIN: not cached. EOPNOTSUPP: not supported. 0: the file has shrunk. A partial read ends
+    // where the cached pages end. After any of these, the caller reads again and waits, which finds
+    // the error, if there is one.
     if (done <= 0) {
       if (done < 0 && errno == EINTR) continue;
       if (done < 0 && errno == EOPNOTSUPP) reads_now_.store(false, std::memory_order_relaxed);
@@ -158,7 +159,7 @@ bool LocalFile::read_now(uint64_t offset, Parts parts) const {
     offset += static_cast<uint64_t>(done);
     rest = behind(rest, static_cast<size_t>(done));
   }
-  // Without a change of its cache line once that is known.
+  // Stores only if the count changes, to keep the cache line shared between cores.
   const uint32_t run = cached_run_.load(std::memory_order_relaxed);
   if (run < kCachedRun) cached_run_.store(run + 1, std::memory_order_relaxed);
   return true;
@@ -169,7 +170,7 @@ void LocalFile::read_fully(uint64_t offset, std::span<std::byte> target) const {
     const ssize_t count =
         pread(fd(), target.data(), target.size(), static_cast<off_t>(offset));
     if (count < 0) {
-      const int error_number = errno;  // before memory for the text is asked for
+      const int error_number = errno;  // saved first, because building the text allocates
       if (error_number == EINTR) continue;
       throw StorageError(error_number, path(),
                          "cannot read at offset " + std::to_string(offset));
@@ -184,7 +185,7 @@ void LocalFile::read_fully(uint64_t offset, std::span<std::byte> target) const {
 }
 
 void LocalFile::will_need(uint64_t offset, size_t size) const {
-  // The kernel takes no more of one piece of advice than the device's readahead.
+  // The kernel reads at most the device's readahead for one call.
   for (size_t done = 0; done < size; done += kAdviceSize) {
     posix_fadvise(fd(), static_cast<off_t>(offset + done),
                   static_cast<off_t>(std::min(size - done, kAdviceSize)), POSIX_FADV_WILLNEED);

@@ -1,5 +1,5 @@
-// A regular file of this machine: a buffered descriptor for what the page cache holds, and
-// one with O_DIRECT, where the file system takes it, for what it does not.
+// A regular local file: a buffered descriptor for reads from the page cache, and an O_DIRECT
+// descriptor, if the file system supports it, for all other reads.
 
 #pragma once
 
@@ -21,11 +21,11 @@ class LocalFile final : public Source {
  public:
   // Throws StorageError.
   explicit LocalFile(const std::string& path) : LocalFile(path, open(path)) { open_direct(); }
-  // What a descriptor of ours is of, through the page cache alone. `path` is for messages.
+  // Takes an open descriptor and reads it only through the page cache. `path` is for messages.
   LocalFile(const std::string& path, FileDescriptor descriptor);
 
-  // By cachestat(2), unless all reads of late have found what they wanted; false where the file
-  // system cannot tell.
+  // Asks cachestat(2), unless all recent reads were fully cached. Returns false if the file system
+  // cannot tell.
   [[nodiscard]] bool is_cached(uint64_t offset, size_t size) const override;
   [[nodiscard]] bool read_now(uint64_t offset, Parts parts) const override;
   [[nodiscard]] bool reads_now() const override {
@@ -33,10 +33,10 @@ class LocalFile final : public Source {
   }
   void read_fully(uint64_t offset, std::span<std::byte> target) const override;
   void will_need(uint64_t offset, size_t size) const override;
-  // Lets go of what the page cache has of it; what no disk has yet stays.
+  // Drops the range from the page cache, except for pages that were not written back yet.
   void drop_cached(uint64_t offset, uint64_t size) const override;
   [[nodiscard]] bool reads_ahead() const override { return reads_ahead_; }
-  // nullptr where O_DIRECT is refused: then reads go through the page cache.
+  // Returns nullptr if O_DIRECT is refused: then reads go through the page cache.
   [[nodiscard]] const DirectFile* direct() const override {
     return direct_descriptor_.valid() ? &direct_ : nullptr;
   }
@@ -53,7 +53,7 @@ class LocalFile final : public Source {
   [[nodiscard]] static Opened check(Opened opened, const std::string& path);
   [[nodiscard]] int fd() const { return buffered_.get(); }
 
-  // Reads in a row that found all in the page cache.
+  // The number of reads in a row that were fully cached.
   mutable std::atomic<uint32_t> cached_run_{0};
   mutable std::atomic<bool> cachestat_works_{true};
   mutable std::atomic<bool> reads_now_{true};

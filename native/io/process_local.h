@@ -1,5 +1,5 @@
-// Something that fork() must not share: threads, AIO contexts, locks that another
-// thread may hold at that moment. The child gets a new one when it first asks.
+// An object that fork() must not share: threads, AIO contexts, locks that another thread may hold
+// at that moment. The child makes a new object when it first asks.
 
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace ffrfs {
 
-// Another number in each child of a fork(): asking costs no system call, as getpid(2) does.
+// Returns a number that changes in each fork()ed child, without a system call like getpid(2).
 [[nodiscard]] inline uint64_t process_number() {
   static std::atomic<uint64_t> forks{0};
   [[maybe_unused]] static const int registered = pthread_atfork(
@@ -29,8 +29,8 @@ class ProcessLocal {
   ProcessLocal& operator=(const ProcessLocal&) = delete;
   ~ProcessLocal() { clear(); }
 
-  // Any thread. The parent's object is left alone in the child, never destroyed
-  // there: its threads do not exist and its locks may be held for ever.
+  // Thread-safe. The child leaves the parent's object alone and never destroys it: its threads do
+  // not exist there and its locks may be held for ever.
   [[nodiscard]] T& get() {
     Entry* current = entry_.load(std::memory_order_acquire);
     while (current == nullptr || current->process != process_number()) {
@@ -42,7 +42,7 @@ class ProcessLocal {
     return *current->value;
   }
 
-  // No other thread may be using it.
+  // No other thread may be using the object.
   void clear() {
     Entry* current = entry_.exchange(nullptr);
     if (current != nullptr && current->process == process_number()) delete current;

@@ -19,18 +19,18 @@ struct ReadPort::Operation {
   const DirectFile* direct = nullptr;  // of `file`, if it has one
   uint64_t offset = 0;
   size_t size = 0;
-  // From the alignment before to the one after, for O_DIRECT.
+  // The range extended to multiples of the alignment, for O_DIRECT.
   uint64_t aligned_offset = 0;
   size_t aligned_size = 0;
   Buffer buffer;
   Done done;
-  bool refused = false;  // by AIO, or answered short: to be read the blocking way
+  bool refused = false;  // AIO refused or came short: to be read by a thread
   std::exception_ptr error;
 
   [[nodiscard]] size_t head() const { return static_cast<size_t>(offset - aligned_offset); }
 
-  // Direct first, so that the packed file's bytes do not fill the page cache beside
-  // the mount's; buffered where that is refused, which also finds the true error.
+  // Tries O_DIRECT first, so that the pack's bytes are not in the page cache twice, as the pack's
+  // and the mount's; a buffered read follows if that fails, and also finds the true error.
   void read_blocking() noexcept {
     try {
       if (!read_direct()) file->read_fully(offset, {buffer.data() + head(), size});
@@ -39,12 +39,12 @@ struct ReadPort::Operation {
     }
   }
 
-  // False: that is refused, or comes short.
+  // Returns false if the direct read is refused or comes short.
   [[nodiscard]] bool read_direct() {
     if (direct == nullptr) return false;
     const ssize_t count = pread(direct->fd, buffer.data(), aligned_size,
                                 static_cast<off_t>(aligned_offset));
-    // Past the end of the file it may end early; what was asked for may not.
+    // The read may end early past the end of the file, but not within the wanted range.
     return count >= 0 && static_cast<size_t>(count) >= head() + size;
   }
 
@@ -69,7 +69,7 @@ ReadPort::~ReadPort() {
     none_elsewhere_.wait(lock, [this] { return elsewhere_ == 0; });
   }
   if (context_ == nullptr) return;
-  // The kernel may still write into our buffers: collect every operation first.
+  // The kernel may still write into the buffers: collect every operation first.
   std::vector<std::unique_ptr<Operation>> finished;
   while (in_flight_ > 0) {
     wait();
@@ -83,7 +83,7 @@ ReadPort::~ReadPort() {
 void ReadPort::submit(const Source& file, uint64_t offset, size_t size, Done done, Bytes bytes) {
   auto operation = std::make_unique<Operation>();
   operation->file = &file;
-  // nullptr: a thread reads it through the page cache.
+  // Without a direct descriptor a thread reads through the page cache.
   operation->direct = !file.reads_now() && file.is_cached(offset, size) ? nullptr : file.direct();
   operation->offset = offset;
   operation->size = size;
@@ -99,7 +99,7 @@ void ReadPort::submit(const Source& file, uint64_t offset, size_t size, Done don
   }
 }
 
-// No thread waits while a source brings bytes from far away.
+// Starts the download of remote bytes; no thread waits for it.
 void ReadPort::prepare(std::unique_ptr<Operation> operation, Bytes bytes) {
   {
     const std::lock_guard lock(mutex_);
@@ -108,7 +108,7 @@ void ReadPort::prepare(std::unique_ptr<Operation> operation, Bytes bytes) {
   const Source& file = *operation->file;
   const uint64_t offset = operation->offset;
   const size_t size = operation->size;
-  // std::function wants something that can be copied.
+  // std::function needs a copyable callable.
   auto shared = std::make_shared<std::unique_ptr<Operation>>(std::move(operation));
   const auto prepared = [this, shared](std::exception_ptr error) {
     if (!error && is_wanted()) {
@@ -142,7 +142,7 @@ void ReadPort::launch(std::unique_ptr<Operation> operation) {
         return;
       }
       if (start_aio(*operation)) {
-        // The kernel has it now; reap_aio() takes it back.
+        // The kernel holds the operation now; reap_aio() takes it back.
         [[maybe_unused]] Operation* kept = operation.release();
         return;
       }
@@ -177,7 +177,7 @@ void ReadPort::start_blocking(std::unique_ptr<Operation> operation) {
     const std::lock_guard lock(mutex_);
     ++elsewhere_;
   }
-  // std::function wants something that can be copied.
+  // std::function needs a copyable callable.
   auto shared = std::make_shared<std::unique_ptr<Operation>>(std::move(operation));
   try {
     queue_.threads_.submit(
@@ -193,7 +193,7 @@ void ReadPort::start_blocking(std::unique_ptr<Operation> operation) {
   }
 }
 
-// False: the port is closing.
+// Returns false if the port is closing.
 bool ReadPort::is_wanted() const {
   const std::lock_guard lock(mutex_);
   return !is_closing_;
@@ -204,7 +204,7 @@ void ReadPort::end_blocking(std::unique_ptr<Operation> operation) {
   const std::lock_guard lock(mutex_);
   posted_.push_back([shared] { Operation::finish(std::move(*shared)); });
   signal();
-  // Under the lock: once none is elsewhere, this may be gone.
+  // Notified under the lock: once elsewhere_ is 0, the port may be destroyed.
   if (--elsewhere_ == 0) none_elsewhere_.notify_all();
 }
 
@@ -223,7 +223,7 @@ void ReadPort::post(std::function<void()> callback) {
 
 void ReadPort::signal() {
   const uint64_t one = 1;
-  // Fails only when the counter is full, and then it is readable anyway.
+  // Fails only if the counter is full, and then the event is readable anyway.
   [[maybe_unused]] const ssize_t written = write(event_.get(), &one, sizeof one);
 }
 
@@ -239,7 +239,7 @@ void ReadPort::reap_aio(std::vector<std::unique_ptr<Operation>>& done) {
     for (int i = 0; i < count; ++i) {
       const io_event& event = events[static_cast<size_t>(i)];
       std::unique_ptr<Operation> operation(static_cast<Operation*>(event.data));
-      // `res` is signed in truth: a negative errno, or a count that may be short.
+      // `res` is really signed: a negative errno, or a count that may be short.
       const auto result = static_cast<int64_t>(event.res);
       const auto wanted = static_cast<int64_t>(operation->head() + operation->size);
       operation->refused = result < wanted;
@@ -249,7 +249,7 @@ void ReadPort::reap_aio(std::vector<std::unique_ptr<Operation>>& done) {
 }
 
 size_t ReadPort::poll() {
-  // The event first, the completions after: none can slip in between unseen.
+  // Drains the event before the completions, so that no completion goes unnoticed.
   uint64_t count = 0;
   [[maybe_unused]] const ssize_t drained = read(event_.get(), &count, sizeof count);
 

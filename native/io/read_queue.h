@@ -1,19 +1,19 @@
-// Raw reads that wait for the disk, many at once: Linux AIO on the O_DIRECT descriptor, or
-// threads that pread where AIO or O_DIRECT is refused.
+// Raw reads that wait for the disk, many at once: Linux AIO on the O_DIRECT descriptor, or threads
+// that call pread() where AIO or O_DIRECT is refused.
 //
 //   ReadPort ── submit() ──► AIO (O_DIRECT) ──┐
 //   (one user)     │   refused, short         ├──► its eventfd ──► its poll() runs callbacks
 //                  └──► threads (pread)  ─────┘
-//   Bytes that are far away are prepared first (io/source.h).
-//   ReadQueue: those threads, which all ports share. Some are left free for reads that
-//   someone waits for, whatever a batch has submitted.
 //
-// Threads: submit() and poll() from any thread; callbacks run inside poll(), without
-// a lock, on the thread that called it. submit() never waits for the disk (unless it may):
-// AIO is asked with RWF_NOWAIT, and what the kernel cannot start at once goes to the threads.
-// Does not survive fork() (see io/process_local.h).
+// Remote bytes are downloaded first (io/source.h). All ports share the threads of one ReadQueue.
+// Background reads leave some of them free for reads that a reader waits for.
 //
-// Not here: checksums, single flight, limits on bytes in flight (fetch).
+// submit() and poll() are thread-safe; callbacks run inside poll(), without a lock, on the thread
+// that called it. submit() never waits for the disk (unless kMayWait): AIO gets RWF_NOWAIT, and
+// reads that the kernel cannot start at once go to the threads. Does not survive fork() (see
+// io/process_local.h).
+//
+// Not here: checksums, one fetch for many readers, limits on bytes in flight (fetch).
 
 #pragma once
 
@@ -44,7 +44,7 @@ struct RawBytes {
   std::exception_ptr error;
 };
 
-// Outlives its ports.
+// Must outlive its ports.
 class ReadQueue {
  public:
   static constexpr size_t kThreads = 32;  // enough to keep a network file system busy
@@ -64,35 +64,35 @@ class ReadPort {
   using Urgency = ThreadPool::Urgency;
 
   enum class Aio {
-    kNeverWaits,  // what the kernel cannot start at once goes to the threads
-    kMayWait,     // for a caller that waits anyway: also where RWF_NOWAIT is refused (FUSE)
-    kNone,        // all goes to the threads
+    kNeverWaits,  // reads that the kernel cannot start at once go to the threads
+    kMayWait,     // the caller waits anyway; also used where RWF_NOWAIT is refused (FUSE)
+    kNone,        // all reads go to the threads
   };
   explicit ReadPort(ReadQueue& queue, Aio aio = Aio::kNeverWaits,
                     Urgency urgency = Urgency::kSomeoneWaits);
-  ~ReadPort();  // waits for what is being read; drops what is not, and the callbacks
+  ~ReadPort();  // waits for reads that have started; drops the others, and all callbacks
   ReadPort(const ReadPort&) = delete;
   ReadPort& operator=(const ReadPort&) = delete;
 
-  // Reads [offset, offset + size) of `file`, which must stay open until `done` ran. kAnew: what
-  // is near is not to be had (Source::refetch()).
+  // Reads [offset, offset + size) of `file`, which must stay open until `done` ran. kAnew: fetches
+  // the range again first (Source::refetch()).
   enum class Bytes { kAnyhow, kAnew };
   void submit(const Source& file, uint64_t offset, size_t size, Done done,
               Bytes bytes = Bytes::kAnyhow);
 
-  // Runs `callback` in a poll() to come. Any thread.
+  // Runs `callback` in a later poll(). Thread-safe.
   void post(std::function<void()> callback);
 
-  // Runs the callbacks of all that has finished. Returns how many. Never waits.
+  // Runs the callbacks of all finished reads, and returns how many. Never waits.
   size_t poll();
 
-  // Waits until there is something to poll(), at most `timeout_ms` (-1: for ever).
+  // Waits until poll() has something to do, at most `timeout_ms` (-1: for ever).
   void wait(int timeout_ms = -1) const;
 
-  // Readable when poll() has something to do.
+  // Returns a descriptor that is readable when poll() has something to do.
   [[nodiscard]] int event_fd() const { return event_.get(); }
 
-  // False once AIO was found to be refused by the system.
+  // Returns false once the system has refused AIO.
   [[nodiscard]] bool uses_aio() const;
 
  private:
@@ -115,11 +115,11 @@ class ReadPort {
   mutable std::mutex mutex_;  // guards all below
   Aio aio_;
   bool is_closing_ = false;
-  size_t elsewhere_ = 0;  // operations that threads or sources have
+  size_t elsewhere_ = 0;  // operations that threads or sources are working on
   std::condition_variable none_elsewhere_;
   io_context_t context_ = nullptr;
   int in_flight_ = 0;                                   // in the AIO context
-  std::deque<std::unique_ptr<Operation>> backlog_;      // beyond kDepth
+  std::deque<std::unique_ptr<Operation>> backlog_;      // more than kDepth
   std::vector<std::function<void()>> posted_;
 };
 

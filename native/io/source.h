@@ -1,16 +1,14 @@
-// Where a file of records gets its bytes from: a file of this machine (local_file.h), or what
-// is filled from far away while it is read.
+// The file that records are read from: a local file (local_file.h), or a cache that is filled from
+// a remote while it is read. Bytes that must be downloaded first are far, all others near.
 //
-//   read_cached() ── all of it is in memory?     never waits
-//   prepare() ────── brings it near, says when   never waits, for the read queue
-//   read_fully() ─── waits, whatever it takes
+//   read_cached() ── reads if all of it is in memory   never waits
+//   prepare() ────── starts a download, reports back   never waits; for the read queue
+//   read_fully() ─── reads                             waits as long as it takes
 //
-// A thread that must not wait says so (NearOnly): there read_fully() throws FarAway in the place of
-// waiting for what is not near.
+// In a thread that must not wait for a download (NearOnly), read_fully() throws FarAway instead.
 //
-// No byte of it is trusted: checksums are for those who read (shard/record_checksum.h).
-// A source is immutable after opening but for what it keeps near, which it guards itself: any
-// number of threads read.
+// No byte is trusted: readers verify checksums (shard/record_checksum.h). After opening, a source
+// is immutable except for its cache, which it locks itself: any number of threads may read.
 
 #pragma once
 
@@ -32,8 +30,8 @@
 
 namespace ffrfs {
 
-// A descriptor that bypasses the page cache, which the kernel can read from by itself. Offsets
-// and lengths of its reads are multiples of `alignment`, a power of two.
+// A descriptor that bypasses the page cache, for reads by the kernel (AIO). Offsets and lengths of
+// reads must be multiples of `alignment`, a power of two.
 struct DirectFile {
   int fd = -1;
   size_t alignment = 1;
@@ -41,73 +39,73 @@ struct DirectFile {
 
 class Source {
  public:
-  // As they were when it was opened.
+  // The file's properties when it was opened.
   struct Facts {
     uint64_t size = 0;
     int64_t mtime_ns = 0;
-    uid_t owner = 0;  // who may change it
+    uid_t owner = 0;  // the user who may change the file
   };
-  // Without an error: the range can be read now.
+  // Called without an error when the range can be read.
   using Prepared = std::function<void(std::exception_ptr error)>;
 
   virtual ~Source() = default;
   Source(const Source&) = delete;
   Source& operator=(const Source&) = delete;
 
-  // For messages, and the names of files beside it.
+  // Returns the path, for messages and for the names of files beside it.
   [[nodiscard]] const std::string& path() const { return path_; }
-  // What tells this version of it from all others, where its path does not lie on this machine,
-  // and so no file beside it; "": it does, or its server tells no versions apart.
+  // Returns an identifier of this version of a remote file, which has no local path and so no files
+  // beside it. Returns "" for a local file, or if the server does not tell versions apart.
   [[nodiscard]] virtual std::string identity() const { return ""; }
   [[nodiscard]] uint64_t size() const { return facts_.size; }
   [[nodiscard]] int64_t mtime_ns() const { return facts_.mtime_ns; }
   [[nodiscard]] uid_t owner() const { return facts_.owner; }
 
-  // Whether a read of that range is likely to find all of it in memory.
+  // Returns whether a read of the range probably finds all of it in memory.
   [[nodiscard]] virtual bool is_cached(uint64_t offset, size_t size) const = 0;
 
-  // Fills these from `offset` on, one after the other, if that can be done without waiting;
-  // false if not. Unless is_cached() it may start to fetch the range.
+  // Fills the parts from `offset` on, one after the other, if that is possible without waiting;
+  // returns whether it did. Unless is_cached(), this may make the kernel fetch the range.
   using Parts = std::span<const std::span<std::byte>>;
   static constexpr size_t kPartsMax = 64;
   [[nodiscard]] virtual bool read_now(uint64_t offset, Parts parts) const = 0;
 
-  // Whether read_now() can be had at all. Many network file systems, and FUSE, cannot read without
-  // perhaps waiting, so what is_cached() there takes a thread that may wait.
+  // Returns whether read_now() can succeed at all. Many network file systems, and FUSE, do not
+  // support reads that never wait; there a thread that may wait reads even cached bytes.
   [[nodiscard]] virtual bool reads_now() const { return true; }
 
-  // Fills `target` from `offset`, waiting as long as it takes. Throws StorageError, also when
-  // the source ends before.
+  // Fills `target` from `offset`, and waits as long as it takes. Throws StorageError, also if the
+  // source ends before the range does.
   virtual void read_fully(uint64_t offset, std::span<std::byte> target) const = 0;
 
-  // Whether read_fully() waits for a disk at most.
+  // Returns whether read_fully() waits for a local disk at most.
   [[nodiscard]] virtual bool is_near(uint64_t /*offset*/, size_t /*size*/) const { return true; }
-  // Starts to bring a range near that is not. `prepared` runs once, at any time, on any
-  // thread, and does not wait. Throws only if it will not run.
+  // Starts to download a range that is far. `prepared` runs once, at any time, on any thread, and
+  // does not block. prepare() throws only if `prepared` will not run.
   enum class Urgency { kSomeoneWaits, kBackground };
   virtual void prepare(uint64_t /*offset*/, size_t /*size*/, Urgency /*urgency*/,
                        Prepared prepared) const {
     prepared(nullptr);
   }
-  // Brings a range near anew, as what is there cannot be what was written; if it can. Else as
-  // prepare().
+  // Fetches the range again after a checksum mismatch. Sources without a remote do what prepare()
+  // does.
   [[nodiscard]] virtual bool can_refetch() const { return false; }
   virtual void refetch(uint64_t /*offset*/, size_t /*size*/, Prepared prepared) const {
     prepared(nullptr);
   }
 
-  // Advice: the range is read soon.
+  // Advice: the range will be read soon.
   virtual void will_need(uint64_t /*offset*/, size_t /*size*/) const {}
-  // Advice: the range is not read again; memory that it has taken may go.
+  // Advice: the range will not be read again, and its memory may be freed.
   virtual void drop_cached(uint64_t /*offset*/, uint64_t /*size*/) const {}
-  // Whether will_need() starts a read that does not wait, of many ranges at once, into memory
-  // where read_fully() finds them.
+  // Returns whether will_need() starts asynchronous reads of many ranges at once, into the page
+  // cache, where read_fully() finds them.
   [[nodiscard]] virtual bool reads_ahead() const { return false; }
 
-  // To read what is near; nullptr: there is none.
+  // Returns the descriptor for direct reads of near bytes; nullptr if there is none.
   [[nodiscard]] virtual const DirectFile* direct() const { return nullptr; }
 
-  // As read_now(), and nothing is fetched.
+  // The same as read_now(), but never starts a fetch.
   [[nodiscard]] bool read_cached(uint64_t offset, std::span<std::byte> target,
                                  std::span<std::byte> trailer = {}) const {
     const size_t size = target.size() + trailer.size();
@@ -132,21 +130,21 @@ class Source {
   const Facts facts_;
 };
 
-// No error: what a thread needs that does not wait for it.
+// Thrown in a NearOnly thread that needs far bytes. Not a failure.
 class FarAway : public std::exception {
  public:
-  // `is_damaged`: it is near, and has to be brought anew.
+  // `is_damaged`: the range is near, but damaged, and has to be fetched again.
   FarAway(const Source& file, uint64_t offset, size_t size, bool is_damaged = false)
       : file_(&file), offset_(offset), size_(size), is_damaged_(is_damaged) {}
 
   [[nodiscard]] const char* what() const noexcept override { return "far away"; }
   [[nodiscard]] bool is_damaged() const { return is_damaged_; }
 
-  // As Source::prepare(), for one who waits.
+  // Calls Source::prepare(), for a caller that waits for the bytes.
   void bring(Source::Prepared prepared) const {
     file_->prepare(offset_, size_, Source::Urgency::kSomeoneWaits, std::move(prepared));
   }
-  // For one who does without it until it is there.
+  // Starts the download for a caller that goes on without the bytes.
   void will_need() const { file_->will_need(offset_, size_); }
 
  private:
@@ -156,7 +154,7 @@ class FarAway : public std::exception {
   bool is_damaged_;
 };
 
-// While it lives, its thread does not wait for what is far away. May be nested.
+// While this object lives, its thread does not wait for downloads. May be nested.
 class NearOnly {
  public:
   NearOnly() : before_(std::exchange(is_here_, true)) {}
@@ -171,8 +169,8 @@ class NearOnly {
   const bool before_;
 };
 
-// What is near may be damaged, and what is far may not. False: the source has nothing far. Waits;
-// throws why it could not be brought.
+// Fetches a damaged range again from the remote, where it may be intact, and waits. Returns false
+// if the source has no remote; throws the error if the download fails.
 inline bool refetch_and_wait(const Source& file, uint64_t offset, uint64_t size) {
   constexpr uint64_t kSizeAtOnce = uint64_t{256} << 20;
   if (!file.can_refetch() || offset >= file.size()) return false;
@@ -191,8 +189,8 @@ inline bool refetch_and_wait(const Source& file, uint64_t offset, uint64_t size)
   return true;
 }
 
-// Runs `work`, which throws `Wrong` where bytes of that range are not what was written; then once
-// more, if they could be brought anew.
+// Runs `work`, which throws `Wrong` if bytes of the range are damaged; then fetches the range
+// again, if the source can, and runs `work` once more.
 template <typename Wrong = ChecksumError, typename Work>
 auto with_second_try(const Source& file, uint64_t offset, uint64_t size, Work work) {
   try {
@@ -203,7 +201,7 @@ auto with_second_try(const Source& file, uint64_t offset, uint64_t size, Work wo
   return work();
 }
 
-// Opens what a path names. Throws StorageError.
+// Opens the source that a path names. Throws StorageError.
 using OpenSource = std::function<std::unique_ptr<const Source>(const std::string& path)>;
 
 }  // namespace ffrfs

@@ -10,8 +10,8 @@
 namespace ffrfs {
 namespace {
 
-// A thread that takes no signals: they are for the program's own threads. But for those of
-// its own faults, or a program's handler for these could not say what has happened.
+// Starts a thread that blocks all signals, because they are for the program's own threads; except
+// for those that its own faults raise, so that a program's handler can report them.
 std::thread start_quiet(std::function<void()> body) {
   sigset_t all;
   sigset_t before;
@@ -41,7 +41,7 @@ ThreadPool::~ThreadPool() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-// With the lock held.
+// Needs the lock.
 size_t ThreadPool::runnable_count() const {
   return tasks_.size() +
          std::min(background_.size(), background_limit_ - background_running_);
@@ -54,7 +54,7 @@ void ThreadPool::submit(std::function<void()> task, Urgency urgency) {
     try {
       threads_.push_back(start_quiet([this] { run(); }));
     } catch (const std::system_error&) {
-      // No more threads to be had: those that run will get to it.
+      // The system refuses more threads: the running ones will do the task.
       if (threads_.empty()) {
         tasks(urgency).pop_back();
         throw;
@@ -78,7 +78,7 @@ void ThreadPool::run() {
     if (is_background) ++background_running_;
     lock.unlock();
     task();
-    task = nullptr;  // what it holds is dropped without the lock
+    task = nullptr;  // destroys the task's captures without the lock
     lock.lock();
     if (is_background) --background_running_;
   }

@@ -1,10 +1,10 @@
-// A few threads for calls that block. They start when there is work that no idle
-// thread takes, and live as long as the pool.
+// A few threads for calls that block. A thread starts when there is a task that no idle thread can
+// take, and lives as long as the pool.
 //
-// Tasks in the background leave some threads to the others, and come after them.
+// Background tasks leave some threads free for the others, and run after them.
 //
-// Tasks must not throw. The destructor drops what has not begun and waits for what
-// has; a pool does not survive fork() (see io/process_local.h).
+// Tasks must not throw. The destructor drops tasks that have not started and waits for those that
+// have; a pool does not survive fork() (see io/process_local.h).
 
 #pragma once
 
@@ -20,7 +20,7 @@ namespace ffrfs {
 
 class ThreadPool {
  public:
-  // `background_limit`: threads at most for what is in the background.
+  // `background_limit`: the most threads that run background tasks at a time.
   explicit ThreadPool(size_t thread_limit) : ThreadPool(thread_limit, thread_limit) {}
   ThreadPool(size_t thread_limit, size_t background_limit)
       : thread_limit_(thread_limit), background_limit_(background_limit) {}
