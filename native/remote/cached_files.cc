@@ -26,7 +26,7 @@ constexpr std::string_view kMagic = "ffrfscb1";
 constexpr uint32_t kVersion = 1;
 constexpr size_t kNumbersAtOnce = 4096;
 
-// How often a signal may come in between.
+// Reads as pread() does, and repeats it whenever a signal interrupts it.
 ssize_t pread_some(int fd, std::span<std::byte> target, uint64_t offset) {
   ssize_t count = 0;
   do {
@@ -45,7 +45,8 @@ size_t size_of(Source::Parts parts) {
 
 }  // namespace
 
-// Those of the blocks of a read, before it; so many that a read of usual size needs no more.
+// The numbers of a read's blocks, taken before it. Holds enough for a read of usual size; a larger
+// read counts as not cached.
 class CachedFiles::Numbers {
  public:
   Numbers(const CachedFiles& files, BlockRange range)
@@ -78,7 +79,7 @@ CachedFiles::CachedFiles(FileDescriptor data, FileDescriptor state, const Object
     : block_size_(facts.block_size),
       data_fd_(data.get()),
       data_(name, std::move(data)),
-      // Files of memory alone can be sealed. Asked by a call that the worker may still make.
+      // Only memfds can have seals; the worker's seccomp filter allows this call.
       is_memory_(fcntl(data_fd_, F_GET_SEALS) >= 0),
       state_(std::move(state)) {
   check_state(facts, name);
@@ -160,7 +161,7 @@ bool CachedFiles::read_now(uint64_t offset, Source::Parts parts) const {
   if (size == 0) return true;
   const Numbers before = numbers(offset, size);
   if (!before.are_there()) return false;
-  if (is_memory_) {  // which cannot say what waits, and does not
+  if (is_memory_) {  // a memfd supports no RWF_NOWAIT, and never waits
     uint64_t at = offset;
     for (const auto part : parts) {
       if (pread_some(data_fd_, part, at) != static_cast<ssize_t>(part.size())) return false;

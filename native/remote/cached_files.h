@@ -1,13 +1,13 @@
-// What a cache holds of an object: a sparse file with its bytes, and one that says which blocks
-// are there. Both come from the fetcher by descriptor; others change them meanwhile.
+// The cache of one object: a sparse file with its bytes, and a state file that says which blocks
+// are cached. The fetcher hands over both as descriptors; other processes change them meanwhile.
 //
 //   state   [ header, 4096 bytes ][ live: a byte a block, 0 absent, else a number ][ not ours ]
 //   data    [ block ][ hole ][ block ] ...                         as large as the object
 //
 // A read is good if every block of it had the same number, not 0, before and after. Nothing is
-// mapped: another may cut both files at any time, and then blocks are absent.
+// mapped: another process may truncate both files at any time, and then blocks are absent.
 //
-// Immutable: any number of threads. No byte is trusted, as of any source.
+// Immutable and thread-safe. No byte is trusted, as with any source.
 
 #pragma once
 
@@ -23,15 +23,15 @@
 
 namespace ffrfs::remote {
 
-// Of an object, as it was found and pinned.
+// The properties of an object when it was opened and pinned.
 struct ObjectFacts {
   uint64_t size = 0;
   int64_t mtime_ns = 0;
   uint64_t block_size = 0;  // a power of two
-  std::string pin{};        // the fetcher's word for this version of it; "": it has none
+  std::string pin{};        // the fetcher's identifier of this version; "": it has none
 
   [[nodiscard]] uint64_t block_count() const { return (size + block_size - 1) / block_size; }
-  // Those with bytes of [offset, offset + size), of which there is one at least.
+  // Returns the blocks that overlap [offset, offset + count), at least one.
   [[nodiscard]] BlockRange blocks_of(uint64_t offset, uint64_t count) const {
     const uint64_t first = offset / block_size;
     return {.first = first, .count = (offset + count - 1) / block_size - first + 1};
@@ -44,24 +44,25 @@ class CachedFiles {
   static constexpr uint64_t kBlockSizeMin = 4096;
   static constexpr uint64_t kBlockSizeMax = uint64_t{64} << 20;
 
-  // `name`: of the object, for messages. Throws RemoteError unless both are files as they must
-  // be for an object of these facts.
+  // `name` names the object in messages. Throws RemoteError unless both files fit an object with
+  // these facts.
   CachedFiles(FileDescriptor data, FileDescriptor state, const ObjectFacts& facts,
               const std::string& name);
 
-  // Whether all of these blocks are there now.
+  // Returns whether all of these blocks are cached now.
   [[nodiscard]] bool has(BlockRange range) const { return !find_missing(range); }
-  // From the first block of `range` that is absent to the last that is; nullopt: none is.
+  // Returns the range from the first absent block of `range` to the last; nullopt if none is
+  // absent.
   [[nodiscard]] std::optional<BlockRange> find_missing(BlockRange range) const;
 
-  // kLost: the blocks are marked as there, and the data file is too short or cannot be read.
+  // kLost: the blocks are marked as cached, but the data file is too short or cannot be read.
   enum class Found : uint8_t { kAll, kAbsent, kLost };
-  // Both fill memory from `offset`, if all of it is there from begin to end. The first never
-  // waits, and is for what is in memory; the second waits for a disk.
+  // Both fill memory from `offset`, if all of it is cached before and after the read. read_now()
+  // reads only what is in memory, and never waits; read() may wait for a disk.
   [[nodiscard]] bool read_now(uint64_t offset, Source::Parts parts) const;
   [[nodiscard]] Found read(uint64_t offset, std::span<std::byte> target) const;
 
-  // Of the data file, as those of a source.
+  // The same as the functions of Source, for the data file.
   [[nodiscard]] bool is_in_memory(uint64_t offset, size_t size) const {
     return is_memory_ || data_.is_cached(offset, size);
   }
@@ -73,7 +74,7 @@ class CachedFiles {
     if (!is_memory_) data_.drop_cached(offset, size);
   }
 
-  // Whether those are the same two files.
+  // Returns whether both objects hold the same two files.
   [[nodiscard]] bool is_same(const CachedFiles& other) const {
     return data_id_ == other.data_id_ && state_id_ == other.state_id_;
   }
@@ -88,13 +89,13 @@ class CachedFiles {
 
   void check_state(const ObjectFacts& facts, const std::string& name);
   [[nodiscard]] Numbers numbers(uint64_t offset, uint64_t size) const;
-  // Fills `target` with the numbers of the blocks from `first` on; what the file lacks is 0.
+  // Fills `target` with the numbers of the blocks from `first` on; 0 past the file's end.
   void read_numbers(uint64_t first, std::span<std::byte> target) const;
 
   const uint64_t block_size_;
   int data_fd_;
   LocalFile data_;
-  bool is_memory_ = false;  // the kernel's own, with no disk below
+  bool is_memory_ = false;  // the data file is a memfd, without a disk
   FileDescriptor state_;
   FileId data_id_;
   FileId state_id_;

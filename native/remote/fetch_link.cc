@@ -46,7 +46,7 @@ FetchLink::~FetchLink() {
   for (const auto& [done, error] : finished) done(error);
 }
 
-// What others ask.
+// Requests by other threads.
 
 std::shared_future<FetchLink::ObjectPtr> FetchLink::start_open(const std::string& url) {
   auto promise = std::make_shared<std::promise<ObjectPtr>>();
@@ -91,7 +91,7 @@ void FetchLink::close(const RemoteObject& object) {
     const std::lock_guard lock(mutex_);
     const auto found = known_.find(object.number());
     if (found == known_.end()) return;
-    // Full, or ended: then the fetcher keeps it until the link ends.
+    // If the socket is full or closed, the fetcher keeps the object open until the link ends.
     const bool is_open = socket_.valid() && found->second.state != Known::State::kClosed;
     if (!is_open || socket_.send(make_message(Ask::kClose, object.number(), 0)) ==
                         LinkSocket::Sent::kYes) {
@@ -136,7 +136,7 @@ void FetchLink::replace(FileDescriptor link) {
   wake();
 }
 
-// Sending, with the lock held.
+// Sends messages. These functions need the lock.
 
 uint32_t FetchLink::take_number() {
   if (next_object_ < kNumbersFresh || closed_.empty()) {
@@ -154,12 +154,12 @@ uint64_t FetchLink::add(Request request) {
   request.deadline = Clock::now() + timeout_;
   const auto found = requests_.emplace(id, std::move(request)).first;
   queue_of(found->second).push_back(id);
-  // There is a deadline now, and perhaps nobody to ask.
+  // Wakes the link's thread: there is a first deadline, or a link is missing.
   if (is_first || !socket_.valid()) wake();
   return id;
 }
 
-// Our thread is to wait for room.
+// Leaves it to the link's thread to wait until the socket takes more.
 void FetchLink::flush_from_outside() {
   if (is_full_) return;
   flush();
@@ -183,7 +183,7 @@ void FetchLink::flush() {
         is_full_ = true;
         queue.push_front(id);
         break;
-      case LinkSocket::Sent::kEnded:  // our thread sees that, too
+      case LinkSocket::Sent::kEnded:  // the link's thread will notice this, too
         queue.push_front(id);
         return;
     }
@@ -194,11 +194,11 @@ std::deque<uint64_t>& FetchLink::queue_of(const Request& request) {
   return request.ask == Ask::kSoon ? ahead_ : urgent_;
 }
 
-// False: it waits for its object.
+// Returns false if the request has to wait until its object is open.
 bool FetchLink::is_ready(uint64_t id, Request& request) {
   if (request.is_sent) return false;
   if (request.ask == Ask::kOpen || request.ask == Ask::kList) return true;
-  Known& known = known_.at(request.number);  // close() takes the requests along
+  Known& known = known_.at(request.number);  // close() erases its requests, too
   if (known.state == Known::State::kOpen) return true;
   known.parked.push_back(id);
   if (known.state == Known::State::kClosed) reopen(request.number, known);
@@ -233,7 +233,7 @@ void FetchLink::send_used() {
   for (const auto& [number, known] : known_) {
     if (!known.object || known.state != Known::State::kOpen) continue;
     for (const BlockRange range : known.object->take_used()) {
-      // Advice: what the socket does not take is lost.
+      // Only advice, so a message that the socket refuses is not repeated.
       (void)socket_.send(make_range(Ask::kUsed, number, 0, range));
     }
   }

@@ -1,15 +1,15 @@
-// The talk with the fetcher: what is asked, and who waits for which answer.
+// Talks to the fetcher: sends requests, and hands each answer to the caller that waits for it.
 //
 //   any thread ── want() ──► queue ──► the socket ──► fetcher
-//   a caller's callback ◄── our thread ◄── answers, deadlines
+//   a caller's callback ◄── the link's thread ◄── answers, deadlines
 //
-// A fetcher may end at any time, also killed. Then another link comes, by replace() or from
-// `new_link`: all objects are opened there with their pins, and what somebody waits for is asked
-// for again. Those who wait see a delay; each has its deadline from the beginning.
+// The fetcher may end at any time, or be killed. Then the link gets a new socket, by replace() or
+// from `new_link`, opens all objects again with their pins, and repeats all requests that callers
+// wait for. Callers see a delay; their deadlines do not change.
 //
-// Any thread, but for what is said of open() and list(). Callbacks run on our thread (or in
-// close()), without a lock, and do not wait. Does not survive fork() (see io/process_local.h).
-// Not here: messages (link_message.h); reading (remote_file.h).
+// Thread-safe, except as open() and list() say. Callbacks run on the link's thread (or in close()),
+// without a lock, and must not wait. Does not survive fork() (see io/process_local.h). Not here:
+// messages (link_message.h); reading (remote_file.h).
 
 #pragma once
 
@@ -34,12 +34,12 @@
 
 namespace ffrfs::remote {
 
-// Called by those who wait for an answer, ten times a second; what it throws ends the wait. For
-// Ctrl-C, where a program is waiting.
+// Sets a function that waiting threads call ten times a second; an exception from it ends the wait.
+// It lets Ctrl-C interrupt a program that waits.
 void set_wait_check(void (*check)());
 void check_wait();
 
-// What a callback brings. Throws what it brings instead, and what the wait check throws.
+// Waits for a callback's result. Throws the callback's error, or that of the wait check.
 template <typename T>
 T wait_for_answer(const std::shared_future<T>& coming) {
   constexpr auto kCheckInterval = std::chrono::milliseconds(100);
@@ -51,52 +51,54 @@ class FetchLink {
  public:
   using Clock = std::chrono::steady_clock;
   using ObjectPtr = std::shared_ptr<RemoteObject>;
-  // Without an error: the blocks are there.
+  // Called without an error when the blocks are cached.
   using Done = std::function<void(const std::exception_ptr& error)>;
-  // An end of a link to a fetcher that runs; may wait, and throw why there is none.
+  // Returns a socket to a running fetcher; may wait, and throws if there is none.
   using NewLink = std::function<FileDescriptor()>;
 
-  // Asks for another when `link` ends and somebody waits. Without `new_link` we are a mount's
-  // worker: replace() brings it, and what was read leaves the page cache, since the kernel keeps
-  // the files of a mount.
+  // Calls `new_link` when the socket ends and callers wait. Without `new_link` this is the link of
+  // a mount's worker: the daemon calls replace(), and blocks leave the page cache once they were
+  // read, because the kernel caches the mount's files.
   FetchLink(FileDescriptor link, std::chrono::milliseconds timeout, NewLink new_link = nullptr);
-  ~FetchLink();  // those who wait get an error
+  ~FetchLink();  // callers that wait get an error
   FetchLink(const FetchLink&) = delete;
   FetchLink& operator=(const FetchLink&) = delete;
 
-  // Waits for the answer. Throws RemoteError. Not on our thread.
+  // Opens an object and waits for the answer. Throws RemoteError. Not on the link's thread.
   [[nodiscard]] ObjectPtr open(const std::string& url) { return wait_for_answer(start_open(url)); }
   [[nodiscard]] std::shared_future<ObjectPtr> start_open(const std::string& url);
-  // The URLs of what is directly below one that ends in "/"; as open().
+  // Returns the URLs directly below one that ends in "/". Waits and throws as open() does.
   [[nodiscard]] std::vector<std::string> list(const std::string& url);
-  // An object that another link has opened, as a parent process had.
+  // Adds an object that another link has opened, e.g. in the parent process.
   [[nodiscard]] ObjectPtr adopt(const RemoteObject& known,
                                 std::shared_ptr<const CachedFiles> files);
-  // Nobody uses it any more.
+  // Closes an object that has no users any more.
   void close(const RemoteObject& object);
 
-  // `ask`: kWant, kSoon or kAgain; at most BlockRange::kCountMax blocks. `done` always runs.
+  // Requests blocks, at most BlockRange::kCountMax. `ask`: kWant, kSoon or kAgain. `done` always
+  // runs.
   void want(const ObjectPtr& object, Ask ask, BlockRange range, Done done);
-  // Blocks of it were noted as used, the first for a while.
+  // Says that an object has newly used blocks, the first for a while.
   void note_used();
 
   void replace(FileDescriptor link);
 
  private:
 
-  // Open requests of a link; the protocol allows 4096.
+  // The most requests that are sent and unanswered; the protocol allows 4096.
   static constexpr size_t kSentMax = 3072;
   static constexpr auto kUsedInterval = std::chrono::seconds(1);
   static constexpr auto kNewLinkInterval = std::chrono::milliseconds(250);
-  // Numbers of closed objects are used again from here on: the fetcher takes no higher ones.
+  // From kNumbersFresh on, numbers of closed objects are reused; the fetcher accepts none above
+  // kNumberMax.
   static constexpr uint32_t kNumberMax = 65536;
   static constexpr uint32_t kNumbersFresh = 32768;
   static constexpr size_t kListedMax = 1'000'000;
 
   struct Request;
   struct Known;
-  using Requests = std::map<uint64_t, Request>;  // in the order of their deadlines
-  // Callbacks to run without the lock.
+  using Requests = std::map<uint64_t, Request>;  // ordered by deadline
+  // Callbacks that are to run without the lock.
   using Finished = std::vector<std::pair<Done, std::exception_ptr>>;
 
   [[nodiscard]] bool keeps_pages() const { return new_link_ != nullptr; }
@@ -134,20 +136,20 @@ class FetchLink {
   LinkSocket socket_;
   FileDescriptor next_link_;
   bool is_stopping_ = false;
-  std::exception_ptr broken_;  // what the last link was ended for, until there is another
+  std::exception_ptr broken_;  // why the last link ended, until there is another
   bool is_full_ = false;  // the socket takes no more for now
   uint64_t next_id_ = 1;
   uint32_t next_object_ = 0;
-  std::deque<uint32_t> closed_;  // numbers that may be used again
+  std::deque<uint32_t> closed_;  // numbers that may be reused
   size_t sent_count_ = 0;
   Requests requests_;
-  std::deque<uint64_t> urgent_;  // to be sent, of requests_ or no longer
+  std::deque<uint64_t> urgent_;  // ids to be sent; their requests may have ended
   std::deque<uint64_t> ahead_;
   std::map<uint32_t, Known> known_;
   bool has_used_ = false;
   Clock::time_point used_at_{};
   Clock::time_point renewed_at_{};
-  std::vector<std::byte> memory_;  // our thread's
+  std::vector<std::byte> memory_;  // used by the link's thread only
   std::thread thread_;
 };
 

@@ -25,7 +25,7 @@ void append(Message& message, std::string_view text) {
   message.insert(message.end(), bytes.begin(), bytes.end());
 }
 
-// What is left of a message, from front to end.
+// Parses a message from front to end.
 class Reader {
  public:
   explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}
@@ -37,7 +37,7 @@ class Reader {
     rest_ = rest_.subspan(sizeof(T));
     return true;
   }
-  // Up to a zero byte, which goes too; false: there is none.
+  // Takes the text before the next zero byte, and the zero byte. Returns false if there is none.
   [[nodiscard]] bool take_text(std::string& text) {
     const std::string_view all = rest();
     const size_t end = all.find('\0');
@@ -87,7 +87,7 @@ bool parse_body(Reader& reader, Answer& answer) {
   return false;
 }
 
-// Those that came with a message, whatever else is wrong with it: else they stay open.
+// Takes all descriptors of a message, even a bad one, because they would stay open otherwise.
 std::vector<FileDescriptor> take_descriptors(msghdr& message) {
   std::vector<FileDescriptor> carried;
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;

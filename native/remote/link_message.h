@@ -1,11 +1,11 @@
-// The words of a link between us and the fetcher (ffrfs/remote): one message a datagram,
+// The messages between a process and the fetcher (ffrfs/remote): one message a datagram,
 // little-endian, at most 64 KiB.
 //
 //   we → fetcher   OPEN a URL, LIST a folder; WANT blocks, SOON, AGAIN; USED, CANCEL, CLOSE
 //   fetcher → we   OPENED with two descriptors, LISTED, READY, FAILED, MOVED with two descriptors
 //
-// What comes is checked here as far as one message can be.
-// Not here: which answer belongs to what (fetch_link.h); what is in the files (cached_files.h).
+// Each received message is validated here, as far as that is possible without the others. Not here:
+// which request an answer belongs to (fetch_link.h); the two files (cached_files.h).
 
 #pragma once
 
@@ -35,7 +35,7 @@ enum class Ask : uint32_t {
 
 enum class Told : uint32_t { kOpened = 1, kListed = 2, kReady = 3, kFailed = 4, kMoved = 5 };
 
-// Of an object; at least one.
+// Consecutive blocks of an object; at least one.
 struct BlockRange {
   static constexpr uint64_t kCountMax = 4096;
   uint64_t first = 0;
@@ -73,11 +73,11 @@ class LinkSocket {
   [[nodiscard]] int fd() const { return socket_.get(); }
   void close() { socket_.reset(); }
 
-  // Neither waits.
+  // send() and receive() never wait.
   enum class Sent { kYes, kFull, kEnded };
   [[nodiscard]] Sent send(std::span<const std::byte> message) const;
   enum class Got { kAnswer, kNothing, kEnd, kNonsense };
-  // `memory`: kMessageSizeMax bytes.
+  // `memory` has kMessageSizeMax bytes.
   [[nodiscard]] Got receive(std::span<std::byte> memory, Answer& answer) const;
 
  private:
@@ -87,11 +87,11 @@ class LinkSocket {
 using Message = std::vector<std::byte>;
 [[nodiscard]] Message make_message(Ask ask, uint32_t object, uint64_t id);
 [[nodiscard]] Message make_range(Ask ask, uint32_t object, uint64_t id, BlockRange range);
-// `second` is behind a zero byte.
+// `second` follows after a zero byte.
 [[nodiscard]] Message make_text(Ask ask, uint32_t object, uint64_t id, std::string_view first,
                                 std::optional<std::string_view> second = std::nullopt);
 
-// nullopt: no answer has such bytes, or comes with such descriptors.
+// Returns nullopt if no answer has these bytes, or comes with these descriptors.
 [[nodiscard]] std::optional<Answer> parse_answer(std::span<const std::byte> message,
                                                  std::vector<FileDescriptor> carried);
 

@@ -1,4 +1,4 @@
-// What a FetchLink keeps of each request and each object. Private to it.
+// The state that a FetchLink keeps of each request and each object. Private to FetchLink.
 //
 // Plain data: guarded by the link's lock.
 
@@ -18,11 +18,11 @@ namespace ffrfs::remote {
 
 struct FetchLink::Request {
   Ask ask{};
-  uint32_t number = 0;  // of the object
+  uint32_t number = 0;  // the object's number
   BlockRange range{};
   Done done{};
   std::string url{};
-  std::shared_ptr<std::promise<ObjectPtr>> opened{};  // of the first OPEN of an object
+  std::shared_ptr<std::promise<ObjectPtr>> opened{};  // set in the first OPEN of an object
   std::vector<std::string> listed{};
   std::function<void(std::vector<std::string>)> take_list{};
   Clock::time_point deadline{};
@@ -30,14 +30,14 @@ struct FetchLink::Request {
 
 };
 
-// An object by its number.
+// An object of the link, by its number.
 struct FetchLink::Known {
   enum class State { kClosed, kOpening, kOpen };
   State state = State::kClosed;
   std::string url{};
   std::string name{};
   ObjectPtr object{};            // nullptr until it was opened once
-  std::deque<uint64_t> parked{};  // requests that wait for it to be open
+  std::deque<uint64_t> parked{};  // requests that wait until the object is open
 };
 
 }  // namespace ffrfs::remote

@@ -1,4 +1,4 @@
-// The thread of a FetchLink: answers, deadlines, and another link when one has ended.
+// The thread of a FetchLink: handles answers and deadlines, and replaces a socket that has ended.
 
 #include <poll.h>
 #include <unistd.h>
@@ -32,13 +32,13 @@ void FetchLink::run() {
         end_link();
         socket_ = LinkSocket(std::move(next_link_));
         broken_ = nullptr;
-        // Also what nobody waits for: this fetcher may be to fill its cache.
+        // Even objects without waiting requests: the new fetcher may have to fill their caches.
         for (auto& [number, known] : known_) {
           if (known.object && known.state == Known::State::kClosed) reopen(number, known);
         }
       }
       receive(finished);
-      // No other comes by itself.
+      // The worker cannot make a link by itself.
       if (broken_ && !new_link_) fail_all(broken_, finished);
       expire(finished);
       send_used();
@@ -49,7 +49,7 @@ void FetchLink::run() {
   }
 }
 
-// With the lock held.
+// Needs the lock.
 int FetchLink::poll_timeout_ms() const {
   std::optional<Clock::time_point> next;
   const auto consider = [&next](Clock::time_point time) {
@@ -66,7 +66,7 @@ int FetchLink::poll_timeout_ms() const {
 void FetchLink::wait_for_work(int timeout_ms) {
   std::array<pollfd, 2> waiters{{{event_.get(), POLLIN, 0}, {-1, POLLIN, 0}}};
   {
-    // Only this thread closes it.
+    // No other thread closes the socket.
     const std::lock_guard lock(mutex_);
     if (socket_.valid()) waiters[1].fd = socket_.fd();
     if (is_full_) waiters[1].events |= POLLOUT;
@@ -85,7 +85,7 @@ void FetchLink::wake() const {
   [[maybe_unused]] const ssize_t written = write(event_.get(), &one, sizeof one);
 }
 
-// All that follow: with the lock held.
+// All functions below need the lock.
 
 void FetchLink::receive(Finished& finished) {
   while (socket_.valid()) {
@@ -109,14 +109,14 @@ void FetchLink::receive(Finished& finished) {
   }
 }
 
-// False: no such answer was asked for.
+// Returns false if no such answer was asked for.
 bool FetchLink::take(Answer answer, Finished& finished) {
   if (answer.kind == Told::kMoved) {
     take_moved(std::move(answer));
     return true;
   }
   const auto place = requests_.find(answer.id);
-  // Of what has come too late nothing is known.
+  // A late answer: its request has ended, and was erased.
   if (place == requests_.end()) return answer.id < next_id_;
   Request& request = place->second;
   if (!request.is_sent || (request.ask != Ask::kList && request.number != answer.object)) {
@@ -216,7 +216,7 @@ void FetchLink::take_moved(Answer answer) {
     object.set_files(std::make_shared<const CachedFiles>(
         std::move(answer.data), std::move(answer.state), object.facts(), object.name()));
   } catch (const StorageError&) {
-    // It goes on with those that it has.
+    // The object keeps its present files.
   }
 }
 
@@ -272,7 +272,7 @@ void FetchLink::expire(Finished& finished) {
   }
 }
 
-// What somebody waits for is asked for again on the next link.
+// Requests that callers wait for are queued again, for the next link.
 void FetchLink::end_link() {
   socket_.close();
   is_full_ = false;
@@ -287,7 +287,7 @@ void FetchLink::end_link() {
     Request& request = place->second;
     request.is_sent = false;
     const bool is_reopening = request.ask == Ask::kOpen && !request.opened;
-    if (is_reopening) {  // those who wait for it open it
+    if (is_reopening) {  // a request that needs the object opens it again
       place = requests_.erase(place);
       continue;
     }
@@ -298,7 +298,7 @@ void FetchLink::end_link() {
   }
 }
 
-// Without the lock: whoever makes the link may take a while.
+// Called without the lock, because making the link may take a while.
 void FetchLink::renew(Finished& finished) {
   {
     const std::lock_guard lock(mutex_);

@@ -10,7 +10,7 @@ namespace {
 
 struct Kind {
   const char* name;
-  int code;  // at opening
+  int code;  // errno, if opening fails
 };
 constexpr std::array<Kind, 6> kKinds{{{"RemoteError", EIO},
                                       {"ChangedAtOriginError", ESTALE},

@@ -1,6 +1,6 @@
-// What went wrong with an object that is far away: a class of ffrfs/errors.py, and one line.
+// An error of a remote object: a class of ffrfs/errors.py, and one line of text.
 //
-// Not here: who decides what it is (ffrfs/remote, in the fetcher).
+// Not here: how the class is chosen (ffrfs/remote, in the fetcher).
 
 #pragma once
 
@@ -13,13 +13,13 @@ namespace ffrfs::remote {
 
 class RemoteError final : public StorageError {
  public:
-  // `kind`: what is no class of remote errors counts as their base. `reason` is without the URL.
-  // As an answer to a read it is EIO, whatever it is; `at_opening` says more.
+  // `kind`: an unknown class counts as RemoteError, their base. `reason` is without the URL. The
+  // errno is that of the class `at_opening`, and EIO for any read.
   RemoteError(std::string_view kind, const std::string& url, const std::string& reason,
               bool at_opening = false);
 
   [[nodiscard]] const char* kind() const override { return kind_; }
-  // Later the same may succeed.
+  // Returns whether a later attempt may succeed.
   [[nodiscard]] bool is_timeout() const;
 
  private:
@@ -28,10 +28,10 @@ class RemoteError final : public StorageError {
 
 [[nodiscard]] RemoteError timeout_error(const std::string& url, double seconds);
 
-// Whether a text names an object: s3:// gs:// az:// http:// https:// file://
+// Returns whether the text is a URL of s3:// gs:// az:// http:// https:// file://
 [[nodiscard]] bool is_url(std::string_view text);
 
-// The URL without user, password and query, which may be secrets.
+// Returns the URL without user, password and query, which may be secrets.
 [[nodiscard]] std::string shown_url(std::string_view url);
 
 }  // namespace ffrfs::remote

@@ -12,12 +12,12 @@
 namespace ffrfs::remote {
 namespace {
 
-// Of a long read: what is asked for ahead of it, in pieces.
+// The most pieces that are requested ahead of a long read, and of a run of reads.
 constexpr uint64_t kAheadPieces = 4;
 constexpr uint64_t kRunPieces = 2;
-// After so many that the cache has kept until they were read pieces become larger again.
+// After so many pieces that stayed cached until they were read, pieces get larger again.
 constexpr uint64_t kGoodPieces = 64;
-// What it has not is asked for so often.
+// How often a piece is requested that the cache has dropped again.
 constexpr int kTryCount = 16;
 
 BlockRange first_of(BlockRange range, uint64_t count) {
@@ -123,8 +123,9 @@ void RemoteFile::will_need(uint64_t offset, size_t size) const {
   }
 }
 
-// Who waits for one block behind the other reads on: then some are asked for ahead, twice as
-// many each time. Guesses of several threads at once may be wrong, and cost little.
+// Detects sequential reads: if a read waits for blocks that follow the last ones, blocks after it
+// are requested ahead, twice as many each time. Threads that read at once may mislead it, at little
+// cost.
 void RemoteFile::read_on(BlockRange missing) const {
   const uint64_t behind = missing.first + missing.count;
   const uint64_t next = run_next_.exchange(behind, std::memory_order_relaxed);
@@ -185,7 +186,7 @@ void RemoteFile::read_fully(uint64_t offset, std::span<std::byte> target) const 
   }
 }
 
-// False: the cache has thrown some of it away again.
+// Returns false if the cache has dropped some of the piece again.
 bool RemoteFile::read_piece(const OpenObject& open, uint64_t offset,
                             std::span<std::byte> target) const {
   using Found = CachedFiles::Found;
@@ -204,7 +205,7 @@ bool RemoteFile::read_piece(const OpenObject& open, uint64_t offset,
   return true;
 }
 
-// A cache may be smaller than what is read at a time, or shared by many who read.
+// Halves or doubles the size of pieces: the cache may be smaller than a read, or have many users.
 void RemoteFile::note_kept(bool is_kept) const {
   const uint64_t blocks = piece_blocks();
   if (!is_kept) {

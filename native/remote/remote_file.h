@@ -1,16 +1,15 @@
-// An object that is far away, as a source: what its cache holds is near, all else the fetcher is
-// asked for.
+// A remote object as a source: cached blocks are near, and the fetcher downloads all others.
 //
-//   read_now()     the cache's file, if it is in memory
-//   read_fully()   the same, waiting for the disk; what is absent is asked for, and waited for
-//                  (or FarAway is thrown: NearOnly)
-//   prepare()      asked for; the link's thread says when it is there
-//   will_need()    what is near from its disk, what is far by the fetcher, ahead of need
-//   refetch()      what is there, anew
+//   read_now()     reads the cache's file, if it is in memory
+//   read_fully()   the same, but may wait for the disk; requests absent blocks and waits for them
+//                  (or throws FarAway: NearOnly)
+//   prepare()      requests blocks; the link's thread reports when they are cached
+//   will_need()    near blocks are read from the cache's disk, far ones requested, ahead of need
+//   refetch()      fetches blocks again, even if they are cached
 //
-// Reads go through the page cache, where the fetcher has just put what it has brought; what was
-// read to its end leaves it (RemoteObject).
-// Any thread. Survives fork(): a child asks by a link of its own.
+// Reads go through the page cache, where the fetcher has just written the blocks; a block leaves
+// the page cache once it was read to its end (RemoteObject). Thread-safe. Survives fork(): a child
+// process uses a link of its own.
 
 #pragma once
 
@@ -28,10 +27,10 @@
 
 namespace ffrfs::remote {
 
-// Of this process, made when it is first asked for.
+// The process's link, made when it is first needed.
 using Links = ProcessLocal<FetchLink>;
 
-// Keeps an object open, however many read it.
+// Keeps an object open until its last reader is gone.
 class OpenObject {
  public:
   OpenObject(std::shared_ptr<Links> links, FetchLink& link, std::shared_ptr<RemoteObject> object)
@@ -45,7 +44,7 @@ class OpenObject {
   [[nodiscard]] const std::shared_ptr<Links>& links() const { return links_; }
 
  private:
-  const std::shared_ptr<Links> links_;  // they outlive us
+  const std::shared_ptr<Links> links_;  // must outlive this object
   FetchLink& link_;
   const std::shared_ptr<RemoteObject> object_;
 };
@@ -85,13 +84,13 @@ class RemoteFile final : public Source {
   static constexpr uint64_t kPieceBlocks = 16;
 
   const std::shared_ptr<const OpenObject> first_;
-  const std::shared_ptr<const CachedFiles> first_files_;  // for children
+  const std::shared_ptr<const CachedFiles> first_files_;  // for child processes
   const uint64_t process_;
-  // Of runs: the block behind what was last waited for, and how far it is asked for ahead.
+  // The block after the last one that a read waited for, and how far ahead of it is requested.
   mutable std::atomic<uint64_t> run_next_{UINT64_MAX};
   mutable std::atomic<uint64_t> run_blocks_{0};
-  // Of long reads: what is read at a time, less where the cache does not keep as much, and how
-  // often it has kept that.
+  // The size of the pieces of long reads, smaller if the cache drops them too early; and how many
+  // pieces stayed cached.
   mutable std::atomic<uint64_t> piece_blocks_{kPieceBlocks};
   mutable std::atomic<uint64_t> good_pieces_{0};
   mutable ProcessLocal<std::shared_ptr<const OpenObject>> attached_;

@@ -11,11 +11,11 @@ namespace {
 constexpr auto kFailureTime = std::chrono::seconds(1);
 constexpr size_t kAheadMax = 4096;
 constexpr uint64_t kWordBits = 64;
-// More than what a fetcher lets wait for its sync (_SYNC_BLOCKS in ffrfs/cache/cached_object.py):
-// the kernel drops no page that its disk has not.
+// More blocks than a fetcher leaves unsynced (_SYNC_BLOCKS in ffrfs/cache/cached_object.py),
+// because the kernel drops no dirty pages.
 constexpr size_t kBehindMax = 128;
 constexpr uint32_t kWanted = uint32_t{1} << 31;
-// Of larger objects all pages stay: 16 MiB of memory is enough for counting.
+// Larger objects keep their pages: 16 MiB of memory is enough for counters.
 constexpr uint64_t kCountedMax = uint64_t{4} << 20;
 
 uint64_t word_count(uint64_t blocks) { return blocks / kWordBits + 1; }
@@ -24,7 +24,7 @@ std::unique_ptr<std::atomic<uint32_t>[]> make_counters(uint64_t count) {
   return count > kCountedMax ? nullptr : std::make_unique<std::atomic<uint32_t>[]>(count);
 }
 
-// Appends the block to the last range, or begins another.
+// Appends the block to the last range, or starts another range.
 void extend(std::vector<BlockRange>& ranges, uint64_t block) {
   if (!ranges.empty() && ranges.back().first + ranges.back().count == block &&
       ranges.back().count < BlockRange::kCountMax) {

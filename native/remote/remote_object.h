@@ -1,8 +1,8 @@
-// One opened object of a link: what it is, its cache's files, which of its blocks were read of
-// late and which are on their way.
+// One object that a link has opened: its properties, its cache files, which blocks were read
+// recently and which are requested ahead.
 //
-// Any thread; its locks are its own, and held for a few instructions.
-// Not here: its talk with the fetcher (fetch_link.h), reading (remote_file.h).
+// Thread-safe; its locks are its own, and held for a few instructions. Not here: the messages to
+// the fetcher (fetch_link.h), reading (remote_file.h).
 
 #pragma once
 
@@ -27,7 +27,7 @@ class RemoteObject {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `keeps_pages`: what was read stays in the page cache.
+  // `keeps_pages`: blocks stay in the page cache after they were read.
   RemoteObject(uint32_t number, std::string url, ObjectFacts facts,
                std::shared_ptr<const CachedFiles> files, bool keeps_pages);
 
@@ -45,19 +45,19 @@ class RemoteObject {
     files_ = std::move(files);
   }
 
-  // Those blocks were asked for. Without `keeps_pages`, each leaves the page cache after as many
-  // of its bytes were read as it has, and enough others were read after it.
+  // Says that these blocks were requested. Without `keeps_pages`, a block leaves the page cache
+  // after as many of its bytes were read as it has, and enough other blocks were read after it.
   void note_wanted(BlockRange range);
-  // Those bytes were read. True: the first since take_used().
+  // Says that these bytes were read. Returns true if they are the first since take_used().
   bool note_used(uint64_t offset, uint64_t size);
   [[nodiscard]] std::vector<BlockRange> take_used();
 
-  // Blocks that are asked for ahead of need: the parts of `range` that were not, which are from
-  // now on, until forget_ahead().
+  // Returns the parts of `range` that are not requested ahead yet, and marks them so until
+  // forget_ahead().
   [[nodiscard]] std::vector<BlockRange> take_ahead(BlockRange range);
   void forget_ahead(BlockRange range);
 
-  // Who has waited in vain need not wait again at once: the kernel asks twice.
+  // After a timeout, reads of these blocks fail at once for a second: the kernel asks twice.
   void note_failure(BlockRange range, std::exception_ptr error);
   [[nodiscard]] std::exception_ptr recent_failure(BlockRange range) const;
 
@@ -69,10 +69,10 @@ class RemoteObject {
   const std::string url_;
   const std::string name_;
   const ObjectFacts facts_;
-  // A bit a block.
+  // One bit a block.
   const std::unique_ptr<std::atomic<uint64_t>[]> used_;
   std::atomic<bool> has_used_{false};
-  // Of each block that was asked for how much was read, and kWanted; null: pages stay.
+  // How much of each requested block was read, and kWanted; null if pages stay.
   const std::unique_ptr<std::atomic<uint32_t>[]> read_sizes_;
 
   mutable std::mutex mutex_;  // guards all below

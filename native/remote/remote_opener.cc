@@ -9,7 +9,7 @@
 namespace ffrfs::remote {
 namespace {
 
-// What those who open packs look at first: where the index ends, and the beginning.
+// Opening a pack first reads the end of the file, where the index ends, and its beginning.
 constexpr uint64_t kEndBytes = 64 << 10;
 
 void ask_for_ends(const RemoteFile& file) {
@@ -19,7 +19,7 @@ void ask_for_ends(const RemoteFile& file) {
   file.will_need(file.size() - end, static_cast<size_t>(end));
 }
 
-// Never destroyed: its thread may be anywhere when the process ends.
+// Never destroyed, because its thread may still run when the process ends.
 struct ProcessOpener {
   std::mutex mutex;
   std::shared_ptr<RemoteOpener> opener;
@@ -46,7 +46,7 @@ RemoteOpener::RemoteOpener(FileDescriptor link, std::chrono::milliseconds timeou
           [first = std::make_shared<FileDescriptor>(std::move(link)), timeout] {
             return std::make_unique<FetchLink>(std::move(*first), timeout);
           })) {
-  // There is one to be had, and several threads might ask for it at the same time.
+  // Makes the link now, because several threads might make it at the same time later.
   (void)links_->get();
 }
 
@@ -109,7 +109,7 @@ void RemoteOpener::end(const std::vector<std::string>& urls) {
     if (shared.open || !has_come) continue;
     try {
       [[maybe_unused]] const auto closed = make(shared.coming.get());
-    } catch (const std::exception&) {  // there is nothing to close
+    } catch (const std::exception&) {  // the open failed: there is nothing to close
     }
   }
 }

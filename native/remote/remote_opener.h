@@ -1,7 +1,7 @@
-// Opens what paths and URLs name. There is one opener of URLs for a process: of the worker its
-// daemon brings the link, of the library the Python module asks for one (python/remote.cc).
+// Opens paths and URLs. A process has one opener of URLs: the worker gets its link from the daemon,
+// and the library from the Python module (python/remote.cc).
 //
-// Any thread; survives fork().
+// Thread-safe; survives fork().
 
 #pragma once
 
@@ -25,20 +25,20 @@ class RemoteOpener {
  public:
   using NewLink = FetchLink::NewLink;
 
-  // `new_link` is asked when the first object is opened, in each process, and when a link has
-  // ended.
+  // Calls `new_link` when the first object is opened, in each process, and when a link has ended.
   RemoteOpener(NewLink new_link, std::chrono::milliseconds timeout);
-  // The links are the caller's to bring. This thread starts that of the link.
+  // For a caller that brings the links, with replace(). Starts the link's thread in this
+  // constructor.
   RemoteOpener(FileDescriptor link, std::chrono::milliseconds timeout);
   void replace(FileDescriptor link) { links_->get().replace(std::move(link)); }
 
-  // Throws RemoteError, and what `new_link` throws.
+  // Throws RemoteError, and the errors of `new_link`.
   [[nodiscard]] std::unique_ptr<const Source> open(const std::string& url);
   [[nodiscard]] std::vector<std::string> list(const std::string& url);
 
  private:
   friend class OpenTogether;
-  // Objects that several will open, while an OpenTogether lives.
+  // An object that several users will open while an OpenTogether lives.
   struct Shared {
     size_t user_count = 0;
     std::shared_future<FetchLink::ObjectPtr> coming{};
@@ -55,11 +55,11 @@ class RemoteOpener {
   std::map<std::string, Shared> shared_;
 };
 
-// The process's; nullptr: none.
+// Sets and returns the opener of the process; nullptr if there is none.
 void set_opener(std::shared_ptr<RemoteOpener> opener);
 [[nodiscard]] std::shared_ptr<RemoteOpener> opener();
 
-// While one lives, those of `paths` that are URLs are opened once, all at the same time.
+// While this object lives, the URLs among `paths` are opened once each, all at the same time.
 class OpenTogether {
  public:
   explicit OpenTogether(const std::vector<std::string>& paths);
@@ -72,10 +72,10 @@ class OpenTogether {
   std::vector<std::string> urls_;
 };
 
-// A file of this machine, or what a URL names. Throws StorageError.
+// Opens a local file or a URL. Throws StorageError.
 [[nodiscard]] std::unique_ptr<const Source> open_source(const std::string& path);
 
-// The URLs of what lies directly below one that ends in "/". Throws RemoteError.
+// Returns the URLs directly below one that ends in "/". Throws RemoteError.
 [[nodiscard]] std::vector<std::string> list_urls(const std::string& folder);
 
 }  // namespace ffrfs::remote
