@@ -1,5 +1,4 @@
-// The answer of a request: the time that it took is counted, and what is thrown on the way
-// becomes an errno.
+// Answers a request: counts the time that it took, and turns exceptions into an errno.
 
 #pragma once
 
@@ -16,7 +15,7 @@
 
 namespace ffrfs {
 
-// One request while it is worked on. May be copied to the thread that answers it.
+// Times one request. May be copied to the thread that answers it.
 class RequestTimer {
  public:
   RequestTimer(Volume& volume, RequestKind kind, Ino ino)
@@ -36,7 +35,7 @@ class RequestTimer {
   const Clock::time_point begin_ = Clock::now();
 };
 
-// Runs `body`, which replies; if it throws, the reply is an error.
+// Runs `body`, which replies; if it throws, replies with an error.
 template <typename Body>
 void answer(const RequestTimer& timer, const fuse::Reply& reply, Body body) noexcept {
   try {

@@ -42,7 +42,7 @@ void DaemonLink::send(const std::vector<std::string>& texts) {
     message.append(text, 0, std::min(text.size(), kMessageSizeMax - message.size()));
     message += '\0';
   }
-  // That the daemon has gone is noticed when it is listened to.
+  // If the daemon has ended, the receiving thread will notice.
   [[maybe_unused]] const ssize_t sent =
       ::send(socket_.get(), message.data(), message.size(), MSG_NOSIGNAL);
 }
@@ -77,7 +77,7 @@ bool DaemonLink::take_number(const Message& message, const Heard& heard) {
   return true;
 }
 
-// What may come at any time.
+// Handles messages that may come at any time.
 void DaemonLink::take(Message message) {
   if (message.kind == kFetcher && message.carried.valid() && take_fetcher_) {
     take_fetcher_(std::move(message.carried));
@@ -93,7 +93,7 @@ std::optional<DaemonLink::Message> DaemonLink::receive() {
   message.msg_iov = data.data();
   message.msg_iovlen = data.size();
   message.msg_control = control;
-  // Less than its size, which has room for two: the kernel closes all but the first.
+  // CMSG_LEN, because CMSG_SPACE has room for two descriptors: the kernel closes all but the first.
   message.msg_controllen = CMSG_LEN(sizeof(int));
   ssize_t size = 0;
   do {

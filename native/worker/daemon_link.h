@@ -1,17 +1,17 @@
-// The worker's talk with the daemon that started it, over a SOCK_SEQPACKET socket:
+// Talks to the daemon that started the worker, over a SOCK_SEQPACKET socket:
 //
-//   worker → daemon   "notice" and what the user should know, any number
+//   worker → daemon   "notice" and a line for the user, any number
 //                     "unverified" and a file whose header has no checksum, any number
-//                     "opened", or "failed" and what is wrong
+//                     "opened", or "failed" and the parts of the error
 //   daemon → worker   "c" with the connection to the kernel, once
 //                     "h" with the socket of a client that hints, any number
 //                     "f" with a link to another fetcher, after one has ended, any number
-//                     "l" and 8 bytes, little-endian: what the cache may hold, any number
-//                     "p" and 8 bytes: what may be pushed ahead of readers, any number
-//                     "w" and 8 bytes: the inode of what is to be warmed, any number
+//                     "l" and 8 bytes, little-endian: the limit of the cache, any number
+//                     "p" and 8 bytes: how much may be pushed ahead of readers, any number
+//                     "w" and 8 bytes: the inode that is to be warmed, any number
 //
-// What the worker says is a list of texts, a zero byte after each; what happens later is
-// said on stderr (log.h). Spoken on the other side by ffrfs/mount/engines/worker.py.
+// A message of the worker is a list of texts, a zero byte after each; later events go to stderr
+// (log.h). The daemon's side is ffrfs/mount/engines/worker.py.
 
 #pragma once
 
@@ -39,18 +39,18 @@ class DaemonLink {
   void send_opened();
   void send_failed(const std::exception_ptr& error);
 
-  // Waits for the daemon to have mounted; an invalid one if it has not, and ended. Meanwhile
-  // another thread may send.
+  // Waits until the daemon has mounted, and returns the connection; an invalid one if the daemon
+  // has ended instead. Other threads may send meanwhile.
   [[nodiscard]] FileDescriptor receive_connection();
 
   struct Heard {
     std::function<void(FileDescriptor)> take_hints;  // the socket of a client
-    std::function<void(uint64_t)> limit_cache;       // bytes, as the next
+    std::function<void(uint64_t)> limit_cache;       // bytes, as limit_pushed
     std::function<void(uint64_t)> limit_pushed;
     std::function<void(uint64_t)> warm;  // an inode
   };
-  // Returns when the daemon has ended, or has ended the talk; until then calls what it says.
-  // Not while another receives.
+  // Calls `heard` for each message, and returns when the daemon has ended or has closed the socket.
+  // Not while another thread receives.
   void wait_for_end(const Heard& heard);
 
  private:
@@ -59,7 +59,7 @@ class DaemonLink {
     std::optional<uint64_t> number;
     FileDescriptor carried;
   };
-  [[nodiscard]] std::optional<Message> receive();  // nullopt: the talk has ended
+  [[nodiscard]] std::optional<Message> receive();  // nullopt: the socket is closed
   void send(const std::vector<std::string>& texts);
 
   void take(Message message);
@@ -67,7 +67,7 @@ class DaemonLink {
 
   FileDescriptor socket_;
   const TakeFetcher take_fetcher_;
-  std::vector<Message> early_limits_;  // came before the connection did
+  std::vector<Message> early_limits_;  // received before the connection was
 };
 
 }  // namespace ffrfs

@@ -4,7 +4,7 @@
 
 namespace ffrfs {
 
-// Throws only if the job will not go on.
+// Throws only if the job will not continue.
 void FarRequests::bring(const FarAway& far, const JobPtr& job, size_t attempts) {
   if (far.is_damaged()) return submit(job, kAttemptsMax, nullptr);
   far.bring([this, job, attempts](const std::exception_ptr& error) {
@@ -16,7 +16,7 @@ void FarRequests::submit(const JobPtr& job, size_t attempts,
                          const std::exception_ptr& error) noexcept {
   try {
     threads_.submit([this, job, attempts, error] { go_on(job, attempts, error); });
-  } catch (...) {  // no memory, no threads
+  } catch (...) {  // out of memory, or of threads
     job->failed(job->reply, std::current_exception());
   }
 }

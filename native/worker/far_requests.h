@@ -1,13 +1,13 @@
-// Requests whose answers need what is far away (io/source.h): their attempts are made again when it
-// is near, and no thread waits meanwhile, whatever the number of requests.
+// Runs requests that need remote bytes (io/source.h): retries an attempt when the bytes have come.
+// No thread waits meanwhile, however many requests there are.
 //
 //   run() ── the attempt answers ──────────────────────────────► done
-//     └───── FarAway: bring it ──► the source's callback ──► threads of ours: the attempt, again
+//     └───── FarAway: bring it ──► the source's callback ──► a pool thread retries the attempt
 //
-// What needs one thing after another is attempted often; from some number on, and where what is
-// near is damaged, a thread of ours waits for the rest.
+// A request that needs several remote ranges is retried after each; after kAttemptsMax attempts, or
+// if near bytes are damaged, a pool thread waits for the rest.
 //
-// Any thread. Not here: who answers if the caller is interrupted (interrupts.h).
+// Thread-safe. Not here: the answer to a caller that is interrupted (interrupts.h).
 
 #pragma once
 
@@ -27,8 +27,9 @@ class FarRequests {
   using Attempt = std::function<void(const fuse::Reply&)>;
   using Failed = std::function<void(const fuse::Reply&, const std::exception_ptr&)>;
 
-  // attempt(reply) answers, or throws and has not; then failed(reply, error) answers, unless it
-  // was FarAway. Both may be called later, on other threads; `failed` must not throw.
+  // attempt(reply) answers, or throws before it has answered. After FarAway it is retried; after
+  // another exception failed(reply, error) answers. Both may be called later, on other threads;
+  // `failed` must not throw.
   template <typename A, typename F>
   void run(const fuse::Reply& reply, const A& attempt, const F& failed) noexcept {
     try {
@@ -47,7 +48,7 @@ class FarRequests {
 
  private:
   static constexpr size_t kThreads = 8;
-  // Attempts that do not wait.
+  // The most attempts that do not wait.
   static constexpr size_t kAttemptsMax = 256;
 
   struct Job {

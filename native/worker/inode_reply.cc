@@ -9,17 +9,17 @@ namespace ffrfs {
 namespace {
 
 constexpr uint64_t kTimeoutS = uint64_t{365} * 24 * 3600;
-constexpr uint64_t kBlockSize = 512;  // what st_blocks counts in, whatever the file system
+constexpr uint64_t kBlockSize = 512;  // the unit of st_blocks on any file system
 constexpr int64_t kNsPerS = 1'000'000'000;
 constexpr uint64_t kDotCount = 2;  // "." and ".."
 constexpr size_t kListingSizeMax = 1 << 20;
 
-// What an entry takes in a listing.
+// Returns how many bytes an entry takes in a listing.
 size_t entry_size(std::string_view name) {
   return (sizeof(fuse::DirentPlus) + name.size() + 7) / 8 * 8;
 }
 
-// How many of them fit into a listing of that size.
+// Returns how many of the entries fit into a listing of that size.
 size_t fitting_count(const std::vector<Dentry>& entries, size_t size) {
   size_t count = 0;
   for (const Dentry& entry : entries) {
@@ -97,7 +97,7 @@ bool ListingReply::add(std::string_view name, const Attributes& attributes) {
   std::byte* const place = bytes_.data() + used_;
   std::memcpy(place, &head, sizeof head);
   std::memcpy(place + sizeof head, name.data(), name.size());
-  used_ += needed;  // what fills it up is zeros
+  used_ += needed;  // the padding is zeros already
   ++position_;
   return true;
 }

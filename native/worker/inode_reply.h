@@ -1,7 +1,7 @@
-// What an answer to the kernel says of an inode: its attributes, alone, with a name, or in a
+// Builds the parts of replies that describe an inode: its attributes, alone, with a name, or in a
 // listing.
 //
-// The kernel may keep all of it: the tree cannot change.
+// The kernel may cache all of it, because the tree cannot change.
 
 #pragma once
 
@@ -18,22 +18,22 @@ namespace ffrfs {
 
 [[nodiscard]] fuse::AttrOut to_attr_out(const Attributes& attributes);
 [[nodiscard]] fuse::EntryOut to_entry(const Attributes& attributes);
-// There is no such name, and the kernel remembers that.
+// Returns a negative entry: the name does not exist, and the kernel may cache that.
 [[nodiscard]] fuse::EntryOut absent_entry();
 
-// One reply to READDIRPLUS: a page of a listing, from a position to where it is full.
+// One reply to READDIRPLUS: the page of a listing from a position until the reply is full.
 // Positions: 0 is ".", 1 is "..", the entries follow in the volume's order.
 class ListingReply {
  public:
   ListingReply(uint32_t size_bytes, uint64_t begin);
 
-  // Of the next to be added.
+  // Returns the position of the next entry.
   [[nodiscard]] uint64_t position() const { return position_; }
-  // False: there is no room for it.
+  // Returns false if there is no room for the entry.
   bool add(std::string_view name, const Attributes& attributes);
 
-  // Adds the entries from position() on, as many as there is room for: `part` of `volume`
-  // has the folder.
+  // Adds as many entries from position() on as there is room for. `part` is the tree of `volume`
+  // that has the directory.
   void add_entries(const Volume& volume, const Tree& part, Ino ino);
 
   [[nodiscard]] std::span<const std::byte> bytes() const {

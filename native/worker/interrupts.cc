@@ -25,7 +25,7 @@ bool Interrupts::was_interrupted(uint64_t unique) const {
   return std::ranges::find(early_, unique) != early_.end();
 }
 
-// With the lock held. What is taken is given.
+// Needs the lock. A caller that takes a reply must give() it.
 std::optional<fuse::Reply> Interrupts::take(uint64_t unique) {
   const auto found = waiting_.find(unique);
   if (found == waiting_.end()) return std::nullopt;
@@ -43,7 +43,7 @@ void Interrupts::give(const fuse::Reply& reply, int error, fuse::Parts parts) no
     reply.parts(parts);
   }
   const std::lock_guard lock(mutex_);
-  // Under the lock: once none is on its way, this may be gone.
+  // Notified under the lock: once giving_ is 0, this object may be destroyed.
   if (--giving_ == 0 && is_closed_) given_.notify_all();
 }
 
@@ -52,7 +52,7 @@ void Interrupts::interrupt(uint64_t unique) noexcept {
     const std::lock_guard lock(mutex_);
     const auto found = waiting_.find(unique);
     if (found == waiting_.end()) {
-      // It was answered, or will be watched in a moment.
+      // The request was answered, or will be watched in a moment.
       early_[early_next_++ % kEarlyCount] = unique;
       return;
     }

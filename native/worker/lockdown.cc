@@ -21,14 +21,14 @@
 namespace ffrfs {
 namespace {
 
-// A sanitizer opens files and starts threads and programs to say what it has found.
+// Sanitizers open files and start threads and programs to report an error.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kIsSanitized = true;
 #else
 constexpr bool kIsSanitized = false;
 #endif
 
-// What root's daemon has kept of this kind. The filter takes the writing from it.
+// The capability of this kind that root's daemon has kept. The filter forbids writing.
 constexpr uint64_t kReadOthersFiles = uint64_t{1} << CAP_DAC_OVERRIDE;
 
 using CapabilitySets = std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3>;
@@ -39,7 +39,7 @@ void warn(const char* what, int error_number) {
                std::generic_category().message(error_number));
 }
 
-// Of this thread, and those that it starts. Keeps those of `kept` that it has.
+// Drops all capabilities but `kept` in this thread, and so in those that it starts later.
 void keep_capabilities(uint64_t kept) {
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   CapabilitySets sets{};
@@ -47,7 +47,7 @@ void keep_capabilities(uint64_t kept) {
   for (size_t i = 0; i < sets.size(); ++i) {
     sets[i].permitted &= static_cast<uint32_t>(kept >> (32 * i));
     sets[i].effective = sets[i].permitted;
-    sets[i].inheritable = 0;  // and so the ambient ones, too
+    sets[i].inheritable = 0;  // this clears the ambient set, too
   }
   is_done = is_done && syscall(SYS_capset, &header, sets.data()) == 0;
   if (!is_done) warn("it keeps its capabilities", errno);
@@ -60,14 +60,14 @@ bool filter_syscalls(Stage stage) {
   return error_number == 0;
 }
 
-// What libraries would open when they first need it, and could not any more.
+// Makes libraries open now what they would open at first use, after the lockdown.
 void prepare_libraries() {
-  // Of libcrypto its configuration: parts of Examples are digested while they are served.
+  // libcrypto reads its configuration: parts of Examples are hashed while they are served.
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
   EVP_Digest("", 0, digest.data(), nullptr, EVP_sha256(), nullptr);
 #ifdef __GLIBC__
-  // Of malloc() the number of cores, which it asks for in whatever thread allocates first, and
-  // leaves errno changed if it is not told. This is what it would make of it.
+  // malloc() asks for the number of cores in the first thread that allocates, and leaves errno
+  // changed if it is refused. This sets the limit that malloc() would compute.
   constexpr int kArenasPerCore = 8;
   const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
   mallopt(M_ARENA_MAX, static_cast<int>(cores) * kArenasPerCore);

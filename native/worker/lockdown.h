@@ -1,33 +1,33 @@
-// Gives up what a worker has no need of, before it reads the first byte of a pack: a pack
-// that finds a fault in us finds itself in a process that can hardly do anything.
+// Drops the privileges that a worker does not need, before it reads the first byte of a pack: a
+// pack that exploits a bug gains control of a process that can hardly do anything.
 //
-// From the beginning: no_new_privs; of root's capabilities the one that lets it read files of
-// others; no new processes, sockets, or files for writing. Once the packs are open: no
-// capability, and no file that is not open yet. What the kernel refuses to take is left,
-// with one warning in the log.
+// From the start: no_new_privs; of root's capabilities only the one that allows reading files of
+// other users; no new processes or sockets, no files for writing. Once the packs are open: no
+// capability, and no newly opened files. If the kernel refuses a restriction, the worker continues
+// without it, with one warning in the log.
 //
-// Whether others of the same user may look into the process, and whether it leaves a core, is
-// not changed: it holds nothing but what that user may read.
+// Whether processes of the same user may inspect the worker, and whether it dumps core, is not
+// changed: it holds only data that this user may read.
 //
-// Not here: which system calls are left (syscall_filter.h), the daemon (mount/privileges.py).
-// Threads: capabilities are each thread's own. Those that run before the first call (rings, whose
-// making the filter forbids) give theirs up by themselves.
+// Not here: which system calls are allowed (syscall_filter.h), the daemon (mount/privileges.py).
+// Threads: capabilities are per thread. Threads that run before the lockdown (rings, which the
+// filter forbids to create) drop theirs by themselves.
 
 #pragma once
 
 namespace ffrfs {
 
-// Of a thread that was started before the lockdown.
+// Drops all capabilities of this thread; for threads that were started before the lockdown.
 void give_up_capabilities();
 
 class Lockdown {
  public:
-  // The packs may be opened from now on.
+  // Must run before the packs are opened.
   Lockdown();
   Lockdown(const Lockdown&) = delete;
   Lockdown& operator=(const Lockdown&) = delete;
 
-  // They are open.
+  // Must run when the packs are open.
   void tighten();
 
  private:

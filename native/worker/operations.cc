@@ -21,7 +21,7 @@ using fuse::Opcode;
 
 constexpr uint32_t kStatfsBlockSize = 4096;
 constexpr size_t kNameMax = 255;
-constexpr Ino kNoIno = 0;  // of a request that needs no file to answer it
+constexpr Ino kNoIno = 0;  // of a request that needs no inode
 
 template <typename Body>
 void answer(Volume& volume, RequestKind kind, const fuse::Reply& reply, Body body) noexcept {
@@ -32,7 +32,7 @@ std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
 
-// The value, or its size if the caller only asks for that.
+// Replies with the value, or with its size if the caller asks only for that.
 void reply_xattr(const fuse::Reply& reply, std::string_view value, size_t size) {
   if (size == 0) {
     reply.value(fuse::GetxattrOut{.size = static_cast<uint32_t>(value.size()), .padding = 0});
@@ -43,7 +43,7 @@ void reply_xattr(const fuse::Reply& reply, std::string_view value, size_t size) 
   }
 }
 
-// What would change the tree: asked only if somebody remounts it rw.
+// Returns whether a request would change the tree: sent only after a remount with rw.
 bool is_change(Opcode opcode) {
   switch (opcode) {
     case Opcode::kSetattr:
@@ -72,7 +72,7 @@ constexpr std::string_view kCrc32Name = "user.ffrfs.crc32";
 
 Operations::Operations(Volume& volume, const OperationOptions& options)
     : volume_(volume), options_(options), owner_(getuid()) {
-  // Of those who are turned away every open must be seen.
+  // allow_root rejects users in OPEN, so the kernel must send every OPEN.
   if (options_.allow_root) options_.send_opens = true;
 }
 
@@ -94,10 +94,10 @@ void Operations::handle(const Request& request, const Reply& reply) noexcept {
     default: break;
   }
   if (is_change(request.opcode)) return finish(reply, RequestKind::kRefuse, EROFS);
-  reply.error(ENOSYS);  // never sent again: FLUSH, where opens are sent, and others
+  reply.error(ENOSYS);  // the kernel stops sending these: FLUSH, where opens are sent, and others
 }
 
-// As libfuse has it: what needs an open file was let through when that was opened.
+// As libfuse does: a request on an open file was allowed when the file was opened.
 bool Operations::is_turned_away(const Request& request) const {
   if (!options_.allow_root || request.uid == owner_ || request.uid == 0) return false;
   switch (request.opcode) {
@@ -132,7 +132,7 @@ void Operations::answer_from(const Request& request, const Reply& reply, Request
       body(reply, *part, request.name);
       return timer.stop();
     }
-  } catch (const FarAway&) {  // as what is not at hand
+  } catch (const FarAway&) {  // as if the inode were not at hand
   } catch (...) {
     return fail(reply, request.ino, timer, std::current_exception());
   }
@@ -175,7 +175,7 @@ void Operations::lookup(const Request& request, const Reply& reply) {
     const Ino ino = part.lookup(parent, wanted);
     if (ino != 0) {
       to.value(to_entry(volume_.attributes(part, ino).value()));
-    } else if (wanted.size() > kNameMax) {  // the kernel lets up to 1024 bytes through
+    } else if (wanted.size() > kNameMax) {  // the kernel passes on up to 1024 bytes
       to.error(ENAMETOOLONG);
     } else {
       to.value(absent_entry());
@@ -199,7 +199,7 @@ void Operations::readlink(const Request& request, const Reply& reply) {
               [ino = request.ino](const Reply& to, const Tree& part, std::string_view) {
     const std::string target = part.target(ino);
     if (target.empty()) {
-      to.error(EINVAL);  // no link
+      to.error(EINVAL);  // not a symlink
     } else {
       to.bytes(bytes_of(target));
     }
@@ -212,7 +212,7 @@ void Operations::open(const Request& request, const Reply& reply, uint32_t open_
     if (is_file && (request.flags & O_ACCMODE) != O_RDONLY) {
       reply.error(EROFS);
     } else if (!options_.send_opens) {
-      reply.error(ENOSYS);  // neither OPEN nor FLUSH nor RELEASE any more
+      reply.error(ENOSYS);  // the kernel sends no OPEN, FLUSH or RELEASE any more
     } else {
       reply.value(fuse::OpenOut{.fh = 0, .open_flags = open_flags, .backing_id = 0});
     }
@@ -251,7 +251,7 @@ void Operations::statfs(const Reply& reply) {
 }
 
 void Operations::getxattr(const Request& request, const Reply& reply) {
-  if (!options_.xattr) return finish(reply, RequestKind::kGetxattr, ENOSYS);  // never asked again
+  if (!options_.xattr) return finish(reply, RequestKind::kGetxattr, ENOSYS);  // sent only once
   answer_from(request, reply, RequestKind::kGetxattr, Need::kInode,
               [this, ino = request.ino, size = request.size](const Reply& to, const Tree& part,
                                                              std::string_view wanted) {

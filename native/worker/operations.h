@@ -1,14 +1,14 @@
-// The answers to the kernel's requests, out of a volume: about ten of them, each a few lines.
+// Answers the kernel's requests from a volume: about ten kinds, each a few lines.
 //
-// Any thread. None waits for the disk: what needs bytes that are not at hand (a read, or
-// the directory of a record that was not looked into yet) leaves its answer to Volume::poll();
-// what needs a part of an index that is far away, to FarRequests; all else is answered at once,
-// even if a mapped index has to be paged in. Whoever waits may be interrupted.
+// Thread-safe. No handler waits for the disk: if it needs bytes that are not at hand (a READ, or
+// the directory of a record that was not read yet), Volume::poll() answers later; if it needs a
+// part of an index that is far, FarRequests does. All other requests are answered at once, even if
+// a mapped index has to be paged in. Requests that wait can be interrupted.
 //
-// The kernel may keep all it learns (names, attributes, listings, bytes) for a year: the tree
-// cannot change. Where it can do without OPEN and OPENDIR they are refused once (ENOSYS) and
-// never sent again, so a file that is in its cache costs no request. Nothing that the kernel
-// relies on is kept here: an inode number is computed from the tree, a handle does not exist.
+// The kernel may cache everything (names, attributes, listings, bytes) for a year: the tree cannot
+// change. If the kernel allows it, OPEN and OPENDIR are refused once (ENOSYS) and never sent again,
+// so a file in the page cache costs no request. The worker keeps no state for the kernel: an inode
+// number is computed from the tree, and there are no file handles.
 
 #pragma once
 
@@ -29,24 +29,24 @@ namespace ffrfs {
 
 struct OperationOptions {
   bool xattr = false;       // show user.ffrfs.*
-  bool allow_root = false;  // turn away all users but root and ours
-  bool send_opens = false;  // as on a kernel that cannot do without OPEN and OPENDIR
+  bool allow_root = false;  // reject all users except root and the mount's owner
+  bool send_opens = false;  // for a kernel that needs OPEN and OPENDIR
 };
 
 class Operations final : public fuse::Handler {
  public:
   Operations(Volume& volume, const OperationOptions& options);
 
-  // The kernel cannot do without OPEN and OPENDIR. Before the first request.
+  // For a kernel that needs OPEN and OPENDIR. Must be called before the first request.
   void send_opens() { options_.send_opens = true; }
 
   void handle(const fuse::Request& request, const fuse::Reply& reply) noexcept override;
   void interrupt(uint64_t unique) noexcept override { interrupts_.interrupt(unique); }
 
-  // For the thread that waits for the volume: answers those who were interrupted. In how many
-  // milliseconds there is more to do; -1: nothing.
+  // Called by the thread that waits for the volume: answers interrupted requests. Returns in how
+  // many milliseconds the next is due; -1 if none is.
   [[nodiscard]] int expire_interrupts() noexcept;
-  // The transports end: no answer is given any more.
+  // The transports end: drops all later answers.
   void close() { interrupts_.close(); }
 
  private:
@@ -65,12 +65,12 @@ class Operations final : public fuse::Handler {
   void getxattr(const Request& request, const Reply& reply);
   void listxattr(const Request& request, const Reply& reply);
 
-  // The answer of a request that needs no more than an errno, or 0.
+  // Answers a request with nothing but an errno, or 0.
   void finish(const Reply& reply, RequestKind kind, int error_number);
 
-  // Answers with body(reply, part, name), where `part` knows that about the request's inode, now
-  // or later, perhaps with another reply. What `body` throws, before it has answered, is a
-  // failure to read that inode.
+  // Answers with body(reply, part, name), now or later, perhaps with another reply; `part` is the
+  // tree that has what `need` says of the request's inode. If `body` throws before it has answered,
+  // the request fails as unreadable.
   template <typename Body>
   void answer_from(const Request& request, const Reply& reply, RequestKind kind, Need need,
                    Body body) noexcept;
@@ -82,7 +82,7 @@ class Operations final : public fuse::Handler {
 
   void fail(const Reply& reply, Ino ino, const RequestTimer& timer,
             const std::exception_ptr& error) noexcept;
-  // The errno with which a failure to read is answered; says so in the log.
+  // Returns the errno for a failure to read, and logs the failure.
   int read_failed(Ino ino, const std::exception_ptr& error);
 
   Volume& volume_;

@@ -1,4 +1,4 @@
-// READs, and what is answered and logged where bytes cannot be read.
+// READ, and the errors and log lines for bytes that cannot be read.
 
 #include <algorithm>
 #include <array>
@@ -18,7 +18,7 @@ namespace ffrfs {
 namespace {
 
 void reply_slice(const fuse::Reply& reply, const Slice& slice) {
-  // Never: a READ is a megabyte at most, as is a part.
+  // Cannot happen: a READ is at most a megabyte, and so is a part.
   if (slice.rest.size() >= fuse::Reply::kPartCountMax) return reply.error(EIO);
   std::array<fuse::Part, fuse::Reply::kPartCountMax> parts{slice.bytes};
   size_t count = 1;
@@ -40,7 +40,7 @@ void Operations::read(const Request& request, const Reply& reply) {
       return timer.stop();
     }
     missing = found.missing;
-  } catch (const FarAway&) {  // as what is not at hand
+  } catch (const FarAway&) {  // as if the bytes were not at hand
   } catch (...) {
     return fail(reply, request.ino, timer, std::current_exception());
   }
@@ -98,7 +98,7 @@ int Operations::read_failed(Ino ino, const std::exception_ptr& error) {
   } catch (const std::exception& bad) {
     reason = bad.what();
   }
-  const NearOnly here;  // a name that is far away is not waited for
+  const NearOnly here;  // does not wait for a name that is far
   if (const auto counted = volume_.note_failure(ino)) {
     const std::string path = volume_.path(ino);
     log_failure(*counted, path.empty() ? "/" : path, reason);

@@ -21,7 +21,7 @@ Session::Session(Volume& volume, FileDescriptor connection, const SessionOptions
       connection_(std::move(connection)),
       dev_(connection_, operations_),
       rings_(std::move(rings)) {
-  // Here, before anybody else knows of us: hints may come before the first request.
+  // In the constructor, because hints may come before the first request.
   volume_.start_prefetch([this](Ino ino, uint64_t offset, std::span<const std::byte> bytes) {
     return connection_.store(ino, offset, bytes);
   });
@@ -49,22 +49,22 @@ bool Session::start() {
 
 void Session::serve() {
   std::thread completion([this] { complete(); });
-  // Beside rings one thread is enough for what they do not carry.
+  // Rings carry most requests, so that one thread is enough for the others.
   if (start()) dev_.serve(rings_ ? 1 : thread_count_);
-  // The kernel has ended the connection, or stop() has been here.
+  // The kernel has closed the connection, or stop() was called.
   const bool is_quiet = volume_.stop_prefetch(kPushLimit);
   if (rings_) rings_->stop();
   is_ended_ = true;
   volume_.wake();
   completion.join();
   operations_.close();
-  rings_.reset();  // now that no answer is on its way there
-  if (is_quiet) connection_.close();  // else the process ends, too
+  rings_.reset();  // no answer can use the rings any more
+  if (is_quiet) connection_.close();  // else the end of the process closes it
   is_over_ = true;
 }
 
 void Session::stop() {
-  // While READs are still answered.
+  // Before the transports stop, because its reads need answers.
   [[maybe_unused]] const bool is_quiet = volume_.stop_prefetch(kPushLimit);
   while (!is_over_) {
     dev_.stop();

@@ -1,8 +1,8 @@
 // The native engine: answers the kernel's requests on one FUSE connection from a volume.
 //
 //   transports         /dev/fuse and, if the kernel has them, rings ─► Operations ─► answer
-//   completion thread  the volume's eventfd ─► verified bytes ─► answer; who was interrupted ─► EINTR
-//   far requests       what has come from far away ─► Operations, again ─► answer
+//   completion thread  the volume's eventfd ─► verified bytes ─► answer; interrupted ─► EINTR
+//   far requests       remote bytes have come ─► Operations, again ─► answer
 //   the volume's own   read ahead ─► store() into the kernel's page cache
 //
 // Not here: the tree, checksums, caching (volume); the protocol (fuse); the mount itself (the
@@ -24,25 +24,25 @@
 namespace ffrfs {
 
 struct SessionOptions {
-  size_t thread_count = 1;  // that receive requests from /dev/fuse
+  size_t thread_count = 1;  // threads that receive from /dev/fuse
   OperationOptions operations{};
 };
 
 class Session {
  public:
-  // `connection`: an open /dev/fuse that is mounted. `rings`: made and not started, used if the
-  // kernel has its side of them; nullptr: none.
+  // `connection`: an open /dev/fuse that is mounted. `rings`: created but not started, used if the
+  // kernel supports them; nullptr: none.
   Session(Volume& volume, FileDescriptor connection, const SessionOptions& options,
           std::unique_ptr<fuse::UringTransport> rings);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Serves until the kernel ends the connection (the last user of the mount is gone), or
-  // stop(). Then the connection is closed, whatever is still being read. Once only.
+  // Serves until the kernel ends the connection (the last user of the mount is gone), or until
+  // stop(). Then closes the connection, even if reads are in flight. May be called once.
   void serve();
 
-  // Ends serve(). Any thread; returns when it has ended.
+  // Ends serve(), and returns when it has ended. Thread-safe.
   void stop();
 
  private:
@@ -55,8 +55,8 @@ class Session {
   fuse::Connection connection_;
   fuse::DevTransport dev_;
   std::unique_ptr<fuse::UringTransport> rings_;
-  std::atomic<bool> is_ended_{false};  // no request will be answered any more
-  std::atomic<bool> is_over_{false};   // serve() is done
+  std::atomic<bool> is_ended_{false};  // no later request will be answered
+  std::atomic<bool> is_over_{false};   // serve() has ended
 };
 
 }  // namespace ffrfs

@@ -32,20 +32,20 @@ constexpr uint32_t kRefuse = SECCOMP_RET_ERRNO | EPERM;
 constexpr uint32_t kUnknown = SECCOMP_RET_ERRNO | ENOSYS;
 constexpr uint32_t kEnd = SECCOMP_RET_KILL_PROCESS;
 
-// Younger than the C library's headers may be (io/local_file.cc has this one's use).
+// Newer than the C library's headers may be (see io/local_file.cc).
 constexpr int kCachestat = 451;
 
-// Without a look at their arguments the kernel remembers the answer, and does not run the
-// filter for them. Those that name a file by its path only tell about it.
+// Calls that are allowed whatever their arguments: the kernel caches the verdict, and skips the
+// filter. Of those that take a path, all only report about the file.
 constexpr std::initializer_list<int> kServing = {
     // The connection, eventfds, packs: all by descriptor.
     SYS_read, SYS_write, SYS_writev, SYS_pread64, SYS_preadv, SYS_preadv2, kCachestat,
     SYS_fadvise64, SYS_fstat, SYS_newfstatat, SYS_statx, SYS_lseek, SYS_close, SYS_fcntl,
     SYS_io_setup, SYS_io_submit, SYS_io_getevents, SYS_io_pgetevents, SYS_io_cancel,
     SYS_io_destroy, SYS_eventfd2, SYS_ppoll,
-    // Rings that were made before; what a ring does is checked by the files that it is given.
+    // Rings that exist already; a ring's operations are limited by the files that it has.
     SYS_io_uring_enter,
-    // Sockets that the daemon hands over: its own, those of clients that hint, the fetcher's.
+    // Sockets that the daemon passes: its own, those of clients that hint, the fetcher's.
     SYS_recvmsg, SYS_recvfrom, SYS_sendmsg, SYS_setsockopt,
     // Memory.
     SYS_brk, SYS_munmap, SYS_mremap, SYS_madvise,
@@ -59,7 +59,7 @@ constexpr std::initializer_list<int> kServing = {
 #ifdef SYS_poll  // not on aarch64
     SYS_poll,
 #endif
-#ifdef __SANITIZE_ADDRESS__  // it asks by a pipe whether memory is there
+#ifdef __SANITIZE_ADDRESS__  // ASan probes memory with a pipe
     SYS_pipe2,
 #ifdef SYS_pipe
     SYS_pipe,
@@ -67,8 +67,8 @@ constexpr std::initializer_list<int> kServing = {
 #endif
 };
 
-// Finding packs and their indexes, and saying what came of it. The last three are for the
-// second stage: giving up what is left of capabilities, and the filter itself.
+// For finding packs and their indexes, and for reporting the result. The last three are for the
+// second stage: dropping the remaining capability, and the filter itself.
 constexpr std::initializer_list<int> kOpening = {
     SYS_getdents64, SYS_readlinkat, SYS_faccessat, SYS_fstatfs, SYS_statfs, SYS_getcwd,
     SYS_getegid, SYS_getgid, SYS_uname, SYS_prlimit64, SYS_sendto, SYS_capget, SYS_capset,
@@ -78,7 +78,7 @@ constexpr std::initializer_list<int> kOpening = {
 #endif
 };
 
-// Neither we nor a library would ever try: somebody else has taken the worker over.
+// Calls that neither ffrfs nor its libraries make: an attacker controls the worker.
 constexpr std::initializer_list<int> kDeadly = {
     SYS_execve, SYS_execveat, SYS_socket, SYS_connect, SYS_bind, SYS_ptrace,
     SYS_process_vm_readv, SYS_process_vm_writev, SYS_mount, SYS_umount2, SYS_pivot_root,
@@ -102,7 +102,7 @@ class Program {
     give(kEnd);
     load(offsetof(seccomp_data, nr));
 #ifdef __x86_64__
-    // The numbers of its x32 variant, which is another way to the same calls.
+    // The numbers of the x32 ABI, which is another way to make the same calls.
     add(BPF_JMP | BPF_JGE | BPF_K, 0x4000'0000, 0, 1);
     give(kEnd);
 #endif
@@ -115,7 +115,7 @@ class Program {
     }
   }
 
-  // By the lower half of one argument, which holds all that we test.
+  // Decides by the lower half of one argument, which holds all bits that the filter tests.
   void by_argument(int number, size_t argument, uint16_t test, uint32_t operand,
                    uint32_t if_true, uint32_t if_false) {
     static_assert(std::endian::native == std::endian::little);
@@ -153,10 +153,10 @@ int install_syscall_filter(Stage stage) {
   if (kMachine == 0) return ENOTSUP;
   Program program;
   program.all(kServing, kAllow);
-  // Threads, and no processes. clone3(2) hides its flags in memory: as it is unknown here,
-  // the C library takes clone(2).
+  // Allows threads, but no processes. clone3(2) passes its flags in memory, which a filter cannot
+  // read; it gets ENOSYS, and the C library falls back to clone(2).
   program.by_argument(SYS_clone, 0, kHasBit, CLONE_THREAD, kAllow, kEnd);
-  program.by_argument(SYS_sched_setaffinity, 0, kEquals, 0, kAllow, kRefuse);  // its own thread's
+  program.by_argument(SYS_sched_setaffinity, 0, kEquals, 0, kAllow, kRefuse);  // this thread only
   program.by_argument(SYS_tgkill, 0, kEquals, static_cast<uint32_t>(getpid()), kAllow, kRefuse);
   if (stage == Stage::kOpening) {
     constexpr uint32_t writing = O_ACCMODE | O_CREAT | O_TRUNC;

@@ -1,12 +1,12 @@
 // ffrfs-worker: the process that serves one native mount, a child of its daemon.
 //
-// Started by ffrfs/mount/engines/worker.py, never by hand. It opens the packs, says so, takes the
-// connection, and serves it to its end. The daemon owns everything else: the mount,
-// signals, the control socket, the log. Exit status: 0 the connection has ended, or the
-// daemon has gone; 1 they cannot be served (and the daemon was told why).
+// Started by ffrfs/mount/engines/worker.py, never by hand. It opens the packs, reports that, takes
+// the connection, and serves it to its end. The daemon owns everything else: the mount, signals,
+// the control socket, the log. Exit status: 0 if the connection or the daemon has ended; 1 if the
+// packs cannot be served (the daemon gets the reason).
 //
-// With --unindexed=N it only says which of the packs have more than N records and no sound
-// mapped index, a zero byte behind each, and ends with 0.
+// With --unindexed=N it only lists the packs that have more than N records and no sound mapped
+// index, a zero byte after each, and exits with 0.
 
 #include <fcntl.h>
 #include <getopt.h>
@@ -51,17 +51,17 @@ constexpr int kFailed = 1;
 constexpr auto kStopLimit = std::chrono::seconds(5);
 constexpr int kWrongUsage = 2;
 
-// How requests come from the kernel: by read(2) on the connection, over rings of io_uring, or
-// over those if there are any.
+// How requests come from the kernel: by read(2) on the connection, over io_uring rings, or over
+// rings if possible.
 enum class Transport { kAuto, kDev, kUring };
-constexpr size_t kRingShare = 8;  // rings hold at most one such part of what the cache may
+constexpr size_t kRingShare = 8;  // rings take at most 1/8 of the cache's limit
 
 struct WorkerOptions {
   Transport transport = Transport::kAuto;
   std::vector<std::string> packs;
   std::optional<uint64_t> unindexed;
   int daemon_socket = -1;
-  int fetcher_socket = -1;  // of what is read by URLs
+  int fetcher_socket = -1;  // to the fetcher, for URLs
   unsigned remote_timeout_s = 60;
   VolumeOptions volume;
   SessionOptions session;
@@ -139,13 +139,13 @@ WorkerOptions parse_arguments(int argc, char** argv) {
   return options;
 }
 
-// Signals that a terminal or a service manager sends to everybody are the daemon's to
-// obey: the worker goes by its word only.
+// Ignores signals that a terminal or a service manager sends to all processes: the daemon handles
+// them, and tells the worker.
 void leave_signals_to_daemon() {
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) signal(number, SIG_IGN);
 }
 
-// Each pack takes two descriptors, and the usual limit is for programs that select(2).
+// Each pack takes two descriptors, and the usual soft limit is meant for select(2).
 void allow_many_packs() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -156,14 +156,13 @@ void allow_many_packs() {
 void limit_cache(Volume& volume, uint64_t limit_bytes) {
   try {
     volume.limit_cache(static_cast<size_t>(limit_bytes));
-  } catch (const std::bad_alloc&) {  // the daemon tells another limit when it is still short
+  } catch (const std::bad_alloc&) {  // the daemon sends another limit if memory is still short
   }
 }
 
-// Takes the clients that hint, and what the cache may hold, until the daemon lets go of its
-// end of the socket, as it does when it is killed. Then ends the session, in good order,
-// since a killed process keeps its connection for as long as one of its threads waits for a
-// disk, and readers would hang.
+// Handles the daemon's messages until the daemon closes its end of the socket, or is killed. Then
+// ends the session in good order, because a killed process keeps its connection while one of its
+// threads waits for a disk, and readers would hang.
 void watch_daemon(DaemonLink& daemon, Volume& volume, Session& session) {
   daemon.wait_for_end({
       .take_hints = [&volume](FileDescriptor client) { volume.take_hints(std::move(client)); },
@@ -176,7 +175,7 @@ void watch_daemon(DaemonLink& daemon, Volume& volume, Session& session) {
   std::_Exit(0);
 }
 
-// Before the lockdown, after which none can be made. nullptr: there are none.
+// Creates the rings before the lockdown forbids it. Returns nullptr if there are none.
 std::unique_ptr<fuse::UringTransport> make_rings(const WorkerOptions& options) {
   if (options.transport == Transport::kDev) return nullptr;
   try {
@@ -195,7 +194,7 @@ bool is_unindexed(const std::string& pack, uint64_t indexed_count) {
     return claimed_record_count(*remote::open_source(pack)).value_or(0) > indexed_count &&
            FfrecordShard(pack, IndexUse::kIfSound).index() == nullptr;
   } catch (const std::exception&) {
-    return false;  // opening it says what is wrong
+    return false;  // opening the pack reports the error
   }
 }
 
@@ -207,12 +206,12 @@ int tell_unindexed(const std::vector<std::string>& packs, uint64_t indexed_count
       if (files.is_tfrecord || !is_unindexed(pack, indexed_count)) continue;
       std::fwrite(pack.c_str(), 1, pack.size() + 1, stdout);
     }
-  } catch (const std::exception&) {  // the same
+  } catch (const std::exception&) {  // opening the packs reports the error
   }
   return std::fflush(stdout) == 0 ? 0 : kFailed;
 }
 
-// After each end of a fetcher the daemon brings another link.
+// The daemon sends another link each time a fetcher has ended.
 void open_urls_by(const WorkerOptions& options) {
   if (options.fetcher_socket < 0) return;
   remote::set_opener(std::make_shared<remote::RemoteOpener>(
@@ -223,14 +222,14 @@ void replace_link(FileDescriptor link) {
   if (const auto opener = remote::opener()) opener->replace(std::move(link));
 }
 
-// Gets the connection, once the daemon has mounted. It listens while the packs are opened, too: a
-// fetcher may end just then, and they wait for what the next one brings.
+// Returns the connection, once the daemon has mounted. The thread also listens while the packs are
+// opened: a fetcher may end just then, and opening waits for a link to the next one.
 std::future<FileDescriptor> listen_to(DaemonLink& daemon) {
   std::promise<FileDescriptor> promise;
   auto coming = promise.get_future();
   std::thread([&daemon, promise = std::move(promise)]() mutable {
     FileDescriptor connection = daemon.receive_connection();
-    if (!connection.valid()) std::_Exit(0);  // nobody waits for the packs any more
+    if (!connection.valid()) std::_Exit(0);  // the daemon has ended
     promise.set_value(std::move(connection));
   }).detach();
   return coming;
@@ -242,13 +241,13 @@ struct Opened {
   std::unique_ptr<Volume> volume;
 };
 
-// nullopt: the daemon was told why not.
+// Returns nullopt after it has sent the error to the daemon.
 std::optional<Opened> open_all(const WorkerOptions& options, DaemonLink& daemon) {
   try {
     Opened opened;
     opened.rings = make_rings(options);
     Lockdown lockdown;
-    // The threads that these two start have the capabilities of the one that does, and need none.
+    // Threads inherit the capabilities of the thread that starts them, and these need none.
     opened.connection = std::async(std::launch::async, [&options, &daemon] {
       give_up_capabilities();
       open_urls_by(options);
@@ -268,8 +267,8 @@ std::optional<Opened> open_all(const WorkerOptions& options, DaemonLink& daemon)
 
 int run(const WorkerOptions& options) {
   if (options.unindexed) return tell_unindexed(options.packs, *options.unindexed);
-  // None of the three is destroyed: the thread that watches knows them until the process
-  // ends; of the volume see main().
+  // None of the three is destroyed, because the watching thread uses them until the process ends;
+  // for the volume see main().
   auto* const daemon = new DaemonLink(options.daemon_socket, replace_link);
   std::optional<Opened> opened = open_all(options, *daemon);
   if (!opened) return kFailed;
@@ -293,8 +292,8 @@ int main(int argc, char** argv) {
   const ffrfs::WorkerOptions options = ffrfs::parse_arguments(argc, argv);
   ffrfs::leave_signals_to_daemon();
   ffrfs::allow_many_packs();
-  // A full pipe, for example as the daemon is stopped, must not hold up readers.
+  // A full pipe, for example while the daemon is stopped, must not block readers.
   fcntl(STDERR_FILENO, F_SETFL, fcntl(STDERR_FILENO, F_GETFL) | O_NONBLOCK);
-  // Reads that are still under way are not waited for: their disk may have stalled.
+  // Does not wait for reads in flight: their disk may have stalled.
   std::_Exit(ffrfs::run(options));
 }
