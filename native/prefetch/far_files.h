@@ -1,7 +1,7 @@
-// Files whose bytes may be far away (io/source.h): what will be read ahead in a while is asked for
-// well before, many ranges at once, so that reading ahead finds it near.
+// Packs that may be remote (io/source.h): requests the ranges that will soon be read ahead, many at
+// once, so that they are near by then.
 //
-// Any thread, without a lock of the caller's: it may wait for an index.
+// Thread-safe. Not under a lock, because it may wait for an index.
 
 #pragma once
 
@@ -14,21 +14,21 @@
 
 namespace ffrfs {
 
-// nullopt: the index is damaged there, which is for those to hear who read the record; or it is
-// far away, and this thread does not wait for it (NearOnly).
+// Returns nullopt if the index is damaged there (the record's readers get the error), or if it is
+// far and this thread must not wait (NearOnly).
 [[nodiscard]] std::optional<Extent> find_extent(const ShardSet& shards, uint64_t record);
 
 class FarFiles {
  public:
-  // Of one list of hints: so much behind what was taken is on its way.
+  // How many bytes of a list of hints, behind those taken, are requested ahead.
   static constexpr uint64_t kAheadBytes = uint64_t{64} << 20;
 
   explicit FarFiles(const ShardSet& shards);
 
   [[nodiscard]] bool any() const { return any_; }
-  // Asks for what is not near.
+  // Requests the records' bytes that are far.
   void ask_for(std::span<const uint64_t> records) const;
-  // Brings near what the index says of them, so that others need not wait for it.
+  // Loads the index entries of the records, so that later look-ups need not wait.
   void find(std::span<const Hint> hints) const;
 
  private:

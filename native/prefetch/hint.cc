@@ -9,7 +9,7 @@
 namespace ffrfs {
 namespace {
 
-// The first name of `path`, which is shortened by it; "" at its end.
+// Removes the first name from `path` and returns it; "" at the end of the path.
 std::string_view take_name(std::string_view& path) {
   path.remove_prefix(std::min(path.find_first_not_of('/'), path.size()));
   const std::string_view name = path.substr(0, path.find('/'));
@@ -25,7 +25,7 @@ std::optional<Hint> of_record(const Tree& tree, uint64_t record_count, std::stri
   }
   if (tree.subtrees() != nullptr) return Hint{.record = record};
   const Ino ino = tree.file_of(record);
-  if (ino == 0) return std::nullopt;  // the index of a packed folder
+  if (ino == 0) return std::nullopt;  // the record is the index of a packed folder
   return Hint{.record = record, .ino = ino};
 }
 

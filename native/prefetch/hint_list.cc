@@ -6,10 +6,10 @@
 namespace ffrfs {
 namespace {
 
-// However narrow the window is: a list as long makes a jump possible.
+// Even with a narrow window a list is this long, so that jumps are possible.
 constexpr size_t kEntriesMin = 8192;
 constexpr size_t kWindowsKept = 4;
-constexpr size_t kWindowsBehind = 2;  // of those, behind the position
+constexpr size_t kWindowsBehind = 2;  // how many of them are behind the position
 constexpr size_t kMarkersPerWindow = 4;
 
 }  // namespace
@@ -22,7 +22,7 @@ HintList::HintList(size_t window_records, uint64_t window_bytes)
 
 void HintList::add(const Hint& hint, uint64_t size_bytes) {
   by_record_.emplace(hint.record, end());
-  // Of an empty file nothing is to be read.
+  // An empty file needs no read.
   const State state = size_bytes > 0 ? State::kPending : State::kDone;
   entries_.push_back({.hint = hint, .size_bytes = size_bytes, .state = state});
 }
@@ -36,11 +36,11 @@ bool HintList::has_window_room(uint64_t size_bytes) const {
 
 bool HintList::wants(size_t batch_count) const {
   if (fetched_ >= end() || !has_window_room(entry(fetched_).size_bytes)) return false;
-  // The reader is near what was not taken yet: no time to wait for more.
+  // The reader is close to entries that were not taken yet: do not wait for a full batch.
   if (fetched_ <= position_) return true;
   const uint64_t ahead = fetched_ - position_;
   if (ahead < window_records_ / 2 && ahead_bytes_ < window_bytes_ / 2) return true;
-  // Else a batch should be worth a batch, if there will be one.
+  // Otherwise wait until a batch is full, unless the list is about to end.
   const uint64_t room = window_records_ - ahead;
   if (is_finished_ && end() - fetched_ <= room) return true;
   const uint64_t left = std::min<uint64_t>(end() - fetched_, room);
@@ -98,8 +98,8 @@ HintList::State HintList::state(uint64_t index) const {
   return index < base_ ? State::kDone : entry(index).state;
 }
 
-// The first that was not asked for yet; of those that the kernel has and the reader seems to
-// have passed, only if there is no other.
+// Returns the first entry of the record that was not read yet. An entry that was pushed and that
+// the reader seems to have passed is returned only if there is no other.
 std::optional<uint64_t> HintList::find(uint64_t record) const {
   std::optional<uint64_t> passed;
   for (auto place = by_record_.lower_bound({record, 0});
@@ -113,7 +113,7 @@ std::optional<uint64_t> HintList::find(uint64_t record) const {
   return passed;
 }
 
-// Whether it was asked for, or given up, a window ago at most.
+// Returns whether the record was read, or given up, at most two windows ago.
 bool HintList::is_passed(uint64_t record) const {
   const auto place = by_record_.lower_bound({record, 0});
   return place != by_record_.end() && place->first == record &&
@@ -124,7 +124,8 @@ bool HintList::note_read(uint64_t record, bool was_ready) {
   const auto index = find(record);
   if (!index) return is_passed(record);
   const bool is_near = *index < std::max(fetched_, position_) + window_records_;
-  // More of what was just read, and hinted once more, for later: one read may be several.
+  // The rest of the record that was just read and that is hinted again for later: a read may take
+  // several requests.
   if (!is_near && is_passed(record)) return true;
   ++(was_ready ? tally_.hit_count : tally_.late_count);
   entry(*index).state = State::kDone;
@@ -138,7 +139,8 @@ bool HintList::note_read(uint64_t record, bool was_ready) {
   return true;
 }
 
-// One read far ahead may be anybody's; two near each other are a reader that is there.
+// A single read far ahead may come from any program; two near each other show that the reader is
+// there.
 void HintList::jump_to(uint64_t index) {
   if (!candidate_ || *candidate_ < base_ ||
       std::max(*candidate_, index) - std::min(*candidate_, index) >= window_records_) {
@@ -148,7 +150,7 @@ void HintList::jump_to(uint64_t index) {
   const uint64_t first = std::min(*candidate_, index);
   candidate_.reset();
   move_to(index + 1);
-  fetched_ = std::max(base_, first);  // not after the position: nothing is ahead
+  fetched_ = std::max(base_, first);  // not after the position, so that nothing counts as ahead
 }
 
 void HintList::move_to(uint64_t position) {
@@ -159,12 +161,12 @@ void HintList::move_to(uint64_t position) {
   forget_front();
 }
 
-// Those two windows behind the position: no reader comes for them any more.
+// Drops the entries that are more than two windows behind: no reader comes for them any more.
 void HintList::forget_front() {
   while (base_ + kWindowsBehind * window_records_ < position_) {
     const Entry& front = entries_.front();
     if (front.state == State::kPushed) {
-      // What the kernel has is read without a request.
+      // Readers get pushed files without a request.
       ++tally_.hit_count;
     } else if (front.state != State::kDone) {
       ++tally_.dropped_count;
@@ -177,14 +179,14 @@ void HintList::forget_front() {
   fetched_ = std::max(fetched_, base_);
 }
 
-// Those only that stand among many, before and behind, that were asked for. Readers may share
-// a list, each with a stretch of it; but each reads its own in order.
+// Gives up entries that were left out while many before and after them were read. Readers may share
+// a list, each reading a section of it, but each reads its section in order.
 void HintList::forget_left_out() {
   constexpr size_t kNeighbours = 32;
   constexpr uint32_t kAskedForMin = 12;
   const auto count = static_cast<size_t>(std::max(left_behind_, base_) - base_);
   left_behind_ = position_;
-  std::vector<uint32_t> asked(count + 1);  // for how many before each was asked
+  std::vector<uint32_t> asked(count + 1);  // how many of the entries before each were read
   for (size_t i = 0; i < count; ++i) asked[i + 1] = asked[i] + (entries_[i].is_asked_for ? 1 : 0);
   for (size_t i = 0; i < count; ++i) {
     Entry& left = entries_[i];

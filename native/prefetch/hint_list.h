@@ -1,14 +1,14 @@
-// What one reader says that it will read, in order, and how far it has come.
+// The hints of one client, in the order of its reads, and how far the reads have come.
 //
 //   index     0 ........ base ........ position ........ fetched ........ end
 //             forgotten  │ behind: may  │ in the window:  │ will be taken
 //                        │ still come   │ taken           │ when its turn comes
 //
-// The position is behind the farthest record of the window that was asked for. Readers
-// need not keep to the order strictly (several share it), nor begin at its beginning: two
-// reads far ahead, near each other, move the window there.
+// The position is behind the farthest record of the window that was read. Readers need not keep to
+// the order strictly (several may share a list), nor start at its beginning: two reads far ahead,
+// near each other, move the window there.
 //
-// Plain data: its owner guards it.
+// Plain data: the owner must lock.
 
 #pragma once
 
@@ -27,65 +27,65 @@ namespace ffrfs {
 class HintList {
  public:
   enum class State : uint8_t {
-    kPending,   // its turn has not come
+    kPending,   // not taken yet
     kFetching,
     kHeld,      // in memory
-    kPushed,    // with the kernel
-    kDone,      // asked for, or given up
+    kPushed,    // in the kernel's page cache
+    kDone,      // read, or given up
   };
-  // What became of hints, since they were last taken.
+  // How hints ended, since the last take_tally().
   struct Tally {
-    uint64_t hit_count = 0;      // ready when a reader came
-    uint64_t late_count = 0;     // asked for before
+    uint64_t hit_count = 0;      // in memory before a reader came
+    uint64_t late_count = 0;     // read before they were in memory
     uint64_t dropped_count = 0;  // given up unread
   };
   struct Next {
     Hint hint;
     uint64_t index = 0;
-    bool is_marker = false;  // not to be pushed: its READ is to show where the reader is
+    bool is_marker = false;  // must not be pushed, so that its READ shows how far the reader is
   };
 
   HintList(size_t window_records, uint64_t window_bytes);
 
   void add(const Hint& hint, uint64_t size_bytes);
-  // How many more it takes.
+  // Returns how many more hints the list takes.
   [[nodiscard]] size_t room() const;
   [[nodiscard]] size_t size() const { return entries_.size(); }
-  // With fewer it could not do its work: what is kept behind a reader, and a window.
+  // The size that a list needs to work: the entries kept behind a reader, and a window.
   [[nodiscard]] size_t least_size() const { return least_size_; }
 
-  // Whether there is enough to take for it to be worth while.
+  // Returns whether enough entries can be taken to make a batch worthwhile.
   [[nodiscard]] bool wants(size_t batch_count) const;
-  // The next to be read, now in state kFetching; nullopt: it is not time.
+  // Returns the next entry to read, now in state kFetching; nullopt if the window has no room.
   [[nodiscard]] std::optional<Next> take();
 
-  // The records behind those that were taken, up to so many bytes of them, that it has not told
-  // before: their turn comes soon.
+  // Returns the records of the next `limit_bytes` behind the last taken, which will be taken soon;
+  // each record is returned once.
   [[nodiscard]] std::vector<uint64_t> take_coming(uint64_t limit_bytes);
 
-  // It was the last to be taken, and could not be.
+  // Puts back the entry that was taken last, because it could not be read.
   void put_back(uint64_t index);
-  // Of a hint that was taken; nothing happens once it is done.
+  // Sets the state of an entry that was taken; does nothing once the entry is done.
   void set_state(uint64_t index, State state);
   [[nodiscard]] State state(uint64_t index) const;
 
-  // A reader asks for a record; `was_ready`: it need not wait for storage. False: no hint
-  // names it, none that is still known.
+  // Notes that a reader asks for a record; `was_ready`: without waiting for storage. Returns
+  // whether a hint that is still in the list names the record.
   bool note_read(uint64_t record, bool was_ready);
 
   void finish() { is_finished_ = true; }
-  // No more will come.
+  // Returns whether the client will send no more hints.
   [[nodiscard]] bool is_finished() const { return is_finished_; }
-  // Nothing is left to be taken, nor to be asked for: also by readers who are behind others.
+  // Returns whether no entry is left to be taken or read, even by readers that are behind others.
   [[nodiscard]] bool is_over() const;
 
-  // The records of those that are held though no reader will come for them: they are given up.
+  // Returns the records that are held, but were given up because no reader will come for them.
   [[nodiscard]] std::vector<uint64_t> take_forgotten() { return std::exchange(forgotten_, {}); }
-  // Those that readers have left out, and had passed when this was called the last time.
+  // Gives up held entries that readers have left out, and had passed at the previous call.
   void forget_left_out();
 
   [[nodiscard]] Tally take_tally();
-  // Nothing more becomes of it: counts what is left.
+  // Gives up all entries and returns how they ended.
   [[nodiscard]] Tally close();
 
  private:
@@ -117,7 +117,7 @@ class HintList {
   uint64_t base_ = 0;      // of the first entry
   uint64_t position_ = 0;
   uint64_t fetched_ = 0;   // the next to be taken
-  uint64_t told_ = 0;      // the next that take_coming() has not told
+  uint64_t told_ = 0;      // the next that take_coming() returns
   uint64_t ahead_bytes_ = 0;  // of [position, fetched)
   size_t since_marker_ = 0;
   uint64_t since_marker_bytes_ = 0;
@@ -125,7 +125,7 @@ class HintList {
   bool is_finished_ = false;
   Tally tally_;
   std::vector<uint64_t> forgotten_;
-  uint64_t left_behind_ = 0;  // the position when that was last looked for
+  uint64_t left_behind_ = 0;  // the position at the last forget_left_out()
 };
 
 }  // namespace ffrfs

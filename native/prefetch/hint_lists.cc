@@ -15,7 +15,7 @@ HintLists::HintLists(size_t window_records, uint64_t window_bytes, size_t batch_
 
 bool HintLists::make_room() {
   if (lists_.size() < kListsMax) return false;
-  // One that has been told, and is only waited for, makes room.
+  // A list that gets no more hints, and only waits for readers, makes room.
   const auto oldest = std::ranges::min_element(lists_, {}, [](const auto& list) {
     return list.second.hints.is_finished() ? list.second.last_use : Clock::time_point::max();
   });
@@ -33,7 +33,7 @@ HintLists::ListId HintLists::open() {
 
 size_t HintLists::add(ListId id, std::span<const Hint> hints) {
   const auto found = lists_.find(id);
-  if (found == lists_.end()) return hints.size();  // expired: whatever comes is ignored
+  if (found == lists_.end()) return hints.size();  // the list has expired: ignore the hints
   Client& client = found->second;
   counters_.prefetch_hinted.fetch_add(hints.size(), std::memory_order_relaxed);
   const size_t taken = std::min(hints.size(), room_of(client.hints));
@@ -45,7 +45,7 @@ size_t HintLists::add(ListId id, std::span<const Hint> hints) {
   return room;
 }
 
-// The first to come may fill theirs, and cannot starve the others.
+// The first clients may fill their lists, but must not starve the others.
 size_t HintLists::room_of(const HintList& hints) const {
   size_t total = 0;
   for (const auto& [id, client] : lists_) total += client.hints.size();
@@ -133,7 +133,7 @@ bool HintLists::expire(Clock::time_point now, Clock::duration ttl) {
   return lists_.size() < before;
 }
 
-// What has become of a list's hints is counted, and what no reader will come for is to go.
+// Counts how the list's hints have ended, and collects the records that it has given up.
 void HintLists::settle(ListId id, HintList& hints) {
   count(hints.take_tally());
   for (const uint64_t record : hints.take_forgotten()) forgotten_.push_back({id, record});

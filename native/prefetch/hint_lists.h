@@ -1,10 +1,11 @@
-// The lists of hints of all clients: which there are, how much each may hold, who is next.
+// The lists of hints of all clients: opens and drops lists, shares the room among them, and picks
+// the next to serve.
 //
-// Many clients share what there is: no list may starve another of hints (room()), nor of
+// Many clients share the room and the reads: no list may starve another of hints (room()), nor of
 // reads (serve()).
 //
-// Plain data: its owner guards it. But any() may be asked by any thread.
-// Not here: what is read, and where it goes (prefetcher.h).
+// Plain data: the owner must lock. Only any() is thread-safe. Not here: reading, and where the
+// bytes go (prefetcher.h).
 
 #pragma once
 
@@ -28,29 +29,29 @@ class HintLists {
  public:
   using ListId = uint64_t;
   using Clock = std::chrono::steady_clock;
-  // Of a record, in bytes; 0: nothing of it is to be read.
+  // Returns the size of a record in bytes; 0 if it should not be read.
   using SizeOf = std::function<uint64_t(uint64_t record)>;
 
   static constexpr size_t kListsMax = 64;
-  // In all lists together; beyond that each may have HintList::least_size().
+  // The limit of all lists together; beyond it each list may have HintList::least_size().
   static constexpr size_t kHintsMax = 65'536;
 
-  // The window of each list; `batch_records` are worth one batch. Counts what becomes of
-  // hints.
+  // The first two are the window of each list; `batch_records` make a batch worthwhile. Counts in
+  // `counters` how hints end.
   HintLists(size_t window_records, uint64_t window_bytes, size_t batch_records, SizeOf size_of,
             Counters& counters);
 
-  // Erases the list that is finished and was used longest ago, if there are kListsMax. False:
-  // there was room. Throws std::length_error: none is finished.
+  // If there are kListsMax lists, erases the finished one that was used longest ago. Returns false
+  // if there was room; throws std::length_error if no list is finished.
   bool make_room();
   [[nodiscard]] ListId open();
 
-  // The functions below do nothing if there is no such list (any more).
+  // The functions below do nothing if the list does not exist (any more).
 
-  // How many more the list takes from now on; what is beyond is dropped.
+  // Returns how many more hints the list takes from now on; hints beyond its room are dropped.
   size_t add(ListId id, std::span<const Hint> hints);
   [[nodiscard]] size_t room(ListId id) const;
-  // False: there is no such list.
+  // Returns false if the list does not exist.
   bool finish(ListId id);
   bool drop(ListId id);
   [[nodiscard]] HintList::State state(ListId id, uint64_t index) const;
@@ -60,14 +61,14 @@ class HintLists {
     bool is_hinted = false;  // a list names the record
     bool is_roomy = false;   // a list that was full has room for a batch
   };
-  // As HintList::note_read(), for all lists.
+  // Calls HintList::note_read() of all lists.
   Noted note_read(uint64_t record, bool was_ready);
 
-  // Whether one of them has something to take that is worth a batch; how many have.
+  // Returns whether a list has a worthwhile batch to take; how many lists have.
   [[nodiscard]] bool wants() const;
   [[nodiscard]] size_t wanting_count() const;
-  // Calls body(id, hints) for each that has, beginning after the one that was served last,
-  // until it returns false.
+  // Calls body(id, hints) for each list that has one, beginning after the list that was served
+  // last, until `body` returns false.
   template <typename Body>
   void serve(const Body& body) {
     auto list = lists_.upper_bound(last_served_);
@@ -81,15 +82,15 @@ class HintLists {
 
   // See HintList::forget_left_out().
   void forget_left_out();
-  // Erases those from which nothing is to be expected any more: all was read, or no more
-  // hints will come and none was used for `ttl`. False: there are none.
+  // Erases lists that are over: all was read, or they are finished and were not used for `ttl`.
+  // Returns false if there were none.
   bool expire(Clock::time_point now, Clock::duration ttl);
 
   struct Forgotten {
     ListId list;
     uint64_t record;
   };
-  // What is held for a list though no reader will come for it.
+  // Returns the records that are held for a list although no reader will come for them.
   [[nodiscard]] std::vector<Forgotten> take_forgotten() { return std::exchange(forgotten_, {}); }
 
   [[nodiscard]] bool empty() const { return lists_.empty(); }
@@ -98,14 +99,14 @@ class HintLists {
   void for_each_id(Act&& act) const {
     for (const auto& list : lists_) act(list.first);
   }
-  // Any thread: whether there are any, as of a moment ago.
+  // Thread-safe. Returns whether there were any lists a moment ago.
   [[nodiscard]] bool any() const { return count_.load(std::memory_order_relaxed) > 0; }
 
  private:
   struct Client {
     HintList hints;
     Clock::time_point last_use;
-    bool is_full = false;  // until note_read() has told that it is not
+    bool is_full = false;  // until note_read() has reported room again
   };
   using Lists = std::map<ListId, Client>;
 

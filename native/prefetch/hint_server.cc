@@ -21,7 +21,8 @@ constexpr int kNoTimeout = -1;
 
 void wake(const FileDescriptor& event) { eventfd_write(event.get(), 1); }
 
-// Whether there is an empty text in `bytes`, which begin a text or go on with one.
+// Returns whether `bytes` contain an empty text. `begins_text`: they begin a text, and do not
+// continue one.
 bool has_end(std::string_view bytes, bool begins_text) {
   return (begins_text && bytes.starts_with('\0')) || bytes.find("\0\0"sv) != bytes.npos;
 }
@@ -35,7 +36,7 @@ HintServer::HintServer(Prefetcher& prefetcher, Resolve resolve, Counter& dropped
       event_(std::make_shared<FileDescriptor>(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC))),
       piece_(kPieceSize) {
   if (!event_->valid()) throw StorageError(errno, "eventfd", "cannot create");
-  // On the thread nothing of this may fail.
+  // Reserved here, because run() must not fail.
   clients_.reserve(Prefetcher::kListsMax);
   polled_.reserve(1 + Prefetcher::kListsMax);
   prefetcher_.on_room([event = event_] { wake(*event); });
@@ -53,7 +54,7 @@ void HintServer::take(FileDescriptor socket) noexcept {
     is_started_ = true;
     arrived_.push_back(std::move(socket));
   } catch (const std::exception&) {
-    return;  // no thread is to be had, or no memory
+    return;  // out of memory, or of threads
   }
   wake(*event_);
 }
@@ -78,12 +79,12 @@ void HintServer::admit() {
     try {
       const Prefetcher::ListId list = prefetcher_.open_list();
       clients_.push_back({std::move(socket), list, prefetcher_.room(list), {}});
-    } catch (const std::exception&) {  // too many clients, or lists of those who are done
+    } catch (const std::exception&) {  // too many clients, or lists that only wait for readers
     }
   }
 }
 
-// Goes on with those whose lists have room again.
+// Continues with clients whose lists have room again.
 void HintServer::resume() {
   for (Client& client : clients_) {
     if (client.room > 0) continue;
@@ -97,7 +98,7 @@ void HintServer::listen() {
   for (const Client& client : clients_) polled_.push_back(what_to_wait_for(client));
   if (poll(polled_.data(), polled_.size(), kNoTimeout) < 0) return;
   eventfd_t wakes = 0;
-  eventfd_read(event_->get(), &wakes);  // before resume() asks: no wake is lost
+  eventfd_read(event_->get(), &wakes);  // before resume(), so that no wake is lost
   for (size_t i = 0; i < clients_.size(); ++i) {
     if (polled_[1 + i].revents == 0) continue;
     attempt(clients_[i],
@@ -106,7 +107,8 @@ void HintServer::listen() {
 }
 
 pollfd HintServer::what_to_wait_for(const Client& client) {
-  // POLLHUP cannot be declined, so one who has gone, and is still to be read, is left out.
+  // poll() always reports POLLHUP, so a client that has died and whose texts are still to be read
+  // is left out.
   if (client.has_said_all && client.room == 0) return {-1, 0, 0};
   const short events = client.room > 0 ? POLLIN : POLLRDHUP;
   return {client.socket.get(), events, 0};
@@ -115,7 +117,7 @@ pollfd HintServer::what_to_wait_for(const Client& client) {
 void HintServer::attempt(Client& client, void (HintServer::*step)(Client&)) {
   try {
     (this->*step)(client);
-  } catch (const std::exception&) {  // no memory
+  } catch (const std::exception&) {  // out of memory
     drop(client);
   }
 }
@@ -129,7 +131,7 @@ void HintServer::receive(Client& client) {
   use_texts(client);
 }
 
-// Makes hints of what was received, as many as the list takes.
+// Resolves received texts into hints, as many as the list takes.
 void HintServer::use_texts(Client& client) {
   std::string_view left = client.bytes;
   while (true) {
@@ -155,14 +157,14 @@ void HintServer::flush(Client& client) {
   group_.clear();
 }
 
-// Of one who has died while it was not read.
+// Handles a client that died while its socket was not read.
 void HintServer::look_for_end(Client& client) {
   client.has_said_all = end_is_to_come(client);
   if (!client.has_said_all) drop(client);
 }
 
-// Looks through what the socket holds and leaves it there, so that no client makes us hold
-// more than a piece. Who has died sends no more: it is finite.
+// Peeks at what the socket holds, so that no client makes the process hold more than a piece of it.
+// That is finite, because the client has died and sends no more.
 bool HintServer::end_is_to_come(const Client& client) {
   if (has_end(client.bytes, true)) return true;
   bool begins_text = client.bytes.empty() || client.bytes.back() == '\0';

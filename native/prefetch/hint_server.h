@@ -1,18 +1,18 @@
-// The programs that tell what they will read next: their sockets, and what comes from them.
+// Receives hints from programs that announce their reads, over sockets.
 //
 //   socket ─► pieces ─► texts, a zero byte after each ─► hints ─► the client's list
 //
-// An empty text says that all has been said: the list is kept. A client that ends without
-// it has died: its list is dropped. Nothing is sent back. While a list is full its socket
-// is not read, so the client has to wait; that it dies is noticed all the same.
+// An empty text ends the hints: the list is kept. A client that closes its socket without it has
+// died: its list is dropped. Nothing is sent back. While a list is full its socket is not read, so
+// the client has to wait; its death is noticed even then.
 //
-// All that comes is hostile. At most a piece and a text of each client are held.
+// All input is hostile. At most a piece and a text of each client are held.
 //
-// take() from any thread. All else happens on one thread of ours, which begins with the
-// first client; it holds no lock while it resolves or adds, and waits for sockets only.
-// Does not survive fork() (see io/process_local.h).
+// take() is thread-safe. Everything else runs on one thread, which starts with the first client; it
+// holds no lock while it resolves or adds, and waits only for sockets. Does not survive fork() (see
+// io/process_local.h).
 //
-// Not here: what becomes of the lists (prefetcher.h), what a text names (volume.h).
+// Not here: what happens to the lists (prefetcher.h), how a text is resolved (volume.h).
 
 #pragma once
 
@@ -38,29 +38,29 @@ namespace ffrfs {
 
 class HintServer {
  public:
-  // nullopt: the text names nothing. Must not wait.
+  // Returns nullopt if the text names no file. Must not wait.
   using Resolve = std::function<std::optional<Hint>(std::string_view text)>;
 
   static constexpr size_t kTextSizeMax = 8192;
 
-  // `dropped` counts the texts that name nothing. Takes the prefetcher's on_room() for
-  // itself. Throws StorageError.
+  // `dropped` counts the texts that name no file. The server sets the prefetcher's on_room().
+  // Throws StorageError.
   HintServer(Prefetcher& prefetcher, Resolve resolve, Counter& dropped);
-  ~HintServer();  // drops the lists of all who have not ended
+  ~HintServer();  // drops the lists of all clients that have not ended
   HintServer(const HintServer&) = delete;
   HintServer& operator=(const HintServer&) = delete;
 
-  // Listens to a connected Unix stream socket. It is closed when the client has said all,
-  // or does not keep to the rules; at once if the prefetcher has no list for it.
+  // Listens to a connected Unix stream socket. Closes it when the client ends its hints or breaks
+  // the rules; at once if the prefetcher has no list for it.
   void take(FileDescriptor socket) noexcept;
 
  private:
   struct Client {
-    FileDescriptor socket;  // invalid: has ended
+    FileDescriptor socket;  // invalid: the client has ended
     Prefetcher::ListId list;
-    size_t room;                // that the list has for hints; 0: the socket is not read
-    std::string bytes;          // received and not used, from the beginning of a text
-    bool has_said_all = false;  // has died while it was not read; the end is in its socket
+    size_t room;                // of the list; 0: the socket is not read
+    std::string bytes;          // received and not used yet, from the beginning of a text
+    bool has_said_all = false;  // died with its socket unread; the socket holds the end
   };
 
   void run();
@@ -80,18 +80,18 @@ class HintServer {
   Prefetcher& prefetcher_;
   const Resolve resolve_;
   Counter& dropped_;
-  // The prefetcher's callback shares it, and may still be running when we have gone.
+  // Shared with the prefetcher's callback, which may run after the server was destroyed.
   const std::shared_ptr<const FileDescriptor> event_;  // wakes the thread
   std::atomic<bool> stopping_{false};
   std::mutex mutex_;  // guards the two below
   bool is_started_ = false;
   std::vector<FileDescriptor> arrived_;
-  // The thread's alone:
+  // Used by the thread only:
   std::vector<Client> clients_;
   std::vector<pollfd> polled_;
   std::vector<char> piece_;
   std::vector<Hint> group_;
-  ThreadPool thread_{1};  // last: it ends before what it uses
+  ThreadPool thread_{1};  // last, so that it ends before the members that it uses
 };
 
 }  // namespace ffrfs

@@ -8,7 +8,7 @@ namespace ffrfs {
 bool PrefetchTask::make_plan(const Extent& extent, size_t alignment, bool check_data,
                              size_t limit_bytes) {
   plan = whole_plan(extent, check_data);
-  // As it comes from storage: with what is read beside it to be aligned.
+  // The memory of a direct read, with the bytes that an aligned read adds.
   memory_bytes = BufferPool::capacity_for(static_cast<size_t>(extent.size) +
                                           extent.trailer_size() + 2 * alignment);
   if (memory_bytes > limit_bytes) {
@@ -43,7 +43,7 @@ void read_tasks(std::vector<PrefetchTask>& tasks, Fetcher& fetcher, bool check_d
       }
       hand_over(task, item.error);
     });
-  } catch (...) {  // no memory, no threads
+  } catch (...) {  // out of memory, or of threads
     for (PrefetchTask& task : tasks) {
       if (!task.is_finished) hand_over(task, std::current_exception());
     }

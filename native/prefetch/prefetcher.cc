@@ -38,7 +38,7 @@ Prefetcher::Prefetcher(const Tree& tree, bool has_files, DemandReader& reader,
       lists_(
           options.window_records, options.window_bytes, kBatchRecords,
           [this](uint64_t record) {
-            // Nothing is to be read of one whose index is damaged; its reader gets the error.
+            // A record whose index is damaged is not read ahead: its reader gets the error.
             const auto extent = find_extent(shards_, record);
             return extent ? extent->size : 0;
           },
@@ -82,7 +82,7 @@ Prefetcher::ListId Prefetcher::open_list() {
 }
 
 size_t Prefetcher::add(ListId list, std::span<const Hint> hints) {
-  far_.find(hints);  // below that is asked with the lock held
+  far_.find(hints);  // without the lock; the look-up under it never waits
   const NearOnly here;
   const std::lock_guard lock(mutex_);
   const size_t room = lists_.add(list, hints);
@@ -116,7 +116,7 @@ void Prefetcher::note_freed() {
   watch_.notify_one();
 }
 
-// What readers do.
+// Observing readers.
 
 void Prefetcher::note_read(const Extent& extent, Found found) {
   if (found == Found::kKept) return;
@@ -133,7 +133,7 @@ void Prefetcher::note_read(const Extent& extent, Found found) {
     if (is_roomy) has_room = on_room_;
     drop_forgotten();
     if (is_hinted && found == Found::kPageCache) {
-      // It may have come since it was looked for in memory, and then no reader takes it.
+      // The record may have arrived after the look-up in memory, and then no reader takes it.
       const UnitKey key = whole_plan(extent, check_data_).key();
       lists_.for_each_id([&](ListId id) { count_waste(table_.drop_ahead(id, key)); });
     }
@@ -193,7 +193,7 @@ void Prefetcher::run() {
       continue;
     }
     far_.ask_for(coming);
-    // Each becomes known to the readers, who may be waiting, as soon as it is there.
+    // Each record is handed over as soon as it has arrived, because readers may be waiting.
     read_tasks(batch, fetcher_, check_data_,
                [this](Task& task, const std::exception_ptr& error) { hand_over(task, error); });
     push(batch);
@@ -219,18 +219,18 @@ void Prefetcher::watch() {
       watch_.wait_for(lock, interval);
     }
     expire(Clock::now());
-    // Hints are many small pieces of memory, which the C library would keep.
+    // Hints are many small allocations, which the C library would keep.
     const bool is_to_give_back = lists_.empty() && std::exchange(has_freed_, false);
     lock.unlock();
     if (is_to_give_back) release_free_memory();
-    // A read that was joined may be held up by its neighbours in a merged one.
+    // A claimed read may be delayed by its neighbours in a merged read.
     reader_.overtake();
     lock.lock();
     if (has_work()) work_.notify_one();
   }
 }
 
-// With the lock held, as all that begin with "take".
+// Needs the lock, as do all functions that begin with "take".
 bool Prefetcher::has_work() const {
   return around_.has_work() ||
          (in_flight_ < kDepth && (readahead_.wants(kBatchRecords) || lists_.wants()));
@@ -240,7 +240,7 @@ std::vector<Prefetcher::Task> Prefetcher::take_batch(std::vector<uint64_t>& comi
   std::vector<Task> batch;
   if (in_flight_ >= kDepth) return batch;
   const size_t limit = std::min(kBatchRecords, kDepth - in_flight_);
-  // Of those who want something each gets its share, beginning after the one served last.
+  // Each list with work gets a share, beginning after the list that was served last.
   const size_t wanting = 1 + lists_.wanting_count();
   const size_t share = std::max<size_t>(limit / wanting, 1);
   lists_.serve([&](ListId id, HintList& hints) {
@@ -299,7 +299,7 @@ void Prefetcher::take_in_order(std::vector<Task>& batch, size_t end) {
 
 Prefetcher::Claim Prefetcher::claim(Task& task) {
   const auto extent = find_extent(shards_, task.hint.record);
-  if (!extent || extent->size == 0) return Claim::kBusy;  // readers manage
+  if (!extent || extent->size == 0) return Claim::kBusy;  // its readers cope with it
   Budget& budget = fetcher_.budget();
   const size_t alignment = shards_.file_of(*extent).alignment();
   if (!task.make_plan(*extent, alignment, check_data_, budget.limit(Account::kAhead))) {
@@ -311,7 +311,7 @@ Prefetcher::Claim Prefetcher::claim(Task& task) {
     is_short_ = true;
     return Claim::kFull;
   }
-  if (budget.has_waiting()) return Claim::kFull;  // readers are first
+  if (budget.has_waiting()) return Claim::kFull;  // readers go first
   if (!table_.claim(task.plan)) return Claim::kBusy;
   task.memory = std::move(*memory);
   return Claim::kTaken;
@@ -319,7 +319,7 @@ Prefetcher::Claim Prefetcher::claim(Task& task) {
 
 void Prefetcher::push(std::vector<Task>& batch) {
   for (Task& task : batch) {
-    // One that a reader has got meanwhile needs no pushing.
+    // A unit that a reader has taken meanwhile is not pushed.
     const UnitKey key = task.plan.key();
     if (task.is_to_push && table_.is_ahead(key) && push_(task.hint, task.unit->bytes)) {
       [[maybe_unused]] const UnitPtr taken = table_.take_ahead(key);
@@ -332,7 +332,7 @@ void Prefetcher::push(std::vector<Task>& batch) {
   }
 }
 
-// On any thread.
+// Called on any thread.
 void Prefetcher::hand_over(Task& task, const std::exception_ptr& error) {
   const UnitKey key = task.plan.key();
   task.is_finished = true;
@@ -352,7 +352,7 @@ void Prefetcher::hand_over(Task& task, const std::exception_ptr& error) {
   }
   const bool is_wanted =
       task.is_run() || lists_.state(task.owner, task.index) == HintList::State::kFetching;
-  // Somebody has asked for it meanwhile: and is about to take it, or had it from elsewhere.
+  // A reader has asked for the record meanwhile, and takes it now or had it from elsewhere.
   if (!is_wanted && !is_awaited) {
     table_.age(key, Clock::now() - options_.ttl + kWatchIntervalMax);
   }
@@ -361,8 +361,8 @@ void Prefetcher::hand_over(Task& task, const std::exception_ptr& error) {
   task.is_to_push = !error && !is_awaited && is_wanted && !task.is_marker;
 }
 
-// A reader that is behind slows down only those before it: what it will want is held, so they
-// wait for storage until it has come. But for some hints no reader will come.
+// A reader that lags behind slows down only the others: its records are held, so the others wait
+// for storage until it catches up. But some hints are never read.
 void Prefetcher::forget_left_out(Clock::time_point now) {
   if (!is_short_ || now - forgotten_at_ < kLeftOutInterval) return;
   is_short_ = false;
@@ -386,7 +386,7 @@ void Prefetcher::count_waste(const std::vector<UnitTable::Ahead>& dropped) {
   }
 }
 
-// What is held for those who will not come for it goes.
+// Drops held records that no reader will come for.
 void Prefetcher::drop_forgotten() {
   for (const auto& [list, record] : lists_.take_forgotten()) {
     if (const auto extent = find_extent(shards_, record)) {

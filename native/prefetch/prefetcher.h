@@ -1,20 +1,19 @@
-// Reads ahead of the readers: what hints say that they will read, and what they read in
-// order. Everything here is advice; a demand read never depends on it.
+// Reads ahead of the readers: records that hints announce, and records that follow a sequential
+// run. All of it is advice; demand reads never depend on it.
 //
 //   hints (HintLists, one a client) ─┐   take: the next of each, within its window
 //   runs in order (Readahead) ───────┴─► read: sorted, merged, verified (Fetcher)
 //                                        push: into the kernel's page cache, if it knows
 //                                              the inode; else held (UnitTable)
 //
-// What was pushed is read without a request, so once in a quarter of a window a record is held
-// and not pushed: its READ shows how far the reader has come.
+// Readers get pushed files without a request, so one record per quarter of a window is held and not
+// pushed: its READ shows how far the reader is.
 //
-// Three threads of its own, so that two read, a half of kDepth records each, while one
-// pushes. A push may wait in the kernel for a page that a READ holds: that READ finds its
-// bytes in memory, and is answered by others. All else: any thread.
-// One more watches the time: what is too old, and reads that wait for a batch of ours whose
-// disk has stalled. Locks: ours, then the table's. Nobody waits with ours for an index that is far
-// away (NearOnly): every READ takes it.
+// Three threads, so that two read, half of kDepth records each, while one pushes. A push may wait
+// in the kernel for a page that a READ has locked: other threads answer that READ, from memory. A
+// fourth thread expires old units, and repeats reads that wait for a batch whose disk has stalled.
+// All other functions are thread-safe. Lock order: this, then the table. Under this lock no thread
+// waits for an index that is far (NearOnly), because every READ takes the lock.
 
 #pragma once
 
@@ -47,9 +46,9 @@ namespace ffrfs {
 
 struct PrefetchOptions {
   ReadAroundMode around = ReadAroundMode::kAuto;
-  size_t window_records = 512;  // 0: nothing is read ahead
+  size_t window_records = 512;  // 0: no readahead
   uint64_t window_bytes = uint64_t{64} << 20;
-  std::chrono::milliseconds ttl{60'000};  // of what was read ahead and is not asked for
+  std::chrono::milliseconds ttl{60'000};  // of units that were read ahead and not asked for
 };
 
 class Prefetcher {
@@ -57,41 +56,43 @@ class Prefetcher {
   using ListId = HintLists::ListId;
   using Clock = std::chrono::steady_clock;
 
-  // What is held or on its way is in the budget of `reader`.
+  // Held units and reads in flight are in the budget of `reader`.
   Prefetcher(const Tree& tree, bool has_files, DemandReader& reader,
              const PrefetchOptions& options, bool check_data, PushRecord push);
-  ~Prefetcher();  // waits for what is being read
+  ~Prefetcher();  // waits for reads in flight
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
   static constexpr size_t kListsMax = HintLists::kListsMax;
   static constexpr size_t kHintsMax = HintLists::kHintsMax;
 
-  // Hints in the order in which one client will read. Throws std::length_error: too many.
+  // Opens a list for the hints of one client, in the order of its reads. Throws std::length_error
+  // if there are too many.
   [[nodiscard]] ListId open_list();
-  // How many more the list takes from now on; what is beyond is dropped. Never waits.
+  // Returns how many more hints the list takes from now on; hints beyond its room are dropped.
+  // Never waits.
   size_t add(ListId list, std::span<const Hint> hints);
   [[nodiscard]] size_t room(ListId list) const;
-  // No more will come. What was hinted stays until it was read, or expires.
+  // The client sends no more hints. The list stays until all was read, or it expires.
   void finish(ListId list);
-  // Its client has died.
+  // The client has died.
   void drop(ListId list);
-  // Calls it, from any thread and without a lock, when a list that was full has room.
+  // Sets a callback, called on any thread and without a lock, when a full list has room again.
   void on_room(std::function<void()> callback);
 
-  // Neighbours of files that are read in no order: what the kernel knows, and may hold.
+  // Returns the readahead of neighbours, for files that are read in no order.
   [[nodiscard]] ReadAround& around() { return around_; }
 
   // Pushes all files at and below `ino` that the kernel knows, front to back. Never waits.
   void warm(Ino ino);
 
-  // The budget has another limit: what is held beyond goes, oldest first.
+  // The budget's limit has changed: drops held units beyond it, oldest first.
   void follow_limit();
 
-  // Begins nothing new; what is being read is not waited for.
+  // Starts nothing new; does not wait for reads in flight.
   void stop();
 
-  // A reader asks for the record. Any thread; cheap while there are no hints.
+  // Notes that a reader asks for the record. Thread-safe; cheap while there are no hints.
   void note_read(const Extent& extent, Found found);
 
  private:
@@ -109,8 +110,8 @@ class Prefetcher {
   [[nodiscard]] std::vector<Task> take_batch(std::vector<uint64_t>& coming);
   void take_hinted(ListId id, HintList& hints, std::vector<Task>& batch, size_t end);
   void take_in_order(std::vector<Task>& batch, size_t end);
-  // kTaken: it is to be read. kBusy: it is being fetched, or held, or cannot be. kFull: there
-  // is too much under way.
+  // kTaken: the caller has to read it. kBusy: it is being fetched, held, or cannot be read. kFull:
+  // the budget has no room, or readers wait for it.
   enum class Claim { kTaken, kBusy, kFull };
   [[nodiscard]] Claim claim(Task& task);
   void push(std::vector<Task>& batch);
@@ -143,8 +144,8 @@ class Prefetcher {
   size_t in_flight_ = 0;  // records
   size_t most_in_flight_ = 0;
   bool stopping_ = false;
-  bool has_freed_ = false;  // a list, since memory was given back to the system
-  bool is_short_ = false;  // of memory, since what was left out was forgotten
+  bool has_freed_ = false;  // lists were freed since memory was returned to the system
+  bool is_short_ = false;  // memory was short since forget_left_out()
   Clock::time_point forgotten_at_{};
   std::function<void()> on_room_;
   std::vector<std::thread> threads_;

@@ -7,17 +7,17 @@
 namespace ffrfs {
 namespace {
 
-// Repeated READs are counted among so many READs.
+// READs are counted in groups of this size, to find repeated ones.
 constexpr uint32_t kRecent = 64;
-constexpr uint32_t kRepeatedMax = 8;  // with more, the kernel has evicted what it was given
-constexpr uint32_t kStreakMin = 32;   // in a row: all of the page cache was dropped
-constexpr double kDensityAfterwards = 0.25;  // the page cache may still have some, which is unknown
-constexpr unsigned kStrikesMax = 4;   // each doubles the density that is needed
-constexpr uint64_t kExpectedMin = 16;  // READs of controls, before they are compared
+constexpr uint32_t kRepeatedMax = 8;  // more mean that the kernel has evicted pushed files
+constexpr uint32_t kStreakMin = 32;   // in a row: the whole page cache was dropped
+constexpr double kDensityAfterwards = 0.25;  // part of the page cache may be left, which is unknown
+constexpr unsigned kStrikesMax = 4;   // each doubles the density that is required
+constexpr uint64_t kExpectedMin = 16;  // READs of controls, before the comparison
 constexpr uint64_t kFraction = 1024;
 constexpr auto kPause = std::chrono::seconds(1);
 constexpr size_t kQueueMax = 4096;
-constexpr uint64_t kLeftMin = 2;  // files of a region, to be worth a look at it
+constexpr uint64_t kLeftMin = 2;  // files of a region, to make a look at it worthwhile
 
 std::unique_ptr<std::atomic<uint64_t>[]> make_bits(uint64_t count) {
   return std::make_unique<std::atomic<uint64_t>[]>(static_cast<size_t>(count / 64 + 1));
@@ -50,7 +50,7 @@ bool ReadAround::note_read(uint64_t record) {
   const auto number = static_cast<uint16_t>(record % region_records_);
   const uint16_t last = place.last.exchange(number, std::memory_order_relaxed);
   const bool is_repeated = set(done_, record);
-  // Of a file that takes several READs they come one right after the other.
+  // The READs of one file follow each other directly.
   if (!is_repeated || (number != last && !has_copies_)) note_recent(is_repeated);
   if (is_repeated) return false;
   const uint16_t before = place.reads.fetch_add(1, std::memory_order_relaxed);
@@ -63,7 +63,7 @@ bool ReadAround::note_read(uint64_t record) {
     count_unread();
   }
   note_exposed(is_around);
-  // Runs in order are for Readahead, and no evidence for what lies beside them.
+  // Runs in order are for Readahead, and are no evidence for their neighbours.
   if (before > 0 && number == last + 1) return false;
   pairs_.fetch_add(before, std::memory_order_relaxed);
   if (place.is_queued.load(std::memory_order_relaxed) || !is_evident() || !is_worth(region)) {
@@ -149,7 +149,7 @@ void ReadAround::warm(std::vector<bool> records) {
   count_queued();
 }
 
-// With the lock held. Parts of the tree are warmed one after the other.
+// Needs the lock. Parts of the tree are warmed one after the other.
 std::optional<Region> ReadAround::take_to_warm() {
   if (warmings_.empty()) return std::nullopt;
   Warming& warming = warmings_.front();
@@ -158,7 +158,7 @@ std::optional<Region> ReadAround::take_to_warm() {
   const auto wanted = static_cast<uint64_t>(
       std::count(warming.records->begin() + static_cast<std::ptrdiff_t>(region.begin),
                  warming.records->begin() + static_cast<std::ptrdiff_t>(region.end), true));
-  // More would evict what was warmed before.
+  // Pushing more would evict files that were warmed before.
   if (wanted > warming.room) {
     counters_.warm_left_out.fetch_add(wanted, std::memory_order_relaxed);
     region.begin = region.end;

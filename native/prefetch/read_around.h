@@ -13,7 +13,7 @@
 // kernel has evicted unread. Then nothing is taken for a second, and stronger evidence is needed.
 // warm() takes all files of a part of the tree, and needs no evidence.
 //
-// Any thread; READs and lookups take no lock unless they make a region wanted.
+// Thread-safe; READs and lookups take no lock unless they make a region wanted.
 // Not here: reading a region and pushing it (region_pass.h). Model and numbers: docs/decisions/036.
 
 #pragma once
@@ -32,7 +32,7 @@
 
 namespace ffrfs {
 
-enum class ReadAroundMode : uint8_t { kOff, kAuto, kOn };  // kOn: no evidence is asked for
+enum class ReadAroundMode : uint8_t { kOff, kAuto, kOn };  // kOn: without evidence
 
 // Records [begin, end) of all shards.
 struct Region {
@@ -49,22 +49,22 @@ class ReadAround {
   static constexpr uint64_t kRegionBytes = uint64_t{1} << 20;
   static constexpr uint64_t kRegionRecordsMin = 4;  // larger files gain nothing
   static constexpr uint64_t kRegionRecordsMax = 1024;
-  static constexpr uint64_t kControlShare = 64;  // one such part of the files is left out
+  static constexpr uint64_t kControlShare = 64;  // one in this many files is left out
   static constexpr double kDensityMin = 0.02;
   static constexpr double kPairsMin = 16;
-  static constexpr uint64_t kGrowth = 64;  // times what was asked for may be taken beside it
+  static constexpr uint64_t kGrowth = 64;  // records pushed beside each READ, at most
 
   struct Amounts {
     uint64_t records = 0;
     uint64_t bytes = 0;
-    uint64_t files = 0;  // more than records: several have the same bytes
+    uint64_t files = 0;  // more than records: some share a record
   };
   ReadAround(const Amounts& amounts, ReadAroundMode mode, Counters& counters);
 
-  // Limits the bytes that are in memory ahead of readers: taken and, by the controls, not read yet.
+  // Limits the bytes that are in memory ahead of readers: pushed, but by the controls not read yet.
   void set_budget(uint64_t bytes) { budget_.store(bytes / mean_size_, std::memory_order_relaxed); }
 
-  // The kernel has learnt the inode of the record's file.
+  // Notes that the kernel has looked up the record's file, and so knows its inode.
   void note_known(uint64_t record);
   // Notes a READ of a record that the caller did not hold. Returns true if a region is wanted now.
   bool note_read(uint64_t record);
@@ -84,7 +84,7 @@ class ReadAround {
   [[nodiscard]] bool is_to_warm(uint64_t record) const { return has(known_, record); }
   [[nodiscard]] bool is_done(uint64_t record) const { return has(done_, record); }
   void note_pushed(uint64_t record) { set(done_, record); }
-  // The kernel has forgotten its inode.
+  // Notes that the kernel has forgotten the inode of the record's file.
   void note_unknown(uint64_t record) { clear(known_, record); }
   // Counts what became of a region, in records.
   struct Outcome {
@@ -97,7 +97,7 @@ class ReadAround {
 
  private:
   using Words = std::unique_ptr<std::atomic<uint64_t>[]>;
-  struct Place {  // of a region
+  struct Place {  // a region
     std::atomic<uint16_t> reads{0};
     std::atomic<uint16_t> last{0};   // the record read last, within the region
     std::atomic<uint16_t> left{0};   // known and not done when it was taken
@@ -141,23 +141,23 @@ class ReadAround {
   const uint64_t mean_size_;
   const uint64_t region_records_;
   const uint64_t region_count_;
-  const bool is_noting_;  // READs: else only what is warmed is taken
+  const bool is_noting_;  // whether READs are noted; else only warm() takes regions
   Words known_;
   Words done_;
   std::unique_ptr<Place[]> places_;
 
   std::atomic<uint64_t> budget_{0};  // records, as all below, since the evidence was given up
-  std::atomic<uint64_t> asked_{0};    // READ
+  std::atomic<uint64_t> asked_{0};    // READs
   std::atomic<uint64_t> pairs_{0};    // of READs in the same region
   std::atomic<uint64_t> pushed_{0};
-  std::atomic<uint64_t> unknown_{0};  // in memory, and to be seen by their READs
+  std::atomic<uint64_t> unknown_{0};  // cached in the pack's pages; each is to be seen by its READ
   std::atomic<uint64_t> controls_{0};
   std::atomic<uint64_t> hits_{0};     // READs of controls
   std::atomic<uint64_t> exposed_hits_{0};  // READs of controls and of `unknown_`
   std::atomic<uint64_t> expected_{0};      // the same if all READs were at random, in 1/1024
-  std::atomic<uint32_t> recent_{0};        // READs of the last few, and
-  std::atomic<uint32_t> recent_repeated_{0};  // how many of them came before
-  std::atomic<uint32_t> streak_{0};        // of the last READs, in a row
+  std::atomic<uint32_t> recent_{0};        // READs in the present group, and
+  std::atomic<uint32_t> recent_repeated_{0};  // how many of them are repeated
+  std::atomic<uint32_t> streak_{0};        // repeated READs in a row
   std::atomic<unsigned> strikes_{0};
   std::atomic<bool> is_second_{false};     // the evidence was given up once
   std::atomic<Clock::rep> closed_until_{0};
@@ -165,7 +165,7 @@ class ReadAround {
   struct Warming {
     std::shared_ptr<const std::vector<bool>> records;
     uint64_t next_region = 0;
-    uint64_t room = 0;  // for so many more records
+    uint64_t room = 0;  // for this many more records
   };
   [[nodiscard]] std::optional<Region> take_to_warm();
   void count_queued() {

@@ -8,8 +8,7 @@
 namespace ffrfs {
 namespace {
 
-// Where the index is damaged nothing is read ahead: a reader there gets the error. Both throw
-// FarAway.
+// Both return no file if the index is damaged there (its readers get the error), and throw FarAway.
 Ino load_file(const Tree& tree, uint64_t record) {
   try {
     return tree.file_of(record);
@@ -57,7 +56,7 @@ bool Readahead::note_read(uint64_t record) {
   if (is_passed(record, ino)) return true;
   Run* const by_record = find(Order::kRecords, record);
   Run* const by_listing = ino != 0 ? find(Order::kListing, ino) : nullptr;
-  // Of two that are read ahead one may be chance, and was used less lately.
+  // If both orders match, one may be chance: prefer the run that was used last.
   const bool is_listing = by_listing && by_listing->window > 0 &&
                           (!by_record || by_record->window == 0 ||
                            by_listing->last_use > by_record->last_use);
@@ -70,8 +69,8 @@ bool Readahead::note_read(uint64_t record) {
   return false;
 }
 
-// The run that goes on there; of several the one that was used last: the others may have
-// been left.
+// Returns the run that continues at `place`; of several, the one used last, because the others may
+// have been abandoned.
 Readahead::Run* Readahead::find(Order order, uint64_t place) {
   Run* found = nullptr;
   for (Run& run : runs_) {
@@ -81,7 +80,7 @@ Readahead::Run* Readahead::find(Order order, uint64_t place) {
   return found;
 }
 
-// Whether readers share a run that has just come by there.
+// Returns whether the place is behind a run that passed it recently: readers share that run.
 bool Readahead::is_passed(uint64_t record, Ino ino) const {
   return std::ranges::any_of(runs_, [&](const Run& run) {
     const uint64_t place = run.order == Order::kRecords ? record : ino;
@@ -109,7 +108,7 @@ void Readahead::step(Run& run, uint64_t place) {
 
 void Readahead::begin(Order order, uint64_t place) {
   for (const Run& run : runs_) {
-    if (run.order == order && (run.last == place)) return;  // read again, or just continued
+    if (run.order == order && (run.last == place)) return;  // a repeated READ, or just continued
   }
   const Run fresh{.id = next_id_++, .order = order, .start = place, .last = place,
                   .ahead = place + 1, .growth_at = place + 1, .first_use = tick_,
@@ -127,7 +126,7 @@ uint64_t Readahead::wanted(const Run& run) const {
   return target > run.ahead ? target - run.ahead : 0;
 }
 
-// Waits until a part of the window is used: batches should be worth a batch.
+// Waits until part of the window is used, so that a batch is worthwhile.
 bool Readahead::is_worth(const Run& run, size_t batch_count) const {
   const uint64_t count = wanted(run);
   return count > 0 &&
@@ -145,7 +144,7 @@ std::optional<Readahead::Next> Readahead::take(size_t batch_count) {
     std::optional<Next> next;
     try {
       next = take_from(run);
-    } catch (const FarAway& index) {  // it goes on there when that has come
+    } catch (const FarAway& index) {  // continues there when the index has come
       --run.ahead;
       index.will_need();
     }
@@ -155,7 +154,7 @@ std::optional<Readahead::Next> Readahead::take(size_t batch_count) {
   return std::nullopt;
 }
 
-// What others that are in use read ahead, or have lately, is there.
+// Skips places that other active runs read ahead, or have recently.
 void Readahead::skip_covered(Run& run) const {
   for (const Run& other : runs_) {
     if (other.id != run.id && other.order == run.order && other.window > 0 &&
@@ -184,7 +183,7 @@ std::optional<Readahead::Next> Readahead::take_from(Run& run) {
         run.ahead = kEnd;
         break;
       }
-      if (has_files_ && (next.ino = load_file(tree_, place)) == 0) continue;  // the index
+      if (has_files_ && (next.ino = load_file(tree_, place)) == 0) continue;  // a pack's index
     }
     next.is_marker = ++run.since_marker * 4 >= run.window;
     if (next.is_marker) run.since_marker = 0;

@@ -1,15 +1,15 @@
-// Runs of reads in order, without a hint: recognised, and continued ahead of the reader.
+// Sequential runs of reads, without hints: recognises them, and reads ahead of the reader.
 //
 //   reads     7 8 9 | 10 11 12 13 ...        a run, and how far ahead it is read:
 //             └─ three in a row ─┘             start ....... last ....... ahead
 //                                              └ read ahead or read ┘└ window ┘
 //
-// Two orders are looked for: that of the records, and that of the listings (inode numbers
-// are given in it). A run is known by its place, not by its reader: several readers may
-// each have one, or share one. The window grows while what was read ahead is asked for, and
-// shrinks when it is not. Where a run comes upon what another reads ahead, it goes on behind.
+// Two orders are recognised: that of the records, and that of the listings (inode numbers are
+// assigned in it). A run is identified by its place, not by its reader: several readers may each
+// have one, or share one. The window grows while the records read ahead are used, and shrinks when
+// they are not. A run that meets records read ahead by another continues behind them.
 //
-// Plain data: its owner guards it.
+// Plain data: the owner must lock.
 
 #pragma once
 
@@ -22,14 +22,14 @@
 
 namespace ffrfs {
 
-// The record's file; 0: none, or nobody knows, as the index is damaged there or far away.
+// Returns the record's file; 0 if there is none, or if the index is damaged there or far.
 [[nodiscard]] Ino find_file(const Tree& tree, uint64_t record);
 
 class Readahead {
  public:
   struct Next {
     uint64_t record = 0;
-    Ino ino = 0;       // 0: the record has a folder of its own
+    Ino ino = 0;       // 0: the record has its own folder
     uint64_t run = 0;
     bool is_marker = false;  // see HintList
   };
@@ -37,17 +37,17 @@ class Readahead {
   // `has_files`: records are files of `tree`, which lists them in some order.
   Readahead(const Tree& tree, uint64_t record_count, bool has_files, size_t window_max);
 
-  // A reader asks for a record that takes storage, or was read ahead. True: it belongs to a run
-  // that is read ahead.
+  // Notes that a reader asks for a record that needs storage, or was read ahead. Returns true if it
+  // belongs to a run that is read ahead.
   bool note_read(uint64_t record);
 
   [[nodiscard]] bool wants(size_t batch_count) const;
-  // The next to be read; nullopt: none now.
+  // Returns the next record to read ahead; nullopt if there is none now.
   [[nodiscard]] std::optional<Next> take(size_t batch_count);
 
-  // The last of it could not be taken.
+  // Puts back the record that was taken last.
   void put_back(uint64_t run);
-  // What was read ahead for a run was not asked for.
+  // Notes that a record which was read ahead for the run was dropped unread.
   void note_waste(uint64_t run);
 
  private:
@@ -58,15 +58,15 @@ class Readahead {
     uint64_t start = 0;
     uint64_t last = 0;
     uint64_t ahead = 0;        // the next to be read ahead, or kEnd
-    uint64_t growth_at = 0;    // a reader that comes here has used what was read ahead
+    uint64_t growth_at = 0;    // a reader that gets here has used the records read ahead
     unsigned length = 1;
-    size_t window = 0;         // 0: not read ahead
-    bool is_filling = false;   // has begun to, and is not at its end
+    size_t window = 0;         // 0: no readahead
+    bool is_filling = false;   // is being extended, and has not reached the window's end
     size_t since_marker = 0;
     uint64_t first_use = 0;
     uint64_t last_use = 0;
   };
-  // Of both orders. Among few records, what is near by chance must not look like a run.
+  // Limits for both orders together. Among few records, chance must not look like a run.
   static constexpr size_t kRunsMin = 4;
   static constexpr size_t kRunsMax = 64;
   static constexpr uint64_t kRecordsPerRun = 50;

@@ -12,7 +12,7 @@
 namespace ffrfs {
 namespace {
 
-constexpr uint64_t kGapMax = 64 << 10;  // between two records, to be read with them
+constexpr uint64_t kGapMax = 64 << 10;  // between two records that are read together
 constexpr uint64_t kPieceBytes = 128 << 10;
 
 uint64_t end_of(const Extent& extent) { return extent.offset + extent.size + extent.trailer_size(); }
@@ -25,12 +25,12 @@ ReadAround::Outcome RegionPass::run(const Region& region) {
   try {
     const std::vector<Neighbour> neighbours = neighbours_of(region);
     const std::vector<Piece> pieces = cut(neighbours);
-    // All at once: a disk or a server has many of them under way.
+    // All at once: a disk or a server can work on many of them.
     for (const Piece& piece : pieces) {
       if (!piece.is_cached) piece.file->will_need(piece.begin, piece.size);
     }
     for (const Piece& piece : pieces) read_piece(piece);
-  } catch (const std::exception&) {  // its readers get the error; or the index is far away
+  } catch (const std::exception&) {  // its readers get the error; or the index is far
   }
   return outcome_;
 }
@@ -44,7 +44,7 @@ std::vector<RegionPass::Neighbour> RegionPass::neighbours_of(const Region& regio
     const auto extent = find_extent(fetcher_.shards(), record);
     if (!extent || extent->size == 0 || extent->size > size_max) continue;
     const bool is_held = table_.knows(whole_plan(*extent, check_data_).key());
-    if (is_held && !is_warming_) continue;  // others have it
+    if (is_held && !is_warming_) continue;  // held for other readers
     const bool is_to_push = this->is_to_push(record);
     Hint hint{.record = record};
     if (is_to_push && has_files_) hint.ino = tree_.file_of(record);
@@ -53,7 +53,7 @@ std::vector<RegionPass::Neighbour> RegionPass::neighbours_of(const Region& regio
   return found;
 }
 
-// Those that are worth reading.
+// Returns the pieces that are worth reading.
 std::vector<RegionPass::Piece> RegionPass::cut(std::span<const Neighbour> neighbours) const {
   std::vector<Piece> pieces;
   while (!neighbours.empty()) {
@@ -114,7 +114,7 @@ void RegionPass::read_piece(const Piece& piece) {
   outcome_.unknown += piece.neighbours.size() - piece.to_push;
 }
 
-// `bytes`: with the trailer.
+// `bytes` include the trailer.
 bool RegionPass::push_one(const Neighbour& neighbour, std::span<const std::byte> bytes) {
   if (!is_to_push(neighbour.hint.record)) return false;  // a READ has come meanwhile
   const Extent& extent = neighbour.extent;

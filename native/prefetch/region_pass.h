@@ -5,12 +5,11 @@
 //     ├─ the kernel knows some of them: the piece is read, and each of these verified and pushed
 //     └─ it knows none, and they are not cached: the piece is read into the page cache
 //
-// Pieces are read through the page cache of the packed file, because it can keep the files whose
-// names the kernel does not know yet; the budget has room for few of them. The pages of a piece
-// that was pushed in whole are dropped again. A pass holds no memory but the piece under way.
+// Pieces are read through the page cache of the pack, because it can keep the files whose names the
+// kernel does not know yet; the budget has room for few of them. The pages of a piece that was
+// pushed as a whole are dropped again. A pass holds no memory but the present piece.
 //
-// Any thread, each with a pass of its own. A pass waits for a disk, and leaves out what only a
-// server has.
+// Thread-safe if each thread has its own pass. A pass waits for disks, and leaves out remote bytes.
 
 #pragma once
 
@@ -40,7 +39,7 @@ class RegionPass {
         around_(around),
         push_(push) {}
 
-  // Damaged and unreadable records are left out: their readers get the errors.
+  // Leaves out damaged and unreadable records: their readers get the errors.
   [[nodiscard]] ReadAround::Outcome run(const Region& region);
 
  private:

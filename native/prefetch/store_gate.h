@@ -1,9 +1,9 @@
-// Lets bytes through to the kernel, until it is closed.
+// Lets pushes through to the kernel until it is closed.
 //
-// A push may wait in the kernel for a page that a READ holds. So pushes end while READs are
-// still being answered: else both would wait for ever, and the process with them.
+// A push may wait in the kernel for a page that a READ has locked. So pushes must end while READs
+// are still answered: otherwise both would wait for ever, and the process with them.
 //
-// Any thread.
+// Thread-safe.
 
 #pragma once
 
@@ -19,13 +19,13 @@
 
 namespace ffrfs {
 
-// Gives bytes of a file to the kernel's page cache. False: it does not know the inode.
+// Stores bytes of a file in the kernel's page cache. Returns false if it does not know the inode.
 using PageStore =
     std::function<bool(Ino ino, uint64_t offset, std::span<const std::byte> bytes)>;
 
 class StoreGate {
  public:
-  // Runs `push`, which must not throw; false: it is closed, or that says false.
+  // Runs `push`, which must not throw. Returns false if the gate is closed, or if `push` does.
   template <typename Body>
   bool pass(Body push) {
     {
@@ -39,8 +39,8 @@ class StoreGate {
     return is_taken;
   }
 
-  // No thread comes in any more. Waits until none is inside, at most `limit`; false: somebody
-  // still is.
+  // Lets no more pushes in, and waits at most `limit` for those inside. Returns false if one is
+  // still inside.
   bool close(std::chrono::milliseconds limit) {
     std::unique_lock lock(mutex_);
     is_closed_ = true;

@@ -1,6 +1,6 @@
 // Finds the records of a part of the tree, for `ffrfs warm`.
 //
-// Any thread; it may wait for an index, also for one that is far away.
+// Thread-safe; may wait for an index, even for one that is far.
 
 #pragma once
 
