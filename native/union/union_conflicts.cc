@@ -12,7 +12,7 @@
 namespace ffrfs {
 namespace {
 
-// The names of one part's directory, none of which are outside.
+// The range of names in one part's directory.
 struct Range {
   std::string first;
   std::string last;
@@ -88,7 +88,7 @@ void refuse_conflicts(const UnionParts& parts, const UnionDirectories& directori
     const std::span<const Ino> members = directories.members_of(number);
     if (is_one_set(parts, members)) continue;
     const std::vector<Range> ranges = ranges_of(parts, members);
-    // Those whose names overlap, with one another or with one between.
+    // Groups of directories whose ranges overlap, directly or through one between them.
     for (size_t begin = 0; begin < ranges.size();) {
       std::vector<Ino> overlapping{ranges[begin].directory};
       const std::string* last = &ranges[begin].last;

@@ -1,4 +1,4 @@
-// What several parts of a union have, and cannot be merged: files and links.
+// Finds names that several parts of a union have and that cannot be merged: files and links.
 
 #pragma once
 
@@ -7,9 +7,9 @@
 
 namespace ffrfs {
 
-// Throws FormatError at the first conflict, naming the path and both packs, and what the
-// parts throw. Compares names where the lists of a shared directory overlap; those of
-// shards of one set cannot have a name in common, and are not looked at.
+// Throws FormatError at the first conflict, naming the path and both packs, and the errors of the
+// parts. Compares names where the lists of a shared directory overlap; skips shards of one set,
+// which cannot have a name in common.
 void refuse_conflicts(const UnionParts& parts, const UnionDirectories& directories);
 
 }  // namespace ffrfs

@@ -8,8 +8,8 @@
 namespace ffrfs {
 namespace {
 
-// Entries that are held at once, of all parts: half a megabyte of them; four of each part
-// where there are very many.
+// The entries that a cursor holds, of all parts together: half a megabyte, or four entries of each
+// part if there are very many parts.
 constexpr uint64_t kHeldMax = 8'192;
 constexpr uint64_t kSliceMax = 256;
 
@@ -96,7 +96,7 @@ void UnionCursor::advance() {
 }
 
 void UnionCursor::sift_down(size_t place) {
-  // Of one name, the source that was given first comes first.
+  // Of equal names, the source that was given first comes first.
   const auto is_before = [this](uint32_t a, uint32_t b) {
     const int order = name_in(a).compare(name_in(b));
     return order != 0 ? order < 0 : a < b;

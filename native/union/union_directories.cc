@@ -57,7 +57,7 @@ void UnionDirectories::add(std::span<const Ino> members) {
 }
 
 void UnionDirectories::add_subdirectories(size_t number) {
-  // add() moves them.
+  // A copy, because add() reallocates members_.
   const std::vector<Ino> members(members_of(number).begin(), members_of(number).end());
   UnionCursor cursor(parts_, members, &UnionParts::subdirectories);
   while (cursor.next()) {

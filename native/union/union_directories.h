@@ -1,8 +1,8 @@
-// Which directories the parts of a union share: 16 bytes for each part that has one, and 8
-// more for each of them. A directory that only one part has is not known here, and nothing
-// below it is looked at.
+// Knows which directories the parts of a union share. Takes 16 bytes for each part that has a
+// shared directory, and 8 more for each shared directory. A directory that only one part has is not
+// in here, and nothing below it is scanned.
 //
-// Immutable: any number of threads.
+// Immutable and thread-safe.
 
 #pragma once
 
@@ -19,23 +19,23 @@ namespace ffrfs {
 class UnionDirectories {
  public:
   // Walks the directories that several parts have, from the root, which all have. Throws
-  // FormatError: deeper than 1,024, more than 2^24 to remember; and what the parts throw.
+  // FormatError if they are deeper than 1,024, or more than 2^24; and the errors of the parts.
   explicit UnionDirectories(const UnionParts& parts);
 
-  // The directory in each part that has it, in the order of the parts; {}: it is not
-  // shared, or none. `ino` may be any of them.
+  // Returns the directory in each part that has it, in the order of the parts; {} if it is not
+  // shared, or not a directory. `ino` may be any of its members.
   [[nodiscard]] std::span<const Ino> members(Ino ino) const;
-  // The inode by which the directory is shown: the first of its members. Of anything that
-  // is not shared: itself.
+  // Returns the inode that the directory is shown with: its first member. Returns any other inode
+  // unchanged.
   [[nodiscard]] Ino shown(Ino ino) const;
-  // Of the directory among the shared ones, from 0, the root. `ino` must be shared.
+  // Returns the directory's number among the shared ones; the root is 0. `ino` must be shared.
   [[nodiscard]] size_t number_of(Ino ino) const { return place_of(ino)->group; }
-  // Each of them once. `ino` must be shared.
+  // Counts each subdirectory once. `ino` must be shared.
   [[nodiscard]] uint64_t subdirectory_count(Ino ino) const;
 
   [[nodiscard]] size_t count() const { return groups_.size() - 1; }
   [[nodiscard]] size_t member_count() const { return members_.size(); }
-  // By the number of the directory; breadth-first.
+  // Returns the members by the directory's number; numbers are breadth-first.
   [[nodiscard]] std::span<const Ino> members_of(size_t number) const;
   [[nodiscard]] uint64_t memory_bytes() const;
 
@@ -44,7 +44,7 @@ class UnionDirectories {
     uint32_t begin = 0;  // in members_
     uint32_t subdirectory_count = 0;
   };
-  // Where a part's own directory belongs.
+  // Maps a part's own directory to its group.
   struct Place {
     uint32_t own = 0;
     uint32_t group = 0;
@@ -56,7 +56,7 @@ class UnionDirectories {
 
   const UnionParts& parts_;
   std::vector<Ino> members_;
-  std::vector<Group> groups_;               // and one behind the last
+  std::vector<Group> groups_;               // and one after the last
   std::vector<std::vector<Place>> places_;  // of each part, sorted
 };
 

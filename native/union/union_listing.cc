@@ -40,7 +40,7 @@ std::vector<Dentry> UnionListing::list(Ino directory, uint64_t start, uint64_t l
 
 UnionListing::Chunk UnionListing::chunk(Ino directory, uint64_t number) {
   if (Chunk found = find(directory, number)) return found;
-  // No position is so far away that going there takes longer than listing all.
+  // A position beyond the end is refused here, because finding the end takes a whole listing.
   if (number * kEntriesPerChunk >= entry_count(directory)) return nullptr;
   uint64_t next = number;
   std::unique_ptr<UnionCursor> cursor = take_cursor(directory, next);

@@ -1,9 +1,8 @@
-// The listings of shared directories, by position: merged in chunks of 1024 entries. The
-// last ones are kept, and where the last listings stopped; and of every chunk that was ever
-// passed where it ended (8 bytes), so that a position that was reached once is reached again
-// in the time of one chunk.
+// Lists shared directories by position, merged in chunks of 1024 entries. Keeps the latest chunks,
+// the cursors of the latest listings, and the last entry of every chunk that was ever passed (8
+// bytes), so that a position that was reached once is reached again in the time of one chunk.
 //
-// Any thread: a lock, which is not held while the parts are asked.
+// Thread-safe: it has a lock, which is not held during calls of the parts.
 
 #pragma once
 
@@ -25,19 +24,19 @@ namespace ffrfs {
 
 class UnionListing {
  public:
-  // Both must outlive this.
+  // Both must outlive this object.
   UnionListing(const UnionParts& parts, const UnionDirectories& directories);
 
-  // Of all parts together.
+  // Returns the number of entries of all parts together.
   [[nodiscard]] uint64_t entry_count(Ino directory) const;
-  // As Tree::list(), of a directory that is shared. Throws FormatError if a part's names
-  // are not in order, and what the parts throw.
+  // The same as Tree::list(), for a shared directory. Throws FormatError if a part's names are not
+  // in order, and the errors of the parts.
   [[nodiscard]] std::vector<Dentry> list(Ino directory, uint64_t start, uint64_t limit);
 
   [[nodiscard]] uint64_t memory_bytes();
 
  private:
-  // Entries of a directory, by the number of the chunk. The last has fewer than others.
+  // Entries of a directory, by the number of the chunk. Only the last chunk has fewer.
   using Chunk = std::shared_ptr<const std::vector<Dentry>>;
   struct Kept {
     Ino directory;
@@ -45,27 +44,27 @@ class UnionListing {
     Chunk chunk;
   };
 
-  // Where a listing stopped: before the chunk of this number.
+  // A cursor that has stopped before the chunk of this number.
   struct Stopped {
     Ino directory;
     uint64_t number;
     std::unique_ptr<UnionCursor> cursor;
   };
 
-  // nullptr: the listing ends before.
+  // Returns nullptr if the listing ends before the chunk.
   [[nodiscard]] Chunk chunk(Ino directory, uint64_t number);
   [[nodiscard]] Chunk find(Ino directory, uint64_t number);
   [[nodiscard]] Chunk make(UnionCursor& cursor) const;
-  // Before the chunk of that number; nullptr: no listing stopped there.
+  // Returns a cursor before the chunk of that number; nullptr if no listing has stopped there.
   [[nodiscard]] std::unique_ptr<UnionCursor> take_cursor(Ino directory, uint64_t number);
-  // The same of the last number, up to this one, whose place is known; `number` becomes it.
+  // Returns a cursor before the last known chunk up to `number`, which becomes that chunk's number.
   [[nodiscard]] std::unique_ptr<UnionCursor> cursor_near(Ino directory, uint64_t& number);
 
   const UnionParts& parts_;
   const UnionDirectories& directories_;
   std::mutex mutex_;  // guards all below
   std::list<Kept> kept_;        // most recent first
-  std::list<Stopped> cursors_;  // the same
+  std::list<Stopped> cursors_;  // most recent first
   // The last entry of each full chunk, from the first on without a gap.
   std::unordered_map<Ino, std::vector<Ino>> ends_;
 };

@@ -30,7 +30,7 @@ Ino UnionLookup::find_in_parts(size_t number, std::string_view name) const {
   const std::span<const Ino> members = directories_.members_of(number);
   const FirstNames& first = first_names(number);
   if (first.empty()) return find_in_turn(members, name);
-  // The last that does not begin behind the name.
+  // The last part whose first name is not after the name.
   const auto next = std::ranges::upper_bound(first, name);
   if (next == first.begin()) return 0;
   return parts_.lookup(members[static_cast<size_t>(next - first.begin()) - 1], name);
@@ -42,7 +42,7 @@ const UnionLookup::FirstNames& UnionLookup::first_names(size_t number) const {
   const uint64_t size_bytes = memory_bytes_of(found);
   const std::lock_guard lock(mutex_);
   const FirstNames* known = known_[number].load(std::memory_order_relaxed);
-  if (known != nullptr) return *known;  // another thread has been faster
+  if (known != nullptr) return *known;  // another thread was faster
   if (found.empty() || size_bytes > kNamesLimitBytes - kept_bytes_) {
     known = &kNoOrder;
   } else {
@@ -59,7 +59,7 @@ UnionLookup::FirstNames UnionLookup::find_first_names(std::span<const Ino> direc
   for (const Ino directory : directories) {
     const uint64_t count = parts_.inode(directory)->entry_count;
     const std::vector<Dentry> first = parts_.list(directory, 0, 1);
-    if (first.empty()) return {};  // there is no name to go by
+    if (first.empty()) return {};  // an empty part has no first name
     if (before && first[0].name <= before->name &&
         (first[0].name < before->name ||
          directories_.shown(first[0].ino) != directories_.shown(before->ino))) {

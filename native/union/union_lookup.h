@@ -1,12 +1,12 @@
-// Finds a name in a shared directory: which of its parts has it?
+// Finds a name in a shared directory, by asking the parts that have the directory.
 //
-// Shards that were packed in the order of their paths have names that follow each other
-// from part to part; then a binary search over the first name of each tells the part, and
-// one is asked. Otherwise they are asked one after the other, the one that counts first.
+// Shards that were packed in the order of their paths have names that ascend from part to part;
+// then a binary search over their first names finds the part, and only that one is asked. Otherwise
+// the parts are asked one after the other, the one that wins conflicts first.
 //
-// Immutable but for what it has found out of each directory that was asked for: 8 bytes of
-// every shared one, and the first names, up to a limit; beyond it the parts are asked one
-// after the other, too. Any thread; no lock but when something is found out.
+// Immutable except for what it caches: 8 bytes for every shared directory, and the first names of
+// each that was asked for, up to a limit; beyond it the parts are asked one after the other, too.
+// Thread-safe; takes a lock only to cache first names.
 
 #pragma once
 
@@ -29,10 +29,10 @@ namespace ffrfs {
 
 class UnionLookup {
  public:
-  // Both must outlive this.
+  // Both must outlive this object.
   UnionLookup(const UnionParts& parts, const UnionDirectories& directories);
 
-  // 0: no part has it. `directory` must be shared. Throws what the parts throw.
+  // Returns 0 if no part has the name. `directory` must be shared. Throws the errors of the parts.
   [[nodiscard]] Ino find(Ino directory, std::string_view name) const;
 
   [[nodiscard]] uint64_t memory_bytes() const;
@@ -40,19 +40,19 @@ class UnionLookup {
  private:
   static constexpr uint64_t kNamesLimitBytes = uint64_t{16} << 20;
 
-  // Of each of a directory's parts; empty: there is no order to go by.
+  // The first name of each of a directory's parts; empty: they are not in order.
   using FirstNames = std::vector<std::string>;
 
   [[nodiscard]] Ino find_in_parts(size_t number, std::string_view name) const;
   [[nodiscard]] const FirstNames& first_names(size_t number) const;
-  // If every name of a part is behind all names of the part before it; a folder in which one
-  // part ended may be the one in which the next began.
+  // Returns the first names if every name of a part is after all names of the part before it; only
+  // a folder that spans two parts may be the last in one and the first in the next.
   [[nodiscard]] FirstNames find_first_names(std::span<const Ino> directories) const;
   [[nodiscard]] Ino find_in_turn(std::span<const Ino> directories, std::string_view name) const;
 
   const UnionParts& parts_;
   const UnionDirectories& directories_;
-  // By the directory's number; nullptr: not found out yet.
+  // By the directory's number; nullptr: not computed yet.
   const std::unique_ptr<std::atomic<const FirstNames*>[]> known_;
   mutable std::mutex mutex_;  // guards all below
   mutable std::deque<FirstNames> kept_;

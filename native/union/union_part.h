@@ -1,11 +1,10 @@
-// The parts of a union (union_tree.h): packed folders, each with a tree of its own, and how
-// their inodes differ.
+// The parts of a union (union_tree.h), which are packed folders, each with a tree of its own; and
+// the mapping of their inodes.
 //
-// A union's ino is the number of the part << 40 | the part's own ino, below 2^32. Here
-// inodes are a part's own: that several of them may be shown as one directory is known to
-// union_directories.h.
+// A union's ino is the number of the part << 40 | the part's own ino, below 2^32. Inodes here are
+// always those of one part: union_directories.h knows which of them are shown as one directory.
 //
-// Immutable: any number of threads.
+// Immutable and thread-safe.
 
 #pragma once
 
@@ -26,20 +25,20 @@ namespace ffrfs {
 // What to do with a path that several parts have and that is not a directory in each.
 enum class OnConflict {
   kError,
-  kFirst,  // the first part's is there
+  kFirst,  // the first part wins
   kLast,
 };
 
 struct UnionPart {
-  std::unique_ptr<const Tree> tree;  // a packed folder's
-  uint64_t first_record = 0;         // of the pack, among the records of all: ascending
+  std::unique_ptr<const Tree> tree;  // of a packed folder
+  uint64_t first_record = 0;         // number of its first record in the union; ascending
   std::string pack;                  // its path, for messages
-  std::optional<IndexSet> set = std::nullopt;  // the set of shards that it says it is of
+  std::optional<IndexSet> set = std::nullopt;  // the set of shards that it belongs to
 };
 
 class UnionParts {
  public:
-  // At least one. Throws FormatError: more than 65,536.
+  // Takes at least one part. Throws FormatError if there are more than 65,536.
   UnionParts(std::vector<UnionPart> parts, OnConflict on_conflict);
 
   [[nodiscard]] OnConflict on_conflict() const { return on_conflict_; }
@@ -51,15 +50,15 @@ class UnionParts {
   }
   [[nodiscard]] static constexpr Ino own(Ino ino) { return ino & (kOwnLimit - 1); }
   [[nodiscard]] static constexpr size_t number_of(Ino ino) { return ino >> kOwnBits; }
-  // `ino` must be of a part that there is.
+  // `ino` must belong to an existing part.
   [[nodiscard]] const UnionPart& part_of(Ino ino) const { return parts_[number_of(ino)]; }
   [[nodiscard]] bool has(Ino ino) const { return number_of(ino) < parts_.size(); }
-  // The number of the part that has this record of the union, if any has.
+  // Returns the number of the part that has this record of the union, if one has.
   [[nodiscard]] size_t part_of_record(uint64_t record) const;
 
-  // What Tree answers, in inodes and records of the union. `ino` as for part_of().
+  // The same as in Tree, in inodes and records of the union. `ino` as for part_of().
   [[nodiscard]] std::optional<Inode> inode(Ino ino) const;
-  // All of one part.
+  // `inos` must all be of one part.
   [[nodiscard]] std::vector<Inode> inodes(std::span<const Ino> inos) const;
   [[nodiscard]] Ino lookup(Ino directory, std::string_view name) const;
   [[nodiscard]] std::vector<Dentry> list(Ino directory, uint64_t start, uint64_t limit) const;
@@ -67,15 +66,15 @@ class UnionParts {
                                                    uint64_t limit) const;
   [[nodiscard]] std::string name(Ino ino) const;
 
-  // Parts of one number were written as shards of one set, so they have no file in common.
-  // A shard that is there twice is of a set of its own.
+  // Parts with the same number were written as shards of one set, so they have no file in common. A
+  // shard that is given twice is a set of its own.
   [[nodiscard]] size_t set_of(Ino ino) const { return sets_[number_of(ino)]; }
 
  private:
   static constexpr int kOwnBits = 40;
   static constexpr Ino kOwnLimit = Ino{1} << kOwnBits;
 
-  // A part's inode, in numbers of the union.
+  // Converts a part's inode to numbers of the union.
   [[nodiscard]] Inode numbered(size_t part, Inode inode) const;
   [[nodiscard]] static std::vector<Dentry> numbered(size_t part, std::vector<Dentry> entries);
 

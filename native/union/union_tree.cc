@@ -31,7 +31,7 @@ std::optional<Inode> UnionTree::inode(Ino ino) const {
 std::vector<Inode> UnionTree::inodes(std::span<const Ino> inos) const {
   std::vector<Inode> found;
   found.reserve(inos.size());
-  // Where one part follows another, as in a listing, most of it is one part's.
+  // Handles runs of inodes of one part, because a listing has few changes of part.
   while (found.size() < inos.size()) {
     const std::span<const Ino> rest = inos.subspan(found.size());
     const size_t part = UnionParts::number_of(rest[0]);

@@ -45,10 +45,10 @@ Slice BlockingVolume::read(Ino ino, uint64_t offset, size_t size) {
   return std::move(result->value);
 }
 
-// Reads that are under way together. They end in poll(), perhaps when the call is over.
+// Concurrent reads of one call. They end in poll(), perhaps after the call has returned.
 struct BlockingVolume::Together {
   std::mutex mutex;  // guards all but `missing`
-  bool abandoned = false;  // the targets are gone
+  bool abandoned = false;  // the targets no longer exist
   std::exception_ptr error;
   std::atomic<size_t> missing{0};
 
@@ -68,7 +68,7 @@ void BlockingVolume::read_files(std::span<const std::pair<Ino, std::span<std::by
   const auto all = std::make_shared<Together>();
   try {
     for (const auto& [ino, whole] : files) {
-      // In pieces: of a large file no more is held than has to be.
+      // In pieces, so that no more of a large file is held than necessary.
       for (size_t done = 0; done < whole.size(); done += kWholeRecordSize) {
         const auto target = whole.subspan(done).first(
             std::min<size_t>(whole.size() - done, kWholeRecordSize));

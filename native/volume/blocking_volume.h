@@ -1,6 +1,7 @@
-// A volume for callers that wait: the commands and PackTree. A mount's engines never do.
+// A volume for callers that block: the commands and PackTree. A mount's engines never do.
 //
-// Any number of threads, each with one of its own; not while an engine polls the volume.
+// Any number of threads, each with a BlockingVolume of its own; not while an engine polls the
+// volume.
 
 #pragma once
 
@@ -21,29 +22,28 @@ namespace ffrfs {
 
 class BlockingVolume {
  public:
-  // `idle` is called ten times a second while something is waited for; what it throws ends
-  // the call.
+  // `idle` is called ten times a second while a call waits; an exception from it ends the call.
   explicit BlockingVolume(Volume& volume, std::function<void()> idle = [] {})
       : volume_(volume), idle_(std::move(idle)) {}
 
-  // Throws ChecksumError, StorageError, as do the others.
+  // Throws ChecksumError, StorageError, as do the other functions.
   [[nodiscard]] TreePtr load_tree(Need need, Ino ino);
 
-  // The inode of "a/b/c", or 0. Empty and "." parts are skipped, ".." is a name that no
-  // folder has.
+  // Returns the inode of "a/b/c", or 0. Skips empty and "." parts; ".." is a name that no folder
+  // has.
   [[nodiscard]] Ino resolve(std::string_view path);
 
-  // As Volume::read().
+  // The same as Volume::read(), but waits.
   [[nodiscard]] Slice read(Ino ino, uint64_t offset, size_t size);
 
-  // Whole files at once, each into the memory that is given for it, of its size; what is
-  // wrong with one of them is thrown.
+  // Reads whole files at once, each into the memory given for it, which has the file's size. Throws
+  // the error of one that fails.
   void read_files(std::span<const std::pair<Ino, std::span<std::byte>>> files);
 
  private:
   struct Together;
 
-  // What comes through a callback. It may come after the caller has gone.
+  // The result of a callback, which may come after the caller has returned.
   template <typename Value>
   struct Result {
     std::atomic<bool> ready{false};

@@ -19,7 +19,7 @@ bool FailureLog::note(Ino ino, Clock::time_point now) {
     by_ino_.erase(lines_.back().ino);
     lines_.pop_back();
   }
-  // Who looks meanwhile sees a count of 0, or of 1, for one of the two.
+  // A reader of the table meanwhile sees a count of 0 or 1 for one of the two inodes.
   table_[2 * slot + 1] = 0;
   table_[2 * slot] = ino;
   table_[2 * slot + 1] = 1;

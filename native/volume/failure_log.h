@@ -1,11 +1,11 @@
-// Failures to read: counted, for each file, and which of them to log: a line per file and
-// minute, not one per read. A program that meets a bad file often tries again and again, and
-// so do its workers. In a volume's counter page:
+// Counts failures to read, in total and for each file, and decides which of them to log: a line per
+// file and minute, not one per read. A program that meets a bad file often retries again and again,
+// and so do its workers. In a volume's counter page:
 //
-//   read_failures      all of them
-//   failures_by_inode  for each of up to kFilesMax files its inode and its failures; zeros behind
+//   read_failures      the total
+//   failures_by_inode  for each of up to kFilesMax files its inode and its failures; then zeros
 //
-// Any thread.
+// Thread-safe.
 
 #pragma once
 
@@ -25,24 +25,25 @@ class FailureLog {
  public:
   using Clock = std::chrono::steady_clock;
   static constexpr auto kRepeatAfter = std::chrono::seconds(60);
-  static constexpr size_t kFilesMax = 1024;  // the one logged longest ago is forgotten
+  static constexpr size_t kFilesMax = 1024;  // the one logged longest ago is dropped
 
   explicit FailureLog(CounterPage& page)
       : total_(page.row("read_failures")), table_(page.row("failures_by_inode", 2 * kFilesMax)) {}
 
-  // Count one. True: log it. False: the file had its line less than kRepeatAfter ago.
+  // Counts a failure. Returns whether to log it: false if the file had a line less than
+  // kRepeatAfter ago.
   [[nodiscard]] bool note(Ino ino, Clock::time_point now = Clock::now());
 
  private:
   struct Line {
     Ino ino;
     Clock::time_point at;
-    size_t slot;  // of table_
+    size_t slot;  // in table_
   };
   Counter& total_;
   const std::span<Counter> table_;
   std::mutex mutex_;
-  std::list<Line> lines_;  // the latest first
+  std::list<Line> lines_;  // latest first
   std::unordered_map<Ino, std::list<Line>::iterator> by_ino_;
 };
 

@@ -13,11 +13,11 @@ struct FileReads::Request {
   const Extent extent;
   const uint64_t offset;
   const size_t size;
-  const bool is_answer;  // what is read is counted as served
+  const bool is_answer;  // counts as served to a reader
   const Shape shape;
   Done done;
   std::vector<UnitPlan> plans;
-  std::vector<UnitPtr> units;  // by plan; nullptr: still missing
+  std::vector<UnitPtr> units;  // by plan; nullptr: not found yet
   std::atomic<size_t> missing{0};
   std::mutex mutex;  // guards `error`
   std::exception_ptr error;
@@ -25,7 +25,7 @@ struct FileReads::Request {
   Request(const Extent& whole, uint64_t begin, size_t count, bool answer, Shape wanted_shape)
       : extent(whole), offset(begin), size(count), is_answer(answer), shape(wanted_shape) {}
 
-  // The part of plan `index` that was asked for, as [begin, end) of the record.
+  // Returns the part of plan `index` that the request needs, as [begin, end) of the record.
   [[nodiscard]] std::pair<uint64_t, uint64_t> wanted(size_t index) const {
     const UnitPlan& plan = plans[index];
     return {std::max(offset, plan.begin), std::min(offset + size, plan.begin + plan.size)};
@@ -91,7 +91,7 @@ std::optional<Slice> FileReads::start(const std::shared_ptr<Request>& request, D
   FingerprintsPtr prints;
   const bool needs_prints = check_data_ && extent.size > kWholeRecordSize && !is_whole;
   if (needs_prints) prints = large_.find(extent);
-  // Not before: they may be far away (NearOnly), and then it is read once more.
+  // Counted only here: if the fingerprints are far (NearOnly), the read is retried.
   if (request->is_answer) counters_.reads.fetch_add(1, std::memory_order_relaxed);
   if (is_whole) return assemble(*request);
   if (needs_prints && !prints) {
@@ -132,7 +132,7 @@ std::vector<UnitPlan> FileReads::plan(const Extent& extent, uint64_t offset, siz
   return plans;
 }
 
-// A large record that was read ahead is one unit.
+// Finds a large record that was read ahead as a whole.
 bool FileReads::find_whole(Request& request) {
   const UnitPlan plan = whole_plan(request.extent, check_data_);
   UnitPtr unit = units_.find_in_memory(plan, request.size);
@@ -155,7 +155,7 @@ void FileReads::fetch_units(const std::shared_ptr<Request>& request) {
   for (size_t i = 0; i < request->units.size(); ++i) {
     if (!request->units[i]) missing.push_back(i);
   }
-  // From the list, not from `units`: another thread's poll() may be filling those.
+  // Iterates over `missing`, because poll() in another thread may be filling `units`.
   for (const size_t i : missing) {
     units_.fetch(request->plans[i], [this, request, i](UnitPtr unit, std::exception_ptr error) {
       if (error) {
@@ -171,7 +171,7 @@ void FileReads::fetch_units(const std::shared_ptr<Request>& request) {
   }
 }
 
-// After the fingerprints have arrived: in poll(), where nothing may be thrown.
+// Continues in poll() when the fingerprints have arrived; must not throw.
 void FileReads::go_on(const std::shared_ptr<Request>& request, const Fingerprints* prints) {
   try {
     request->plans = plan(request->extent, request->offset, request->size, prints);
@@ -220,7 +220,7 @@ Slice FileReads::assemble(const Request& request) {
 }
 
 uint64_t FileReads::record_limit_bytes() const {
-  // Small ones are held whole by every read.
+  // Every read holds small records whole.
   return std::max<uint64_t>(fetcher_.budget().first_limit(Account::kInFlight), kWholeRecordSize);
 }
 

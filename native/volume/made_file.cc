@@ -10,7 +10,7 @@ MadeFile::MadeFile(TreePtr tree, Ino ino, const Contents& contents, const Extent
     : tree_(std::move(tree)),
       ino_(ino),
       contents_(contents),
-      // Of a pool that keeps nothing: the memory goes back at once.
+      // From a pool that keeps nothing, so that the memory is freed at once.
       buffer_(BufferPool(0).acquire(static_cast<size_t>(extent.size))),
       record_(buffer_.first(static_cast<size_t>(extent.size))) {}
 

@@ -43,8 +43,8 @@ void SlowestRequests::remember(RequestKind kind, Ino ino, uint64_t elapsed_ns,
   if (slot->path.empty()) start_naming();
 }
 
-// The row of the same inode; else an empty one, one that is too old, or the least slow.
-// nullptr: what is there is slower.
+// Returns the row of the same inode; otherwise an empty row, one that is too old, or that of the
+// least slow request. Returns nullptr if all of them are slower.
 SlowestRequests::Slot* SlowestRequests::place_for(Ino ino, uint64_t elapsed_ns, uint64_t now_ns) {
   const auto rank = [now_ns](const Slot& slot) {
     const bool is_fresh = slot.ended_ns != 0 && now_ns - slot.ended_ns < kKeptNs;
@@ -61,7 +61,7 @@ void SlowestRequests::start_naming() {
     naming_.submit([this] { name_all(); });
     is_naming_ = true;
   } catch (const std::exception&) {
-    // No memory, or no thread: it is shown by its inode, until another is remembered.
+    // Out of memory or threads: shown by inode until another request is remembered.
   }
 }
 
@@ -75,22 +75,22 @@ void SlowestRequests::name_all() {
     lock.unlock();
     std::string path = name_of(ino);
     lock.lock();
-    if (slot->ino != ino) continue;  // meanwhile another's
+    if (slot->ino != ino) continue;  // reused for another inode
     slot->path = std::move(path);
     publish(*slot);
   }
   is_naming_ = false;
 }
 
-// What is to be shown of its path: never empty. What tells files apart is at the end.
+// Returns the path to show, never empty. A long path is cut at its beginning.
 std::string SlowestRequests::name_of(Ino ino) const {
   try {
     std::string path = find_path_(ino);
-    if (path.empty()) return "/";  // the root's
+    if (path.empty()) return "/";  // the root
     if (path.size() <= kPathSizeMax) return path;
     return std::string(kCut) + path.substr(path.size() - (kPathSizeMax - kCut.size()));
   } catch (const std::exception&) {
-    return "?";  // no memory
+    return "?";  // out of memory
   }
 }
 

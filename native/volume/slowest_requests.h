@@ -1,17 +1,17 @@
-// The slowest requests of the last minutes, each of another inode: for people who look for
-// the file, or the disk, that all wait for. In a volume's counter page, 16 rows "slowest.N":
+// The slowest requests of the last minutes, one for each inode, so that people find the file, or
+// the disk, that requests wait for. In a volume's counter page, 16 rows "slowest.N":
 //
 //   0        when it was answered, ns of CLOCK_MONOTONIC; 0: the row is empty
 //   1        how long it took, ns
 //   2        its kind, as a number (request_times.h)
 //   3        its inode
 //   4        size of the path in bytes; 0: it was not looked up yet
-//   5 … 68   the path, of a longer one the end; zeros behind it
-//   69       CRC-32 of all before: a row that was seen while it changed does not match
+//   5 … 68   the path, or the end of a longer one; then zeros
+//   69       CRC-32 of all before: does not match if the row was read while it changed
 //
-// A fast request costs a compare with a constant. One of a millisecond or more takes a lock
-// and looks at the 16. Paths are looked up by a thread of their own, since a mapped index
-// may have to be paged in. Any thread; not for use on both sides of a fork().
+// A fast request costs a compare with a constant. One of a millisecond or more takes a lock and
+// scans the 16 rows. A thread of its own looks up the paths, because a mapped index may have to be
+// paged in. Thread-safe; not for use on both sides of a fork().
 
 #pragma once
 
@@ -33,22 +33,22 @@ namespace ffrfs {
 class SlowestRequests {
  public:
   static constexpr size_t kCount = 16;
-  static constexpr uint64_t kSlowNs = 1'000'000;          // all that is faster is passed over
-  static constexpr uint64_t kKeptNs = 300'000'000'000;    // then any other takes its place
+  static constexpr uint64_t kSlowNs = 1'000'000;          // faster requests are ignored
+  static constexpr uint64_t kKeptNs = 300'000'000'000;    // older rows are replaced by any other
   static constexpr size_t kPathWords = 64;
   static constexpr size_t kPathSizeMax = kPathWords * sizeof(uint64_t);
-  static constexpr size_t kRowCount = 5 + kPathWords + 1;  // values of a row
+  static constexpr size_t kRowCount = 5 + kPathWords + 1;  // values in a row
 
   using FindPath = std::function<std::string(Ino)>;
-  // `find_path` may wait.
+  // `find_path` may block.
   SlowestRequests(CounterPage& page, FindPath find_path);
 
-  // A request about `ino` was answered just now.
+  // Notes that a request on `ino` was answered just now.
   void note(RequestKind kind, Ino ino, uint64_t elapsed_ns) noexcept {
     if (elapsed_ns >= kSlowNs) remember(kind, ino, elapsed_ns, now_ns());
   }
 
-  // The same, at that time of CLOCK_MONOTONIC.
+  // The same for a request that ended at now_ns of CLOCK_MONOTONIC.
   void remember(RequestKind kind, Ino ino, uint64_t elapsed_ns, uint64_t now_ns) noexcept;
 
  private:
@@ -72,7 +72,7 @@ class SlowestRequests {
   std::mutex mutex_;  // guards the slots, their rows, and is_naming_
   std::array<Slot, kCount> slots_;
   bool is_naming_ = false;
-  ThreadPool naming_{1};  // last: its thread uses all of the above
+  ThreadPool naming_{1};  // last, because its thread uses the members above
 };
 
 }  // namespace ffrfs

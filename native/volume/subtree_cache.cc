@@ -51,7 +51,7 @@ TreePtr SubtreeCache::get(uint64_t record, Done done) {
   }
   const HeldPtr made = hold(tree);
   auto waiting = reads_.units().table().finish(key_of(record), made);
-  // The first of them is our caller's, which has its answer now.
+  // The first is the caller's, whose answer is returned.
   for (size_t i = 1; i < waiting.size(); ++i) {
     reads_.post([done = std::move(waiting[i]), made, error] { done(made, error); });
   }
@@ -59,14 +59,14 @@ TreePtr SubtreeCache::get(uint64_t record, Done done) {
   return tree;
 }
 
-// nullptr: it is made later, and all who wait for it get it then.
+// Returns nullptr if the tree is made later; then all waiters get it.
 TreePtr SubtreeCache::make(uint64_t record) {
   const Extent extent = shards_.extent(record);
   if (extent.size > reads_.record_limit_bytes()) {
     return subtrees_.make_opaque(record, extent.size);
   }
   auto made = std::make_shared<TreePtr>();
-  // Perhaps on another thread, and when we are gone: it refers to the tree alone, which stays.
+  // May run on another thread, when this object is gone: uses only the tree, which outlives it.
   auto use = [made, record, &subtrees = subtrees_](std::span<const std::byte> bytes) {
     *made = subtrees.make(record, bytes);
   };

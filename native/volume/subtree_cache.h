@@ -1,12 +1,12 @@
-// The parts of a tree that its records hold (tree/subtrees.h): made of a record's bytes when it
-// is first looked into, kept while there is room, and made again when they are asked for again.
+// Trees of directories that are inside records (tree/subtrees.h): made from a record's bytes when
+// the directory is first used, kept while there is room, and made again if needed.
 //
 //   find()   kept? ──► tree, or nullptr
 //   get()    kept ─► record at hand: made at once ─► nullptr: poll() calls `done`
 //
-// Any thread. Callbacks run in poll(). A record is read once however many ask; those who
-// hold a tree may use it when it is kept no longer. Which are kept, or being made, is in the
-// table of units.
+// Thread-safe. Callbacks run in poll(). Concurrent calls share one read of a record; a tree may be
+// used after it was dropped from the cache. The table of units knows which trees are kept, or being
+// made.
 
 #pragma once
 
@@ -26,7 +26,7 @@
 
 namespace ffrfs {
 
-// A part of a tree; those who have it may use it as long as the volume lives.
+// A part of the tree; its holders may use it as long as the volume lives.
 using TreePtr = std::shared_ptr<const Tree>;
 
 class SubtreeCache {
@@ -35,20 +35,20 @@ class SubtreeCache {
 
   SubtreeCache(const ShardSet& shards, const Subtrees& subtrees, FileReads& reads);
 
-  // nullptr: it is not kept.
+  // Returns nullptr if the tree is not kept.
   [[nodiscard]] TreePtr find(uint64_t record);
 
-  // nullptr: it comes through `done`. Never waits for the disk. Throws ChecksumError.
-  // `record` must exist.
+  // Returns nullptr if the tree will come through `done`. Never waits for the disk. Throws
+  // ChecksumError. `record` must exist.
   [[nodiscard]] TreePtr get(uint64_t record, Done done);
 
-  // Of the record's bytes, which were read ahead.
+  // Makes the tree from the record's bytes, which were read ahead.
   [[nodiscard]] TreePtr make_of(uint64_t record, std::span<const std::byte> bytes);
 
  private:
   struct HeldTree;
 
-  // A number of all records, so that no shard has to be looked up.
+  // Uses the number among all records, so that no shard has to be looked up.
   [[nodiscard]] static UnitKey key_of(uint64_t record) { return {0, record, UnitKind::kSubtree}; }
   [[nodiscard]] TreePtr make(uint64_t record);
   [[nodiscard]] HeldPtr hold(const TreePtr& tree);

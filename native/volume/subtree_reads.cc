@@ -31,7 +31,7 @@ std::optional<Slice> SubtreeReads::read(Ino ino, uint64_t offset, size_t size,
   const uint64_t record = subtrees_.record_of(ino).value();
   const Range range{offset, size};
   TreePtr tree = trees_.find(record);
-  if (!tree) {  // dropped since the kernel has looked the file up
+  if (!tree) {  // dropped since the kernel looked the file up
     tree = trees_.get(record, [this, ino, range, done](const TreePtr& late,
                                                            std::exception_ptr error) {
       std::optional<Slice> slice;
@@ -58,7 +58,7 @@ std::optional<Slice> SubtreeReads::read_in(const TreePtr& tree, Ino ino, Range r
   if (contents->rendered_size) return read_made(tree, ino, *contents, range, std::move(done));
   const Extent extent = shards_.extent(contents->record);
   auto slice = reads_.read(extent, contents->begin + range.offset, range.size, std::move(done));
-  // An image, say, to its end: what else the record holds is little, and at hand.
+  // E.g. the end of an image: the record has little else, and is in the page cache.
   const bool is_end = range.offset + range.size == part_size;
   if (slice && slice->owner && is_end && part_size >= extent.size / 2 &&
       !slice->owner->is_from_storage) {
@@ -95,12 +95,12 @@ std::optional<Slice> SubtreeReads::read_made(const TreePtr& tree, Ino ino,
   return take(key, *made, range);
 }
 
-// Makes the file's bytes. True: they are there. False: `done` is called when they are, or
-// with what went wrong.
+// Renders the file's bytes. Returns true if they are ready; otherwise calls `done` when they are,
+// or with the error.
 bool SubtreeReads::render(const TreePtr& tree, Ino ino, const Contents& contents,
                           std::shared_ptr<UnitPtr> made,
                           std::function<void(std::exception_ptr)> done) {
-  // Perhaps on another thread, and when we are gone: it refers to nothing of ours.
+  // May run on another thread, when this object is gone: uses none of its members.
   const auto use = [tree, ino, size = static_cast<size_t>(*contents.rendered_size),
                     made = std::move(made),
                     &fetcher = reads_.fetcher()](std::span<const std::byte> part) {
@@ -119,7 +119,7 @@ bool SubtreeReads::render(const TreePtr& tree, Ino ino, const Contents& contents
         },
         std::move(done));
   }
-  // A small part of a large record: its chunks will do.
+  // A small part of a large record: only its chunks are read.
   const auto part = reads_.load(extent, begin, static_cast<size_t>(size),
                                 [use, done](const Slice& late, std::exception_ptr error) {
                                   try {
@@ -147,7 +147,7 @@ bool SubtreeReads::push(const Hint& hint, std::span<const std::byte> record,
     }
     const auto size = static_cast<size_t>(contents->size.value());
     const size_t file_size = contents->rendered_size.value_or(size);
-    // All of the record is in two files, which only those read who want nothing else.
+    // Two files show the whole record; few readers want them and others, too.
     if (size == record.size() || file_size == 0) continue;
     ++file_count;
     const auto part = record.subspan(static_cast<size_t>(contents->begin), size);

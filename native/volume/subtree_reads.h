@@ -1,10 +1,10 @@
-// The files in the parts of a tree that its records hold (tree/subtrees.h): (inode, offset,
-// size) → verified bytes, at once or later.
+// Reads files in directories that are inside records (tree/subtrees.h): (inode, offset, size) →
+// verified bytes, at once or later.
 //
 //   a part of the record, as it is ──► FileReads: a span of the record's own unit
-//   rendered (.npy, example.json) ───► made of the record, kept until it was read
+//   rendered (.npy, example.json) ───► made from the record, kept until it was read
 //
-// Any thread. Callbacks run in poll() of the FileReads that this stands on.
+// Thread-safe. Callbacks run in poll() of the FileReads below.
 
 #pragma once
 
@@ -32,14 +32,13 @@ class SubtreeReads {
 
   [[nodiscard]] SubtreeCache& trees() { return trees_; }
 
-  // As FileReads::read, clipped to the end of the file. Throws RangeError;
-  // TooLargeError for a file that is made.
+  // The same as FileReads::read, clipped to the end of the file. Throws RangeError; TooLargeError
+  // for a rendered file.
   [[nodiscard]] std::optional<Slice> read(Ino ino, uint64_t offset, size_t size,
                                           FileReads::Done done);
 
-  // Gives the kernel what it may know of a record that was read ahead: the files of its
-  // features, the first kPushedFilesMax. False: it has taken none, or the hint is for
-  // another file.
+  // Pushes files of a record that was read ahead to the kernel: those of its features, the first
+  // kPushedFilesMax. Returns false if the kernel took none, or if the hint is for another file.
   [[nodiscard]] bool push(const Hint& hint, std::span<const std::byte> record,
                           const PageStore& push);
 

@@ -38,7 +38,7 @@ TreePtr Volume::load_tree(Need need, Ino ino, TreeDone done) {
   return subtree_reads_.get().trees().get(subtree_for(need, ino).value(), std::move(done));
 }
 
-// The file that an inode is of.
+// Returns the shard that the inode is from.
 size_t Volume::shard_of(Ino ino) const {
   if (const auto record = subtree_of(ino)) return shards().extent(*record).shard;
   return tree().shard_of(ino);
@@ -82,8 +82,8 @@ Attributes Volume::to_attributes(Ino ino, const Inode& inode, uint64_t size) con
   switch (inode.kind) {
     case InodeKind::kDirectory:
       attributes.mode = S_IFDIR | permissions(inode, 0755);
-      // "." and the name in the parent, and ".." of each subdirectory. 1: find(1) and others
-      // who count on that are told not to; in a record's folder it takes the record to know.
+      // A directory has a link as ".", one in its parent, and ".." in each subdirectory. 1 tells
+      // find(1) and others not to count on that; inside records the count would take reading them.
       if (!has_subtrees()) {
         attributes.nlink =
             static_cast<uint32_t>(std::min<uint64_t>(2 + inode.subdirectory_count, UINT32_MAX));
@@ -101,14 +101,14 @@ Attributes Volume::to_attributes(Ino ino, const Inode& inode, uint64_t size) con
   return attributes;
 }
 
-// Write permission too, though every write is EROFS: a copy of the tree should be deletable.
+// With write permission, although every write is EROFS, so that a copy of the tree can be deleted.
 uint32_t Volume::permissions(const Inode& inode, uint32_t unknown) const {
   return (inode.mode ? *inode.mode : unknown) & ~options_.umask;
 }
 
 void Volume::note_known(Ino ino, const Inode& inode) const {
   if (!prefetcher_ || !inode.is_file()) return;
-  // Of a record's folder the files are known one by one, and pushed all at once.
+  // The files in a record's folder become known one by one, but are pushed together.
   prefetcher_->around().note_known(subtree_of(ino).value_or(inode.record));
 }
 
@@ -119,7 +119,7 @@ std::string Volume::path(Ino ino) {
     const Ino top = subtrees_->top(*record);
     const TreePtr part = subtree_reads_.get().trees().find(*record);
     if (!part) return tree().path(top);
-    // The part's paths begin with its own name; what is above it the tree knows.
+    // The part's paths begin with its own name; tree() knows the path above it.
     return tree().path(top) + part->path(ino).substr(part->name(top).size());
   } catch (const std::exception&) {
     return "inode " + std::to_string(ino);
@@ -142,7 +142,7 @@ Extent Volume::extent(Ino ino) const {
 }
 
 std::optional<uint32_t> Volume::stored_crc32(const Contents& contents) const {
-  if (contents.size) return std::nullopt;  // of a part there is none
+  if (contents.size) return std::nullopt;  // a part of a record has none
   const Extent extent = shards().extent(contents.record);
   return extent.checksum == Checksum::kCrc32 ? std::optional(extent.crc32) : std::nullopt;
 }
@@ -210,7 +210,7 @@ void Volume::take_hints(FileDescriptor client) {
 bool Volume::push(const Push& push, const Hint& hint, std::span<const std::byte> record) {
   try {
     if (has_subtrees()) return subtree_reads_.get().push(hint, record, push);
-  } catch (...) {  // no memory: then it is held
+  } catch (...) {  // out of memory: the record stays held
     return false;
   }
   return push(hint.ino, 0, record);

@@ -1,7 +1,7 @@
-// What a volume is opened with, and the one table of the options' names: the worker's command
-// line (fuse/worker.cc) and the keywords of Python's Volume are texts of the same names.
+// The options of a volume, and the one table of their names: the worker's command line
+// (worker/worker.cc) and the keywords of Python's Volume use these names.
 //
-// A new option: a member and a row in volume_options.cc; a line of volume_options() in
+// A new option needs a member and a row in volume_options.cc, and a line of volume_options() in
 // ffrfs/mount/config/request.py.
 
 #pragma once
@@ -18,8 +18,8 @@ namespace ffrfs {
 struct VolumeOptions {
   uint32_t uid = 0;
   uint32_t gid = 0;
-  uint32_t umask = 0;  // taken from the permissions, but for those of links
-  size_t cache_bytes = size_t{256} << 20;  // that the read path holds at a time; see limit_cache()
+  uint32_t umask = 0;  // removed from all permissions but those of links
+  size_t cache_bytes = size_t{256} << 20;  // memory of the read path; see limit_cache()
   bool check_data = true;
   PackPolicy packs{};
   int counters_fd = -1;  // see CounterPage
