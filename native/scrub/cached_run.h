@@ -1,8 +1,7 @@
-// Records that lie side by side in one file, checked by one thread, as far as the page
-// cache holds them.
+// Checks records that are adjacent in one file, on one thread, as far as the page cache holds them.
 //
-// Their bytes pass through a window that is small enough for the core's own cache: nothing
-// is written to memory and read from there again, and many small records cost one read.
+// Their bytes pass through a window that fits in the core's own cache: they are not written to
+// memory and read again, and many small records cost one read.
 
 #pragma once
 
@@ -21,22 +20,22 @@ class CachedRun {
  public:
   explicit CachedRun(Fetcher& fetcher);
 
-  // What is read ahead of a record ends at `end`, an offset in the file of the next ones.
+  // Readahead within the window ends at `end`, an offset in the file of the next records.
   void begin(uint64_t end);
-  // After the last of them.
+  // Must be called after the last of them.
   void finish();
 
-  // False: the page cache does not hold all of the record. Throws ChecksumError.
+  // Returns false if the page cache does not hold all of the record. Throws ChecksumError.
   [[nodiscard]] bool check(const Extent& extent, ChunkCheck chunks);
 
  private:
-  // Bytes from `offset` on: at least one of `size`; none: the page cache does not hold them.
+  // Returns 1 to `size` bytes from `offset` on; none if the page cache does not hold them.
   [[nodiscard]] std::span<const std::byte> at(const Extent& extent, uint64_t offset, uint64_t size);
 
   Fetcher& fetcher_;
   Buffer memory_;
   uint64_t end_ = 0;
-  uint64_t sound_count_ = 0;  // told by finish(): the threads would contend for each
+  uint64_t sound_count_ = 0;  // added by finish(): threads would contend for the counter
   uint64_t window_offset_ = 0;
   std::span<const std::byte> window_;
 };

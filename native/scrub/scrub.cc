@@ -19,20 +19,19 @@
 namespace ffrfs {
 namespace {
 
-// What a thread takes at a time: long enough to make taking it cheap, short enough that none
-// has much left when the others are done.
+// A thread takes this much at a time: enough to make taking it cheap, and little enough that no
+// thread has much left when the others are done.
 constexpr uint64_t kRunSize = uint64_t{4} << 20;
 constexpr size_t kRunRecords = 16384;
 
-// What is held at a time of what comes from storage: a batch of small records, or a piece of
-// a large one.
+// The most that is held of reads from storage: a batch of small records, or a piece of a large one.
 constexpr uint64_t kBatchSize = uint64_t{16} << 20;
 constexpr size_t kBatchRecords = 4096;
 
 constexpr size_t kJobLimit = 64;
 
 struct Item {
-  uint64_t record;  // of all
+  uint64_t record;  // among all
   Extent extent;
 };
 
@@ -59,14 +58,14 @@ class Scrub {
     try {
       for (size_t i = 1; i < jobs; ++i) threads.emplace_back([this] { take_runs(); });
     } catch (const std::system_error&) {
-      // No more threads to be had: then these do it.
+      // No more threads can be created: the existing ones do the work.
     }
     take_runs();
-    threads.clear();  // waits for them
+    threads.clear();  // joins them
     if (failure_) std::rethrow_exception(failure_);
   }
 
-  // What one thread does. An exception here is none of a record: no memory, say.
+  // The body of each thread. An exception here is not a record's: out of memory, for example.
   void take_runs() noexcept {
     try {
       CachedRun cached(fetcher_);
@@ -96,7 +95,7 @@ class Scrub {
     }
   }
 
-  // The next records that lie in one file, in `run`; false: there are none.
+  // Takes the next records of one file into `run`; returns false if there are none.
   [[nodiscard]] bool take(std::vector<Item>& run) {
     run.clear();
     const std::lock_guard lock(next_mutex_);
@@ -162,7 +161,7 @@ class Scrub {
     return ChunkCheck(may_have ? chunks_(item.record) : std::vector<uint32_t>{});
   }
 
-  // What `make` gives; nullopt: the record is bad.
+  // Returns the result of `make`; nullopt if the record is bad.
   template <typename Make>
   auto attempt(uint64_t record, Make make) -> std::optional<decltype(make())> {
     try {

@@ -5,10 +5,10 @@
 //   windows   [ 256 KiB ][ 256 KiB ][ 256 KiB ]...          read into memory that stays in
 //                                                           the core's own cache
 //
-// What the page cache does not hold is left over, and read from storage in batches, large
+// Records that the page cache does not hold are read afterwards, from storage: in batches, large
 // records piece by piece.
 //
-// Blocks, and has threads of its own for as long as it does.
+// Blocks, and runs threads of its own meanwhile.
 
 #pragma once
 
@@ -24,16 +24,15 @@
 
 namespace ffrfs {
 
-// What an index says of a record's bytes, CRC-32C of each 1 MiB; empty: nothing. Called on
-// several threads at once; must not throw.
+// Returns an index's CRC-32C of each 1 MiB of a record; empty if it has none. Called on several
+// threads at once; must not throw.
 using ExpectedChunks = std::function<std::vector<uint32_t>(uint64_t record)>;
 
-// (record, what is wrong with it), ascending.
+// (record, error), ascending.
 using BadRecords = std::vector<std::pair<uint64_t, ErrorFields>>;
 
-// Of `count` records from `first`, the bad ones.
-// `jobs`: threads at most; 0: as many as there are cores. `chunks`, if given, are checked as
-// well. Throws RangeError.
+// Returns the bad ones of `count` records from `first`. `jobs`: the most threads; 0: as many as
+// there are cores. Also compares `chunks`, if given. Throws RangeError.
 [[nodiscard]] BadRecords scrub_records(Fetcher& fetcher, uint64_t first, uint64_t count,
                                         size_t jobs = 0, const ExpectedChunks& chunks = nullptr);
 

@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kDigitCount = 32;
 
-// The first digits of the SHA-256 of `text`; "" if the library cannot.
+// Returns the first hex digits of the SHA-256 of `text`; "" if the library fails.
 std::string digest(std::string_view text) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> hash;
   if (EVP_Digest(text.data(), text.size(), hash.data(), nullptr, EVP_sha256(), nullptr) != 1) {
@@ -33,7 +33,7 @@ std::string digest(std::string_view text) {
   return digits;
 }
 
-// "" if there is none. A relative path is none, as the XDG base directories have it.
+// Returns "" if there is none. Ignores relative paths, as the XDG specification requires.
 std::string cache_folder() {
   for (const auto& [variable, below] :
        {std::pair("XDG_CACHE_HOME", ""), std::pair("HOME", "/.cache")}) {
@@ -43,7 +43,7 @@ std::string cache_folder() {
   return geteuid() == 0 ? "/var/cache" : "";
 }
 
-// "": there is no place for it.
+// Returns "" if there is no cache folder.
 std::string path_of(const std::string& identity) {
   const std::string folder = cache_folder();
   const std::string digits = folder.empty() ? "" : digest(identity);
@@ -54,7 +54,7 @@ std::string path_of(const std::string& identity) {
 
 std::string cached_index_path(const std::string& file) {
   if (remote::is_url(file)) return cached_index_path(*remote::open_source(file));
-  std::error_code unknown;  // then it has no name in the cache
+  std::error_code unknown;  // then it has no path in the cache
   const std::string real_path = std::filesystem::canonical(file, unknown).string();
   return unknown ? "" : path_of(real_path);
 }

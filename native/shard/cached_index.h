@@ -1,7 +1,7 @@
-// Where the index of a file lies if it cannot, or should not, lie beside it: among the caches of
-// this user.
+// The path of a file's index if it cannot, or should not, be beside the file: in this user's cache
+// folder.
 //
-// Not here: what an index holds, and whether it is sound (record, tfrecord).
+// Not here: an index's content, and whether it is sound (record, tfrecord).
 
 #pragma once
 
@@ -11,14 +11,14 @@
 
 namespace ffrfs {
 
-// $XDG_CACHE_HOME/ffrfs/index/<32 digits>.idx, where the digits are of the SHA-256 of the real
-// path of `file`. XDG_CACHE_HOME is ~/.cache where it is not set; for root without a HOME,
-// /var/cache. Nothing of it need exist. "": there is no place for caches, or no such file.
+// Returns $XDG_CACHE_HOME/ffrfs/index/<32 digits>.idx, where the digits are of the SHA-256 of the
+// real path of `file`. Without XDG_CACHE_HOME the folder is ~/.cache; for root without a HOME,
+// /var/cache. None of it need exist. Returns "" if there is no cache folder, or no such file.
 [[nodiscard]] std::string cached_index_path(const std::string& file);
-// Of what is far away the digits are of its identity.
+// For a remote file the digits are those of its identity.
 [[nodiscard]] std::string cached_index_path(const Source& file);
 
-// The cache's names are all that says whose an index is, so there it must be this user's own.
+// Anybody may have put an index under that name, so an index in the cache must be this user's own.
 [[nodiscard]] bool is_own(const Source& index);
 
 }  // namespace ffrfs

@@ -1,9 +1,9 @@
-// The checksum that each record had when it was first verified. What was made of its bytes
-// then, names, sizes and positions, may be used again long after they are gone; it fits the
-// record only as long as that has the same checksum.
+// Remembers the checksum that each record had when it was first verified. Names, sizes and
+// positions that were computed from its bytes then may be used long after the bytes were freed;
+// they fit the record only while it has the same checksum.
 //
-// 4 bytes a record, which is all it ever takes. Any thread, without a lock; the child of a
-// fork() goes on with what was seen before.
+// Takes 4 bytes a record. Thread-safe, without a lock; the child of a fork() keeps the parent's
+// checksums.
 
 #pragma once
 
@@ -17,8 +17,8 @@ class SeenChecksums {
  public:
   explicit SeenChecksums(uint64_t record_count) : seen_(record_count) {}
 
-  // Of a record whose bytes match `checksum`: whether it had the same when it was seen first,
-  // which may be now.
+  // For a record whose bytes match `checksum`: returns whether this call is the first for the
+  // record, or the first had the same checksum.
   [[nodiscard]] bool is_first(uint64_t record, uint32_t checksum) {
     if (checksum == kNone) checksum = kInPlaceOfNone;
     uint32_t first = kNone;
@@ -28,7 +28,7 @@ class SeenChecksums {
 
  private:
   static constexpr uint32_t kNone = 0;
-  static constexpr uint32_t kInPlaceOfNone = 1;  // one more chance in four billion
+  static constexpr uint32_t kInPlaceOfNone = 1;  // replaces 0: one more collision in four billion
 
   std::vector<std::atomic<uint32_t>> seen_;
 };

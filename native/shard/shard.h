@@ -1,8 +1,8 @@
-// One file of records, opened for reading: how many there are, and where each lies.
-// An FFRecord file (record/) or a TFRecord file (tfrecord/).
+// One file of records, opened for reading: the number of records, and the extent of each. An
+// FFRecord file (record/) or a TFRecord file (tfrecord/).
 //
-// Immutable after opening: any number of threads.
-// Not here: the records' bytes and the check of their checksums (volume).
+// Immutable after opening, and thread-safe. Not here: the records' bytes and the check of their
+// checksums (volume).
 
 #pragma once
 
@@ -30,11 +30,11 @@ class Shard {
 
   [[nodiscard]] virtual uint64_t count() const = 0;
 
-  // `record` must be below count(). Extent::shard is left at 0. Tables that were not read at
-  // opening may be found damaged here: FormatError, ChecksumError, StorageError.
+  // Returns the extent of a record below count(). Leaves Extent::shard at 0. Tables that were not
+  // read at opening may turn out to be damaged: throws FormatError, ChecksumError, StorageError.
   [[nodiscard]] virtual Extent extent(uint64_t record) const = 0;
 
-  // The size of each of them; as extent().
+  // Returns the size of each record. Throws as extent() does.
   [[nodiscard]] virtual std::vector<uint64_t> sizes(std::span<const uint64_t> records) const {
     std::vector<uint64_t> sizes(records.size());
     std::ranges::transform(records, sizes.begin(),
@@ -42,14 +42,14 @@ class Shard {
     return sizes;
   }
 
-  // CRC-32C of each 1 MiB of `record`, the last may be shorter; empty: none are
-  // known. Throws as extent().
+  // Returns the CRC-32C of each 1 MiB of `record` (the last may be shorter); empty if none are
+  // known. Throws as extent() does.
   [[nodiscard]] virtual std::vector<uint32_t> chunk_checksums(uint64_t) const { return {}; }
 
-  // Of all records together.
+  // Returns the size of all records together.
   [[nodiscard]] virtual uint64_t byte_count() const = 0;
 
-  // False: the file has no checksum of its tables.
+  // Returns false if the file has no checksum of its tables.
   [[nodiscard]] virtual bool metadata_verified() const { return true; }
 
  private:

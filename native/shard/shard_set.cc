@@ -12,7 +12,7 @@ namespace ffrfs {
 ShardSet::ShardSet(std::vector<std::unique_ptr<const Shard>> shards)
     : shards_(std::move(shards)), starts_{0} {
   for (const auto& shard : shards_) {
-    // No overflow: each count is below the size of a file that exists, over 12.
+    // Cannot overflow: each count is below the size of an existing file, divided by 12.
     starts_.push_back(starts_.back() + shard->count());
   }
 }
@@ -40,7 +40,7 @@ std::vector<uint64_t> ShardSet::sizes(std::span<const uint64_t> records) const {
   std::vector<uint64_t> sizes;
   sizes.reserve(records.size());
   while (sizes.size() < records.size()) {
-    // Where one record follows another, as in a listing, most are of one shard.
+    // Handles runs of records of one shard, because a listing has few changes of shard.
     const size_t index = index_of(records[sizes.size()]);
     std::vector<uint64_t> own;
     for (const uint64_t record : records.subspan(sizes.size())) {

@@ -1,6 +1,6 @@
 // Several files of records as one index space, in the order given.
 //
-// Immutable after opening, but for which checksums were seen: any number of threads.
+// Immutable after opening except for the checksums that were seen. Thread-safe.
 
 #pragma once
 
@@ -17,10 +17,10 @@ namespace ffrfs {
 
 class ShardSet {
  public:
-  // At least one.
+  // Takes at least one shard.
   explicit ShardSet(std::vector<std::unique_ptr<const Shard>> shards);
 
-  // At least one set: their shards, one set's behind the other's.
+  // Takes at least one set; concatenates their shards.
   [[nodiscard]] static ShardSet join(std::vector<ShardSet> sets);
 
   [[nodiscard]] uint64_t count() const { return starts_.back(); }
@@ -28,31 +28,31 @@ class ShardSet {
   [[nodiscard]] size_t shard_count() const { return shards_.size(); }
   [[nodiscard]] const Shard& shard(size_t index) const { return *shards_[index]; }
 
-  // Where `record` of all lies; Extent::record counts within its shard.
-  // Throws RangeError unless record < count().
+  // Returns the extent of `record`, a number among all records; Extent::record counts within its
+  // shard. Throws RangeError unless record < count().
   [[nodiscard]] Extent extent(uint64_t record) const;
 
-  // The size of each. Throws as extent().
+  // Returns the size of each record. Throws as extent() does.
   [[nodiscard]] std::vector<uint64_t> sizes(std::span<const uint64_t> records) const;
 
-  // The number of the first record of shard `index` among all.
+  // Returns the number of the first record of shard `index` among all.
   [[nodiscard]] uint64_t start(size_t index) const { return starts_[index]; }
 
   [[nodiscard]] const Source& file_of(const Extent& extent) const {
     return shards_[extent.shard]->file();
   }
 
-  // From now on a record keeps the checksum that it is first found with; any other is an
-  // error (record_checksum.h). For records whose checksum lies beside their bytes, where what
-  // was made of those is used later. Before others use this.
+  // From now on a record must keep the checksum that it is first seen with; any other is an error
+  // (record_checksum.h). For records whose checksum is stored beside their bytes, if data computed
+  // from the bytes is used later. Must be called before other threads use the set.
   void keep_checksums() { seen_ = std::make_unique<SeenChecksums>(count()); }
-  // Of a record whose bytes match `checksum`. False: they matched another before.
+  // For a record whose bytes match `checksum`: returns false if they matched another before.
   [[nodiscard]] bool keeps(const Extent& extent, uint32_t checksum) const {
     return !seen_ || seen_->is_first(starts_[extent.shard] + extent.record, checksum);
   }
 
  private:
-  // The shard that has it. Throws RangeError.
+  // Returns the shard that has the record. Throws RangeError.
   [[nodiscard]] size_t index_of(uint64_t record) const;
 
   std::vector<std::unique_ptr<const Shard>> shards_;

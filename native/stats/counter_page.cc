@@ -28,7 +28,7 @@ static_assert(sizeof(RowHeader) == 40);
 CounterPage::CounterPage(int shared_fd) {
   if (shared_fd >= 0) {
     struct stat info {};
-    // Beyond the end of a file a mapping gives SIGBUS.
+    // Accessing a mapping beyond the end of the file would raise SIGBUS.
     if (fstat(shared_fd, &info) != 0 || info.st_size < static_cast<off_t>(kSize)) {
       throw StorageError(EINVAL, "counter page", "cannot map");
     }
@@ -68,7 +68,7 @@ std::span<Counter> CounterPage::row(std::string_view name, size_t count) {
   auto* row = reinterpret_cast<RowHeader*>(memory_ + end);
   std::memcpy(row->name, name.data(), name.size());
   row->count = count;
-  // Last, so that a reader sees whole rows only.
+  // Stored last, so that a reader sees only complete rows.
   used().store(end + sizeof(RowHeader) + count * sizeof(Counter), std::memory_order_release);
   return {reinterpret_cast<Counter*>(memory_ + end + sizeof(RowHeader)), count};
 }

@@ -1,14 +1,14 @@
-// Named numbers in memory that another process may look at while they change.
+// Named numbers in memory that another process may read while they change.
 //
 //   0x00  8  "ffrfscnt"
-//   0x08  8  bytes in use, this header included
+//   0x08  8  bytes in use, including this header
 //   0x10     rows, one after the other:
 //              0x00  32  name, padded with zeros
 //              0x20   8  how many values
 //              0x28      the values, 8 bytes each
 //
-// The names make it readable by a daemon of another version than the worker that
-// counts. Read by ffrfs/mount/engines/counter_page.py. Any thread; rows are never removed.
+// Thanks to the names, a daemon can read the page of a worker of another version. Read by
+// ffrfs/mount/engines/counter_page.py. Thread-safe; rows are never removed.
 
 #pragma once
 
@@ -29,25 +29,25 @@ class CounterPage {
   static constexpr size_t kSize = 64 << 10;
   static constexpr size_t kNameSize = 32;
 
-  // `shared_fd`: a file of at least kSize bytes that others map too, and that is not
-  // taken over; -1: memory of this process alone. Throws StorageError.
+  // `shared_fd`: a file of at least kSize bytes that others map, too, and that the caller keeps
+  // open and closes; -1: private memory. Throws StorageError.
   explicit CounterPage(int shared_fd = -1);
   ~CounterPage();
   CounterPage(const CounterPage&) = delete;
   CounterPage& operator=(const CounterPage&) = delete;
 
-  // The values of that name; zeros if the row is new. They live as long as the page.
-  // Throws std::length_error: too long a name, another count than it has, no room.
+  // Returns the values of that name; zeros if the row is new. They live as long as the page. Throws
+  // std::length_error if the name is too long, the row has another count, or there is no room.
   [[nodiscard]] std::span<Counter> row(std::string_view name, size_t count);
   [[nodiscard]] Counter& row(std::string_view name) { return row(name, 1)[0]; }
 
-  // All of it, as laid out above.
+  // Returns the whole page, in the layout above.
   [[nodiscard]] std::span<const std::byte> bytes() const { return {memory_, kSize}; }
 
  private:
   [[nodiscard]] Counter& used() const;
 
-  std::mutex mutex_;  // guards the making of rows
+  std::mutex mutex_;  // guards the creation of rows
   std::byte* memory_ = nullptr;
 };
 

@@ -1,5 +1,5 @@
-// What a volume has done so far, and what it holds now. Any thread; relaxed, for people
-// to look at. The names of the rows are what `ffrfs stats` shows.
+// What a volume has done so far, and what it holds now. Thread-safe; updated with relaxed order,
+// because people read them. `ffrfs stats` shows the names of the rows.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 namespace ffrfs {
 
 class Counters {
-  CounterPage page_;  // first: all others lie in it
+  CounterPage page_;  // first, because the others are references into it
 
  public:
   // `shared_fd`: see CounterPage.
@@ -18,24 +18,24 @@ class Counters {
 
   [[nodiscard]] CounterPage& page() { return page_; }
 
-  Counter& reads = page_.row("reads");                        // requests for bytes of a file
-  Counter& bytes_served = page_.row("bytes_served");          // answered to them
-  Counter& bytes_memory = page_.row("bytes_memory");          // of it, from what was held
+  Counter& reads = page_.row("reads");                        // reads of files
+  Counter& bytes_served = page_.row("bytes_served");          // returned by them
+  Counter& bytes_memory = page_.row("bytes_memory");          // of these, from units in memory
   Counter& bytes_page_cache = page_.row("bytes_page_cache");  // read without waiting
-  Counter& bytes_storage = page_.row("bytes_storage");        // waited for
+  Counter& bytes_storage = page_.row("bytes_storage");        // read with waiting
   Counter& checksums_verified = page_.row("checksums_verified");
   Counter& checksums_failed = page_.row("checksums_failed");
 
-  // Read ahead for hints, in records, and for runs without a hint:
+  // Readahead for hints, in records, and for runs without hints:
   Counter& prefetch_hinted = page_.row("prefetch_hinted");
   Counter& prefetch_fetched = page_.row("prefetch_fetched");
   Counter& prefetch_pushed = page_.row("prefetch_pushed");    // into the kernel's page cache
-  Counter& prefetch_hit = page_.row("prefetch_hit");          // ready when a reader came
-  Counter& prefetch_late = page_.row("prefetch_late");        // asked for before
-  Counter& prefetch_dropped = page_.row("prefetch_dropped");  // hints that came to nothing
-  Counter& prefetch_too_large = page_.row("prefetch_too_large");  // for what may be held
-  Counter& prefetch_wasted_bytes = page_.row("prefetch_wasted_bytes");  // fetched for them
-  Counter& prefetch_depth_max = page_.row("prefetch_depth_max");  // under way at a time
+  Counter& prefetch_hit = page_.row("prefetch_hit");          // in memory before a reader came
+  Counter& prefetch_late = page_.row("prefetch_late");        // read before they were in memory
+  Counter& prefetch_dropped = page_.row("prefetch_dropped");  // hints without effect
+  Counter& prefetch_too_large = page_.row("prefetch_too_large");  // for the budget
+  Counter& prefetch_wasted_bytes = page_.row("prefetch_wasted_bytes");  // fetched, not read
+  Counter& prefetch_depth_max = page_.row("prefetch_depth_max");  // the most reads in flight
   Counter& readahead_fetched = page_.row("readahead_fetched");
   Counter& readahead_pushed = page_.row("readahead_pushed");
   Counter& readahead_hit = page_.row("readahead_hit");
@@ -43,22 +43,22 @@ class Counters {
 
   // Neighbours of files that are read in no order (prefetch/read_around.h), in records:
   Counter& around_pushed = page_.row("around_pushed");
-  Counter& around_read_bytes = page_.row("around_read_bytes");  // of the packs, for them
+  Counter& around_read_bytes = page_.row("around_read_bytes");  // read from the packs for them
   Counter& around_controls = page_.row("around_controls");      // left out on purpose
   Counter& around_controls_read = page_.row("around_controls_read");
-  Counter& around_given_up = page_.row("around_given_up");      // how often it was wrong
+  Counter& around_given_up = page_.row("around_given_up");      // how often they were wrong
 
-  // What `ffrfs warm` asked for, in files:
+  // Files that `ffrfs warm` asked for:
   Counter& warm_files = page_.row("warm_files");
   Counter& warm_pushed = page_.row("warm_pushed");
   Counter& warm_left_out = page_.row("warm_left_out");  // for want of room
   Counter& warm_begun = page_.row("warm_begun");  // parts of the tree
 
-  // Now, not so far:
+  // Present values, not sums:
   Counter& warm_left = page_.row("warm_left");
   Counter& around_unread_bytes = page_.row("around_unread_bytes");  // pushed, by the controls
   Counter& queue_depth = page_.row("queue_depth");          // fetches from storage
-  Counter& uring_queues = page_.row("uring_queues");        // of io_uring; 0: /dev/fuse alone
+  Counter& uring_queues = page_.row("uring_queues");        // of io_uring; 0: only /dev/fuse
   // Memory, by account (budget.h):
   Counter& bytes_in_flight = page_.row("bytes_in_flight");
   Counter& bytes_kept = page_.row("bytes_kept");

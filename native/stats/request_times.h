@@ -1,14 +1,14 @@
-// How many requests of each kind an engine has answered, and how long each took, from
-// being received to being answered: a histogram by kind, "request.KIND" in a volume's
-// counter page, and the sum of the times, "request_ns.KIND".
+// Counts the requests of each kind that an engine has answered, and the time from receiving to
+// answering: a histogram by kind, "request.KIND" in a volume's counter page, and the sum of the
+// times, "request_ns.KIND".
 //
 // A bucket is a quarter of an octave: with `units` of 256 ns,
 //
 //   units 0 to 3    bucket = units
 //   from 4 on       bucket = 4 * e + (units >> e),   e = bits(units) - 3
 //
-// so p50 and p99 are right within a quarter. The last bucket takes all that is longer.
-// Any thread.
+// so p50 and p99 are accurate within a quarter. The last bucket takes all longer times.
+// Thread-safe.
 
 #pragma once
 
@@ -28,7 +28,7 @@ namespace ffrfs {
 
 enum class RequestKind {
   kLookup, kGetattr, kReadlink, kOpen, kRead, kRelease, kOpendir, kReaddir, kReleasedir, kStatfs,
-  kGetxattr, kListxattr, kRefuse,  // the last: of what would change the tree
+  kGetxattr, kListxattr, kRefuse,  // the last: requests that would change the tree
 };
 inline constexpr std::array<std::string_view, 13> kRequestKindNames = {
     "lookup",     "getattr", "readlink", "open",      "read",  "release", "opendir", "readdir",

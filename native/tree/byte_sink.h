@@ -1,4 +1,4 @@
-// Where bytes go that are written once, from front to end, in pieces of any size.
+// Takes bytes that are written once, from front to end, in pieces of any size.
 
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace ffrfs {
 
-// The bytes are valid during the call. What it throws comes out of the writer.
+// The bytes are valid only during the call. The writer passes exceptions on.
 using ByteSink = std::function<void(std::span<const std::byte>)>;
 
 }  // namespace ffrfs

@@ -1,5 +1,5 @@
-// A stream of bytes that must be read once, from the front: what the index
-// parser reads, so that an index of any size costs one small window of memory.
+// A stream of bytes that must be read once, from the front. The index parser reads it, so that an
+// index of any size costs one small window of memory.
 
 #pragma once
 
@@ -12,8 +12,8 @@ class ByteSource {
  public:
   virtual ~ByteSource() = default;
 
-  // The next bytes, at least one; empty at the end. Valid until the next call.
-  // Throws StorageError.
+  // Returns the next bytes, at least one; empty at the end. Valid until the next call. Throws
+  // StorageError.
   [[nodiscard]] virtual std::span<const std::byte> next() = 0;
 };
 

@@ -1,4 +1,4 @@
-// The checked bytes of an index on their way out, and the CRC-32C of each 64 KiB of them.
+// Writes the checked bytes of an index, and computes the CRC-32C of each 64 KiB of them.
 
 #pragma once
 
@@ -31,7 +31,7 @@ class CheckedStream {
     }
   }
 
-  // `value` as it lies in memory.
+  // Writes `value` as it is in memory.
   template <typename T>
   void put(const T& value) {
     write(std::as_bytes(std::span(&value, 1)));
@@ -42,7 +42,7 @@ class CheckedStream {
     write(std::span(kZeros).first(ffrfs::align_8(size_) - size_));
   }
 
-  // The checksums; nothing can be written any more.
+  // Returns the checksums. Must be the last call.
   [[nodiscard]] std::vector<uint32_t> finish() {
     if (!block_.empty()) end_block();
     return std::move(checksums_);

@@ -1,4 +1,4 @@
-// A part of a file that is made from front to end: what lies outside of it is counted only.
+// A part of a file that is made from front to end: bytes outside the part are only counted.
 
 #pragma once
 
@@ -11,15 +11,15 @@ namespace ffrfs {
 
 class FilePart {
  public:
-  // `to` gets the bytes of the file from `begin` on.
+  // `to` receives the bytes of the file from `begin` on.
   FilePart(uint64_t begin, std::span<std::byte> to) : begin_(begin), to_(to) {}
 
-  // Whether any of the next `size` bytes lie in the part.
+  // Returns whether any of the next `size` bytes are in the part.
   [[nodiscard]] bool wants(uint64_t size) const {
     return position_ < begin_ + to_.size() && position_ + size > begin_;
   }
   void put(std::span<const std::byte> bytes) {
-    const uint64_t at = position_ - begin_;  // before the part: huge
+    const uint64_t at = position_ - begin_;  // huge before the part
     if (at < to_.size() && bytes.size() <= to_.size() - at) {
       std::ranges::copy(bytes, to_.data() + at);
     } else if (wants(bytes.size())) {
@@ -29,7 +29,7 @@ class FilePart {
   }
   void skip(uint64_t size) { position_ += size; }
 
-  // Of the file, all that was put and skipped.
+  // Returns how many bytes of the file were put or skipped.
   [[nodiscard]] uint64_t position() const { return position_; }
 
  private:

@@ -31,7 +31,7 @@ Ino FlatTree::lookup(Ino parent, std::string_view name) const {
   if (!std::all_of(name.begin(), name.end(), is_digit)) return 0;
   uint64_t record = 0;
   const auto parsed = std::from_chars(name.data(), name.data() + name.size(), record);
-  if (parsed.ec != std::errc{}) return 0;  // 20 digits that do not fit
+  if (parsed.ec != std::errc{}) return 0;  // 20 digits that overflow
   return file_of(record);
 }
 

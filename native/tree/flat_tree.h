@@ -1,5 +1,5 @@
-// A plain FFRecord file as a tree: one file per record in a flat root, named by its
-// number. Everything is computed, no tables: a billion records cost nothing.
+// A plain FFRecord file as a tree: one file per record in a flat root, named by its number.
+// Everything is computed without tables: a billion records take no memory.
 //
 //   ino = record + 2      name = number, padded with zeros to 9 digits
 //                         (to more where the last number needs more)
@@ -17,7 +17,7 @@ class FlatTree final : public Tree {
   explicit FlatTree(uint64_t record_count);
 
   [[nodiscard]] std::optional<Inode> inode(Ino ino) const override;
-  // Exactly the canonical name: "7" and "0000000007" are not there.
+  // Finds only the canonical name: not "7" or "0000000007".
   [[nodiscard]] Ino lookup(Ino parent, std::string_view name) const override;
   [[nodiscard]] std::vector<Dentry> list(Ino directory, uint64_t start,
                                          uint64_t limit) const override;
@@ -37,7 +37,7 @@ class FlatTree final : public Tree {
   [[nodiscard]] std::string name_of(uint64_t record) const;
 
   const uint64_t count_;
-  const size_t digits_;  // of every name, so that byte order is the order of the numbers
+  const size_t digits_;  // the same for all names, so that byte order is numeric order
 };
 
 }  // namespace ffrfs

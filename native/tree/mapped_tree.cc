@@ -17,7 +17,7 @@ MappedTree::MappedTree(const IndexMap& index)
     : index_(index),
       slot_count_(index.count(Section::kInodes)),
       directory_count_(index.count(Section::kDirectories)),
-      // IndexMap has compared them.
+      // IndexMap has checked that these counts are consistent.
       file_count_(slot_count_ - directory_count_ - index.link_count()) {
   if (!inode(kRootIno)->is_directory()) refuse(0, "the root is not a directory");
 }
@@ -58,8 +58,8 @@ std::vector<Dentry> MappedTree::list(Ino directory_ino, uint64_t start, uint64_t
   const Slot begin = in->first_child + static_cast<Slot>(start);
   const Slot end = begin + static_cast<Slot>(std::min(limit, in->entry_count - start));
   entries.reserve(end - begin);
-  // Each against the one before it, which the slice before has shown: so no name is shown
-  // twice, however a directory is listed.
+  // Compares each name with the one before it, even that of the previous call, so that no name is
+  // returned twice, however a directory is listed.
   std::string before;
   if (start > 0) before = raw_name(entry(begin - 1)).view();
   for (Slot slot = begin; slot < end; ++slot) {
@@ -202,7 +202,7 @@ void MappedTree::check_inside(Slot slot, const IndexInode& inode, const IndexDir
 }
 
 void MappedTree::check_parent(Slot slot, const IndexInode& inode) const {
-  // The parent before the child, so that the way up ends at the root.
+  // Parents come before children, so that every path up ends at the root.
   if (inode.parent >= slot) refuse(slot, "it comes before its directory");
   const IndexInode parent = entry(inode.parent);
   if (!S_ISDIR(parent.mode)) refuse(slot, "its parent is not a directory");

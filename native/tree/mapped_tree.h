@@ -1,12 +1,12 @@
-// A tree out of a mapped index (record/index_map.h): nothing is parsed, so it costs no time
-// to open and no memory of its own, whatever its size. ino = slot + 1.
+// A tree that reads a mapped index (record/index_map.h): nothing is parsed, so opening takes no
+// time, and no memory of its own, whatever the size. ino = slot + 1.
 //
-// Nothing in the index is trusted. IndexMap keeps every access inside its section; here
-// every relation is checked where it is followed: an entry is where its directory says, and
-// says the same of itself; a parent comes before its children, so nothing goes in a circle;
-// names are fit to be mounted, and in order wherever several are shown. What is wrong throws
-// FormatError that names the file and the slot, each time that it is met; the rest is there.
-// Only a lookup may miss an entry whose neighbours are out of order.
+// Nothing in the index is trusted. IndexMap keeps every access inside its section; this class
+// checks every relation when it is followed: an entry is in the range of its directory, and names
+// it as its parent; a parent comes before its children, so there are no cycles; names can be
+// mounted, and are in order wherever several are returned. Each access to a bad entry throws
+// FormatError that names the file and the slot; the other entries remain usable. Only a lookup may
+// miss an entry whose neighbours are out of order.
 //
 // record/index_layout.h describes the sections; index_writer.h writes them.
 
@@ -30,7 +30,8 @@ namespace ffrfs {
 
 class MappedTree final : public Tree {
  public:
-  // `index` must outlive this. Throws FormatError: no root; and as all others do here.
+  // `index` must outlive this object. Throws FormatError if there is no root; and as all functions
+  // below do.
   explicit MappedTree(const IndexMap& index);
 
   [[nodiscard]] std::optional<Inode> inode(Ino ino) const override;
@@ -41,11 +42,11 @@ class MappedTree final : public Tree {
                                                    uint64_t limit) const override;
   [[nodiscard]] std::string target(Ino ino) const override;
   [[nodiscard]] std::string name(Ino ino) const override;
-  // Of several names of a record, the one of the lowest slot.
+  // If a record has several names, returns the one with the lowest slot.
   [[nodiscard]] Ino file_of(uint64_t record) const override;
   [[nodiscard]] uint64_t file_count() const override { return file_count_; }
   [[nodiscard]] uint64_t directory_count() const override { return directory_count_; }
-  // Without what IndexMap has.
+  // Does not include the memory of IndexMap.
   [[nodiscard]] uint64_t memory_bytes() const override { return sizeof *this; }
 
  private:
@@ -59,7 +60,7 @@ class MappedTree final : public Tree {
     [[nodiscard]] std::span<char> bytes() { return std::span(bytes_).first(size_); }
 
    private:
-    std::array<char, kNameSizeLimit + 1> bytes_;  // as they come
+    std::array<char, kNameSizeLimit + 1> bytes_;  // uninitialised
     const size_t size_;
   };
 
@@ -69,19 +70,19 @@ class MappedTree final : public Tree {
   [[nodiscard]] IndexInode entry(Slot slot) const;
   [[nodiscard]] Inode inode_at(Slot slot) const;
   [[nodiscard]] InodeKind kind_of(Slot slot, const IndexInode& inode) const;
-  // By its number in the section, whatever it says.
+  // Returns the entry with that number in the section, unchecked.
   [[nodiscard]] IndexDirectory directory_at(uint64_t number) const;
-  // Of an inode that is one: its slot is this one, its entries and subdirectories come after
-  // itself and are there.
+  // Returns the directory of an inode that is one. Checks that it refers to this slot, and that the
+  // ranges of its entries and subdirectories exist and come after it.
   [[nodiscard]] IndexDirectory directory(Slot slot, const IndexInode& inode) const;
-  [[nodiscard]] std::optional<IndexDirectory> directory(Ino ino) const;  // nullopt: is none
-  // The inode and the directory agree that it is in there.
+  [[nodiscard]] std::optional<IndexDirectory> directory(Ino ino) const;  // nullopt: not a directory
+  // Checks that the inode and the directory agree that it is in there.
   void check_inside(Slot slot, const IndexInode& inode, const IndexDirectory& in) const;
-  void check_parent(Slot slot, const IndexInode& inode) const;  // not of the root
+  void check_parent(Slot slot, const IndexInode& inode) const;  // not for the root
   [[nodiscard]] RawName raw_name(const IndexInode& inode) const;
-  // Fit to be shown.
+  // Returns the name, after checking that it can be mounted.
   [[nodiscard]] std::string checked_name(Slot slot, const IndexInode& inode) const;
-  // And behind the one `before` it in the order of bytes.
+  // The same, and checks that the name is after `before` in byte order.
   [[nodiscard]] std::string next_name(Slot slot, const IndexInode& inode,
                                       std::string_view before) const;
   [[nodiscard]] std::string target_of(Slot slot, const IndexInode& inode) const;

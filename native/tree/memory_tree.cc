@@ -49,7 +49,7 @@ std::vector<Dentry> MemoryTree::subdirectories(Ino directory_ino, uint64_t start
   std::vector<Dentry> entries;
   const Directory* in = directory(directory_ino);
   if (in == nullptr || start >= in->subdirectory_count) return entries;
-  // Directories stand in the order of their slots, so those of one stand side by side.
+  // Directories are in the order of their slots, so the subdirectories of one are adjacent.
   const auto first = std::lower_bound(
       directories_.begin() + 1, directories_.end(), in->first,
       [](const Directory& entry, uint32_t wanted) { return entry.slot < wanted; });

@@ -1,12 +1,12 @@
 // A tree in compact tables: 12 bytes for an inode, its name, and 16 more for a directory.
 //
-//   nodes        slot 0 is the top, then breadth-first: the entries of a directory stand
-//                side by side, sorted by the bytes of their names; ino = top's + slot
-//   directories  in the order of their slots: which slots their entries take
-//   names        all names in one piece, each behind a byte that holds its size
+//   nodes        slot 0 is the top, then breadth-first: the entries of a directory are
+//                adjacent, sorted by the bytes of their names; ino = top's + slot
+//   directories  in the order of their slots: which slots their entries have
+//   names        all names in one array, each after a byte that holds its size
 //
-// What the files are is known to those who derive from it, and who fill the tables; they
-// are immutable from then on.
+// Derived classes fill the tables, and know what the files are; the tables are immutable from then
+// on.
 
 #pragma once
 
@@ -34,14 +34,14 @@ class MemoryTree : public Tree {
  protected:
   struct Node {
     uint32_t name = 0;         // where it begins in names_
-    uint32_t target = 0;       // a directory's place in directories_; a file's is its own affair
-    uint32_t parent : 31 = 0;  // place in directories_
+    uint32_t target = 0;       // index in directories_; for a file, defined by the subclass
+    uint32_t parent : 31 = 0;  // index in directories_
     uint32_t is_directory : 1 = 0;
   };
   static_assert(sizeof(Node) == 12);
 
   struct Directory {
-    uint32_t slot = 0;  // its own
+    uint32_t slot = 0;  // the directory's own
     uint32_t first = 0;
     uint32_t entry_count = 0;
     uint32_t subdirectory_count = 0;
@@ -50,7 +50,7 @@ class MemoryTree : public Tree {
   // `top`: the inode of slot 0, whose parent is `top_parent`.
   MemoryTree(Ino top, Ino top_parent) : top_(top), top_parent_(top_parent) {}
 
-  // Fills in what a file's inode says.
+  // Fills in the fields of a file's inode.
   virtual void describe_file(const Node& node, Inode& inode) const = 0;
 
   [[nodiscard]] Ino ino_of(uint32_t slot) const { return top_ + slot; }

@@ -26,8 +26,8 @@ bool is_ascii(std::string_view text) {
   return (high & 0x8080808080808080U) == 0;
 }
 
-// How many bytes a sequence has that begins with `lead`, and the least code point that
-// needs as many; 0 bytes: no sequence begins so.
+// For the first byte of a sequence: how many bytes it has, the code point's bits in this byte, and
+// the least code point that needs as many. 0 bytes: no sequence begins with this byte.
 struct Lead {
   size_t size;
   char32_t bits;
@@ -133,7 +133,7 @@ const char* name_fault(std::string_view name) {
 }
 
 std::string printable(std::string_view text) {
-  constexpr size_t kEnd = 60;  // shown of each end
+  constexpr size_t kEnd = 60;  // shown at each end
   if (text.size() > 2 * kEnd) {
     return printable(text.substr(0, kEnd)) + "..." + printable(text.substr(text.size() - kEnd));
   }

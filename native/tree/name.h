@@ -1,9 +1,9 @@
-// Names of files and folders: how a pickle spells them, which are fit to be mounted,
-// and how they stand in a message.
+// Names of files and folders: decoding them from a pickle, checking that they can be mounted, and
+// quoting them in messages.
 //
-// Python's str holds a file name that is not UTF-8 by one lone surrogate, U+DC80 to
-// U+DCFF, for each byte that does not decode (PEP 383); pickles carry these as they
-// are. Here they become the byte again, as os.fsencode() does it.
+// In Python's str, a file name that is not UTF-8 has one lone surrogate, U+DC80 to U+DCFF, for each
+// byte that does not decode (PEP 383), and pickles store these as they are. They are converted to
+// bytes again here, as os.fsencode() does.
 
 #pragma once
 
@@ -16,13 +16,13 @@ namespace ffrfs {
 
 inline constexpr size_t kNameSizeLimit = 255;  // Linux NAME_MAX
 
-// Turns one pickled str after the other into bytes, without allocating.
+// Decodes one pickled str after another into bytes, without allocating.
 class NameDecoder {
  public:
-  // What a str of a fitting name takes at most: six characters a byte, as in "\udc80".
+  // The most that the str of a valid name takes: six characters a byte, as in "\udc80".
   static constexpr size_t kPickledSizeLimit = 6 * kNameSizeLimit;
 
-  // Both return nullptr, and then name() holds until the next call; or what is wrong.
+  // Both return nullptr, and name() is valid until the next call; or the fault.
   [[nodiscard]] const char* utf8(std::string_view pickled);  // lone surrogates allowed
   [[nodiscard]] const char* raw_unicode_escape(std::string_view pickled);
 
@@ -36,7 +36,7 @@ class NameDecoder {
   size_t size_ = 0;
 };
 
-// Why the kernel could not show this name, or nullptr: empty, ".", "..", '/', NUL.
+// Returns why the kernel cannot show this name, or nullptr: empty, ".", "..", '/', NUL.
 [[nodiscard]] const char* name_fault(std::string_view name);
 
 // `text` for a message: printable ASCII on one line, the rest as \xNN; shortened in its

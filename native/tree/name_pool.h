@@ -1,5 +1,5 @@
-// Byte strings of at most 4095 bytes, one after the other, in pieces of 1 MiB: none is ever
-// moved, and growing takes no more than one piece.
+// Stores byte strings of at most 4095 bytes in pieces of 1 MiB: no string is ever moved, and
+// growing allocates only one piece.
 
 #pragma once
 
@@ -16,7 +16,7 @@ class NamePool {
  public:
   static constexpr size_t kSizeLimit = 4095;
 
-  // Where it lies: below 2^44 for whatever fits in a memory. Views of it stay valid.
+  // Returns the position, below 2^44 for any pool that fits in memory. Views of it stay valid.
   uint64_t add(std::string_view bytes) {
     if (pieces_.empty() || bytes.size() > kPieceSize - used_) {
       pieces_.push_back(std::make_unique_for_overwrite<char[]>(kPieceSize));
@@ -37,7 +37,7 @@ class NamePool {
   static constexpr size_t kPieceSize = size_t{1} << 20;
 
   std::vector<std::unique_ptr<char[]>> pieces_;
-  size_t used_ = 0;  // of the last
+  size_t used_ = 0;  // in the last piece
 };
 
 }  // namespace ffrfs

@@ -21,7 +21,7 @@ void PickleTree::index_files() {
   for (uint32_t slot = 0; slot < nodes_.size(); ++slot) {
     if (!nodes_[slot].is_directory) files_.push_back(slot);
   }
-  // Of several names of a record, the lowest slot comes first.
+  // If a record has several names, the lowest slot comes first.
   const auto by_record = [this](uint32_t a, uint32_t b) {
     return std::pair(nodes_[a].target, a) < std::pair(nodes_[b].target, b);
   };

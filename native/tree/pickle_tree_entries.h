@@ -1,5 +1,5 @@
-// A PickleTree, parsed from a pickle, as it goes into an index of its own: without modes and
-// times, which are not known.
+// A PickleTree, parsed from a pickle, as the source of a new index: without modes and times, which
+// are not known.
 
 #pragma once
 

@@ -1,5 +1,5 @@
-// A tree of which each record holds a part: a directory whose names come out of the record's
-// bytes. The tree itself has the directory, and nothing that is in it.
+// The parts of a tree that are inside records: a directory each, whose names come from the record's
+// bytes. The tree itself has that directory, but none of its entries.
 //
 // Not here: which of these parts are kept (volume/subtree_cache.h).
 
@@ -19,16 +19,16 @@ class Subtrees {
  public:
   virtual ~Subtrees() = default;
 
-  // The record whose directory `ino` is, or is in. nullopt: the tree knows all about it.
+  // Returns the record whose directory `ino` is, or is in; nullopt if the tree has all of `ino`.
   [[nodiscard]] virtual std::optional<uint64_t> record_of(Ino ino) const = 0;
-  // That directory. `record` must exist.
+  // Returns the inode of the record's directory. `record` must exist.
   [[nodiscard]] virtual Ino top(uint64_t record) const = 0;
 
-  // The part that a record holds; the same inodes whenever it is made of the same bytes. It
-  // does not refer to `bytes`, nor to this.
+  // Makes the part that is inside a record. The same bytes always give the same inodes. The result
+  // does not refer to `bytes`, nor to this object.
   [[nodiscard]] virtual std::unique_ptr<const Tree> make(uint64_t record,
                                                          std::span<const std::byte> bytes) const = 0;
-  // The same of a record that is not looked into.
+  // The same for a record that is not read.
   [[nodiscard]] virtual std::unique_ptr<const Tree> make_opaque(uint64_t record,
                                                                 uint64_t size) const = 0;
 };

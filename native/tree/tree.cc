@@ -7,15 +7,15 @@
 namespace ffrfs {
 namespace {
 
-// Folders in a path, as writers have it. An index that lies may nest them by the million.
+// The limit of writers for folders in a path. A damaged index may nest millions.
 constexpr size_t kDepthLimit = 1024;
 
-// The directories in one directory, a few at a time.
+// Iterates over the directories in a directory, a few at a time.
 class Subdirectories {
  public:
   Subdirectories(const Tree& tree, Ino directory) : tree_(&tree), directory_(directory) {}
 
-  // 0: there are no more, or the index is damaged.
+  // Returns 0 if there are no more, or if the index is damaged.
   [[nodiscard]] Ino next() {
     if (at_ == found_.size() && !fetch()) return 0;
     return found_[at_++];

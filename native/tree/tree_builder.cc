@@ -16,7 +16,7 @@ constexpr uint64_t kRecordLimit = uint64_t{1} << 32;
 
 TreeBuilder::TreeBuilder(std::string file, uint64_t record_limit)
     : file_(std::move(file)), record_limit_(std::min(record_limit, kRecordLimit)) {
-  names_.push_back('\0');  // where a node's name is 0: the root's, empty
+  names_.push_back('\0');  // a name of 0 is the root's, which is empty
 }
 
 TreeBuilder::NameRef TreeBuilder::add_name(std::string_view name) {
@@ -37,7 +37,7 @@ TreeBuilder::DirectoryId TreeBuilder::add_directory() {
 }
 
 void TreeBuilder::place_file(DirectoryId parent, NameRef name, int64_t record) {
-  const auto number = static_cast<uint64_t>(record);  // negative: huge
+  const auto number = static_cast<uint64_t>(record);  // negative numbers become huge
   place({name, parent, static_cast<uint32_t>(number), false});
   if (number >= record_limit_) {
     note("record number " + std::to_string(record) + " is out of range: the file has " +
@@ -50,7 +50,7 @@ void TreeBuilder::place_directory(DirectoryId parent, NameRef name, DirectoryId 
 }
 
 void TreeBuilder::place(const Entry& entry) {
-  // One slot is the root's, and kNone is no entry.
+  // The root has one slot, and kNone is not an entry.
   if (entries_.size() >= UINT32_MAX - 1) refuse("more than 4294967294 files and directories");
   entries_.push_back(entry);
   if (const char* fault = name_fault(name(entry.name))) note(fault);
@@ -92,7 +92,7 @@ TreeBuilder::Grouping TreeBuilder::group() const {
   for (size_t d = 0; d < directory_count_; ++d) {
     const auto first = grouping.order.begin() + grouping.begin[d];
     const auto last = grouping.order.begin() + grouping.begin[d + 1];
-    // Writers sort already; but not always by bytes.
+    // Writers sort the entries, but not always by bytes.
     if (!std::is_sorted(first, last, by_name)) std::sort(first, last, by_name);
   }
   return grouping;
@@ -135,7 +135,7 @@ void TreeBuilder::append_entries(const Grouping& grouping, uint32_t number, Pick
       tree.directories_.push_back({.slot = slot});
       directories.push_back(entry.target);
     }
-    // After the directory has its place, which the path in the error is read from.
+    // Only now, because the path in the error needs the directory's entry.
     if (grouping.order[i] == faulty_entry_) refuse(tree, slot, fault_);
     if (slot > first && tree.name_of(tree.nodes_[slot - 1]) == tree.name_of(tree.nodes_[slot])) {
       refuse(tree, slot, "the same name twice in one directory");

@@ -1,9 +1,9 @@
-// From a list of entries in any order to a PickleTree.
+// Builds a PickleTree from a list of entries in any order.
 //
-// The reader of an index (pickle_index.h) adds what it finds; finish(), which alone knows
-// whole paths, says what is wrong with a name or a record number.
+// The reader of an index (pickle_index.h) adds the entries; finish() reports bad names and record
+// numbers, because only then the whole paths are known.
 //
-// Every limit of the tables is kept here; memory is a small multiple of what was added.
+// Enforces all limits of the tables; memory is a small multiple of the entries' size.
 
 #pragma once
 
@@ -22,24 +22,24 @@ class TreeBuilder {
   using NameRef = uint32_t;
   using DirectoryId = uint32_t;
 
-  static constexpr uint32_t kDepthLimit = 1024;  // directories in a path, the root not counted
+  static constexpr uint32_t kDepthLimit = 1024;  // directories in a path, not counting the root
 
   // `file` is for messages. Files must have records below `record_limit`.
   TreeBuilder(std::string file, uint64_t record_limit);
 
-  // At most 255 bytes; may serve any number of entries. Throws FormatError at 4 GiB.
+  // Adds at most 255 bytes; any number of entries may use the name. Throws FormatError at 4 GiB.
   [[nodiscard]] NameRef add_name(std::string_view name);
   [[nodiscard]] std::string_view name(NameRef ref) const;
 
-  // 0, the root, is the first. Throws FormatError when there are too many.
+  // The first directory is the root, 0. Throws FormatError if there are too many.
   [[nodiscard]] DirectoryId add_directory();
 
   void place_file(DirectoryId parent, NameRef name, int64_t record);
   // Every directory but the root must be placed once, in one that was added before it.
   void place_directory(DirectoryId parent, NameRef name, DirectoryId directory);
 
-  // Throws FormatError: bad name, bad record number, a name twice, too deep. Once only,
-  // and not without a root.
+  // Throws FormatError: bad name, bad record number, duplicate name, too deep. May be called once,
+  // and only with a root.
   [[nodiscard]] std::unique_ptr<PickleTree> finish();
 
  private:
@@ -72,7 +72,7 @@ class TreeBuilder {
   std::vector<char> names_;
   std::vector<Entry> entries_;
   uint32_t directory_count_ = 0;
-  uint32_t faulty_entry_ = kNone;  // the first one
+  uint32_t faulty_entry_ = kNone;  // the first faulty entry
   std::string fault_;
 };
 
