@@ -1,6 +1,6 @@
-// Compares what an index says of a large record with the record's bytes as they come by.
+// Compares an index's checksums of a large record with the record's bytes as they are read.
 //
-// One thread.
+// For one thread.
 
 #pragma once
 
@@ -18,21 +18,21 @@ namespace ffrfs {
 
 class ChunkCheck {
  public:
-  // `expected`: CRC-32C of each 1 MiB, the last may be shorter; empty: nothing is checked.
+  // `expected`: the CRC-32C of each 1 MiB, the last may be shorter; empty: nothing is checked.
   explicit ChunkCheck(std::vector<uint32_t> expected) : expected_(std::move(expected)) {}
 
   [[nodiscard]] bool is_empty() const { return expected_.empty(); }
-  // The record's next bytes.
+  // Adds the record's next bytes.
   void add(std::span<const std::byte> bytes);
-  // After the last of them. Throws ChecksumError, which names the first wrong checksum.
+  // Must follow the last bytes. Throws ChecksumError, which names the first wrong checksum.
   void finish(const ShardSet& shards, const Extent& extent);
 
  private:
   void end_chunk();
 
   std::vector<uint32_t> expected_;
-  size_t chunk_ = 0;        // the one whose bytes come now
-  size_t chunk_bytes_ = 0;  // that have come of it
+  size_t chunk_ = 0;        // the present chunk
+  size_t chunk_bytes_ = 0;  // of the present chunk, so far
   uint32_t crc32c_ = 0;
   std::optional<size_t> wrong_;
 };

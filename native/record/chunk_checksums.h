@@ -1,4 +1,4 @@
-// The CRC-32C of each 1 MiB of the records that are larger than that: so a part of such a
+// The CRC-32C of each 1 MiB of the records that are larger than that, so that a part of such a
 // record can be verified alone.
 //
 // Not here: the record's own checksum, which covers all of it (shard/extent.h).
@@ -17,15 +17,15 @@ namespace ffrfs {
 
 class ChunkChecksums {
  public:
-  // Makes room for the checksums of a record; small ones have none. Records come in
-  // rising order.
+  // Makes room for the checksums of a record; small records have none. Records must be added in
+  // ascending order.
   void add(uint64_t record, uint64_t record_size) {
     if (record_size <= kIndexChunkSize) return;
     records_.push_back({record, checksums_.size()});
     checksums_.resize(checksums_.size() + record_chunk_count(record_size));
   }
 
-  // The checksum of chunk number `chunk` of a record that was added: threads may fill in
+  // Returns the checksum of chunk number `chunk` of a record that was added. Threads may fill in
   // those of different records, or chunks, at a time.
   [[nodiscard]] uint32_t& at(uint64_t record, uint64_t chunk) {
     const auto found = std::ranges::lower_bound(records_, record, {}, &ChunkedRecord::record);

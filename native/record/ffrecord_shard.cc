@@ -22,12 +22,12 @@ std::span<std::byte> bytes_of(std::vector<T>& values, size_t count) {
   return std::as_writable_bytes(std::span(values).first(count));
 }
 
-// What a header begins with.
+// The fixed fields at the beginning of a header.
 struct Fixed {
   uint32_t crc;
   int64_t count;
 
-  // `file` has so many bytes.
+  // Reads the fields; `file` must be large enough.
   explicit Fixed(const Source& file) {
     std::array<std::byte, kHeaderFixedSize> bytes;
     file.read_fully(0, bytes);
@@ -42,7 +42,7 @@ struct Fixed {
   }
 };
 
-// nullptr: there is no such file.
+// Returns nullptr if the file does not exist.
 std::unique_ptr<const IndexMap> open_sidecar(const std::string& path, size_t place,
                                              const IndexedPack& pack) {
   std::unique_ptr<const Source> sidecar;
@@ -58,10 +58,10 @@ std::unique_ptr<const IndexMap> open_sidecar(const std::string& path, size_t pla
   return IndexMap::sidecar(std::move(sidecar), pack);
 }
 
-// More records than any file has: these bytes are not a header that was cut off.
+// No file has that many records: these bytes are not a truncated header.
 constexpr uint64_t kCountPlausible = uint64_t{1} << 40;
 
-// Of most packs the trailer of the index and its checksums.
+// For most packs this includes the index's trailer and its checksums.
 constexpr uint64_t kIndexEndSize = uint64_t{1} << 20;
 
 uint64_t checksum_place(uint64_t record) { return kHeaderFixedSize + 4 * record; }
@@ -142,7 +142,7 @@ void FfrecordShard::check_offsets() const {
     throw FormatError(path, "not an FFRecord file: its header says 0 records, but " +
                       std::to_string(file().size() - header_size()) + " bytes follow");
   }
-  // As unsigned numbers, negative offsets lie beyond every end.
+  // As unsigned numbers, negative offsets are beyond every end.
   for (size_t record = 0; record < count(); ++record) {
     if (offsets_[record] > file().size()) {
       throw bad(record, "beyond the end of the file (" + std::to_string(file().size()) +
@@ -157,7 +157,7 @@ void FfrecordShard::check_offsets() const {
   }
 }
 
-// What opening looks at, and who lists the root: all at once, where each costs a round trip.
+// Requests at once what opening and listing the root read, because each costs a round trip.
 void FfrecordShard::ask_for_index() const {
   if (count_ == 0) return;
   file().will_need(offset_place(count_, count_ - 1), sizeof(uint64_t));
@@ -165,9 +165,9 @@ void FfrecordShard::ask_for_index() const {
   IndexMap::ask_for_root(file());
 }
 
-// In the file, or else in the first sidecar that is sound.
+// Uses the index in the file, or else the first sound sidecar.
 void FfrecordShard::find_index() {
-  if (count_ == 0) return;  // its header is all that there is
+  if (count_ == 0) return;  // nothing follows the header
   std::array<std::byte, sizeof(uint64_t)> last;
   file().read_fully(offset_place(count_, count_ - 1), last);
   const IndexedPack pack{.file = file(),
@@ -190,7 +190,7 @@ void FfrecordShard::find_index() {
   if (!ignored_) ignored_ = ignored;
 }
 
-// False: there is none, or it is unsound, and `ignored` says so if it said nothing.
+// Returns false if there is no index, or it is unsound; then `ignored` holds the first reason.
 template <typename Open>
 bool FfrecordShard::use_index(const IndexedPack& pack, Open open,
                               std::optional<IgnoredIndex>& ignored) {
@@ -220,7 +220,7 @@ std::string FfrecordShard::warning_within() const {
 void FfrecordShard::check_header(const IndexedPack& pack) {
   std::vector<uint32_t> checksums(index_->count(Section::kHeader));
   index_->copy(Section::kHeader, 0, std::as_writable_bytes(std::span(checksums)));
-  // Neither can be known to an index inside the last record: both cover it.
+  // An index inside the last record cannot contain these two, because both cover it.
   std::vector<CheckedRange::Blank> unknown{{.offset = 0, .size = 4},
                                           {.offset = checksum_place(count_ - 1), .size = 4}};
   header_.emplace(file(), 0, header_size(), std::move(checksums), "header",
@@ -269,14 +269,14 @@ std::vector<uint32_t> FfrecordShard::chunk_checksums(uint64_t record) const {
   if (size <= kIndexChunkSize) return {};
   const auto first = first_chunk(record);
   if (!first) return {};
-  // A place that overflows lies outside.
+  // A position that overflows is outside the section.
   const uint64_t place = checked_mul(*first, 4).value_or(UINT64_MAX);
   std::vector<uint32_t> checksums(record_chunk_count(size));
   index_->copy(Section::kChunks, place, std::as_writable_bytes(std::span(checksums)));
   return checksums;
 }
 
-// By binary search; nullopt: the record has none.
+// By binary search. Returns nullopt if the record has none.
 std::optional<uint64_t> FfrecordShard::first_chunk(uint64_t record) const {
   uint64_t begin = 0;
   uint64_t end = index_->count(Section::kChunked);

@@ -1,4 +1,4 @@
-// One FFRecord file, opened for reading: its header, checked, and its extents.
+// One FFRecord file, opened for reading: its header, verified, and its extents.
 //
 //   0x00       u32      CRC-32 of everything from 0x04 to 12 + 12n; 0: an old
 //                       writer's, metadata unverified
@@ -8,12 +8,12 @@
 //   12 + 12n            the records; record i ends where i + 1 begins, the last
 //                       one at the end of the file
 //
-// With a mapped index (index_map.h), in the file or in its sidecar, the header is not read:
-// what is asked for is checked by the index's checksums of it, and so is each offset. So
-// opening costs the same whatever n is.
+// With a mapped index (index_map.h), in the file or in its sidecar, the header is not read as a
+// whole: each part that is used is verified by the index's checksums of the header, and each offset
+// is validated. So opening takes the same time for any n.
 //
-// Immutable after opening: any number of threads.
-// Not here: the records' bytes and the check of their checksums (volume).
+// Immutable after opening, and thread-safe. Not here: the records' bytes and the check of their
+// checksums (volume).
 
 #pragma once
 
@@ -34,15 +34,15 @@
 namespace ffrfs {
 
 enum class IndexUse {
-  kNone,     // the header is read, and checked as a whole
-  kIfSound,  // one that is not is ignored with a warning
+  kNone,     // the header is read, and verified as a whole
+  kIfSound,  // an unsound index is ignored with a warning
 };
 
 class FfrecordShard final : public Shard {
  public:
-  // Throws StorageError and FormatError (anything but a sound header).
+  // Throws StorageError, and FormatError unless the header is sound.
   explicit FfrecordShard(std::shared_ptr<const Source> file, IndexUse use = IndexUse::kNone);
-  // Of what a path or a URL names.
+  // Opens a path or a URL.
   explicit FfrecordShard(const std::string& path, IndexUse use = IndexUse::kNone)
       : FfrecordShard(remote::open_source(path), use) {}
 
@@ -52,30 +52,30 @@ class FfrecordShard final : public Shard {
   [[nodiscard]] std::vector<uint32_t> chunk_checksums(uint64_t record) const override;
   [[nodiscard]] uint64_t byte_count() const override { return byte_count_; }
 
-  // False: the header carries no checksum of itself (an old writer's), nor has an index one.
+  // Returns false if neither the header (an old writer's) nor an index has its checksum.
   [[nodiscard]] bool metadata_verified() const override { return metadata_verified_; }
 
-  // The header's checksum of itself; 0: it has none.
+  // Returns the header's checksum of itself; 0 if it has none.
   [[nodiscard]] uint32_t header_crc() const { return stored_crc_; }
 
-  // Of this shard, and gone with it; nullptr: none is in use.
+  // Returns the index, which lives as long as the shard; nullptr if none is in use.
   [[nodiscard]] const IndexMap* index() const { return index_.get(); }
 
-  // One line about an index that was ignored; mostly "".
+  // Returns one line about an index that was ignored; usually "".
   [[nodiscard]] std::string warning() const;
   // The same, for a text that names this file already.
   [[nodiscard]] std::string warning_within() const;
-  // It was a sidecar of what the pack was before.
+  // Returns whether the ignored index was a sidecar of an earlier version of the pack.
   [[nodiscard]] bool is_index_stale() const { return ignored_ && ignored_->is_stale; }
 
-  // count() + 1 values: where each record begins, and the end of the file. Like checksums(),
-  // without an index only.
+  // Returns count() + 1 values: where each record begins, and the end of the file. Like
+  // checksums(), only without an index.
   [[nodiscard]] std::span<const uint64_t> offsets() const { return offsets_; }
   [[nodiscard]] std::span<const uint32_t> checksums() const { return checksums_; }
 
  private:
   struct IgnoredIndex {
-    std::string path;  // of the file that it is in
+    std::string path;  // of the file that contains the index
     std::string reason;
     bool is_stale = false;
   };
@@ -99,21 +99,21 @@ class FfrecordShard final : public Shard {
   uint64_t byte_count_ = 0;
   bool metadata_verified_ = true;
 
-  // Either these ...
+  // Set without an index:
   std::vector<uint32_t> checksums_;
   std::vector<uint64_t> offsets_;
-  // ... or these.
+  // Set with an index:
   std::unique_ptr<const IndexMap> index_;
   std::optional<CheckedRange> header_;
   std::optional<IgnoredIndex> ignored_;
 };
 
-// What the first bytes say, if the tables of so many records fit into the file; nothing else is
-// looked at. Throws StorageError.
+// Returns the record count in the first bytes, if the tables of so many records fit into the file;
+// checks nothing else. Throws StorageError.
 [[nodiscard]] std::optional<uint64_t> claimed_record_count(const Source& file);
 
-// FFRecord files as one index space. Throws what FfrecordShard throws; FormatError if
-// `paths` is empty.
+// Opens FFRecord files as one index space. Throws what FfrecordShard throws; FormatError if `paths`
+// is empty.
 [[nodiscard]] ShardSet open_ffrecord_shards(const std::vector<std::string>& paths,
                                             IndexUse use = IndexUse::kNone,
                                             const OpenSource& open = remote::open_source);

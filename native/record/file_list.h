@@ -1,6 +1,6 @@
-// Files that are to become records, one after the other: what a FilePacker copies.
+// Files that are to become records, in order: the input of a FilePacker.
 //
-// Any number of threads may ask at a time.
+// Must be thread-safe.
 
 #pragma once
 
@@ -12,15 +12,15 @@ namespace ffrfs {
 
 struct FileToPack {
   std::string path;
-  uint64_t size = 0;  // as it was listed
-  std::optional<int64_t> mtime_ns = std::nullopt;  // as it was listed, if that is known
+  uint64_t size = 0;  // when it was listed
+  std::optional<int64_t> mtime_ns = std::nullopt;  // when it was listed, if known
 };
 
 class FileList {
  public:
   virtual ~FileList() = default;
 
-  // For all numbers below count(). So paths are in memory while they are needed only.
+  // For all numbers below count(). Paths are in memory only while they are needed.
   [[nodiscard]] virtual uint64_t count() const = 0;
   [[nodiscard]] virtual uint64_t size(uint64_t number) const = 0;
   [[nodiscard]] virtual FileToPack file(uint64_t number) const = 0;

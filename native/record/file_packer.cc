@@ -21,8 +21,8 @@
 namespace ffrfs {
 namespace {
 
-constexpr size_t kBatchSize = kIndexChunkSize;  // so a piece of a large file is a chunk
-constexpr size_t kBatchCount = 1024;  // of empty files, say
+constexpr size_t kBatchSize = kIndexChunkSize;  // so that a piece of a large file is a chunk
+constexpr size_t kBatchCount = 1024;  // e.g. of empty files
 constexpr size_t kJobLimit = 256;
 constexpr int64_t kEndOfTime = std::numeric_limits<int64_t>::max();
 constexpr auto kTickInterval = std::chrono::milliseconds(100);
@@ -33,45 +33,45 @@ std::string bytes_text(uint64_t size) {
 
 }  // namespace
 
-// Opens files by their names in the folder of the last one, which most often is theirs too: the
+// Opens files by their names in the folder of the last file, which most often is theirs, too: the
 // kernel then looks up a name, and not a path.
 class FolderInUse {
  public:
   [[nodiscard]] int open(const std::string& path) {
-    // O_NONBLOCK: a FIFO that took the file's place must not hold us.
+    // O_NONBLOCK, because opening a FIFO that replaced the file would block.
     constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
     const size_t slash = path.rfind('/');
     if (slash != std::string::npos && path.compare(0, slash, folder_) != 0) {
       folder_.assign(path, 0, slash);
       fd_ = FileDescriptor(::open(folder_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     }
-    // By its path, where that fails: to say of the file itself why.
+    // If that fails, opens the path, for the error of the file itself.
     if (slash == std::string::npos || !fd_.valid()) return ::open(path.c_str(), kFlags);
     return ::openat(fd_.get(), path.c_str() + slash + 1, kFlags);
   }
 
  private:
-  std::string folder_;  // "": none
+  std::string folder_;  // "": no folder yet
   FileDescriptor fd_;
 };
 
 namespace {
 
-// A file while it is read from its first byte to its last.
+// A file that is read from its first byte to its last.
 class InputFile {
  public:
   InputFile(FileToPack file, FolderInUse& folder)
       : file_(std::move(file)), fd_(folder.open(file_.path)) {
     if (!fd_.valid()) throw StorageError(errno, file_.path, "cannot open");
-    // What is in memory at once is compared at its end with what was listed; that will do if
-    // the time it was listed with says which one.
+    // A file that fits in memory is only compared at its end with the listing; that is enough if
+    // the listed time is exact.
     if (file_.size > kBatchSize || !has_exact_time()) {
       opened_ = stat();
       check(*opened_);
     }
   }
 
-  // Up to target.size() bytes; fewer only at the end of the file.
+  // Reads up to target.size() bytes; fewer only at the end of the file.
   [[nodiscard]] size_t read(std::span<std::byte> target) const {
     size_t size = 0;
     while (size < target.size()) {
@@ -82,50 +82,50 @@ class InputFile {
     return size;
   }
 
-  // All of a file, for which there is room, and for a byte more that shows if it goes on.
+  // Reads a whole file into a target that has room for it and for one byte more.
   [[nodiscard]] size_t read_all(std::span<std::byte> target) const {
     const size_t size = read_some(target);
-    // A file of the size that was listed ends where a read ends early: no second one says so.
+    // A short read of exactly the listed size is the end: a second read is not needed.
     if (size == file_.size) return size;
     return size == 0 ? 0 : size + read(target.subspan(size));
   }
 
-  // After the last byte: `size` have been read, until the end.
+  // Must follow the last byte. `size`: how many bytes were read until the end of the file.
   void check_unchanged(uint64_t size) const {
     const struct stat now = stat();
     check(now);
     if (opened_ && !is_same(now.st_mtim, opened_->st_mtim)) throw changed();
-    if (size != file_.size) {  // as in /proc
+    if (size != file_.size) {  // e.g. in /proc
       throw PackError(file_.path, "its size does not tell how much it holds (" +
                              bytes_text(file_.size) + ")");
     }
   }
 
  private:
-  // Not as nanoseconds alone, which do not reach as far.
+  // Compares both fields, because nanoseconds() is limited to a shorter range.
   [[nodiscard]] static bool is_same(const timespec& a, const timespec& b) {
     return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
   }
 
-  // It is the only one that becomes that number.
+  // Returns whether only one time becomes that number of nanoseconds.
   [[nodiscard]] bool has_exact_time() const {
     return file_.mtime_ns && *file_.mtime_ns != nanoseconds(kEndOfTime, 0) &&
            *file_.mtime_ns != nanoseconds(-kEndOfTime, 0);
   }
 
-  // Up to target.size() bytes; none: it ends there.
+  // Reads up to target.size() bytes; none at the end of the file.
   [[nodiscard]] size_t read_some(std::span<std::byte> target) const {
     while (true) {
       const ssize_t count = ::read(fd_.get(), target.data(), target.size());
       if (count >= 0) return static_cast<size_t>(count);
       if (errno == EINTR) continue;
       const int error = errno;
-      check(stat());  // it may be another file by now
+      check(stat());  // the file may have been replaced
       throw StorageError(error, file_.path, "cannot read");
     }
   }
 
-  // Throws PackError unless it is what was listed.
+  // Throws PackError unless the file is the one that was listed.
   void check(const struct stat& info) const {
     if (!S_ISREG(info.st_mode)) {
       throw PackError(file_.path, "is no longer a regular file");
@@ -172,13 +172,13 @@ std::vector<uint32_t> FilePacker::run(size_t jobs, const Tick& tick) {
       ++working_;
     }
   } catch (const std::system_error&) {
-    if (threads.empty()) throw;  // else fewer will do
+    if (threads.empty()) throw;  // else fewer threads do the work
   }
   try {
     wait(tick);
   } catch (...) {
     stop_ = 0;
-    throw;  // the threads are joined on the way out
+    throw;  // the unwinding joins the threads
   }
   threads.clear();
   if (error_) std::rethrow_exception(error_);
@@ -196,9 +196,9 @@ void FilePacker::wait(const Tick& tick) {
 }
 
 void FilePacker::work() {
-  size_t index = 0;  // of the file in hand
+  size_t index = 0;  // of the present file
   try {
-    // One byte more than a batch: it shows that a file goes on.
+    // One byte more than a batch, to notice that a file has grown.
     const auto memory = std::make_unique_for_overwrite<std::byte[]>(kBatchSize + 1);
     const std::span buffer(memory.get(), kBatchSize + 1);
     FolderInUse folder;
@@ -244,7 +244,7 @@ void FilePacker::copy_small(const Batch& batch, std::span<std::byte> buffer, Fol
     checksums_[index] = crc32(place.first(size));
     used += size;
   }
-  index = batch.first;  // an error of the target concerns the batch
+  index = batch.first;  // an error of the target concerns the whole batch
   target_.write(batch.offset, buffer.first(used));
   files_done_ += batch.end - batch.first;
   bytes_done_ += used;
@@ -256,7 +256,7 @@ void FilePacker::copy_large(const Batch& batch, std::span<std::byte> buffer, Fol
   uint32_t crc = 0;
   uint64_t done = 0;
   while (batch.first < stop_) {
-    // Never past its place, however the file grows; the byte too many shows it.
+    // Never writes past the file's place, even if the file grows; one byte more shows that.
     const uint64_t left = file_size - done;
     const size_t size = source.read(buffer.first(std::min<uint64_t>(kBatchSize, left + 1)));
     if (size > left || size == 0) {

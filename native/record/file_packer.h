@@ -1,13 +1,13 @@
-// Copies whole files, one behind the other, into a file that is being written.
+// Copies whole files, one after the other, into a file that is being written.
 //
 //   files       | a | b |    c    | d | e |        f (large)        | g |
 //   batches     |-- 1 --|--- 2 ---|-- 3 --|----------- 4 -----------|- 5
 //   target   ...|=======|=========|=======|=========================|=====
 //
-// All sizes are known, so all places are: each thread takes the next batch of files
-// (about 1 MiB together, or one larger file), reads them, checks that they are what was
-// announced, and writes them where they belong, whatever the others do.
-// Memory: one buffer of 1 MiB a thread, and 4 bytes a file.
+// All sizes are known, and so all positions: each thread takes the next batch of files (about 1 MiB
+// together, or one larger file), reads them, checks that they have not changed since they were
+// listed, and writes them to their position, independently of the others. Memory: one buffer of 1
+// MiB a thread, and 4 bytes a file.
 //
 // Not here: where the list of files comes from (manifest/manifest_files.h).
 
@@ -30,15 +30,16 @@
 
 namespace ffrfs {
 
-class FolderInUse;  // of a thread: what file_packer.cc opens files by
+class FolderInUse;  // each thread's open folder (file_packer.cc)
 
 class FilePacker {
  public:
-  // Called with the files and bytes done so far. What it throws stops the work.
+  // Called with the files and bytes done so far. An exception from it stops the work.
   using Tick = std::function<void(uint64_t files, uint64_t bytes)>;
 
-  // The first file goes to `offset` of `target`; the sum of all must not overflow. It is
-  // record `first_record`: so `chunks` knows the large ones, and gets their checksums.
+  // The first file goes to `offset` of `target`; the sum of all sizes must not overflow. It is
+  // record `first_record`, under which `chunks` has the large files; their checksums are stored
+  // there.
   FilePacker(const FileList& files, StagedFile& target, uint64_t offset, ChunkChecksums& chunks,
              uint64_t first_record)
       : files_(files),
@@ -49,11 +50,10 @@ class FilePacker {
         next_offset_(offset),
         checksums_(count_) {}
 
-  // Copies all files with `jobs` threads and returns the CRC-32 of each. `tick` is called
-  // from this thread, about ten times a second and at the end.
-  // Throws what happened to the first such file in the list: PackError (it is not, or
-  // no longer, what it was when it was listed), or
-  // StorageError, which names that file or the target.
+  // Copies all files with `jobs` threads and returns the CRC-32 of each. `tick` is called from this
+  // thread, about ten times a second and at the end. Throws the error of the first bad file in the
+  // list: PackError (it cannot be packed, or has changed since it was listed), or StorageError,
+  // which names that file or the target.
   [[nodiscard]] std::vector<uint32_t> run(size_t jobs, const Tick& tick);
 
  private:
@@ -80,11 +80,11 @@ class FilePacker {
   std::mutex mutex_;
   std::condition_variable idle_;
   size_t next_ = 0;           // the first file that was not taken
-  uint64_t next_offset_;      // where it goes
+  uint64_t next_offset_;      // its offset in the target
   size_t working_ = 0;        // threads
   std::exception_ptr error_;  // of file number stop_
 
-  // Files from this one on are not worth copying: something is wrong with it.
+  // Files from this one on are not copied, because this one has failed.
   std::atomic<size_t> stop_ = SIZE_MAX;
   std::atomic<uint64_t> files_done_ = 0;
   std::atomic<uint64_t> bytes_done_ = 0;

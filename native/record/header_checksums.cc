@@ -19,7 +19,7 @@ std::vector<uint32_t> header_checksums(std::span<const uint32_t> checksums,
       fixed, std::as_bytes(checksums), last_checksum, std::as_bytes(offsets)};
   std::vector<uint32_t> blocks;
   uint32_t crc = 0;
-  size_t left = kIndexBlockSize;  // of the block
+  size_t left = kIndexBlockSize;  // in the block
   for (std::span<const std::byte> part : parts) {
     while (!part.empty()) {
       const auto piece = part.first(std::min(part.size(), left));

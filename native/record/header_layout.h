@@ -1,4 +1,4 @@
-// How large an FFRecord header is: what docs/format.md says of it.
+// The size of an FFRecord header, as in docs/format.md.
 
 #pragma once
 
@@ -13,21 +13,21 @@
 namespace ffrfs {
 
 inline constexpr uint64_t kHeaderFixedSize = 12;  // u32 checksum and i64 n
-inline constexpr uint64_t kHeaderEntrySize = 12;  // of a record: u32 checksum and i64 offset
+inline constexpr uint64_t kHeaderEntrySize = 12;  // per record: u32 checksum and i64 offset
 
-// Of a file that is known to have so many records.
+// Returns the size of the header of a file that is known to have that many records.
 [[nodiscard]] constexpr uint64_t ffrecord_header_size(uint64_t record_count) {
   return kHeaderFixedSize + kHeaderEntrySize * record_count;
 }
 
-// Of one with so many; none if no file can have them.
+// The same for an untrusted count; nullopt if no file can have that many records.
 [[nodiscard]] inline std::optional<uint64_t> checked_header_size(uint64_t record_count) {
   const auto entries_size = checked_mul(record_count, kHeaderEntrySize);
   return entries_size ? checked_add(*entries_size, kHeaderFixedSize) : std::nullopt;
 }
 
-// What a header says that it must hash to, and with it all its records; 0: nothing. `header`: its
-// first bytes; of too few 0.
+// Returns the header's stored checksum, which covers the checksums of all records; 0 if it has
+// none. `header`: the file's first bytes; returns 0 if there are too few.
 [[nodiscard]] inline uint32_t stored_header_checksum(std::span<const std::byte> header) {
   return header.size() < sizeof(uint32_t) ? 0 : load_le<uint32_t>(header, 0);
 }

@@ -1,11 +1,11 @@
-// The mapped index as it is in a file (docs/format.md), for its reader and its writer.
+// The layout of a mapped index in a file (docs/format.md), for its reader and its writer.
 //
 //   [ section 0 | section 1 | ... | section 8 ]   each from a multiple of 8; the checked bytes
 //   [ CRC-32C of each 64 KiB of those ]           padded to a multiple of 8
 //   [ IndexTrailer ]
 //
-// The structs are the bytes themselves: little-endian, without gaps.
-// Not here: reading them (index_map.h).
+// The structs are the bytes themselves: little-endian, without gaps. Not here: reading them
+// (index_map.h).
 
 #pragma once
 
@@ -23,16 +23,16 @@ enum class Section : uint8_t {
   kTargets,      // of links: u32 size and the bytes
   kFiles,        // u32 for each record: the slot of the first file that shows it, or kNoFile
   kChunked,      // ChunkedRecord, ascending
-  kChunks,       // u32 CRC-32C of each 1 MiB of those records
+  kChunks,       // u32 CRC-32C of each 1 MiB of the chunked records
   kHeader,       // u32 CRC-32C of each 64 KiB of the pack's header
-  kSet,          // nothing, or an IndexSet
+  kSet,          // empty, or an IndexSet
 };
 inline constexpr size_t kSectionCount = 9;
 
 inline constexpr std::array<char, 8> kIndexMagic{'f', 'f', 'r', 'f', 's', 'i', 'd', 'x'};
 inline constexpr uint32_t kIndexVersion = 1;
 
-inline constexpr uint64_t kIndexBlockSize = 65536;  // what one checksum covers
+inline constexpr uint64_t kIndexBlockSize = 65536;  // that one checksum covers
 inline constexpr uint64_t kIndexChunkSize = uint64_t{1} << 20;  // of large records
 inline constexpr uint64_t kIndexAlignment = 4096;               // in a pack, of its first byte
 
@@ -40,9 +40,9 @@ inline constexpr uint64_t kSlotLimit = 0xfffffffe;                // inodes
 inline constexpr uint64_t kNamesSizeLimit = uint64_t{1} << 48;    // all names together
 inline constexpr uint32_t kTargetSizeLimit = 4095;                // of one link
 inline constexpr uint32_t kNoFile = 0xffffffff;                   // in Section::kFiles
-inline constexpr int64_t kUnknownMtime = INT64_MIN;               // and no permissions: unknown
+inline constexpr int64_t kUnknownMtime = INT64_MIN;               // with mode 0: unknown
 
-// What the last record of a packed folder begins with; the pickle follows.
+// The last record of a packed folder begins with this; the pickle follows.
 inline constexpr std::string_view kFolderMagic = "piouhjgbr";
 
 struct IndexInode {
@@ -58,7 +58,7 @@ static_assert(sizeof(IndexInode) == 32 && offsetof(IndexInode, name_size) == 0x1
 struct IndexDirectory {
   uint32_t slot;
   uint32_t first_child;         // slot
-  uint32_t entry_count;         // its children are [first_child, first_child + entry_count)
+  uint32_t entry_count;         // its entries are [first_child, first_child + entry_count)
   uint32_t first_subdirectory;  // number in kDirectories
   uint32_t subdirectory_count;
   uint32_t zero;
@@ -67,7 +67,7 @@ static_assert(sizeof(IndexDirectory) == 24);
 
 struct ChunkedRecord {
   uint64_t record;
-  uint64_t first_chunk;  // in kChunks, in checksums
+  uint64_t first_chunk;  // in kChunks, counted in checksums
 };
 static_assert(sizeof(ChunkedRecord) == 16);
 
@@ -92,8 +92,8 @@ struct IndexTrailer {
   uint64_t checked_size;
   uint64_t record_count;
   uint64_t pack_size;
-  int64_t pack_mtime_ns;     // in a pack: 0
-  uint32_t pack_header_crc;  // as it is in the pack; in a pack: 0
+  int64_t pack_mtime_ns;     // 0 in a pack
+  uint32_t pack_header_crc;  // as in the pack's header; 0 in a pack
   uint32_t checksums_crc;    // CRC-32C of the block checksums
   std::array<SectionPlace, kSectionCount> sections;
   uint64_t link_count;  // symbolic links among the inodes
@@ -113,12 +113,12 @@ static_assert(sizeof(IndexTrailer) == 256 && offsetof(IndexTrailer, sections) ==
 // `size` must be below 2^64 - 8.
 [[nodiscard]] constexpr uint64_t align_8(uint64_t size) { return (size + 7) & ~uint64_t{7}; }
 
-// Of the block checksums, with their padding.
+// Returns the size of the block checksums, with their padding.
 [[nodiscard]] constexpr uint64_t index_checksums_size(uint64_t checked_size) {
   return align_8(index_block_count(checked_size) * sizeof(uint32_t));
 }
 
-// Of one entry of a section; 1: bytes.
+// Returns the size of a section's entries; 1 for bytes.
 [[nodiscard]] constexpr uint64_t section_entry_size(Section section) {
   switch (section) {
     case Section::kInodes: return sizeof(IndexInode);

@@ -41,7 +41,7 @@ std::unique_ptr<const IndexMap> IndexMap::in_pack(const IndexedPack& pack) {
   return index;
 }
 
-// Nothing of it is believed.
+// Only advice, so nothing is verified.
 void IndexMap::ask_for_root(const Source& file) {
   IndexTrailer trailer;
   if (file.size() < sizeof trailer) return;
@@ -102,7 +102,7 @@ void IndexMap::check_trailer() const {
   if (std::ranges::any_of(trailer_.zero, [](std::byte byte) { return byte != std::byte{0}; })) {
     refuse("its trailer has bytes that this program does not know");
   }
-  // In an order in which nothing overflows: each is bounded by what was checked before.
+  // In this order nothing overflows: each number is bounded by those that were checked before.
   const uint64_t size = trailer_.index_size;
   const uint64_t checked_size = trailer_.checked_size;
   if (size > file_.size() || checked_size > size || checked_size % 8 != 0 ||
@@ -118,13 +118,13 @@ void IndexMap::check_sections() const {
   for (size_t i = 0; i < kSectionCount; ++i) {
     const auto section = static_cast<Section>(i);
     const auto [offset, size] = place(section);
-    // One behind the other, so that none overlap and every byte is one section's.
+    // Sections are contiguous, so that none overlap and every byte belongs to one.
     if (offset != end || size > trailer_.checked_size - offset ||
         size % section_entry_size(section) != 0) {
       refuse(std::string("its section ") + section_name(section) + " begins at " +
              number(offset) + " and has " + number(size) + " bytes");
     }
-    // Not beyond checked_size, which is a multiple of 8 too.
+    // At most checked_size, which is a multiple of 8, too.
     end = align_8(offset + size);
   }
   if (end != trailer_.checked_size) refuse("its sections end at " + number(end));
@@ -156,7 +156,7 @@ void IndexMap::check_counts(uint64_t record_count) const {
 
 void IndexMap::read_checksums(uint64_t begin) {
   const uint64_t size = trailer_.checked_size;
-  // No more than the file has: its sizes were compared.
+  // Bounded by the file, because its sizes were compared.
   std::vector<uint32_t> checksums(static_cast<size_t>(index_block_count(size)));
   const auto bytes = std::as_writable_bytes(std::span(checksums));
   file_.read_fully(begin + size, bytes);

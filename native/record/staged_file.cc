@@ -20,9 +20,9 @@ namespace ffrfs {
 namespace {
 
 constexpr mode_t kMode = 0666;  // less the umask
-// So much of the name goes into the staging name that it stays below NAME_MAX.
+// How much of the name is in the staging name, so that this stays below NAME_MAX.
 constexpr size_t kNamePartSize = 200;
-// Writing back to disk begins after every so many bytes.
+// Write-back to disk is started after each of these.
 constexpr uint64_t kWriteBackSize = uint64_t{8} << 20;
 
 std::string folder_of(const std::string& path) {
@@ -31,7 +31,7 @@ std::string folder_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-// Where a symbolic link leads: a rename would put the file in the link's own place.
+// Returns the target of a symbolic link, because a rename would replace the link itself.
 std::string resolve_link(const std::string& path) {
   struct stat info {};
   if (lstat(path.c_str(), &info) != 0 || !S_ISLNK(info.st_mode)) return path;
@@ -40,7 +40,7 @@ std::string resolve_link(const std::string& path) {
   return place ? place.get() : path;
 }
 
-// What other machines do not have, as ffrfs/files/leftovers.py computes it.
+// Returns a number that identifies the machine, as ffrfs/files/leftovers.py computes it.
 uint32_t machine() {
   utsname names{};
   uname(&names);
@@ -59,15 +59,15 @@ std::string staging_name(const std::string& name) {
   static const uint32_t tag = machine();
   uint32_t random = 0;
   if (getrandom(&random, sizeof random, 0) != sizeof random) {
-    random = static_cast<uint32_t>(getpid());  // O_EXCL says if it is taken
+    random = static_cast<uint32_t>(getpid());  // O_EXCL fails if the name is taken
   }
   std::array<char, 17> digits;
   std::snprintf(digits.data(), digits.size(), "%08x%08x", tag, random);
   return "." + name.substr(0, kNamePartSize) + "." + digits.data() + ".partial";
 }
 
-// Locks what may have a staging name, so that none takes it for a dead process's; false: one has
-// removed it before.
+// Locks a file that may have a staging name, so that it is not taken for a leftover of a dead
+// process; returns false if it was removed as one before.
 bool hold(const FileDescriptor& fd) {
   if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return errno != EWOULDBLOCK;
   struct stat info {};
@@ -86,7 +86,7 @@ StagedFile::StagedFile(std::string path, Links links)
   const std::string place = links == Links::kFollow ? resolve_link(path_) : path_;
   name_ = place.substr(place.rfind('/') + 1);
   if (name_.empty()) throw StorageError(path_.empty() ? ENOENT : EISDIR, path_, "cannot create");
-  // By descriptor, so that a chdir() of the process does not move the target.
+  // Opened now, so that a chdir() of the process does not change the target.
   folder_ = FileDescriptor(::open(folder_of(place).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder_.valid()) throw StorageError(errno, path_, "cannot create");
   refuse_irregular_target(links);
@@ -108,7 +108,7 @@ void StagedFile::refuse_irregular_target(Links links) const {
 
 void StagedFile::open_staging() {
   fd_ = FileDescriptor(::openat(folder_.get(), ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, kMode));
-  // Without /proc it could not get a name later.
+  // Without /proc, the file could not get a name later.
   if (fd_.valid() && access(proc_name(fd_).c_str(), F_OK) == 0) {
     (void)hold(fd_);  // it gets a staging name at publish()
     return;
@@ -127,7 +127,7 @@ void StagedFile::open_staging() {
 void StagedFile::reserve(uint64_t offset, uint64_t size) {
   if (size == 0) return;
   if (fallocate(fd_.get(), 0, static_cast<off_t>(offset), static_cast<off_t>(size)) == 0) return;
-  // Whatever else: a file system that cannot; write() goes without.
+  // Other errors mean that the file system cannot reserve; write() works without.
   if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG) {
     throw StorageError(errno, path_, "cannot write");
   }
@@ -147,8 +147,8 @@ void StagedFile::write(uint64_t offset, std::span<const std::byte> bytes) {
   write_back(size);
 }
 
-// Left alone, the kernel lets dirty pages lie until there are gigabytes of them, and
-// then fsync() waits for the disk with nothing else to do.
+// The kernel alone would let gigabytes of dirty pages collect, and then fsync() would wait for the
+// disk while nothing else happens.
 void StagedFile::write_back(size_t size) {
   const uint64_t before = written_size_.fetch_add(size, std::memory_order_relaxed);
   if (before / kWriteBackSize != (before + size) / kWriteBackSize) {
@@ -159,8 +159,8 @@ void StagedFile::write_back(size_t size) {
 void StagedFile::publish(Namesake namesake) {
   if (fsync(fd_.get()) != 0) throw StorageError(errno, path_, "cannot sync");
   if (namesake == Namesake::kReplaced || !link_name()) rename_to_name();
-  fd_.reset();  // not before: it holds the staging name
-  // EINVAL: a file system that does not sync folders.
+  fd_.reset();  // last, because it locks the staging name
+  // EINVAL: the file system does not sync folders.
   if (fsync(folder_.get()) != 0 && errno != EINVAL) {
     throw StorageError(errno, path_, "cannot sync its folder");
   }
@@ -168,7 +168,7 @@ void StagedFile::publish(Namesake namesake) {
 
 void StagedFile::rename_to_name() {
   if (staging_name_.empty()) {
-    // linkat() replaces nothing, so the way leads over a staging name here, too.
+    // linkat() replaces nothing, so this case needs a staging name, too.
     std::string name = staging_name(name_);
     if (!link_as(name)) throw StorageError(errno, path_, "cannot create");
     staging_name_ = std::move(name);
@@ -187,7 +187,7 @@ bool StagedFile::link_as(const std::string& name) const {
   return linkat(folder_.get(), staging_name_.c_str(), folder_.get(), name.c_str(), 0) == 0;
 }
 
-// Which replaces nothing. False: the file system has no hard links.
+// Replaces nothing. Returns false if the file system has no hard links.
 bool StagedFile::link_name() {
   if (!link_as(name_)) {
     if (errno == EEXIST || staging_name_.empty()) throw StorageError(errno, path_, "cannot create");
@@ -200,7 +200,7 @@ bool StagedFile::link_name() {
 
 void StagedFile::discard() noexcept {
   fd_.reset();
-  // A forked child drops its copy of the object, not its parent's file.
+  // A forked child drops only its copy of the object, not the parent's file.
   if (!staging_name_.empty() && owner_ == getpid()) {
     unlinkat(folder_.get(), staging_name_.c_str(), 0);
   }

@@ -1,12 +1,12 @@
-// A file on its way to its name: it appears there at publish(), whole and on disk, or
-// never, and what stood there stays until then.
+// A file that appears under its name at publish(), complete and synced, or never; a file of that
+// name stays until then.
 //
-// Its bytes lie in a file without a name (O_TMPFILE), which the kernel drops with the
-// descriptor, however we end. Where the file system has no such files they lie under
+// Its bytes are in a file without a name (O_TMPFILE), which the kernel frees with the descriptor,
+// however the process ends. If the file system does not support that, they are in
 // ".NAME.XXXXXXXXXXXXXXXX.partial" beside the target, which only a SIGKILL leaves behind; the next
-// command that writes there removes it, since it is not locked then (ffrfs/files/leftovers.py).
+// command that writes there removes it, because it is no longer locked (ffrfs/files/leftovers.py).
 //
-// write() may be called from any thread, the rest from one at a time.
+// write() is thread-safe; the other functions are for one thread at a time.
 
 #pragma once
 
@@ -22,17 +22,17 @@
 
 namespace ffrfs {
 
-// What a symbolic link of the target's name means: the file that it leads to, or, for a name
-// that the user has not chosen, perhaps a trap.
+// What to do if the target's name is a symbolic link: follow it or, because it may be a trap if the
+// user has not chosen the name, refuse it.
 enum class Links { kFollow, kRefuse };
 
-// What becomes of a file that has the name when another is to get it.
+// What happens to a file that has the name already.
 enum class Namesake { kReplaced, kKept };
 
 class StagedFile {
  public:
-  // Throws StorageError: no such folder, no permission, or what is there is no regular file
-  // (a folder, a device, a link that is refused), which a rename would bury.
+  // Throws StorageError: no such folder, no permission, or the name belongs to something that a
+  // rename must not replace (a folder, a device, a refused link).
   explicit StagedFile(std::string path, Links links = Links::kFollow);
   StagedFile(const StagedFile&) = delete;
   StagedFile& operator=(const StagedFile&) = delete;
@@ -40,18 +40,18 @@ class StagedFile {
 
   [[nodiscard]] const std::string& path() const { return path_; }
 
-  // Makes room on the disk for [offset, offset + size), which will be written: a full disk
-  // shows at once, and the writing is faster. Throws StorageError.
+  // Reserves disk space for [offset, offset + size), which will be written: so a full disk is
+  // noticed at once, and writing is faster. Throws StorageError.
   void reserve(uint64_t offset, uint64_t size);
 
-  // All of `bytes` at `offset`. Throws StorageError.
+  // Writes all of `bytes` at `offset`. Throws StorageError.
   void write(uint64_t offset, std::span<const std::byte> bytes);
 
-  // Syncs the bytes, gives the file its name and syncs that. Throws StorageError (EEXIST: a
-  // namesake is kept); call discard() then.
+  // Syncs the bytes, gives the file its name and syncs the folder. Throws StorageError (EEXIST if a
+  // file of that name is kept); then discard() must be called.
   void publish(Namesake namesake = Namesake::kReplaced);
 
-  // Drops the bytes unless they are published. The object is of no use afterwards.
+  // Drops the bytes unless they were published. The object cannot be used afterwards.
   void discard() noexcept;
 
  private:
@@ -67,7 +67,7 @@ class StagedFile {
   std::string name_;  // in folder_
   FileDescriptor folder_;
   FileDescriptor fd_;
-  std::string staging_name_;  // empty: the bytes have no name
+  std::string staging_name_;  // empty: the file has no name
   std::atomic<uint64_t> written_size_ = 0;
 };
 

@@ -33,7 +33,7 @@ uint64_t header_size(const std::string& path, uint64_t count) {
 
 }  // namespace
 
-// One that is being written, piece by piece.
+// A record that is being written, piece by piece.
 class Writer::Record {
  public:
   explicit Record(Writer& writer, bool may_be_large = true)

@@ -3,13 +3,12 @@
 //   [ header room: 12 + 12n ][ record 0 ][ record 1 ] ... [ record n - 1 ]
 //     written last, by finish()          ^ appended in order
 //
-// The file appears under its name at finish(), whole and on disk, or never
-// (staged_file.h). After an error of the disk or of a file to append the writer is
-// closed and nothing is left. Small records are gathered; memory is 12 bytes a record,
-// 4 for each 1 MiB of large ones, and a fixed buffer.
+// The file appears under its name at finish(), complete and synced, or never (staged_file.h). After
+// an error of the disk or of a file to append, the writer is closed and leaves nothing behind.
+// Small records are gathered; memory is 12 bytes a record, 4 for each 1 MiB of large ones, and a
+// fixed buffer.
 //
-// Any number of threads may call; they take turns.
-// Not here: what the records mean (ffrfs/folder).
+// Thread-safe: calls are serialised. Not here: what the records mean (ffrfs/folder).
 
 #pragma once
 
@@ -54,16 +53,17 @@ class Writer {
   // Throws RecordCountError (the writer can still be finished), StorageError.
   void append(std::span<const std::byte> record);
 
-  // One record, of the bytes that `produce` puts into the sink it is given. It runs on this
-  // thread and must not call the writer; what it throws comes out, and closes the writer.
+  // Appends one record, made of the bytes that `produce` puts into its sink. It runs on this thread
+  // and must not call the writer; an exception from it is passed on, and closes the writer.
   using Sink = std::function<void(std::span<const std::byte>)>;
   void append_pieces(const std::function<void(const Sink&)>& produce);
 
-  // Each file becomes a record. As FilePacker::run; RecordCountError as append().
+  // Appends each file as a record. Throws as FilePacker::run does; RecordCountError as append()
+  // does.
   void append_files(const FileList& files, size_t jobs, const FilePacker::Tick& tick);
 
-  // As append_pieces(), for a last record that tells of those before it: `produce` is also
-  // given what it needs. RecordCountError unless it is the last.
+  // The same as append_pieces(), for a last record that describes those before it: `produce` also
+  // gets the data for that. Throws RecordCountError unless it is the last record.
   struct Before {
     uint64_t end = 0;  // where the last record begins
     const ChunkChecksums& chunks;
@@ -71,11 +71,11 @@ class Writer {
   };
   void append_last(const std::function<void(const Sink&, const Before&)>& produce);
 
-  // Throws RecordCountError if records are missing, StorageError (without `replace` EEXIST, if
-  // something has the name by now). Closed in any case.
+  // Throws RecordCountError if records are missing, StorageError (without `replace` EEXIST, if the
+  // name exists by now). The writer is closed in any case.
   void finish(bool replace = true);
 
-  // Leaves nothing behind. Harmless on a closed writer, and what the destructor does.
+  // Leaves nothing behind. Does nothing on a closed writer. The destructor does the same.
   void abort();
 
  private:
@@ -91,7 +91,7 @@ class Writer {
   const uint64_t count_;
   std::atomic<uint64_t> written_ = 0;
 
-  std::mutex mutex_;                  // of all below
+  std::mutex mutex_;                  // guards all below
   std::unique_ptr<StagedFile> file_;  // null: closed
   std::unique_ptr<std::byte[]> buffer_;
   size_t buffered_size_ = 0;  // the bytes before end_ that are still in buffer_

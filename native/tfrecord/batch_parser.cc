@@ -12,10 +12,10 @@ namespace {
 
 constexpr size_t kUnwanted = std::numeric_limits<size_t>::max();
 
-// What the rows are: errors number them.
+// What the rows are, because errors number them.
 enum class Rows : uint8_t { kOne, kExamples, kSteps };
 
-// How an error names what it is about, and what a feature without a list means.
+// How errors name the record, and whether a feature without a list counts as missing.
 struct Manner {
   Rows rows = Rows::kOne;
   std::string_view name = {};  // of the record, or empty
@@ -63,7 +63,7 @@ void copy_default(const FeatureSpec& spec, T* to) {
   }
 }
 
-// Where the values of one row of a kFixed column go.
+// Returns where the values of one row of a kFixed column are stored.
 template <typename T>
 T* fixed_row(const FeatureSpec& spec, Column& column, size_t row) {
   if (column.memory != nullptr) return static_cast<T*>(column.memory) + row * spec.stride;
@@ -82,7 +82,7 @@ template <typename T>
   return spec.has_default;
 }
 
-// What became of a row: its number of values, and whether that is right.
+// The result of a row: its number of values, and whether that number is allowed.
 struct Taken {
   size_t count = 0;
   bool fits = true;
@@ -119,8 +119,8 @@ class BatchParser::Pass {
   Pass(const BatchParser& parser, const Manner& manner, std::span<Column> columns)
       : parser_(parser), manner_(manner), columns_(columns), found_(parser.specs_.size()) {}
 
-  // Notes where in `record` the value of each wanted feature is, from the maps in field
-  // `map_field`. Of two of the same name the last counts.
+  // Finds the value of each wanted feature in `record`, in the maps in field `map_field`. If a name
+  // occurs twice, the last one counts.
   void find(BytesValue record, uint32_t map_field, std::optional<size_t> row) {
     std::ranges::fill(found_, std::nullopt);
     size_t position = 0;
@@ -134,7 +134,7 @@ class BatchParser::Pass {
     if (fault) fail_malformed(manner_, record, row, fault);
   }
 
-  // The values of each feature that find() has found.
+  // Stores the values of each feature that find() has found.
   void put_row(BytesValue record, size_t row) {
     for (size_t i = 0; i < found_.size(); ++i) {
       const auto& value = found_[i];
@@ -147,7 +147,7 @@ class BatchParser::Pass {
     }
   }
 
-  // The steps of each feature list that find() has found.
+  // Stores the steps of each feature list that find() has found.
   void put_lists(BytesValue record) {
     for (size_t i = 0; i < found_.size(); ++i) {
       const auto& value = found_[i];
@@ -166,13 +166,13 @@ class BatchParser::Pass {
  private:
   using Found = std::optional<BytesValue>;
 
-  // Records of one writer mostly have the same features in the same order, so the one at
-  // a position is what it was in the record before: one comparison instead of a hash.
+  // The records of one writer mostly have the same features in the same order: so a feature is
+  // first compared with the one at its position in the record before, which is faster than a hash.
   struct Guess {
     std::string_view name;
     size_t spec = kUnwanted;
   };
-  // Features at positions behind it are looked up.
+  // Features at later positions are always looked up.
   static constexpr size_t kGuessLimit = 1024;
 
   WireFault note(const wire::Entry& entry, size_t position) {

@@ -1,9 +1,9 @@
-// Examples into columns: many serialised Examples, or one SequenceExample, by a fixed set
-// of features. The results are those of tf.io.parse_example and its siblings
+// Parses serialised Examples, or one SequenceExample, into columns, for a fixed set of features.
+// The results are those of tf.io.parse_example and its siblings
 // (tensorflow/core/util/example_proto_fast_parsing.cc, core/kernels/example_parsing_ops.cc).
 //
-// Only the features that are asked for are looked into; of the others, that their bytes
-// lie within the record. Errors are FormatErrors that name the feature, and the example.
+// Only the wanted features are parsed; of the others it is only checked that their bytes are within
+// the record. Errors are FormatErrors that name the feature and the example.
 //
 // Not here: arrays (native/python/examples.cc).
 
@@ -20,25 +20,25 @@
 
 namespace ffrfs {
 
-// Immutable: several threads may parse with one.
+// Immutable and thread-safe.
 class BatchParser {
  public:
   explicit BatchParser(std::vector<FeatureSpec> specs);
 
   [[nodiscard]] std::span<const FeatureSpec> specs() const { return specs_; }
 
-  // One row per example. `columns` are as many as specs(). Views of bytes in them are
+  // Parses one row per example. `columns` has one element per spec. Views of bytes in them are
   // valid as long as `examples` and the parser.
   void parse(std::span<const BytesValue> examples, std::span<Column> columns) const;
 
-  // One row, of an Example. `name` begins the text of an error, if it is not empty.
+  // Parses one row, from an Example. Errors begin with `name`, if it is not empty.
   void parse_one(BytesValue example, std::string_view name, std::span<Column> columns) const;
 
-  // One row, of the context of a SequenceExample. As TensorFlow has it, a feature that is
-  // there without a list is an error here, where it is a missing one in an Example.
+  // Parses one row, from the context of a SequenceExample. As in TensorFlow, a feature without a
+  // list is an error here, but counts as missing in an Example.
   void parse_context(BytesValue sequence, std::string_view name, std::span<Column> columns) const;
 
-  // One row per step of each feature list: as many as the list has steps, so they differ.
+  // Parses one row per step of each feature list, so columns may have different numbers of rows.
   void parse_lists(BytesValue sequence, std::string_view name, std::span<Column> columns) const;
 
  private:

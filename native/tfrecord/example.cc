@@ -5,7 +5,7 @@
 namespace ffrfs {
 namespace {
 
-// How many bytes a UTF-8 sequence has that begins with `lead`; 0: none begins so.
+// Returns the size of a UTF-8 sequence whose first byte is `lead`; 0 if there is none.
 size_t sequence_size(uint8_t lead) {
   if (lead < 0x80) return 1;
   if (lead >= 0xC2 && lead < 0xE0) return 2;
@@ -14,7 +14,7 @@ size_t sequence_size(uint8_t lead) {
   return 0;
 }
 
-// What the second byte may be: no overlong form, no surrogate, nothing above U+10FFFF.
+// Checks the second byte: no overlong form, no surrogate, nothing above U+10FFFF.
 bool is_second(uint8_t lead, uint8_t second) {
   const uint8_t least = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
   const uint8_t most = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
@@ -35,7 +35,7 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
-// Every value of one list message.
+// Checks every value of one list message.
 WireFault check_list(FeatureKind kind, std::span<const std::byte> list) {
   const auto ignore = [](auto) {};
   switch (kind) {
@@ -55,7 +55,7 @@ bool is_list(const WireReader& reader) {
   return reader.type() == WireType::kBytes && reader.number() >= 1 && reader.number() <= 3;
 }
 
-// Nothing but messages in field 1: what Features, FeatureLists and FeatureList hold.
+// Checks that a Features, FeatureLists or FeatureList holds only messages in field 1.
 WireFault check_plain(std::span<const std::byte> message) {
   WireReader reader(message);
   while (reader.next()) {
@@ -64,7 +64,7 @@ WireFault check_plain(std::span<const std::byte> message) {
   return reader.fault();
 }
 
-// The first fault that the visits meet.
+// Keeps the first fault.
 class Faults {
  public:
   void add(const WireFault& fault) {
@@ -129,7 +129,7 @@ Feature::Lists Feature::search_lists() const {
     if (!is_list(reader)) continue;
     const auto kind = static_cast<FeatureKind>(reader.number());
     if (kind == found.kind) continue;
-    // Setting another kind forgets what was there.
+    // A field of another kind replaces the lists before it.
     found.kind = kind;
     found.bytes = {reader.begin(), message.data() + message.size()};
   }

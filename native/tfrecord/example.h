@@ -1,7 +1,7 @@
-// tf.train.Example and tf.train.SequenceExample, walked where they lie: names and values
-// are views of the record's bytes, nothing is allocated.
+// Reads tf.train.Example and tf.train.SequenceExample in place: names and values are views of the
+// record's bytes, and nothing is allocated.
 //
-// The messages (tensorflow/core/example/{example,feature}.proto), field numbers behind:
+// The messages (tensorflow/core/example/{example,feature}.proto), with their field numbers:
 //   Example          features=1: Features
 //   SequenceExample  context=1: Features, feature_lists=2: FeatureLists
 //   Features         feature=1: map<string, Feature>
@@ -10,10 +10,9 @@
 //   Feature          oneof kind: bytes_list=1, float_list=2, int64_list=3
 //   BytesList, FloatList, Int64List   value=1: repeated bytes, float, int64
 //
-// They mean what they mean to protobuf: unknown fields are skipped, of the
-// kinds of a feature the last one counts, repeated occurrences of a message are one,
-// lists may be packed or not. One thing is refused that protobuf merges, and that no
-// writer makes: an entry of a map with several values.
+// Follows protobuf: unknown fields are skipped, the last of a feature's kinds counts, repeated
+// occurrences of a message are merged, lists may be packed or not. One thing is refused that
+// protobuf merges and that no writer makes: a map entry with several values.
 //
 // Not here: whole batches into arrays (batch_parser.h), writing (ffrfs/tfrecord).
 
@@ -31,27 +30,27 @@ namespace ffrfs {
 
 enum class FeatureKind : uint8_t { kNone = 0, kBytes = 1, kFloat = 2, kInt64 = 3 };
 
-// "bytes_list" and so on, as the messages name them; "no list".
+// Returns "bytes_list" and so on, as in the messages; "no list" for kNone.
 [[nodiscard]] const char* to_text(FeatureKind kind);
 
-// The value of one of the three list messages: visits each, in order. T is
-// std::span<const std::byte>, float or int64_t.
+// Calls `visit` with each value of one of the three list messages, in order. T is std::span<const
+// std::byte>, float or int64_t.
 template <typename T, typename Visit>
 [[nodiscard]] WireFault for_each_value(std::span<const std::byte> list, const Visit& visit);
 
-// Everything but check() takes the bytes to be sound, as check() or inspect() found them;
-// of others it sees what comes before the damage.
+// All functions except check() assume sound bytes, as verified by check() or inspect(); if bytes
+// are damaged, they return the values before the damage.
 struct Feature {
   std::span<const std::byte> message;
 
   // The kind that counts, and its lists.
   struct Lists {
     FeatureKind kind = FeatureKind::kNone;
-    bool is_one = false;  // the usual case: `bytes` is the one list; else fields that hold some
+    bool is_one = false;  // the usual case: `bytes` is the only list; else several fields
     std::span<const std::byte> bytes;
     WireFault fault;
 
-    // Each value, if they are of type T; else none.
+    // Visits each value if the values are of type T; otherwise none.
     template <typename T, typename Visit>
     [[nodiscard]] WireFault for_each(const Visit& visit) const;
   };
@@ -64,10 +63,10 @@ struct Feature {
 
   [[nodiscard]] FeatureKind kind() const { return lists().kind; }
   [[nodiscard]] uint64_t value_count() const;
-  // All of it, to the last value.
+  // Checks the whole feature, to the last value.
   [[nodiscard]] WireFault check() const;
 
-  // Each value, if they are of this type; else none.
+  // These visit each value if the values are of this type; otherwise none.
   template <typename Visit>  // visit(std::span<const std::byte>)
   void for_each_bytes(const Visit& visit) const {
     (void)lists().for_each<std::span<const std::byte>>(visit);
@@ -81,7 +80,7 @@ struct Feature {
     (void)lists().for_each<int64_t>(visit);
   }
 
-  // As many values as there are and as fit; returns how many.
+  // These copy as many values as exist and fit, and return how many.
   size_t copy_floats(std::span<float> to) const;
   size_t copy_int64s(std::span<int64_t> to) const;
 
@@ -92,31 +91,30 @@ struct Feature {
 struct FeatureList {
   std::span<const std::byte> message;
 
-  // visit(Feature) for each step.
+  // Calls visit(Feature) for each step.
   template <typename Visit>
   WireFault for_each_step(const Visit& visit) const;
 };
 
-// Every feature of an Example, or of the context of a SequenceExample, in the order of
-// the bytes: visit(std::string_view name, Feature). A name may come again; the last
-// counts. Returns where the message is bad, if it is; features themselves are not looked
-// into (Feature::check).
+// Calls visit(std::string_view name, Feature) for every feature of an Example, or of the context of
+// a SequenceExample, in the order of the bytes. If a name occurs again, the last one counts.
+// Returns the fault of the message, if it has one; the features are not checked (Feature::check).
 template <typename Visit>
 WireFault for_each_feature(std::span<const std::byte> example, const Visit& visit);
 
-// Every feature list of a SequenceExample likewise: visit(std::string_view, FeatureList).
+// The same for every feature list of a SequenceExample: visit(std::string_view, FeatureList).
 template <typename Visit>
 WireFault for_each_feature_list(std::span<const std::byte> sequence, const Visit& visit);
 
 enum class MessageKind : uint8_t { kNone, kExample, kSequenceExample };
 
-// What a record is, told from its bytes alone. An Example is sound to its last value,
-// holds a feature at least, and nothing that is no part of it, but for unknown fields
-// behind its own; so text or an image is none.
-// A SequenceExample without feature lists cannot be told from an Example, and is one.
+// What a record is, judged by its bytes alone. An Example is sound to its last value, has at least
+// one feature, and no fields of other messages except unknown ones after its own; so text or an
+// image is not one. A SequenceExample without feature lists cannot be told from an Example, and
+// counts as one.
 struct Inspection {
   MessageKind kind = MessageKind::kNone;
-  WireFault fault;  // of kNone: why, and where
+  WireFault fault;  // for kNone: why and where
 };
 [[nodiscard]] Inspection inspect(std::span<const std::byte> record);
 
@@ -128,7 +126,7 @@ namespace wire {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// visit(span) returns a fault: each message in field `number`.
+// Calls visit(span), which returns a fault, for each message in field `number`.
 template <typename Visit>
 [[nodiscard]] WireFault for_each_message(std::span<const std::byte> message, uint32_t number,
                                          const Visit& visit) {
@@ -140,7 +138,7 @@ template <typename Visit>
   return reader.fault();
 }
 
-// The key and value of a map's entry; the key is not looked into.
+// The key and value of a map's entry; the key is not validated.
 struct Entry {
   std::string_view name;
   std::span<const std::byte> value;
@@ -154,9 +152,9 @@ struct Entry {
   if (sole_field(reader.rest(), value) != 2) return search_entry(message);
   return {text(reader.bytes()), value, {}};
 }
-[[nodiscard]] WireFault check_name(std::string_view name);  // is UTF-8
+[[nodiscard]] WireFault check_name(std::string_view name);  // must be UTF-8
 
-// Each entry of the map in field 1: visit(name, span).
+// Calls visit(name, span) for each entry of the map in field 1.
 template <typename Visit>
 [[nodiscard]] WireFault for_each_entry(std::span<const std::byte> message, const Visit& visit) {
   return for_each_message(message, 1, [&](std::span<const std::byte> bytes) {
@@ -210,7 +208,7 @@ template <typename Visit>
   return {};
 }
 
-// What a length-delimited field of a list holds: one bytes value, or packed numbers.
+// Visits a length-delimited field of a list: one bytes value, or packed numbers.
 template <typename T, typename Visit>
 [[nodiscard]] WireFault for_each_delimited(std::span<const std::byte> bytes,
                                            const Visit& visit) {

@@ -1,5 +1,4 @@
-// What a batch parser is asked for, and what it finds: one specification and one column
-// per feature.
+// The input and output of a batch parser: one specification and one column per feature.
 
 #pragma once
 
@@ -20,7 +19,7 @@ using Values = std::vector<T>;
 
 enum class Layout : uint8_t {
   kFixed,     // `stride` values in every row
-  kSequence,  // in every row any multiple of `stride`; rows are padded
+  kSequence,  // any multiple of `stride` in every row; rows are padded
   kVariable,  // any number of values
 };
 
@@ -28,17 +27,17 @@ struct FeatureSpec {
   std::string name;
   FeatureKind kind = FeatureKind::kNone;
   Layout layout = Layout::kFixed;
-  size_t stride = 1;  // not 0 in a sequence
-  // kFixed: without it every row must have the feature, and there must be the feature list.
+  size_t stride = 1;  // not 0 for kSequence
+  // kFixed: if false, every row must have the feature, and the feature list must exist.
   bool has_default = false;
-  // Those of `kind`. kFixed: `stride` of them where has_default; kSequence: one, to pad with.
+  // Of type `kind`. kFixed: `stride` values if has_default; kSequence: one, used as padding.
   std::tuple<Values<int64_t>, Values<float>, Values<std::string>> defaults;
 };
 
-// One row per example, or per step of a feature list.
+// Has one row per example, or per step of a feature list.
 struct Column {
-  // kFixed: where the values go, rows * stride of them, if the caller has the memory.
-  // Else nullptr, and they go to `values`.
+  // kFixed: the caller's memory for rows * stride values, if it has any; otherwise nullptr, and the
+  // values go to `values`.
   void* memory = nullptr;
   std::tuple<Values<int64_t>, Values<float>, Values<BytesValue>> values;
   // Not kFixed: how many values there are up to the end of each row.
@@ -54,7 +53,7 @@ struct Column {
   }
 };
 
-// Calls `function` with a value of the type that the kind holds.
+// Calls `function` with a value of the C++ type of the kind.
 template <typename Function>
 auto by_kind(FeatureKind kind, Function function) {
   if (kind == FeatureKind::kInt64) return function(int64_t{});

@@ -1,6 +1,6 @@
-// Records framed for a file, gathered in memory until they are written.
+// Gathers records, framed for a file, in memory until they are written.
 //
-// Not thread-safe: its owner guards it.
+// Not thread-safe: the owner must lock.
 
 #pragma once
 
@@ -14,13 +14,13 @@ namespace ffrfs {
 
 class FrameBuffer {
  public:
-  // Larger ones are not worth a copy.
+  // Larger records are not worth a copy.
   static constexpr size_t kRecordSizeMax = 64 << 10;
 
   explicit FrameBuffer(size_t capacity)
       : memory_(std::make_unique_for_overwrite<std::byte[]>(capacity)), capacity_(capacity) {}
 
-  // False, and nothing is done: there is no room, or never will be.
+  // Returns false, and does nothing, if there is no room now, or never will be.
   [[nodiscard]] bool append(std::span<const std::byte> record) {
     if (record.size() > kRecordSizeMax || record.size() + kFramingSize > capacity_ - size_) {
       return false;

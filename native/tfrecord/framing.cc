@@ -16,14 +16,14 @@ namespace ffrfs {
 namespace {
 
 constexpr size_t kLengthSize = 8;
-// Up to this frame size it is faster to read what follows, and to hop inside it, than to
-// ask the kernel for the next header alone.
+// For frames up to this size, reading the bytes after them and hopping within those is faster than
+// a system call for each header.
 constexpr uint64_t kSmallFrameSize = 4 << 10;
 constexpr size_t kWindowSize = 64 << 10;
-// Protobuf's own limit. What claims more and is not there was not cut off: it is nonsense.
+// Protobuf's own limit. A longer length is nonsense, and not that of a truncated record.
 constexpr uint64_t kPlausibleLength = uint64_t{2} << 30;
 
-// "train.tfrecord: record 12 (offset 4096): REASON", with the fields of it.
+// Returns an error "train.tfrecord: record 12 (offset 4096): REASON", with its fields.
 template <typename Kind>
 Kind error_at(const Source& file, FramePlace place, const std::string& reason) {
   return {file.path(),
@@ -43,12 +43,12 @@ uint32_t length_crc(std::span<const std::byte> header) {
   return mask_crc32c(crc32c(header.first(kLengthSize)));
 }
 
-// The headers of frames that follow each other.
+// Reads the headers of consecutive frames.
 class HeaderReader {
  public:
   explicit HeaderReader(const Source& file) : file_(file) {}
 
-  // Of the frame at `offset`, which is inside the file and never before the last one.
+  // Returns the header of the frame at `offset`, which is in the file and not before the last one.
   [[nodiscard]] std::span<const std::byte> read(uint64_t offset) {
     const uint64_t last_size = offset - last_offset_;
     last_offset_ = offset;
@@ -75,8 +75,8 @@ class HeaderReader {
   uint64_t last_offset_ = 0;
 };
 
-// As a sidecar begins (sidecar.h): "0 ", and more digits. A length like that in a frame would be
-// over 10^18.
+// Returns whether the bytes begin like a sidecar (sidecar.h): "0 ", and more digits. As the length
+// of a frame they would be above 10^18.
 bool begins_like_index(std::span<const std::byte> begin) {
   constexpr std::string_view kDigits = "0123456789 \n";
   const std::string_view text(reinterpret_cast<const char*>(begin.data()), begin.size());

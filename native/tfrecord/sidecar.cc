@@ -18,10 +18,10 @@ namespace {
 // Two numbers of 20 digits, a space and a newline.
 constexpr size_t kLineSizeMax = 42;
 constexpr size_t kPieceSize = 64 << 10;
-// How many frames are looked at to believe a sidecar.
+// How many frames are checked before a sidecar is trusted.
 constexpr uint64_t kSampleCount = 8;
 
-// Reads "<number><end>" off `text`; nullopt if that is not what it begins with.
+// Removes "<number><end>" from the beginning of `text`; returns nullopt if it is not there.
 std::optional<uint64_t> take_number(std::string_view& text, char end) {
   uint64_t value = 0;
   const auto [after, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -32,7 +32,7 @@ std::optional<uint64_t> take_number(std::string_view& text, char end) {
   return value;
 }
 
-// Appends the end of each frame that the whole lines of `text` tell. False: they are not
+// Appends the end of each frame in the complete lines of `text`. Returns false if these are not
 // frames of a file of `file_size` bytes.
 bool take_lines(std::string_view text, uint64_t file_size, std::vector<uint64_t>& offsets) {
   while (!text.empty()) {
@@ -80,14 +80,14 @@ bool samples_are_frames(const Source& file, std::span<const uint64_t> offsets) {
   const uint64_t count = offsets.size() - 1;
   const uint64_t samples = std::min(count, kSampleCount);
   for (uint64_t i = 0; i < samples; ++i) {
-    // The first, the last, and evenly between. No overflow: count is below 2^60.
+    // The first, the last, and evenly between. Cannot overflow: count is below 2^60.
     const uint64_t record = samples == 1 ? 0 : i * (count - 1) / (samples - 1);
     if (!is_frame(file, offsets, record)) return false;
   }
   return true;
 }
 
-// Empty: not sound, or not there.
+// Returns an empty vector if the sidecar is unsound or does not exist.
 std::vector<uint64_t> read_one(const Source& file, const std::string& path, bool is_cached) {
   std::vector<uint64_t> offsets{0};
   try {
@@ -110,7 +110,7 @@ std::vector<std::string> sidecar_paths(const std::string& path) {
   std::vector<std::string> paths{path + ".idx", path + ".tfindex"};
   const size_t name = path.rfind('/') + 1;  // 0 if there is none
   const size_t dot = path.rfind('.');
-  if (dot != std::string::npos && dot > name) {  // ".x" is all name, as os.path.splitext has it
+  if (dot != std::string::npos && dot > name) {  // ".x" has no extension, as for os.path.splitext
     paths.push_back(path.substr(0, dot) + ".idx");
     paths.push_back(path.substr(0, dot) + ".tfindex");
   }

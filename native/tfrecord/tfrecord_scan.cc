@@ -21,25 +21,23 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Frames up to here are copied out of a window that was read at once.
+// Frames up to this size are copied out of a window that was read at once.
 constexpr uint64_t kSmallScannedSize = 16 << 10;
 constexpr size_t kScanWindowSize = 256 << 10;
-// This many small ones in a row: back to windows.
+// After this many small frames in a row the scan returns to windows.
 constexpr int kSmallRun = 4;
-// Read by one call: so little that its memory is still in the cores' caches when malloc
-// hands it out again.
+// The size of one read: so small that its memory is still in the CPU caches when malloc reuses it.
 constexpr uint64_t kGroupSize = 1280 << 10;
-// But two records, one for each thread, if they have no more than this.
+// A read may have two records, one for each thread, up to this size.
 constexpr uint64_t kPairSize = 8 << 20;
-// Below this, a second thread costs more than it brings.
+// Below this, a second thread costs more than it saves.
 constexpr uint64_t kWorthSharingBytes = 256 << 10;
-// So long the two threads wait for each other in a loop: to be woken takes 30 to 100 us.
+// How long the threads spin while they wait for each other: a wake-up takes 30 to 100 us.
 constexpr auto kSpinTime = std::chrono::microseconds(200);
-// The helper is called if the caller comes back within so many times what the last pass
-// took. Else it is busy with other things than reading.
+// The helper is woken if the caller comes back within this many times the duration of the last
+// pass. A slower caller spends its time on other things than reading.
 constexpr int kWorthCallingGap = 2;
-// How far ahead of us the disk is kept busy, and how much the kernel takes of one
-// advice, whatever the device.
+// How far ahead the disk is kept busy, and how much the kernel accepts in one advice on any device.
 constexpr uint64_t kAheadSize = 16 << 20;
 constexpr uint64_t kAdviceSize = 128 << 10;
 
@@ -48,7 +46,7 @@ bool has_two_cores() {
   return sched_getaffinity(0, sizeof cores, &cores) != 0 || CPU_COUNT(&cores) > 1;
 }
 
-// Until `is_over`, but no longer than kSpinTime. Lets others run that want this core.
+// Spins until `is_over`, at most for kSpinTime, and yields to other threads on this core.
 template <typename IsOver>
 void spin_until(IsOver is_over) {
   const auto end = Clock::now() + kSpinTime;
@@ -57,9 +55,9 @@ void spin_until(IsOver is_over) {
 
 }  // namespace
 
-// One read(): its records, and then the headers of those behind them. The calling thread
-// takes from the front and the helper from the back, until they meet: so each core writes
-// to memory that it has written before.
+// One read(): its records, and then the headers of the records after them. The calling thread takes
+// items from the front and the helper from the back, until they meet: so each core writes to memory
+// that it has written before.
 struct TfrecordScan::Pass {
   struct Item {
     FramePlace place;
@@ -73,7 +71,7 @@ struct TfrecordScan::Pass {
   TfrecordScan& scan;
   const Source& file;
   std::vector<Item> items;
-  FramePlace end;  // of the items
+  FramePlace end;  // after the last item
   std::atomic<bool> has_waited{false};
   std::atomic<size_t> taken{0};
 
@@ -93,7 +91,7 @@ struct TfrecordScan::Pass {
     try {
       if (!scan.is_small_) scan.ahead_ = scan.hop(end);
     } catch (...) {
-      // next() will come to it, and throw.
+      // next() will reach the same header, and throw.
     }
   }
 
@@ -117,8 +115,8 @@ struct TfrecordScan::Pass {
   }
 };
 
-// The second thread. It comes when it is called, and stays while one pass follows the
-// other at once: then no thread is woken.
+// The second thread. It starts when it is called, and keeps spinning while passes follow each other
+// at once: then no thread has to be woken.
 class TfrecordScan::Helper {
  public:
   ~Helper() { state_ = State::kAway; }
@@ -134,11 +132,11 @@ class TfrecordScan::Helper {
     try {
       thread_.submit([this] { stay(); });
     } catch (const std::system_error&) {
-      state_ = State::kAway;  // no thread to be had: the caller does it all
+      state_ = State::kAway;  // no thread can be created: the caller does all the work
     }
   }
 
-  // Takes back what the helper has not begun, and waits for what it has.
+  // Takes back the pass if the helper has not started it, and waits if it has.
   void settle() {
     State seen = State::kOffered;
     if (state_.compare_exchange_strong(seen, State::kWaiting)) return;
@@ -147,7 +145,7 @@ class TfrecordScan::Helper {
   }
 
  private:
-  // kAway is left by offer() alone; kWaiting: it is here, or on its way.
+  // Only offer() leaves kAway. kWaiting: the helper is spinning, or starting.
   enum class State : int { kAway, kWaiting, kOffered, kWorking };
 
   void stay() {
@@ -165,8 +163,8 @@ class TfrecordScan::Helper {
     }
   }
 
-  // Linux begins a thread on its creator's core, and leaves it there for tens of
-  // milliseconds while both run; one that sleeps is woken on a free core.
+  // Linux starts a thread on its creator's core, and leaves it there for tens of milliseconds while
+  // both run; a sleeping thread is woken on a free core.
   [[nodiscard]] bool shares_core() const { return sched_getcpu() == callers_core_; }
 
   Pass* pass_ = nullptr;
@@ -236,7 +234,7 @@ void TfrecordScan::fill_window() {
   left_ = bytes;
 }
 
-// The next frame, if all of it lies in the window and it is small.
+// Returns the next frame, if it is small and all of it is in the window.
 std::span<const std::byte> TfrecordScan::frame_in_window() {
   const bool is_cut = left_.size() < kFrameHeaderSize &&
                       left_.size() < file_.size() - place_.offset;

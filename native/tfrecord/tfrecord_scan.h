@@ -1,14 +1,13 @@
-// A TFRecord file from front to end: its records, verified, some at a time, into memory
-// that the caller makes.
+// Scans a TFRecord file from front to end: returns its records, verified, some at a time, in memory
+// of the caller.
 //
-//   small records    [ one window: read, verified ]           next() hands them out
-//   others           [header]..hop..[header]..hop..           next() tells their sizes,
+//   small records    [ one window: read, verified ]           next() returns their bytes
+//   others           [header]..hop..[header]..hop..           next() returns their sizes,
 //                    [data][checksum] [data][checksum]        read() fills: two threads
 //
-// Once something is not in the page cache, the scan tells the kernel what comes next, so that it
-// reads the rest of the file ahead of us, in order.
-// Blocks. One thread at a time; goes on working in the child of a fork().
-// Not here: random access (Fetcher over a TfrecordShard), compressed files.
+// Once something is not in the page cache, the scan advises the kernel to read the rest of the file
+// ahead, in order. Blocks. One thread at a time; continues to work in the child of a fork(). Not
+// here: random access (Fetcher over a TfrecordShard), compressed files.
 
 #pragma once
 
@@ -30,26 +29,26 @@ class TfrecordScan {
  public:
   struct Record {
     uint64_t size = 0;
-    const std::byte* bytes = nullptr;  // null: read() brings them
+    const std::byte* bytes = nullptr;  // null: read() fetches them
   };
 
-  // `check_data`: hold lengths and data against their checksums.
+  // `check_data`: verify the checksums of lengths and data.
   TfrecordScan(std::shared_ptr<const Source> file, bool check_data);
   ~TfrecordScan();
 
-  // The records that come next, all of them with bytes or all without; valid until the
-  // next call. Empty at the end of the file. Throws for the first record alone, those
-  // behind it are the next call's: ChecksumError if its data do not match, and then
-  // stands behind it; TruncatedError and FormatError where nobody knows what comes next,
-  // each time from then on; StorageError.
+  // Returns the next records, all of them with bytes or all without; valid until the next call.
+  // Empty at the end of the file. Throws only for the first of them, later ones are left to the
+  // next call: ChecksumError if its data do not match, after which the scan continues behind it;
+  // TruncatedError and FormatError if the next record cannot be found, from then on each time;
+  // StorageError.
   [[nodiscard]] std::span<const Record> next();
 
-  // Brings the bytes of those records into `targets`, and steps behind them. Returns how
-  // many are good, from the first one on; at least one, or throws as next() does.
+  // Reads the bytes of those records into `targets`, and moves on. Returns how many of them are
+  // good, counted from the first; at least one, or throws as next() does.
   [[nodiscard]] size_t read(std::span<const std::span<std::byte>> targets);
 
  private:
-  // Records of which the headers have been read.
+  // Records whose headers have been read.
   struct Group {
     uint64_t begin = 0;
     std::vector<Record> records;
@@ -71,13 +70,13 @@ class TfrecordScan {
   const Source& file_;
   const bool check_data_;
   FramePlace place_;      // of the next record
-  bool is_cold_ = false;  // something was not in the page cache, so the rest is not, probably
-  uint64_t advised_ = 0;  // up to where the kernel has been told
-  bool is_small_ = true;  // the last record was, and so is the next, probably
+  bool is_cold_ = false;  // something was not cached, so the rest is probably not
+  uint64_t advised_ = 0;  // the end of the kernel's readahead
+  bool is_small_ = true;  // the last record was small, so the next probably is
   Buffer window_;
-  std::span<const std::byte> left_;  // of the window, from place_ on
+  std::span<const std::byte> left_;  // rest of the window, from place_ on
   std::vector<Record> records_;
-  Group ahead_;  // what follows them, if it is known
+  Group ahead_;  // the records after these, if they are known
   std::chrono::steady_clock::time_point run_end_;  // of the last pass
   std::chrono::steady_clock::duration run_time_{0};
   ProcessLocal<Helper> helper_;

@@ -18,8 +18,8 @@ namespace {
 
 constexpr size_t kOpeningThreads = 8;
 
-// A zlib stream's two bytes (RFC 1950): deflate, a window of up to 32 KiB, a multiple of
-// 31, no dictionary. A weak sign, for files that should be TFRecord and are not.
+// Returns whether the bytes begin like a zlib stream (RFC 1950): deflate, a window of up to 32 KiB,
+// a multiple of 31, no dictionary. A weak sign, only for files that are not TFRecord.
 bool is_zlib(std::span<const std::byte> begin) {
   if (begin.size() < 2) return false;
   const auto method = std::to_integer<unsigned>(begin[0]);
@@ -64,7 +64,7 @@ Extent TfrecordShard::extent(uint64_t record) const {
 uint64_t TfrecordShard::byte_count() const { return offsets_.back() - count() * kFramingSize; }
 
 bool is_gzip(std::span<const std::byte> begin) {
-  // RFC 1952: the magic, and deflate, the only method there is.
+  // RFC 1952: the magic, and deflate, which is the only method.
   constexpr std::array kBegin{std::byte{0x1f}, std::byte{0x8b}, std::byte{0x08}};
   return begin.size() >= kBegin.size() && std::ranges::equal(begin.first(kBegin.size()), kBegin);
 }
@@ -92,7 +92,7 @@ ShardSet open_tfrecord_shards(const std::vector<std::string>& paths, bool use_si
         threads.emplace_back(open_some);
       }
     } catch (const std::system_error&) {
-      // No threads to be had: then those that there are do it all.
+      // No more threads can be created: the existing ones do the work.
     }
     open_some();
   }

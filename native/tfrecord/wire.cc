@@ -4,7 +4,7 @@
 
 namespace ffrfs {
 
-// Groups are a relic (proto2): no message of ours has one, but an unknown field may be one.
+// Groups are obsolete (proto2): no Example has one, but an unknown field may be one.
 bool WireReader::skip_group() {
   constexpr size_t kDepthLimit = 100;
   const uint32_t outermost = number_;

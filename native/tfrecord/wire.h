@@ -1,10 +1,10 @@
-// Protocol buffers on the wire: the fields of one message, one after the other, as
-// views of its bytes. Nothing is allocated, nothing is thrown, and no byte outside the
-// message is touched; where the bytes are bad, reading ends and fault() says why.
+// Protocol buffers on the wire: the fields of one message, one after the other, as views of its
+// bytes. Nothing is allocated, nothing is thrown, and no byte outside the message is accessed; if
+// the bytes are bad, reading ends and fault() says why.
 //
-// The format: https://protobuf.dev/programming-guides/encoding. As strict as protobuf's
-// own parsers: a tag and a length take at most 5 bytes, a varint 10 (bits above the
-// 64th are dropped), groups nest at most 100 deep, field number 0 does not exist.
+// The format: https://protobuf.dev/programming-guides/encoding. As strict as protobuf's own
+// parsers: a tag and a length take at most 5 bytes, a varint 10 (bits above the 64th are dropped),
+// groups nest at most 100 deep, field number 0 is invalid.
 
 #pragma once
 
@@ -26,7 +26,7 @@ enum class WireType : uint8_t {
 
 // What is wrong with a message, in a short phrase, and where.
 struct WireFault {
-  const char* reason = nullptr;      // nullptr: nothing
+  const char* reason = nullptr;      // nullptr: no fault
   const std::byte* place = nullptr;  // in the bytes that were read
 
   explicit operator bool() const { return reason != nullptr; }
@@ -35,8 +35,8 @@ struct WireFault {
   }
 };
 
-// One varint of at most `Limit` bytes. Moves `next` behind it. Returns nullptr, or what
-// is wrong.
+// Reads one varint of at most `Limit` bytes, and moves `next` behind it. Returns nullptr, or the
+// fault.
 template <int Limit = 10>
 [[nodiscard]] inline const char* read_varint(const std::byte*& next, const std::byte* end,
                                              uint64_t& value) {
@@ -62,7 +62,7 @@ class WireReader {
   explicit WireReader(std::span<const std::byte> message)
       : next_(message.data()), end_(message.data() + message.size()) {}
 
-  // To the next field. False at the end of the message, and where it is bad.
+  // Moves to the next field. Returns false at the end of the message, and if it is bad.
   [[nodiscard]] bool next() {
     if (next_ == end_) return false;
     begin_ = next_;
@@ -84,19 +84,19 @@ class WireReader {
     return bad("a field of no known wire type");
   }
 
-  // Of the field that next() has reached:
+  // Properties of the field that next() has reached:
   [[nodiscard]] uint32_t number() const { return number_; }
   [[nodiscard]] WireType type() const { return type_; }
   [[nodiscard]] bool is(uint32_t number, WireType type) const {
     return number_ == number && type_ == type;
   }
   [[nodiscard]] uint64_t value() const { return value_; }  // kVarint
-  // kBytes: without its length; kFixed64 and kFixed32: 8 and 4 bytes.
+  // kBytes: without the length; kFixed64 and kFixed32: 8 and 4 bytes.
   [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
-  // Where its tag begins.
+  // Returns where the field's tag begins.
   [[nodiscard]] const std::byte* begin() const { return begin_; }
 
-  // What has not been read yet.
+  // Returns the bytes that have not been read yet.
   [[nodiscard]] std::span<const std::byte> rest() const { return {next_, end_}; }
   [[nodiscard]] const WireFault& fault() const { return fault_; }
 
@@ -142,16 +142,16 @@ class WireReader {
   WireFault fault_;
 };
 
-// For a message that is one length-delimited field and nothing else, as most of those in
-// an Example are: its number, and what it holds. 0: it is some other message, or a bad one,
-// and a WireReader will tell. Much faster than a WireReader.
+// For a message that is one length-delimited field and nothing else, as most of those in an Example
+// are: returns the field's number, and its content. Returns 0 for any other message, good or bad,
+// which needs a WireReader. Much faster than a WireReader.
 [[nodiscard]] inline uint32_t sole_field(std::span<const std::byte> message,
                                          std::span<const std::byte>& bytes) {
   const auto byte = [message](size_t i) { return static_cast<uint8_t>(message[i]); };
   if (message.size() < 2 || (byte(0) & 0x87) != static_cast<uint8_t>(WireType::kBytes)) return 0;
   size_t header = 2;
   size_t size = byte(1);
-  if (size >= 0x80) {  // two bytes of length; what is longer takes its time anyway
+  if (size >= 0x80) {  // two bytes of length; a longer field takes its time anyway
     if (message.size() < 3 || byte(2) >= 0x80) return 0;
     header = 3;
     size = (size & 0x7F) | size_t{byte(2)} << 7;
