@@ -23,7 +23,7 @@ iovec to_iovec(const T& structure) {
   return to_iovec(std::as_bytes(std::span(&structure, 1)));
 }
 
-// 0, or an errno.
+// Returns 0, or an errno.
 int write_all(int fd, std::span<const iovec> parts) {
   while (writev(fd, parts.data(), static_cast<int>(parts.size())) < 0) {
     if (errno != EINTR) return errno;
@@ -36,7 +36,7 @@ int write_all(int fd, std::span<const iovec> parts) {
 ssize_t Connection::receive(std::span<std::byte> buffer) const {
   const ssize_t size = read(descriptor_.get(), buffer.data(), buffer.size());
   if (size > 0) return size;
-  // ENOENT: the request was taken back before it was read.
+  // ENOENT: the kernel withdrew the request before it was read.
   const bool is_nothing = size < 0 && (errno == EINTR || errno == ENOENT || errno == EAGAIN);
   if (is_nothing) return 0;
   if (size < 0 && errno != ENODEV && errno != ECONNABORTED) {
@@ -56,11 +56,11 @@ void Connection::answer(uint64_t unique, int error, Parts parts) const noexcept 
     message[count++] = to_iovec(part);
   }
   const int refused = write_all(descriptor_.get(), std::span(message).first(count));
-  // ENOENT: who asked was killed, or the request is answered. ENODEV: the mount has gone.
+  // ENOENT: the caller was killed, or was answered already. ENODEV: the mount is gone.
   if (refused == 0 || refused == ENOENT || refused == ENODEV) return;
   log_line(Priority::kError, "the kernel refuses an answer: " +
                                  std::generic_category().message(refused));
-  // The one who asked must not wait for ever.
+  // Answers without a body instead, so that the caller does not wait for ever.
   if (count > 1) answer(unique, EIO, {});
 }
 

@@ -1,6 +1,6 @@
-// A mounted /dev/fuse: messages from the kernel, and to it.
+// A mounted /dev/fuse: receives messages from the kernel, and sends messages to it.
 //
-// Any thread; the kernel keeps messages whole. It gives each request to one of those who read.
+// Thread-safe; the kernel keeps messages whole, and gives each request to one reading thread.
 
 #pragma once
 
@@ -16,25 +16,26 @@ namespace ffrfs::fuse {
 
 class Connection {
  public:
-  // What receive() needs at least: a request of a read-only tree is a header, and a name or two.
+  // The buffer that receive() needs: a request of a read-only tree is a header and a name or two.
   static constexpr size_t kMessageSizeMax = 16384;
 
   explicit Connection(FileDescriptor descriptor) : descriptor_(std::move(descriptor)) {}
 
   [[nodiscard]] int fd() const { return descriptor_.get(); }
 
-  // Waits for a message. Its size; 0: a signal came, or a request was taken back;
-  // -1: the connection has ended.
+  // Waits for a message and returns its size; 0 if a signal came, or a request was withdrawn; -1 if
+  // the connection has ended.
   [[nodiscard]] ssize_t receive(std::span<std::byte> buffer) const;
 
-  // Answers the request `unique`. One that is there no more is no error.
+  // Answers the request `unique`. It is not an error if the request no longer exists.
   void answer(uint64_t unique, int error, Parts parts) const noexcept;
 
-  // Gives the kernel bytes of a file to keep. False: it does not know the inode, or has no room.
-  // May wait for a page that a READ holds: never on a thread that answers READs.
+  // Stores bytes of a file in the page cache. Returns false if the kernel does not know the inode,
+  // or has no room. May wait for a page that a READ has locked: never call it on a thread that
+  // answers READs.
   [[nodiscard]] bool store(uint64_t ino, uint64_t offset, std::span<const std::byte> bytes) const;
 
-  // Not while another thread uses it.
+  // No other thread may be using the connection.
   void close() { descriptor_.reset(); }
 
  private:

@@ -14,10 +14,11 @@ namespace ffrfs::fuse {
 namespace {
 
 constexpr int kWakeUp = SIGUSR1;
-// An answer up to here is made in place, as small files are; larger ones bring their memory.
+// Answers up to this size, as of small files, are built in place; larger ones have their own
+// memory.
 constexpr size_t kRoomSize = 128 << 10;
 
-// Lets a signal end the read(2) in which a thread waits for a request.
+// Lets a signal interrupt the read(2) in which a thread waits for a request.
 void heed_wake_ups() {
   struct sigaction action {};
   action.sa_handler = [](int) {};  // no SA_RESTART
@@ -59,7 +60,7 @@ std::optional<Agreement> DevTransport::shake_hands(const Wishes& wishes) {
     const auto header = parse_header(message);
     if (!header) continue;
     if (header->opcode != static_cast<uint32_t>(Opcode::kInit)) {
-      connection_.answer(header->unique, EIO, {});  // nothing comes before INIT
+      connection_.answer(header->unique, EIO, {});  // nothing may come before INIT
       continue;
     }
     const auto agreement = agree(message.subspan(sizeof(InHeader)), wishes);
@@ -91,7 +92,7 @@ void DevTransport::receive() {
   const Listed listed(*this);
   const auto buffers = std::make_unique_for_overwrite<Buffers>();
   while (!is_stopping_ && turnstile_.enter()) {
-    // Blocks; the kernel wakes one thread a request.
+    // Blocks; the kernel wakes one thread per request.
     const ssize_t size = connection_.receive(buffers->message);
     turnstile_.leave();
     if (size < 0) break;
@@ -106,7 +107,7 @@ void DevTransport::take(std::span<const std::byte> message, std::span<std::byte>
   switch (static_cast<Opcode>(header->opcode)) {
     case Opcode::kForget:
     case Opcode::kBatchForget:
-      return;  // inode numbers are computed: nothing is counted, nothing to be forgotten
+      return;  // inode numbers are computed: there is no lookup count
     case Opcode::kInterrupt:
       if (const auto body = message.subspan(sizeof(InHeader)); body.size() >= sizeof(InterruptIn)) {
         handler_.interrupt(load_le<uint64_t>(body));

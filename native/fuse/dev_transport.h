@@ -1,7 +1,7 @@
-// Requests by read(2) on the connection, by several threads; answers by writev(2).
+// Receives requests by read(2) on the connection, on several threads; answers by writev(2).
 //
-// Runs on its own where the kernel offers no rings, and beside them: FORGET, INTERRUPT and the
-// first requests always come here.
+// Used alone if the kernel has no rings, and beside them: FORGET, INTERRUPT and the first requests
+// always come here.
 
 #pragma once
 
@@ -23,26 +23,26 @@ namespace ffrfs::fuse {
 
 class DevTransport final : public AnswerSink {
  public:
-  // Both outlive this.
+  // Both must outlive this object.
   DevTransport(const Connection& connection, Handler& handler)
       : connection_(connection), handler_(handler) {}
 
-  // Waits for INIT and answers it. nullopt: the connection has ended, or the kernel is too old.
-  // Before serve(), on one thread.
+  // Waits for INIT and answers it. Returns nullopt if the connection has ended, or the kernel is
+  // too old. Must be called before serve(), on one thread.
   [[nodiscard]] std::optional<Agreement> shake_hands(const Wishes& wishes);
 
-  // Serves on `thread_count` threads, of which the caller's is one, until the connection ends
-  // or stop() was called.
+  // Serves on `thread_count` threads, including the caller's, until the connection ends or stop()
+  // is called.
   void serve(size_t thread_count);
 
-  // Ends serve() and shake_hands(), again and again until they have ended: a signal may come
-  // just before a thread begins to wait. Any thread.
+  // Ends serve() and shake_hands(). Must be repeated until they have returned, because a signal may
+  // come just before a thread begins to wait. Thread-safe.
   void stop();
 
   void answer(const Reply& reply, int error, Parts parts) noexcept override;
 
  private:
-  class Listed;  // a thread that stop() wakes
+  class Listed;  // registers a thread that stop() has to wake
 
   void receive();
   void take(std::span<const std::byte> message, std::span<std::byte> room);

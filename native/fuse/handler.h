@@ -1,4 +1,4 @@
-// Who answers: the other side of a transport.
+// Answers requests: the other side of a transport.
 
 #pragma once
 
@@ -9,11 +9,11 @@ namespace ffrfs::fuse {
 
 class Handler {
  public:
-  // Answers now, or later on another thread. Never waits for a disk. Any thread, several at
-  // once; what lies in `request` goes when this returns.
+  // Answers now, or later on another thread. Never waits for a disk. Called on any thread, several
+  // at once; views in `request` are invalid after the return.
   virtual void handle(const Request& request, const Reply& reply) noexcept = 0;
 
-  // Who asked for that is no longer sure to wait for the answer. As handle().
+  // Says that the caller of that request may no longer wait for it. Called as handle() is.
   virtual void interrupt(uint64_t /*unique*/) noexcept {}
 
  protected:

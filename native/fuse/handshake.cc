@@ -7,11 +7,11 @@ namespace ffrfs::fuse {
 namespace {
 
 constexpr uint16_t kBackgroundRequestsMax = 64;
-constexpr uint32_t kWriteSizeMax = 4096;  // nothing is written; the kernel takes no less
+constexpr uint32_t kWriteSizeMax = 4096;  // nothing is written; the kernel requires a minimum
 
-// What is of use to a tree that never changes. Without DO_READDIRPLUS's AUTO: a listing always
-// fills the kernel's inode cache, and stat() costs nothing. Without AUTO_INVAL_DATA: no need to
-// look whether a file has changed.
+// The flags that help with a tree that never changes. Without DO_READDIRPLUS's AUTO, so that a
+// listing always fills the kernel's inode cache and stat() needs no request. Without
+// AUTO_INVAL_DATA, because files do not change.
 constexpr uint64_t kWanted = kAsyncRead | kDoReaddirplus | kAsyncDio | kNoOpenSupport |
                              kParallelDirops | kMaxPages | kCacheSymlinks | kNoOpendirSupport |
                              kInitExt;

@@ -1,6 +1,6 @@
-// INIT: what the kernel offers, and what this server takes of it.
+// INIT: negotiates the kernel's features.
 //
-// The same INIT gets the same answer in every process: one can go on where another has ended.
+// The same INIT gets the same answer in every process, so that one can continue for another.
 
 #pragma once
 
@@ -15,7 +15,7 @@ namespace ffrfs::fuse {
 
 struct Wishes {
   bool uring = false;
-  uint16_t pages_max = 256;  // of a READ: 1 MiB
+  uint16_t pages_max = 256;  // in a READ: 1 MiB
 };
 
 struct Agreement {
@@ -24,7 +24,7 @@ struct Agreement {
   bool uring = false;
 };
 
-// nullopt: the kernel is too old, or this is no INIT.
+// Returns nullopt if the kernel is too old, or if this is not an INIT.
 [[nodiscard]] std::optional<Agreement> agree(std::span<const std::byte> argument,
                                              const Wishes& wishes);
 

@@ -27,7 +27,7 @@ std::string in_one_line(std::string_view text) {
 void log_line(Priority priority, std::string_view text) {
   std::string line = "<" + std::to_string(static_cast<int>(priority)) + ">";
   line += in_one_line(text);
-  line.resize(std::min<size_t>(line.size(), PIPE_BUF - 1));  // so that a write to a pipe is atomic
+  line.resize(std::min<size_t>(line.size(), PIPE_BUF - 1));  // pipe writes of this size are atomic
   line += '\n';
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
 }

@@ -1,9 +1,8 @@
-// What the kernel and a FUSE server say to each other, as far as a read-only tree needs it: the
-// structures of the kernel's header include/uapi/linux/fuse.h, protocol 7.42 (Linux 6.14, which
-// added io_uring). They are part of the kernel's ABI: they never change, they only grow at
-// their ends.
+// The part of the FUSE protocol that a read-only tree needs: the structures of the kernel's header
+// include/uapi/linux/fuse.h, protocol 7.42 (Linux 6.14, which added io_uring). They are part of the
+// kernel's ABI: they never change, they only grow at their ends.
 //
-// A test compares them with the header that is installed.
+// A test compares them with the installed header.
 
 #pragma once
 
@@ -14,7 +13,7 @@ namespace ffrfs::fuse {
 
 inline constexpr uint32_t kMajor = 7;
 inline constexpr uint32_t kMinor = 42;
-inline constexpr uint32_t kMinorMin = 23;  // Linux 3.15: the first answer to INIT of today's size
+inline constexpr uint32_t kMinorMin = 23;  // Linux 3.15: the answer to INIT has today's size since
 
 enum class Opcode : uint32_t {
   kLookup = 1,
@@ -71,13 +70,13 @@ enum InitFlag : uint64_t {
 inline constexpr uint32_t kKeepCache = 1U << 1;
 inline constexpr uint32_t kCacheDir = 1U << 3;
 
-// NOTIFY_STORE: the "error" of a message that answers nothing.
+// NOTIFY_STORE: the "error" of a message that is not an answer.
 inline constexpr int32_t kNotifyStore = 4;
 
 struct InHeader {
   uint32_t len;  // of the whole message
   uint32_t opcode;
-  uint64_t unique;  // of the request; the top bit: the kernel asks it again (NOTIFY_RESEND)
+  uint64_t unique;  // of the request; the top bit: the kernel resends it (NOTIFY_RESEND)
   uint64_t nodeid;
   uint32_t uid;
   uint32_t gid;
@@ -137,7 +136,7 @@ struct Attr {
 };
 
 struct EntryOut {
-  uint64_t nodeid;  // 0: there is no such name, and the kernel remembers that
+  uint64_t nodeid;  // 0: the name does not exist, and the kernel may cache that
   uint64_t generation;
   uint64_t entry_valid;  // seconds
   uint64_t attr_valid;
@@ -154,10 +153,10 @@ struct AttrOut {
 };
 
 struct InterruptIn {
-  uint64_t unique;  // of the request that is interrupted
+  uint64_t unique;  // of the interrupted request
 };
 
-struct OpenIn {  // of OPEN and OPENDIR
+struct OpenIn {  // for OPEN and OPENDIR
   uint32_t flags;  // of open(2)
   uint32_t open_flags;
 };
@@ -168,7 +167,7 @@ struct OpenOut {
   int32_t backing_id;
 };
 
-struct ReadIn {  // of READ, READDIR and READDIRPLUS
+struct ReadIn {  // for READ, READDIR and READDIRPLUS
   uint64_t fh;
   uint64_t offset;
   uint32_t size;
@@ -178,8 +177,8 @@ struct ReadIn {  // of READ, READDIR and READDIRPLUS
   uint32_t padding;
 };
 
-struct GetxattrIn {  // of GETXATTR and LISTXATTR
-  uint32_t size;  // 0: it asks for the size alone
+struct GetxattrIn {  // for GETXATTR and LISTXATTR
+  uint32_t size;  // 0: asks only for the size
   uint32_t padding;
 };
 
@@ -203,7 +202,7 @@ struct StatfsOut {
 
 struct Dirent {  // the name follows, and zeros up to a multiple of 8 bytes
   uint64_t ino;
-  uint64_t off;  // where the next one begins
+  uint64_t off;  // position of the next entry
   uint32_t namelen;
   uint32_t type;
 };
@@ -220,9 +219,9 @@ struct NotifyStoreOut {  // the bytes follow
   uint32_t padding;
 };
 
-// Over io_uring: what the kernel fills for a request, and reads for its answer. `in_out` has the
-// InHeader, and then the OutHeader; `op_in` the fixed part of the request. What else a request
-// or an answer has is in the entry's payload.
+// Over io_uring: the kernel fills this for a request, and reads it for its answer. `in_out` has the
+// InHeader, and then the OutHeader; `op_in` the fixed part of the request. The other parts of a
+// request or an answer are in the entry's payload.
 struct RingHeader {
   std::byte in_out[128];
   std::byte op_in[128];
@@ -233,7 +232,7 @@ struct RingHeader {
   uint64_t reserved;
 };
 
-// In the 80 bytes of a submission that are the command's.
+// The command's 80 bytes in a submission.
 struct RingCommand {
   uint64_t flags;
   uint64_t commit_id;  // of the request that is answered

@@ -1,11 +1,11 @@
-// Lets few threads at a time wait for a request.
+// Limits how many threads wait for a request at a time.
 //
-// The kernel wakes those who wait for its requests in turn, so with many of them each
-// request wakes the one that has slept longest, on a core that sleeps deepest: twice the
-// time of a small file on four cores. With two, one is on its way back while the other
-// waits. All the others sleep here, until no answer is waited for.
+// The kernel wakes waiting threads in turn, so with many of them each request wakes the one that
+// has slept longest, on the core in the deepest sleep: twice the time of a small file on four
+// cores. With two, one is on its way back while the other waits. All other threads sleep here,
+// until no thread waits for a request.
 //
-// Any thread.
+// Thread-safe.
 
 #pragma once
 
@@ -17,7 +17,7 @@ namespace ffrfs {
 
 class ReceiverLimit {
  public:
-  // Returns when this thread may wait for a request. False: close() was called.
+  // Returns true when this thread may wait for a request; false after close().
   [[nodiscard]] bool enter() {
     std::unique_lock lock(mutex_);
     room_.wait(lock, [this] { return waiting_ < kWaitingMax || closed_; });
@@ -25,13 +25,13 @@ class ReceiverLimit {
     return !closed_;
   }
 
-  // It has one, and will come back.
+  // The thread has a request, and will come back.
   void leave() {
     const std::lock_guard lock(mutex_);
     if (--waiting_ == 0) room_.notify_one();
   }
 
-  // Lets no thread in any more.
+  // Lets no more threads in.
   void close() {
     const std::lock_guard lock(mutex_);
     closed_ = true;

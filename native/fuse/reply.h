@@ -1,7 +1,7 @@
 // The answer to one request: a handle, which a handler keeps until it has the answer.
 //
-// Exactly one call of error(), bytes(), parts() or value() for each request, on any thread. Copying the
-// handle copies no bytes. Not here: how answers reach the kernel (the transports).
+// Each request needs exactly one call of error(), bytes(), parts() or value(), on any thread.
+// Copying the handle copies no bytes. Not here: sending answers to the kernel (the transports).
 
 #pragma once
 
@@ -16,11 +16,11 @@ class Reply;
 using Part = std::span<const std::byte>;
 using Parts = std::span<const Part>;
 
-// A transport, as answers see it.
+// The interface of transports for answers.
 class AnswerSink {
  public:
-  // `error`: an errno, or 0 and `parts` together are the answer; a single one may lie in room().
-  // Never waits for more than the kernel's copy.
+  // Sends an errno, or `parts` if `error` is 0; a single part may be in room(). Never waits for
+  // more than the kernel's copy.
   virtual void answer(const Reply& reply, int error, Parts parts) noexcept = 0;
 
  protected:
@@ -29,13 +29,13 @@ class AnswerSink {
 
 class Reply {
  public:
-  // `place`: the transport's own, of the request.
+  // `place`: the transport's own data for the request.
   Reply(AnswerSink& sink, uint64_t unique, std::span<std::byte> room, void* place = nullptr)
       : sink_(&sink), unique_(unique), room_(room), place_(place) {}
 
   void error(int number) const noexcept { sink_->answer(*this, number, {}); }
   void bytes(Part body) const noexcept { parts({&body, 1}); }
-  // At most kPartCountMax.
+  // Takes at most kPartCountMax parts.
   static constexpr size_t kPartCountMax = 16;
   void parts(Parts parts) const noexcept { sink_->answer(*this, 0, parts); }
   template <typename T>
@@ -43,7 +43,7 @@ class Reply {
     bytes(std::as_bytes(std::span(&structure, 1)));
   }
 
-  // Memory to make an answer in, which is then not copied. The handler's until it returns.
+  // Returns memory to build an answer in, which is then not copied; valid until handle() returns.
   [[nodiscard]] std::span<std::byte> room() const { return room_; }
 
   [[nodiscard]] uint64_t unique() const { return unique_; }

@@ -14,7 +14,7 @@ std::optional<T> load(std::span<const std::byte> bytes) {
   return value;
 }
 
-// Of what this room looks into; 0: none, or it is not looked at.
+// Returns the size of the opcode's fixed part; 0 if it has none, or if none is read here.
 size_t argument_size(Opcode opcode) {
   switch (opcode) {
     case Opcode::kOpen:
@@ -32,7 +32,7 @@ size_t argument_size(Opcode opcode) {
   }
 }
 
-// With a NUL behind it, and none in it.
+// Returns the bytes before the first NUL; nullopt if there is none.
 std::optional<std::string_view> parse_name(std::span<const std::byte> bytes) {
   const auto end = std::ranges::find(bytes, std::byte{0});
   if (end == bytes.end()) return std::nullopt;

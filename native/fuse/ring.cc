@@ -18,10 +18,10 @@ namespace {
 
 constexpr size_t kSubmissionSize = 128;
 
-// What the kernel writes, or reads, in another thread.
+// Wraps a word that the kernel reads or writes in another thread.
 std::atomic_ref<unsigned> shared(unsigned* word) { return std::atomic_ref(*word); }
 
-// Rings count as locked memory of their user.
+// Returns advice for ENOMEM: rings count as their user's locked memory.
 std::string advice(int error) {
   rlimit limit{};
   if (error != ENOMEM || getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
@@ -82,7 +82,7 @@ unsigned* Ring::word(const Mapping& queue, unsigned offset) const {
 }
 
 io_uring_sqe& Ring::next() {
-  // Without an error: one that lasts shows in submit_and_wait().
+  // Ignores errors, because submit_and_wait() reports those that persist.
   while (pending_ == submission_count_ && enter(0) == 0) {
   }
   const unsigned tail = *submission_tail_;  // only this thread writes it
@@ -90,7 +90,7 @@ io_uring_sqe& Ring::next() {
   std::byte* const place = submissions_.data() + slot * kSubmissionSize;
   std::memset(place, 0, kSubmissionSize);
   submission_index_[slot] = slot;
-  // The kernel reads it in enter(), by this thread.
+  // The kernel reads the entry in enter(), on this thread.
   shared(submission_tail_).store(tail + 1, std::memory_order_release);
   ++pending_;
   return *reinterpret_cast<io_uring_sqe*>(place);

@@ -1,8 +1,8 @@
 // One io_uring with submissions of 128 bytes, as FUSE commands need them.
 //
-// Used by the thread that made it, and by no other: so the kernel can run completions in its
-// calls, without interrupting it. Descriptors and memory are made in the constructor; after it
-// io_uring_enter(2) is the only call.
+// Only the thread that created it may use it: so the kernel can run completions in its calls,
+// without interrupting it. The constructor creates all descriptors and mappings; after it,
+// io_uring_enter(2) is the only system call.
 
 #pragma once
 
@@ -20,7 +20,7 @@ namespace ffrfs::fuse {
 class Mapping {
  public:
   Mapping() = default;
-  // Of `fd`; -1: of nothing, zeros that take no room until they are used. Throws StorageError.
+  // Maps `fd`; -1: zeros that take no memory until they are used. Throws StorageError.
   Mapping(size_t size, int fd, uint64_t offset);
   Mapping(Mapping&& other) noexcept;
   Mapping& operator=(Mapping&& other) noexcept;
@@ -46,14 +46,13 @@ class Ring {
   Ring(const Ring&) = delete;
   Ring& operator=(const Ring&) = delete;
 
-  // The next submission, all zeros. If there is no room, those before it go to the kernel.
+  // Returns the next submission, all zeros. If there is no room, submits those before it.
   [[nodiscard]] io_uring_sqe& next();
 
-  // Gives the kernel what next() was used for, and waits until something is completed.
-  // 0, or an errno.
+  // Submits what next() returned, and waits for a completion. Returns 0, or an errno.
   [[nodiscard]] int submit_and_wait() { return enter(1); }
 
-  // False: nothing is completed at the moment.
+  // Returns false if there is no completion now.
   [[nodiscard]] bool take(Completion& completion);
 
  private:

@@ -19,11 +19,11 @@ namespace {
 
 constexpr size_t kPayloadSizeMax = 1 << 20;
 constexpr size_t kPayloadSizeMin = 64 << 10;
-constexpr size_t kHotEntryCount = 2;  // of a thread, while it is busy
-// READs ahead of readers that the kernel has under way (kernel_mount.py): while the threads are
-// busy with others, all their answers may wait to be taken.
+constexpr size_t kHotEntryCount = 2;  // of a busy thread
+// The kernel's limit of background READs (kernel_mount.py): while the threads are busy with other
+// requests, all their answers may wait to be taken.
 constexpr size_t kBackgroundRequests = 64;
-constexpr size_t kEntryCount = 4096;  // of all queues together, to begin with
+constexpr size_t kEntryCount = 4096;  // of all queues together, at the start
 constexpr size_t kDepthMin = 8;
 constexpr size_t kDepthMax = 64;
 constexpr size_t kCpuCountMax = 8192;  // of any Linux

@@ -18,18 +18,18 @@
 namespace ffrfs::fuse {
 namespace {
 
-constexpr uint64_t kInbox = 0;  // as user_data; all else is an Entry's address
+constexpr uint64_t kInbox = 0;  // as user_data; any other value is an Entry's address
 constexpr size_t kPageSize = 4096;
 constexpr size_t kHeaderSize = 320;  // RingHeader, up to a cache line
 constexpr size_t kEntryCountMax = 4096;  // of a queue
-// From here on another thread makes the answer: a stream's READs come all from one CPU.
+// Larger READs are answered by another thread, because those of a stream all come from one CPU.
 constexpr uint32_t kLargeRead = 256 << 10;
-// Smaller requests in a row after which a stream is over.
+// A stream is over after this many smaller requests in a row.
 constexpr size_t kStreamEnd = 32;
 constexpr unsigned kSubmissionCount = 256;
 constexpr unsigned kCompletionCount = 1024;
 
-// The queue whose thread this is.
+// The queue that this thread serves.
 thread_local const UringQueue* this_queue = nullptr;
 
 }  // namespace
@@ -37,9 +37,9 @@ thread_local const UringQueue* this_queue = nullptr;
 struct UringQueue::Entry {
   RingHeader* header = nullptr;
   std::span<std::byte> payload{};
-  std::array<iovec, 2> parts{};  // for the kernel, when it is registered
+  std::array<iovec, 2> parts{};  // for the kernel, at registration
   Queue* queue = nullptr;
-  size_t held_bytes = 0;  // of the payload, beyond its first page
+  size_t held_bytes = 0;  // resident payload beyond its first page
 };
 
 struct UringQueue::Batch {
@@ -51,7 +51,7 @@ struct UringQueue::Batch {
 struct UringQueue::Queue {
   uint16_t id = 0;
   size_t entry_count = 0;
-  size_t idle_count = 0;  // with the kernel
+  size_t idle_count = 0;  // owned by the kernel
   std::vector<std::unique_ptr<Batch>> batches{};
 };
 
@@ -84,13 +84,13 @@ UringQueue::CpuMask UringQueue::mask_of(const std::vector<int>& cpus) {
 
 void UringQueue::run_on(const CpuMask& cpus) {
   if (cpus.empty()) return;
-  // Where that is refused requests are answered all the same, from another CPU.
+  // If the kernel refuses, requests are answered all the same, from another CPU.
   [[maybe_unused]] const int refused =
       sched_setaffinity(0, cpus.size() * sizeof(cpu_set_t), cpus.data());
 }
 
 // A small request is answered on the CPU of its reader, which sleeps meanwhile. The reader of a
-// stream goes on, so a thread that copies megabytes beside it has to be elsewhere.
+// stream keeps running, so a thread that copies megabytes for it needs another CPU.
 void UringQueue::follow_stream(bool is_large) {
   if (own_cpu_.empty()) return;
   if (is_large) {
@@ -101,7 +101,7 @@ void UringQueue::follow_stream(bool is_large) {
   }
 }
 
-// Throws for want of memory; then nothing has changed.
+// Throws if memory is short; then nothing has changed.
 void UringQueue::add_entries(Queue& queue) {
   const size_t count = plan_.depth;
   if (queue.entry_count + count > kEntryCountMax) return;
@@ -109,7 +109,7 @@ void UringQueue::add_entries(Queue& queue) {
   batch->headers = Mapping(count * kHeaderSize, -1, 0);
   batch->payloads = Mapping(count * plan_.payload_size, -1, 0);
   batch->entries.resize(count);
-  // answer() must not fail for want of room.
+  // Reserved here, because answer() must not fail for lack of memory.
   oversized_.reserve(oversized_.capacity() + count);
   answered_.reserve(answered_.capacity() + count);
   {
@@ -131,7 +131,7 @@ void UringQueue::add_entries(Queue& queue) {
   queue.idle_count += count;
 }
 
-// Without the memory for more the requests of that CPU wait for those before them.
+// Without memory for more entries, requests of that CPU wait for those before them.
 void UringQueue::grow(Queue& queue) noexcept {
   try {
     if (queue.idle_count < plan_.depth / 2) add_entries(queue);
@@ -172,7 +172,7 @@ void UringQueue::run(int connection, Handler& handler, const HandOver& hand_over
   try {
     for (const auto& queue : queues_) add_entries(*queue);
   } catch (const std::exception& error) {
-    // The kernel uses no ring before each queue has an entry.
+    // The kernel uses no ring until each queue has an entry.
     log_line(Priority::kWarning,
              std::string("no memory for rings: requests come over /dev/fuse: ") + error.what());
     return;
@@ -180,7 +180,7 @@ void UringQueue::run(int connection, Handler& handler, const HandOver& hand_over
   while (!is_stopping_) {
     const int refused = ring_.submit_and_wait();
     if (refused != 0 && refused != EINTR && refused != EAGAIN && refused != EBUSY) {
-      // The kernel would leave the requests of this CPU in the ring. When the process has ended
+      // The kernel would leave the requests of this CPU in the ring. When the process has ended,
       // the daemon ends the connection, and they fail.
       log_line(Priority::kError, "io_uring: " + std::generic_category().message(refused));
       std::abort();
@@ -205,7 +205,7 @@ void UringQueue::run(int connection, Handler& handler, const HandOver& hand_over
 
 bool UringQueue::go_on_after(int error, Entry& entry) {
   switch (error) {
-    case EAGAIN:  // the kernel has not taken in our answer to INIT yet
+    case EAGAIN:  // the kernel has not processed the answer to INIT yet
     case EINTR:
       submit(entry, kRegister);
       return true;
@@ -220,7 +220,7 @@ bool UringQueue::go_on_after(int error, Entry& entry) {
                "the kernel takes no rings (" + std::generic_category().message(error) +
                    "): requests come over /dev/fuse");
       return false;
-    default:  // of one answer; the entry is lost
+    default:  // an error of one answer; the entry is lost
       log_line(Priority::kError,
                "the kernel refuses an answer: " + std::generic_category().message(error));
       --entry.queue->idle_count;
@@ -291,8 +291,8 @@ void UringQueue::commit_inbox() {
   answered_.clear();
 }
 
-// The kernel has copied their answers. If it has put another request there, that is in the
-// first page: a read-only tree gets names, and nothing longer.
+// The kernel has copied these answers. If an entry has a new request already, that is in the first
+// page: a read-only tree gets names, and nothing longer.
 void UringQueue::release_memory() {
   for (Entry* const entry : oversized_) {
     const auto rest = entry->payload.subspan(kPageSize);

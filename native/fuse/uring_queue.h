@@ -1,15 +1,15 @@
-// One thread with its ring, which serves one of the kernel's queues, or several.
+// One thread with its ring, which serves one or several of the kernel's queues.
 //
 //   the kernel ──► completion: a request is in an entry ──► the handler ──► answer()
-//      ▲                                                                       │ this thread: at once
+//      ▲                                                                       │ this thread
 //      └── commit and fetch ◄── the thread's list ◄── inbox, eventfd ◄─────────┘ another thread
 //
-// An entry belongs to the kernel, or to a request that is not answered yet. While all of a queue
-// belong to such requests the kernel can give it no more, so more entries are registered early:
-// requests that wait for a disk hold up no others.
+// An entry belongs to the kernel, or to a request that is not answered yet. If a queue has no entry
+// left for the kernel, it cannot deliver requests, so more entries are registered early: requests
+// that wait for a disk do not block others.
 //
-// The thread is pinned to the CPU of its queue, but for the time of a stream of large READs.
-// The ring is used by this thread alone. answer() and stop() may come from any thread.
+// The thread is pinned to the CPU of its queue, except during a stream of large READs. Only this
+// thread uses the ring. answer() and stop() are thread-safe.
 
 #pragma once
 
@@ -35,14 +35,14 @@ namespace ffrfs::fuse {
 
 class UringQueue final : public AnswerSink {
  public:
-  // By the thread that will run(). `held_bytes`: of all queues. Throws StorageError.
+  // Must be called on the thread that will run(). `held_bytes`: of all queues. Throws StorageError.
   UringQueue(const RingThread& thread, const RingPlan& plan, std::atomic<size_t>& held_bytes);
   ~UringQueue();
 
-  // Large READs are given to `hand_over`, which calls the handler on another thread.
+  // Passes large READs to `hand_over`, which calls the handler on another thread.
   using HandOver = std::function<void(const Request&, const Reply&)>;
 
-  // Serves until the connection ends, stop(), or the kernel refuses; the log says why.
+  // Serves until the connection ends, stop(), or an error of the kernel, which is logged.
   void run(int connection, Handler& handler, const HandOver& hand_over);
   void stop();
 
@@ -50,10 +50,10 @@ class UringQueue final : public AnswerSink {
 
  private:
   struct Entry;
-  struct Batch;  // of entries, with their memory
+  struct Batch;  // entries with their memory
   struct Queue;
 
-  using CpuMask = std::vector<cpu_set_t>;  // empty: no CPU is known
+  using CpuMask = std::vector<cpu_set_t>;  // empty: unknown
 
   static CpuMask mask_of(const std::vector<int>& cpus);
   static void run_on(const CpuMask& cpus);
@@ -71,17 +71,17 @@ class UringQueue final : public AnswerSink {
 
   const RingPlan plan_;
   const CpuMask own_cpu_;
-  const CpuMask all_cpus_;  // of streams
+  const CpuMask all_cpus_;  // for streams
   // Requests since the last large READ; from kStreamEnd on the thread is pinned.
   size_t small_count_ = SIZE_MAX;
   std::atomic<size_t>& held_bytes_;
   Ring ring_;
-  FileDescriptor event_;  // of the inbox
+  FileDescriptor event_;  // wakes the thread for its inbox
   uint64_t event_value_ = 0;
   int connection_ = -1;
   std::vector<std::unique_ptr<Queue>> queues_;
-  std::vector<Entry*> oversized_;  // give memory back when the kernel has their answers
-  std::vector<Entry*> answered_;   // by others, taken out of inbox_
+  std::vector<Entry*> oversized_;  // to release memory once the kernel has their answers
+  std::vector<Entry*> answered_;   // by other threads; swapped out of inbox_
   std::atomic<bool> is_stopping_{false};
   std::mutex mutex_;  // guards inbox_
   std::vector<Entry*> inbox_;

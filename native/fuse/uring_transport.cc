@@ -20,7 +20,7 @@ class UringTransport::Thread {
 
   const RingThread plan_;
   std::unique_ptr<UringQueue> queue;
-  std::promise<void> made;  // or why it was not
+  std::promise<void> made;  // holds the error if creation failed
   std::thread thread;
 };
 
@@ -61,7 +61,7 @@ void UringTransport::run(Thread& thread, const std::function<void()>& on_thread)
                                                          const Reply& reply) {
     try {
       helpers_.submit([this, request, reply] { handler_->handle(request, reply); });
-    } catch (...) {  // no memory, or no thread
+    } catch (...) {  // out of memory, or of threads
       handler_->handle(request, reply);
     }
   });

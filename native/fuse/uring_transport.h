@@ -1,7 +1,7 @@
-// Requests over io_uring: the threads of a RingPlan, each with its ring.
+// Serves requests over io_uring: the threads of a RingPlan, each with its ring.
 //
-// The threads and rings are made before the process gives up the right to make them (lockdown),
-// and wait for start(). What comes on the connection beside the rings is DevTransport's.
+// Threads and rings are created before the process gives up the right to create them (lockdown),
+// and wait for start(). DevTransport handles the messages that do not come over rings.
 
 #pragma once
 
@@ -24,7 +24,7 @@ namespace ffrfs::fuse {
 
 class UringTransport {
  public:
-  // `on_thread` runs first on each of the threads, once its ring is there. Throws StorageError.
+  // `on_thread` runs first on each thread, once its ring exists. Throws StorageError.
   UringTransport(const RingPlan& plan, const std::function<void()>& on_thread);
   // Ends all threads.
   ~UringTransport();
@@ -33,10 +33,10 @@ class UringTransport {
 
   [[nodiscard]] const RingPlan& plan() const { return plan_; }
 
-  // After the answer to INIT, once. Both outlive this.
+  // Must be called once, after the answer to INIT. Both must outlive this object.
   void start(const Connection& connection, Handler& handler);
 
-  // Ends the threads' work; what they have not answered stays so. Any thread.
+  // Stops the threads; requests in hand stay unanswered. Thread-safe.
   void stop();
 
  private:
@@ -47,14 +47,14 @@ class UringTransport {
 
   const RingPlan plan_;
   std::atomic<size_t> held_bytes_{0};
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
   bool is_started_ = false;
   bool is_stopping_ = false;
   const Connection* connection_ = nullptr;
   Handler* handler_ = nullptr;
   std::vector<std::unique_ptr<Thread>> threads_;
-  ThreadPool helpers_;  // of large READs
+  ThreadPool helpers_;  // for large READs
 };
 
 }  // namespace ffrfs::fuse

@@ -18,13 +18,12 @@ namespace {
 
 constexpr uint64_t kListCount = 4096;
 
-// The entries of a directory, one after the other; without links, of which the pickle knows
-// nothing.
+// Iterates over the entries of a directory; skips symbolic links, which the pickle does not have.
 class Entries {
  public:
   Entries(const Tree& tree, Ino directory) : tree_(tree), directory_(directory) { advance(); }
 
-  // nullopt: there are no more.
+  // Returns nullopt at the end.
   [[nodiscard]] const std::optional<Dentry>& now() const { return now_; }
   [[nodiscard]] const Inode& inode() const { return inode_; }
 
@@ -54,7 +53,7 @@ class Entries {
   Inode inode_;
 };
 
-// Goes through both trees side by side.
+// Compares two trees, entry by entry.
 class Comparison {
  public:
   Comparison(const Tree& pickled, const Tree& mapped) : pickled_(pickled), mapped_(mapped) {}
@@ -107,7 +106,7 @@ class Comparison {
 
   const Tree& pickled_;
   const Tree& mapped_;
-  std::vector<std::pair<Ino, Ino>> directories_;  // yet to be compared
+  std::vector<std::pair<Ino, Ino>> directories_;  // not compared yet
   std::string fault_;
 };
 

@@ -1,5 +1,5 @@
-// Whether a pack's mapped index is sound to its last byte, and says of every path and record
-// what the pack itself says: for `ffrfs verify`, since nothing else reads both.
+// Checks that a pack's mapped index is sound to its last byte, and that it and the pack have the
+// same paths and records: for `ffrfs verify`, because no other code reads both.
 //
 // Blocks, and takes the memory of the pickle's tree.
 
@@ -12,8 +12,8 @@
 
 namespace ffrfs {
 
-// What is wrong with the index that `indexed` was opened with, or with the pickle beside it;
-// "": nothing. `plain` is the same file, opened without.
+// Returns what is wrong with the index that `indexed` was opened with, or with the pickle beside
+// it; "" if nothing is. `plain` is the same file, opened without the index.
 [[nodiscard]] std::string find_index_fault(const FfrecordShard& indexed, const ShardSet& plain,
                                            Counters& counters);
 

@@ -20,7 +20,7 @@ namespace {
 
 // One FFRecord file and its tree.
 struct OpenPack {
-  ShardSet shards;  // one
+  ShardSet shards;  // exactly one
   OpenedTree opened;
   std::optional<IndexSet> set;
   std::string warning;
@@ -38,7 +38,7 @@ OpenPack open_pack(const std::string& path, const OpenSource& open, Counters& co
           .warning = std::move(warning)};
 }
 
-// Neither is missing when the rest is shown.
+// A file of another kind would be missing from the merged tree.
 void refuse_other_kinds(const std::string& path, const OpenPack& pack) {
   if (pack.opened.kind == TreeKind::kFolder) return;
   throw FormatError(path, "is a plain FFRecord file; only packs can be shown as one tree; "
@@ -50,7 +50,7 @@ void refuse_tfrecord(const std::string& path, const OpenSource& open) {
   try {
     is_one = is_tfrecord(path, open);
   } catch (const StorageError&) {
-    return;  // opening it tells why
+    return;  // opening the file reports the error
   }
   if (is_one) {
     throw FormatError(path, "is a TFRecord file; only packs can be shown as one tree; "
@@ -58,7 +58,7 @@ void refuse_tfrecord(const std::string& path, const OpenSource& open) {
   }
 }
 
-// Several packed folders, while they are opened.
+// Opens several packed folders, one after the other.
 class Opening {
  public:
   Opening(const PackPolicy& policy, Counters& counters) : policy_(policy), counters_(counters) {}
@@ -70,7 +70,7 @@ class Opening {
     refuse_other_kinds(path, *pack);
     if (!pack->warning.empty()) warnings_.push_back(pack->warning);
     if (pack->set) sets_.add(path, *pack->set);
-    // Without its index it is unknown which shard it is.
+    // If its index was ignored, it is unknown which shard the pack is.
     if (!pack->warning.empty()) ++unknown_count_;
     parts_.push_back({.tree = std::move(pack->opened.tree),
                       .first_record = record_count_,
@@ -95,7 +95,7 @@ class Opening {
   }
 
  private:
-  // nullopt: the rest is shown without it.
+  // Returns nullopt if the other packs are shown without it.
   [[nodiscard]] std::optional<OpenPack> try_open(const std::string& path) {
     try {
       return open_pack(path, policy_.open_source, counters_);
@@ -144,7 +144,7 @@ OpenedPacks open_one(const std::string& path, const OpenSource& open, Counters& 
   return packs;
 }
 
-// The groups of records that the files of the splits hold.
+// Returns the groups of records that the splits' files hold.
 std::vector<ExampleGroup> groups_of(const ShardSet& shards,
                                     const std::vector<RecordSplit>& splits) {
   std::vector<ExampleGroup> groups;
@@ -163,7 +163,7 @@ std::vector<ExampleGroup> groups_of(const ShardSet& shards,
 OpenedPacks open_tfrecords(const std::vector<std::string>& paths, const PackPolicy& policy,
                            Counters& counters) {
   ShardSet shards = open_tfrecord_shards(paths, true, policy.open_source);
-  shards.keep_checksums();  // names and positions come out of the records
+  shards.keep_checksums();  // names and positions are computed from the records
   OpenedTree opened = open_tree(shards, nullptr, counters, policy.examples);
   const auto& splits = policy.splits;
   if (splits.size() > 1 || (splits.size() == 1 && !splits.front().name.empty())) {
@@ -182,7 +182,7 @@ OpenedPacks open_packs(const std::vector<std::string>& paths, const PackPolicy& 
   const RecordFiles files = find_record_files(paths, policy.open_source);
   const remote::OpenTogether found(files.paths);
   if (files.is_tfrecord) return open_tfrecords(files.paths, policy, counters);
-  // Who names one file has chosen it, whatever it is a shard of.
+  // A file that is named alone is shown alone, even if it is a shard of a set.
   if (files.paths.size() == 1 && !files.has_folder) {
     return open_one(files.paths.front(), policy.open_source, counters);
   }

@@ -1,5 +1,5 @@
-// What a volume is made of: the files of records behind some paths, and the one tree that
-// they show. Several packed folders become one; a set of shards must be complete.
+// Opens the input of a volume: the files of records behind some paths, and the one tree of all.
+// Several packed folders become one tree; a set of shards must be complete.
 
 #pragma once
 
@@ -15,30 +15,30 @@
 
 namespace ffrfs {
 
-// Some of the TFRecord files that are opened: those behind the split before.
+// One split of the TFRecord files that are opened: the files after those of the previous split.
 struct RecordSplit {
-  std::string name;  // of the folder that shows its records; "" alone: the root shows them
+  std::string name;  // folder of its records; a single split named "": the root has them
   size_t file_count = 0;
 };
 
 struct PackPolicy {
-  OnConflict on_conflict = OnConflict::kError;  // the same path in several packs
-  bool allow_missing = false;  // packs that cannot be opened, shards that a set lacks
+  OnConflict on_conflict = OnConflict::kError;  // for a path that is in several packs
+  bool allow_missing = false;  // of packs that cannot be opened, and of shards of a set
   ExampleOptions examples{};
   // Not empty: the paths are TFRecord files of one data set, in the order of these splits.
   std::vector<RecordSplit> splits{};
-  OpenSource open_source = remote::open_source;  // where the files of records are
+  OpenSource open_source = remote::open_source;  // opens the files of records
 };
 
 struct OpenedPacks {
   ShardSet shards;
   OpenedTree opened;  // refers to the indexes of `shards`
-  std::vector<std::string> warnings;  // what was left aside, a line each
+  std::vector<std::string> warnings;  // a line for each thing that was left out
 };
 
-// Opens `paths` (find_record_files(), or the files of splits). Throws StorageError,
-// FormatError (also for a path that is in two packs, and for a set that lacks shards),
-// TruncatedError, UnsafeIndexError, ChecksumError.
+// Opens `paths` (find_record_files(), or the files of splits). Throws StorageError, FormatError
+// (also for a path that is in two packs, and for an incomplete set of shards), TruncatedError,
+// UnsafeIndexError, ChecksumError.
 [[nodiscard]] OpenedPacks open_packs(const std::vector<std::string>& paths,
                                      const PackPolicy& policy, Counters& counters);
 

@@ -27,7 +27,7 @@ bool is_tfrecord_name(std::string_view name) {
 
 bool is_folder(const std::string& path) {
   if (remote::is_url(path)) return path.ends_with('/');
-  std::error_code unknown;  // then opening it tells why
+  std::error_code unknown;  // then opening it reports the error
   return std::filesystem::is_directory(path, unknown);
 }
 
@@ -119,7 +119,7 @@ bool is_tfrecord(const std::string& path, const OpenSource& open) {
   std::array<std::byte, kFrameHeaderSize> begin;
   if (file->size() < begin.size()) return false;
   file->read_fully(0, begin);
-  // The checksum of an FFRecord file may look like the magic of a gzip stream; then it has a
+  // The checksum of an FFRecord file may look like the magic of a gzip stream; then the file has a
   // plausible number of records, too.
   return is_frame_header(begin) || (is_gzip(begin) && !claimed_record_count(*file));
 }

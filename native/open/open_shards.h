@@ -1,4 +1,4 @@
-// From the paths that somebody names to files of records.
+// Finds the files of records behind the paths that a user names.
 
 #pragma once
 
@@ -10,34 +10,34 @@
 
 namespace ffrfs {
 
-// What lies behind some paths: the files, each folder's in byte order of their names.
+// The files behind some paths, each folder's in byte order of their names.
 struct RecordFiles {
   std::vector<std::string> paths;
-  bool is_tfrecord = false;  // one data set of TFRecord files; else of FFRecord files
-  bool has_folder = false;   // some were found in a folder
+  bool is_tfrecord = false;  // one data set of TFRecord files; else FFRecord files
+  bool has_folder = false;   // some files were found in a folder
 };
 
-// A TFRecord file; a folder of such files; an FFRecord file; or any number of FFRecord files
-// and folders of them (*.ffr). What a file is, its content shows, or a name with ".tfrecord"
-// in it, whose errors then speak of TFRecord. Of several it is not looked at: they are
-// FFRecord files. Throws StorageError (of one that cannot be opened, if it is the only one),
-// FormatError (for a folder of neither kind, or of both, and for TFRecord files among
-// several).
+// Accepts a TFRecord file; a folder of such files; an FFRecord file; or any number of FFRecord
+// files and folders of them (*.ffr). A file's kind is decided by its content, or by ".tfrecord" in
+// its name, so that errors then speak of TFRecord. Several files are not examined: they are
+// FFRecord files. Throws StorageError (if the only file cannot be opened), FormatError (for a
+// folder of neither kind, or of both, and for TFRecord files among several).
 [[nodiscard]] RecordFiles find_record_files(const std::vector<std::string>& paths,
                                             const OpenSource& open = remote::open_source);
 
-// Whether it is a TFRecord file. Throws StorageError.
+// Returns whether it is a TFRecord file. Throws StorageError.
 [[nodiscard]] bool is_tfrecord(const std::string& path,
                                const OpenSource& open = remote::open_source);
 
-// The one rule for which files of a directory are packs (NAME.ffr) and which are TFRecord files
-// (.tfrecord in the name): neither hidden files nor directories are. In byte order of the names.
+// The only rule for which files of a directory are packs (NAME.ffr) and which TFRecord files
+// (.tfrecord in the name); hidden files and directories are neither. Sorted by the bytes of their
+// names.
 struct FolderFiles {
   std::vector<std::string> packs;
   std::vector<std::string> tfrecords;  // without their indexes (.idx, .tfindex)
 };
 
-// By its name alone.
+// Judges by the name alone.
 [[nodiscard]] bool is_pack_name(std::string_view name);
 
 // Throws StorageError.

@@ -60,7 +60,7 @@ std::unique_ptr<const Tree> read_index(const ShardSet& shards, const Extent& ext
     IndexRecordBytes source(stream);
     return read_pickle_index(source, shards.count(), shards.file_of(extent).path());
   } catch (const FormatError&) {
-    // Nonsense in damaged bytes is damage: say that, if so it is.
+    // If the bytes are damaged, throws ChecksumError instead of the parser's error.
     read_through(shards, extent, counters);
     throw;
   }
@@ -83,8 +83,8 @@ OpenedTree open_tree(const ShardSet& shards, const IndexMap* index, Counters& co
                                 [&] { return read_index(shards, last, counters); });
     return {std::move(tree), TreeKind::kFolder};
   }
-  // Too short to tell: an empty or tiny record, or an index of which a truncation has
-  // left a stump. The checksum knows.
+  // Too short for the magic: an empty or tiny record, or the rest of an index in a truncated file.
+  // The checksum decides.
   if (last.size < kFolderMagic.size()) read_through(shards, last, counters);
   return {std::make_unique<FlatTree>(shards.count()), TreeKind::kRecords};
 }

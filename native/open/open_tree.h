@@ -1,5 +1,4 @@
-// From opened files of records to their tree: of what kind is it; is there an index, and
-// is it sound?
+// Determines the kind of the opened files of records, and makes their tree.
 
 #pragma once
 
@@ -24,11 +23,11 @@ struct OpenedTree {
   TreeKind kind;
 };
 
-// Of one FFRecord file, or of TFRecord files. Of FFRecord the tree of its mapped index, if it
-// has one, of which nothing is read; else a packed folder's tree if the last record begins as
-// a pickled index does, whose checksum is then checked, one file per record otherwise. Of
-// TFRecord nothing is read. `index` is nullptr, or outlives the tree.
-// Throws StorageError, FormatError, UnsafeIndexError, ChecksumError.
+// Makes the tree of one FFRecord file, or of TFRecord files. For FFRecord that is the tree of its
+// mapped index, if there is one, without reading it; otherwise a packed folder's tree if the last
+// record begins like a pickled index, whose checksum is then verified; otherwise one file per
+// record. For TFRecord nothing is read. `index` is nullptr, or must outlive the tree. Throws
+// StorageError, FormatError, UnsafeIndexError, ChecksumError.
 [[nodiscard]] OpenedTree open_tree(const ShardSet& shards, const IndexMap* index,
                                    Counters& counters, const ExampleOptions& examples = {});
 

@@ -1,7 +1,6 @@
-// One FFRecord file, opened once for all that is asked of it: its records, the mapped index
-// that serves it, and the tree that they show.
+// One FFRecord file, opened once for all uses: its records, its mapped index, and its tree.
 //
-// Immutable: any number of threads.
+// Immutable and thread-safe.
 
 #pragma once
 
@@ -18,16 +17,16 @@ namespace ffrfs {
 
 class Pack {
  public:
-  // With its index, if that is sound. Throws StorageError, FormatError.
+  // Opens the file with its index, if that is sound. Throws StorageError, FormatError.
   explicit Pack(std::unique_ptr<const Source> file);
 
   [[nodiscard]] const FfrecordShard& shard() const {
     return static_cast<const FfrecordShard&>(shards_.shard(0));
   }
-  [[nodiscard]] const ShardSet& shards() const { return shards_; }  // one
+  [[nodiscard]] const ShardSet& shards() const { return shards_; }  // exactly one
   [[nodiscard]] ShardSet take_shards() && { return std::move(shards_); }
 
-  // See open_tree(). It refers to the shard.
+  // See open_tree(). The result refers to the shard.
   [[nodiscard]] OpenedTree open_tree(Counters& counters) const {
     return ffrfs::open_tree(shards_, shard().index(), counters);
   }
@@ -36,8 +35,8 @@ class Pack {
   ShardSet shards_;
 };
 
-// The same file without its index: the tables of its header, read and checked as a whole.
-// Throws StorageError, FormatError.
+// Opens the same file without its index: the tables of its header are read, and verified as a
+// whole. Throws StorageError, FormatError.
 [[nodiscard]] ShardSet open_header(const FfrecordShard& shard);
 
 }  // namespace ffrfs

@@ -12,8 +12,8 @@ std::string to_text(uint32_t first, uint32_t last) {
                        : std::to_string(first) + "-" + std::to_string(last);
 }
 
-// The runs of numbers below `count` that are not among `numbers`: "3, 5-9"; "": none. No
-// longer than there are numbers, whatever `count` claims.
+// Returns the runs of numbers below `count` that are not among `numbers`: "3, 5-9"; "" if there are
+// none. The text is bounded by the size of `numbers`, whatever `count` claims.
 std::string missing(std::vector<uint32_t> numbers, uint32_t count) {
   std::ranges::sort(numbers);
   numbers.push_back(count);
@@ -35,8 +35,8 @@ std::string missing(std::vector<uint32_t> numbers, uint32_t count) {
 void SetInventory::add(const std::string& path, const IndexSet& shard) {
   Set& set = sets_[shard.id];
   if (set.numbers.empty()) set.path = path;
-  // Shards that were appended know of more than those before them. One that is itself
-  // beyond the count that it tells is taken for the last.
+  // Shards that were appended later have a larger count than those before them. A shard whose
+  // number is beyond its own count is taken for the last one.
   const uint32_t number = std::min(shard.number, UINT32_MAX - 1);
   set.count = std::max({set.count, shard.count, number + 1});
   set.numbers.push_back(number);

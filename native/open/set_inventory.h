@@ -1,6 +1,6 @@
-// Which sets packs are shards of, and whether all shards of each are there.
+// Knows which sets the packs are shards of, and whether each set is complete.
 //
-// Plain data: its owner guards it.
+// Plain data: the owner must lock.
 
 #pragma once
 
@@ -17,16 +17,16 @@ namespace ffrfs {
 
 class SetInventory {
  public:
-  // The pack at `path` is that shard.
+  // Notes that the pack at `path` is that shard.
   void add(const std::string& path, const IndexSet& shard);
 
-  // A line for each set that lacks some, with their numbers.
+  // Returns a line for each incomplete set, with the missing numbers.
   [[nodiscard]] std::vector<std::string> gaps() const;
 
  private:
   struct Set {
     std::string path;     // of the first of its packs
-    uint32_t count = 0;   // of its shards, as the youngest of them knows it
+    uint32_t count = 0;   // of its shards, according to the newest of them
     std::vector<uint32_t> numbers;
   };
   std::map<std::array<std::byte, 16>, Set> sets_;

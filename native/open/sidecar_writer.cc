@@ -18,7 +18,7 @@
 namespace ffrfs {
 namespace {
 
-// Every record but the last, which is the pickle.
+// Reads every record but the last, which is the pickle.
 ChunkChecksums read_chunks(const ShardSet& shards, Counters& counters) {
   static_assert(RecordStream::kPieceSize == kIndexChunkSize);
   ChunkChecksums chunks;
@@ -52,7 +52,7 @@ void write_sidecar(const std::string& pack, const std::string& target, bool chun
       header_checksums(shard.checksums().first(shard.count() - 1),
                        shard.offsets().first(shard.count()));
   const ChunkChecksums chunk_checksums = chunks ? read_chunks(shards, counters) : ChunkChecksums();
-  // Root mounts packs that lie in folders of others, who may put a link to any file there.
+  // Root may index packs in other users' folders, who could put a link to any file there.
   StagedFile staged(target, Links::kRefuse);
   uint64_t end = 0;
   write_index(PickleTreeEntries(*tree),
