@@ -17,7 +17,7 @@ namespace ffrfs {
 namespace {
 
 constexpr size_t kPartCount = 4096;
-// Fewer names are asked for in less time than a thread takes to start.
+// For fewer names, a thread would take longer to start than to work.
 constexpr size_t kLeastPerThread = 128;
 constexpr size_t kThreadLimit = 4;
 
@@ -44,7 +44,7 @@ const std::vector<FolderWalk::Entry>& FolderWalk::next() {
           [this, first = begin_of(thread), end = begin_of(thread + 1)] { ask_for(first, end); });
     }
   } catch (const std::system_error&) {
-    ask_for(begin_of(thread), count);  // then without further threads
+    ask_for(begin_of(thread), count);  // continues without further threads
   }
   ask_for(0, begin_of(1));
   return entries_;

@@ -1,10 +1,10 @@
-// What is directly in one folder, a part at a time: names, and what the kernel tells of each.
+// Lists one folder, a part at a time: names, and the result of stat(2) for each.
 //
-// Names are in the order of the file system. Several threads ask the kernel, since what is
-// not in memory takes as long as the disk, or the network, does.
-// Memory: some hundred KB, whatever the number of names.
+// Names are in the order of the file system. Several threads call stat(2), because a name that is
+// not cached takes as long as the disk or the network does. Memory: some hundred KB for any number
+// of names.
 //
-// Not here: what becomes of it (ffrfs/packing/sources/source.py), nor the folders below.
+// Not here: what becomes of the entries (ffrfs/packing/sources/source.py), and the folders below.
 
 #pragma once
 
@@ -25,15 +25,15 @@ class FolderWalk {
  public:
   struct Entry {
     std::string name;
-    struct stat info {};  // of the name itself, also if it is a symbolic link
-    bool is_known = false;  // the kernel has told
+    struct stat info {};  // of the name itself, even if it is a symbolic link
+    bool is_known = false;  // stat(2) succeeded
   };
 
-  // Of an open folder, which stays the caller's and must stay open; `path` is for errors. All
+  // Lists an open folder, which the caller must keep open; `path` is for errors. All functions
   // throw StorageError.
   FolderWalk(int folder, std::string path);
 
-  // The next names, at most some thousand; none: that were all. They hold until the next call.
+  // Returns the next names, at most some thousand; none at the end. Valid until the next call.
   [[nodiscard]] const std::vector<Entry>& next();
 
  private:
@@ -50,8 +50,8 @@ class FolderWalk {
   std::vector<Entry> entries_;
 };
 
-// Adds the regular files among them; returns the names of all else: those, too, that no entry can
-// have, and those of which the kernel tells nothing.
+// Adds the regular files of `found`; returns all other names: also those that no entry may have,
+// and those for which stat(2) has failed.
 [[nodiscard]] std::vector<std::string_view> add_regular_files(
     Manifest& list, uint32_t parent, const std::vector<FolderWalk::Entry>& found);
 

@@ -16,17 +16,17 @@ constexpr uint16_t kPermissions = 0777;
 constexpr uint64_t kTargetSizeBits = 12;
 constexpr uint64_t kPlaceLimit = (uint64_t{1} << 44) - 1;
 
-// What is wrong with a name; nullptr: nothing.
+// Returns what is wrong with a name; nullptr if nothing is.
 const char* fault_of(std::string_view name) {
   NameDecoder decoder;
   const char* fault = name_fault(name);
   if (fault == nullptr) fault = decoder.utf8(name);
-  // A lone surrogate means the byte that it encodes.
+  // A lone surrogate stands for the byte that it encodes.
   if (fault == nullptr && decoder.name() != name) fault = "a name that is not UTF-8";
   return fault;
 }
 
-// The first eight bytes as a number that compares as they do.
+// Returns the first eight bytes as a number with the same order.
 uint64_t sort_key(std::string_view bytes) {
   uint64_t key = 0;
   std::memcpy(&key, bytes.data(), std::min(bytes.size(), sizeof key));
@@ -189,7 +189,7 @@ void Manifest::group() {
 
 void Manifest::sort_folder(std::span<Node> nodes) {
   struct Item {
-    uint64_t key;  // of the eight bytes behind what all names begin with
+    uint64_t key;  // of the eight bytes after the common prefix of all names
     Node node;
   };
   if (nodes.size() < 2) return;

@@ -1,18 +1,17 @@
-// What is to be packed: the entries of a folder as they were walked, and which record each
-// file becomes.
+// The list of entries to pack, as they were found in a folder, and the record number of each file.
 //
 //   folders, files, links   32 bytes each, numbered from 0 in the order they were added in;
 //                           folder 0 is the root
-//   nodes                   all of them in one row of numbers: folders, then files, links
-//   children                the nodes, those of a folder side by side, sorted by the bytes of
+//   nodes                   all of them, numbered together: folders, then files, links
+//   children                the nodes, those of a folder adjacent, sorted by the bytes of
 //                           their names: made by sort(), 4 bytes each
 //   records                 the file of each record: made by number_…(), 4 bytes each
 //   rest                    links and empty folders, each with a record: 8 bytes each
 //
-// What is added after sort() or number_…() undoes them.
-// Any number of threads may read; a thread that changes it must be alone.
-// Not here: walking and reading folders (ffrfs/folder, record/file_packer.h), which records
-// take how much of a pack (manifest_costs.h), what of the list one pack shows (manifest_slice.h).
+// Adding an entry undoes sort() and number_…(). Any number of threads may read; a thread that
+// changes the list must be alone. Not here: walking and reading folders (ffrfs/folder,
+// record/file_packer.h), the size of records in a pack (manifest_costs.h), the part of the list
+// that is in one pack (manifest_slice.h).
 
 #pragma once
 
@@ -35,43 +34,42 @@ class Manifest {
   using Node = uint32_t;
 
   static constexpr uint32_t kRoot = 0;
-  static constexpr uint32_t kDepthLimit = 1024;  // folders in a path, the root not counted
+  static constexpr uint32_t kDepthLimit = 1024;  // folders in a path, not counting the root
 
   struct Entry {
     uint64_t name_place : 44 = 0;
     uint64_t name_size : 8 = 0;
     uint64_t mode : 9 = 0;  // permissions
     int64_t mtime_ns = 0;
-    // Of a file its size in bytes; of a folder how many entries it has; of a link where its
-    // target lies, and how long that is.
+    // A file's size in bytes; a folder's number of entries; the position and size of a link's
+    // target.
     uint64_t value = 0;
     uint32_t parent = 0;  // a folder
-    // Of a file its record, once it has a number; of a link the record that it goes with; of a
-    // folder how deep it lies.
+    // A file's record, once it has one; the record that a link goes with; a folder's depth.
     uint32_t detail = 0;
   };
   static_assert(sizeof(Entry) == 32);
 
   Manifest();
 
-  // Whether an entry can have that name: what the add_…() ask first.
+  // Returns whether an entry may have that name; the add_…() functions check this first.
   [[nodiscard]] static bool is_name(std::string_view name);
 
-  // All throw std::invalid_argument for what no folder can hold (a bad name, a parent that
-  // is none), PackError for what no pack can.
+  // All throw std::invalid_argument for an entry that no folder can hold (a bad name, a parent that
+  // does not exist), PackError for one that no pack can hold.
   uint32_t add_folder(uint32_t parent, std::string_view name, uint32_t mode, int64_t mtime_ns);
   uint32_t add_file(uint32_t parent, std::string_view name, uint64_t size, uint32_t mode,
                     int64_t mtime_ns);
   void add_link(uint32_t parent, std::string_view name, std::string_view target, int64_t mtime_ns);
-  // The last one, with nothing in it.
+  // Drops the folder, which must be empty and the last one.
   void drop_folder(uint32_t folder);
   void describe_folder(uint32_t folder, uint32_t mode, int64_t mtime_ns);
-  // `file` shows the record of `original`, which has a record of its own.
+  // Makes `file` share the record of `original`, which must have a record of its own.
   void share(uint32_t file, uint32_t original);
-  // What is shown from now on: this time, and permissions 0755 or 0644.
+  // From now on all entries have this time, and permissions 0755 or 0644.
   void normalize(int64_t mtime_ns) { shown_mtime_ns_ = mtime_ns; }
 
-  [[nodiscard]] uint32_t folder_count() const { return count_of(folders_); }  // with the root
+  [[nodiscard]] uint32_t folder_count() const { return count_of(folders_); }  // includes the root
   [[nodiscard]] uint32_t file_count() const { return count_of(files_); }
   [[nodiscard]] uint32_t link_count() const { return count_of(links_); }
   [[nodiscard]] uint64_t byte_count() const { return byte_count_; }
@@ -81,30 +79,30 @@ class Manifest {
   [[nodiscard]] std::string_view name(const Entry& entry) const {
     return names_.view(entry.name_place, entry.name_size);
   }
-  // "a/b.png", from the root.
+  // Returns e.g. "a/b.png", from the root.
   [[nodiscard]] std::string path(const Entry& entry) const;
 
-  // Throws PackError: a name twice in one folder.
+  // Throws PackError if a folder has a name twice.
   void sort();
-  // The file "a/b.png". After sort().
+  // Returns the file at e.g. "a/b.png". Needs sort().
   [[nodiscard]] std::optional<uint32_t> find(std::string_view path) const;
 
-  // Which record each file becomes. They sort first.
+  // Assign records to files, after sorting.
   void number_by_path();                             // depth first, by the bytes of the names
-  void number_by_size();                             // the smallest first, then by path
-  void number_by(std::span<const uint32_t> files);   // all others follow, by path
+  void number_by_size();                             // smallest first, then by path
+  void number_by(std::span<const uint32_t> files);   // these first, all others after them, by path
 
-  // After number_…().
+  // Needs number_…().
   [[nodiscard]] bool is_numbered() const { return numbered_; }
   [[nodiscard]] uint32_t record_count() const { return static_cast<uint32_t>(records_.size()); }
   [[nodiscard]] uint32_t file_of(uint32_t record) const { return records_[record]; }
 
-  // The files that share a record, besides its own.
+  // Returns the files that share a record, except for its own.
   [[nodiscard]] std::vector<uint32_t> sharing(uint32_t record) const;
 
-  // A link or an empty folder is in the pack that has its record: that of the first file which
-  // follows it by path, where the links of a folder come before all else in it; of the last ones,
-  // which no file follows, the last record. In the order of the records.
+  // Links and empty folders, in the order of their records. Each is in the pack that has its
+  // record: that of the first file after it by path, where the links of a folder come before its
+  // other entries; or the last record if no file comes after it.
   struct Rest {
     uint32_t record;
     uint32_t node;
@@ -112,7 +110,7 @@ class Manifest {
   [[nodiscard]] std::span<const Rest> rest() const { return rest_; }
   [[nodiscard]] std::span<const Rest> rest(uint32_t first, uint32_t count) const;
 
-  // For who lays them out; after sort().
+  // For code that lays out a pack; needs sort().
   [[nodiscard]] std::span<const Node> children(uint32_t folder) const;
   [[nodiscard]] const Entry& entry(Node node) const;
   [[nodiscard]] bool is_folder(Node node) const { return node < folder_count(); }
@@ -145,11 +143,11 @@ class Manifest {
   }
   void undo() { sorted_ = numbered_ = false; }
 
-  NamePool names_;  // and targets
+  NamePool names_;  // and link targets
   std::deque<Entry> folders_;
   std::deque<Entry> files_;
   std::deque<Entry> links_;
-  // Files that share a record, and whose.
+  // Files that share a record, and the files whose record it is.
   std::vector<std::pair<uint32_t, uint32_t>> shared_;
   uint64_t byte_count_ = 0;
   std::optional<int64_t> shown_mtime_ns_;

@@ -5,8 +5,8 @@
 namespace ffrfs {
 namespace {
 
-// Besides its bytes and twice its name: 12 in the header, 32 to 56 in the index, and the
-// pickle's own.
+// Per entry, besides its bytes and twice its name: 12 bytes in the header, 32 to 56 in the index,
+// and the pickle's own.
 constexpr uint64_t kEntryCost = 80;
 
 uint64_t cost_of_folder(const Manifest& list, uint32_t folder) {

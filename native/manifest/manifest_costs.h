@@ -1,4 +1,4 @@
-// What records take in a pack, as far as it can be told before: what a set is cut by.
+// Estimates the size of records in a pack, by which a set is divided into shards.
 
 #pragma once
 
@@ -11,17 +11,18 @@
 
 namespace ffrfs {
 
-// What every pack has: the index begins at a multiple of 4096 and has its trailer; and the folders
-// that its first file is in.
+// The fixed size of a pack: the index begins at a multiple of 4096 and has a trailer; and the
+// folders of its first file.
 inline constexpr uint64_t kPackCost = 12288;
 
 [[nodiscard]] uint64_t file_cost(uint64_t size, std::string_view name);
 [[nodiscard]] uint64_t link_cost(size_t name_size, size_t target_size);
-// Of a folder so deep, with those above it. It is paid whenever the next file is in another folder
-// than the one before, and the next link, or empty folder, in another than the one before that.
+// The cost of a folder at that depth, with those above it. It is added whenever a file is in
+// another folder than the file before it, or a link or empty folder in another than the one before
+// it.
 [[nodiscard]] uint64_t folder_cost(size_t depth, size_t path_size);
 
-// Of each of these records, with what goes with it of links and empty folders.
+// Returns the cost of each of these records, with its links and empty folders.
 [[nodiscard]] std::vector<uint64_t> record_costs(const Manifest& list, uint32_t first,
                                                  uint32_t count);
 

@@ -1,5 +1,5 @@
-// The files of a Manifest that become records, for a FilePacker: paths are made when they
-// are asked for. The list must not change meanwhile.
+// The files of a Manifest that become records, for a FilePacker. Paths are built when they are
+// needed. The list must not change meanwhile.
 
 #pragma once
 
@@ -14,7 +14,7 @@ namespace ffrfs {
 
 class ManifestFiles final : public FileList {
  public:
-  // Of the records [first, first + count), which the list has; read from below `root`.
+  // Takes the list's records [first, first + count); reads the files below `root`.
   ManifestFiles(const Manifest& list, std::string root, uint32_t first, uint32_t count)
       : list_(list), root_(std::move(root)), first_(first), count_(count) {
     if (!root_.ends_with('/')) root_ += '/';

@@ -1,4 +1,4 @@
-// A list for others than packs: its files as bytes, which say which list it is, and as rows.
+// A list in other forms: its files as bytes that identify the list, and its entries as rows.
 
 #pragma once
 
@@ -11,8 +11,8 @@
 
 namespace ffrfs {
 
-// Of the records [first, first + count): names, each with a slash behind it, and before the first
-// one of a folder its path between two NULs; sizes and times as numbers of 64 bits.
+// For the records [first, first + count): names, each followed by a slash, and before the first one
+// of a folder its path between two NULs; sizes and times as 64-bit numbers.
 struct ManifestListing {
   ManifestListing(const Manifest& list, uint32_t first, uint32_t count);
 
@@ -32,8 +32,8 @@ struct ManifestRow {
   std::string_view target;  // of a link
 };
 
-// Of these records, each: what goes with it, its file, those that share it. Of a list without
-// records what there is.
+// Returns, for each of these records, the links and empty folders that go with it, its file, and
+// those that share it. For a list without records, returns all links and empty folders.
 [[nodiscard]] std::vector<ManifestRow> manifest_rows(const Manifest& list, uint32_t first,
                                                      uint32_t count);
 

@@ -1,4 +1,4 @@
-// Which record each file of a Manifest becomes, and what goes with it.
+// Assigns records to the files of a Manifest, and to its links and empty folders.
 
 #include <algorithm>
 #include <iterator>
@@ -41,10 +41,10 @@ void Manifest::number_by(std::span<const uint32_t> files) {
   give_records(std::move(ordered));
 }
 
-// In the order of paths: enter(folder, its content) before what is in it, visit(number of a file).
+// In the order of paths: enter(folder, its entries) before these, visit(number of a file).
 template <typename Enter, typename Visit>
 void Manifest::walk(Enter enter, Visit visit) const {
-  std::vector<std::span<const Node>> stack{children(kRoot)};  // what is left of each folder
+  std::vector<std::span<const Node>> stack{children(kRoot)};  // remaining entries of each folder
   enter(kRoot, stack.back());
   while (!stack.empty()) {
     std::span<const Node>& left = stack.back();
@@ -99,7 +99,7 @@ void Manifest::give_records(std::vector<uint32_t> files) {
 std::vector<uint32_t> Manifest::sharing(uint32_t record) const {
   const auto record_of = [this](const auto& pair) { return files_[pair.first].detail; };
   std::vector<uint32_t> files;
-  // Not equal_range(), whose result clang 14 does not take for a range.
+  // Not equal_range(), whose result clang 14 does not accept as a range.
   for (auto pair = std::ranges::lower_bound(shared_, record, {}, record_of);
        pair != shared_.end() && record_of(*pair) == record; ++pair) {
     files.push_back(pair->first);

@@ -4,7 +4,7 @@ namespace ffrfs {
 
 using Node = Manifest::Node;
 
-// Of a list without records the rest is in the one pack that there is.
+// In a list without records, links and empty folders are in its only pack.
 ManifestSlice::ManifestSlice(const Manifest& list, uint32_t first, uint32_t count)
     : list_(list), first_(first), count_(list.record_count() == 0 ? 1 : count) {
   mark_folders();

@@ -1,7 +1,7 @@
-// What one pack shows of a Manifest: a run of its records, what goes with these of links and
-// empty folders, and the folders on their way. Laid out breadth-first.
+// The part of a Manifest that is in one pack: a run of its records, their links and empty folders,
+// and all folders above these. Laid out breadth-first.
 //
-// 4 bytes an entry and 16 a folder, besides the list, which must not change meanwhile.
+// Takes 4 bytes an entry and 16 a folder, besides the list, which must not change meanwhile.
 
 #pragma once
 
@@ -15,7 +15,7 @@ namespace ffrfs {
 
 class ManifestSlice final : public IndexEntries {
  public:
-  // The list's records [first, first + count), which count from 0 here. `list` is numbered.
+  // Takes the list's records [first, first + count), numbered from 0 here. `list` must be numbered.
   ManifestSlice(const Manifest& list, uint32_t first, uint32_t count);
 
   [[nodiscard]] uint32_t slot_count() const override {
@@ -32,18 +32,18 @@ class ManifestSlice final : public IndexEntries {
  private:
   void mark_folders();
   void lay_out();
-  // Of a file or a link.
+  // For a file or a link.
   [[nodiscard]] bool has(const Manifest::Entry& entry) const {
-    return entry.detail - first_ < count_;  // as unsigned numbers
+    return entry.detail - first_ < count_;  // unsigned, so that smaller numbers wrap
   }
 
   const Manifest& list_;
   const uint32_t first_;
   const uint32_t count_;
-  std::vector<bool> folders_;          // of the list: is it shown
-  std::vector<Manifest::Node> nodes_;  // of each slot
+  std::vector<bool> folders_;          // by the list's folder: whether it is in the pack
+  std::vector<Manifest::Node> nodes_;  // by slot
   std::vector<SourceDirectory> directories_;
-  std::vector<uint32_t> slots_;  // of the list's folders
+  std::vector<uint32_t> slots_;  // by the list's folder
 };
 
 }  // namespace ffrfs

@@ -1,5 +1,5 @@
-// The last record of a packed folder: magic and pickle for the reference, zeros up to a
-// multiple of 4096 in the file, and the index that is mapped.
+// The last record of a packed folder: magic and pickle for the reference implementation, zeros up
+// to a multiple of 4096 in the file, and the mapped index.
 
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace ffrfs {
 
-// `source` knows the records that have been written, and no others. `set`: if the pack is a
-// shard. Throws what Writer::append_last() and write_index() throw.
+// `source` has exactly the records that have been written. `set`: if the pack is a shard. Throws
+// what Writer::append_last() and write_index() throw.
 void append_index_record(Writer& writer, const IndexEntries& source,
                          const std::optional<IndexSet>& set);
 

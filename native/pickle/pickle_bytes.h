@@ -1,5 +1,5 @@
-// The bytes of a pickle, one opcode or argument at a time, in whatever pieces the
-// source hands them out. Memory: one argument of the size limit.
+// Reads a pickle, one opcode or argument at a time, across the pieces of the source. Takes the
+// memory of one argument of the size limit.
 
 #pragma once
 
@@ -14,15 +14,15 @@
 
 namespace ffrfs {
 
-// All throw what the source throws, and PickleFault where the bytes end too early.
+// All throw the errors of the source, and PickleFault if the bytes end too early.
 class PickleBytes {
  public:
-  // No argument that an index needs is longer.
+  // No valid index has longer arguments.
   static constexpr size_t kArgumentLimit = NameDecoder::kPickledSizeLimit;
 
   explicit PickleBytes(ByteSource& source) : source_(source) {}
 
-  // Of the next byte, from the front of the pickle.
+  // Returns the offset of the next byte in the pickle.
   [[nodiscard]] uint64_t offset() const { return piece_offset_ + position_; }
 
   [[nodiscard]] uint8_t byte() {
@@ -30,19 +30,19 @@ class PickleBytes {
     return static_cast<uint8_t>(piece_[position_++]);
   }
 
-  // Little-endian.
+  // Reads a little-endian number.
   template <typename T>
   [[nodiscard]] T integer() {
     return load_le<T>(std::as_bytes(std::span(take(sizeof(T)))));
   }
 
-  // Valid until the next call. Throws PickleFault above the limit.
+  // The result is valid until the next call. Throws PickleFault above the limit.
   [[nodiscard]] std::string_view take(uint64_t size);
 
-  // Up to the next newline, which is taken too. Otherwise as take().
+  // Returns the bytes before the next newline, and skips it. Otherwise the same as take().
   [[nodiscard]] std::string_view line();
 
-  // Reads and forgets all that is left, so that the source checks the whole.
+  // Reads and ignores the rest, so that the source verifies all of it.
   void drain();
 
  private:
@@ -52,7 +52,7 @@ class PickleBytes {
   std::span<const std::byte> piece_;
   size_t position_ = 0;                        // in piece_
   uint64_t piece_offset_ = 0;                  // of piece_
-  std::array<char, kArgumentLimit> argument_;  // one that lies in two pieces
+  std::array<char, kArgumentLimit> argument_;  // for one that spans two pieces
 };
 
 }  // namespace ffrfs

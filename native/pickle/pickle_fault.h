@@ -1,5 +1,5 @@
-// What is wrong with a pickle, in one phrase, thrown by its parts to the machine that
-// reads it (pickle_index.cc), which alone knows the file and the opcode.
+// What is wrong with a pickle, in one phrase. Thrown by the parts of the machine to its main loop
+// (pickle_index.cc), which adds the file and the opcode.
 
 #pragma once
 
@@ -11,7 +11,7 @@ struct PickleFault : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// It would run code.
+// The pickle would run code.
 struct UnsafePickleFault : PickleFault {
   using PickleFault::PickleFault;
 };

@@ -22,11 +22,11 @@ class PickleMachine {
   PickleMachine(ByteSource& source, uint64_t record_limit, const std::string& file)
       : file_(file), bytes_(source), builder_(file, record_limit) {}
 
-  // The builder holds everything then. Throws FormatError, UnsafeIndexError.
+  // Returns the builder with the whole index. Throws FormatError, UnsafeIndexError.
   TreeBuilder run() &&;
 
  private:
-  bool step();  // false: that was STOP
+  bool step();  // false after STOP
 
   void check_protocol(uint8_t protocol);
   void check_stop();
@@ -54,9 +54,9 @@ class PickleMachine {
   NameDecoder decoder_;
   PickleStack stack_;
   TreeBuilder builder_;
-  uint8_t opcode_ = 0;  // the one at work
+  uint8_t opcode_ = 0;  // the present opcode
   uint64_t opcode_offset_ = 0;
-  bool top_is_new_ = false;  // the last opcode made it, and it can be memoized
+  bool top_is_new_ = false;  // made by the last opcode, and can be memoized
 };
 
 int64_t decimal(std::string_view text) {
@@ -99,7 +99,7 @@ bool PickleMachine::step() {
   const bool top_is_new = std::exchange(top_is_new_, false);
   switch (static_cast<Opcode>(opcode_)) {
     case Opcode::kProto: check_protocol(bytes_.byte()); break;
-    // Frames tell a reader how much it may fetch at once; ours fetches by itself.
+    // A frame says how much to read at once; this reader does not need that.
     case Opcode::kFrame: static_cast<void>(bytes_.integer<uint64_t>()); break;
     case Opcode::kStop: check_stop(); return false;
 
@@ -181,7 +181,7 @@ void PickleMachine::read_stack_class() {
 }
 
 void PickleMachine::close_tuple() {
-  // Protocol 0 has no other way to say ().
+  // Protocol 0 has no other spelling of ().
   if (stack_.pop_mark() != stack_.size()) throw PickleFault("a tuple that is not empty");
   stack_.push(PickleValue(Kind::kEmptyTuple));
 }
@@ -192,13 +192,13 @@ void PickleMachine::call() {
     throw UnsafePickleFault("a call of something else than OrderedDict()");
   }
   stack_.cut(at);
-  // What will contain it lies deeper in the stack, so it was made before: no loops. And
-  // the memo gives no dict back: no sharing.
+  // A dict is always added to one that is deeper in the stack, and so older: no cycles. And the
+  // memo never returns a dict: no sharing.
   stack_.push(PickleValue(Kind::kDictionary, builder_.add_directory()));
   top_is_new_ = true;
 }
 
-// Puts all from position `items` on into the dict that lies before.
+// Puts all values from position `items` on into the dict before them.
 void PickleMachine::set_items(size_t items) {
   const PickleValue dictionary = stack_[items - 1];
   if (dictionary.kind() != Kind::kDictionary) throw PickleFault("items of no OrderedDict");
@@ -224,7 +224,7 @@ void PickleMachine::set_item(PickleValue dictionary, PickleValue key, PickleValu
 
 void PickleMachine::push_utf8(uint64_t size) { push_name(decoder_.utf8(bytes_.take(size))); }
 
-// The decoder's name, if there was no fault.
+// Pushes the decoder's name, unless there is a fault.
 void PickleMachine::push_name(const char* fault) {
   if (fault != nullptr) throw PickleFault(fault);
   stack_.push(PickleValue(Kind::kName, builder_.add_name(decoder_.name())));
@@ -247,7 +247,7 @@ void PickleMachine::push_decimal(std::string_view text) {
   push_number(decimal(text));
 }
 
-// A little-endian int of `size` bytes, the sign in the last.
+// Reads a little-endian int of `size` bytes, with the sign in the last.
 void PickleMachine::push_bytes(uint64_t size) {
   if (size > sizeof(int64_t)) throw PickleFault("a number that is no record's");
   const std::string_view bytes = bytes_.take(size);
@@ -259,8 +259,8 @@ void PickleMachine::push_bytes(uint64_t size) {
   push_number(static_cast<int64_t>(number));
 }
 
-// A pickler memoizes an object once, right after it: the memo is no longer than the
-// objects are many.
+// A pickler memoizes an object once, directly after making it: so the memo has at most as many
+// entries as there are objects.
 void PickleMachine::put(uint64_t index, bool top_is_new) {
   if (!top_is_new) throw PickleFault("nothing new to memoize");
   stack_.put(index);
@@ -271,7 +271,7 @@ void PickleMachine::put(uint64_t index, bool top_is_new) {
 std::unique_ptr<PickleTree> read_pickle_index(ByteSource& source, uint64_t record_count,
                                               const std::string& file) {
   const uint64_t record_limit = record_count == 0 ? 0 : record_count - 1;
-  // The machine, with its stack and memo, is gone before the tables are made.
+  // Destroys the machine, with its stack and memo, before the tables are made.
   TreeBuilder builder = PickleMachine(source, record_limit, file).run();
   return builder.finish();
 }

@@ -1,5 +1,5 @@
-// The opcodes of pickle, protocols 0 to 5: those that an index is made of by value,
-// all of them by name. (CPython: Lib/pickletools.py says what each does.)
+// The opcodes of pickle, protocols 0 to 5: those of an index as an enum, and all of them by name.
+// (See CPython's Lib/pickletools.py.)
 
 #pragma once
 
@@ -43,14 +43,14 @@ enum class Opcode : uint8_t {
   kLong = 'L',
   kLong1 = 0x8a,
   kLong4 = 0x8b,
-  // read only to say what it would have made
+  // accepted only to name the class in the error
   kInst = 'i',
 };
 
-// "REDUCE"; "0x07" for a byte that is no opcode.
+// Returns e.g. "REDUCE"; "0x07" for a byte that is not an opcode.
 [[nodiscard]] std::string opcode_name(uint8_t opcode);
 
-// It imports something, calls something or asks the reader for an object.
+// Returns whether the opcode imports or calls something, or asks the reader for an object.
 [[nodiscard]] bool opcode_runs_code(uint8_t opcode);
 
 }  // namespace ffrfs

@@ -7,9 +7,9 @@
 namespace ffrfs {
 namespace {
 
-// One for each open dict: the root and those below.
+// One mark for each open dict: the root and those below it.
 constexpr size_t kMarkLimit = TreeBuilder::kDepthLimit + 1;
-// A pickler sets the items of a dict by the thousand (pickle._Pickler._BATCHSIZE).
+// A pickler sets the items of a dict in batches of a thousand (pickle._Pickler._BATCHSIZE).
 constexpr size_t kValueLimit = kMarkLimit * (1 + 2 * 1000);
 
 }  // namespace

@@ -1,7 +1,7 @@
-// Where the values of a pickle wait: the stack, its marks, and the memo.
+// The stack of a pickle, its marks, and the memo.
 //
-// Bounded: the stack by what a tree of the allowed depth can need, the memo by the
-// objects that were made. All throw PickleFault.
+// The stack is bounded by what a tree of the allowed depth can need, the memo by the number of
+// objects that were made. All functions throw PickleFault.
 
 #pragma once
 
@@ -13,15 +13,15 @@
 
 namespace ffrfs {
 
-// One value, in eight bytes: of a large index, a million lie in the memo.
+// One value, in eight bytes, because the memo of a large index has a million of them.
 class PickleValue {
  public:
   enum class Kind : uint8_t {
     kName,         // payload: TreeBuilder::NameRef
     kNumber,       // the number
     kDictionary,   // TreeBuilder::DirectoryId
-    kOrderedDict,  // the class; none
-    kEmptyTuple,   // none
+    kOrderedDict,  // the class; no payload
+    kEmptyTuple,   // no payload
   };
 
   static constexpr int64_t kPayloadLimit = int64_t{1} << 60;  // |payload| is below
@@ -46,21 +46,21 @@ class PickleStack {
   void push(PickleValue value);
   void push_mark();
 
-  // Forgets all from position `size` on.
+  // Removes all values from position `size` on.
   void cut(size_t size);
 
-  // Where the last `count` values begin; no mark may lie among them.
+  // Returns where the last `count` values begin; there may be no mark among them.
   [[nodiscard]] size_t from_top(size_t count) const;
 
-  // Takes the last mark away, and gives the position after it. A value must stand before.
+  // Removes the last mark, and returns its position. There must be a value before it.
   [[nodiscard]] size_t pop_mark();
 
-  // The number that the next object in the memo gets.
+  // Returns the number of the next object in the memo.
   [[nodiscard]] uint64_t memo_size() const { return memo_.size(); }
 
-  // Memoizes the top. A pickler does so under the next number: the memo is a list.
+  // Memoizes the top value. Picklers use consecutive numbers, so the memo is a list.
   void put(uint64_t index);
-  // Pushes what is memoized; never a dict, which is in one place only.
+  // Pushes a memoized value; throws for a dict, because a dict may be in one place only.
   void get(uint64_t index);
 
  private:

@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint32_t kBatchCount = 1000;
 constexpr size_t kFrameSize = 64 << 10;
-constexpr size_t kSmallestFrameSize = 4;  // shorter ones go without a frame
+constexpr size_t kSmallestFrameSize = 4;  // shorter ones have no frame
 constexpr uint8_t kClassMemo = 2;  // OrderedDict: memoized third, after its module and name
 constexpr uint32_t kNone = UINT32_MAX;
 
@@ -34,8 +34,8 @@ class IndexPickler {
     uint32_t next = 0;  // slot
     uint32_t end = 0;
     uint32_t next_subdirectory = 0;  // its number
-    uint32_t left_count = 0;         // items not yet complete
-    uint32_t batch_left_count = 0;   // of the batch that is open
+    uint32_t left_count = 0;         // incomplete items
+    uint32_t batch_left_count = 0;   // of the open batch
     Opcode batch_end = Opcode::kSetitems;
   };
 
@@ -68,15 +68,15 @@ class IndexPickler {
 
   const IndexEntries& source_;
   const ByteSink& sink_;
-  std::vector<std::byte> frame_;            // open, not yet in the sink
-  std::vector<uint32_t> first_subdirectory_;  // its number, of each directory
+  std::vector<std::byte> frame_;            // the open frame, not yet in the sink
+  std::vector<uint32_t> first_subdirectory_;  // its number, by directory
   uint32_t memo_count_ = 0;
-  // CPython has one object per character up to U+00FF, and the memo goes by object: only a
-  // name of one such character is ever repeated by its memo number.
+  // CPython has one object per character up to U+00FF, and memoizes by object: so only names of one
+  // such character are repeated by their memo number.
   std::array<uint32_t, 256> short_names_;
 };
 
-// The code point of a name of one character up to U+00FF, or kNone.
+// Returns the code point of a name of one character up to U+00FF, or kNone.
 uint32_t short_name(std::string_view name) {
   const auto at = [name](size_t i) { return static_cast<uint8_t>(name[i]); };
   if (name.size() == 1 && at(0) < 0x80) return at(0);
@@ -123,7 +123,7 @@ IndexPickler::Dict IndexPickler::open(uint32_t number) const {
   return dict;
 }
 
-// Up to and with the next folder's name: true; false at the end.
+// Writes items up to the next folder's name, and returns true; returns false at the end.
 bool IndexPickler::put_items(Dict& target) {
   while (target.next < target.end) {
     const IndexEntry entry = source_.entry(target.next++);
