@@ -16,7 +16,7 @@ struct Signature {
   std::string_view extension;
 };
 
-// Formats that a few first bytes tell, at the beginning. Those of two bytes are below.
+// Formats that are recognised by their first bytes. Signatures of two bytes are below.
 constexpr Signature kSignatures[] = {
     {"\xFF\xD8\xFF"sv, ".jpg"},
     {"\x89PNG\r\n\x1A\n"sv, ".png"},
@@ -37,7 +37,7 @@ constexpr Signature kSignatures[] = {
     {"\x1F\x8B\x08"sv, ".gz"},
     {"\xFD" "7zXZ\0"sv, ".xz"},
     {"\x28\xB5\x2F\xFD"sv, ".zst"},
-    {"PK\5\6"sv, ".zip"},  // an empty one
+    {"PK\5\6"sv, ".zip"},  // an empty archive
 };
 
 bool has(std::string_view content, size_t at, std::string_view bytes) {
@@ -56,7 +56,7 @@ std::string_view riff(std::string_view content) {
   return {};
 }
 
-// ISO base media: a box "ftyp" first, then the brand.
+// ISO base media: a box "ftyp", then the brand.
 std::string_view iso_media(std::string_view content) {
   if (!has(content, 4, "ftyp")) return {};
   if (has(content, 8, "avif")) return ".avif";
@@ -66,7 +66,7 @@ std::string_view iso_media(std::string_view content) {
   return ".mp4";
 }
 
-// EBML: the document type is in the header, a few dozen bytes.
+// EBML: the document type is in the header, within a few dozen bytes.
 std::string_view matroska(std::string_view content) {
   constexpr size_t kHeaderSizeMax = 64;
   if (!has(content, 0, "\x1A\x45\xDF\xA3")) return {};
@@ -74,16 +74,16 @@ std::string_view matroska(std::string_view content) {
   return is_webm ? ".webm" : ".mkv";
 }
 
-// An archive whose first member is an array is NumPy's.
+// A ZIP archive whose first member is an array is NumPy's.
 std::string_view zip(std::string_view content) {
-  constexpr size_t kName = 30;  // behind the local header
+  constexpr size_t kName = 30;  // after the local header
   if (!has(content, 0, "PK\3\4")) return {};
   if (content.size() < kName) return ".zip";
   const size_t size = load_le<uint16_t>(std::as_bytes(std::span(content)), 26);
   return content.substr(kName, size).ends_with(".npy") ? ".npz" : ".zip";
 }
 
-// "BM" alone is too little: the size of the second header must be one that exists.
+// "BM" alone is not enough: the size of the second header must be a known one.
 std::string_view bitmap(std::string_view content) {
   constexpr uint32_t kHeaderSizes[] = {12, 40, 52, 56, 64, 108, 124};
   if (!has(content, 0, "BM") || content.size() < 26) return {};
@@ -91,8 +91,8 @@ std::string_view bitmap(std::string_view content) {
                                                                                        : ""sv;
 }
 
-// A frame of MPEG layer III without a tag before it: 11 bits of sync, then fields that
-// have values which no frame has.
+// A frame of MPEG layer III without a tag before it: 11 bits of sync, then fields that must not
+// have their invalid values.
 std::string_view mpeg_audio(std::string_view content) {
   if (content.size() < 4) return {};
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(content[i]); };
@@ -107,13 +107,13 @@ bool is_control(char c) {
   return (byte < 0x20 && c != '\t' && c != '\n' && c != '\r') || byte == 0x7F;
 }
 
-// What an array begins with, behind its bracket.
+// Returns whether the text, after an array's bracket, begins like a value or its end.
 bool begins_value(std::string_view text) {
   return "\"{[]-0123456789"sv.find(text[0]) != std::string_view::npos ||
          text.starts_with("true") || text.starts_with("false") || text.starts_with("null");
 }
 
-// Begins and ends as an object or an array does; the rest is not parsed.
+// Returns whether it begins and ends as an object or an array; does not parse the rest.
 bool is_json(std::string_view text) {
   constexpr std::string_view kSpace = " \t\r\n";
   text.remove_prefix(std::min(text.find_first_not_of(kSpace), text.size()));

@@ -1,4 +1,4 @@
-// What a file is, told from its bytes: for the extension of a name that has none.
+// Recognises a file's type from its bytes, for the extension of a name that has none.
 
 #pragma once
 
@@ -10,8 +10,8 @@ namespace ffrfs {
 
 inline constexpr size_t kExtensionSizeMax = 8;
 
-// ".jpg", ".png", ".txt" …; "" when unknown or empty. Looks at the first bytes, and at
-// all of them only while they are text. The text lasts as long as the program.
+// Returns ".jpg", ".png", ".txt" …; "" if unknown or empty. Reads the first bytes, and the others
+// only as long as they are text. The result is a literal.
 [[nodiscard]] std::string_view extension_of(std::span<const std::byte> content);
 
 }  // namespace ffrfs

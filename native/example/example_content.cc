@@ -5,7 +5,7 @@
 namespace ffrfs {
 namespace {
 
-// `named` is in the order of the bytes: of several by one name the last is kept.
+// `named` is in the order of the bytes: of several with one name the last is kept.
 template <typename Entries>
 void sort_once(Entries& named) {
   using Entry = typename Entries::value_type;
@@ -14,7 +14,7 @@ void sort_once(Entries& named) {
     return;
   }
   std::ranges::stable_sort(named, {}, &Entry::name);
-  // unique() keeps the first of equals: from the back it is the last.
+  // unique() keeps the first of equal elements, which is the last in reverse order.
   const auto kept = std::unique(named.rbegin(), named.rend(), [](const Entry& a, const Entry& b) {
     return a.name == b.name;
   });

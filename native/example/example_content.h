@@ -1,6 +1,6 @@
-// The features of one record, each once, in the byte order of their names: what its
-// folder (example_layout.h) and its example.json (example_json.h) both are made of.
-// Views of the record's bytes.
+// The features of one record, each once, in the byte order of their names: the source of the
+// record's folder (example_layout.h) and of its example.json (example_json.h). Views of the
+// record's bytes.
 
 #pragma once
 
@@ -25,8 +25,8 @@ struct ExampleContent {
   std::vector<Named<Feature>> features;           // of a SequenceExample: its context
   std::vector<Named<FeatureList>> feature_lists;  // of a SequenceExample
 
-  // nullopt: no Example (see inspect()), or more than `limit` features and lists, those
-  // that come again counted too. Of several by one name, the last counts.
+  // Returns nullopt if the record is not an Example (see inspect()), or has more than `limit`
+  // features and lists, counting repeated ones. If a name occurs again, the last one counts.
   [[nodiscard]] static std::optional<ExampleContent> read(std::span<const std::byte> record,
                                                           size_t limit);
 };

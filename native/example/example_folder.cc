@@ -18,8 +18,8 @@ namespace {
 
 constexpr std::string_view kRecordFile = "record.bin";
 
-// Gives `part` its bytes of a .npy file of `count` values of type T. Returns the size of all
-// of the file.
+// Writes the bytes of `part` of a .npy file of `count` values of type T. Returns the size of the
+// whole file.
 template <typename T>
 uint64_t write_npy(const Feature& feature, std::string_view dtype, uint64_t count, FilePart part) {
   std::array<std::byte, kNpyHeaderSize> header;
@@ -105,7 +105,7 @@ void ExampleFolder::render(Ino ino, std::span<const std::byte> part, uint64_t of
                     "changed: mount it again");
 }
 
-// Returns the size of all of the file.
+// Returns the size of the whole file.
 uint64_t ExampleFolder::write(const Recipe& recipe, std::span<const std::byte> part,
                               FilePart to) {
   switch (recipe.form) {

@@ -1,14 +1,14 @@
-// The folder of one record that is a tf.train.Example or SequenceExample: a file for
-// each feature, example.json and record.bin. A record that is neither, or makes too many
-// nodes, has record.bin alone.
+// The folder of one record that is a tf.train.Example or SequenceExample: a file for each feature,
+// example.json and record.bin. For any other record, or one with too many nodes, it has only
+// record.bin.
 //
-// The tables are those of MemoryTree; slot 0 is the folder itself, and a file's target its
-// place in `files`. Names and positions are kept, never the record's bytes. Immutable, and
-// the same at every making of the same bytes: it may be dropped and made again while the
-// kernel knows its inodes. That the bytes are the same: ShardSet::keep_checksums().
+// The tables are those of MemoryTree; slot 0 is the folder itself, and a file's target is its index
+// in `files`. Holds names and positions, never the record's bytes. Immutable, and always the same
+// for the same bytes: so it may be dropped and made again while the kernel knows its inodes.
+// ShardSet::keep_checksums() ensures that the bytes are the same.
 //
-// Made by ExampleLayout (example_layout.h). Not here: the root, and where a record's
-// folder is in it (example_tree.h); reading, and checking what was read (volume).
+// Made by ExampleLayout (example_layout.h). Not here: the root, and a record's place in it
+// (example_tree.h); reading and verifying (volume).
 
 #pragma once
 
@@ -23,8 +23,8 @@
 
 namespace ffrfs {
 
-// How a file comes out of its record. One that is rendered may be a few times as large as
-// its part: up to 8 times for .npy, about 6 for example.json.
+// How a file is made from its record. A rendered file may be larger than its part: up to 8 times
+// for .npy, about 6 times for example.json.
 struct Recipe {
   enum class Form : uint8_t {
     kSlice,   // the part as it is
@@ -33,17 +33,17 @@ struct Recipe {
     kJson,    // example.json, of the whole record
   };
   Form form = Form::kSlice;
-  uint64_t begin = 0;      // the part of the record that it is made of
-  uint64_t size = 0;       // of that part
-  uint64_t file_size = 0;  // what the file has; that of a slice is the part's
+  uint64_t begin = 0;      // of the part of the record
+  uint64_t size = 0;       // of the part
+  uint64_t file_size = 0;  // of the file; a slice has the part's size
 
 };
 
 struct ExampleOptions {
-  bool extensions = true;  // names end with what the content is: .jpg, .npy
+  bool extensions = true;  // names end with the content's type: .jpg, .npy
 };
 
-// Where a record's folder is in its tree.
+// A record's folder in the tree.
 struct ExamplePlace {
   uint64_t number = 0;  // the record's, over all shards
   std::string name;     // of the folder
@@ -52,22 +52,22 @@ struct ExamplePlace {
 
 class ExampleFolder final : public MemoryTree {
  public:
-  // Files and folders of a record, its own folder too.
+  // The most files and folders of a record, including its own folder.
   static constexpr uint32_t kNodeLimit = uint32_t{1} << 18;
 
-  // Any bytes make a folder. Memory is bounded by the node limit, time by the size of the
+  // Makes a folder from any bytes. Memory is bounded by the node limit, time by the size of the
   // record.
   [[nodiscard]] static std::unique_ptr<const ExampleFolder> make(std::span<const std::byte> record,
                                                                  ExamplePlace place,
                                                                  const ExampleOptions& options);
-  // record.bin alone, for a record that is not looked into.
+  // Makes a folder with only record.bin, for a record that is not parsed.
   [[nodiscard]] static std::unique_ptr<const ExampleFolder> make_opaque(uint64_t record_size,
                                                                         ExamplePlace place);
 
-  // All of Tree answers for the record's folder and what is in it. That folder's parent is
-  // not here; so path() begins with the folder's name.
+  // Implements Tree for the record's folder and its content. The folder's parent is not in this
+  // tree, so path() begins with the folder's name.
   [[nodiscard]] std::string name(Ino ino) const override;
-  // The record's folder.
+  // Returns the record's folder.
   [[nodiscard]] Ino file_of(uint64_t record) const override;
   [[nodiscard]] uint64_t file_count() const override { return files_.size(); }
   [[nodiscard]] uint64_t memory_bytes() const override;

@@ -18,7 +18,7 @@ constexpr size_t kDigestTextSize = 2 * kDigestSize;
 // The text of one float.
 class FloatText {
  public:
-  // "-1.17549435e-38" has 15; a whole number with ".0" behind it up to 17.
+  // "-1.17549435e-38" has 15 characters; a whole number with ".0" has up to 17.
   static constexpr size_t kSizeMax = 17;
 
   explicit FloatText(float value) {
@@ -39,7 +39,7 @@ class FloatText {
   void set_number(float value) {
     constexpr std::string_view kFraction = ".0";
     char* end = std::to_chars(text_.data(), text_.data() + kSizeMax - kFraction.size(), value).ptr;
-    // Whole numbers stay floats to their reader, and -0 keeps its sign.
+    // Whole numbers stay floats for their reader, and -0 keeps its sign.
     const auto is_part = [](char c) { return c == '.' || c == 'e'; };
     if (std::none_of(text_.data(), end, is_part)) end = std::ranges::copy(kFraction, end).out;
     size_ = static_cast<size_t>(end - text_.data());
@@ -59,7 +59,7 @@ size_t digit_count(uint64_t value) {
     }
     return powers;
   }();
-  // 1233 / 4096 is log10(2): as many digits as that, or one more.
+  // 1233 / 4096 is log10(2): the number has that many digits, or one more.
   const auto bits = static_cast<size_t>(std::bit_width(value | 1));
   const size_t guess = bits * 1233 >> 12;
   return guess + (value >= kPowers[guess] || guess == 0 ? 1 : 0);
@@ -70,7 +70,7 @@ size_t int_size(int64_t value) {
   return value < 0 ? 1 + digit_count(0 - bits) : digit_count(bits);
 }
 
-// Only counts.
+// Counts characters without writing them.
 class Counter {
  public:
   void put(std::string_view text) { size_ += text.size(); }
@@ -84,7 +84,7 @@ class Counter {
   uint64_t size_ = 0;
 };
 
-// Writes what lies in a part of the text; counts the rest, which takes a fraction of the time.
+// Writes a part of the text, and counts the rest, which takes a fraction of the time.
 class Text {
  public:
   explicit Text(FilePart part) : part_(part) {}
@@ -109,7 +109,7 @@ class Text {
     std::array<unsigned char, kDigestSize> digest;
     const int is_made =
         EVP_Digest(bytes.data(), bytes.size(), digest.data(), nullptr, EVP_sha256(), nullptr);
-    if (is_made == 0) throw std::bad_alloc();  // it fails for want of memory only
+    if (is_made == 0) throw std::bad_alloc();  // fails only for lack of memory
     for (const unsigned char byte : digest) {
       constexpr std::string_view kDigits = "0123456789abcdef";
       put(kDigits.substr(byte >> 4, 1));
@@ -117,7 +117,7 @@ class Text {
     }
   }
 
-  // Of all of the text.
+  // Returns the size of the whole text.
   [[nodiscard]] uint64_t size() const { return part_.position(); }
 
  private:
@@ -215,8 +215,7 @@ class Writer {
     out_.put("\"}");
   }
 
-  // Names are UTF-8 (inspect() has checked that), and JSON is too: escaped is only what
-  // must be.
+  // Names are UTF-8 (checked by inspect()), and so is JSON: escapes only what must be escaped.
   void string(std::string_view text) {
     out_.put("\"");
     while (!text.empty()) {

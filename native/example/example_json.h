@@ -1,5 +1,5 @@
-// example.json: all that an Example or SequenceExample says, but for its bytes values,
-// of which it tells the size and the SHA-256.
+// example.json: the content of an Example or SequenceExample, except for its bytes values, which
+// are represented by their size and SHA-256.
 //
 //   {
 //     "features": {                            (of a sequence: "context")
@@ -13,10 +13,10 @@
 //     }
 //   }
 //
-// Floats stand in the shortest form that reads back to the same float; NaN and infinities
-// as the texts of protobuf's JSON (https://protobuf.dev/programming-guides/json). More
-// than 16 of them stand in columns, so that the size of the file, which every listing
-// tells, follows from their number: writing a float takes longer than reading ten.
+// Floats have the shortest text that reads back to the same float; NaN and infinities are the texts
+// of protobuf's JSON (https://protobuf.dev/programming-guides/json). More than 16 floats have a
+// fixed width, so that the size of the file, which every listing needs, follows from their number:
+// writing a float takes longer than reading ten.
 
 #pragma once
 
@@ -29,7 +29,7 @@ namespace ffrfs {
 
 [[nodiscard]] uint64_t example_json_size(const ExampleContent& content);
 
-// Gives `part` its bytes of the text. Returns the size of all of it.
+// Writes the bytes of `part` of the text. Returns the size of the whole text.
 uint64_t write_example_json(const ExampleContent& content, FilePart part);
 
 }  // namespace ffrfs

@@ -14,7 +14,7 @@
 namespace ffrfs {
 namespace {
 
-// "~262143" at most: the node limit keeps numbers below that.
+// At most "~262143", because the node limit keeps numbers below that.
 constexpr size_t kSuffixSizeMax = 7;
 static_assert(kFeaturePartSizeMax + kSuffixSizeMax + kExtensionSizeMax <= 255);
 
@@ -204,7 +204,7 @@ bool ExampleLayout::tell_apart() {
 
   Taken taken(PlaceOrder{this});
   for (const Entry& entry : entries_) taken.emplace(Place{entry.parent, entry.name}, 1);
-  Entry first = entries_.front();  // of those that have its name
+  Entry first = entries_.front();  // the first entry of its name
   for (Entry& entry : std::span(entries_).subspan(1)) {
     if (is_twin(first, entry)) {
       rename(entry, taken);

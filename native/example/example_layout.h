@@ -1,10 +1,10 @@
-// From the features of a record to its ExampleFolder.
+// Makes an ExampleFolder from the features of a record.
 //
-// Names that collide: of the entries of one folder, in the order in which the features
-// make them, the first keeps the name, and the others get "~1", "~2" … behind the stem,
-// the first of these that nothing else has. The order: example.json, record.bin, then the
-// features in the byte order of their names, those of a sequence's context before its
-// feature lists; a folder that a '/' makes comes with the first feature in it.
+// If names in one folder collide, the first of them, in the order in which they are made, keeps the
+// name; the others get "~1", "~2" … after the stem, the first that is free. The order:
+// example.json, record.bin, then the features in the byte order of their names, those of a
+// sequence's context before its feature lists; a folder that a '/' makes comes with the first
+// feature in it.
 
 #pragma once
 
@@ -23,13 +23,14 @@ namespace ffrfs {
 
 class ExampleLayout {
  public:
-  // `record` must outlive this.
+  // `record` must outlive this object.
   ExampleLayout(std::span<const std::byte> record, const ExampleOptions& options);
 
-  // False: more nodes than the limit; then there is nothing to finish. Once only.
+  // Returns false if there are more nodes than the limit; then finish() must not be called. Once
+  // only.
   [[nodiscard]] bool add(const ExampleContent& content);
 
-  // Once only.
+  // May be called once.
   [[nodiscard]] std::unique_ptr<const ExampleFolder> finish(ExamplePlace place);
 
  private:
@@ -39,12 +40,12 @@ class ExampleLayout {
   struct Entry {
     DirectoryId parent = 0;
     NameRef name = 0;
-    uint32_t target = 0;          // place in files_, or the directory
+    uint32_t target = 0;          // index in files_, or the directory
     uint32_t extension_size = 0;  // of the name
     bool is_directory = false;
   };
 
-  // The place of a name.
+  // A name in a folder.
   struct Place {
     DirectoryId parent = 0;
     NameRef name = 0;
@@ -59,14 +60,14 @@ class ExampleLayout {
                                  std::string_view extension = {});
   [[nodiscard]] std::string_view name(NameRef ref) const;
 
-  // Where a feature is to stand: views of path_, or of a step's number.
+  // Path components of the feature; they point into path_ or into a step's decimal number.
   struct Leaf {
     DirectoryId parent = 0;
     std::string_view stem;
   };
   void add_file(const Leaf& leaf, std::string_view extension, const Recipe& recipe);
   [[nodiscard]] DirectoryId add_directory(DirectoryId parent, NameRef name);
-  // The folder that a '/' in a feature's name makes, which others may share.
+  // Returns the folder for a '/' in a feature's name, which other features may share.
   [[nodiscard]] DirectoryId shared_directory(DirectoryId parent, std::string_view name);
   [[nodiscard]] Leaf open_path(std::string_view feature);
 
@@ -79,13 +80,12 @@ class ExampleLayout {
   [[nodiscard]] Recipe recipe(Recipe::Form form, std::span<const std::byte> part,
                                   uint64_t file_size) const;
 
-  // By the directories, then by the names; those that were added first are before their
-  // like.
+  // Sorts by directory, then by name; equal names stay in the order in which they were added.
   void sort();
-  // Of sorted entries. Whether any name had to be changed.
+  // Renames duplicates among sorted entries. Returns whether it changed any name.
   [[nodiscard]] bool tell_apart();
-  // Every name that is taken, with the number that its next twin tries first: so that many
-  // twins do not each begin at 1. A balanced tree, whose keys cannot be made to collide.
+  // All names in use, with the number that the next duplicate tries first, so that many duplicates
+  // do not each start at 1. A balanced tree, because hostile names cannot make its keys collide.
   using Taken = std::map<Place, uint32_t, PlaceOrder>;
   void rename(Entry& entry, Taken& taken);
   void append_entries(uint32_t number, const std::vector<uint32_t>& begins,

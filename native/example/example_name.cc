@@ -5,8 +5,7 @@ namespace {
 
 bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80; }
 
-// Appends the parts of one path. Of a part that is too long no more is kept than it takes
-// to see that.
+// Appends the parts of one path. Stops storing a part once it is known to be too long.
 class Speller {
  public:
   explicit Speller(std::string& path) : path_(path) { path_.clear(); }
@@ -15,7 +14,7 @@ class Speller {
     if (part_size() <= kFeaturePartSizeMax) path_ += text;
   }
 
-  // False: the part is empty, or the last that there may be.
+  // Returns false if the part is empty, or if it is the last one that is allowed.
   [[nodiscard]] bool begin_part() {
     if (part_size() == 0 || depth_ == kFeatureDepthLimit) return false;
     finish_part();
@@ -44,7 +43,7 @@ class Speller {
   [[nodiscard]] size_t part_size() const { return path_.size() - part_; }
 
   std::string& path_;
-  size_t part_ = 0;  // where the last one begins
+  size_t part_ = 0;  // start of the last part
   size_t depth_ = 1;
 };
 

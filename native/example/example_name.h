@@ -1,10 +1,10 @@
 // How the name of a feature, which may be any text, is written as a path.
 //
-// '/' makes folders. What no folder can hold is spelt with percent signs, as in a URL: a
-// '/' that would leave a part empty, or go deeper than 16 (%2F), NUL (%00), the parts "."
-// and ".." (%2E, %2E%2E); the empty name is "%". Parts are cut at 240 bytes, between
-// characters. So two features may have one path: the layout tells them apart
-// (example_layout.h), for which the other bytes of a name are left.
+// '/' makes folders. Characters that no folder can hold are spelt with percent signs, as in a URL:
+// a '/' that would leave a part empty, or go deeper than 16 (%2F), NUL (%00), the parts "." and
+// ".." (%2E, %2E%2E); the empty name is "%". Parts are cut at 240 bytes, between characters. So two
+// features may have the same path: the layout gives them different names (example_layout.h), for
+// which the remaining bytes of a name are reserved.
 
 #pragma once
 
@@ -17,7 +17,8 @@ namespace ffrfs {
 inline constexpr size_t kFeatureDepthLimit = 16;
 inline constexpr size_t kFeaturePartSizeMax = 240;
 
-// One to kFeatureDepthLimit parts between '/', each fit for a folder. `path` is replaced.
+// Writes one to kFeatureDepthLimit parts with '/' between them, each valid as a name. Replaces
+// `path`.
 void spell_feature(std::string_view feature, std::string& path);
 
 }  // namespace ffrfs

@@ -101,7 +101,7 @@ const ExampleTree::Group* ExampleTree::group_at(Ino ino) const {
   return ino >= first && ino - first < groups_.size() ? &groups_[ino - first] : nullptr;
 }
 
-// `record` must exist; of groups that begin with it, the last is not empty.
+// `record` must exist; if several groups begin with it, only the last is not empty.
 const ExampleTree::Group& ExampleTree::group_of(uint64_t record) const {
   return *std::prev(std::ranges::upper_bound(groups_, record, {}, &Group::first_record));
 }

@@ -1,13 +1,12 @@
-// A TFRecord file, or several, as a tree: the root, with a folder for each record that is
-// named as FlatTree names its file. In groups: the root with a folder for each group, in
-// which are the folders of its records, numbered from 0 there. Records are computed; the
-// groups are the only table.
+// One or several TFRecord files as a tree: the root, with a folder for each record, named as
+// FlatTree names its file. With groups: the root with a folder for each group, which has the
+// folders of its records, numbered from 0. Records are computed; the groups are the only table.
 //
-//   ino = (record + 1) << 24    of a record's folder; what is in it follows: + 1, + 2 …
+//   ino = (record + 1) << 24    of a record's folder; its content follows: + 1, + 2 …
 //   ino = 2 + group             of a group's folder
 //
-// Its ExampleFolder (example_folder.h) says what is in a record's folder, which
-// needs the record's bytes; here such a folder has no entries.
+// The content of a record's folder is in its ExampleFolder (example_folder.h), which needs the
+// record's bytes; in this tree such a folder has no entries.
 
 #pragma once
 
@@ -22,7 +21,7 @@
 
 namespace ffrfs {
 
-// Records that follow each other.
+// Consecutive records.
 struct ExampleGroup {
   std::string name;
   uint64_t record_count = 0;
@@ -30,11 +29,11 @@ struct ExampleGroup {
 
 class ExampleTree final : public Tree, public Subtrees {
  public:
-  // Throws FormatError: more records than there are inode numbers (2^40).
+  // Throws FormatError if there are more records than inode numbers (2^40).
   explicit ExampleTree(uint64_t record_count, const ExampleOptions& options = {});
-  // `groups`: as many as 2^24 - 2, in the order of their records, which is that of their
-  // names' bytes. Throws FormatError, also if they are not in order, or for a name that no
-  // folder can have.
+  // `groups`: at most 2^24 - 2, in the order of their records, which must be that of their names'
+  // bytes. Throws FormatError, also if they are not in order, or for a name that no folder can
+  // have.
   explicit ExampleTree(std::span<const ExampleGroup> groups, const ExampleOptions& options = {});
 
   [[nodiscard]] static constexpr Ino folder_ino(uint64_t record) {
@@ -47,12 +46,12 @@ class ExampleTree final : public Tree, public Subtrees {
                                          uint64_t limit) const override;
   [[nodiscard]] std::vector<Dentry> subdirectories(Ino directory, uint64_t start,
                                                    uint64_t limit) const override {
-    return list(directory, start, limit);  // nothing else is in it
+    return list(directory, start, limit);  // it has only directories
   }
   [[nodiscard]] std::string name(Ino ino) const override;
-  // The record's folder.
+  // Returns the record's folder.
   [[nodiscard]] Ino file_of(uint64_t record) const override;
-  // Those that are known without a record's bytes.
+  // Both count only what is known without the records' bytes.
   [[nodiscard]] uint64_t file_count() const override { return 0; }
   [[nodiscard]] uint64_t directory_count() const override {
     return record_count_ + 1 + (is_grouped_ ? groups_.size() : 0);
@@ -74,7 +73,7 @@ class ExampleTree final : public Tree, public Subtrees {
   static constexpr int kInoBits = 24;
   static constexpr Ino kFirstGroupIno = kRootIno + 1;
 
-  // A folder of records: a group's, or the root where there are no groups.
+  // A folder of records: a group's, or the root if there are no groups.
   struct Group {
     Group(std::string given, Ino own, uint64_t first, uint64_t count)
         : name(std::move(given)), ino(own), first_record(first), records(count) {}
@@ -89,7 +88,7 @@ class ExampleTree final : public Tree, public Subtrees {
   [[nodiscard]] const Group* group_at(Ino ino) const;  // or nullptr
   [[nodiscard]] const Group& group_of(uint64_t record) const;
   [[nodiscard]] ExamplePlace place(uint64_t record) const;
-  // The record's folder, from the inode of its file in `group.records`; 0 stays 0.
+  // Returns the record's folder for the inode of its file in `group.records`; 0 for 0.
   [[nodiscard]] static Ino folder_of(const Group& group, Ino file);
 
   const bool is_grouped_;

@@ -10,7 +10,7 @@ namespace ffrfs {
 void write_npy_header(std::span<std::byte, kNpyHeaderSize> header, std::string_view dtype,
                       uint64_t count) {
   using namespace std::string_literals;
-  // Padded with spaces, so that the values lie at a multiple of 64; at most 90 of 128 bytes.
+  // Padded with spaces, so that the values begin at a multiple of 64; at most 90 of 128 bytes.
   std::string text = "\x93NUMPY\x01\x00\x00\x00{'descr': '"s;
   text += dtype;
   text += "', 'fortran_order': False, 'shape': (" + std::to_string(count) + ",), }";

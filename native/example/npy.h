@@ -1,5 +1,5 @@
-// One-dimensional arrays as NumPy's .npy files, version 1.0: a header of 128 bytes, then
-// the values, little-endian. The format:
+// One-dimensional arrays as NumPy's .npy files, version 1.0: a header of 128 bytes, then the
+// values, little-endian. The format:
 // https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 
 #pragma once
@@ -13,7 +13,7 @@ namespace ffrfs {
 
 inline constexpr size_t kNpyHeaderSize = 128;
 
-// `dtype` as NumPy spells it, "<i8" or "<f4"; `count` is the number of values.
+// `dtype` is NumPy's name, "<i8" or "<f4"; `count` is the number of values.
 void write_npy_header(std::span<std::byte, kNpyHeaderSize> header, std::string_view dtype,
                       uint64_t count);
 

@@ -40,7 +40,7 @@ void* reallocate(void* context, void* memory, size_t size) {
 }
 
 ArrayPool& array_pool() {
-  static auto* pool = new ArrayPool;  // lives as long as any array may: for ever
+  static auto* pool = new ArrayPool;  // never destroyed, because arrays may live as long
   return *pool;
 }
 
@@ -52,11 +52,11 @@ PyObject* make_handler() {
 
 PyObject* handler_capsule = nullptr;
 
-// With NumPy, which takes 40 ms to import, and which most commands never need.
+// Imports NumPy only when needed, because that takes 40 ms and most commands never need it.
 PyObject* handler() {
   if (handler_capsule == nullptr) {
     if (_import_array() < 0) throw pybind11::error_already_set();
-    // Another thread may have been here: an import lets go of the GIL.
+    // Another thread may have set it: an import releases the GIL.
     if (handler_capsule == nullptr) handler_capsule = make_handler();
     if (handler_capsule == nullptr) throw pybind11::error_already_set();
   }

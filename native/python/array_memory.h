@@ -1,10 +1,10 @@
-// Memory for the arrays that reads return: NumPy owns it as it owns any array's, but
-// it comes from a pool that keeps some pages warm. A batch of 64 records of 110 KB in
-// fresh memory spends three quarters of its time on page faults.
+// Memory for the arrays that reads return. NumPy owns it as it owns any array's, but it comes from
+// a pool that keeps some pages mapped. A batch of 64 records of 110 KB in new memory spends three
+// quarters of its time on page faults.
 //
-// NumPy's own way for this is a data memory handler (NEP 49), set while the arrays are
-// made; each array remembers it and frees itself through it.
-// Needs the GIL, which is also why a fork() cannot find the pool locked.
+// NumPy's own interface for this is a data memory handler (NEP 49), set while the arrays are
+// created; each array remembers its handler, and is freed through it. Needs the GIL, so that a
+// fork() cannot find the pool locked.
 
 #pragma once
 
@@ -14,10 +14,10 @@
 
 namespace ffrfs::python {
 
-// While it lives, arrays made by this thread take their memory from the pool.
+// While this object lives, arrays that this thread creates get their memory from the pool.
 class ArrayMemoryScope {
  public:
-  // Below a page, malloc's own free lists are as warm: such arrays need no scope.
+  // Smaller arrays need no scope, because malloc's own free lists are as good.
   static constexpr size_t kSmallestPooled = 4096;
 
   ArrayMemoryScope();

@@ -11,7 +11,7 @@
 namespace ffrfs::python {
 namespace {
 
-// Where the daemon makes exceptions of what its worker reports, too.
+// The daemon also uses from_fields() for errors that its worker reports.
 py::object exception_of(const ErrorFields& fields) {
   return py::module_::import("ffrfs.errors")
       .attr("from_fields")(fields.kind, fs_text(fields.reason), fs_text(fields.path),
@@ -36,7 +36,7 @@ py::str fs_text(const std::string& text) {
 py::object to_python(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
-  } catch (const py::error_already_set& own) {  // Ctrl-C while bytes were waited for
+  } catch (const py::error_already_set& own) {  // Ctrl-C during a wait
     return own.value();
   } catch (...) {
     return exception_of(fields_of(error));

@@ -1,4 +1,4 @@
-// What the files of the binding share: errors and values on their way to Python.
+// Errors and values on their way to Python, for all files of the binding.
 //
 // Everything here needs the GIL.
 
@@ -21,14 +21,14 @@ namespace ffrfs::python {
 
 namespace py = pybind11;
 
-// Each adds its classes to the module.
-// What `work` returns; it runs without the GIL.
+// Runs `work` without the GIL, and returns its result.
 template <typename Work>
 auto unlocked(Work work) {
   const py::gil_scoped_release released;
   return work();
 }
 
+// Each adds its classes to the module.
 void bind_examples(py::module_& module);
 void bind_manifest(py::module_& module);
 void bind_pack(py::module_& module);
@@ -39,28 +39,29 @@ void bind_tfrecords(py::module_& module);
 void bind_volume(py::module_& module);
 void bind_writer(py::module_& module);
 
-// The Python exception (of ffrfs.errors, or a built-in) that says what `error` says.
+// Returns the Python exception (of ffrfs.errors, or a built-in one) for `error`.
 [[nodiscard]] py::object to_python(const std::exception_ptr& error);
 
 // Raises that exception.
 [[noreturn]] void raise(const std::exception_ptr& error);
 
-// A file name or text of the core: not always UTF-8, so as os.fsdecode.
+// File names and texts of the core may not be UTF-8: to_bytes_list() returns bytes, and fs_text()
+// decodes as os.fsdecode() does.
 [[nodiscard]] py::list to_bytes_list(const std::vector<std::string>& texts);
 [[nodiscard]] py::str fs_text(const std::string& text);
 
-// A non-negative index from any integer object. Raises IndexError.
+// Returns a non-negative index from any integer object. Raises IndexError.
 [[nodiscard]] size_t to_index(py::handle object);
 
-// Reads whole records, without the GIL, each into a 1-D uint8 array that owns its
-// memory. Raises the first error in the order of `extents`.
+// Reads whole records, without the GIL, each into a 1-D uint8 array that owns its memory. Raises
+// the first error in the order of `extents`.
 [[nodiscard]] py::list read_arrays(Fetcher& fetcher, const std::vector<Extent>& extents,
                                    bool check);
 
-// (number, exception that says what is wrong) of bad records.
+// Returns (number, exception) for each bad record.
 [[nodiscard]] py::list to_list(const BadRecords& bad);
 
-// The bytes of any contiguous bytes-like object; valid while this lives.
+// The bytes of any contiguous bytes-like object; valid while this object lives.
 class BytesView {
  public:
   explicit BytesView(py::handle object);

@@ -1,4 +1,4 @@
-// ExampleParser: serialised Examples into arrays, for ffrfs.tfrecord.parsing.parse.
+// ExampleParser: parses serialised Examples into arrays, for ffrfs.tfrecord.parsing.parse.
 
 #include <pybind11/stl.h>
 
@@ -15,7 +15,7 @@
 namespace ffrfs::python {
 namespace {
 
-// Less than this, letting go of the GIL costs more than the work.
+// Below this, releasing the GIL costs more than the work.
 constexpr size_t kWorthReleasing = 32 << 10;
 
 template <typename Work>
@@ -27,7 +27,7 @@ void without_gil(size_t size_bytes, Work work) {
 
 using Shape = std::vector<py::ssize_t>;
 
-// The bytes of many objects, which stay what they are while this lives.
+// The bytes of many objects, which do not change while this object lives.
 class RecordBytes {
  public:
   explicit RecordBytes(const py::object& objects) : objects_(objects) {
@@ -47,7 +47,7 @@ class RecordBytes {
   [[nodiscard]] size_t size_bytes() const { return size_bytes_; }
 
  private:
-  py::tuple objects_;  // a copy: a list could change while the GIL is free
+  py::tuple objects_;  // a copy: a list could change while the GIL is released
   std::vector<std::unique_ptr<BytesView>> views_;
   std::vector<BytesValue> spans_;
   size_t size_bytes_ = 0;
@@ -56,13 +56,13 @@ class RecordBytes {
 template <typename T>
 py::array new_array(const Shape& shape) {
   if constexpr (std::is_same_v<T, BytesValue>) {
-    return py::array(py::dtype("O"), shape);  // of NULLs, which NumPy takes for None
+    return py::array(py::dtype("O"), shape);  // of NULLs, which NumPy treats as None
   } else {
     return py::array_t<T>(shape);
   }
 }
 
-// `array` is of objects, and new.
+// `array` is a new array of objects.
 void put_objects(py::array& array, size_t at, std::span<const BytesValue> values) {
   auto** to = static_cast<PyObject**>(array.mutable_data()) + at;
   for (const BytesValue value : values) {
@@ -97,7 +97,7 @@ size_t longest_row(const Column& column) {
 
 py::ssize_t signed_size(size_t size) { return static_cast<py::ssize_t>(size); }
 
-// Rows of different length, each filled up to the longest.
+// Returns rows of different length, each padded to the longest.
 template <typename T>
 py::array pad(const FeatureSpec& spec, const Column& column, const Shape& shape) {
   const size_t width = longest_row(column);
@@ -131,8 +131,8 @@ py::array pad(const FeatureSpec& spec, const Column& column, const Shape& shape)
   return array;
 }
 
-// As TensorFlow's SparseTensor has it: the place of each value, the values, the shape.
-// `rows`: whether an index names its row too.
+// Returns the indices, the values and the shape of TensorFlow's SparseTensor. `rows`: whether an
+// index includes its row.
 template <typename T>
 py::tuple to_sparse(const Column& column, bool rows) {
   const Values<T>& values = column.of<T>();
@@ -173,7 +173,7 @@ Layout to_layout(const std::string& name) {
 
 class ExampleParser {
  public:
-  // Of (name, kind, layout, shape, default values or None).
+  // Takes (name, kind, layout, shape, default values or None) for each feature.
   explicit ExampleParser(const py::sequence& features) {
     std::vector<FeatureSpec> specs;
     for (const py::object feature : features) {
@@ -249,7 +249,7 @@ class ExampleParser {
     return std::vector<Column>(parser_->specs().size());
   }
 
-  // The arrays of numbers into which the parser writes; None where it cannot.
+  // Returns arrays of numbers that the parser fills directly; None for other features.
   [[nodiscard]] py::list make_fixed(std::vector<Column>& columns,
                                     std::optional<size_t> rows) const {
     const ArrayMemoryScope warm;
@@ -278,8 +278,8 @@ class ExampleParser {
     return finish(columns, results, Shape{});
   }
 
-  // What is None in `results` yet. `lead`: the dimensions before a feature's own; nullopt:
-  // one, of the column's steps.
+  // Fills in the results that are None. `lead`: the dimensions before a feature's own; nullopt: one
+  // dimension, the column's steps.
   [[nodiscard]] py::list finish(const std::vector<Column>& columns, py::list results,
                                 const std::optional<Shape>& lead) const {
     for (size_t i = 0; i < columns.size(); ++i) {

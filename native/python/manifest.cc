@@ -1,4 +1,4 @@
-// Manifest: what pack_folder has found, compact, for Writer.
+// Manifest: the compact list of what pack_folder has found, for Writer.
 
 #include "python/manifest.h"
 
@@ -28,7 +28,7 @@ std::string_view bytes_of(py::handle object) {
   return {data, static_cast<size_t>(size)};
 }
 
-// Raises OverflowError for what a C integer does not hold.
+// Raises OverflowError if the number does not fit a C integer.
 template <typename T>
 T integer_of(py::handle object) {
   const long long value = PyLong_AsLongLong(object.ptr());

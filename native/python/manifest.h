@@ -1,4 +1,4 @@
-// A Manifest for Python: one thread changes it at a time, and no other uses it then.
+// A Manifest for Python: a thread that changes it must be its only user.
 
 #pragma once
 
@@ -16,7 +16,7 @@ namespace ffrfs::python {
 
 class SharedFolderList {
  public:
-  // Calls `work` with the list. Both throw std::invalid_argument if another thread is in the way.
+  // Both call `work` with the list, and throw std::invalid_argument if another thread uses it.
   template <typename Work>
   auto change(const Work& work) {
     const std::unique_lock lock(mutex_, std::try_to_lock);
@@ -29,7 +29,7 @@ class SharedFolderList {
     if (!lock) throw in_use();
     return work(std::as_const(list_));
   }
-  // The same of a list whose files have their records; else std::invalid_argument.
+  // The same for a list whose files have records; otherwise throws std::invalid_argument.
   template <typename Work>
   auto read_numbered(const Work& work) const {
     return read([&work](const Manifest& list) {

@@ -1,8 +1,7 @@
-// ffrfs._native: the core for Python. Types and documentation stand in _native.pyi.
+// ffrfs._native: the core for Python. Types and documentation are in _native.pyi.
 //
-// All pybind11 code is in this folder. Rules: the GIL is released around whatever can
-// block or takes over 20 µs, no Python object is touched without it, and no Python
-// type reaches the core.
+// All pybind11 code is in this folder. Rules: the GIL is released around calls that may block or
+// take over 20 µs, no Python object is touched without it, and no Python type reaches the core.
 
 #include <pybind11/pybind11.h>
 
@@ -12,7 +11,7 @@
 namespace ffrfs::python {
 namespace {
 
-// Shorter than this, letting go of the GIL costs more than the checksum.
+// Below this, releasing the GIL costs more than the checksum.
 constexpr size_t kWorthReleasingToHash = 64 << 10;
 
 template <uint32_t (*Checksum)(std::span<const std::byte>, uint32_t)>

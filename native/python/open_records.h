@@ -1,6 +1,6 @@
-// What Records and TFRecords share: files of one kind, open until close().
+// The common part of Records and TFRecords: files of one kind, open until close().
 //
-// Everything here needs the GIL; what blocks is done without it.
+// Everything here needs the GIL; blocking work is done without it.
 
 #pragma once
 
@@ -19,7 +19,7 @@
 
 namespace ffrfs::python {
 
-// `File`: the kind of all its shards.
+// `File`: the type of all shards.
 template <typename File>
 class OpenRecords {
  public:
@@ -68,14 +68,14 @@ class OpenRecords {
     ProcessLocal<Fetcher> fetcher{[this] { return std::make_unique<Fetcher>(shards, counters); }};
   };
 
-  // `open_shards()` gives the ShardSet, of Files alone.
+  // `open_shards()` returns the ShardSet, whose shards are all Files.
   template <typename OpenShards>
   explicit OpenRecords(OpenShards open_shards) {
     const py::gil_scoped_release unlocked;
     open_ = std::make_shared<Open>(open_shards());
   }
 
-  // Kept by every call while it runs, so that close() in another thread is harmless.
+  // Every call holds the result while it runs, so that close() in another thread is harmless.
   [[nodiscard]] std::shared_ptr<Open> open() const {
     if (open_) return open_;
     throw py::value_error("the reader is closed");

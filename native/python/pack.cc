@@ -1,4 +1,4 @@
-// Pack: one FFRecord file, for info, verify and those who make sidecars.
+// Pack: one FFRecord file, for `info`, `verify` and the making of sidecars.
 
 #include <pybind11/stl.h>
 
@@ -107,7 +107,7 @@ py::list PyPack::verify(uint64_t first, uint64_t count, size_t jobs) {
     try {
       return shard_->chunk_checksums(record);
     } catch (const std::exception&) {
-      return {};  // find_fault() tells it
+      return {};  // find_fault() reports it
     }
   };
   return to_list(

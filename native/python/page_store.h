@@ -1,4 +1,4 @@
-// A function in Python that gives the kernel bytes (Volume::Push), and what it is given.
+// Calls a Python function that pushes bytes to the kernel (Volume::Push).
 
 #pragma once
 
@@ -15,8 +15,8 @@ namespace ffrfs::python {
 
 namespace py = pybind11;
 
-// Bytes that Python may look at for as long as this lives. Views made of the view do not
-// end with it: who is given it must not keep any.
+// Bytes that Python may access while this object lives. Views of the view may outlive it, so the
+// function must not keep any.
 class LentView {
  public:
   explicit LentView(std::span<const std::byte> bytes)
@@ -26,7 +26,7 @@ class LentView {
   ~LentView() {
     try {
       view_.attr("release")();
-    } catch (py::error_already_set& error) {  // somebody holds its bytes
+    } catch (py::error_already_set& error) {  // a view of its bytes still exists
       error.discard_as_unraisable("the end of a push");
     }
   }
@@ -37,7 +37,7 @@ class LentView {
   const py::memoryview view_;
 };
 
-// A function in Python that pushes, for threads of the volume.
+// A Python function that pushes, for threads of the volume.
 class PyPush {
  public:
   explicit PyPush(py::function push)
@@ -46,7 +46,7 @@ class PyPush {
           delete last;
         }) {}
 
-  // What it raises is reported, and goes no further: nothing depends on a push.
+  // Reports exceptions and drops them, because nothing depends on a push.
   bool operator()(Ino ino, uint64_t offset, std::span<const std::byte> bytes) const {
     const py::gil_scoped_acquire locked;
     try {
@@ -54,13 +54,13 @@ class PyPush {
       return py::bool_((*push_)(ino, offset, lent.view()));
     } catch (py::error_already_set& error) {
       error.discard_as_unraisable(*push_);
-    } catch (const std::exception&) {  // no memory for the view
+    } catch (const std::exception&) {  // out of memory for the view
     }
     return false;
   }
 
  private:
-  std::shared_ptr<py::function> push_;  // one, however often this is copied
+  std::shared_ptr<py::function> push_;  // one, shared by all copies
 };
 
 }  // namespace ffrfs::python

@@ -18,10 +18,10 @@
 namespace ffrfs::python {
 namespace {
 
-// A push that the kernel does not let go of is not waited for any longer.
+// How long to wait for a push that the kernel does not finish.
 constexpr auto kPushLimit = std::chrono::milliseconds(5000);
 
-// What the volume is asked for, by callers that wait; Ctrl-C ends that.
+// Blocking calls of the volume, which Ctrl-C interrupts.
 class Waiting : public BlockingVolume {
  public:
   explicit Waiting(Volume& volume)
@@ -54,7 +54,7 @@ std::shared_ptr<Volume> PyVolume::open() const {
 
 void PyVolume::start_prefetch(const py::object& self, py::function push) {
   const auto volume = self.cast<PyVolume&>().open();
-  // Also when the interpreter ends: a push could never come back from it.
+  // Also runs at the end of the interpreter, because a push could never return from it.
   const py::cpp_function stop([left = std::weak_ptr(volume)] { end_prefetch(left.lock()); });
   py::module_::import("weakref").attr("finalize")(self, stop);
   PyPush pushing(std::move(push));
@@ -62,11 +62,11 @@ void PyVolume::start_prefetch(const py::object& self, py::function push) {
   volume->start_prefetch(std::move(pushing));
 }
 
-// Lets go of the volume, too. Without the GIL, for which a push may be waiting.
+// Also drops the volume. Releases the GIL, because a push may be waiting for it.
 void PyVolume::end_prefetch(std::shared_ptr<Volume> volume) {
   const py::gil_scoped_release unlocked;
   if (volume && !volume->stop_prefetch(kPushLimit)) {
-    // Never to end: it would wait for the push.
+    // Never destroyed, because the destructor would wait for the push.
     [[maybe_unused]] const auto* const kept = new std::shared_ptr<Volume>(volume);
   }
   volume.reset();
@@ -186,7 +186,7 @@ py::list PyVolume::read_files(const py::sequence& inos) {
   return read_arrays(volume->fetcher(), extents, options_.check_data);
 }
 
-// Of files that are not whole records.
+// For files that are not whole records.
 py::list PyVolume::read_parts(Volume& volume, const py::sequence& inos) const {
   py::list arrays;
   std::vector<std::pair<Ino, std::span<std::byte>>> files;

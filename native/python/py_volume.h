@@ -1,7 +1,7 @@
-// A Volume for Python: what PackedFolder, the commands and the pyfuse3 engine ask of it.
+// A Volume for Python: the calls of PackedFolder, the commands and the pyfuse3 engine.
 //
-// Everything here needs the GIL, and lets go of it where a volume may wait. Errors of the
-// core are thrown as they are.
+// Everything here needs the GIL, and releases it where a volume may wait. Errors of the core are
+// passed on.
 
 #pragma once
 
@@ -23,8 +23,8 @@ namespace ffrfs::python {
 
 namespace py = pybind11;
 
-// What has finished and was not collected yet. Callbacks of the core fill it, on
-// whichever thread polls; no GIL there.
+// Finished calls whose results were not collected yet. Callbacks of the core add them, on any
+// polling thread, without the GIL.
 class FinishedQueue {
  public:
   struct Finished {
@@ -55,11 +55,11 @@ class PyVolume {
   PyVolume(const PyVolume&) = delete;
   PyVolume& operator=(const PyVolume&) = delete;
 
-  // Raises ValueError once it is closed.
+  // Raises ValueError once the volume is closed.
   [[nodiscard]] std::shared_ptr<Volume> open() const;
   void close() { end_prefetch(std::exchange(volume_, nullptr)); }
 
-  // Reading ahead. `self` is this.
+  // Readahead. `self` is this object.
 
   static void start_prefetch(const py::object& self, py::function push);
   void stop_prefetch() const { end_prefetch(open()); }
@@ -68,28 +68,28 @@ class PyVolume {
   void warm(Ino ino) const;
   void limit_pushed(uint64_t limit_bytes) const;
 
-  // For an engine: at once, or later through poll().
+  // For an engine: these answer at once, or later through poll().
 
   [[nodiscard]] py::object load_tree(Need need, Ino ino, uint64_t token);
   [[nodiscard]] py::object read(Ino ino, uint64_t offset, size_t size, uint64_t token);
   [[nodiscard]] py::list poll();
   [[nodiscard]] Ino note_failure(Ino ino) const { return open()->note_failure(ino).value_or(0); }
 
-  // For callers that wait.
+  // For callers that block.
 
   [[nodiscard]] Ino resolve(const std::string& path) const;
   [[nodiscard]] py::object attributes(Ino ino) const;
   [[nodiscard]] py::list list(Ino ino, uint64_t start, uint64_t limit) const;
   [[nodiscard]] py::object record(Ino ino) const;
   [[nodiscard]] py::bytes target(Ino ino) const;
-  // The permissions and the time that were packed; None: they are not known.
+  // Returns the packed permissions and time; None if they are unknown.
   [[nodiscard]] py::object stored(Ino ino) const;
   [[nodiscard]] py::bytes path(Ino ino) const { return {open()->path(ino)}; }
   [[nodiscard]] Slice read_wait(Ino ino, uint64_t offset, size_t size);
   [[nodiscard]] py::list read_files(const py::sequence& inos);
-  // nullptr: it is not made of its record, but a part of it.
+  // Returns nullptr if the file is not rendered, but a part of its record.
   [[nodiscard]] std::unique_ptr<const MadeFile> made_file(Ino ino) const;
-  // 0: none; see Tree.
+  // Returns 0 if there is none; see Tree.
   [[nodiscard]] Ino find_too_deep(Ino ino) const;
   [[nodiscard]] py::list verify(uint64_t first, uint64_t count);
   [[nodiscard]] py::bytes counter_page() const;

@@ -26,7 +26,7 @@ class Records : public OpenRecords<FfrecordShard> {
   [[nodiscard]] py::list read(const py::sequence& indices) const {
     const auto open_now = open();
     std::vector<Extent> extents;
-    // Owned: what a sequence gives may be new, and live no longer than that.
+    // Owned, because an element of a sequence may be a new object with no other reference.
     for (const py::object index : indices) {
       extents.push_back(open_now->shards.extent(to_index(index)));
     }

@@ -1,6 +1,6 @@
-// set_remote: who brings the links to a fetcher, for all that opens URLs in this process.
+// set_remote: sets the callable that brings links to a fetcher, for all URLs in this process.
 //
-// The callable may be asked on a thread of the core. A forked child asks it again.
+// The callable may be called on a thread of the core. A forked child calls it again.
 
 #include <pybind11/pybind11.h>
 
@@ -24,21 +24,21 @@ bool is_finalizing() {
 #endif
 }
 
-// Without the GIL.
+// Must be called without the GIL.
 FileDescriptor ask_for_link(const py::object& get_link) {
-  // Who took the GIL then would never come back.
+  // During finalization, a thread that takes the GIL never returns.
   if (is_finalizing()) throw remote::RemoteError("RemoteError", "", "the program is ending");
   const py::gil_scoped_acquire locked;
   try {
     return FileDescriptor(py::cast<int>(get_link()));
   } catch (py::error_already_set& error) {
-    // Not as it is: it may be kept, and thrown where the GIL is not at hand.
+    // Converted, because it may be kept, and thrown where the GIL is not held.
     throw remote::RemoteError(py::cast<std::string>(error.type().attr("__name__")), "",
                               py::cast<std::string>(py::str(error.value())), true);
   }
 }
 
-// Ctrl-C, in the main thread.
+// Lets Ctrl-C interrupt a wait in the main thread.
 void check_signals() {
   if (is_finalizing()) return;
   const py::gil_scoped_acquire locked;
@@ -49,7 +49,7 @@ void set_remote(const py::object& get_link, double timeout_s) {
   if (get_link.is_none()) return remote::set_opener(nullptr);
   const auto timeout = std::chrono::duration_cast<std::chrono::milliseconds>(
       std::chrono::duration<double>(timeout_s));
-  // Never destroyed: that would take the GIL, wherever it happens.
+  // Never destroyed, because that needs the GIL, wherever it happens.
   const auto* const kept = new py::object(get_link);
   auto opener = std::make_shared<remote::RemoteOpener>([kept] { return ask_for_link(*kept); },
                                                        timeout);

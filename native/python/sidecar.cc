@@ -1,5 +1,5 @@
-// write_sidecar and where sidecars are: the index of a pack that has only a pickle, in a file of
-// its own; what lies behind the paths that somebody names.
+// write_sidecar and the paths of sidecars: the index of a pack that has only a pickle, in a file of
+// its own; and the files behind the paths that a user names.
 
 #include "open/sidecar_writer.h"
 

@@ -1,5 +1,5 @@
-// TFRecords: TFRecord files as one index space, for TFRecordReader; TFRecordScan: one of
-// them from front to end, for FileScan. Both fill the bytes objects that they return.
+// TFRecords: TFRecord files as one index space, for TFRecordReader; TFRecordScan: one of them from
+// front to end, for FileScan. Both fill the bytes objects that they return.
 
 #include <pybind11/stl.h>
 
@@ -17,24 +17,24 @@
 namespace ffrfs::python {
 namespace {
 
-// Lets malloc keep what is freed, as it does in any program that has once freed an array
-// of 32 MB: the C library takes the largest block that was freed for the size from which
-// memory comes from the kernel, and goes back to it (mallopt(3), M_MMAP_THRESHOLD). Else
-// every record of 100 KB would come in fresh memory, and page faults would take longer
-// than reading it. Who has set these limits by hand is left alone.
+// Makes malloc keep freed memory, as in any program that has once freed an array of 32 MB: from the
+// size of the largest freed block on, the C library maps memory from the kernel, and unmaps it when
+// it is freed (mallopt(3), M_MMAP_THRESHOLD). Otherwise every record of 100 KB would be in new
+// memory, and page faults would take longer than reading it. Limits that the user has set are left
+// alone.
 void keep_freed_memory_warm() {
   constexpr size_t kDynamicLimit = size_t{32} << 20;
   constexpr size_t kPageSize = 4096;
   [[maybe_unused]] static const bool done = [] {
-    // With its header, in whole pages, and with two flags in its size, it must be below the
-    // limit. volatile: or it is optimised away.
+    // With its header, in whole pages, and with two flags in its size, it must be below the limit.
+    // volatile, because it would be optimised away.
     void* volatile memory = std::malloc(kDynamicLimit - 2 * kPageSize);
     std::free(memory);
     return true;
   }();
 }
 
-// A bytes object to be filled before anybody else sees it.
+// Returns a bytes object that must be filled before other code sees it.
 py::bytes unfilled_bytes(uint64_t size) {
   PyObject* object = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(size));
   if (object == nullptr) throw py::error_already_set();
@@ -74,7 +74,7 @@ class PyTfrecordScan {
   }
 
  private:
-  // One thread at a time: the second one gets an error, as from a generator. Needs the GIL.
+  // Allows one thread at a time: a second one gets an error, as from a generator. Needs the GIL.
   class InUse {
    public:
     explicit InUse(PyTfrecordScan& scan) : scan_(scan) {
@@ -160,7 +160,7 @@ class TFRecords : public OpenRecords<TfrecordShard> {
   const bool check_data_;
 };
 
-// Keeps the GIL: a record that takes long to checksum is refused.
+// Keeps the GIL, because records that take long to checksum are refused.
 bool append_frame(FrameBuffer& frames, const py::object& record) {
   if (PyUnicode_Check(record.ptr()) == 0) return frames.append(BytesView(record).bytes());
   Py_ssize_t size = 0;

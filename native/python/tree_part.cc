@@ -7,7 +7,7 @@
 namespace ffrfs::python {
 namespace {
 
-// collections.namedtuple, made once: attributes are read by name in Python.
+// A collections.namedtuple, made once, so that Python reads attributes by name.
 py::object& attributes_type() {
   static auto* type = new py::object();  // never destroyed: the interpreter may be gone
   return *type;

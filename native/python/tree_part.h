@@ -1,4 +1,4 @@
-// Parts of a volume's tree in Python, and the values that tell of an inode.
+// Parts of a volume's tree in Python, and the values that describe an inode.
 //
 // Everything here needs the GIL, and waits for nothing but pages of a mapped index.
 
@@ -21,12 +21,12 @@ struct PyTreePart {
   TreePtr part;
 };
 
-// `part` is the one of `volume` that knows `ino`; None: there is no such inode.
+// `part` is the part of `volume` that has `ino`. Returns None if the inode does not exist.
 [[nodiscard]] py::object attributes_in(const Volume& volume, const Tree& part, Ino ino);
-// (name, attributes) of up to `limit` entries from position `start`.
+// Returns (name, attributes) of up to `limit` entries from position `start`.
 [[nodiscard]] py::list entries_in(const Volume& volume, const Tree& part, Ino ino,
                                   uint64_t start, uint64_t limit);
-// (record, CRC-32 or None) of a file; None of all else.
+// Returns (record, CRC-32 or None) of a file; None for any other inode.
 [[nodiscard]] py::object record_in(const Volume& volume, const Tree& part, Ino ino);
 
 // Adds TreePart and Attributes to the module.

@@ -1,5 +1,5 @@
 // Volume, its Slice and MadeFile: a mounted tree, for PackedFolder, the commands and the pyfuse3
-// engine. What its functions do is in py_volume.h, its TreePart in tree_part.h.
+// engine. Its functions are described in py_volume.h, its TreePart in tree_part.h.
 
 #include "volume/volume.h"
 
@@ -23,7 +23,7 @@ using VolumeClass = py::class_<PyVolume>;
 py::bytes read_made(const MadeFile& file, uint64_t offset, uint64_t size) {
   const uint64_t left = offset < file.size() ? file.size() - offset : 0;
   const auto count = static_cast<py::ssize_t>(std::min(size, left));
-  // No other code has it yet: it may be written to.
+  // No other code has the object yet, so it may be written to.
   const auto bytes = py::reinterpret_steal<py::bytes>(PyBytes_FromStringAndSize(nullptr, count));
   if (!bytes) throw py::error_already_set();
   auto* const memory = reinterpret_cast<std::byte*>(PyBytes_AS_STRING(bytes.ptr()));
@@ -34,7 +34,7 @@ py::bytes read_made(const MadeFile& file, uint64_t offset, uint64_t size) {
   return bytes;
 }
 
-// What a TFRecord's record does not hold as it is, for those who write it elsewhere.
+// Rendered files of a TFRecord's records, for code that copies them elsewhere.
 void bind_made_file(py::module_& module) {
   py::class_<MadeFile>(module, "MadeFile")
       .def_property_readonly("size", &MadeFile::size)
@@ -55,7 +55,7 @@ void bind_slice(py::module_& module) {
 }
 
 void bind_opening(VolumeClass& volume) {
-  // Keywords are the options' names (volume_options.cc); True and False are their 1 and 0.
+  // Keywords are the options' names (volume_options.cc); True and False become 1 and 0.
   const auto make = [](const std::vector<py::bytes>& paths, const py::kwargs& keywords) {
     VolumeOptions options;
     for (const auto& [name, value] : keywords) {
@@ -72,7 +72,7 @@ void bind_opening(VolumeClass& volume) {
 }
 
 void bind_properties(VolumeClass& volume) {
-  // A property that asks the open volume.
+  // A property that calls the open volume.
   const auto get = [](auto method) {
     return [method](const PyVolume& self) { return method(*self.open()); };
   };
@@ -114,7 +114,7 @@ void bind_properties(VolumeClass& volume) {
       .def_property_readonly("eventfd", get([](Volume& v) { return v.event_fd(); }));
 }
 
-// What only an engine needs.
+// Functions that only an engine needs.
 void bind_serving(VolumeClass& volume) {
   volume
       .def("load_tree",
@@ -144,7 +144,7 @@ void bind_serving(VolumeClass& volume) {
       .def("note_failure", &PyVolume::note_failure, py::arg("ino"));
 }
 
-// What may wait.
+// Functions that may block.
 void bind_reading(VolumeClass& volume) {
   volume.def("resolve", &PyVolume::resolve, py::arg("path"))
       .def("attributes", &PyVolume::attributes, py::arg("ino"))

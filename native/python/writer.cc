@@ -45,8 +45,8 @@ uint64_t append_pieces(Writer& writer, const py::iterable& pieces) {
   return size;
 }
 
-// Called without the GIL, about ten times a second: the time to show progress and to notice
-// Ctrl-C. What is thrown here stops the threads of the writer.
+// Called without the GIL, about ten times a second, to show progress and to notice Ctrl-C. An
+// exception stops the threads of the writer.
 FilePacker::Tick tick_of(const py::object& progress) {
   return [&progress](uint64_t done_files, uint64_t done_bytes) {
     const py::gil_scoped_acquire locked;
