@@ -7,8 +7,8 @@
 // for the same bytes: so it may be dropped and made again while the kernel knows its inodes.
 // ShardSet::keep_checksums() ensures that the bytes are the same.
 //
-// Made by ExampleLayout (example_layout.h). Not here: the root, and a record's place in it
-// (example_tree.h); reading and verifying (volume).
+// Made by ExampleLayout (example_layout.h).
+// Not here: the root, and a record's place in it (example_tree.h); reading and verifying (volume).
 
 #pragma once
 

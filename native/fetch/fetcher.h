@@ -9,8 +9,8 @@
 //                   merged by offset, which leave nothing in the page cache
 //   read_cached()   raw bytes, for callers that verify them (record_stream.h, scrub/cached_run.h)
 //
-// Thread-safe. Does not survive fork() (see io/process_local.h). Not here: which units are held or
-// under way (unit_table.h), waiting for one (demand_reader.h).
+// Thread-safe. Does not survive fork() (see io/process_local.h).
+// Not here: which units are held or under way (unit_table.h), waiting for one (demand_reader.h).
 
 #pragma once
 

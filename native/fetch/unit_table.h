@@ -11,7 +11,8 @@
 // last stays however small its account is.
 //
 // Thread-safe. Runs no callbacks: they are returned to the caller. Lock order: this, then the
-// budget. Not here: reading (fetcher.h), which units are read ahead (prefetcher.h).
+// budget.
+// Not here: reading (fetcher.h), which units are read ahead (prefetcher.h).
 
 #pragma once
 

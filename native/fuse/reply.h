@@ -1,7 +1,8 @@
 // The answer to one request: a handle, which a handler keeps until it has the answer.
 //
 // Each request needs exactly one call of error(), bytes(), parts() or value(), on any thread.
-// Copying the handle copies no bytes. Not here: sending answers to the kernel (the transports).
+// Copying the handle copies no bytes.
+// Not here: sending answers to the kernel (the transports).
 
 #pragma once
 

@@ -8,8 +8,8 @@
 // error, and not a signal. Verified bytes are private copies, so a file that is overwritten gives
 // errors for the parts that are read later, and never a wrong byte.
 //
-// Thread-safe. Takes 12 bytes of memory a block, 64 more once it was verified; and KeptPages. Not
-// here: where the checksums come from (record/).
+// Thread-safe. Takes 12 bytes of memory a block, 64 more once it was verified; and KeptPages.
+// Not here: where the checksums come from (record/).
 
 #pragma once
 

@@ -2,7 +2,8 @@
 // format page).
 //
 // Takes 4 bytes of memory a record and 4 for each 64 KiB of the index, besides the source, whose
-// entries are all read four times. Not here: reading it (record/index_map.h, tree/mapped_tree.h).
+// entries are all read four times.
+// Not here: reading it (record/index_map.h, tree/mapped_tree.h).
 
 #pragma once
 

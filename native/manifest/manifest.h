@@ -9,9 +9,9 @@
 //   rest                    links and empty folders, each with a record: 8 bytes each
 //
 // Adding an entry undoes sort() and number_…(). Any number of threads may read; a thread that
-// changes the list must be alone. Not here: walking and reading folders (ffrfs/folder,
-// record/file_packer.h), the size of records in a pack (manifest_costs.h), the part of the list
-// that is in one pack (manifest_slice.h).
+// changes the list must be alone.
+// Not here: walking and reading folders (ffrfs/folder, record/file_packer.h), the size of records
+// in a pack (manifest_costs.h), the part of the list that is in one pack (manifest_slice.h).
 
 #pragma once
 

@@ -1,7 +1,8 @@
 // Makes the sidecar of a packed folder that has no mapped index, from its pickle.
 //
 // Blocks. Takes the memory of the pickle's tree (pickle_tree.h), of the pack's header, and of
-// write_index(). Not here: where sidecars are (record/sidecar_path.h).
+// write_index().
+// Not here: where sidecars are (record/sidecar_path.h).
 
 #pragma once
 

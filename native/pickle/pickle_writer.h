@@ -6,8 +6,8 @@
 // folders, where pickle's own recursion ends near 300, and without building those dicts. Opcodes:
 // https://github.com/python/cpython/blob/main/Lib/pickletools.py
 //
-// Symbolic links cannot be represented, and are left out. Not here: the bytes before the pickle
-// (kFolderMagic), reading it (pickle_index.h).
+// Symbolic links cannot be represented, and are left out.
+// Not here: the bytes before the pickle (kFolderMagic), reading it (pickle_index.h).
 
 #pragma once
 

@@ -4,8 +4,8 @@
 // Many clients share the room and the reads: no list may starve another of hints (room()), nor of
 // reads (serve()).
 //
-// Plain data: the owner must lock. Only any() is thread-safe. Not here: reading, and where the
-// bytes go (prefetcher.h).
+// Plain data: the owner must lock. Only any() is thread-safe.
+// Not here: reading, and where the bytes go (prefetcher.h).
 
 #pragma once
 

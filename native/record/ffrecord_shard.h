@@ -12,8 +12,8 @@
 // whole: each part that is used is verified by the index's checksums of the header, and each offset
 // is validated. So opening takes the same time for any n.
 //
-// Immutable after opening, and thread-safe. Not here: the records' bytes and the check of their
-// checksums (volume).
+// Immutable after opening, and thread-safe.
+// Not here: the records' bytes and the check of their checksums (volume).
 
 #pragma once
 

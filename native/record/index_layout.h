@@ -4,8 +4,8 @@
 //   [ CRC-32C of each 64 KiB of those ]           padded to a multiple of 8
 //   [ IndexTrailer ]
 //
-// The structs are the bytes themselves: little-endian, without gaps. Not here: reading them
-// (index_map.h).
+// The structs are the bytes themselves: little-endian, without gaps.
+// Not here: reading them (index_map.h).
 
 #pragma once
 

@@ -8,7 +8,8 @@
 // Small records are gathered; memory is 12 bytes a record, 4 for each 1 MiB of large ones, and a
 // fixed buffer.
 //
-// Thread-safe: calls are serialised. Not here: what the records mean (ffrfs/folder).
+// Thread-safe: calls are serialised.
+// Not here: what the records mean (ffrfs/folder).
 
 #pragma once
 

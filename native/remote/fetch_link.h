@@ -8,8 +8,8 @@
 // wait for. Callers see a delay; their deadlines do not change.
 //
 // Thread-safe, except as open() and list() say. Callbacks run on the link's thread (or in close()),
-// without a lock, and must not wait. Does not survive fork() (see io/process_local.h). Not here:
-// messages (link_message.h); reading (remote_file.h).
+// without a lock, and must not wait. Does not survive fork() (see io/process_local.h).
+// Not here: messages (link_message.h); reading (remote_file.h).
 
 #pragma once
 

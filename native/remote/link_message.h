@@ -4,8 +4,8 @@
 //   we → fetcher   OPEN a URL, LIST a folder; WANT blocks, SOON, AGAIN; USED, CANCEL, CLOSE
 //   fetcher → we   OPENED with two descriptors, LISTED, READY, FAILED, MOVED with two descriptors
 //
-// Each received message is validated here, as far as that is possible without the others. Not here:
-// which request an answer belongs to (fetch_link.h); the two files (cached_files.h).
+// Each received message is validated here, as far as that is possible without the others.
+// Not here: which request an answer belongs to (fetch_link.h); the two files (cached_files.h).
 
 #pragma once
 

@@ -1,8 +1,8 @@
 // One object that a link has opened: its properties, its cache files, which blocks were read
 // recently and which are requested ahead.
 //
-// Thread-safe; its locks are its own, and held for a few instructions. Not here: the messages to
-// the fetcher (fetch_link.h), reading (remote_file.h).
+// Thread-safe; its locks are its own, and held for a few instructions.
+// Not here: the messages to the fetcher (fetch_link.h), reading (remote_file.h).
 
 #pragma once
 

@@ -1,8 +1,8 @@
 // One file of records, opened for reading: the number of records, and the extent of each. An
 // FFRecord file (record/) or a TFRecord file (tfrecord/).
 //
-// Immutable after opening, and thread-safe. Not here: the records' bytes and the check of their
-// checksums (volume).
+// Immutable after opening, and thread-safe.
+// Not here: the records' bytes and the check of their checksums (volume).
 
 #pragma once
 

@@ -6,7 +6,8 @@
 //   0x0c + n  u32   masked CRC-32C of the data
 //
 // (tensorflow/core/lib/io/record_writer.h; all little-endian.) Functions without state;
-// thread-safe. Not here: the check of a record with an extent (shard/record_checksum.h).
+// thread-safe.
+// Not here: the check of a record with an extent (shard/record_checksum.h).
 
 #pragma once
 

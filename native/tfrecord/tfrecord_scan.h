@@ -6,8 +6,8 @@
 //                    [data][checksum] [data][checksum]        read() fills: two threads
 //
 // Once something is not in the page cache, the scan advises the kernel to read the rest of the file
-// ahead, in order. Blocks. One thread at a time; continues to work in the child of a fork(). Not
-// here: random access (Fetcher over a TfrecordShard), compressed files.
+// ahead, in order. Blocks. One thread at a time; continues to work in the child of a fork().
+// Not here: random access (Fetcher over a TfrecordShard), compressed files.
 
 #pragma once
 

@@ -3,8 +3,9 @@
 //   frames    [ 0 ............ ][ 1 .. ][ 2 ......... ]     contiguous, so that each frame
 //   offsets   0                 a       b             size  ends where the next one begins
 //
-// Immutable after opening, and thread-safe. Not here: frames (framing.h), the text beside the file
-// (sidecar.h), the records' bytes and the check of their checksums (volume).
+// Immutable after opening, and thread-safe.
+// Not here: frames (framing.h), the text beside the file (sidecar.h), the records' bytes and the
+// check of their checksums (volume).
 
 #pragma once
 

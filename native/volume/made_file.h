@@ -2,7 +2,8 @@
 // A mount holds the rendered file; here its record is held instead, which is a few times smaller,
 // and every part takes a pass over it. So files of any size can be read.
 //
-// Thread-safe. Not here: how a mount renders files (subtree_reads.h).
+// Thread-safe.
+// Not here: how a mount renders files (subtree_reads.h).
 
 #pragma once
 

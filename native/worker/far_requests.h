@@ -7,7 +7,8 @@
 // A request that needs several remote ranges is retried after each; after kAttemptsMax attempts, or
 // if near bytes are damaged, a pool thread waits for the rest.
 //
-// Thread-safe. Not here: the answer to a caller that is interrupted (interrupts.h).
+// Thread-safe.
+// Not here: the answer to a caller that is interrupted (interrupts.h).
 
 #pragma once
 
