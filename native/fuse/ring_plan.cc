@@ -20,8 +20,8 @@ namespace {
 constexpr size_t kPayloadSizeMax = 1 << 20;
 constexpr size_t kPayloadSizeMin = 64 << 10;
 constexpr size_t kHotEntryCount = 2;  // of a busy thread
-// The kernel's limit of background READs (kernel_mount.py): while the threads are busy with other
-// requests, all their answers may wait to be taken.
+// The kernel's limit of background READs (kernel_mount.py). While the threads are busy with other
+// requests, the answers to all of these READs may wait to be taken.
 constexpr size_t kBackgroundRequests = 64;
 constexpr size_t kEntryCount = 4096;  // of all queues together, at the start
 constexpr size_t kDepthMin = 8;

@@ -38,7 +38,7 @@ OpenPack open_pack(const std::string& path, const OpenSource& open, Counters& co
           .warning = std::move(warning)};
 }
 
-// A file of another kind would be missing from the merged tree.
+// Both refuse a file of another kind, even with allow_missing, because it is not missing.
 void refuse_other_kinds(const std::string& path, const OpenPack& pack) {
   if (pack.opened.kind == TreeKind::kFolder) return;
   throw FormatError(path, "is a plain FFRecord file; only packs can be shown as one tree; "

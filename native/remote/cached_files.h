@@ -1,7 +1,7 @@
 // The cache of one object: a sparse file with its bytes, and a state file that says which blocks
 // are cached. The fetcher hands over both as descriptors; other processes change them meanwhile.
 //
-//   state   [ header, 4096 bytes ][ live: a byte a block, 0 absent, else a number ][ not ours ]
+//   state   [ header, 4096 bytes ][ live: a byte a block, 0 absent, else a number ][ fetcher's ]
 //   data    [ block ][ hole ][ block ] ...                         as large as the object
 //
 // A read is good if every block of it had the same number, not 0, before and after. Nothing is

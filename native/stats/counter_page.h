@@ -29,8 +29,8 @@ class CounterPage {
   static constexpr size_t kSize = 64 << 10;
   static constexpr size_t kNameSize = 32;
 
-  // `shared_fd`: a file of at least kSize bytes that others map, too, and that the caller keeps
-  // open and closes; -1: private memory. Throws StorageError.
+  // `shared_fd`: a file of at least kSize bytes that others map, too; it stays the caller's to
+  // close. -1: private memory. Throws StorageError.
   explicit CounterPage(int shared_fd = -1);
   ~CounterPage();
   CounterPage(const CounterPage&) = delete;

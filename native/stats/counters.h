@@ -1,5 +1,5 @@
 // What a volume has done so far, and what it holds now. Thread-safe; updated with relaxed order,
-// because people read them. `ffrfs stats` shows the names of the rows.
+// because only people read them. `ffrfs stats` shows the names of the rows.
 
 #pragma once
 

@@ -147,7 +147,7 @@ bool SubtreeReads::push(const Hint& hint, std::span<const std::byte> record,
     }
     const auto size = static_cast<size_t>(contents->size.value());
     const size_t file_size = contents->rendered_size.value_or(size);
-    // Two files show the whole record; few readers want them and others, too.
+    // Skips the two files of the whole record: programs that read them read no others.
     if (size == record.size() || file_size == 0) continue;
     ++file_count;
     const auto part = record.subspan(static_cast<size_t>(contents->begin), size);

@@ -83,7 +83,7 @@ class Volume {
     if (ino != 0) slowest_requests_.note(kind, ino, elapsed_ns);
   }
 
-  // Returns the part of the tree that has that of `ino`; nullptr if it is not at hand.
+  // Returns the part of the tree with what `need` says of `ino`; nullptr if not at hand.
   [[nodiscard]] TreePtr find_tree(Need need, Ino ino) {
     const auto record = subtree_for(need, ino);
     // Does not own tree(), which lives as long as the volume: no reference count.
@@ -173,7 +173,7 @@ class Volume {
   [[nodiscard]] std::optional<uint64_t> subtree_of(Ino ino) const {
     return subtrees_ != nullptr ? subtrees_->record_of(ino) : std::nullopt;
   }
-  // Returns nullopt if tree() has that of `ino`.
+  // Returns nullopt if tree() has what `need` says of `ino`.
   [[nodiscard]] std::optional<uint64_t> subtree_for(Need need, Ino ino) const {
     const auto record = subtree_of(ino);
     return record && need == Need::kInode && ino == subtrees_->top(*record) ? std::nullopt
