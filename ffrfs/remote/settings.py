@@ -15,14 +15,15 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Literal, Self, get_args
 
 from ffrfs.errors import OptionError
 from ffrfs.sizes import parse_size
 
 GIB = 1 << 30
 CACHE_SIZE_MIN = 16 << 20
-CACHE_MODES = ("full", "stream")
+CacheMode = Literal["full", "stream"]
+CACHE_MODES = get_args(CacheMode)
 TIMEOUT_MAX_S = 86400
 _YES = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False, "": False}
 

@@ -25,7 +25,7 @@ from ffrfs.mount.daemon import daemon
 from ffrfs.mount.engines import native_engine, pyfuse3_engine
 from ffrfs.mount.kernel import state
 from ffrfs.mount.kernel.mount_table import mount_at
-from ffrfs.mount.kernel.options import MountOptions
+from ffrfs.mount.kernel.options import TreeOptions
 from tests.mount.command import engine_settings
 
 # Loaded now: they are used only later.
@@ -71,7 +71,7 @@ def say(fd: int, text: str) -> None:
 
 
 def start_daemon(
-    pack: str, place: Path, options: MountOptions, engine: str = "pyfuse3"
+    pack: str, place: Path, options: TreeOptions, engine: str = "pyfuse3"
 ) -> tuple[int, str]:
     """Its process number, and "ready" or why not."""
     reading, writing = os.pipe()
@@ -102,7 +102,7 @@ def serve_as_user(given: Arguments, tell: Callable[[int], str] = str) -> tuple[i
     if server_id == 0:
         try:
             become(given.user_id)
-            daemon_id, answer = start_daemon(given.pack, given.place, MountOptions(), given.engine)
+            daemon_id, answer = start_daemon(given.pack, given.place, TreeOptions(), given.engine)
             say(writing, tell(daemon_id) if answer == "ready" else answer)
             os.close(writing)
             os.waitpid(daemon_id, 0)
@@ -119,7 +119,7 @@ def main() -> None:
     become(user_id)
     seen: dict[str, object] = {}
 
-    daemon_id, answer = start_daemon(pack, place, MountOptions(fsname=r"a,b\c d"), engine)
+    daemon_id, answer = start_daemon(pack, place, TreeOptions(fsname=r"a,b\c d"), engine)
     assert answer == "ready", answer
     entry = mount_at(str(place))
     seen["mount"] = entry and [entry.fstype, entry.source]
@@ -131,11 +131,11 @@ def main() -> None:
         seen["late bytes"] = file.read()
     os.waitpid(daemon_id, 0)
 
-    daemon_id, _ = start_daemon(pack, place, MountOptions(), engine)
+    daemon_id, _ = start_daemon(pack, place, TreeOptions(), engine)
     seen["idle"] = unmount(str(place)).was_busy
     os.waitpid(daemon_id, 0)
 
-    _, seen["refusal"] = start_daemon(pack, place, MountOptions(allow_other=True), engine)
+    _, seen["refusal"] = start_daemon(pack, place, TreeOptions(allow_other=True), engine)
     seen["left"] = sorted(
         path.name for path in home.rglob("*") if not path.name.endswith(state.KEPT)
     )

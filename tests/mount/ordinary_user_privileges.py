@@ -11,7 +11,7 @@ import os
 
 from ffrfs.mount.client.unmount import unmount
 from ffrfs.mount.kernel import state
-from ffrfs.mount.kernel.options import MountOptions
+from ffrfs.mount.kernel.options import TreeOptions
 from ffrfs.mount.kernel.process import Process
 from tests.mount.command import children
 from tests.mount.ordinary_user import become, begin, start_daemon
@@ -25,7 +25,7 @@ def told(pid: int) -> dict[str, list[int]]:
 def main() -> None:
     pack, home, place, user_id, engine = begin()
     become(user_id)
-    daemon_id, answer = start_daemon(pack, place, MountOptions(), engine)
+    daemon_id, answer = start_daemon(pack, place, TreeOptions(), engine)
     assert answer == "ready", answer
     daemon = Process.of(daemon_id)
     assert daemon is not None

@@ -13,7 +13,7 @@ import signal
 from ffrfs.mount.client.unmount import unmount
 from ffrfs.mount.kernel import state
 from ffrfs.mount.kernel.mount_table import mount_at, read_mount_table
-from ffrfs.mount.kernel.options import MountOptions
+from ffrfs.mount.kernel.options import TreeOptions
 from tests.mount.ordinary_user import become, begin, start_daemon
 
 
@@ -21,13 +21,13 @@ def main() -> None:
     pack, home, place, user_id, engine = begin()
     become(user_id)
 
-    daemon_id, answer = start_daemon(pack, place, MountOptions(), engine)
+    daemon_id, answer = start_daemon(pack, place, TreeOptions(), engine)
     assert answer == "ready", answer
     there = mount_at(str(place))
     os.kill(daemon_id, signal.SIGKILL)
     os.waitpid(daemon_id, 0)
     seen: dict[str, object] = {"known": state.find(str(place)) is not None}
-    daemon_id, answer = start_daemon(pack, place, MountOptions(), engine)
+    daemon_id, answer = start_daemon(pack, place, TreeOptions(), engine)
     assert answer == "ready", answer
     seen |= {
         "owner": there and there.user_id,

@@ -482,7 +482,7 @@ def serve_badly(pack: str, mountpoint: str, serving: str) -> Iterator[tuple[str,
 
     from ffrfs.mount.config.request import MountRequest
     from ffrfs.mount.daemon import daemon, server
-    from ffrfs.mount.kernel.options import MountOptions
+    from ffrfs.mount.kernel.options import TreeOptions
 
     class Engine:
         name = "bad"
@@ -517,7 +517,7 @@ def serve_badly(pack: str, mountpoint: str, serving: str) -> Iterator[tuple[str,
 
     daemon.open_engine = lambda _: Engine()  # type: ignore[assignment]
     server.READY_TIMEOUT_S = 1.0
-    request = MountRequest(packs=(pack,), mountpoint=mountpoint, options=MountOptions())
+    request = MountRequest(packs=(pack,), mountpoint=mountpoint, options=TreeOptions())
     try:
         daemon.serve(request, lambda _: None)
     except Exception as error:

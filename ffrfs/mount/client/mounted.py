@@ -17,60 +17,27 @@ import secrets
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Unpack
 
 from ffrfs.errors import MountError, OptionError
 from ffrfs.mount.client.unmount import unmount
+from ffrfs.mount.config.settings import MountKeywords, PathType
 from ffrfs.mount.kernel.mount_table import mount_at
 from ffrfs.mount.kernel.mountpoint import canonical
-from ffrfs.mount.kernel.options import OnConflict, escape
+from ffrfs.mount.kernel.options import escape
 from ffrfs.remote.url import is_url, parse_url
-
-PathType = str | os.PathLike[str]
 
 log = logging.getLogger(__name__)
 
 
-def mount(  # noqa: PLR0913 - a pack, and how
+def mount(
     pack: PathType | Sequence[PathType],
     mountpoint: PathType | None = None,
     *,
-    allow_other: bool = False,
-    allow_root: bool = False,
-    uid: int | None = None,
-    gid: int | None = None,
-    umask: int | str | None = None,
-    fsname: str | None = None,
-    xattr: bool = False,
-    nonempty: bool = False,
-    noexec: bool = False,
-    suid: bool = False,
-    dev: bool = False,
-    on_conflict: OnConflict | None = None,
-    allow_missing: bool = False,
-    engine: Literal["auto", "native", "pyfuse3"] | None = None,
-    transport: Literal["auto", "dev", "uring"] | None = None,
-    threads: int | None = None,
-    cache_mb: int | None = None,
-    max_memory: int | str | None = None,
-    prefetch_window: int | str | None = None,
-    prefetch_ttl: float | None = None,
-    read_around: Literal["auto", "on", "off"] | None = None,
-    extensions: bool = True,
-    cache_dir: PathType | None = None,
-    cache_size: int | str | None = None,
-    cache_mode: Literal["full", "stream"] | None = None,
-    cache_shared: bool = False,
-    endpoint_url: str | None = None,
-    region: str | None = None,
-    anonymous: bool = False,
-    remote_timeout: int | None = None,
-    log_file: PathType | None = None,
-    metrics_file: PathType | None = None,
-    config: PathType | None = None,
     options: str | Sequence[str] = (),
+    **keywords: Unpack[MountKeywords],
 ) -> Path:
     """Mount `pack`, or several as one tree, and return the mount point.
 
@@ -78,56 +45,25 @@ def mount(  # noqa: PLR0913 - a pack, and how
     `ffrfs.unmount()`. For the time of a block there is `ffrfs.mounted()`.
 
     Without `mountpoint` a new directory in the temporary directory is used, and removed when
-    it is unmounted. The others are the options of `ffrfs mount` and the words of its `-o`;
-    left out, they are as there. `umask`: a number (0o022), or octal digits ("022").
-    `max_memory`: bytes, or a text as "2G". `prefetch_window`: records, or "512,64M".
-    `prefetch_ttl`: seconds. `extensions=False`: features of TFRecord files without extensions.
-    `config`: a TOML file for what is not said here. `options`: more words of `-o`, as in fstab.
+    it is unmounted. `keywords`: those of MountKeywords, which are the options of `ffrfs mount`
+    and the words of its `-o`; left out, they are as there. `umask`: a number (0o022), or octal
+    digits ("022"). `max_memory`: bytes, or a text as "2G". `prefetch_window`: records, or
+    "512,64M". `prefetch_ttl`: seconds. `extensions=False`: features of TFRecord files without
+    extensions. `config`: a TOML file for what is not said here. `options`: more words of `-o`,
+    as in fstab.
 
     Raises MountError with the reason if it cannot be mounted.
     """
-    return _mount(pack, mountpoint, _words(locals()), options)
+    return _mount(pack, mountpoint, _words(keywords), options)
 
 
 @contextlib.contextmanager
-def mounted(  # noqa: PLR0913 - as mount()
+def mounted(
     pack: PathType | Sequence[PathType],
     mountpoint: PathType | None = None,
     *,
-    allow_other: bool = False,
-    allow_root: bool = False,
-    uid: int | None = None,
-    gid: int | None = None,
-    umask: int | str | None = None,
-    fsname: str | None = None,
-    xattr: bool = False,
-    nonempty: bool = False,
-    noexec: bool = False,
-    suid: bool = False,
-    dev: bool = False,
-    on_conflict: OnConflict | None = None,
-    allow_missing: bool = False,
-    engine: Literal["auto", "native", "pyfuse3"] | None = None,
-    transport: Literal["auto", "dev", "uring"] | None = None,
-    threads: int | None = None,
-    cache_mb: int | None = None,
-    max_memory: int | str | None = None,
-    prefetch_window: int | str | None = None,
-    prefetch_ttl: float | None = None,
-    read_around: Literal["auto", "on", "off"] | None = None,
-    extensions: bool = True,
-    cache_dir: PathType | None = None,
-    cache_size: int | str | None = None,
-    cache_mode: Literal["full", "stream"] | None = None,
-    cache_shared: bool = False,
-    endpoint_url: str | None = None,
-    region: str | None = None,
-    anonymous: bool = False,
-    remote_timeout: int | None = None,
-    log_file: PathType | None = None,
-    metrics_file: PathType | None = None,
-    config: PathType | None = None,
     options: str | Sequence[str] = (),
+    **keywords: Unpack[MountKeywords],
 ) -> Iterator[Path]:
     """Mount `pack`, or several as one tree, yield the mount point, and unmount at the end.
 
@@ -135,7 +71,7 @@ def mounted(  # noqa: PLR0913 - as mount()
     open at the end of the block can be read on. Raises MountError with the reason if it
     cannot be mounted.
     """
-    words = _words(locals())
+    words = _words(keywords)
     theirs, ours = os.pipe()
     try:
         try:
@@ -153,15 +89,14 @@ def mounted(  # noqa: PLR0913 - as mount()
         os.close(ours)
 
 
-# Parameters of mount() that are no words of -o.
-_OTHERS = {"pack", "mountpoint", "options"}
-
-
-def _words(parameters: Mapping[str, Any]) -> list[str]:
-    """The words of -o that the parameters of mount() are."""
-    named = {name: value for name, value in parameters.items() if name not in _OTHERS}
-    named["no_extensions"] = not named.pop("extensions")
-    if isinstance(named["umask"], int):
+def _words(keywords: MountKeywords) -> list[str]:
+    """The words of -o that they are."""
+    for name in keywords:
+        if name not in MountKeywords.__annotations__:
+            raise TypeError(f"mount() got an unexpected keyword argument {name!r}")
+    named: dict[str, Any] = {**keywords, "no_extensions": not keywords.get("extensions", True)}
+    named.pop("extensions", None)
+    if isinstance(named.get("umask"), int):
         named["umask"] = f"{named['umask']:o}"
     return [
         _word(name, value)

@@ -2,59 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from ffrfs.errors import OptionError
 from ffrfs.mount.config.config import Config, read_config
-from ffrfs.mount.config.settings import (
-    CACHE_MB_DEFAULT,
-    ENGINES,
-    PREFETCH_BYTES_DEFAULT,
-    PREFETCH_RECORDS_DEFAULT,
-    PREFETCH_TTL_S_DEFAULT,
-    READ_AROUND,
-    TRANSPORTS,
-    default_threads,
-)
-from ffrfs.mount.kernel.options import MountOptions, parse_words
+from ffrfs.mount.config.settings import MountOptions
+from ffrfs.mount.kernel.options import TreeOptions, parse_words
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import is_url
 
 
 @dataclass(frozen=True, kw_only=True)
-class MountRequest:
+class MountRequest(MountOptions):
     """Paths are absolute: a daemon works in the root directory."""
 
     packs: tuple[str, ...]  # at least one; files, or directories of them, or their URLs
     signed: dict[str, str] = field(default_factory=dict, repr=False)  # as of Config; secret
     mountpoint: str  # canonical
-    options: MountOptions
+    options: TreeOptions
     spec: str | None = None  # PACK1:PACK2, if the packs were named so
-    engine: str = ENGINES[0]
-    transport: str = TRANSPORTS[0]  # of the native engine
-    threads: int = field(default_factory=default_threads)  # of the native engine
-    cache_bytes: int = CACHE_MB_DEFAULT << 20
-    read_around: str = READ_AROUND[0]
-    prefetch_records: int = PREFETCH_RECORDS_DEFAULT  # ahead of each reader; 0: none
-    prefetch_bytes: int = PREFETCH_BYTES_DEFAULT
-    prefetch_ttl_s: float = PREFETCH_TTL_S_DEFAULT  # of what was fetched and is not read
-    extensions: bool = True  # of the files in a TFRecord's records: .jpg, .npy
     splits: str = ""  # of an engine's packs, if TFDS has them (ffrfs/tfrecord/shown_splits.py)
-    # Of URLs, and of paths if cache_dir is named; None: as RemoteSettings has it.
-    cache_dir: str | None = None
-    cache_size: int | None = None
-    cache_mode: str | None = None
-    cache_shared: bool = False
-    endpoint_url: str | None = None
-    region: str | None = None
-    anonymous: bool = False
-    remote_timeout_s: int | None = None
-    log_file: str | None = None  # None: a small one beside the state file
-    max_memory_bytes: int | None = None  # of daemon and worker together; None: as it comes
-    metrics_file: str | None = None  # written every few seconds, for node_exporter; None: none
-    config_file: str | None = None  # read again when the daemon reloads; None: none
-    config_is_optional: bool = False  # a missing file says nothing
     while_open: int | None = None  # a descriptor; unmount when its other end closes
     asked: Config | None = None  # what the command line alone said, for reread()
 
@@ -82,17 +50,8 @@ class MountRequest:
 
     def remote_settings(self) -> RemoteSettings:
         """Raises OptionError: the environment has a value that nothing can be done with."""
-        wanted = {
-            "cache_dir": self.cache_dir,
-            "cache_size": self.cache_size,
-            "cache_mode": self.cache_mode,
-            "cache_shared": self.cache_shared or None,
-            "endpoint_url": self.endpoint_url,
-            "region": self.region,
-            "anonymous": self.anonymous or None,
-            "timeout_s": self.remote_timeout_s,
-        }
-        named: dict[str, Any] = {name: value for name, value in wanted.items() if value is not None}
+        named = {each.name: getattr(self, each.name) for each in fields(RemoteSettings)}
+        named = {name: value for name, value in named.items() if value}
         return replace(RemoteSettings.from_environment(), **named)
 
     @property

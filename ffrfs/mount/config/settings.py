@@ -1,8 +1,8 @@
-"""The settings of a mount that are not about its tree: their names, and what they may be.
+"""The options of a mount that are not about its tree: each once, with its default and its help.
 
 They mean the same everywhere: as a long option (--cache-mb 512), as a word of
-`-o` and fstab (cache_mb=512), as a key of a configuration file (cache_mb = 512). Each gives
-fields of MountRequest. The argument parser, help and manual pages are made of this table.
+`-o` and fstab (cache_mb=512), as a key of a configuration file (cache_mb = 512), and as a
+parameter of ffrfs.mount(). The argument parser, help and manual pages are made of SETTINGS.
 What a tree looks like, and to whom, is in options.py.
 
 No state: safe from any thread.
@@ -10,24 +10,23 @@ No state: safe from any thread.
 
 from __future__ import annotations
 
+# ruff: noqa: RUF009 - the calls are of field()
 import os
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, TypeAlias, get_args
 
 from ffrfs.errors import OptionError
-from ffrfs.remote.settings import CACHE_MODES, TIMEOUT_MAX_S, check_cache_size, check_endpoint
+from ffrfs.mount.kernel.options import TreeKeywords
+from ffrfs.remote.settings import TIMEOUT_MAX_S, CacheMode, check_cache_size, check_endpoint
 from ffrfs.sizes import parse_size
 
 CACHE_MB_DEFAULT = 256
-ENGINES = ("auto", "native", "pyfuse3")
-TRANSPORTS = ("auto", "dev", "uring")
-READ_AROUND = ("auto", "on", "off")
 THREADS_MAX = 16
-PREFETCH_RECORDS_DEFAULT = 512
-PREFETCH_BYTES_DEFAULT = 64 << 20
-PREFETCH_TTL_S_DEFAULT = 60.0
+_PREFETCH_RECORDS = 512
+_PREFETCH_BYTES = 64 << 20
+_PREFETCH_TTL_S = 60.0
 
 _MEMORY = "memory and reading ahead"
 _REMOTE = "packs at URLs, and the cache of their blocks"
@@ -40,23 +39,49 @@ _REGION = re.compile(r"[\w-]{1,64}", re.ASCII)
 _SIZE_LIMIT_BYTES = 1 << 63
 _TTL_LIMIT_S = 1_000_000_000
 
-Fields = dict[str, Any]  # of MountRequest
+PathType: TypeAlias = str | os.PathLike[str]
+Engine = Literal["auto", "native", "pyfuse3"]
+Transport = Literal["auto", "dev", "uring"]
+ReadAround = Literal["auto", "on", "off"]
+Fields = dict[str, Any]  # of MountOptions
 
 
-def default_threads() -> int:
-    """As many as there are cores for us, up to a limit."""
-    return min(len(os.sched_getaffinity(0)), THREADS_MAX)
+class MountKeywords(TreeKeywords, total=False):
+    """What ffrfs.mount() and mounted() take by name: MountOptions has what each means."""
+
+    engine: Engine | None
+    transport: Transport | None
+    threads: int | None
+    cache_mb: int | None
+    max_memory: int | str | None  # bytes, or a text as "2G"
+    prefetch_window: int | str | None  # records, or "512,64M"
+    read_around: ReadAround | None
+    prefetch_ttl: float | None
+    cache_dir: PathType | None
+    cache_size: int | str | None
+    cache_mode: CacheMode | None
+    cache_shared: bool
+    endpoint_url: str | None
+    region: str | None
+    anonymous: bool
+    remote_timeout: int | None
+    extensions: bool
+    log_file: PathType | None
+    metrics_file: PathType | None
+    config: PathType | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """One of them."""
+    """How one of them is written, and what it gives."""
 
     # Of its text, and the directory in which relative names begin ("": the working directory);
     # what is wrong with it is an OptionError that leaves it to the caller to name it.
-    parse: Callable[[str, str], Fields]
-    fields: tuple[str, ...]  # of MountRequest, that parse() may give
-    types: tuple[type, ...]  # of its value in a configuration file; bool: it has no text
+    parse: Callable[[str, str], Any]
+    name: str = ""  # "": that of the field
+    # Of MountOptions: gets what parse() gives; if there are several, each its part of a tuple.
+    fields: tuple[str, ...] = ()
+    types: tuple[type, ...] = (str,)  # of its value in a configuration file; bool: it has no text
     metavar: str | None = None
     choices: tuple[str, ...] | None = None
     group: str | None = None  # of GROUPS; None: one of the usual options
@@ -67,266 +92,279 @@ class Setting:
         return self.types == (bool,)
 
 
-def _one_of(field: str, choices: tuple[str, ...]) -> Callable[[str, str], Fields]:
-    def fields(text: str, _: str) -> Fields:
+def _setting(default: object, **how: Any) -> Any:  # noqa: ANN401 - as dataclasses.field()
+    """A field of MountOptions, and how it is written. `default`: a value, or what makes it."""
+    metadata = {"setting": Setting(**how)}
+    if callable(default):
+        return field(default_factory=default, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def _one_of(literal: object, **how: Any) -> Any:  # noqa: ANN401
+    """Its default is the first of `literal`."""
+    choices = get_args(literal)
+
+    def parse(text: str, _: str) -> str:
         if text not in choices:
             raise OptionError(f"must be one of {', '.join(choices)}")
-        return {field: text}
+        return text
 
-    return fields
-
-
-def _threads(text: str, _: str) -> Fields:
-    if not _NUMBER.fullmatch(text) or not 1 <= int(text) <= THREADS_MAX:
-        raise OptionError(f"must be 1 to {THREADS_MAX}")
-    return {"threads": int(text)}
+    default = how.pop("default", choices[0])
+    return _setting(default, parse=parse, choices=choices, **how)
 
 
-def _cache_mb(text: str, _: str) -> Fields:
-    if not _NUMBER.fullmatch(text) or not 0 < int(text) << 20 < _SIZE_LIMIT_BYTES:
-        raise OptionError("must be a number of MiB, at least 1")
-    return {"cache_bytes": int(text) << 20}
+def _flag(default: bool, **how: Any) -> Any:  # noqa: ANN401
+    return _setting(default, parse=lambda *_: not default, types=(bool,), **how)
 
 
-def _max_memory(text: str, _: str) -> Fields:
-    return {"max_memory_bytes": parse_size(text, example="512M or 2G")}
+def _file(kind: str = "file") -> Callable[[str, str], str]:
+    def parse(text: str, folder: str) -> str:
+        if not text:
+            raise OptionError(f"needs the name of a {kind}")
+        return os.path.abspath(os.path.join(folder, text))
+
+    return parse
 
 
-def _prefetch_window(text: str, _: str) -> Fields:
+def _whole(most: int, must_be: str) -> Callable[[str, str], int]:
+    """A number of at least 1."""
+
+    def parse(text: str, _: str) -> int:
+        if not _NUMBER.fullmatch(text) or not 1 <= int(text) <= most:
+            raise OptionError(f"must be {must_be}")
+        return int(text)
+
+    return parse
+
+
+def _cache_bytes(text: str, folder: str) -> int:
+    most = (_SIZE_LIMIT_BYTES - 1) >> 20
+    return _whole(most, "a number of MiB, at least 1")(text, folder) << 20
+
+
+def _prefetch_window(text: str, _: str) -> tuple[int, ...]:
     # In -o and fstab a comma ends a word: there a colon spares a backslash.
     records, comma, size = text.replace(":", ",", 1).partition(",")
     if not _NUMBER.fullmatch(records):
         raise OptionError("needs a number of records, as in 512,64M")
-    fields = {"prefetch_records": int(records)}
-    return fields | ({"prefetch_bytes": parse_size(size, example="512,64M")} if comma else {})
+    return int(records), *([parse_size(size, example="512,64M")] if comma else [])
 
 
-def _prefetch_ttl(text: str, _: str) -> Fields:
+def _prefetch_ttl(text: str, _: str) -> float:
     try:
         ttl_s = float(text)
     except ValueError:
         ttl_s = 0.0
     if not 0 < ttl_s <= _TTL_LIMIT_S:  # nor is NaN
         raise OptionError("must be a number of seconds over 0, and at most 1e9")
-    return {"prefetch_ttl_s": ttl_s}
+    return ttl_s
 
 
-def _cache_size(text: str, _: str) -> Fields:
+def _cache_size(text: str, _: str) -> int:
     size = parse_size(text, example="500G")
     check_cache_size(size)
-    return {"cache_size": size}
+    return size
 
 
-def _endpoint_url(text: str, _: str) -> Fields:
+def _endpoint_url(text: str, _: str) -> str:
     check_endpoint(text)
-    return {"endpoint_url": text}
+    return text
 
 
-def _region(text: str, _: str) -> Fields:
+def _region(text: str, _: str) -> str:
     if not _REGION.fullmatch(text):
         raise OptionError("must be the name of a region, as in eu-central-1")
-    return {"region": text}
+    return text
 
 
-def _remote_timeout(text: str, _: str) -> Fields:
-    if not _NUMBER.fullmatch(text) or not 1 <= int(text) <= TIMEOUT_MAX_S:
-        raise OptionError(f"must be a number of seconds, 1 to {TIMEOUT_MAX_S}")
-    return {"remote_timeout_s": int(text)}
-
-
-def _file(field: str, kind: str = "file") -> Callable[[str, str], Fields]:
-    def fields(text: str, folder: str) -> Fields:
-        if not text:
-            raise OptionError(f"needs the name of a {kind}")
-        return {field: os.path.abspath(os.path.join(folder, text))}
-
-    return fields
-
-
-def _config_file(text: str, folder: str) -> Fields:
+def _config_file(text: str, folder: str) -> tuple[str, bool]:
     optional = text.startswith("-")  # as in EnvironmentFile= of systemd.exec(5)
-    fields = _file("config_file")(text.removeprefix("-"), folder)
-    return fields | {"config_is_optional": optional}
+    return _file()(text.removeprefix("-"), folder), optional
 
 
-SETTINGS: dict[str, Setting] = {
-    "engine": Setting(
-        parse=_one_of("engine", ENGINES),
-        fields=("engine",),
-        types=(str,),
-        choices=ENGINES,
+def default_threads() -> int:
+    """As many as there are cores for us, up to a limit."""
+    return min(len(os.sched_getaffinity(0)), THREADS_MAX)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MountOptions:
+    """How a tree is served, whatever it is. None of packs at URLs: as RemoteSettings has it."""
+
+    engine: Engine = _one_of(
+        Engine,
         group=RARE,
         help="engine that serves the mount: native (C++), pyfuse3 (Python), or auto, which is "
-        f"native if it was built (default: {ENGINES[0]})",
-    ),
-    "transport": Setting(
-        parse=_one_of("transport", TRANSPORTS),
-        fields=("transport",),
-        types=(str,),
-        choices=TRANSPORTS,
+        "native if it was built (default: auto)",
+    )
+    transport: Transport = _one_of(
+        Transport,
         group=RARE,
         help="how the native engine gets the kernel's requests: dev (/dev/fuse), uring (io_uring), "
-        f"or auto, which is uring if the kernel offers it (default: {TRANSPORTS[0]})",
-    ),
-    "threads": Setting(
-        parse=_threads,
-        fields=("threads",),
+        "or auto, which is uring if the kernel offers it (default: auto)",
+    )
+    threads: int = _setting(
+        default_threads,
+        parse=_whole(THREADS_MAX, f"1 to {THREADS_MAX}"),
         types=(int,),
         metavar="N",
         group=RARE,
         help=f"threads of the native engine, 1 to {THREADS_MAX} (default: one per core)",
-    ),
-    "cache_mb": Setting(
-        parse=_cache_mb,
-        fields=("cache_bytes",),
+    )
+    cache_bytes: int = _setting(
+        CACHE_MB_DEFAULT << 20,
+        name="cache_mb",
+        parse=_cache_bytes,
         types=(int,),
         metavar="N",
         group=_MEMORY,
         help=f"memory for all buffers together, in MiB (default: {CACHE_MB_DEFAULT})",
-    ),
-    "max_memory": Setting(
-        parse=_max_memory,
-        fields=("max_memory_bytes",),
+    )
+    max_memory_bytes: int | None = _setting(  # of daemon and worker together; None: as it comes
+        None,
+        name="max_memory",
+        parse=lambda text, _: parse_size(text, example="512M or 2G"),
         types=(str, int),
         metavar="SIZE",
         group=_MEMORY,
         help="memory limit of all processes of the mount together, as in 512M or 2G; the limit "
         "of their control group applies, too",
-    ),
-    "prefetch_window": Setting(
-        parse=_prefetch_window,
+    )
+    prefetch_records: int = _setting(  # ahead of each reader; 0: none
+        _PREFETCH_RECORDS,
+        name="prefetch_window",
         fields=("prefetch_records", "prefetch_bytes"),
+        parse=_prefetch_window,
         types=(str, int),
         metavar="RECORDS[,SIZE]",
         group=_MEMORY,
         help="how far to read ahead of a reader, in records and bytes (64M, 1G); 0 disables it "
-        f"(default: {PREFETCH_RECORDS_DEFAULT},{PREFETCH_BYTES_DEFAULT >> 20}M)",
-    ),
-    "read_around": Setting(
-        parse=_one_of("read_around", READ_AROUND),
-        fields=("read_around",),
-        types=(str,),
-        choices=READ_AROUND,
+        f"(default: {_PREFETCH_RECORDS},{_PREFETCH_BYTES >> 20}M)",
+    )
+    prefetch_bytes: int = _PREFETCH_BYTES
+    read_around: ReadAround = _one_of(
+        ReadAround,
         group=_MEMORY,
         help="give the kernel the neighbours of small files that are read in no order, before "
-        "they are asked for; auto does so while it sees that they are read, too "
-        f"(default: {READ_AROUND[0]})",
-    ),
-    "prefetch_ttl": Setting(
+        "they are asked for; auto does so while it sees that they are read, too (default: auto)",
+    )
+    prefetch_ttl_s: float = _setting(  # of what was fetched and is not read
+        _PREFETCH_TTL_S,
+        name="prefetch_ttl",
         parse=_prefetch_ttl,
-        fields=("prefetch_ttl_s",),
         types=(int, float),
         metavar="SECONDS",
         group=_MEMORY,
         help="drop data read ahead if no reader asks for it within SECONDS "
-        f"(default: {PREFETCH_TTL_S_DEFAULT:g})",
-    ),
-    "cache_dir": Setting(
-        parse=_file("cache_dir", "directory"),
-        fields=("cache_dir",),
-        types=(str,),
+        f"(default: {_PREFETCH_TTL_S:g})",
+    )
+    cache_dir: str | None = _setting(  # also of paths, if it is named
+        None,
+        parse=_file("directory"),
         metavar="DIR",
         group=_REMOTE,
         help="keep fetched blocks in DIR; packs at local paths are cached too, for slow file "
         "systems (default: ~/.cache/ffrfs, for URLs only)",
-    ),
-    "cache_size": Setting(
+    )
+    cache_size: int | None = _setting(
+        None,
         parse=_cache_size,
-        fields=("cache_size",),
         types=(str, int),
         metavar="SIZE",
         group=_REMOTE,
         help="limit of that directory, as in 500G (default: 20G)",
-    ),
-    "cache_mode": Setting(
-        parse=_one_of("cache_mode", CACHE_MODES),
-        fields=("cache_mode",),
-        types=(str,),
-        choices=CACHE_MODES,
+    )
+    cache_mode: CacheMode | None = _one_of(
+        CacheMode,
+        default=None,
         group=_REMOTE,
-        help=f"full keeps fetched blocks; stream keeps nothing on disk (default: {CACHE_MODES[0]})",
-    ),
-    "cache_shared": Setting(
-        parse=lambda _text, _folder: {"cache_shared": True},
-        fields=("cache_shared",),
-        types=(bool,),
+        help="full keeps fetched blocks; stream keeps nothing on disk (default: full)",
+    )
+    cache_shared: bool = _flag(
+        False,
         group=_REMOTE,
         help="use that directory though a group may write to it: its members then decide what "
         "each of them reads",
-    ),
-    "endpoint_url": Setting(
+    )
+    endpoint_url: str | None = _setting(
+        None,
         parse=_endpoint_url,
-        fields=("endpoint_url",),
-        types=(str,),
         metavar="URL",
         group=_REMOTE,
         help="the server of s3://, gs:// or az:// (default: the cloud's own)",
-    ),
-    "region": Setting(
+    )
+    region: str | None = _setting(
+        None,
         parse=_region,
-        fields=("region",),
-        types=(str,),
         metavar="REGION",
         group=_REMOTE,
         help="region of S3 (default: the environment's)",
-    ),
-    "anonymous": Setting(
-        parse=lambda *_: {"anonymous": True},
-        fields=("anonymous",),
-        types=(bool,),
-        group=_REMOTE,
-        help="use no credentials, for public buckets",
-    ),
-    "remote_timeout": Setting(
-        parse=_remote_timeout,
-        fields=("remote_timeout_s",),
+    )
+    anonymous: bool = _flag(False, group=_REMOTE, help="use no credentials, for public buckets")
+    timeout_s: int | None = _setting(
+        None,
+        name="remote_timeout",
+        parse=_whole(TIMEOUT_MAX_S, f"a number of seconds, 1 to {TIMEOUT_MAX_S}"),
         types=(int,),
         metavar="SECONDS",
         group=_REMOTE,
         help="fail a read whose bytes do not come within SECONDS; later reads try again "
         "(default: 60)",
-    ),
-    "no_extensions": Setting(
-        parse=lambda *_: {"extensions": False},
-        fields=("extensions",),
-        types=(bool,),
+    )
+    extensions: bool = _flag(  # of the files in a TFRecord's records: .jpg, .npy
+        True,
+        name="no_extensions",
         group=RARE,
         help="show features of TFRecord files without extensions (.jpg, .npy and the like)",
-    ),
-    "log_file": Setting(
-        parse=_file("log_file"),
-        fields=("log_file",),
-        types=(str,),
+    )
+    log_file: str | None = _setting(
+        None,
+        parse=_file(),
         metavar="FILE",
         group=_LOGS,
         help="log file of the daemon (default: a small file in its runtime directory, "
         "or standard error with -f)",
-    ),
-    "metrics_file": Setting(
-        parse=_file("metrics_file"),
-        fields=("metrics_file",),
-        types=(str,),
+    )
+    metrics_file: str | None = _setting(
+        None,
+        parse=_file(),
         metavar="FILE",
         group=_LOGS,
         help="write metrics to FILE every 15 seconds, for the textfile collector of Prometheus's "
         "node_exporter",
-    ),
-    # On the command line and in -o alone.
-    "config": Setting(
-        parse=_config_file,
+    )
+    # On the command line and in -o alone. The file is read again when the daemon reloads.
+    config_file: str | None = _setting(
+        None,
+        name="config",
         fields=("config_file", "config_is_optional"),
-        types=(str,),
+        parse=_config_file,
         metavar="FILE",
         help="read settings that are not on the command line from FILE, see below; PACK and "
         "MOUNTPOINT may be omitted if FILE has them; a single argument is MOUNTPOINT; -FILE (write "
         "--config=-FILE) may be missing",
-    ),
-}
+    )
+    config_is_optional: bool = False  # a missing file says nothing
+
+
+def _settings() -> Iterator[Setting]:
+    for each in fields(MountOptions):
+        if setting := each.metadata.get("setting"):
+            own = setting.fields or (each.name,)
+            yield replace(setting, name=setting.name or each.name, fields=own)
+
+
+# By the name that each has on the command line, in a file and in -o.
+SETTINGS = {setting.name: setting for setting in _settings()}
 
 
 def parse_setting(name: str, text: str, *, folder: str = "") -> Fields:
-    """The fields of MountRequest that a setting gives; a flag's text is empty."""
-    return SETTINGS[name].parse(text, folder)
+    """The fields of MountOptions that a setting gives; a flag's text is empty."""
+    setting = SETTINGS[name]
+    value = setting.parse(text, folder)
+    # A tuple may be shorter: what is not said stays as it is.
+    values = value if isinstance(value, tuple) else (value,)
+    return dict(zip(setting.fields, values, strict=False))
 
 
 def may_be_secret(text: str) -> bool:

@@ -58,7 +58,7 @@ class Worker:
         counters: CounterPage,
         fetcher: int | None = None,
     ) -> None:
-        """Start the worker. `transport`: one of settings.TRANSPORTS, in place of the request's.
+        """Start the worker. `transport`: one of settings.Transport, in place of the request's.
 
         `fetcher`: a link to a fetcher, which stays the caller's.
         """

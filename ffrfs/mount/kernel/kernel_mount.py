@@ -22,7 +22,7 @@ import subprocess
 
 from ffrfs.errors import MountError
 from ffrfs.mount.kernel.mount_table import FSTYPE, MountEntry, mount_at
-from ffrfs.mount.kernel.options import MountOptions, escape
+from ffrfs.mount.kernel.options import TreeOptions, escape
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
 MNT_FORCE, MNT_DETACH, UMOUNT_NOFOLLOW = 1, 2, 8
@@ -42,7 +42,7 @@ SEARCH_PATH = "/usr/bin:/bin:/usr/local/bin:/usr/sbin:/sbin"
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def attach(mountpoint: str, source: str, options: MountOptions) -> int:
+def attach(mountpoint: str, source: str, options: TreeOptions) -> int:
     """Mount there; return the connection's descriptor, which the caller owns.
 
     `source` is the first word in /proc/mounts.
@@ -52,7 +52,7 @@ def attach(mountpoint: str, source: str, options: MountOptions) -> int:
     return _attach_by_helper(mountpoint, source, options)
 
 
-def check(mountpoint: str, options: MountOptions) -> None:
+def check(mountpoint: str, options: TreeOptions) -> None:
     """Raise the error of attach(), as far as it can be known before; changes nothing.
 
     The mount point may be missing, if it can be made, or be a dead mount of ffrfs, which would
@@ -182,7 +182,7 @@ def _unmount_by_helper(mountpoint: str, *, lazy: bool) -> None:
         raise MountError(f"{mountpoint}: cannot unmount: {complaint}")
 
 
-def _attach_as_root(mountpoint: str, source: str, options: MountOptions) -> int:
+def _attach_as_root(mountpoint: str, source: str, options: TreeOptions) -> int:
     connection = _open_device()
     try:
         root_mode = stat.S_IFMT(os.stat(mountpoint).st_mode)
@@ -206,7 +206,7 @@ def _attach_as_root(mountpoint: str, source: str, options: MountOptions) -> int:
     return connection
 
 
-def _attach_by_helper(mountpoint: str, source: str, options: MountOptions) -> int:
+def _attach_by_helper(mountpoint: str, source: str, options: TreeOptions) -> int:
     words = ["ro", f"fsname={escape(source)}", f"subtype={FSTYPE.removeprefix('fuse.')}"]
     words += _permissions(options)
     words += [word for word in ("suid", "dev") if getattr(options, word)]
@@ -221,7 +221,7 @@ def _attach_by_helper(mountpoint: str, source: str, options: MountOptions) -> in
         return _receive_fd(ours)
 
 
-def _permissions(options: MountOptions) -> list[str]:
+def _permissions(options: TreeOptions) -> list[str]:
     """Return options: the kernel checks modes, and admits other users if it may.
 
     The kernel has no allow_root: the engine rejects the other users.

@@ -1,7 +1,7 @@
 """The values of `-o`: mount(8)'s own options, FUSE's, and ours.
 
 mount(8) and fstab pass many options that are meant for other programs (nofail, _netdev,
-x-systemd.*): those are accepted and dropped. Only the fields of MountOptions reach the
+x-systemd.*): those are accepted and dropped. Only the fields of TreeOptions reach the
 kernel and the engine; an unknown option is an error that names it.
 
 Not here: the options for the kernel (kernel_mount.py). No state: safe from any thread.
@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 from ffrfs.errors import OptionError
 
@@ -23,8 +23,26 @@ OnConflict = Literal["error", "first", "last"]
 ON_CONFLICT = get_args(OnConflict)
 
 
+class TreeKeywords(TypedDict, total=False):
+    """What ffrfs.mount() takes by name of TreeOptions, and of the words of -o."""
+
+    allow_other: bool
+    allow_root: bool
+    uid: int | None
+    gid: int | None
+    umask: int | str | None  # a number (0o022), or octal digits ("022")
+    fsname: str | None
+    xattr: bool
+    nonempty: bool
+    noexec: bool
+    suid: bool
+    dev: bool
+    on_conflict: OnConflict | None
+    allow_missing: bool
+
+
 @dataclass(frozen=True, kw_only=True)
-class MountOptions:
+class TreeOptions:
     """The appearance of a tree, and the users that may see it. It is always read-only."""
 
     uid: int = field(default_factory=os.getuid)
@@ -76,7 +94,7 @@ _WORD = re.compile(r"(?:[^,\\]|\\.)+", re.DOTALL)
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
-def parse_options(texts: Iterable[str]) -> MountOptions:
+def parse_options(texts: Iterable[str]) -> TreeOptions:
     """Return the options of all `-o`, in order; of two that disagree the later one holds."""
     return parse_words(split_options(texts))
 
@@ -86,7 +104,7 @@ def split_options(texts: Iterable[str]) -> list[str]:
     return [word for text in texts for word in _split(text)]
 
 
-def parse_words(words: Iterable[str]) -> MountOptions:
+def parse_words(words: Iterable[str]) -> TreeOptions:
     """Return the options of words that split_options() gave; otherwise as parse_options()."""
     words = list(words)
     if _REMOUNT in words:
@@ -99,7 +117,7 @@ def parse_words(words: Iterable[str]) -> MountOptions:
         chosen.update(meaning or {})
     if chosen.get("allow_other") and chosen.get("allow_root"):
         raise OptionError("allow_other and allow_root exclude each other: choose one")
-    return MountOptions(**chosen)
+    return TreeOptions(**chosen)
 
 
 def escape(value: str) -> str:

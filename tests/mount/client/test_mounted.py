@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from ffrfs import MountError, mount, mounted, stats, unmount
-from ffrfs.mount.config.settings import SETTINGS
+from ffrfs.mount.config.settings import SETTINGS, MountKeywords
 from ffrfs.mount.engines.worker import PATH_VARIABLE
 from ffrfs.mount.kernel import state
 from ffrfs.mount.kernel.mount_table import mount_at
-from ffrfs.mount.kernel.options import MountOptions
+from ffrfs.mount.kernel.options import TreeOptions
 from ffrfs.mount.kernel.process import Process
 from tests.mount import probes
 from tests.mount.child import ask, child
@@ -160,12 +160,11 @@ def test_two_at_once(pack_tree: PackTree) -> None:
 
 
 def test_every_option_of_a_mount_has_a_parameter() -> None:
-    parameters = inspect.signature(mount).parameters
-    assert inspect.signature(mounted).parameters == parameters
-    options = {field.name for field in dataclasses.fields(MountOptions)} - {"exec", "rw"}
+    assert inspect.signature(mounted).parameters == inspect.signature(mount).parameters
+    options = {field.name for field in dataclasses.fields(TreeOptions)} - {"exec", "rw"}
     options |= {"noexec"}
     settings = SETTINGS.keys() - {"no_extensions"} | {"extensions"}
-    assert parameters.keys() == options | settings | {"pack", "mountpoint", "options"}
+    assert MountKeywords.__annotations__.keys() == options | settings
 
 
 @pytest.mark.parametrize("umask", ["027", 0o27])

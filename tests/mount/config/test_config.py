@@ -14,7 +14,7 @@ from ffrfs.cli import main
 from ffrfs.errors import OptionError
 from ffrfs.mount.config.config import KEYS, Config, make_config, read_config, split_packs
 from ffrfs.mount.config.request import MountRequest, make_request, reread
-from ffrfs.mount.kernel.options import MountOptions
+from ffrfs.mount.kernel.options import TreeOptions
 from tests.mount.command import ffrfs, mount_command_fails
 from tests.mount.makers import PackTree
 
@@ -58,7 +58,7 @@ def test_everything_at_once(config: Path) -> None:
     assert request == MountRequest(
         packs=(f"{folder}/a.ffr", "/data/b.ffr"),
         mountpoint=f"{folder}/mnt/here",
-        options=MountOptions(uid=7, allow_other=True, on_conflict="last", allow_missing=True),
+        options=TreeOptions(uid=7, allow_other=True, on_conflict="last", allow_missing=True),
         engine="pyfuse3",
         transport="dev",
         threads=3,
@@ -362,5 +362,5 @@ def test_settings_do_not_meet_options() -> None:
     config = make_config(
         packs=["/p"], mountpoint="/m", options=["uid=1,fsname=config=x\\,threads=3"], settings={}
     )
-    assert make_request(config).options == MountOptions(**options)
+    assert make_request(config).options == TreeOptions(**options)
     assert make_request(config).config_file is None

@@ -7,14 +7,14 @@ import os
 import pytest
 
 from ffrfs.errors import OptionError
-from ffrfs.mount.kernel.options import MountOptions, escape, parse_options
+from ffrfs.mount.kernel.options import TreeOptions, escape, parse_options
 from tests.mount.command import mount_command_fails
 from tests.mount.makers import MakeMount, PackTree
 
 
 def test_defaults() -> None:
     options = parse_options([])
-    assert options == MountOptions()
+    assert options == TreeOptions()
     assert (options.uid, options.gid, options.umask) == (os.getuid(), os.getgid(), 0)
     assert not (options.allow_other or options.suid or options.dev or options.xattr)
 
@@ -22,8 +22,8 @@ def test_defaults() -> None:
 @pytest.mark.promise("S20")
 def test_what_mount_passes_on_is_accepted() -> None:
     word = "rw,ro,nofail,_netdev,user,noexec,nosuid,nodev,noatime,x-systemd.automount,x-a=b,user=me"
-    assert parse_options([word]) == MountOptions(exec=False)
-    assert parse_options([word, "rw"]) == MountOptions(exec=False, rw=True)
+    assert parse_options([word]) == TreeOptions(exec=False)
+    assert parse_options([word, "rw"]) == TreeOptions(exec=False, rw=True)
 
 
 def test_values() -> None:
@@ -34,11 +34,11 @@ def test_values() -> None:
 
 
 def test_later_options_win() -> None:
-    assert parse_options(["noexec,suid,uid=1", "exec,nosuid,uid=2"]) == MountOptions(uid=2)
+    assert parse_options(["noexec,suid,uid=1", "exec,nosuid,uid=2"]) == TreeOptions(uid=2)
 
 
 def test_empty_words_mean_nothing() -> None:
-    assert parse_options(["", ",", "rw,,ro,"]) == MountOptions()
+    assert parse_options(["", ",", "rw,,ro,"]) == TreeOptions()
 
 
 @pytest.mark.parametrize("value", ["plain", "a,b", "a\\b", "\\,\\", "a b=c", "ü,\\,,"])

@@ -10,7 +10,7 @@ from ffrfs.cli import mount
 from ffrfs.cli.main import main
 from ffrfs.mount.config.report import Report
 from ffrfs.mount.config.request import MountRequest
-from ffrfs.mount.kernel.options import MountOptions
+from ffrfs.mount.kernel.options import TreeOptions
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_wrong_times(
     ],
 )
 def test_engines_get_them(fields: dict[str, Any], expected: tuple[int, ...]) -> None:
-    request = MountRequest(packs=("x",), mountpoint="/mnt/x", options=MountOptions(), **fields)
+    request = MountRequest(packs=("x",), mountpoint="/mnt/x", options=TreeOptions(), **fields)
     options = request.volume_options()
     found = [options[f"prefetch_{name}"] for name in ("records", "bytes", "ttl_ms")]
     assert tuple(found) == expected

@@ -254,9 +254,9 @@ def test_description_is_one_line() -> None:
 
 
 def test_status_follows_the_kind_of_failure() -> None:
-    from ffrfs.mount.kernel.options import MountOptions
+    from ffrfs.mount.kernel.options import TreeOptions
 
-    options = MountOptions()
+    options = TreeOptions()
     request = MountRequest(packs=("/p.ffr",), mountpoint="/m", options=options, log_file="/l")
     full = OSError(28, "x")
     assert Report(failure=full).status(replace(request, log_file=None)) == 2
