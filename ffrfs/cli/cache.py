@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import functools
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ffrfs.console import output
 from ffrfs.console.number import size_bytes
+from ffrfs.console.parser import UsageError
 
 if TYPE_CHECKING:
     from ffrfs.cache.inventory import Inventory, ObjectFacts
 
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
-
-_EPILOG = """\
+HELP = "manage the cache of packs at URLs"
+DESCRIPTION = """\
+List, check, remove and pin the objects (packs and other files at URLs) in the cache directory DIR.
+"""
+EPILOG = """\
 ACTION is one of
   ls      list objects: how much of each is in the cache, when it was last read
   du      show the size of the directory
@@ -42,14 +44,7 @@ Examples:
 _WITH_OBJECTS = ("rm", "pin", "unpin")
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
-        "cache",
-        help="manage the cache of packs at URLs",
-        description="List, check, remove and pin the objects (packs and other files at URLs) in "
-        "the cache directory DIR.",
-        epilog=_EPILOG,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "action", metavar="ACTION", choices=_ACTIONS, help=f"one of {', '.join(_ACTIONS)}"
     )
@@ -69,18 +64,17 @@ def add_parser(subparsers: Subparsers) -> None:
         help="prune: also remove blocks, least recently read first, until DIR holds at most SIZE "
         "(500G, 1T); blocks of pinned objects stay",
     )
-    parser.set_defaults(func=functools.partial(run, parser))
 
 
-def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     from ffrfs.cache.inventory import Inventory
 
     if args.action in _WITH_OBJECTS and not args.objects:
-        parser.error(f"{args.action} needs an OBJECT")
+        raise UsageError(f"{args.action} needs an OBJECT")
     if args.action in ("du", "prune") and args.objects:
-        parser.error(f"{args.action} takes no OBJECT: it is about the whole DIR")
+        raise UsageError(f"{args.action} takes no OBJECT: it is about the whole DIR")
     if args.action != "prune" and args.size is not None:
-        parser.error("--size is an option of prune")
+        raise UsageError("--size is an option of prune")
     inventory = Inventory(args.directory)
     try:
         return _ACTIONS[args.action](inventory, args)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import functools
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ffrfs.cli.head import show_records
 from ffrfs.console import opened_tree, output
 from ffrfs.console.number import whole_number
-from ffrfs.console.remote_options import add_remote_options
+from ffrfs.console.parser import UsageError
 
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
-
-_EPILOG = """\
+HELP = "write files of a pack to standard output"
+DESCRIPTION = """\
+Write the files PATH… of PACK to standard output, one after the other. Symbolic links are followed
+inside PACK. The command stops at the first damaged file, before its first wrong byte.
+"""
+EPILOG = """\
 With --example, each PATH is the number of a record; the first is 0. A line for each feature shows
 its type and first values, as `ffrfs head` does. Records of a compressed file come in the order of
 the file.
@@ -27,15 +27,7 @@ Examples:
 """
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
-        "cat",
-        help="write files of a pack to standard output",
-        description="Write the files PATH… of PACK to standard output, one after the other. "
-        "Symbolic links are followed inside PACK. The command stops at the first damaged file, "
-        "before its first wrong byte.",
-        epilog=_EPILOG,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     opened_tree.add_arguments(parser)
     parser.add_argument(
         "paths",
@@ -55,15 +47,13 @@ def add_parser(subparsers: Subparsers) -> None:
         help="with --example: print a JSON array with an object per record, which holds all "
         "values; bytes are base64",
     )
-    add_remote_options(parser)
-    parser.set_defaults(func=functools.partial(run, parser))
 
 
-def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     if args.example:
-        return _show_examples(parser, args)
+        return _show_examples(args)
     if args.json:
-        parser.error("--json needs --example")
+        raise UsageError("--json needs --example")
     with opened_tree.open_tree(args) as tree:
         for ino in [tree.file_ino(path) for path in args.paths]:
             for piece in tree.pieces(ino):
@@ -71,11 +61,11 @@ def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     return 0
 
 
-def _show_examples(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+def _show_examples(args: argparse.Namespace) -> int:
     try:
         numbers = [whole_number(0)(path) for path in args.paths]
     except argparse.ArgumentTypeError as error:
-        parser.error(f"--example: {error}")
+        raise UsageError(f"--example: {error}") from None
     show_records(_records(args.pack, numbers), args.json)
     return 0
 

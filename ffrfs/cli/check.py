@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 from ffrfs.console import output
 
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
-
-_EPILOG = """\
+HELP = "check within a second whether mounts are well"
+DESCRIPTION = """\
+Print one line for each MOUNTPOINT: OK, WARNING or CRITICAL, and the reason. The command ends within
+a second, also if mounts hang.
+"""
+EPILOG = """\
 OK: the mount answers. WARNING: it answers, but files could not be read since it was mounted, its
 cache directory cannot be used, or reads have waited for storage for 5 seconds. CRITICAL: it is not
 mounted, dead, of another type or of another user who did not allow others (-o allow_other), or it
@@ -25,19 +26,11 @@ Examples:
 _STATUSES = {"ok": 0, "warning": 1, "critical": 2}
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
-        "check",
-        help="check within a second whether mounts are well",
-        description="Print one line for each MOUNTPOINT: OK, WARNING or CRITICAL, and the reason. "
-        "The command ends within a second, also if mounts hang.",
-        epilog=_EPILOG,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "mountpoints", metavar="MOUNTPOINT", nargs="+", help="a place where ffrfs should be mounted"
     )
     parser.add_argument("--json", action="store_true", help="print a JSON array")
-    parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:

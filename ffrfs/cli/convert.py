@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import functools
 import os
 from typing import TYPE_CHECKING
 
@@ -12,14 +11,14 @@ from ffrfs.console import output
 from ffrfs.console.cleaning_up import cleaning_up
 from ffrfs.console.executor_option import add_executor_option, listing_failures
 from ffrfs.console.number import whole_number
-from ffrfs.console.remote_options import add_remote_options
+from ffrfs.console.parser import UsageError
 
 if TYPE_CHECKING:
     from ffrfs.convert.kind import Kind
 
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
-
-_EPILOG = """\
+HELP = "convert between TFRecord, FFRecord, packs, JSON lines, Parquet and WebDataset"
+DESCRIPTION = "Convert SRC to the file DST. DST appears when it is complete."
+EPILOG = """\
 The name and the first bytes of SRC show its format: a TFRecord file of any compression, a plain
 FFRecord file, a directory of such files (read as one, in the order of their names), a pack, a
 file of JSON lines (.jsonl), Parquet (a .parquet file, or a directory of them), WebDataset (a .tar
@@ -70,13 +69,7 @@ _SHARD_SIZE_MIN = 100_000_000
 _COMPRESSIONS = {"none": "", "gzip": "GZIP", "zlib": "ZLIB"}
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
-        "convert",
-        help="convert between TFRecord, FFRecord, packs, JSON lines, Parquet and WebDataset",
-        description="Convert SRC to the file DST. DST appears when it is complete.",
-        epilog=_EPILOG,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "source", metavar="SRC", help="the file to convert, or a directory of such files"
     )
@@ -126,20 +119,18 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     add_executor_option(parser, "convert each file of the directory SRC to one in DST")
     parser.add_argument("-q", "--quiet", action="store_true", help="print errors only")
-    add_remote_options(parser)
-    parser.set_defaults(func=functools.partial(run, parser))
 
 
-def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     from ffrfs.convert.convert import convert
     from ffrfs.folder.progress import ProgressBar
     from ffrfs.remote.url import is_url
     from ffrfs.tfrecord.options import TFRecordOptions
 
     if args.executor is not None:
-        return _convert_by(parser, args)
-    to = _target_kind(parser, args)
-    options = TFRecordOptions(_compression(parser, args, to), compression_level=args.level)
+        return _convert_by(args)
+    to = _target_kind(args)
+    options = TFRecordOptions(_compression(args, to), compression_level=args.level)
     shown = output.show_progress() and not args.quiet
     unit = "files" if args.features or to == "folder" else "records"
     with _ending(args.target), ProgressBar(args.target, shown, unit) as bar:
@@ -180,21 +171,19 @@ def _ending(target: str) -> contextlib.AbstractContextManager[None]:
     return cleaning_up() if is_url(target) else contextlib.nullcontext()
 
 
-def _convert_by(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+def _convert_by(args: argparse.Namespace) -> int:
     from ffrfs.cluster.converting import ConvertOptions, convert_files
     from ffrfs.cluster.executors import open_executor
     from ffrfs.folder.progress import ProgressBar
 
     if args.shards or args.records or args.force:
-        parser.error(
+        raise UsageError(
             "--executor: makes a file of each file; leave out --shards, --records and --force"
         )
     if args.to is None and not args.features:
-        parser.error("--executor: needs --to")
+        raise UsageError("--executor: needs --to")
     to: Kind = args.to or "pack"
-    options = ConvertOptions(
-        to, _compression(parser, args, to), args.level, args.features, args.on_error
-    )
+    options = ConvertOptions(to, _compression(args, to), args.level, args.features, args.on_error)
     shown = output.show_progress() and not args.quiet
     with (
         _ending(args.target),
@@ -228,7 +217,7 @@ def _advise_size(target: str, shards: int) -> None:
         )
 
 
-def _target_kind(parser: argparse.ArgumentParser, args: argparse.Namespace) -> Kind:
+def _target_kind(args: argparse.Namespace) -> Kind:
     """What DST is to be; ends with status 2 where the arguments do not fit together."""
     from ffrfs.convert.kind import kind_of_name
 
@@ -238,30 +227,30 @@ def _target_kind(parser: argparse.ArgumentParser, args: argparse.Namespace) -> K
         implied = "tfrecord"
     to: Kind | None = args.to or implied
     if to is None:
-        parser.error(
+        raise UsageError(
             f"cannot tell the format of {args.target} from its name; use .tfrecord, .ffr, "
             ".jsonl, .parquet or .tar, or give --to"
         )
     # Of .ffr the name does not say whether it is to be a pack.
     if named is not None and to != named and {to, named} != {"ffrecord", "pack"}:
-        parser.error(f"--to {to}: {args.target} has the extension of another format")
+        raise UsageError(f"--to {to}: {args.target} has the extension of another format")
     if args.features and to != "pack":
-        parser.error(f"--features: writes a pack, and does not go with --to {to}")
+        raise UsageError(f"--features: writes a pack, and does not go with --to {to}")
     if args.shards and to not in ("tfrecord", "parquet", "webdataset"):
-        parser.error(
+        raise UsageError(
             f"--shards: writes TFRecord, Parquet or tar files, and does not go with --to {to}"
         )
     if to == "folder" and (args.records or args.on_error == "skip"):
-        parser.error("--to folder: does not go with --records or --on-error skip; see extract")
+        raise UsageError("--to folder: does not go with --records or --on-error skip; see extract")
     if args.features and args.records:
-        parser.error("--features and --records: use one of them")
+        raise UsageError("--features and --records: use one of them")
     return to
 
 
-def _compression(parser: argparse.ArgumentParser, args: argparse.Namespace, to: Kind) -> str:
+def _compression(args: argparse.Namespace, to: Kind) -> str:
     if to != "tfrecord" and (args.compression or args.level is not None):
-        parser.error(f"--compression and --level are for TFRecord files, not for --to {to}")
+        raise UsageError(f"--compression and --level are for TFRecord files, not for --to {to}")
     name = args.compression or ("gzip" if args.target.endswith(".gz") else "none")
     if name == "none" and args.level is not None:
-        parser.error("--level needs a compression; add --compression gzip or zlib")
+        raise UsageError("--level needs a compression; add --compression gzip or zlib")
     return _COMPRESSIONS[name]

@@ -5,16 +5,15 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from ffrfs.console import output
 from ffrfs.console.number import whole_number
-from ffrfs.console.remote_options import add_remote_options
 
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
-
-_EPILOG = """\
+HELP = "show the first records of a TFRecord file"
+DESCRIPTION = """\
+Show the first records of FILE, Examples or SequenceExamples. No other record is read.
+"""
+EPILOG = """\
 A line for each feature, sorted by name, shows its type, the number of values if it is not one,
 and the first values: text in quotation marks, other bytes as their size and kind (JPEG, PNG).
 `ffrfs cat --example` shows any record in this way.
@@ -28,14 +27,7 @@ Examples:
 _COUNT = 5
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
-        "head",
-        help="show the first records of a TFRecord file",
-        description="Show the first records of FILE, Examples or SequenceExamples. No other "
-        "record is read.",
-        epilog=_EPILOG,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file",
         metavar="FILE",
@@ -55,8 +47,6 @@ def add_parser(subparsers: Subparsers) -> None:
         help="print a JSON array with an object per record, which holds all values; bytes are "
         "base64",
     )
-    add_remote_options(parser)
-    parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:

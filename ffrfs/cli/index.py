@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from ffrfs.console import output
 from ffrfs.console.executor_option import add_executor_option, listing_failures
-from ffrfs.console.remote_options import add_remote_options
 
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
-
-_EPILOG = """\
+HELP = "write index sidecars for packs without an index, and for TFRecord files"
+DESCRIPTION = """\
+Write an index for each FILE that contains none, as the sidecar FILE.idx beside it, or in the cache
+directory if its own directory is read-only. A pack with an index opens at once and in little
+memory, however many files it holds. The sidecar of a TFRecord file lists where its records begin,
+in the format of tfrecord2idx; opening the file then reads nothing else.
+"""
+EPILOG = """\
 Examples:
     ffrfs index old.ffr
     ffrfs index --chunks videos/
@@ -20,17 +22,7 @@ Examples:
 """
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
-        "index",
-        help="write index sidecars for packs without an index, and for TFRecord files",
-        description="Write an index for each FILE that contains none, as the sidecar FILE.idx "
-        "beside it, or in the cache directory if its own directory is read-only. A pack with an "
-        "index opens at once and in little memory, however many files it holds. The sidecar of a "
-        "TFRecord file lists where its records begin, in the format of tfrecord2idx; opening "
-        "the file then reads nothing else.",
-        epilog=_EPILOG,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "files",
         metavar="FILE",
@@ -45,8 +37,6 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     add_executor_option(parser, "write the indexes")
     parser.add_argument("-q", "--quiet", action="store_true", help="print errors only")
-    add_remote_options(parser)
-    parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:

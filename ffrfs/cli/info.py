@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from ffrfs.console import output
 from ffrfs.console.number import whole_number
-from ffrfs.console.remote_options import add_remote_options
 from ffrfs.errors import FormatError
 
 if TYPE_CHECKING:
     from ffrfs.folder.info import PackInfo
 
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
-
-_EPILOG = """\
+HELP = "show numbers about packs"
+DESCRIPTION = """\
+Show how many files, records and bytes each PACK holds, and which index and checksums it has. The
+command reads headers and indexes only, but compressed TFRecord files whole.
+"""
+EPILOG = """\
 Examples:
     ffrfs info imagenet.ffr
     ffrfs info --json imagenet.ffr imagenet21k/
@@ -28,15 +30,7 @@ Examples:
 _MISSING_TOLD_MAX = 100  # numbers of shards in a line for people
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
-        "info",
-        help="show numbers about packs",
-        description="Show how many files, records and bytes each PACK holds, and which index and "
-        "checksums it has. The command reads headers and indexes only, but compressed TFRecord "
-        "files whole.",
-        epilog=_EPILOG,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "packs",
         metavar="PACK",
@@ -60,8 +54,6 @@ def add_parser(subparsers: Subparsers) -> None:
         type=whole_number(1),
         help="with --schema: read the first N records",
     )
-    add_remote_options(parser)
-    parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import TYPE_CHECKING
 
 from ffrfs.console import output
 from ffrfs.service.installation import PREFIX_DEFAULT, install, service_files, uninstall
 from ffrfs.service.templates import check_interpreter
 
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
-
-_EPILOG = """\
+HELP = "install systemd units, helpers of mount(8), manual pages and completions"
+DESCRIPTION = """\
+Install ffrfs as a service of this machine: the systemd units ffrfs@.service and ffrfs.target, the
+helpers of mount(8) for the types ffrfs and fuse.ffrfs, examples, manual pages, and completions for
+bash, zsh and fish. Units and helpers run the ffrfs of the Python that runs this command. The
+command lists the files that it writes, and replaces only files that it wrote itself.
+"""
+EPILOG = """\
 Examples:
     ffrfs install-units --dry-run
     sudo ffrfs install-units
@@ -23,17 +26,7 @@ Examples:
 """
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
-        "install-units",
-        help="install systemd units, helpers of mount(8), manual pages and completions",
-        description="Install ffrfs as a service of this machine: the systemd units "
-        "ffrfs@.service and ffrfs.target, the helpers of mount(8) for the types ffrfs and "
-        "fuse.ffrfs, examples, manual pages, and completions for bash, zsh and fish. Units and "
-        "helpers run the ffrfs of the Python that runs this command. The command lists the files "
-        "that it writes, and replaces only files that it wrote itself.",
-        epilog=_EPILOG,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--destdir",
         metavar="DIR",
@@ -56,7 +49,6 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--uninstall", action="store_true", help="remove the installed files, and nothing else"
     )
-    parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:

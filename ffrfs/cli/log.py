@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import TYPE_CHECKING
 
 from ffrfs.console import output
 
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
-
-_EPILOG = """\
+HELP = "show the log of a mount, also of one that has ended"
+DESCRIPTION = """\
+Show the log of the mount at MOUNTPOINT, or of the last one that was there. The mount may be live,
+dead or unmounted; the command does not touch it.
+"""
+EPILOG = """\
 A mount logs to the file of --log-file. Without --log-file it has a log of its own, at most 1 MiB
 and 1 MiB that is older; the mounts of one MOUNTPOINT share it, and each line has the number of
 its daemon. This log stays for a week after the mount has ended. The log of a mount that runs in
@@ -23,21 +24,13 @@ Examples:
 """
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
-        "log",
-        help="show the log of a mount, also of one that has ended",
-        description="Show the log of the mount at MOUNTPOINT, or of the last one that was there. "
-        "The mount may be live, dead or unmounted; the command does not touch it.",
-        epilog=_EPILOG,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("mountpoint", metavar="MOUNTPOINT", help="a mount of ffrfs, now or before")
     parser.add_argument(
         *("-f", "--follow"),
         action="store_true",
         help="go on with new lines as they come, until the mount has ended",
     )
-    parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -9,14 +9,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ffrfs.console import opened_tree, output
-from ffrfs.console.remote_options import add_remote_options
 
 if TYPE_CHECKING:
     from ffrfs.folder.tree import Entry, PackTree
 
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
-
-_EPILOG = """\
+HELP = "list the files of a pack"
+DESCRIPTION = """\
+List the directory or file PATH of PACK (default: the root). A plain FFRecord file is listed as one
+file per record, TFRecord files as one directory per record.
+"""
+EPILOG = """\
 Each line holds one name. On a terminal, unprintable characters are escaped (\\n, \\x1b, and
 \\xff for a byte that is not UTF-8). In a file or a pipe, names are written byte for byte: a
 name with a line break looks like two names there, and a message on standard error says so. -0
@@ -29,15 +31,7 @@ Examples:
 """
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
-        "ls",
-        help="list the files of a pack",
-        description="List the directory or file PATH of PACK (default: the root). A plain "
-        "FFRecord file is listed as one file per record, TFRecord files as one directory per "
-        "record.",
-        epilog=_EPILOG,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     opened_tree.add_arguments(parser)
     parser.add_argument(
         "path", metavar="PATH", nargs="?", default="", help="a directory or file in PACK"
@@ -56,8 +50,6 @@ def add_parser(subparsers: Subparsers) -> None:
         action="store_true",
         help="end each name with a zero byte, for xargs -0, instead of a line break",
     )
-    add_remote_options(parser)
-    parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:

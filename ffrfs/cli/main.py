@@ -15,13 +15,9 @@ from collections.abc import Sequence
 
 import ffrfs
 from ffrfs.console import output
-from ffrfs.console.parser import WRONG_USAGE, Parser, add_commands
-from ffrfs.console.remote_options import apply_remote_options
-from ffrfs.errors import (
-    FfrfsError,
-    PackWarning,
-    UnverifiedHeaderWarning,
-)
+from ffrfs.console.parser import WRONG_USAGE, Parser, UsageError, add_commands
+from ffrfs.console.remote_options import add_remote_options, apply_remote_options
+from ffrfs.errors import FfrfsError, PackWarning, UnverifiedHeaderWarning
 
 GROUPS = {
     "Make packs": ("pack", "convert", "index"),
@@ -31,6 +27,8 @@ GROUPS = {
     "Run as a service": ("install-units",),
 }
 COMMANDS = tuple(name for names in GROUPS.values() for name in names)
+# Which have the options of URLs; a mount has settings for them.
+_OF_URLS = {*GROUPS["Make packs"], "ls", "cat", "head", "extract", "info", "schema", "verify"}
 
 _EPILOG = """\
 `ffrfs COMMAND --help` explains a command and shows examples.
@@ -86,7 +84,11 @@ def _run(argv: Sequence[str]) -> int:
             return _WRONG_USAGE_OF_MOUNT
         raise
     apply_remote_options(args)
-    status: int = args.func(args)
+    status: int
+    try:
+        status = args.func(args)
+    except UsageError as error:
+        args.usage_error(str(error))
     return status
 
 
@@ -115,8 +117,14 @@ def make_parser(commands: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
     parser.add_argument("-V", "--version", action="version", version=f"ffrfs {ffrfs.__version__}")
     subparsers = add_commands(parser, GROUPS)
     for name in commands:
-        module = name.replace("-", "_")
-        importlib.import_module(f"ffrfs.cli.{module}").add_parser(subparsers)
+        command = importlib.import_module(f"ffrfs.cli.{name.replace('-', '_')}")
+        its = subparsers.add_parser(
+            name, help=command.HELP, description=command.DESCRIPTION, epilog=command.EPILOG
+        )
+        command.add_arguments(its)
+        if name in _OF_URLS:
+            add_remote_options(its)
+        its.set_defaults(func=command.run, usage_error=its.error)
     return parser
 
 

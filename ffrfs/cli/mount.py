@@ -6,7 +6,7 @@ import argparse
 import os
 import stat
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ffrfs.console import output
 from ffrfs.console.config_option import ConfigOption
@@ -25,10 +25,12 @@ from ffrfs.mount.config.settings import (
 )
 from ffrfs.mount.kernel.options import ON_CONFLICT
 
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
-
-_EPILOG = """\
+HELP = "mount packs or TFRecord files as a read-only directory tree"
+DESCRIPTION = """\
+Mount PACK read-only at MOUNTPOINT, several packs as one tree. Every byte is verified. The command
+returns when the tree can be read; a daemon serves the tree until it is unmounted.
+"""
+EPILOG = """\
 mount options (-o, comma separated; a backslash escapes a comma):
   allow_other, allow_root    give access to all users, or to root and yourself
   uid=N, gid=N, umask=OCTAL  owner and permissions of the tree
@@ -58,15 +60,7 @@ Examples:
 """
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
-        "mount",
-        help="mount packs or TFRecord files as a read-only directory tree",
-        description="Mount PACK read-only at MOUNTPOINT, several packs as one tree. Every byte is "
-        "verified. The command returns when the tree can be read; a daemon serves the tree until "
-        "it is unmounted.",
-        epilog=_EPILOG,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     packs = parser.add_argument(
         "packs",
         metavar="PACK",
@@ -123,7 +117,6 @@ def add_parser(subparsers: Subparsers) -> None:
         help="unmount when the other end of the inherited pipe FD is closed, for example "
         "because the program that holds it has ended",
     )
-    parser.set_defaults(func=run)
 
 
 def _add_settings(

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 from ffrfs.console import output, planned_pack
 from ffrfs.console.cleaning_up import cleaning_up
 from ffrfs.console.number import size_bytes, whole_number
-from ffrfs.console.remote_options import add_remote_options
+from ffrfs.console.parser import UsageError
 
 if TYPE_CHECKING:
     from ffrfs.packing.pack import PackSummary
     from ffrfs.packing.sources.options import PackOptions
 
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
-
-_EPILOG = """\
+HELP = "pack a directory, an archive or other packs into one file"
+DESCRIPTION = "Pack all files of SRC into DST. DST appears when it is complete."
+EPILOG = """\
 SRC is a directory; a tar archive, plain or compressed by gzip, bzip2, xz or Zstandard; a zip
 archive; or "-" for an archive on standard input. No archive is unpacked to disk.
 
@@ -56,14 +56,7 @@ Examples:
 """
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
-        "pack",
-        help="pack a directory, an archive or other packs into one file",
-        description="Pack all files of SRC into DST. DST appears when it is complete.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "sources",
         metavar="SRC",
@@ -123,8 +116,6 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="print errors only")
     planned_pack.add_plan_options(parser)
-    add_remote_options(parser)
-    parser.set_defaults(func=run, usage_error=parser.error)
 
 
 def _add_selection(parser: argparse.ArgumentParser) -> None:
@@ -193,13 +184,13 @@ def run(args: argparse.Namespace) -> int:
 def _check_usage(args: argparse.Namespace) -> None:
     if not args.sources and not planned_pack.is_planned(args):
         missing = "SRC" if args.target else "SRC, DST.ffr"
-        args.usage_error(f"the following arguments are required: {missing}")
+        raise UsageError(f"the following arguments are required: {missing}")
     if args.list and not args.dry_run:
-        args.usage_error("argument --list: needs --dry-run")
+        raise UsageError("argument --list: needs --dry-run")
     if args.null and args.files_from is None and not args.list:
-        args.usage_error("argument -0/--null: needs --files-from or --list")
+        raise UsageError("argument -0/--null: needs --files-from or --list")
     if args.files_from == "-" and "-" in args.sources:
-        args.usage_error("argument --files-from: standard input is SRC already")
+        raise UsageError("argument --files-from: standard input is SRC already")
 
 
 def _options(args: argparse.Namespace) -> PackOptions:
@@ -224,16 +215,16 @@ def _pack(args: argparse.Namespace) -> int:
     try:
         kind = kind_of(args.sources)
     except OptionError as error:
-        args.usage_error(f"argument SRC: {error}")
+        raise UsageError(f"argument SRC: {error}") from None
     source = args.sources[0]
     for name, value in (
         ("--on-conflict", args.on_conflict),
         ("--allow-missing", args.allow_missing),
     ):
         if value and kind != "packs":
-            args.usage_error(f"argument {name}: {source} is neither a pack nor a pack set")
+            raise UsageError(f"argument {name}: {source} is neither a pack nor a pack set")
     if args.order is not None and kind == "archive":
-        args.usage_error(f"argument --order: {source} is an archive, and keeps its own order")
+        raise UsageError(f"argument --order: {source} is an archive, and keeps its own order")
     shown = output.show_progress() and not args.quiet and not args.list
     summary = pack_any(kind, args.sources, args.target, _options(args), verbose=shown)
     if not args.quiet:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import argparse
-import functools
 import os
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ffrfs.console import output
+from ffrfs.console.parser import UsageError
 from ffrfs.errors import FormatError, PathNotFoundError
 
 if TYPE_CHECKING:
     from ffrfs.mount.client.hint_paths import HintPaths
 
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
-
-_EPILOG = """\
+HELP = "announce to a mount which files will be read, in order"
+DESCRIPTION = """\
+Announce to the mount at MOUNTPOINT that programs will read the files PATH…, in this order. The
+mount reads them ahead.
+"""
+EPILOG = """\
 A PATH begins at the root of the mount, or includes the mount point. A decimal number is the
 number of a record; for a file with such a name, write ./123. The command ends when the mount has
 all hints, often long before it reads the files: it accepts hints only as far ahead of the readers
@@ -38,14 +41,7 @@ _WORD_SIZE_MAX = 1 << 16
 _NAME_SIZE_SHOWN = 4096
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
-        "prefetch",
-        help="announce to a mount which files will be read, in order",
-        description="Announce to the mount at MOUNTPOINT that programs will read the files PATH…, "
-        "in this order. The mount reads them ahead.",
-        epilog=_EPILOG,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("mountpoint", metavar="MOUNTPOINT", help="a mount of ffrfs")
     parser.add_argument(
         "paths",
@@ -70,10 +66,9 @@ def add_parser(subparsers: Subparsers) -> None:
         action="store_true",
         help="fetch all of the packs into the cache on disk, in the background",
     )
-    parser.set_defaults(func=functools.partial(run, parser))
 
 
-def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     from ffrfs.mount.client.hint_paths import HintPaths
     from ffrfs.mount.client.hint_stream import HintStream
     from ffrfs.mount.kernel.mountpoint import canonical
@@ -81,10 +76,10 @@ def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     place = canonical(args.mountpoint)
     if args.all:
         if args.paths or args.source is not None:
-            parser.error("--all takes no paths: it is about all files")
+            raise UsageError("--all takes no paths: it is about all files")
         return _fill(place)
     if not args.paths and args.source is None:
-        parser.error("no paths: give a PATH, or a list of paths with --from, or --all")
+        raise UsageError("no paths: give a PATH, or a list of paths with --from, or --all")
     stream = HintStream(place)
     try:
         paths = HintPaths(place)

@@ -12,9 +12,12 @@ from ffrfs.console import output
 if TYPE_CHECKING:
     from ffrfs.mount.client.mount_statuses import MountStatus
 
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
-
-_EPILOG = """\
+HELP = "list the mounts of this user, live and dead"
+DESCRIPTION = """\
+List the mounts of this user. The command asks the daemons, not the mounts, so it ends within two
+seconds even if mounts hang.
+"""
+EPILOG = """\
 A mount is live; dead (its daemon has ended; `ffrfs umount`, or mounting there again, removes the
 mount); detached (another program unmounted it; the daemon serves it until the last open file is
 closed); not answering (its daemon runs but does not answer); or unknown (this user mounted it,
@@ -35,16 +38,8 @@ _TITLES = ("STATE", "PID", "WORKER", "TRANSPORT", "AGE", "REQ/S", "MOUNTPOINT", 
 _TO_THE_RIGHT = ("PID", "WORKER", "AGE", "REQ/S")
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
-        "ps",
-        help="list the mounts of this user, live and dead",
-        description="List the mounts of this user. The command asks the daemons, not the mounts, "
-        "so it ends within two seconds even if mounts hang.",
-        epilog=_EPILOG,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print a JSON array")
-    parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import functools
 import importlib
 import os
 from collections.abc import Callable
@@ -11,16 +10,19 @@ from typing import TYPE_CHECKING
 
 from ffrfs.console import output
 from ffrfs.console.number import whole_number
-from ffrfs.console.remote_options import add_remote_options
+from ffrfs.console.parser import UsageError
 from ffrfs.errors import FfrfsError, FormatError
 
 if TYPE_CHECKING:
     from ffrfs.schema.messages import Proto
     from ffrfs.schema.tables import Rows
 
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
-
-_EPILOG = """\
+HELP = "infer, check and show schemas and statistics of TFRecord data sets"
+DESCRIPTION = """\
+Compute statistics of TFRecord files, infer a schema from them, and find where data and schema, or
+two data sets, do not agree. Needs the package tensorflow-metadata: pip install 'ffrfs[schema]'.
+"""
+EPILOG = """\
 ACTION is one of
   stats     compute statistics: counts, quantiles, histograms, frequent values
   infer     infer a schema: types, presence, numbers of values, domains
@@ -54,15 +56,7 @@ _OWN_OPTIONS = {
 }
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
-        "schema",
-        help="infer, check and show schemas and statistics of TFRecord data sets",
-        description="Compute statistics of TFRecord files, infer a schema from them, and find "
-        "where data and schema, or two data sets, do not agree. Needs the package "
-        "tensorflow-metadata: pip install 'ffrfs[schema]'.",
-        epilog=_EPILOG,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "action", metavar="ACTION", choices=_ACTIONS, help=f"one of {', '.join(_ACTIONS)}"
     )
@@ -117,8 +111,6 @@ def add_parser(subparsers: Subparsers) -> None:
         help="how to treat a damaged record, or one that is no Example: raise ends the command, "
         "skip leaves the record out and counts it (default: %(default)s)",
     )
-    add_remote_options(parser)
-    parser.set_defaults(func=functools.partial(run, parser))
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:
@@ -133,16 +125,16 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     for name, (action, default) in _OWN_OPTIONS.items():
         if args.action != action and getattr(args, name) != default:
-            parser.error(f"--{name.replace('_', '-')}: is for {action}, not for {args.action}")
+            raise UsageError(f"--{name.replace('_', '-')}: is for {action}, not for {args.action}")
     if args.action == "validate" and args.schema is None:
-        parser.error("validate: needs a schema; add --schema FILE, or make one with infer")
+        raise UsageError("validate: needs a schema; add --schema FILE, or make one with infer")
     if args.action == "show" and args.output is not None:
-        parser.error("--output: is not for show")
+        raise UsageError("--output: is not for show")
     if args.force and args.output is None:
-        parser.error("--force: needs --output")
+        raise UsageError("--force: needs --output")
     if args.output is not None:
         from ffrfs.files.replacing import may_replace
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import functools
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ffrfs.console import output
+from ffrfs.console.parser import UsageError
 from ffrfs.errors import MountError
 
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
-
-_EPILOG = """\
+HELP = "show the statistics of a mount"
+DESCRIPTION = """\
+Show what the mount at MOUNTPOINT has done since it was mounted, how fast, and how much memory it
+uses. The command asks the daemon, not the mount, so it also works while reads wait for a disk.
+"""
+EPILOG = """\
 p50 and p99: 50 % and 99 % of the requests of a kind took at most this time; the value is at
 most a quarter too high. Resident memory counts memory that processes share once for each of them.
 slowest: the slowest requests of the last five minutes, at most 16, one per file or directory,
@@ -31,15 +33,7 @@ Examples:
 """
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
-        "stats",
-        help="show the statistics of a mount",
-        description="Show what the mount at MOUNTPOINT has done since it was mounted, how fast, "
-        "and how much memory it uses. The command asks the daemon, not the mount, so it also works "
-        "while reads wait for a disk.",
-        epilog=_EPILOG,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("mountpoint", metavar="MOUNTPOINT", help="a mount of ffrfs")
     parser.add_argument(
         "--errors",
@@ -53,14 +47,15 @@ def add_parser(subparsers: Subparsers) -> None:
         action="store_true",
         help="print the text format of Prometheus, as mount --metrics-file writes it",
     )
-    parser.set_defaults(func=functools.partial(run, parser))
 
 
-def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     from ffrfs.mount.client.control_client import ask
 
     if args.errors and args.prometheus:
-        parser.error("--errors has no form for Prometheus; ffrfs_unreadable_files is among its own")
+        raise UsageError(
+            "--errors has no form for Prometheus; ffrfs_unreadable_files is among its own"
+        )
     found: dict[str, Any] = ask(args.mountpoint, "errors" if args.errors else "stats")
     if args.json:
         output.json_object(found)

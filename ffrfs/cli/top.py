@@ -21,12 +21,19 @@ from ffrfs.errors import MountError
 if TYPE_CHECKING:
     from ffrfs.mount.stats.stats_delta import StatsDelta
 
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 INTERVAL_S = 1.0
 _ANSWERS_S = 0.5  # for the answers of all daemons, for --batch
 
-_EPILOG = """\
+HELP = "watch mounts at work"
+DESCRIPTION = """\
+Show once a second what the mounts of this user (for root: of all users) are doing. With MOUNTPOINT
+show one mount: bytes, requests, latency and hit rate of the last minute, memory, requests by kind,
+and the slowest requests. Without a terminal the figures are plain lines; the first ones of a
+MOUNTPOINT cover the whole time since mounting. The command asks the daemons, not the mounts, so it
+works while mounts hang.
+"""
+EPILOG = """\
 Press h for the keys, q or Ctrl-C to end. p50 and p99: 50 % and 99 % of the requests in the
 interval took at most this time. HIT, hit rate: the share of the bytes that readers got without
 waiting for the storage. With --batch, hit is, for prefetch, the share of hinted reads that found
@@ -40,17 +47,7 @@ Examples:
 """
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
-        "top",
-        help="watch mounts at work",
-        description="Show once a second what the mounts of this user (for root: of all users) are "
-        "doing. With MOUNTPOINT show one mount: bytes, requests, latency and hit rate of the last "
-        "minute, memory, requests by kind, and the slowest requests. Without a terminal the "
-        "figures are plain lines; the first ones of a MOUNTPOINT cover the whole time since "
-        "mounting. The command asks the daemons, not the mounts, so it works while mounts hang.",
-        epilog=_EPILOG,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "mountpoint", metavar="MOUNTPOINT", nargs="?", help="a mount of ffrfs; without it: all"
     )
@@ -67,7 +64,6 @@ def add_parser(subparsers: Subparsers) -> None:
         type=whole_number(1),
         help="print the figures COUNT times, as with --batch, and end",
     )
-    parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:

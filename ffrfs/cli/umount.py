@@ -3,34 +3,29 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from ffrfs.console import output
 from ffrfs.console.config_option import ConfigOption
+from ffrfs.console.parser import UsageError
 from ffrfs.errors import describe
 from ffrfs.mount.client.unmount import Unmounted, unmount, unmount_all, unmount_dead
 from ffrfs.mount.config.config import make_config
 from ffrfs.mount.config.request import find_mountpoint
 from ffrfs.mount.config.settings import parse_setting
 
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
-
-_EPILOG = """\
+HELP = "unmount, even if the daemon has died"
+DESCRIPTION = """\
+Unmount MOUNTPOINT. A busy mount disappears at once; its daemon ends when the last open file is
+closed. The command also removes a mount whose daemon has died.
+"""
+EPILOG = """\
 Examples:
     ffrfs umount /mnt/imagenet
     ffrfs umount --all
 """
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
-        "umount",
-        help="unmount, even if the daemon has died",
-        description="Unmount MOUNTPOINT. A busy mount disappears at once; its daemon ends when the "
-        "last open file is closed. The command also removes a mount whose daemon has died.",
-        epilog=_EPILOG,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("mountpoint", metavar="MOUNTPOINT", nargs="?", help="a mount of ffrfs")
     which.add_argument(
@@ -51,12 +46,11 @@ def add_parser(subparsers: Subparsers) -> None:
         may_be_left_out=[which],
         help="unmount what `ffrfs mount --config FILE` mounts, if MOUNTPOINT is omitted",
     )
-    parser.set_defaults(func=run, usage_error=parser.error)
 
 
 def run(args: argparse.Namespace) -> int:
     if args.config is not None and (args.all or args.dead is not None):
-        args.usage_error("--config: not allowed with --all or --dead")
+        raise UsageError("--config: not allowed with --all or --dead")
     if args.dead is not None:
         if notice := unmount_dead(args.dead):
             output.error(notice)

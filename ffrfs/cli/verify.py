@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from ffrfs.console import output
 from ffrfs.console.executor_option import add_executor_option
 from ffrfs.console.number import whole_number
-from ffrfs.console.remote_options import add_remote_options
 from ffrfs.errors import FormatError
 from ffrfs.printable import quoted
 
@@ -16,9 +15,12 @@ if TYPE_CHECKING:
     from ffrfs.folder.verify import PackReport, VerifyReport
     from ffrfs.tfrecord.verify import VerifyReport as TFRecordReport
 
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
-
-_EPILOG = """\
+HELP = "read packs whole and name damaged files"
+DESCRIPTION = """\
+Read every record of PACK and compare it with its checksum, and compare the index with the records.
+The command names every damaged file by path and record, and exits with status 1 if there is one.
+"""
+EPILOG = """\
 Examples:
     ffrfs verify imagenet.ffr
     ffrfs verify --quiet imagenet.ffr imagenet21k/
@@ -28,15 +30,7 @@ Examples:
 _JOB_LIMIT = 64
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
-        "verify",
-        help="read packs whole and name damaged files",
-        description="Read every record of PACK and compare it with its checksum, and compare the "
-        "index with the records. The command names every damaged file by path and record, and "
-        "exits with status 1 if there is one.",
-        epilog=_EPILOG,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "packs",
         metavar="PACK",
@@ -55,8 +49,6 @@ def add_parser(subparsers: Subparsers) -> None:
         "--json", action="store_true", help="print a JSON object; for several packs an array"
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="print only damaged files")
-    add_remote_options(parser)
-    parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:

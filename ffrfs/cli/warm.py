@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ffrfs.console import output
 
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
-
-_EPILOG = """\
+HELP = "bring the files of a mount into memory"
+DESCRIPTION = """\
+Bring all files of the mount at MOUNTPOINT, or those at and below each PATH, into the kernel's page
+cache.
+"""
+EPILOG = """\
 The command lists the files, then has the mount read and check them, front to back, and give them
 to the kernel: after that, no read of them sends a request. It ends when this is done. At most half
 of the available memory is filled (a quarter of a control group's limit, half of --max-memory);
@@ -23,20 +24,12 @@ Examples:
 """
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
-        "warm",
-        help="bring the files of a mount into memory",
-        description="Bring all files of the mount at MOUNTPOINT, or those at and below each PATH, "
-        "into the kernel's page cache.",
-        epilog=_EPILOG,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("mountpoint", metavar="MOUNTPOINT", help="a mount of ffrfs")
     parser.add_argument(
         "paths", metavar="PATH", nargs="*", default=[], help="a file or directory of the mount"
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="show no progress")
-    parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -24,6 +24,10 @@ WRONG_USAGE = 2  # argparse's
 _COLUMNS = 80  # where there is no terminal
 
 
+class UsageError(Exception):
+    """Arguments that do not fit together, found by the command itself."""
+
+
 class Parser(argparse.ArgumentParser):
     """Its errors are one line, whatever is in the arguments that they name."""
 

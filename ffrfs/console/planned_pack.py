@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from ffrfs.console import output
 from ffrfs.console.executor_option import listing_failures
+from ffrfs.console.parser import UsageError
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -70,9 +71,9 @@ def check_usage(args: argparse.Namespace) -> None:
     if not is_planned(args):
         for name, value in (("--task", args.task), ("--commit", args.commit)):
             if value:
-                args.usage_error(f"argument {name}: needs --plan")
+                raise UsageError(f"argument {name}: needs --plan")
         if args.on_error != "stop":
-            args.usage_error("argument --on-error: needs --executor or --plan")
+            raise UsageError("argument --on-error: needs --executor or --plan")
         return
     _check_combination(args)
     _check_paths(args)
@@ -80,27 +81,27 @@ def check_usage(args: argparse.Namespace) -> None:
 
 def _check_combination(args: argparse.Namespace) -> None:
     if args.task and (args.commit or args.executor):
-        args.usage_error("argument --task: not with --commit or --executor")
+        raise UsageError("argument --task: not with --commit or --executor")
 
 
 def _check_paths(args: argparse.Namespace) -> None:
     goes_on = args.plan is not None and not args.sources
     if goes_on and not (args.task or args.commit or args.executor):
-        args.usage_error("argument --plan: needs SRC and DST, or --task, --commit or --executor")
+        raise UsageError("argument --plan: needs SRC and DST, or --task, --commit or --executor")
     if goes_on and args.target is None:
         from ffrfs.packing.sources.options import PLANNED
 
         for name in (*PLANNED, "files_from", "reproducible", "force", "dry_run"):
             if getattr(args, name):
                 option = name.replace("_", "-")
-                args.usage_error(f"argument --{option}: the plan has it already")
+                raise UsageError(f"argument --{option}: the plan has it already")
     if args.target is not None and (args.task or args.commit):
-        args.usage_error("argument SRC: the plan names it already")
+        raise UsageError("argument SRC: the plan names it already")
     if not args.sources and (args.target is not None or not goes_on):
         missing = "SRC" if args.target else "SRC, DST"
-        args.usage_error(f"the following arguments are required: {missing}")
+        raise UsageError(f"the following arguments are required: {missing}")
     if args.sources and args.shards is None and args.shard_size is None and not args.append:
-        args.usage_error("argument --executor: needs --shards or --shard-size")
+        raise UsageError("argument --executor: needs --shards or --shard-size")
 
 
 def run_planned(args: argparse.Namespace, options: PackOptions) -> int:
