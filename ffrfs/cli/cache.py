@@ -122,19 +122,9 @@ def _du(inventory: Inventory, args: argparse.Namespace) -> int:
     if args.json:
         output.json_object(fields)
         return 0
-    output.titled(
-        {
-            "objects": f"{fields['objects']:,}",
-            **{
-                title: output.size(fields[name])
-                for title, name in (
-                    ("size", "held"),
-                    ("pinned", "pinned"),
-                    ("in use", "in_use"),
-                )
-            },
-        }
-    )
+    shown = {"size": "held", "pinned": "pinned", "in use": "in_use"}
+    sizes = {title: output.size(fields[name]) for title, name in shown.items()}
+    output.titled({"objects": f"{fields['objects']:,}", **sizes})
     return 0
 
 

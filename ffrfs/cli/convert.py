@@ -123,7 +123,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from ffrfs.convert.convert import convert
-    from ffrfs.folder.progress import ProgressBar
     from ffrfs.remote.url import is_url
     from ffrfs.tfrecord.options import TFRecordOptions
 
@@ -131,9 +130,8 @@ def run(args: argparse.Namespace) -> int:
         return _convert_by(args)
     to = _target_kind(args)
     options = TFRecordOptions(_compression(args, to), compression_level=args.level)
-    shown = output.show_progress() and not args.quiet
     unit = "files" if args.features or to == "folder" else "records"
-    with _ending(args.target), ProgressBar(args.target, shown, unit) as bar:
+    with _ending(args.target), output.progress_bar(args.target, unit, quiet=args.quiet) as bar:
         summary = convert(
             args.source,
             args.target,
@@ -144,7 +142,7 @@ def run(args: argparse.Namespace) -> int:
             shards=args.shards,
             on_error=args.on_error,
             force=args.force,
-            progress=bar if shown else None,
+            progress=bar.progress,
             tmp_dir=args.tmp_dir,
         )
     if summary.skipped_count:
@@ -174,7 +172,6 @@ def _ending(target: str) -> contextlib.AbstractContextManager[None]:
 def _convert_by(args: argparse.Namespace) -> int:
     from ffrfs.cluster.converting import ConvertOptions, convert_files
     from ffrfs.cluster.executors import open_executor
-    from ffrfs.folder.progress import ProgressBar
 
     if args.shards or args.records or args.force:
         raise UsageError(
@@ -184,10 +181,9 @@ def _convert_by(args: argparse.Namespace) -> int:
         raise UsageError("--executor: needs --to")
     to: Kind = args.to or "pack"
     options = ConvertOptions(to, _compression(args, to), args.level, args.features, args.on_error)
-    shown = output.show_progress() and not args.quiet
     with (
         _ending(args.target),
-        ProgressBar(args.target, shown) as bar,
+        output.progress_bar(args.target, quiet=args.quiet) as bar,
         open_executor(args.executor) as executor,
         listing_failures(),
     ):
@@ -196,7 +192,7 @@ def _convert_by(args: argparse.Namespace) -> int:
             args.target,
             options,
             executor,
-            bar if shown else None,
+            bar.progress,
             tmp_dir=args.tmp_dir,
         )
     if summary.skipped_count:

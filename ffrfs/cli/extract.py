@@ -33,10 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from ffrfs.dataset.extract import extract
-    from ffrfs.folder.progress import ProgressBar
 
-    shown = output.show_progress()
-    with ProgressBar(args.destination, shown) as bar:
+    with output.progress_bar(args.destination) as bar:
         bad = extract(
             args.pack,
             args.destination,
@@ -44,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
             on_conflict=args.on_conflict,
             allow_missing=args.allow_missing,
             on_error="skip",
-            progress=bar if shown else None,
+            progress=bar.progress,
         )
     for reason in bad:
         output.error(reason)

@@ -73,8 +73,7 @@ def show_records(records: Iterable[tuple[int, bytes]], as_json: bool) -> None:
     for place, (number, record) in enumerate(records):
         if place > 0:
             output.line("")
-        for line in lines(number, record):
-            output.line(line)
+        output.lines(lines(number, record))
 
 
 def _fields(number: int, record: bytes) -> dict[str, object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 
 from ffrfs.console import output
 from ffrfs.console.executor_option import add_executor_option, listing_failures
@@ -40,50 +41,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ffrfs.convert.kind import is_tfrecord
-
-    if args.executor is not None:
-        _index_by(args)
-        return 0
-    for path in args.files:
-        if is_tfrecord(path):
-            _index_tfrecord(path, args.quiet)
-        else:
-            _index_packs(path, args.chunks, args.quiet)
-    return 0
-
-
-def _index_tfrecord(path: str, quiet: bool) -> None:
-    from ffrfs.tfrecord.shards import shard_paths
-    from ffrfs.tfrecord.sidecar import write_sidecar
-
-    for file in shard_paths(path):
-        sidecar = write_sidecar(file)
-        if not quiet:
-            output.line(f"{file}: wrote its index to {sidecar}")
-
-
-def _index_packs(path: str, chunks: bool, quiet: bool) -> None:
-    from ffrfs.folder.sidecar import carries_index, write_sidecar
-    from ffrfs.folder.tree import pack_files
-
-    for file in pack_files(path):
-        if carries_index(file):
-            outcome = "contains an index already"
-        else:
-            outcome = f"wrote its index to {write_sidecar(file, chunks)}"
-        if not quiet:
-            output.line(f"{file}: {outcome}")
-
-
-def _index_by(args: argparse.Namespace) -> None:
-    from ffrfs.cluster.executors import open_executor
-    from ffrfs.cluster.indexing import write_sidecars
-
     def seen(file: str, sidecar: str | None) -> None:
         outcome = f"wrote its index to {sidecar}" if sidecar else "contains an index already"
         if not args.quiet:
             output.line(f"{file}: {outcome}")
 
-    with open_executor(args.executor) as executor, listing_failures():
-        write_sidecars(args.files, executor, chunks=args.chunks, seen=seen)
+    if args.executor is not None:
+        from ffrfs.cluster.executors import open_executor
+        from ffrfs.cluster.indexing import write_sidecars
+
+        with open_executor(args.executor) as executor, listing_failures():
+            write_sidecars(args.files, executor, chunks=args.chunks, seen=seen)
+    else:
+        for path in args.files:
+            for file, sidecar in _written(path, args.chunks):
+                seen(file, sidecar)
+    return 0
+
+
+def _written(path: str, chunks: bool) -> Iterator[tuple[str, str | None]]:
+    """Each file, and its sidecar if it needed one."""
+    from ffrfs.convert.kind import is_tfrecord
+    from ffrfs.folder import sidecar
+    from ffrfs.folder.tree import pack_files
+    from ffrfs.tfrecord.shards import shard_paths
+    from ffrfs.tfrecord.sidecar import write_sidecar
+
+    if is_tfrecord(path):
+        for file in shard_paths(path):
+            yield file, write_sidecar(file)
+        return
+    for file in pack_files(path):
+        yield file, None if sidecar.carries_index(file) else sidecar.write_sidecar(file, chunks)

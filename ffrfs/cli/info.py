@@ -63,10 +63,8 @@ def run(args: argparse.Namespace) -> int:
             output.line("")
         fields = _show(pack, args)
         all_fields += [fields] if fields is not None else []
-    if args.json and len(args.packs) > 1:
-        output.json_array(all_fields)
-    elif args.json:
-        output.json_object(all_fields[0])
+    if args.json:
+        output.json_objects(all_fields)
     return 0
 
 

@@ -37,7 +37,6 @@ def run(args: argparse.Namespace) -> int:
     from ffrfs.mount.client.mount_log import find_log, read_log
 
     for lines in read_log(find_log(args.mountpoint), follow=args.follow):
-        for line in lines:
-            output.line(os.fsdecode(line))
+        output.lines(map(os.fsdecode, lines))
         output.flush()
     return 0

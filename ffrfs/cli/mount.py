@@ -11,6 +11,7 @@ from typing import Any
 from ffrfs.console import output
 from ffrfs.console.config_option import ConfigOption
 from ffrfs.console.number import whole_number
+from ffrfs.console.opened_tree import add_union_options
 from ffrfs.errors import OptionError
 from ffrfs.mount.config.config import OPTION_KEYS, Config, make_config
 from ffrfs.mount.config.report import Report
@@ -23,7 +24,6 @@ from ffrfs.mount.config.settings import (
     may_be_secret,
     parse_setting,
 )
-from ffrfs.mount.kernel.options import ON_CONFLICT
 
 HELP = "mount packs or TFRecord files as a read-only directory tree"
 DESCRIPTION = """\
@@ -94,19 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="bring all files into memory before the command returns, as `ffrfs warm` does",
     )
     _add_settings(parser, None, may_be_left_out=(packs, mountpoint))
-    several = parser.add_argument_group("several packs")
-    several.add_argument(
-        "--on-conflict",
-        choices=ON_CONFLICT,
-        help="show the first or the last pack's file if several contain its path; "
-        "directories are merged (default: error)",
-    )
-    several.add_argument(
-        "--allow-missing",
-        action="store_true",
-        help="show the other packs if some cannot be opened, or if shards of a pack set or of a "
-        "TFDS split are missing",
-    )
+    add_union_options(parser.add_argument_group("several packs"))
     groups = {title: parser.add_argument_group(title) for title in GROUPS}
     for title, group in groups.items():
         _add_settings(group, title)

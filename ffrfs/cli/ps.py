@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -49,8 +48,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         output.json_array(map(asdict, found))
     elif found:
-        for line in _table([_TITLES, *map(_row, found)]):
-            output.line(line)
+        output.lines(output.table([_TITLES, *map(_row, found)], _TO_THE_RIGHT))
     return 0
 
 
@@ -66,14 +64,3 @@ def _row(mount: MountStatus) -> tuple[str, ...]:
         mount.log_file or ("-" if mount.journal is None else "journal"),
         " ".join(mount.packs) + (" (changed at its origin)" if mount.changed_objects else ""),
     )
-
-
-def _table(rows: list[tuple[str, ...]]) -> Iterable[str]:
-    """The rows with their columns below each other; numbers to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = zip(_TITLES, row, widths, strict=True)
-        yield "  ".join(
-            cell.rjust(width) if title in _TO_THE_RIGHT else cell.ljust(width)
-            for title, cell, width in cells
-        ).rstrip()

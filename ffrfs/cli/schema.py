@@ -215,12 +215,11 @@ def _statistics(files: list[str], args: argparse.Namespace) -> Proto:
 
 
 def _generated(files: list[str], args: argparse.Namespace) -> Proto:
-    from ffrfs.folder.progress import ProgressBar
     from ffrfs.schema import generate_statistics
 
     jobs = args.jobs or min(_JOB_LIMIT, len(os.sched_getaffinity(0)))
     records = size = 0
-    with ProgressBar(files[0], output.show_progress(), "records") as bar:
+    with output.progress_bar(files[0], "records") as bar:
 
         def progress(count: int, more: int) -> None:
             nonlocal records, size
@@ -249,8 +248,7 @@ def _give(message: Proto, args: argparse.Namespace, show: Callable[[Proto], None
 
 
 def _print_text(text: str) -> None:
-    for line in text.removesuffix("\n").split("\n"):
-        output.line(line)
+    output.lines(text.removesuffix("\n").split("\n"))
 
 
 def _print_schema(schema: Proto) -> None:
@@ -278,17 +276,11 @@ def _print_anomalies(anomalies: Proto) -> None:
 
 
 def _print_tables(*tables: Rows) -> None:
-    is_first = True
-    for rows in tables:
-        if len(rows) == 1:  # titles only
-            continue
-        if not is_first:
+    filled = [rows for rows in tables if len(rows) > 1]  # the others have titles only
+    for number, rows in enumerate(filled):
+        if number > 0:
             output.line("")
-        is_first = False
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        for row in rows:
-            cells = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
-            output.line("  ".join(cells).rstrip())
+        output.lines(output.table(rows))
 
 
 _ACTIONS = {"stats": _stats, "infer": _infer, "validate": _validate, "show": _show}

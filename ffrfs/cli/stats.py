@@ -62,8 +62,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     with understood(args.mountpoint):
         lines = list(_errors(found) if args.errors else _lines(found, args.prometheus))
-    for line in lines:
-        output.line(line)
+    output.lines(lines)
     return 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ffrfs.console import output
@@ -57,8 +56,7 @@ def show_splits(tfds: dict[str, Any]) -> None:
     for split in tfds["splits"]:
         counts = [split["examples"], split["records"], split["shards"], len(split["missing"])]
         rows.append((split["name"], *(f"{count:,}" for count in counts)))
-    for line in aligned(rows):
-        output.line(line)
+    output.lines(["", *output.table(rows)])
     wrong = [file for split in tfds["splits"] for file in split["wrong"]]
     for file in wrong[:_WRONG_SHOWN_MAX]:
         output.error(
@@ -67,12 +65,3 @@ def show_splits(tfds: dict[str, Any]) -> None:
         )
     if len(wrong) > _WRONG_SHOWN_MAX:
         output.error(f"{len(wrong) - _WRONG_SHOWN_MAX:,} more files have other numbers of records")
-
-
-def aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    """The lines of a table, after an empty one."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    yield ""
-    for row in rows:
-        cells = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
-        yield "  ".join(cells).rstrip()

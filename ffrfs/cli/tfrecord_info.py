@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from ffrfs.cli.tfds_info import (
     Declared,
-    aligned,
     declared_features,
     declared_fields,
     declared_text,
@@ -30,7 +29,7 @@ def show_tfrecord(pack: str, args: argparse.Namespace) -> dict[str, object] | No
     from ffrfs.tfrecord.info import info
     from ffrfs.tfrecord.shards import shard_paths
 
-    with _record_bar(pack) as bar:
+    with output.progress_bar(pack, "records") as bar:
         found = info(shard_paths(pack), lambda records, size: bar(records, 0, size, 0))
     fields = tfrecord_fields(pack, found)
     if args.json:
@@ -39,12 +38,6 @@ def show_tfrecord(pack: str, args: argparse.Namespace) -> dict[str, object] | No
     if "tfds" in fields:
         show_splits(fields["tfds"])
     return None
-
-
-def _record_bar(pack: str) -> ProgressBar:
-    from ffrfs.folder.progress import ProgressBar
-
-    return ProgressBar(pack, output.show_progress(), "records")
 
 
 def _tfrecord_lines(pack: str, found: TFRecordInfo) -> dict[str, str]:
@@ -70,15 +63,14 @@ def show_schema(pack: str, args: argparse.Namespace) -> dict[str, object] | None
     from ffrfs.tfrecord.schema import infer_schema
     from ffrfs.tfrecord.shards import shard_paths
 
-    with _record_bar(pack) as bar:
+    with output.progress_bar(pack, "records") as bar:
         records = islice(_records(shard_paths(pack), bar), args.limit)
         schema = infer_schema(records, pack)
     declared = declared_features(pack)
     if args.json:
         return _schema_fields(pack, schema, declared)
     output.titled(_schema_lines(pack, schema))
-    for line in _table(schema, declared):
-        output.line(line)
+    output.lines(_table(schema, declared))
     return None
 
 
@@ -162,7 +154,8 @@ def _table(schema: Schema, declared: Declared) -> Iterator[str]:
     if not any(feature.is_sequence for feature in schema.features):
         empty.add("steps")
     columns = [column for column in zip(*rows, strict=True) if column[0] not in empty]
-    yield from aligned(list(zip(*columns, strict=True)))
+    yield ""
+    yield from output.table(list(zip(*columns, strict=True)))
 
 
 def _row(feature: FeatureSchema, record_count: int) -> tuple[str, str, str, str, str, str]:

@@ -109,8 +109,7 @@ def _print(looks: Iterator[list[str]], count: int | None) -> None:
         if number:
             time.sleep(INTERVAL_S)
             output.line("")
-        for line in next(looks):
-            output.line(line)
+        output.lines(next(looks))
         sys.stdout.flush()
 
 

@@ -73,29 +73,25 @@ def run(args: argparse.Namespace) -> int:
                 _print(report, args.quiet)
         all_fields.append(fields)
         all_good = all_good and is_good
-    if args.json and len(all_fields) > 1:
-        output.json_array(all_fields)
-    elif args.json:
-        output.json_object(all_fields[0])
+    if args.json:
+        output.json_objects(all_fields)
     return 0 if all_good else 1
 
 
 def _verify(packs: list[str], args: argparse.Namespace) -> dict[str, VerifyReport]:
-    from ffrfs.folder.progress import ProgressBar
     from ffrfs.folder.verify import verify
 
     title = packs[0] if len(packs) == 1 else f"{len(packs):,} packs"
-    shown = output.show_progress() and not args.quiet
-    with ProgressBar(title, shown, "records") as bar:
-        # To know what there is in all, each pack is opened first.
-        progress = bar if shown else None
+    with output.progress_bar(title, "records", quiet=args.quiet) as bar:
         if args.executor is not None:
             from ffrfs.cluster.executors import open_executor
             from ffrfs.cluster.verifying import verify_packs
 
             with open_executor(args.executor) as executor:
-                return {report.file: report for report in verify_packs(packs, executor, progress)}
-        return {report.file: report for report in verify(packs, progress, args.jobs)}
+                reports = verify_packs(packs, executor, bar.progress)
+        else:
+            reports = verify(packs, bar.progress, args.jobs)
+    return {report.file: report for report in reports}
 
 
 def _print(report: VerifyReport, quiet: bool) -> None:
@@ -140,17 +136,15 @@ def _outcome(record_count: int, byte_count: int, bad_count: int) -> list[str]:
 
 def _verify_tfrecord(pack: str, args: argparse.Namespace) -> TFRecordReport:
     from ffrfs.dataset.verify import verify_tfrecord
-    from ffrfs.folder.progress import ProgressBar
 
-    shown = output.show_progress() and not args.quiet
-    with ProgressBar(pack, shown, "records") as bar:
+    with output.progress_bar(pack, "records", quiet=args.quiet) as bar:
         if args.executor is not None:
             from ffrfs.cluster.executors import open_executor
             from ffrfs.cluster.verifying import verify_tfrecords
 
             with open_executor(args.executor) as executor:
-                return verify_tfrecords(pack, executor, bar if shown else None)
-        return verify_tfrecord(pack, bar if shown else None)
+                return verify_tfrecords(pack, executor, bar.progress)
+        return verify_tfrecord(pack, bar.progress)
 
 
 def _print_tfrecord(pack: str, report: TFRecordReport, quiet: bool) -> None:

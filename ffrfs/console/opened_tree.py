@@ -1,4 +1,4 @@
-"""What ls, cat and extract have in common: PACK, and what becomes of several packs in it."""
+"""What commands that show a tree have in common: PACK, and what becomes of several packs in it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a pack, or a directory of packs (a pack set), read as one tree; also a TFRecord "
         "file, a directory of them, a TFDS directory DIR, or its split DIR/SPLIT",
     )
+    add_union_options(parser, default="error")
+
+
+def add_union_options(parser: argparse._ActionsContainer, default: str | None = None) -> None:
+    """What becomes of several packs that are shown as one tree; without an option: `default`."""
     parser.add_argument(
         "--on-conflict",
         choices=("error", "first", "last"),
-        default="error",
+        default=default,
         help="show the first or the last pack's file if several contain its path; "
-        "directories are merged (default: %(default)s)",
+        "directories are merged (default: error)",
     )
     parser.add_argument(
         "--allow-missing",

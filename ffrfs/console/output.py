@@ -7,7 +7,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ffrfs.printable import printable
@@ -15,6 +15,8 @@ from ffrfs.remote.url import is_url
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+    from ffrfs.folder.progress import ProgressBar
 
 
 # What of the command line is not shown again.
@@ -100,6 +102,31 @@ def duration(time_s: float) -> str:
     return f"{f'{days} d ' if days else ''}{hours:02}:{minutes:02}:{seconds:02}"
 
 
+def table(rows: Sequence[tuple[str, ...]], right: Container[str] = ()) -> Iterator[str]:
+    """The lines of `rows`, the first of which are titles, in columns; `right`: those of numbers."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = zip(rows[0], row, widths, strict=True)
+        yield "  ".join(
+            cell.rjust(width) if title in right else cell.ljust(width)
+            for title, cell, width in cells
+        ).rstrip()
+
+
+def lines(texts: Iterable[str]) -> None:
+    """Print each as a line."""
+    for text in texts:
+        line(text)
+
+
+def json_objects(values: Sequence[Mapping[str, object]]) -> None:
+    """Print one object, or an array of several."""
+    if len(values) == 1:
+        json_object(values[0])
+    else:
+        json_array(values)
+
+
 def json_object(value: Mapping[str, object]) -> None:
     line(json.dumps(value, indent=2))
 
@@ -153,3 +180,10 @@ def drop() -> None:
 
 def show_progress() -> bool:
     return sys.stderr.isatty()
+
+
+def progress_bar(file: str, unit: str = "files", *, quiet: bool = False) -> ProgressBar:
+    """Return a bar that is shown on a terminal, unless the user wants none."""
+    from ffrfs.folder.progress import ProgressBar
+
+    return ProgressBar(file, show_progress() and not quiet, unit)

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from ffrfs.cluster.manifest import SetSummary
     from ffrfs.cluster.planned_set import Plan
     from ffrfs.cluster.row import Missing
-    from ffrfs.folder.progress import ProgressBar
     from ffrfs.packing.sources.options import PackOptions
 
 _JOBS = 4  # reading threads of a task: files that are not in the page cache are waited for
@@ -75,13 +74,9 @@ def check_usage(args: argparse.Namespace) -> None:
         if args.on_error != "stop":
             raise UsageError("argument --on-error: needs --executor or --plan")
         return
-    _check_combination(args)
-    _check_paths(args)
-
-
-def _check_combination(args: argparse.Namespace) -> None:
     if args.task and (args.commit or args.executor):
         raise UsageError("argument --task: not with --commit or --executor")
+    _check_paths(args)
 
 
 def _check_paths(args: argparse.Namespace) -> None:
@@ -146,7 +141,7 @@ def _plan(args: argparse.Namespace, options: PackOptions, executor: Executor) ->
         elif args.plan is not None:
             plan = stack.enter_context(_made(args, options, args.plan, executor))
         else:
-            with _found(args) as found:
+            with output.progress_bar(args.sources[0], quiet=args.quiet) as found:
                 request = Request.of(args.sources, args.target, options)
                 kept = kept_plan(request, executor, replace(options, progress=found))
                 plan = stack.enter_context(kept)
@@ -159,7 +154,7 @@ def _made(
     from ffrfs.cluster.planning import make_plan
     from ffrfs.cluster.request import Request
 
-    with _found(args) as found:
+    with output.progress_bar(args.sources[0], quiet=args.quiet) as found:
         request = Request.of(args.sources, args.target, options)
         return make_plan(request, replace(options, progress=found), path, executor)
 
@@ -192,7 +187,11 @@ def _run_task(args: argparse.Namespace) -> int:
     from ffrfs.cluster.planned_set import Plan
 
     index, count = args.task
-    with Plan(args.plan) as plan, ThreadPoolExecutor(1) as thread, _bar(args, plan) as bar:
+    with (
+        Plan(args.plan) as plan,
+        ThreadPoolExecutor(1) as thread,
+        output.progress_bar(plan.target, quiet=args.quiet) as bar,
+    ):
         with listing_failures():
             rows = make_shards(
                 plan,
@@ -224,7 +223,7 @@ def _commit(args: argparse.Namespace) -> int:
 def _pack(args: argparse.Namespace, plan: Plan, executor: Executor) -> int:
     from ffrfs.cluster.packing import pack_by_plan
 
-    with _bar(args, plan) as bar, listing_failures():
+    with output.progress_bar(plan.target, quiet=args.quiet) as bar, listing_failures():
         summary, missing = pack_by_plan(
             plan,
             executor,
@@ -236,19 +235,6 @@ def _pack(args: argparse.Namespace, plan: Plan, executor: Executor) -> int:
     _print_skipped(args, plan)
     _print(args, plan, summary)
     return _end(args, missing)
-
-
-def _found(args: argparse.Namespace) -> ProgressBar:
-    """Of what was found of SRC so far."""
-    from ffrfs.folder.progress import ProgressBar
-
-    return ProgressBar(args.sources[0], output.show_progress() and not args.quiet)
-
-
-def _bar(args: argparse.Namespace, plan: Plan) -> ProgressBar:
-    from ffrfs.folder.progress import ProgressBar
-
-    return ProgressBar(plan.target, output.show_progress() and not args.quiet)
 
 
 def _print_skipped(args: argparse.Namespace, plan: Plan) -> None:

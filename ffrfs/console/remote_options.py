@@ -12,12 +12,6 @@ from __future__ import annotations
 import argparse
 import os
 
-_VARIABLES = {
-    "endpoint_url": "FFRFS_ENDPOINT_URL",
-    "region": "FFRFS_REGION",
-    "remote_timeout": "FFRFS_REMOTE_TIMEOUT",
-}
-
 
 def add_remote_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
@@ -44,12 +38,12 @@ def apply_remote_options(args: argparse.Namespace) -> None:
     """Set the variables of the environment. Raises OptionError."""
     if not getattr(args, "sets_remote", False):
         return
-    given = {name: value for name in _VARIABLES if (value := getattr(args, name)) is not None}
-    for name, value in given.items():
-        os.environ[_VARIABLES[name]] = value
-    if args.anonymous:
-        os.environ["FFRFS_ANONYMOUS"] = "1"
-    if given or args.anonymous:
+    names = ("endpoint_url", "region", "remote_timeout")
+    given = {f"FFRFS_{name.upper()}": getattr(args, name) for name in names}
+    given["FFRFS_ANONYMOUS"] = "1" if args.anonymous else None
+    variables = {name: value for name, value in given.items() if value is not None}
+    os.environ.update(variables)
+    if variables:
         from ffrfs.remote.settings import RemoteSettings
 
         RemoteSettings.from_environment()  # raises OptionError

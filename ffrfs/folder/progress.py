@@ -42,6 +42,11 @@ class ProgressBar:
         self._shown = shown
         self._unit = unit
 
+    @property
+    def progress(self) -> Progress | None:
+        """Itself, or None if it is not shown: some count what there is in all only for it."""
+        return self if self._shown else None
+
     def __enter__(self) -> Self:
         if not self._shown:
             return self
