@@ -43,9 +43,9 @@ if TYPE_CHECKING:
         UnverifiedHeaderWarning,
     )
     from ffrfs.folder.packed import PackedFolder
+    from ffrfs.mount.client.control_client import stats
     from ffrfs.mount.client.hints import prefetch
     from ffrfs.mount.client.mounted import mount, mounted
-    from ffrfs.mount.client.stats import stats
     from ffrfs.mount.client.unmount import unmount
     from ffrfs.packing.pack import pack_archive, pack_folder, repack
     from ffrfs.packing.pack_writer import PackWriter
@@ -145,7 +145,7 @@ _MODULE_OF = {
     "pack_folder": "ffrfs.packing.pack",
     "prefetch": "ffrfs.mount.client.hints",
     "repack": "ffrfs.packing.pack",
-    "stats": "ffrfs.mount.client.stats",
+    "stats": "ffrfs.mount.client.control_client",
     "unmount": "ffrfs.mount.client.unmount",
     "verify": "ffrfs.dataset.verify",
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ffrfs.console import output
@@ -14,7 +15,9 @@ from ffrfs.console.number import whole_number
 from ffrfs.console.parser import UsageError
 
 if TYPE_CHECKING:
+    from ffrfs.convert.convert import ConvertSummary
     from ffrfs.convert.kind import Kind
+    from ffrfs.folder.progress import ProgressBar
 
 HELP = "convert between TFRecord, FFRecord, packs, JSON lines, Parquet and WebDataset"
 DESCRIPTION = "Convert SRC to the file DST. DST appears when it is complete."
@@ -122,17 +125,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    summary = _convert(args) if args.executor is None else _convert_by(args)
+    if summary.skipped_count:
+        skipped = output.count(summary.skipped_count, "damaged record")
+        output.error(f"{args.source}: left out {skipped}")
+    if not args.quiet:
+        from ffrfs.remote.url import is_url
+
+        if args.shards and not is_url(args.target):
+            _advise_size(args.target, args.shards)
+        empty = summary.empty_folder_count
+        left_out = f", {_empty_folders(empty)} left out" if empty else ""
+        records = output.count(summary.record_count, "record")
+        output.line(f"{args.target}: {records}{left_out}")
+    return 0
+
+
+def _convert(args: argparse.Namespace) -> ConvertSummary:
     from ffrfs.convert.convert import convert
-    from ffrfs.remote.url import is_url
     from ffrfs.tfrecord.options import TFRecordOptions
 
-    if args.executor is not None:
-        return _convert_by(args)
     to = _target_kind(args)
     options = TFRecordOptions(_compression(args, to), compression_level=args.level)
     unit = "files" if args.features or to == "folder" else "records"
-    with _ending(args.target), output.progress_bar(args.target, unit, quiet=args.quiet) as bar:
-        summary = convert(
+    with _ending(args, unit) as bar:
+        return convert(
             args.source,
             args.target,
             to,
@@ -145,31 +162,9 @@ def run(args: argparse.Namespace) -> int:
             progress=bar.progress,
             tmp_dir=args.tmp_dir,
         )
-    if summary.skipped_count:
-        skipped = output.count(summary.skipped_count, "damaged record")
-        output.error(f"{args.source}: left out {skipped}")
-    if not args.quiet:
-        empty = summary.empty_folder_count
-        if args.shards and not is_url(args.target):
-            _advise_size(args.target, args.shards)
-        left_out = f", {_empty_folders(empty)} left out" if empty else ""
-        records = output.count(summary.record_count, "record")
-        output.line(f"{args.target}: {records}{left_out}")
-    return 0
 
 
-def _empty_folders(count: int) -> str:
-    return "1 empty directory" if count == 1 else f"{count:,} empty directories"
-
-
-def _ending(target: str) -> contextlib.AbstractContextManager[None]:
-    """Of local files nothing is left, however it ends; but of those on their way to a bucket."""
-    from ffrfs.remote.url import is_url
-
-    return cleaning_up() if is_url(target) else contextlib.nullcontext()
-
-
-def _convert_by(args: argparse.Namespace) -> int:
+def _convert_by(args: argparse.Namespace) -> ConvertSummary:
     from ffrfs.cluster.converting import ConvertOptions, convert_files
     from ffrfs.cluster.executors import open_executor
 
@@ -182,25 +177,29 @@ def _convert_by(args: argparse.Namespace) -> int:
     to: Kind = args.to or "pack"
     options = ConvertOptions(to, _compression(args, to), args.level, args.features, args.on_error)
     with (
-        _ending(args.target),
-        output.progress_bar(args.target, quiet=args.quiet) as bar,
+        _ending(args, "files") as bar,
         open_executor(args.executor) as executor,
         listing_failures(),
     ):
-        summary = convert_files(
-            args.source,
-            args.target,
-            options,
-            executor,
-            bar.progress,
-            tmp_dir=args.tmp_dir,
+        return convert_files(
+            args.source, args.target, options, executor, bar.progress, tmp_dir=args.tmp_dir
         )
-    if summary.skipped_count:
-        skipped = output.count(summary.skipped_count, "damaged record")
-        output.error(f"{args.source}: left out {skipped}")
-    if not args.quiet:
-        output.line(f"{args.target}: {output.count(summary.record_count, 'record')}")
-    return 0
+
+
+@contextlib.contextmanager
+def _ending(args: argparse.Namespace, unit: str) -> Iterator[ProgressBar]:
+    """Of local files nothing is left, however it ends; but of those on their way to a bucket."""
+    from ffrfs.remote.url import is_url
+
+    with (
+        cleaning_up() if is_url(args.target) else contextlib.nullcontext(),
+        output.progress_bar(args.target, unit, quiet=args.quiet) as bar,
+    ):
+        yield bar
+
+
+def _empty_folders(count: int) -> str:
+    return "1 empty directory" if count == 1 else f"{count:,} empty directories"
 
 
 def _advise_size(target: str, shards: int) -> None:

@@ -11,6 +11,7 @@ import json
 import os
 import socket
 import time
+from typing import Any
 
 from ffrfs.errors import MountError, describe
 from ffrfs.mount.kernel import control_socket, state
@@ -35,6 +36,15 @@ def ask(
     client, result = _ask(canonical(mountpoint), request(command, **about), timeout_s)
     client.close()
     return result
+
+
+def stats(mountpoint: str | os.PathLike[str], *, timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
+    """Return what the mount has done: requests, bytes, memory. Keys as of `ffrfs stats --json`.
+
+    Asks the daemon, not the mount, so it also answers while reads wait for a disk. Raises
+    MountError if nothing of ffrfs is mounted there, or its daemon does not answer in time.
+    """
+    return ask(os.fspath(mountpoint), "stats", timeout_s)
 
 
 def connect(

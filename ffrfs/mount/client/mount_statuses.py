@@ -30,17 +30,17 @@ class MountStatus:
     """One mount; None: unknown."""
 
     mountpoint: str
-    pid: int | None  # of the daemon, also of one that has ended
-    worker_pid: int | None
-    fetcher_pid: int | None
-    changed_objects: int | None  # of those at URLs: replaced there since they were opened
-    transport: str | None  # "dev" or "uring"
+    pid: int | None = None  # of the daemon, also of one that has ended
+    worker_pid: int | None = None
+    fetcher_pid: int | None = None
+    changed_objects: int | None = None  # of those at URLs: replaced there since they were opened
+    transport: str | None = None  # "dev" or "uring"
     packs: list[str]
     state: Condition
-    age_s: float | None
-    requests_per_s: float | None
-    log_file: str | None
-    journal: str | None  # journalctl's words, where the log is in the journal
+    age_s: float | None = None
+    requests_per_s: float | None = None
+    log_file: str | None = None
+    journal: str | None = None  # journalctl's words, where the log is in the journal
 
 
 def mount_statuses(timeout_s: float = TIMEOUT_S) -> list[MountStatus]:
@@ -65,7 +65,9 @@ def mount_statuses(timeout_s: float = TIMEOUT_S) -> list[MountStatus]:
         is_own = entry.is_ours and entry.user_id == os.geteuid()
         if is_own and entry.mountpoint not in places and topmost.get(entry.mountpoint) == entry:
             places.add(entry.mountpoint)
-            found.append(_unknown(entry.mountpoint, entry.source))
+            found.append(
+                MountStatus(mountpoint=entry.mountpoint, packs=[entry.source], state="unknown")
+            )
     return sorted(found, key=lambda mount: mount.mountpoint)
 
 
@@ -92,21 +94,4 @@ def _known(
         requests_per_s=told.get("requests_per_s"),
         log_file=known.log_file,
         journal=known.journal,
-    )
-
-
-def _unknown(mountpoint: str, source: str) -> MountStatus:
-    return MountStatus(
-        mountpoint=mountpoint,
-        pid=None,
-        worker_pid=None,
-        fetcher_pid=None,
-        changed_objects=None,
-        transport=None,
-        packs=[source],
-        state="unknown",
-        age_s=None,
-        requests_per_s=None,
-        log_file=None,
-        journal=None,
     )

@@ -11,19 +11,17 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 from ffrfs.errors import MountError
+from ffrfs.folder.progress import Progress
 from ffrfs.mount.client.control_client import ask
 from ffrfs.mount.kernel.mountpoint import canonical
 
 _ASKING_S = 0.05
 _FILLING_S = 0.5
-
-# Called with files done, files in all, bytes done, bytes in all; what is unknown is 0.
-Progress: TypeAlias = Callable[[int, int, int, int], object]
 
 
 @dataclass(frozen=True)
