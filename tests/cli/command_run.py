@@ -27,5 +27,18 @@ class Done:
     def lines(self) -> list[str]:
         return self.out.decode().splitlines()
 
+    @property
+    def said(self) -> list[str]:
+        """The lines of a command that ended well, and complained of nothing."""
+        assert (self.status, self.err) == (0, "")
+        return self.lines
+
+    @property
+    def complaint(self) -> str:
+        """The one line of a command that failed, and printed nothing else."""
+        assert (self.status, self.out, self.err.count("\n")) == (1, b"", 1), self.err
+        assert self.err.startswith("ffrfs: ")
+        return self.err.removeprefix("ffrfs: ").removesuffix("\n")
+
 
 Run = Callable[..., Done]

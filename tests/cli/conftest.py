@@ -16,7 +16,10 @@ from tests.ffrecord_file import write_folder
 def ffrfs(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
     def run(*arguments: str | os.PathLike[str]) -> Done:
         capfdbinary.readouterr()
-        status = main([os.fspath(argument) for argument in arguments])
+        try:
+            status = main([os.fspath(argument) for argument in arguments])
+        except SystemExit as end:  # of argparse
+            status = int(str(end.code))
         out, err = capfdbinary.readouterr()
         return Done(status, out, err.decode())
 

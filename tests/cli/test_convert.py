@@ -61,11 +61,9 @@ def test_what_it_says(ffrfs: Run, file: Path, tmp_path: Path) -> None:
     target = tmp_path / "y.ffr"
     done = ffrfs("convert", file, target)
     assert (done.status, done.out.decode(), done.err) == (0, f"{target}: 12 records\n", "")
-    done = ffrfs("convert", "-q", file, target)
-    assert (done.status, done.err) == (
-        1,
-        f"ffrfs: {target}: exists (an FFRecord file of 12 records); write to another file, or "
-        "replace it with --force\n",
+    assert ffrfs("convert", "-q", file, target).complaint == (
+        f"{target}: exists (an FFRecord file of 12 records); write to another file, or "
+        "replace it with --force"
     )
     assert ffrfs("convert", "-q", "--force", file, target).out == b""
 
@@ -93,12 +91,9 @@ def test_progress_is_shown_on_a_terminal_only(file: Path, tmp_path: Path) -> Non
 
 def test_a_packed_folder(ffrfs: Run, tmp_path: Path) -> None:
     pack = write_folder(tmp_path / "x.ffr", TREE)
-    done = ffrfs("convert", pack, tmp_path / "y.tfrecord")
-    assert (done.status, done.lines, done.err) == (
-        0,
-        [f"{tmp_path}/y.tfrecord: 5 records, 1 empty directory left out"],
-        "",
-    )
+    assert ffrfs("convert", pack, tmp_path / "y.tfrecord").said == [
+        f"{tmp_path}/y.tfrecord: 5 records, 1 empty directory left out"
+    ]
     first, *_ = ffrfs("ls", tmp_path / "y.tfrecord").lines
     assert ffrfs("cat", tmp_path / "y.tfrecord", f"{first}/path.txt").out == b"a/b/deep.txt"
     assert ffrfs("cat", tmp_path / "y.tfrecord", f"{first}/data.txt").out == b"deep\n"
@@ -109,10 +104,9 @@ def test_a_damaged_record(ffrfs: Run, file: Path, tmp_path: Path) -> None:
     flip(file, 5)
     target = tmp_path / "y.tfrecord"
     target.write_bytes(b"before")
-    done = ffrfs("convert", "--force", file, target)
-    assert (done.status, done.out) == (1, b"")
-    assert done.err.startswith(f"ffrfs: {file}: record 3 (offset ")
-    assert done.err.count("\n") == 1
+    assert ffrfs("convert", "--force", file, target).complaint.startswith(
+        f"{file}: record 3 (offset "
+    )
     assert target.read_bytes() == b"before"
     done = ffrfs("convert", "--force", "--on-error", "skip", file, target)
     assert (done.status, done.out.decode()) == (0, f"{target}: 10 records\n")
@@ -147,39 +141,11 @@ def test_that_cannot_be(ffrfs: Run, file: Path, source: str, target: str, reason
     os.mkfifo(tmp_path / "fifo.ffr")
     os.mkfifo(tmp_path / "fifo.tfrecord")
     before = sorted(tmp_path.rglob("*"))
-    done = ffrfs("convert", tmp_path / source, tmp_path / target)
-    assert (done.status, done.out) == (1, b"")
-    assert done.err.startswith(f"ffrfs: {tmp_path}/{reason}"), done.err
-    assert done.err.count("\n") == 1
+    assert ffrfs("convert", tmp_path / source, tmp_path / target).complaint.startswith(
+        f"{tmp_path}/{reason}"
+    )
     assert sorted(tmp_path.rglob("*")) == before
     assert file.read_bytes() == framed(RECORDS)
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["x.tfrecord"],
-        ["x.tfrecord", "y"],
-        ["x.tfrecord", "y.ffr", "--to", "tfrecord"],
-        ["x.tfrecord", "y.tfrecord", "--to", "pack"],
-        ["x.tfrecord", "y.ffr", "--to", "ffrecord", "--features"],
-        ["x.tfrecord", "y.ffr", "--to", "pack", "--features", "--records"],
-        ["x.tfrecord", "y.ffr", "--compression", "gzip"],
-        ["x.tfrecord", "y.ffr", "--level", "3"],
-        ["x.tfrecord", "y.tfrecord", "--level", "3"],
-        ["x.tfrecord", "y.tfrecord", "--level", "10", "--compression", "gzip"],
-        ["x.tfrecord", "y.tfrecord", "--compression", "bzip2"],
-        ["x.tfrecord", "y.tfrecord", "--on-error", "stop"],
-    ],
-)
-def test_wrong_usage(
-    ffrfs: Run, file: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
-) -> None:
-    monkeypatch.chdir(file.parent)
-    with pytest.raises(SystemExit) as caught:
-        ffrfs("convert", *arguments)
-    assert caught.value.code == 2
-    assert os.listdir(file.parent) == [file.name]
 
 
 @contextlib.contextmanager
@@ -310,24 +276,3 @@ def test_webdataset_and_a_folder(ffrfs: Run, tmp_path: Path) -> None:
         assert (done.status, done.err) == (0, ""), (source, target)
     assert (tmp_path / "c.tfrecord").read_bytes() == file.read_bytes()
     assert sorted(os.listdir(tmp_path / "sets")) == ["sets-000000.tar", "sets-000001.tar"]
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--shards", "0", "x", "y"],
-        ["--shards", "2", "x", "y.ffr"],
-        ["--shards", "2", "--to", "pack", "x", "y"],
-        ["--to", "pack", "x", "y.jsonl"],
-        ["--to", "jsonl", "x", "y.ffr"],
-        ["--compression", "gzip", "x", "y.jsonl"],
-        ["--to", "folder", "--on-error", "skip", "x", "y"],
-        ["--to", "folder", "--records", "x", "y"],
-        ["--to", "folder", "--shards", "2", "x", "y"],
-        ["--to", "folder", "x", "y.ffr"],
-    ],
-)
-def test_what_does_not_fit(ffrfs: Run, arguments: list[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        ffrfs("convert", *arguments)
-    assert caught.value.code == 2

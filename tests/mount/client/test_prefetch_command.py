@@ -222,19 +222,3 @@ def test_mount_that_ends_is_one_line(known: state.MountState, taker: HintTaker) 
 def test_places_without_a_mount(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["prefetch", str(tmp_path / "absent"), "a"]) == 1
     assert capfd.readouterr().err == f"ffrfs: {tmp_path / 'absent'}: not mounted\n"
-
-
-def test_nothing_to_hint_is_wrong_usage(capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(["prefetch", "/mnt"])
-    assert caught.value.code == 2
-    assert "no paths: give a PATH" in capfd.readouterr().err
-
-
-def test_help(capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(["prefetch", "--help"])
-    assert caught.value.code == 0
-    out = capfd.readouterr().out
-    for word in ("MOUNTPOINT", "PATH", "--from FILE", "--null", "./123"):
-        assert word in out
