@@ -49,5 +49,14 @@ def tfrecord_extents(data: bytes) -> list[tuple[int, int]]:
     return extents
 
 
+def flip_record(file: Path, number: int, place: int = 12) -> str:
+    """Damage a byte of a record's frame; return how errors name the record."""
+    data = bytearray(file.read_bytes())
+    offset, _ = tfrecord_extents(bytes(data))[number]
+    data[offset + place] ^= 1
+    file.write_bytes(data)
+    return f"record {number} (offset {offset})"
+
+
 def tfrecord_records(data: bytes) -> list[bytes]:
     return [data[at + 12 : at + size - 4] for at, size in tfrecord_extents(data)]

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from tests.ffrecord_file import Tree
+
+TIMEOUT_S = 120
 
 TREE: Tree = {
     "a": {"b": {"deep.txt": b"deep\n"}, "large": bytes(range(256)) * 8192, "é": b"2"},
@@ -42,3 +50,36 @@ class Done:
 
 
 Run = Callable[..., Done]
+
+
+@contextlib.contextmanager
+def running(*arguments: str | Path, **how: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """The command as a process, which is killed at the end of the block."""
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(
+        [sys.executable, "-m", "ffrfs", *map(str, arguments)],
+        env={**os.environ, "PYTHONUNBUFFERED": ""},
+        **pipes | how,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def peak_kb(*arguments: str | Path, cwd: Path) -> int:
+    """Run the command to its good end; return how much memory it took at most."""
+    program = (
+        "import re, sys; from ffrfs.cli.main import main; status = main(sys.argv[1:]); "
+        "print(re.search(r'VmHWM:\\s*(\\d+)', open('/proc/self/status').read())[1]); "
+        "sys.exit(status)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        cwd=cwd,
+        capture_output=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b""), arguments
+    return int(done.stdout)

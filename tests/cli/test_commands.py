@@ -12,22 +12,13 @@ import pytest
 
 from tests.cli.command_run import TREE, Run
 from tests.ffrecord_file import Tree, flip_byte, record_extents, write_folder, write_records
+from tests.folder.folder_model import make_folder
 
 LARGE = bytes(range(256)) * 8192
 
 
 def plain(path: Path) -> Path:
     return write_records(path, [f"record {i}".encode() for i in range(12)])
-
-
-def make(folder: Path, tree: dict) -> Path:
-    folder.mkdir()
-    for name, child in tree.items():
-        if isinstance(child, dict):
-            make(folder / name, child)
-        else:
-            (folder / name).write_bytes(child)
-    return folder
 
 
 def test_ls(ffrfs: Run, pack: Path) -> None:
@@ -223,7 +214,7 @@ def test_golden_files(ffrfs: Run, golden: Path) -> None:
 
 
 def test_pack(ffrfs: Run, tmp_path: Path) -> None:
-    folder = make(tmp_path / "folder", TREE)
+    folder = make_folder(tmp_path / "folder", TREE)
     assert ffrfs("pack", folder, tmp_path / "out.ffr").said == [
         f"{tmp_path}/out.ffr: 5 files, {len(LARGE) + 11:,} bytes"
     ]
@@ -236,7 +227,7 @@ def test_pack(ffrfs: Run, tmp_path: Path) -> None:
 
 
 def test_pack_some(ffrfs: Run, tmp_path: Path) -> None:
-    folder = make(tmp_path / "folder", TREE)
+    folder = make_folder(tmp_path / "folder", TREE)
     done = ffrfs(
         *("pack", "--include", "*.txt", "--include", "/a/large", "--exclude", "deep.*"),
         *("--jobs", "3", folder, tmp_path / "x.ffr"),
@@ -246,7 +237,7 @@ def test_pack_some(ffrfs: Run, tmp_path: Path) -> None:
 
 
 def test_pack_skips_special_files_when_told_to(ffrfs: Run, tmp_path: Path) -> None:
-    folder = make(tmp_path / "folder", TREE)
+    folder = make_folder(tmp_path / "folder", TREE)
     os.mkfifo(folder / "fifo")
     done = ffrfs("pack", folder, tmp_path / "x.ffr")
     assert done.status == 1
@@ -271,7 +262,7 @@ def test_pack_skips_special_files_when_told_to(ffrfs: Run, tmp_path: Path) -> No
 def test_pack_that_cannot_be(
     ffrfs: Run, tmp_path: Path, source: str, target: str, reason: str
 ) -> None:
-    make(tmp_path / "folder", TREE)
+    make_folder(tmp_path / "folder", TREE)
     (tmp_path / "other").mkdir()
     (tmp_path / "file").touch()
     os.mkfifo(tmp_path / "fifo")

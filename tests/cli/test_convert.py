@@ -5,20 +5,16 @@ from __future__ import annotations
 import contextlib
 import gzip
 import os
-import pty
 import signal
 import subprocess
-import sys
-import termios
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cli.command_run import TREE, Run
+from tests.cli.command_run import TREE, Run, peak_kb, running
 from tests.ffrecord_file import write_folder, write_records
-from tests.tfrecord_file import framed, tfrecord_extents, write_tfrecord
+from tests.tfrecord_file import flip_record, framed, write_tfrecord
 
 TIMEOUT_S = 60
 RECORDS = [f"record {i}".encode() * i for i in range(12)]
@@ -27,13 +23,6 @@ RECORDS = [f"record {i}".encode() * i for i in range(12)]
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return write_tfrecord(tmp_path / "x.tfrecord", RECORDS)
-
-
-def flip(file: Path, number: int) -> None:
-    """Damage the data of a record."""
-    data = bytearray(file.read_bytes())
-    data[tfrecord_extents(bytes(data))[number][0] + 12] ^= 1
-    file.write_bytes(data)
 
 
 def test_every_direction(ffrfs: Run, file: Path, tmp_path: Path) -> None:
@@ -68,27 +57,6 @@ def test_what_it_says(ffrfs: Run, file: Path, tmp_path: Path) -> None:
     assert ffrfs("convert", "-q", "--force", file, target).out == b""
 
 
-def test_progress_is_shown_on_a_terminal_only(file: Path, tmp_path: Path) -> None:
-    for quiet in (False, True):
-        ours, theirs = pty.openpty()
-        termios.tcsetwinsize(theirs, (24, 200))
-        arguments = ["convert", "--force", *["-q"] * quiet, file, tmp_path / "y.ffr"]
-        with subprocess.Popen(
-            [sys.executable, "-m", "ffrfs", *map(str, arguments)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=theirs,
-        ) as process:
-            os.close(theirs)
-            shown = b""
-            with contextlib.suppress(OSError):  # EIO: the other side is closed
-                while chunk := os.read(ours, 65536):
-                    shown += chunk
-            assert process.wait(TIMEOUT_S) == 0
-        os.close(ours)
-        assert (b"\ry.ffr: " in shown) is not quiet
-
-
 def test_a_packed_folder(ffrfs: Run, tmp_path: Path) -> None:
     pack = write_folder(tmp_path / "x.ffr", TREE)
     assert ffrfs("convert", pack, tmp_path / "y.tfrecord").said == [
@@ -100,8 +68,8 @@ def test_a_packed_folder(ffrfs: Run, tmp_path: Path) -> None:
 
 
 def test_a_damaged_record(ffrfs: Run, file: Path, tmp_path: Path) -> None:
-    flip(file, 3)
-    flip(file, 5)
+    flip_record(file, 3)
+    flip_record(file, 5)
     target = tmp_path / "y.tfrecord"
     target.write_bytes(b"before")
     assert ffrfs("convert", "--force", file, target).complaint.startswith(
@@ -148,21 +116,6 @@ def test_that_cannot_be(ffrfs: Run, file: Path, source: str, target: str, reason
     assert file.read_bytes() == framed(RECORDS)
 
 
-@contextlib.contextmanager
-def converting(*arguments: str | Path) -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen(
-        [sys.executable, "-m", "ffrfs", "convert", *map(str, arguments)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        process_group=0,
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
 def is_writing(process: subprocess.Popen[bytes], folder: Path) -> bool:
     """Whether the process holds a file of `folder` that has no name yet."""
     with contextlib.suppress(FileNotFoundError):
@@ -189,7 +142,8 @@ def test_a_signal_leaves_nothing(tmp_path: Path, number: signal.Signals, target:
     folder.mkdir()
     (folder / target).write_bytes(b"before")
     how = ["--compression", "zlib", "--level", "9"] if target == "y.tfrecord" else []
-    with converting("--force", *how, file, folder / target) as process:
+    arguments = ("convert", "--force", *how, file, folder / target)
+    with running(*arguments, process_group=0) as process:
         deadline = time.monotonic() + TIMEOUT_S
         while not is_writing(process, folder):
             assert process.poll() is None
@@ -214,24 +168,13 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
     with gzip.open(file, "wb", compresslevel=1) as stream:
         for i in range(64):
             stream.write(framed([bytes([i]) * (1 << 20)]))
-    program = (
-        "import re, sys; from ffrfs.cli.main import main; status = main(sys.argv[1:]); "
-        "print(re.search(r'VmHWM:\\s*(\\d+)', open('/proc/self/status').read())[1]); "
-        "sys.exit(status)"
-    )
     for source, target, how in [
         (file, "y.tfrecord.gz", ["--level", "1"]),
         (file, "y.ffr", []),
         (tmp_path / "y.ffr", "z.tfrecord.gz", ["--level", "1"]),
     ]:
-        done = subprocess.run(
-            [sys.executable, "-c", program, "convert", "-q", *how, source, tmp_path / target],
-            capture_output=True,
-            timeout=TIMEOUT_S,
-            check=False,
-        )
-        assert (done.returncode, done.stderr) == (0, b"")
-        assert int(done.stdout) < 90 << 10, target
+        found = peak_kb("convert", "-q", *how, source, target, cwd=tmp_path)
+        assert found < 90 << 10, target
 
 
 def test_a_header_without_a_checksum_warns_once(ffrfs: Run, tmp_path: Path) -> None:

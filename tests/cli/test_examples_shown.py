@@ -12,7 +12,7 @@ import pytest
 from ffrfs.convert.example_json import from_json
 from ffrfs.tfrecord import from_dict
 from tests.cli.command_run import Run
-from tests.tfrecord_file import framed, tfrecord_extents, write_tfrecord
+from tests.tfrecord_file import flip_record, framed, write_tfrecord
 
 JPEG = b"\xff\xd8\xff\xe0" + bytes(1996)
 
@@ -80,9 +80,7 @@ def test_head(ffrfs: Run, file: Path) -> None:
 
 def test_head_reads_no_more_than_it_shows(ffrfs: Run, tmp_path: Path) -> None:
     file = write_tfrecord(tmp_path / "x.tfrecord", [EXAMPLE, bytes(8 << 20), EXAMPLE])
-    data = bytearray(file.read_bytes())
-    data[tfrecord_extents(bytes(data))[1][0] + 100] ^= 1
-    file.write_bytes(data)
+    flip_record(file, 1)
     assert ffrfs("head", "-n", "1", file).lines == LINES
     assert ffrfs("head", "-n", "2", file).status == 1
 

@@ -13,33 +13,16 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 import pytest
 
 from ffrfs.cli.main import main
+from tests.cli.command_run import Run, running
 from tests.ffrecord_file import write_folder, write_records
 from tests.terminal import run_on_terminal
 
 TIMEOUT_S = 60
 NOBODY = 65534
-
-
-@contextlib.contextmanager
-def running(
-    *arguments: str | Path, stdout: int | BinaryIO = subprocess.PIPE
-) -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen(
-        [sys.executable, "-m", "ffrfs", *map(str, arguments)],
-        stdout=stdout,
-        stderr=subprocess.PIPE,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONUNBUFFERED": ""},
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
 
 
 @pytest.fixture
@@ -119,17 +102,13 @@ def test_names_do_not_command_the_terminal(tmp_path: Path) -> None:
     ],
     ids=" ".join,
 )
-def test_arguments_do_not_command_the_terminal(
-    capfdbinary: pytest.CaptureFixture[bytes], arguments: list[str]
-) -> None:
+def test_arguments_do_not_command_the_terminal(ffrfs: Run, arguments: list[str]) -> None:
     name = "a\x1b]0;title\x07\n\udcff"
-    with pytest.raises(SystemExit) as caught:
-        main([argument.format(name=name) for argument in arguments])
-    assert caught.value.code == 2
-    err = capfdbinary.readouterr().err
-    assert rb"a\x1b]0;title\x07\n\xff" in err or rb"'a\x1b]0;title\x07\n\udcff'" in err
-    assert not any(byte in err for byte in (b"\x1b", b"\x07"))
-    assert err.splitlines()[-1].startswith(b"ffrfs")
+    done = ffrfs(*(argument.format(name=name) for argument in arguments))
+    assert done.status == 2
+    assert r"a\x1b]0;title\x07\n\xff" in done.err or r"'a\x1b]0;title\x07\n\udcff'" in done.err
+    assert not any(char in done.err for char in "\x1b\x07")
+    assert done.err.splitlines()[-1].startswith("ffrfs")
 
 
 def test_a_progress_bar_does_not_command_the_terminal(tmp_path: Path) -> None:
@@ -139,19 +118,23 @@ def test_a_progress_bar_does_not_command_the_terminal(tmp_path: Path) -> None:
     assert b"\x07" not in output
 
 
-def test_no_command_loads_what_it_does_not_need(pack: Path) -> None:
-    for command in (["ls", str(pack)], ["info", str(pack)], ["pack", "--help"]):
-        program = (
-            "import sys, contextlib\n"
-            "from ffrfs.cli.main import main\n"
-            "with contextlib.suppress(SystemExit):\n"
-            f"    main({command!r})\n"
-            "print(sorted({'trio', 'pyfuse3', 'torch'} & sys.modules.keys()), file=sys.stderr)\n"
-        )
-        done = subprocess.run(
-            [sys.executable, "-c", program], capture_output=True, timeout=TIMEOUT_S, check=True
-        )
-        assert done.stderr == b"[]\n"
+@pytest.mark.parametrize(
+    "call", ["main(['ls', pack])", "main(['info', pack])", "main(['pack', '--help'])", "prefetch"]
+)
+def test_nothing_loads_what_it_does_not_need(pack: Path, call: str) -> None:
+    program = (
+        "import sys, contextlib\n"
+        "from ffrfs import prefetch\n"
+        "from ffrfs.cli.main import main\n"
+        f"pack = {str(pack)!r}\n"
+        "with contextlib.suppress(SystemExit):\n"
+        f"    {call}\n"
+        "print(sorted({'trio', 'pyfuse3', 'torch'} & sys.modules.keys()), file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, timeout=TIMEOUT_S, check=True
+    )
+    assert done.stderr == b"[]\n"
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 
 from ffrfs.tfrecord import SequenceExample, from_dict
 from tests.cli.command_run import Run
-from tests.tfrecord_file import framed, tfrecord_extents, write_tfrecord
+from tests.tfrecord_file import flip_record, framed, tfrecord_extents, write_tfrecord
 
 COUNT = 12
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -44,15 +44,6 @@ def shards(tmp_path: Path) -> Path:
     for i, part in enumerate((RECORDS[:5], RECORDS[5:])):
         write_tfrecord(folder / f"x.tfrecord-{i:05}-of-00002", part)
     return folder
-
-
-def flip(file: Path, number: int, place: int = 12) -> str:
-    """Damage a byte of a record's frame; return how errors name the place."""
-    data = bytearray(file.read_bytes())
-    offset, _ = tfrecord_extents(bytes(data))[number]
-    data[offset + place] ^= 1
-    file.write_bytes(data)
-    return f"record {number} (offset {offset})"
 
 
 def test_info(ffrfs: Run, file: Path) -> None:
@@ -172,7 +163,7 @@ def test_schema_of_the_first_records(ffrfs: Run, shards: Path) -> None:
     found = json.loads(ffrfs("info", "--schema", "--json", "--limit", "7", shards).out)
     assert (found["examples"], found["others"]) == (7, 0)
     # What is behind them is not read.
-    flip(shards / "x.tfrecord-00001-of-00002", 7)
+    flip_record(shards / "x.tfrecord-00001-of-00002", 7)
     assert ffrfs("info", "--schema", "--limit", "4", shards).status == 0
     assert ffrfs("info", "--schema", shards).status == 1
 
@@ -195,8 +186,8 @@ def test_verify(ffrfs: Run, tmp_path: Path, compression: str) -> None:
 
 def test_verify_names_every_damaged_record(ffrfs: Run, shards: Path) -> None:
     first, second = sorted(shards.iterdir())
-    places = [f"{first}: {flip(first, 3)}", f"{second}: {flip(second, 0)}"]
-    places.append(f"{second}: {flip(second, 7)}")
+    places = [f"{first}: {flip_record(first, 3)}", f"{second}: {flip_record(second, 0)}"]
+    places.append(f"{second}: {flip_record(second, 7)}")
     done = ffrfs("verify", shards)
     assert done.status == 1
     assert [line.split(": checksum mismatch")[0] for line in done.err.splitlines()] == [
@@ -215,7 +206,7 @@ def test_verify_names_every_damaged_record(ffrfs: Run, shards: Path) -> None:
 
 def test_verify_behind_a_corrupt_length(ffrfs: Run, shards: Path) -> None:
     first, second = sorted(shards.iterdir())
-    places = [f"{first}: {flip(first, 2, place=0)}", f"{second}: {flip(second, 1)}"]
+    places = [f"{first}: {flip_record(first, 2, place=0)}", f"{second}: {flip_record(second, 1)}"]
     done = ffrfs("verify", shards)
     lengths, data = done.err.splitlines()
     assert lengths.startswith(f"ffrfs: {places[0]}: corrupt length")
@@ -275,7 +266,7 @@ def test_extract(ffrfs: Run, file: Path, tmp_path: Path) -> None:
 
 
 def test_a_damaged_record_is_not_read(ffrfs: Run, file: Path) -> None:
-    flip(file, 3)
+    flip_record(file, 3)
     assert ffrfs("cat", file, "000000002/record.bin").out == RECORDS[2]
     for arguments in (("cat", file, "000000003/record.bin"), ("ls", file, "000000003")):
         done = ffrfs(*arguments)
@@ -287,7 +278,7 @@ def test_a_damaged_record_is_not_read(ffrfs: Run, file: Path) -> None:
 def test_the_others_are_listed_and_extracted(ffrfs: Run, file: Path, tmp_path: Path) -> None:
     whole = ffrfs("ls", "-R", file).lines
     for number in (3, 7):
-        flip(file, number)
+        flip_record(file, number)
     damaged = ("000000003/", "000000007/")
     for arguments in (("ls", "-R", file), ("extract", file, tmp_path / "out")):
         done = ffrfs(*arguments)
@@ -335,7 +326,7 @@ def test_index(ffrfs: Run, file: Path, shards: Path) -> None:
 
 
 def test_what_cannot_be_indexed(ffrfs: Run, file: Path) -> None:
-    place = flip(file, 4, place=0)
+    place = flip_record(file, 4, place=0)
     done = ffrfs("index", file)
     assert (done.status, done.out) == (1, b"")
     assert done.err.startswith(f"ffrfs: {file}: {place}: corrupt length")

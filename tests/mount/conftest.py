@@ -28,6 +28,7 @@ from tests.ffrecord_file import Tree, record_extents
 from tests.mount.command import ENGINES, Mount, kill_group
 from tests.mount.disk import Disk
 from tests.mount.disk_files import ALL_NAMES, content
+from tests.mount.hint_taker import HintTaker, hint_taker
 from tests.mount.hinted_files import write_hinted_files
 from tests.mount.machine import Machine, new_machine
 from tests.mount.makers import (
@@ -239,3 +240,10 @@ def known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> state.MountState:
     )
     state.save(str(tmp_path), known)
     return known
+
+
+@pytest.fixture
+def taker(known: state.MountState, tmp_path: Path) -> Iterator[HintTaker]:
+    """What its daemon answers by, and takes hints with."""
+    with hint_taker(state.socket_path(str(tmp_path), known.mountpoint)) as taker:
+        yield taker

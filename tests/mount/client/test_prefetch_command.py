@@ -18,7 +18,7 @@ import pytest
 from ffrfs.cli.main import main
 from ffrfs.mount.kernel import state
 from tests.mount.command import wait_until
-from tests.mount.hint_taker import TIMEOUT_S, HintTaker, hint_taker, receive, received
+from tests.mount.hint_taker import TIMEOUT_S, HintTaker, receive, received
 from tests.mount.waiting import sends
 
 # The command, on a machine whose runtime directory is another.
@@ -29,12 +29,6 @@ from ffrfs.mount.kernel import state
 state.runtime_directories = lambda: [sys.argv[1]]
 sys.exit(main(sys.argv[2:]))
 """
-
-
-@pytest.fixture
-def taker(known: state.MountState, tmp_path: Path) -> Iterator[HintTaker]:
-    with hint_taker(state.socket_path(str(tmp_path), known.mountpoint)) as taker:
-        yield taker
 
 
 @dataclass

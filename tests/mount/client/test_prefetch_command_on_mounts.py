@@ -117,18 +117,6 @@ def test_command_that_is_killed_drops_its_hints(tree: Mount) -> None:
     assert settled(tree)["prefetch.dropped"] == COUNT
 
 
-def test_errors_are_one_line(tree: Mount, tmp_path: Path) -> None:
-    place = tree.path
-    mount_command_fails(ffrfs("prefetch", tmp_path, "a"), 1, f"{tmp_path}: not mounted")
-    mount_command_fails(ffrfs("prefetch", place / "d", "a"), 1, "not mounted")
-    mount_command_fails(ffrfs("prefetch", place, "/usr"), 1, f"/usr: not in the mount at {place}")
-    absent = tmp_path / "absent"
-    mount_command_fails(ffrfs("prefetch", place, "--from", absent), 1, f"{absent}: No such file")
-    assert ffrfs("prefetch", place).status == 2
-    assert ffrfs("prefetch").status == 2
-    assert settled(tree)["prefetch.fetched"] == 0
-
-
 def test_paths_that_are_not_there_are_named_and_do_no_harm(tree: Mount) -> None:
     done = ffrfs("prefetch", tree.path, "absent", "d", "d/0001", "99999")
     mount_command_fails(done, 1, f"/absent: not in the mount at {tree.path}; the other hints hold")

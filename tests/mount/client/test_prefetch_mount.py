@@ -67,30 +67,12 @@ def test_hinted_files_are_there_when_they_are_read(tree: Mount) -> None:
     assert tree.ask(probes.digests, "d").keys() == TREE.keys()
 
 
-def test_command_hands_all_over(tree: Mount, tmp_path: Path) -> None:
-    listed = tmp_path / "list"
-    listed.write_text("".join(f"d/{name}\n" for name in shuffled()))
-    done = ffrfs("prefetch", tree.path, "0", tree / "d/01", "--from", listed)
-    assert (done.status, done.out, done.err) == (0, "", "")
-    wait_until(lambda: prefetched(tree)["hinted"] + prefetched(tree)["dropped"] >= COUNT, "known")
-    check_files(tree, list(TREE))
-
-
 def test_clients_that_hint_do_not_keep_others_out(tree: Mount) -> None:
     clients = [package.prefetch([tree.path / "d" / "01"]) for _ in range(2 * CLIENTS_MAX)]
     assert all(hints.wait(20) for hints in clients)
     wait_until(lambda: prefetched(tree)["hinted"] == len(clients), "all are taken")
     for hints in clients:
         hints.close()
-
-
-def test_link_to_the_mount(tree: Mount, tmp_path: Path) -> None:
-    link = tmp_path / "link"
-    link.symlink_to(tree.path)
-    with package.prefetch([link / "d" / name for name in TREE]) as hints:
-        assert hints.wait(20)
-        assert hints.sent == COUNT
-        wait_until(lambda: prefetched(tree)["hinted"] == COUNT, "all are known")
 
 
 def test_mount_that_goes_ends_the_hints(tree: Mount) -> None:

@@ -16,13 +16,7 @@ from ffrfs.errors import MountError
 from ffrfs.mount.client import control_client
 from ffrfs.mount.client.hint_stream import HintStream
 from ffrfs.mount.kernel import state
-from tests.mount.hint_taker import TIMEOUT_S, HintTaker, hint_taker, receive, received
-
-
-@pytest.fixture
-def taker(known: state.MountState, tmp_path: Path) -> Iterator[HintTaker]:
-    with hint_taker(state.socket_path(str(tmp_path), known.mountpoint)) as taker:
-        yield taker
+from tests.mount.hint_taker import TIMEOUT_S, HintTaker, receive, received
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from ffrfs.mount.config.config import KEYS, Config, make_config, read_config, sp
 from ffrfs.mount.config.request import MountRequest, make_request, reread
 from ffrfs.mount.kernel.options import TreeOptions
 from tests.mount.command import ffrfs, mount_command_fails
+from tests.mount.config.asked import request_of
 from tests.mount.makers import PackTree
 
 ALL = """\
@@ -40,14 +41,6 @@ metrics_file = "/var/metrics.prom"
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     return tmp_path / "data.toml"
-
-
-def request_of(*arguments: str) -> MountRequest:
-    """What `ffrfs mount` makes of its command line."""
-    from ffrfs.cli import mount
-
-    parsed = main.make_parser(["mount"]).parse_args(["mount", *arguments])
-    return make_request(mount.asked(parsed))
 
 
 @pytest.mark.promise("S45")

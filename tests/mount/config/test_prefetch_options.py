@@ -6,33 +6,18 @@ from typing import Any
 
 import pytest
 
-from ffrfs.cli import mount
-from ffrfs.cli.main import main
-from ffrfs.mount.config.report import Report
+from ffrfs.errors import OptionError
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.kernel.options import TreeOptions
+from tests.mount.config.asked import request_of
 
 
-@pytest.fixture
-def requests(monkeypatch: pytest.MonkeyPatch) -> list[MountRequest]:
-    """What would have been served."""
-    found: list[MountRequest] = []
-
-    def note(request: MountRequest) -> Report:
-        found.append(request)
-        return Report()
-
-    monkeypatch.setattr(mount, "serve_here", note)
-    return found
+def asked(*arguments: str) -> MountRequest:
+    return request_of(*arguments, "x.ffr", "/mnt/x")
 
 
-def run(*arguments: str) -> int:
-    return main(["mount", "-f", *arguments, "x.ffr", "/mnt/x"])
-
-
-def test_defaults(requests: list[MountRequest]) -> None:
-    assert run() == 0
-    (request,) = requests
+def test_defaults() -> None:
+    request = asked()
     assert (request.prefetch_records, request.prefetch_bytes) == (512, 64 << 20)
     assert request.prefetch_ttl_s == 60
 
@@ -50,9 +35,9 @@ def test_defaults(requests: list[MountRequest]) -> None:
         ("1,2m", (1, 2 << 20)),
     ],
 )
-def test_windows(requests: list[MountRequest], text: str, window: tuple[int, int]) -> None:
-    assert run(f"--prefetch-window={text}") == 0
-    assert (requests[0].prefetch_records, requests[0].prefetch_bytes) == window
+def test_windows(text: str, window: tuple[int, int]) -> None:
+    request = asked(f"--prefetch-window={text}")
+    assert (request.prefetch_records, request.prefetch_bytes) == window
 
 
 WRONG_WINDOWS = [
@@ -63,33 +48,20 @@ WRONG_WINDOWS = [
 
 
 @pytest.mark.parametrize("text", WRONG_WINDOWS)
-def test_wrong_windows(
-    requests: list[MountRequest], capfd: pytest.CaptureFixture[str], text: str
-) -> None:
-    assert run(f"--prefetch-window={text}") == 1
-    (line,) = capfd.readouterr().err.splitlines()
-    assert "--prefetch-window" in line
-    assert line.endswith(" 512,64M")
-    assert requests == []
+def test_wrong_windows(text: str) -> None:
+    with pytest.raises(OptionError, match=r"^--prefetch-window.* 512,64M$"):
+        asked(f"--prefetch-window={text}")
 
 
 @pytest.mark.parametrize(("text", "ttl_s"), [("0.5", 0.5), ("3600", 3600.0), ("1e9", 1e9)])
-def test_times(requests: list[MountRequest], text: str, ttl_s: float) -> None:
-    assert run("--prefetch-ttl", text) == 0
-    assert requests[0].prefetch_ttl_s == ttl_s
+def test_times(text: str, ttl_s: float) -> None:
+    assert asked("--prefetch-ttl", text).prefetch_ttl_s == ttl_s
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "1e10", "soon"])
-def test_wrong_times(
-    requests: list[MountRequest], capfd: pytest.CaptureFixture[str], text: str
-) -> None:
-    try:
-        status = run(f"--prefetch-ttl={text}")
-    except SystemExit as end:
-        status = int(str(end.code))
-    assert status == 1
-    assert "--prefetch-ttl" in capfd.readouterr().err
-    assert requests == []
+def test_wrong_times(text: str) -> None:
+    with pytest.raises(OptionError, match=r"^--prefetch-ttl"):
+        asked(f"--prefetch-ttl={text}")
 
 
 @pytest.mark.parametrize(
