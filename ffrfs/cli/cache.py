@@ -91,8 +91,7 @@ def _ls(inventory: Inventory, args: argparse.Namespace) -> int:
     if args.json:
         output.json_array(map(dataclasses.asdict, objects))
     else:
-        for each in objects:
-            output.line(_shown(each))
+        output.lines(map(_shown, objects))
     return 0
 
 
@@ -101,9 +100,7 @@ def _shown(facts: ObjectFacts) -> str:
     used = "never used"
     if facts.used_s:
         used = f"used {output.duration(max(time.time() - facts.used_s, 0))} ago"
-    marks = "".join(
-        f", {text}" for text, is_so in (("pinned", facts.pinned), ("in use", facts.in_use)) if is_so
-    )
+    marks = (", pinned" if facts.pinned else "") + (", in use" if facts.in_use else "")
     return (
         f"{facts.name[:12]}  {output.size(facts.cached):>10} {percent:>3}% of "
         f"{output.size(facts.size):>10}  {facts.url}  ({used}{marks})"
@@ -163,21 +160,16 @@ def _show_report(fields: dict[str, object]) -> None:
         output.line(f"{shown}: good, {fields['records']:,} records verified")
 
 
-def _prune(inventory: Inventory, args: argparse.Namespace) -> int:
-    _show_freed(inventory.prune(args.size), args)
-    return 0
-
-
-def _rm(inventory: Inventory, args: argparse.Namespace) -> int:
-    _show_freed(sum(inventory.remove(each.name) for each in _chosen(inventory, args)), args)
-    return 0
-
-
-def _show_freed(freed: int, args: argparse.Namespace) -> None:
+def _free(inventory: Inventory, args: argparse.Namespace) -> int:
+    if args.action == "prune":
+        freed = inventory.prune(args.size)
+    else:
+        freed = sum(inventory.remove(each.name) for each in _chosen(inventory, args))
     if args.json:
         output.json_object({"freed": freed})
     else:
         output.line(f"{output.size(freed)} removed")
+    return 0
 
 
 def _pin(inventory: Inventory, args: argparse.Namespace) -> int:
@@ -193,8 +185,8 @@ _ACTIONS: dict[str, Callable[[Inventory, argparse.Namespace], int]] = {
     "ls": _ls,
     "du": _du,
     "verify": _verify,
-    "prune": _prune,
-    "rm": _rm,
+    "prune": _free,
+    "rm": _free,
     "pin": _pin,
     "unpin": _pin,
 }

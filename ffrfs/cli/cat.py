@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from ffrfs.cli.head import show_records
+from ffrfs.cli.head import records_of, show_records
 from ffrfs.console import opened_tree, output
 from ffrfs.console.number import whole_number
 from ffrfs.console.parser import UsageError
@@ -79,7 +79,7 @@ def _records(path: str, numbers: list[int]) -> Iterator[tuple[int, bytes]]:
 
     files = shard_paths(path)
     if any(compression_of(file) for file in files):
-        yield from _scanned(path, files, numbers)
+        yield from _scanned(path, numbers)
         return
     with TFRecordReader(files) as reader:
         for number in numbers:
@@ -88,20 +88,17 @@ def _records(path: str, numbers: list[int]) -> Iterator[tuple[int, bytes]]:
             yield number, reader.read_one(number)
 
 
-def _scanned(path: str, files: list[str], numbers: list[int]) -> Iterator[tuple[int, bytes]]:
+def _scanned(path: str, numbers: list[int]) -> Iterator[tuple[int, bytes]]:
     """A compressed file is a stream: its records come in their own order, each once."""
     from ffrfs.errors import OptionError
-    from ffrfs.tfrecord.iterator import tf_record_iterator
 
     wanted, last = set(numbers), max(numbers)
     count = 0
-    for file in files:
-        with tf_record_iterator(file) as records:
-            for record in records:
-                if count in wanted:
-                    yield count, record
-                if count == last:
-                    return
-                count += 1
+    for number, record in enumerate(records_of(path)):
+        if number in wanted:
+            yield number, record
+        if number == last:
+            return
+        count = number + 1
     missing = min(number for number in wanted if number >= count)
     raise OptionError.at(path, f"has no record {missing}: it has {count:,}")

@@ -50,11 +50,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    show_records(enumerate(islice(_records(args.file), args.count)), args.json)
+    show_records(enumerate(islice(records_of(args.file), args.count)), args.json)
     return 0
 
 
-def _records(path: str) -> Iterator[bytes]:
+def records_of(path: str) -> Iterator[bytes]:
+    """All records of a data set, whatever its compression, one after the other."""
     from ffrfs.tfrecord.iterator import tf_record_iterator
     from ffrfs.tfrecord.shards import shard_paths
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import stat
-from collections.abc import Sequence
 from typing import Any
 
 from ffrfs.console import output
@@ -18,7 +17,6 @@ from ffrfs.mount.config.report import Report
 from ffrfs.mount.config.request import MountRequest, make_request
 from ffrfs.mount.config.settings import (
     GROUPS,
-    RARE,
     SETTINGS,
     Fields,
     may_be_secret,
@@ -93,35 +91,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="bring all files into memory before the command returns, as `ffrfs warm` does",
     )
-    _add_settings(parser, None, may_be_left_out=(packs, mountpoint))
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        action=ConfigOption,
+        may_be_left_out=(packs, mountpoint),
+        help=SETTINGS["config"].help,
+    )
     add_union_options(parser.add_argument_group("several packs"))
-    groups = {title: parser.add_argument_group(title) for title in GROUPS}
-    for title, group in groups.items():
-        _add_settings(group, title)
-    groups[RARE].add_argument(
+    for title, names in GROUPS.items():
+        group = parser.add_argument_group(title)
+        for name in names:
+            setting, how = SETTINGS[name], dict[str, Any](action="store_true")
+            if not setting.is_flag:
+                how = {"metavar": setting.metavar, "choices": setting.choices}
+            group.add_argument(f"--{name.replace('_', '-')}", help=setting.help, **how)
+    group.add_argument(  # the last: rarely needed
         "--while-open",
         metavar="FD",
         type=whole_number(0),
         help="unmount when the other end of the inherited pipe FD is closed, for example "
         "because the program that holds it has ended",
     )
-
-
-def _add_settings(
-    group: argparse._ActionsContainer,
-    title: str | None,
-    *,
-    may_be_left_out: Sequence[argparse.Action] = (),
-) -> None:
-    for name, setting in SETTINGS.items():
-        if setting.group != title:
-            continue
-        how: dict[str, Any] = {"action": "store_true"}
-        if not setting.is_flag:
-            how = {"metavar": setting.metavar, "choices": setting.choices}
-        if name == "config":
-            how |= {"action": ConfigOption, "may_be_left_out": may_be_left_out}
-        group.add_argument(f"--{name.replace('_', '-')}", help=setting.help, **how)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -69,6 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from ffrfs.mount.client.control_client import ask
     from ffrfs.mount.client.hint_paths import HintPaths
     from ffrfs.mount.client.hint_stream import HintStream
     from ffrfs.mount.kernel.mountpoint import canonical
@@ -77,7 +78,8 @@ def run(args: argparse.Namespace) -> int:
     if args.all:
         if args.paths or args.source is not None:
             raise UsageError("--all takes no paths: it is about all files")
-        return _fill(place)
+        ask(place, "fill")
+        return 0
     if not args.paths and args.source is None:
         raise UsageError("no paths: give a PATH, or a list of paths with --from, or --all")
     stream = HintStream(place)
@@ -96,13 +98,6 @@ def run(args: argparse.Namespace) -> int:
             )
     finally:
         stream.close()
-    return 0
-
-
-def _fill(mountpoint: str) -> int:
-    from ffrfs.mount.client.control_client import ask
-
-    ask(mountpoint, "fill")
     return 0
 
 

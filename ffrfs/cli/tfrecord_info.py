@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from ffrfs.cli.head import records_of
 from ffrfs.cli.tfds_info import (
     Declared,
     declared_features,
@@ -61,10 +62,9 @@ def _tfrecord_lines(pack: str, found: TFRecordInfo) -> dict[str, str]:
 def show_schema(pack: str, args: argparse.Namespace) -> dict[str, object] | None:
     """Print what features its records have, or return it for JSON."""
     from ffrfs.tfrecord.schema import infer_schema
-    from ffrfs.tfrecord.shards import shard_paths
 
     with output.progress_bar(pack, "records") as bar:
-        records = islice(_records(shard_paths(pack), bar), args.limit)
+        records = islice(_records(pack, bar), args.limit)
         schema = infer_schema(records, pack)
     declared = declared_features(pack)
     if args.json:
@@ -74,17 +74,12 @@ def show_schema(pack: str, args: argparse.Namespace) -> dict[str, object] | None
     return None
 
 
-def _records(files: list[str], bar: ProgressBar) -> Iterator[bytes]:
-    from ffrfs.tfrecord.iterator import tf_record_iterator
-
-    count = size = 0
-    for file in files:
-        with tf_record_iterator(file) as records:
-            for record in records:
-                yield record
-                count += 1
-                size += len(record)
-                bar(count, 0, size, 0)
+def _records(pack: str, bar: ProgressBar) -> Iterator[bytes]:
+    size = 0
+    for count, record in enumerate(records_of(pack), 1):
+        yield record
+        size += len(record)
+        bar(count, 0, size, 0)
 
 
 def _schema_fields(pack: str, schema: Schema, declared: Declared) -> dict[str, object]:

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
-from typing import Any, Protocol, cast
-
-
-class Required(Protocol):
-    """An argument, or a group of which one is needed."""
-
-    required: bool
+from typing import Any
 
 
 class ConfigOption(argparse.Action):
     """Stores the file, and lets arguments be left out that it may have."""
 
-    def __init__(self, *, may_be_left_out: Iterable[Required], **rest: object) -> None:
-        super().__init__(**cast("dict[str, Any]", rest))
+    # Arguments, or groups of which one is needed: what has `required`.
+    def __init__(self, *, may_be_left_out: Iterable[Any], **rest: Any) -> None:  # noqa: ANN401
+        super().__init__(**rest)
         self._may_be_left_out = may_be_left_out
 
     def __call__(

@@ -28,11 +28,18 @@ _PREFETCH_RECORDS = 512
 _PREFETCH_BYTES = 64 << 20
 _PREFETCH_TTL_S = 60.0
 
-_MEMORY = "memory and reading ahead"
-_REMOTE = "packs at URLs, and the cache of their blocks"
-_LOGS = "log and metrics"
-RARE = "rarely needed"
-GROUPS = (_MEMORY, _REMOTE, _LOGS, RARE)  # of options in help
+# In help, with their titles; the last are rarely needed.
+GROUPS = {
+    "memory and reading ahead": (
+        *("cache_mb", "max_memory", "prefetch_window", "read_around", "prefetch_ttl"),
+    ),
+    "packs at URLs, and the cache of their blocks": (
+        *("cache_dir", "cache_size", "cache_mode", "cache_shared"),
+        *("endpoint_url", "region", "anonymous", "remote_timeout"),
+    ),
+    "log and metrics": ("log_file", "metrics_file"),
+    "rarely needed": ("engine", "transport", "threads", "no_extensions"),
+}
 
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _REGION = re.compile(r"[\w-]{1,64}", re.ASCII)
@@ -84,7 +91,6 @@ class Setting:
     types: tuple[type, ...] = (str,)  # of its value in a configuration file; bool: it has no text
     metavar: str | None = None
     choices: tuple[str, ...] | None = None
-    group: str | None = None  # of GROUPS; None: one of the usual options
     help: str
 
     @property
@@ -193,13 +199,11 @@ class MountOptions:
 
     engine: Engine = _one_of(
         Engine,
-        group=RARE,
         help="engine that serves the mount: native (C++), pyfuse3 (Python), or auto, which is "
         "native if it was built (default: auto)",
     )
     transport: Transport = _one_of(
         Transport,
-        group=RARE,
         help="how the native engine gets the kernel's requests: dev (/dev/fuse), uring (io_uring), "
         "or auto, which is uring if the kernel offers it (default: auto)",
     )
@@ -208,7 +212,6 @@ class MountOptions:
         parse=_whole(THREADS_MAX, f"1 to {THREADS_MAX}"),
         types=(int,),
         metavar="N",
-        group=RARE,
         help=f"threads of the native engine, 1 to {THREADS_MAX} (default: one per core)",
     )
     cache_bytes: int = _setting(
@@ -217,7 +220,6 @@ class MountOptions:
         parse=_cache_bytes,
         types=(int,),
         metavar="N",
-        group=_MEMORY,
         help=f"memory for all buffers together, in MiB (default: {CACHE_MB_DEFAULT})",
     )
     max_memory_bytes: int | None = _setting(  # of daemon and worker together; None: as it comes
@@ -226,7 +228,6 @@ class MountOptions:
         parse=lambda text, _: parse_size(text, example="512M or 2G"),
         types=(str, int),
         metavar="SIZE",
-        group=_MEMORY,
         help="memory limit of all processes of the mount together, as in 512M or 2G; the limit "
         "of their control group applies, too",
     )
@@ -237,14 +238,12 @@ class MountOptions:
         parse=_prefetch_window,
         types=(str, int),
         metavar="RECORDS[,SIZE]",
-        group=_MEMORY,
         help="how far to read ahead of a reader, in records and bytes (64M, 1G); 0 disables it "
         f"(default: {_PREFETCH_RECORDS},{_PREFETCH_BYTES >> 20}M)",
     )
     prefetch_bytes: int = _PREFETCH_BYTES
     read_around: ReadAround = _one_of(
         ReadAround,
-        group=_MEMORY,
         help="give the kernel the neighbours of small files that are read in no order, before "
         "they are asked for; auto does so while it sees that they are read, too (default: auto)",
     )
@@ -254,7 +253,6 @@ class MountOptions:
         parse=_prefetch_ttl,
         types=(int, float),
         metavar="SECONDS",
-        group=_MEMORY,
         help="drop data read ahead if no reader asks for it within SECONDS "
         f"(default: {_PREFETCH_TTL_S:g})",
     )
@@ -262,7 +260,6 @@ class MountOptions:
         None,
         parse=_file("directory"),
         metavar="DIR",
-        group=_REMOTE,
         help="keep fetched blocks in DIR; packs at local paths are cached too, for slow file "
         "systems (default: ~/.cache/ffrfs, for URLs only)",
     )
@@ -271,18 +268,15 @@ class MountOptions:
         parse=_cache_size,
         types=(str, int),
         metavar="SIZE",
-        group=_REMOTE,
         help="limit of that directory, as in 500G (default: 20G)",
     )
     cache_mode: CacheMode | None = _one_of(
         CacheMode,
         default=None,
-        group=_REMOTE,
         help="full keeps fetched blocks; stream keeps nothing on disk (default: full)",
     )
     cache_shared: bool = _flag(
         False,
-        group=_REMOTE,
         help="use that directory though a group may write to it: its members then decide what "
         "each of them reads",
     )
@@ -290,38 +284,33 @@ class MountOptions:
         None,
         parse=_endpoint_url,
         metavar="URL",
-        group=_REMOTE,
         help="the server of s3://, gs:// or az:// (default: the cloud's own)",
     )
     region: str | None = _setting(
         None,
         parse=_region,
         metavar="REGION",
-        group=_REMOTE,
         help="region of S3 (default: the environment's)",
     )
-    anonymous: bool = _flag(False, group=_REMOTE, help="use no credentials, for public buckets")
+    anonymous: bool = _flag(False, help="use no credentials, for public buckets")
     timeout_s: int | None = _setting(
         None,
         name="remote_timeout",
         parse=_whole(TIMEOUT_MAX_S, f"a number of seconds, 1 to {TIMEOUT_MAX_S}"),
         types=(int,),
         metavar="SECONDS",
-        group=_REMOTE,
         help="fail a read whose bytes do not come within SECONDS; later reads try again "
         "(default: 60)",
     )
     extensions: bool = _flag(  # of the files in a TFRecord's records: .jpg, .npy
         True,
         name="no_extensions",
-        group=RARE,
         help="show features of TFRecord files without extensions (.jpg, .npy and the like)",
     )
     log_file: str | None = _setting(
         None,
         parse=_file(),
         metavar="FILE",
-        group=_LOGS,
         help="log file of the daemon (default: a small file in its runtime directory, "
         "or standard error with -f)",
     )
@@ -329,7 +318,6 @@ class MountOptions:
         None,
         parse=_file(),
         metavar="FILE",
-        group=_LOGS,
         help="write metrics to FILE every 15 seconds, for the textfile collector of Prometheus's "
         "node_exporter",
     )

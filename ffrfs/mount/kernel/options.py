@@ -61,20 +61,12 @@ class TreeOptions:
     allow_missing: bool = False  # show the packs of a set that exist
 
 
+# Word → field, and what it becomes.
 _FLAGS: dict[str, tuple[str, bool]] = {
-    "allow_other": ("allow_other", True),
-    "allow_root": ("allow_root", True),
-    "suid": ("suid", True),
-    "nosuid": ("suid", False),
-    "dev": ("dev", True),
-    "nodev": ("dev", False),
-    "exec": ("exec", True),
-    "noexec": ("exec", False),
-    "xattr": ("xattr", True),
-    "nonempty": ("nonempty", True),
-    "allow_missing": ("allow_missing", True),
+    **{word: (word, True) for word in ("allow_other", "allow_root", "suid", "dev", "exec")},
+    **{word: (word, True) for word in ("xattr", "nonempty", "allow_missing", "rw")},
+    **{f"no{field}": (field, False) for field in ("suid", "dev", "exec")},
     "ro": ("rw", False),
-    "rw": ("rw", True),
 }
 
 # These have no effect: they always hold (default_permissions), mean nothing on a read-only tree
