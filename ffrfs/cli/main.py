@@ -69,8 +69,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             output.error("out of memory")
             return 1
         except (FfrfsError, OSError) as error:
+            from ffrfs.console.foreign_file import failure_line  # here, not above: few need it
+
             output.settle()
-            output.error(_failure_line(error, argv[0]))
+            output.error(failure_line(error, argv[0]))
             return 1
     return status
 
@@ -92,14 +94,9 @@ def _run(argv: Sequence[str]) -> int:
     return status
 
 
-def _failure_line(error: Exception, command: str) -> str:
-    from ffrfs.console.foreign_file import failure_line  # here, not above: few need it
-
-    return failure_line(error, command)
-
-
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
-    parser = make_parser(_wanted(argv))
+    # One command needs one module; all of them are for help and for mistakes.
+    parser = make_parser(argv[:1] if argv and argv[0] in COMMANDS else COMMANDS)
     _refuse_unknown_command(parser, argv)
     args, unknown = parser.parse_known_args(argv)
     if unknown:
@@ -148,11 +145,6 @@ def _refuse_unknown_command(parser: argparse.ArgumentParser, argv: Sequence[str]
         similar = difflib.get_close_matches(argv[0], COMMANDS, n=1)
         hint = f". Did you mean '{similar[0]}'?" if similar else ""
         parser.error(f"unknown command '{argv[0]}'{hint}")
-
-
-def _wanted(argv: Sequence[str]) -> Sequence[str]:
-    """One command needs one module; all of them are for help and for mistakes."""
-    return argv[:1] if argv and argv[0] in COMMANDS else COMMANDS
 
 
 def _allow_many_files() -> None:

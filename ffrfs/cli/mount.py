@@ -123,10 +123,8 @@ def run(args: argparse.Namespace) -> int:
         output.error("mount option 'rw' has no effect: packs are mounted read-only")
     if args.warm and (args.check or args.foreground):
         raise OptionError("--warm: not with --check or --foreground; run `ffrfs warm` afterwards")
-    if args.check:
-        report = _check(request)
-    elif args.foreground:
-        report = serve_here(request)
+    if args.check or args.foreground:
+        report = _done_here(request, only_check=args.check)
     else:
         from ffrfs.mount.daemon import background
 
@@ -181,21 +179,16 @@ def _check_pipe(fd: int) -> None:
         raise OptionError(f"--while-open {fd}: neither a pipe nor a socket")
 
 
-def serve_here(request: MountRequest) -> Report:
-    """Serve in the foreground, until the mount ends."""
-    from ffrfs.mount.daemon import daemon
-
+def _done_here(request: MountRequest, *, only_check: bool) -> Report:
+    """Serve in the foreground, until the mount ends; or check that it would succeed."""
     try:
-        daemon.serve(request, lambda _: None, foreground=True)
-    except Exception as error:
-        return Report(failure=error)
-    return Report()
+        if not only_check:
+            from ffrfs.mount.daemon import daemon
 
+            daemon.serve(request, lambda _: None, foreground=True)
+            return Report()
+        from ffrfs.mount.daemon import check
 
-def _check(request: MountRequest) -> Report:
-    from ffrfs.mount.daemon import check
-
-    try:
         notices = check.check(request)
     except Exception as error:
         return Report(failure=error)

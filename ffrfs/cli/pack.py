@@ -217,12 +217,9 @@ def _pack(args: argparse.Namespace) -> int:
     except OptionError as error:
         raise UsageError(f"argument SRC: {error}") from None
     source = args.sources[0]
-    for name, value in (
-        ("--on-conflict", args.on_conflict),
-        ("--allow-missing", args.allow_missing),
-    ):
-        if value and kind != "packs":
-            raise UsageError(f"argument {name}: {source} is neither a pack nor a pack set")
+    for name in ("on-conflict", "allow-missing"):
+        if getattr(args, name.replace("-", "_")) and kind != "packs":
+            raise UsageError(f"argument --{name}: {source} is neither a pack nor a pack set")
     if args.order is not None and kind == "archive":
         raise UsageError(f"argument --order: {source} is an archive, and keeps its own order")
     shown = output.show_progress() and not args.quiet and not args.list

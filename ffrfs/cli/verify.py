@@ -99,8 +99,15 @@ def _print(report: VerifyReport, quiet: bool) -> None:
         _print_bad(pack)
     if report.set_error is not None:
         output.error(f"{report.file}: {report.set_error}")
-    if not quiet:
-        _print_outcome(report)
+    if quiet:
+        return
+    parts = []
+    if len(report.packs) > 1:
+        parts.append(output.count(len(report.packs), "pack"))
+    if closed_count := sum(pack.error is not None for pack in report.packs):
+        parts.append(f"{closed_count:,} of them cannot be opened")
+    parts += _outcome(report.record_count, report.byte_count, report.bad_count)
+    output.line(f"{report.file}: {', '.join(parts)}")
 
 
 def _print_bad(pack: PackReport) -> None:
@@ -113,17 +120,6 @@ def _print_bad(pack: PackReport) -> None:
         )
     if pack.error is not None:
         output.error(f"{pack.file}: {pack.error}")
-
-
-def _print_outcome(report: VerifyReport) -> None:
-    closed_count = sum(pack.error is not None for pack in report.packs)
-    parts = []
-    if len(report.packs) > 1:
-        parts.append(output.count(len(report.packs), "pack"))
-    if closed_count:
-        parts.append(f"{closed_count:,} of them cannot be opened")
-    parts += _outcome(report.record_count, report.byte_count, report.bad_count)
-    output.line(f"{report.file}: {', '.join(parts)}")
 
 
 def _outcome(record_count: int, byte_count: int, bad_count: int) -> list[str]:

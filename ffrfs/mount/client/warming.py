@@ -17,7 +17,7 @@ from typing import Any
 
 from ffrfs.errors import MountError
 from ffrfs.folder.progress import Progress
-from ffrfs.mount.client.control_client import ask
+from ffrfs.mount.client.control_client import ask, stats
 from ffrfs.mount.kernel.mountpoint import canonical
 
 _ASKING_S = 0.05
@@ -43,27 +43,22 @@ def warm(
     FileNotFoundError: a path is not there.
     """
     place = canonical(mountpoint)
-    before = ask(place, "stats")
+    before = stats(place)
     if before.get("remote") is not None:
         _fetch_all(place, progress)
     tops = [_inside(place, path) for path in paths] or [place]
     inos = [os.lstat(top).st_ino for top in tops]
     _list_all(tops, progress)
-    first = found = _warmed(before)
+    first = found = before["warm"]
     for count, ino in enumerate(inos, 1):  # one after the other: a worker has no long queue
         ask(place, "warm", ino=ino)
         while found["begun"] - first["begun"] < count or found["left"] > 0:
             time.sleep(_ASKING_S)
-            found = _warmed(ask(place, "stats"))
+            found = stats(place)["warm"]
             files = found["files"] - first["files"]
             progress(files - found["left"], files, 0, 0)
     grown = {name: found[name] - first[name] for name in found}
     return Warmed(grown["files"], grown["pushed"], grown["left_out"])
-
-
-def _warmed(statistics: dict[str, Any]) -> dict[str, int]:
-    found: dict[str, int] = statistics["warm"]
-    return found
 
 
 def _inside(place: str, path: str) -> str:
@@ -93,8 +88,7 @@ def _fetch_all(place: str, progress: Progress) -> None:
     whole: Any = ask(place, "fill")["whole_bytes"]
     while True:
         time.sleep(_FILLING_S)
-        remote: Any = ask(place, "stats")["remote"]
-        left = remote["fill_left"] << 20  # blocks of 1 MiB
+        left = stats(place)["remote"]["fill_left"] << 20  # blocks of 1 MiB
         progress(0, 0, max(whole - left, 0), whole)
         if left == 0:
             return
