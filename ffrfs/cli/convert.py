@@ -135,7 +135,8 @@ def run(args: argparse.Namespace) -> int:
         if args.shards and not is_url(args.target):
             _advise_size(args.target, args.shards)
         empty = summary.empty_folder_count
-        left_out = f", {_empty_folders(empty)} left out" if empty else ""
+        folders = output.count(empty, "empty directory", "empty directories")
+        left_out = f", {folders} left out" if empty else ""
         records = output.count(summary.record_count, "record")
         output.line(f"{args.target}: {records}{left_out}")
     return 0
@@ -196,10 +197,6 @@ def _ending(args: argparse.Namespace, unit: str) -> Iterator[ProgressBar]:
         output.progress_bar(args.target, unit, quiet=args.quiet) as bar,
     ):
         yield bar
-
-
-def _empty_folders(count: int) -> str:
-    return "1 empty directory" if count == 1 else f"{count:,} empty directories"
 
 
 def _advise_size(target: str, shards: int) -> None:

@@ -8,9 +8,9 @@ import stat
 from typing import Any
 
 from ffrfs.console import output
-from ffrfs.console.config_option import ConfigOption
 from ffrfs.console.number import whole_number
 from ffrfs.console.opened_tree import add_union_options
+from ffrfs.console.parser import ConfigOption
 from ffrfs.errors import OptionError
 from ffrfs.mount.config.config import OPTION_KEYS, Config, make_config
 from ffrfs.mount.config.report import Report

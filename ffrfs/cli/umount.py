@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ffrfs.console import output
-from ffrfs.console.config_option import ConfigOption
-from ffrfs.console.parser import UsageError
+from ffrfs.console.parser import ConfigOption, UsageError
 from ffrfs.errors import describe
 from ffrfs.mount.client.unmount import Unmounted, unmount, unmount_all, unmount_dead
 from ffrfs.mount.config.config import make_config

@@ -69,9 +69,9 @@ def titled(lines: Mapping[str, str]) -> None:
         line(f"{title:<16} {text}")
 
 
-def count(number: int, noun: str) -> str:
+def count(number: int, noun: str, plural: str | None = None) -> str:
     """Return "1 file" or "2,000 files"."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def size(size_bytes: float) -> str:

@@ -12,7 +12,7 @@ import argparse
 import contextlib
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from ffrfs.printable import printable
@@ -85,3 +85,23 @@ def add_commands(parser: Parser, groups: Mapping[str, Sequence[str]]) -> Subpars
     return parser.add_subparsers(
         title=argparse.SUPPRESS, metavar="COMMAND", required=True, parser_class=Parser
     )
+
+
+class ConfigOption(argparse.Action):
+    """--config: stores the file, and lets arguments be left out that it may have."""
+
+    # Arguments, or groups of which one is needed: what has `required`.
+    def __init__(self, *, may_be_left_out: Iterable[Any], **rest: Any) -> None:  # noqa: ANN401
+        super().__init__(**rest)
+        self._may_be_left_out = may_be_left_out
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        value: object,
+        option_string: str | None = None,
+    ) -> None:
+        setattr(namespace, self.dest, value)
+        for argument in self._may_be_left_out:
+            argument.required = False
