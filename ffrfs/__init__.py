@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from ffrfs.record.reader import FileReader
     from ffrfs.record.writer import FileWriter
 
-__version__ = "0.1.0"
+__version__: str  # of the installed package: pyproject.toml has it
 
 __all__ = [
     "CacheError",
@@ -163,9 +163,13 @@ for _name in ("convert", "mount"):
 def __getattr__(name: str) -> object:
     if name == "errors":
         return importlib.import_module("ffrfs.errors")
-    if name not in _MODULE_OF:
+    value: object
+    if name == "__version__":
+        value = importlib.import_module("importlib.metadata").version("ffrfs")
+    elif name in _MODULE_OF:
+        value = getattr(importlib.import_module(_MODULE_OF[name]), name)
+    else:
         raise AttributeError(f"module 'ffrfs' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_MODULE_OF[name]), name)
     globals()[name] = value
     return value
 

@@ -13,7 +13,6 @@ import itertools
 import re
 from collections.abc import Collection, Iterator, Mapping
 
-import ffrfs
 from manual import roff, sections
 from manual.arguments import Argument, Command, read_parser
 from manual.prose import Block, Example, Paragraph, read_prose
@@ -127,7 +126,7 @@ def _toml_value(option: Argument) -> str:
 
 
 def _beginning(name: str, number: int, summary: str) -> Iterator[str]:
-    yield from roff.header(name, number, sections.DATE, f"ffrfs {ffrfs.__version__}")
+    yield from roff.header(name, number, sections.DATE)
     yield roff.section("name")
     yield rf"{roff.escape(name)} \- {roff.escape(summary)}"
 

@@ -47,8 +47,8 @@ def page(lines: Iterable[str]) -> str:
     return "\n".join(kept) + "\n"
 
 
-def header(name: str, number: int, date: str, version: str) -> list[str]:
-    title = f'.TH "{escape(name.upper())}" "{number}" "{date}" "{escape(version)}" "ffrfs"'
+def header(name: str, number: int, date: str) -> list[str]:
+    title = f'.TH "{escape(name.upper())}" "{number}" "{date}" "ffrfs" "ffrfs"'
     return [r".\" Made out of the argument parser: change that, not this.", title]
 
 

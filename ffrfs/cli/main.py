@@ -94,6 +94,14 @@ def _run(argv: Sequence[str]) -> int:
     return status
 
 
+class _Version(argparse.Action):
+    """Reads the version only when asked: that takes as long as a short command."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        output.line(f"ffrfs {ffrfs.__version__}")
+        parser.exit()
+
+
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
     # One command needs one module; all of them are for help and for mistakes.
     parser = make_parser(argv[:1] if argv and argv[0] in COMMANDS else COMMANDS)
@@ -111,7 +119,9 @@ def make_parser(commands: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
         "byte is verified.",
         epilog=_EPILOG,
     )
-    parser.add_argument("-V", "--version", action="version", version=f"ffrfs {ffrfs.__version__}")
+    parser.add_argument(
+        "-V", "--version", action=_Version, nargs=0, help="show program's version number and exit"
+    )
     subparsers = add_commands(parser, GROUPS)
     for name in commands:
         command = importlib.import_module(f"ffrfs.cli.{name.replace('-', '_')}")

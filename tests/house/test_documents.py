@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections import defaultdict
 from pathlib import Path
 
@@ -23,6 +24,8 @@ LOOKALIKE = re.compile(r"\*\*S\d+\.?\*\*")
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)[^)]*\)")
 # `ffrfs/mount/daemon/reload.py`, but not `tests/native/NAME/` or `tests/native/ROOM/*_test.cc`.
 NAMED_FILE = re.compile(r"`((?:\.ci|[a-z]+)/[\w./-]+)`")
+# The changelog's versions, and the one that was measured, are history.
+WITH_VERSIONS = {"pyproject.toml", "CHANGELOG.md", "docs/benchmarks/results.md"}
 PLACEHOLDER = re.compile(r"\b[A-Z]{2,}\b|\bNAME_")
 
 
@@ -92,3 +95,14 @@ def test_contributing_names_files_that_exist() -> None:
         if not PLACEHOLDER.search(name) and not (sources.CHECKOUT / name).exists()
     ]
     assert gone == []
+
+
+def test_the_version_is_in_one_place() -> None:
+    version = tomllib.loads(sources.text(Path("pyproject.toml")))["project"]["version"]
+    newest = re.search(r"^## \[(\d.*?)\]", sources.text(Path("CHANGELOG.md")), re.MULTILINE)
+    assert newest is not None and newest[1] == version
+    named = re.compile(rf"(?<![\d.]){re.escape(version)}(?![\d.])")
+    searched = {*sources.files(), *sources.files(".1", ".5", ".8", ".yaml")}
+    assert {path for path in searched if named.search(sources.text(path))} <= {
+        *map(Path, WITH_VERSIONS)
+    }

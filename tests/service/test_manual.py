@@ -176,7 +176,7 @@ def test_any_text_is_shown_as_it_is(text: str) -> None:
     words = text.replace("`", "").split()
     page = roff.page(
         [
-            *roff.header("x", 1, "2026-01-01", "1"),
+            *roff.header("x", 1, "2026-01-01"),
             roff.section("text"),
             *roff.paragraph(" ".join(words)),
         ]
