@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.checkout import CHECKOUT
 
-_ROOMS = ("ffrfs", "native", "tests", "benchmarks", "examples", "docs", "systemd", ".ci")
+_ROOMS = ("ffrfs", "native", "tests", "benchmarks", "examples", "docs", "systemd", ".ci", ".github")
 _TEXT = {"", ".py", ".pyi", ".cc", ".h", ".txt", ".md", ".toml", ".service", ".mount", ".in"}
 _INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
