@@ -22,7 +22,7 @@ def declared() -> set[str]:
     lists += [
         names
         for extra, names in project["optional-dependencies"].items()
-        if extra not in ("test", "demo") and not extra.startswith("check-")
+        if extra not in ("test", "demo", "docs") and not extra.startswith("check-")
     ]
     words = [re.split(r"[^\w.-]", name)[0] for names in lists for name in names]
     return set(map(normalized, words))
