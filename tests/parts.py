@@ -43,7 +43,11 @@ CHECKS = (
         "benchmarks need the whole machine, and pictures matplotlib",
         ("tests/house/test_programs.py", "tests/docs/test_pictures.py"),
     ),
-    Part("lint", "ruff, mypy, and what it needs to know types", ("tests/tfrecord/test_types.py",)),
+    Part(
+        "lint",
+        "ruff, mypy and what it needs to know types, mkdocs",
+        ("tests/tfrecord/test_types.py", "tests/docs/test_site.py"),
+    ),
     Part(
         "torch",
         "torch is large",

@@ -1,0 +1,48 @@
+"""`make docs`: no link leads nowhere, and every public name is in the Python API."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.checkout import CHECKOUT
+
+ROOMS = ["cluster", "dask", "ray", "schema", "tfrecord", "torch"]
+PACKAGES = ["ffrfs", *(f"ffrfs.{room}" for room in ROOMS)]
+# Packages have these names, too: the page has the functions where they are defined.
+DEFINED = {
+    "ffrfs.convert": "ffrfs.convert.convert.convert",
+    "ffrfs.mount": "ffrfs.mount.client.mounted.mount",
+}
+MODULE = "ffrfs.errors"
+
+
+def public_names(package: str) -> list[str]:
+    tree = ast.parse((CHECKOUT / package.replace(".", "/") / "__init__.py").read_text())
+    (names,) = (
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+    )
+    return [f"{package}.{name}" for name in names]
+
+
+def test_every_public_name_is_in_the_site(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocstrings_handlers.python", reason="the site needs mkdocs: make docs")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--site-dir", tmp_path],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    shown = set(re.findall(r' id="(ffrfs\.[\w.]+)"', (tmp_path / "api.html").read_text()))
+    public = {name for package in PACKAGES for name in public_names(package)} - {MODULE}
+    assert {name for name in public if DEFINED.get(name, name) not in shown} == set()
