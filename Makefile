@@ -39,7 +39,7 @@ workers := -n $$(($$(nproc) * 2)) --dist loadgroup
 sanitizer_options := UBSAN_OPTIONS=print_stacktrace=1 \
     TSAN_OPTIONS='halt_on_error=1:suppressions=$(CURDIR)/tests/native/tsan.supp'
 
-.PHONY: help demo demo-train test test-native build-native load-test check check-native \
+.PHONY: help docs demo demo-train test test-native build-native load-test check check-native \
     check-memory check-threads check-mounts build-memory build-threads check-lint \
     check-packages check-python check-programs soak fuzz manual build bench golden-tf \
     wheel deb test-packages clean packages
@@ -56,6 +56,7 @@ help:
 	@echo 'make load-test   make test, five times, beside busy loops'
 	@echo 'make soak    a thousand mounts, 64 readers at once, turmoil, packs that change; two hours'
 	@echo 'make manual  manual pages and completions, out of the argument parser'
+	@echo 'make docs    build/docs: the documents and the Python API as a site'
 	@echo 'make build   set up .venv, with ffrfs in it as an editable install'
 	@echo 'make bench   speed and memory beside squashfuse, EROFS and others (BENCH=--quick for a try)'
 	@echo 'make fuzz    damaged indices, headers, records and Examples by the million'
@@ -165,10 +166,10 @@ fuzz: build-memory
 	@FFRFS_FUZZ_SEEDS=$(SEEDS) $(call run_native,check-memory,'pickle_hostile_test|tfrecord_hostile_test|example_test|example_folder_hostile_test|batch_parser_test')
 
 # What demo, test and the parts of check need. A demo needs little of what the tests need.
-$(VENV)/demo $(VENV)/test $(addprefix $(VENV)/,lint clouds clusters programs): $(VENV)/%: pyproject.toml | $(VENV)/installed
+$(VENV)/demo $(VENV)/test $(addprefix $(VENV)/,docs lint clouds clusters programs): $(VENV)/%: pyproject.toml | $(VENV)/installed
 	@.ci/system-packages build $(filter test clusters,$*)
 	@echo '== Python packages for make $*'
-	@$(call install_extra,$(if $(filter demo test,$*),,check-)$*)
+	@$(call install_extra,$(if $(filter demo test docs,$*),,check-)$*)
 	@touch $@
 
 # ffrfs.torch, and mypy. Pinned to a version that is known to be small where it comes from: the
@@ -186,7 +187,7 @@ $(VENV)/service: | $(VENV)/installed
 $(VENV)/transports $(VENV)/long $(VENV)/engines: | $(VENV)/installed
 	@touch $@
 
-$(VENV)/lint: | $(VENV)/torch $(VENV)/clusters
+$(VENV)/lint: | $(VENV)/torch $(VENV)/clusters $(VENV)/docs
 $(VENV)/clouds: | build/azurite/made
 
 # Azure's emulator; node is that of .venv. npm says why it fails at the end of a long log.
@@ -200,14 +201,19 @@ build/azurite/made: | $(VENV)/installed
 	@touch $@
 
 check-lint: $(VENV)/test $(VENV)/lint
-	@echo '== ruff, mypy'
+	@echo '== ruff, mypy, documents'
 	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
-	@$(BIN)/python -m pytest --quiet --part lint tests/tfrecord
+	@$(BIN)/python -m pytest --quiet --part lint tests/docs tests/tfrecord
 
 # check-torch, check-clouds ...: one part of the Python tests.
 check-%: $(VENV)/test $(VENV)/%
 	@$(MAKE) --no-print-directory check-python PARTS=$*
+
+# A site of the documents and the Python API; mkdocs.yml. Links that lead nowhere are errors.
+docs: $(VENV)/docs
+	@$(BIN)/mkdocs build
 
 # Into ffrfs/service. A test compares them with what the parser gives.
 manual: build
