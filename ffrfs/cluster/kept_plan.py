@@ -28,7 +28,7 @@ from ffrfs.cluster.planned_set import Plan
 from ffrfs.cluster.planning import make_plan
 from ffrfs.cluster.request import Request
 from ffrfs.errors import ChecksumError, FormatError, PackError
-from ffrfs.files.leftovers import remove_leftovers
+from ffrfs.files.leftovers import is_at, remove_leftovers, take_lock
 from ffrfs.files.staged_file import staged_folder
 from ffrfs.packing.places import locked_set, shard_name
 from ffrfs.packing.sources.existing_set import identity_of, packs_in
@@ -44,7 +44,7 @@ _NAME_SIZE_MAX = 100
 _PRIVATE = 0o700
 _NAME = re.compile(rb"\.ffrfs-plan-[0-9a-f]{16}")
 
-Make: TypeAlias = Callable[[Request, str], Plan]
+Make: TypeAlias = Callable[[str], Plan]  # as the file of that path
 
 
 @contextmanager
@@ -57,19 +57,18 @@ def kept_plan(
 
     Raises PackError if the directory has another plan, or files, and what plan() raises.
     """
-    opened = _remote if is_url(request.target) else _local
+    chosen = options or request.options
 
-    def make(request: Request, path: str) -> Plan:
+    def make(path: str) -> Plan:
         return make_plan(request, chosen, path, executor)
 
-    chosen = options or request.options
-    tmp_dir = None if chosen.tmp_dir is None else os.fspath(chosen.tmp_dir)
-    with opened(request, make, tmp_dir) as plan, contextlib.closing(plan):
+    opened = _remote(request, make, chosen) if is_url(request.target) else _local(request, make)
+    with opened as plan, contextlib.closing(plan):
         yield plan
 
 
 @contextmanager
-def _local(request: Request, make: Make, _: str | None) -> Iterator[Plan]:
+def _local(request: Request, make: Make) -> Iterator[Plan]:
     place = os.path.join(request.target, PLAN_NAME)
     is_new = not os.path.lexists(request.target)
     os.makedirs(request.target, exist_ok=True)
@@ -83,7 +82,7 @@ def _local(request: Request, make: Make, _: str | None) -> Iterator[Plan]:
         raise
     try:
         yield plan
-        if _is_at(place, lock):
+        if is_at(lock, place):
             os.unlink(place)
     finally:
         os.close(lock)
@@ -102,7 +101,7 @@ def _taken(request: Request, make: Make, place: str) -> tuple[Plan, int]:
             with contextlib.suppress(FileNotFoundError):  # its command has ended well
                 plan = Plan(place)
                 failed.callback(plan.close)
-                if _is_at(place, lock) and _is_usable(plan, request, lock, is_own=is_own):
+                if is_at(lock, place) and _is_usable(plan, request, lock, is_own=is_own):
                     failed.pop_all()
                     return plan, lock
 
@@ -113,21 +112,10 @@ def _locked(place: str) -> int | None:
         fd = os.open(place, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
         return None
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not take_lock(fd, shared=True):
         os.close(fd)
-        raise PackError(f"{place}: another process is removing it; try again") from None
-    except OSError:
-        pass  # a file system without locks
+        raise PackError(f"{place}: another process is removing it; try again")
     return fd
-
-
-def _is_at(place: str, fd: int) -> bool:
-    try:
-        return os.path.samestat(os.stat(place, follow_symlinks=False), os.fstat(fd))
-    except FileNotFoundError:
-        return False
 
 
 def _give(request: Request, make: Make, place: str) -> int | None:
@@ -137,7 +125,7 @@ def _give(request: Request, make: Make, place: str) -> int | None:
     """
     with staged_folder(request.target, "plan", place) as above:
         staging = os.path.join(above, PLAN_NAME)
-        with contextlib.closing(make(request, staging)) as plan:
+        with contextlib.closing(make(staging)) as plan:
             if not request.options.append:
                 return _linked(staging, place)
             with locked_set(request.target):
@@ -248,21 +236,21 @@ def _is_of_other(path: str, plan: Plan) -> bool:
 
 
 @contextmanager
-def _remote(request: Request, make: Make, tmp_dir: str | None) -> Iterator[Plan]:
+def _remote(request: Request, make: Make, options: PackOptions) -> Iterator[Plan]:
     if request.has_query:
         raise PackError(
             f"{request.target}: all who read the bucket could read the plan there, and the query "
             "of SRC in it, which may be a key; keep the plan in a file of yours (--plan FILE)"
         )
     folder = _Folder(request.target)
-    temporary = tmp_dir or tempfile.gettempdir()
+    temporary = os.fspath(options.tmp_dir or tempfile.gettempdir())
     with staged_folder(temporary, "ffrfs-plan", mode=_PRIVATE) as above:
         place = os.path.join(above, PLAN_NAME)
         own = None
         while (name := folder.name_of_plan()) is None or not folder.download(name, place):
             if name is not None and name == folder.name_of_plan():
                 raise FormatError.at(folder.plan.shown, f"bad plan: there is no {name}; remove it")
-            make(request, place).close()
+            make(place).close()
             own = folder.give(place)
         plan = Plan(place)
         if plan.request != request:

@@ -42,13 +42,18 @@ def hold(fd: int, name: str, folder: int | None = None) -> bool:
 
     Before it is locked, another process may take it for a dead process's file and remove it.
     """
+    return take_lock(fd) and is_at(fd, name, folder)
+
+
+def take_lock(fd: int, *, shared: bool = False) -> bool:
+    """Lock an open file or directory, if its file system can; False: another process has it."""
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError:
-        return True  # a file system without locks, where nothing is removed
-    return _is_at(fd, name, folder)
+        pass  # a file system without locks, where nothing is removed
+    return True
 
 
 def remove_leftovers(folder: str | int, *, again: bool = False) -> None:
@@ -99,7 +104,7 @@ def _remove_dead(folder: int, name: str, *, is_private: bool) -> None:
         if not os.path.samestat(info, os.fstat(fd)):
             return
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # OSError: a process holds it
-        if not _is_at(fd, name, folder):
+        if not is_at(fd, name, folder):
             return
         if is_folder:
             import shutil  # here, not above: each mount loads this module
@@ -111,7 +116,8 @@ def _remove_dead(folder: int, name: str, *, is_private: bool) -> None:
         os.close(fd)
 
 
-def _is_at(fd: int, name: str, folder: int | None) -> bool:
+def is_at(fd: int, name: str, folder: int | None = None) -> bool:
+    """Tell whether what is open as `fd` has that name."""
     try:
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:

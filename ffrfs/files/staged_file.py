@@ -12,14 +12,13 @@ Concurrency: one thread for each.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import stat
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Self
 
 from ffrfs.errors import PackError
-from ffrfs.files.leftovers import hold, remove_leftovers, staging_name
+from ffrfs.files.leftovers import hold, remove_leftovers, staging_name, take_lock
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -115,8 +114,7 @@ class StagedFile:
         flags = os.O_WRONLY | os.O_CLOEXEC
         with contextlib.suppress(OSError):
             fd = os.open(".", flags | os.O_TMPFILE, mode, dir_fd=self._folder)
-            with contextlib.suppress(OSError):  # publish() gives it a staging name for a moment
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            take_lock(fd)  # publish() gives it a staging name for a moment
             return fd
         remove_leftovers(self._folder)
         while True:

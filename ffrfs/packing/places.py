@@ -15,13 +15,13 @@ another process.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Self, TypeAlias
 
 from ffrfs.errors import PackError
+from ffrfs.files.leftovers import take_lock
 from ffrfs.files.replacing import may_replace
 from ffrfs.files.staged_file import staged_folder, sync_folder
 from ffrfs.packing.sources.existing_set import ExistingSet, ShardOf
@@ -204,13 +204,8 @@ def locked_set(path: str) -> Iterator[None]:
     """Nothing else adds to the set meanwhile. Raises PackError if something does, OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(fd)
-        raise PackError(f"{path}: another process is adding to it; try again") from None
-    except OSError:
-        pass  # a file system without locks
-    try:
+        if not take_lock(fd):
+            raise PackError(f"{path}: another process is adding to it; try again")
         yield
     finally:
         os.close(fd)
