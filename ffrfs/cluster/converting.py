@@ -20,13 +20,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ffrfs.cluster.convert_rows import (
-    ConvertRow,
-    line_of,
-    put_row,
-    refuse_others,
-    rows_at,
-)
+from ffrfs.cluster.convert_rows import ConvertRow, ConvertRows, line_of, put_row
 from ffrfs.cluster.file_task import (
     Environment,
     FileState,
@@ -104,25 +98,23 @@ def convert_files(  # noqa: PLR0913 - as convert
     other files, or if two files would have one name; what convert() raises; OSError.
     """
     tasks = _tasks(_files_of(source), target, options, tmp_dir)
-    rows = rows_at(target)
-    refuse_others(target, rows, (task.name for task in tasks))
+    rows = ConvertRows(target)
+    rows.begin(task.name for task in tasks)
     done = dict(_still_true(tasks, rows.found))
     size = sum(row.source_size for row in done.values())
     whole_size = sum(sizes_of(task.source for task in tasks)) if progress else 0
-    with rows:
 
-        def made(task: ConvertTask, row: ConvertRow) -> None:
-            nonlocal size
-            done[task.name] = row
-            rows.add(row)
-            size += row.source_size
-            if progress is not None:
-                progress(len(done), len(tasks), size, max(size, whole_size))
+    def made(task: ConvertTask, row: ConvertRow) -> None:
+        nonlocal size
+        done[task.name] = row
+        size += row.source_size
+        if progress is not None:
+            progress(len(done), len(tasks), size, max(size, whole_size))
 
-        left = [task for task in tasks if task.name not in done]
-        run_all(executor, run_convert, left, made)
-        ordered = [done[task.name] for task in tasks]
-        rows.finish(_manifest(options, ordered))
+    left = [task for task in tasks if task.name not in done]
+    run_all(executor, run_convert, left, made)
+    ordered = [done[task.name] for task in tasks]
+    rows.finish(_manifest(options, ordered))
     return ConvertSummary(sum(row.records for row in ordered), sum(row.skipped for row in ordered))
 
 
@@ -157,8 +149,7 @@ def _convert(task: ConvertTask) -> ConvertRow:
         records=summary.record_count,
         skipped=summary.skipped_count,
     )
-    if is_url(task.target):
-        put_row(task.target, row)
+    put_row(task.target, row)
     return row
 
 

@@ -24,11 +24,9 @@ from ffrfs.cluster.pack_task import existing_row, header_of, row_of_pack
 from ffrfs.cluster.planned_set import Plan
 from ffrfs.cluster.row import Missing, Row
 from ffrfs.errors import PackError
-from ffrfs.files.staged_file import StagedFile, sync_folder
+from ffrfs.files.staged_file import sync_folder
 from ffrfs.packing.places import locked_set, shard_name
-from ffrfs.remote.bucket import bytes_of, pin_of, put, urls_in
-from ffrfs.remote.settings import RemoteSettings
-from ffrfs.remote.url import RemoteUrl, is_url, parse_url
+from ffrfs.packing.target_folder import TargetFolder
 
 MANIFEST_NAME = ".ffrfs-manifest.jsonl"
 VERSION = 1
@@ -96,7 +94,8 @@ class CompletedSet(NamedTuple):
 def completed_set(target: str) -> CompletedSet | None:
     """The one in `target`. Raises RemoteError."""
     first = _first_line(target)
-    if not _keys(first) or _shard_count(target) < first["shards"]:
+    there = filter(_SHARD.fullmatch, TargetFolder(target).names()) if _keys(first) else ()
+    if not _keys(first) or sum(1 for _ in there) < first["shards"]:
         return None
     counts = [f"{first[name]:,} {name}" for name in ("files", "bytes", "shards")]
     left_out = [f"{first['missing']:,} left out"] if first["missing"] else []
@@ -107,34 +106,17 @@ def completed_set(target: str) -> CompletedSet | None:
 def _first_line(target: str) -> dict[str, Any]:
     """What the manifest says of the whole set; {}: there is none, or it says nothing."""
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
-        first = json.loads(_begin(target).partition(b"\n")[0])
+        begin = TargetFolder(target).read(MANIFEST_NAME, _LINE_SIZE_MAX) or b""
+        first = json.loads(begin.partition(b"\n")[0])
         if all(type(first[name]) is int for name in ("shards", "files", "bytes", "missing")):
             return dict(first)
     return {}
-
-
-def _begin(target: str) -> bytes:
-    if not is_url(target):
-        with open(os.path.join(target, MANIFEST_NAME), "rb") as file:
-            return file.read(_LINE_SIZE_MAX)
-    settings = RemoteSettings.from_environment()
-    pin = pin_of(_url_of(target), settings)
-    return b"" if pin is None else bytes_of(pin, 0, min(pin.size, _LINE_SIZE_MAX), settings)
 
 
 def _keys(first: Mapping[str, Any]) -> list[str]:
     """Of the requests that the set was made by."""
     keys = first.get("requests")
     return [str(key) for key in keys] if isinstance(keys, list) else []
-
-
-def _shard_count(target: str) -> int:
-    if is_url(target):
-        folder = parse_url(f"{target.rstrip('/')}/")
-        names = urls_in(folder, RemoteSettings.from_environment())
-    else:
-        names = os.listdir(target)
-    return sum(_SHARD.fullmatch(name.rpartition("/")[2]) is not None for name in names)
 
 
 def _rows(plan: Plan) -> Iterator[Row]:
@@ -195,7 +177,16 @@ def _move(plan: Plan) -> None:
 
 def _write(plan: Plan, rows: Sequence[Row], keys: Iterable[str]) -> SetSummary:
     text = "".join(_lines(plan, rows, keys)).encode()
-    return _summary(plan, rows, write_manifest(plan.target, text))
+    folder = TargetFolder(plan.target)
+    folder.write(MANIFEST_NAME, text)
+    return SetSummary(
+        shard_count=len(rows),
+        file_count=sum(row.file_count for row in rows),
+        byte_count=sum(row.byte_count for row in rows),
+        size=sum(row.size for row in rows),
+        missing_count=sum(len(row.missing) for row in rows),
+        manifest=folder.place(MANIFEST_NAME),
+    )
 
 
 def _lines(plan: Plan, rows: Sequence[Row], keys: Iterable[str]) -> Iterator[str]:
@@ -215,31 +206,3 @@ def _lines(plan: Plan, rows: Sequence[Row], keys: Iterable[str]) -> Iterator[str
         del fields["made"]
         fields["missing"] = [file._asdict() for file in row.missing]
         yield json.dumps(fields) + "\n"
-
-
-def write_manifest(target: str, text: bytes) -> str:
-    """Return its path or URL. Raises OSError, RemoteError."""
-    if not is_url(target):
-        place = os.path.join(target, MANIFEST_NAME)
-        with StagedFile(place) as file:
-            file.write(text)
-            file.publish()
-        return place
-    url = _url_of(target)
-    put(url, text, RemoteSettings.from_environment())
-    return url.shown
-
-
-def _url_of(target: str) -> RemoteUrl:
-    return parse_url(f"{target.rstrip('/')}/").child(MANIFEST_NAME)
-
-
-def _summary(plan: Plan, rows: Sequence[Row], place: str) -> SetSummary:
-    return SetSummary(
-        shard_count=len(rows),
-        file_count=sum(row.file_count for row in rows),
-        byte_count=sum(row.byte_count for row in rows),
-        size=sum(row.size for row in rows),
-        missing_count=sum(len(row.missing) for row in rows),
-        manifest=place,
-    )

@@ -32,9 +32,8 @@ from ffrfs.packing.pack_kind import kind_of
 from ffrfs.packing.sources.existing_set import ExistingSet
 from ffrfs.packing.sources.opening import nothing_left, open_contents
 from ffrfs.packing.sources.options import PackKeywords, PackOptions, PathType
-from ffrfs.remote.bucket import urls_in
+from ffrfs.packing.target_folder import TargetFolder, not_empty
 from ffrfs.remote.paths import let_urls_in
-from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import is_url, parse_url
 
 _PRIVATE = 0o600
@@ -73,9 +72,14 @@ def make_plan(
     if kind == "folder":
         _refuse_inside(request)
     completed = completed_set(request.target)
-    refused = None if request.options.append else _content_error(request.target)
-    if refused is not None and completed is None:
-        raise refused
+    refused = None
+    # Shards that are there would be taken for the plan's.
+    if not request.options.append and not all(
+        name.startswith(".") for name in TargetFolder(request.target).names()
+    ):
+        refused = not_empty(request.target)
+        if completed is None:
+            raise refused
     is_fixed = request.time_ns is not None
     opened = closing(_existing(request)) if request.options.append else nullcontext()
     with opened as existing:
@@ -115,21 +119,6 @@ def _writer(path: str, header: Header, is_fixed: bool) -> PlanWriter:
     """A plan with a query is for its owner alone: a signed URL has its key there."""
     mode = _PRIVATE if header.request.has_query else None
     return PlanWriter(path, header.fields(), mode=mode, has_times=not is_fixed)
-
-
-def _content_error(target: str) -> PackError | None:
-    """What to say if there are shards already, which would be taken for the plan's."""
-    if is_url(target):
-        folder = parse_url(f"{target.rstrip('/')}/")
-        settings = RemoteSettings.from_environment()
-        names = [text.removeprefix(folder.text) for text in urls_in(folder, settings)]
-    else:
-        names = os.listdir(target) if os.path.isdir(target) else []
-    if all(name.startswith(".") for name in names):
-        return None
-    return PackError(
-        f"{target}: is not empty; write the shards elsewhere, or add to a set with --append"
-    )
 
 
 def _digest_of(writer: PlanWriter, request: Request, kind: Kind) -> list[object]:

@@ -28,7 +28,8 @@ from ffrfs.packing.places import Place, Sent, shard_name
 from ffrfs.packing.sources.existing_set import ExistingSet, ShardOf, packs_in
 from ffrfs.packing.sources.options import PackOptions
 from ffrfs.packing.sources.source import FolderIdentity
-from ffrfs.remote.bucket import bytes_of, pin_of, put_new, remove, urls_in
+from ffrfs.packing.target_folder import OR_APPEND, TargetFolder
+from ffrfs.remote.bucket import pin_of, put_new
 from ffrfs.remote.url import RemoteUrl, parse_url
 
 _TURN_S = 0.1
@@ -50,6 +51,7 @@ class BucketPlace(Place):
         super().__init__(path, options)
         tmp_dir = None if options.tmp_dir is None else os.fspath(options.tmp_dir)
         self._target = BucketTarget(path, is_set=options.is_set, tmp_dir=tmp_dir, as_in="data.ffr")
+        self._folder = TargetFolder(self._target.url.text)
         self.force = True  # in the temporary directory
         self._lock_url = self._target.url.child(_LOCK_NAME) if options.append else None
         self._is_locked = False
@@ -59,7 +61,7 @@ class BucketPlace(Place):
             if options.append:
                 self._open()
             elif options.is_set:
-                self._target.refuse_content(", or add to a set with --append")
+                self._target.refuse_content(OR_APPEND)
             else:
                 self._target.may_replace(options.force)
         except BaseException:
@@ -105,7 +107,7 @@ class BucketPlace(Place):
                 time.sleep(_TURN_S)
             self._check(url)
         self._target.send(url, lambda done: sent(done, size))
-        self._names.add(self._name_of(url.text))
+        self._names.add(os.path.basename(url.key))
         self._given += 1
 
     def _url_of(self, number: int) -> RemoteUrl:
@@ -113,9 +115,6 @@ class BucketPlace(Place):
         if not self._target.is_set:
             return url
         return url.child(shard_name(number + (self.existing.count if self.existing else 0)))
-
-    def _name_of(self, text: str) -> str:
-        return text.removeprefix(self._target.url.text)
 
     def _open(self) -> None:
         """Take over the set that is there, to add to it."""
@@ -131,13 +130,13 @@ class BucketPlace(Place):
         who = f"{socket.gethostname()}, process {os.getpid()}, since {since}"
         text = f"{who}\n{secrets.token_hex(16)}\n".encode()
         # The answer to a request that did its work may be lost, and the next one refused.
-        if not put_new(url, text, self._target.settings) and self._lock_text(url) != text:
+        if not put_new(url, text, self._target.settings) and self._lock_text() != text:
             raise self._locked(url)
         self._is_locked = True
 
     def _check(self, url: RemoteUrl) -> None:
         """Raise PackError if the set has been changed by others, or has an object `url`."""
-        if self._name_of(url.text) in self._names:
+        if os.path.basename(url.key) in self._names:
             raise PackError(f"{url.shown}: exists already; nothing was added")
         is_same = pin_of(self._first, self._target.settings) == self._first_pin
         if not is_same or self._listed() != self._names:
@@ -145,7 +144,7 @@ class BucketPlace(Place):
 
     def _listed(self) -> set[str]:
         """The names in the directory, without ours. Raises PackError if another's is there."""
-        names = set(map(self._name_of, urls_in(self._target.url, self._target.settings)))
+        names = set(self._folder.names())
         if self._lock_url is not None and _LOCK_NAME in names and not self._is_locked:
             raise self._locked(self._lock_url)
         return names - {_LOCK_NAME}
@@ -153,22 +152,20 @@ class BucketPlace(Place):
     def _locked(self, url: RemoteUrl) -> PackError:
         who = ""
         with contextlib.suppress(RemoteError):
-            who = self._lock_text(url).partition(b"\n")[0].decode("ascii", "replace")
+            who = self._lock_text().partition(b"\n")[0].decode("ascii", "replace")
         shown = who if who and who.isprintable() else "it does not say which"
         return PackError(
             f"{self.path}: another process is adding to it ({shown}); wait for its end, or remove "
             f"{url.shown} if it was killed"
         )
 
-    def _lock_text(self, url: RemoteUrl) -> bytes:
-        settings = self._target.settings
-        pin = pin_of(url, settings)
-        return bytes_of(pin, 0, min(pin.size, _LOCK_SIZE_MAX), settings) if pin else b""
+    def _lock_text(self) -> bytes:
+        return self._folder.read(_LOCK_NAME, _LOCK_SIZE_MAX) or b""
 
     def close(self) -> None:
         super().close()
         if self._is_locked and self._lock_url is not None:
             self._is_locked = False
             with contextlib.suppress(RemoteError):
-                remove(self._lock_url, self._target.settings)
+                self._folder.remove(_LOCK_NAME)
         self._target.close()

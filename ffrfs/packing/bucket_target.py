@@ -17,7 +17,8 @@ from ffrfs.files.kind import FileKind, kind_of_bytes
 from ffrfs.files.replacing import taken
 from ffrfs.files.staged_file import staged_folder
 from ffrfs.packing.sources.source import FolderIdentity
-from ffrfs.remote.bucket import Sent, bytes_of, pin_of, remove, upload, urls_in
+from ffrfs.packing.target_folder import TargetFolder, not_empty
+from ffrfs.remote.bucket import Sent, bytes_of, pin_of, remove, upload
 from ffrfs.remote.origin import Pin
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import RemoteUrl, parse_url
@@ -37,7 +38,7 @@ class BucketTarget:
         self.is_set = is_set
         self.settings = RemoteSettings.from_environment()
         self.url = parse_url(f"{path.rstrip('/')}/" if is_set else path)
-        _check(self.url, is_set, as_in)
+        refuse_unwritable(self.url, is_set=is_set, as_in=as_in)
         self._sent: list[RemoteUrl] = []
         self._tmp_dir = tmp_dir
         self._replaces = True  # what has the name of a file that is sent
@@ -102,8 +103,8 @@ class BucketTarget:
 
     def refuse_content(self, more: str = "") -> None:
         """Raise PackError if there is anything in the directory; `more`: what else to do."""
-        if urls_in(self.url, self.settings):
-            raise PackError(f"{self.path}: is not empty; write the shards elsewhere{more}")
+        if TargetFolder(self.url.text).names():
+            raise not_empty(self.path, more)
 
     def close(self) -> None:
         self._staging = None
@@ -116,7 +117,8 @@ class BucketTarget:
         self.close()
 
 
-def _check(url: RemoteUrl, is_set: bool, as_in: str) -> None:
+def refuse_unwritable(url: RemoteUrl, *, is_set: bool, as_in: str = "") -> None:
+    """Raise PackError for what is no object of a bucket, or no directory there."""
     if url.scheme == "file":
         raise PackError(f"{url.shown}: name a local file by its path, without file://")
     if url.scheme in ("http", "https"):

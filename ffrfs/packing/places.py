@@ -27,6 +27,7 @@ from ffrfs.files.staged_file import staged_folder, sync_folder
 from ffrfs.packing.sources.existing_set import ExistingSet, ShardOf
 from ffrfs.packing.sources.options import PackOptions
 from ffrfs.packing.sources.source import FolderIdentity
+from ffrfs.packing.target_folder import not_empty
 from ffrfs.remote.url import is_url
 
 _NAME_OF_MORE = "more"
@@ -144,7 +145,8 @@ class FolderPlace(Place):
 
     def _refuse_content(self, but: str = "") -> None:
         with os.scandir(self._folder) as entries:
-            refuse_content(self.path, (entry.name for entry in entries if entry.name != but))
+            if any(entry.name != but for entry in entries):
+                raise not_empty(self.path)
 
     def close(self) -> None:
         super().close()
@@ -158,14 +160,6 @@ def place_of(path: str, options: PackOptions) -> Place:
 
         return BucketPlace(path, options)
     return FolderPlace(path, options) if options.is_set else FilePlace(path, options)
-
-
-def refuse_content(path: str, names: Iterator[str]) -> None:
-    """Raise PackError if a new set is to be in a directory that has anything."""
-    if any(names):
-        raise PackError(
-            f"{path}: is not empty; write the shards elsewhere, or add to a set with --append"
-        )
 
 
 def add_shards(staging: str, folder: str) -> None:

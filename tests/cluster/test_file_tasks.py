@@ -230,9 +230,10 @@ def test_what_cannot_be_converted(tmp_path: Path, names: list[str], error: str) 
 def test_hostile_rows_are_no_rows(records: Path, tmp_path: Path) -> None:
     """A row that is cut off, of another shape, or of another file: the file is made again."""
     target, options = tmp_path / "made", ConvertOptions("ffrecord")
-    target.mkdir()
+    (target / ROWS_NAME).mkdir(parents=True)
     lines = ["{", "[" * 100_000, "[]", '{"name": 3}', "\x00\xff", '{"name": "../x", "size": 1}']
-    (target / ROWS_NAME).write_text("\n".join(lines), encoding="utf-8")
+    for number, line in enumerate(lines):
+        (target / ROWS_NAME / f"{number}.json").write_text(line, encoding="utf-8")
     with ThreadPoolExecutor(1) as pool:
         assert convert_files(str(records), str(target), options, pool).record_count == 260
     assert len(files(target)) == SHARDS

@@ -1,0 +1,87 @@
+"""A directory that is written to, here or in a bucket: its names, and small files in it.
+
+Not here: packs and other large files (places.py, bucket_target.py). Concurrency: any thread.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from ffrfs.errors import PackError
+from ffrfs.files.staged_file import StagedFile
+from ffrfs.remote.bucket import bytes_of, objects_in, pin_of, put, remove, urls_in, whole_objects
+from ffrfs.remote.origin import Pin
+from ffrfs.remote.settings import RemoteSettings
+from ffrfs.remote.url import is_url, parse_url
+
+OR_APPEND = ", or add to a set with --append"
+
+
+class TargetFolder:
+    """The directory `path`, or that at a URL; it need not be there. Raises OSError, RemoteError.
+
+    `url`: None for a local one.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.url = parse_url(f"{path.rstrip('/')}/") if is_url(path) else None
+        self._settings = RemoteSettings.from_environment()
+
+    def place(self, name: str) -> str:
+        return os.path.join(self.path, name)
+
+    def names(self) -> list[str]:
+        if self.url is not None:
+            return [text.removeprefix(self.url.text) for text in urls_in(self.url, self._settings)]
+        try:
+            return os.listdir(self.path)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def read(self, name: str, size_max: int) -> bytes | None:
+        """The first bytes of a file; None: it is not there."""
+        if self.url is not None:
+            pin = pin_of(self.url.child(name), self._settings)
+            if pin is None:
+                return None
+            return bytes_of(pin, 0, min(pin.size, size_max), self._settings)
+        try:
+            with open(self.place(name), "rb") as file:
+                return file.read(size_max)
+        except FileNotFoundError:
+            return None
+
+    def contents(self, size_max: int) -> Iterator[bytes]:
+        """Yield the small files in it."""
+        if self.url is None:
+            yield from (self.read(name, size_max) or b"" for name in self.names())
+            return
+        pins = [
+            Pin(self.url.child(found.name), found.size, found.etag or None, None, found.mtime_ns)
+            for found in objects_in(self.url, self._settings)[0]
+            if 0 < found.size <= size_max
+        ]
+        for pieces in whole_objects(pins, self._settings):
+            yield b"".join(map(bytes, pieces))
+
+    def write(self, name: str, data: bytes, *, sync: bool = True) -> None:
+        """Write a file, or replace it. `sync`: it is on the disk then."""
+        if self.url is not None:
+            put(self.url.child(name), data, self._settings)
+            return
+        with StagedFile(self.place(name)) as file:
+            file.write(data)
+            file.publish(sync=sync)
+
+    def remove(self, name: str) -> None:
+        if self.url is not None:
+            remove(self.url.child(name), self._settings)
+        else:
+            os.unlink(self.place(name))
+
+
+def not_empty(path: str, more: str = OR_APPEND) -> PackError:
+    """What to say if a new set is to be in a directory that has anything."""
+    return PackError(f"{path}: is not empty; write the shards elsewhere{more}")
