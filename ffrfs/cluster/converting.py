@@ -27,7 +27,7 @@ from ffrfs.cluster.file_task import (
     Told,
     absolute,
     carried,
-    run_all,
+    run_files,
     sizes_of,
     state_of,
     states_of,
@@ -112,7 +112,7 @@ def convert_files(  # noqa: PLR0913 - as convert
             progress(len(done), len(tasks), size, max(size, whole_size))
 
     left = [task for task in tasks if task.name not in done]
-    run_all(executor, run_convert, left, made)
+    run_files(executor, run_convert, left, made)
     ordered = [done[task.name] for task in tasks]
     rows.finish(_manifest(options, ordered))
     return ConvertSummary(sum(row.records for row in ordered), sum(row.skipped for row in ordered))

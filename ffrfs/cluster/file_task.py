@@ -1,4 +1,4 @@
-"""What tasks over one file have in common: the files, the settings that they take along, warnings.
+"""What tasks have in common: the settings that they take along, errors; and those over one file.
 
 Not here: verifying (verifying.py), indexing (indexing.py), converting (converting.py).
 Concurrency: values; tasks share nothing.
@@ -97,52 +97,59 @@ def with_warnings(function: Callable[[], ResultT]) -> Told[ResultT]:
 
 def run_all(
     executor: Executor,
+    function: Callable[[TaskT], ResultT],
+    tasks: Iterable[TaskT],
+    seen: Callable[[TaskT, ResultT], object],
+    failed: Callable[[Sequence[tuple[TaskT, Exception]]], Exception],
+) -> None:
+    """Call `seen` with each result as it comes.
+
+    A task that fails does not keep the others from being done, unless there are many. At the end
+    raises what `failed` makes of those that did.
+    """
+    failures: list[tuple[TaskT, Exception]] = []
+    left = iter(tasks)
+
+    def done(task: TaskT, result: ResultT | Exception) -> None:
+        if not isinstance(result, Exception):
+            seen(task, result)
+            return
+        failures.append((task, result))
+        if len(failures) == _FAILURES_MAX:
+            raise failed(failures)
+
+    drive(adopted(executor), slots(executor), function, lambda: next(left, None), done)
+    if failures:
+        raise failed(failures)
+
+
+def run_files(
+    executor: Executor,
     function: Callable[[TaskT], Told[ResultT]],
     tasks: Sequence[TaskT],
     seen: Callable[[TaskT, ResultT], object],
 ) -> list[ResultT]:
-    """Return the results in the order of the tasks; `seen` is called as they come.
+    """As run_all(), of tasks over a file each; return the results in the order of the tasks.
 
-    Warns of what the tasks were warned of. A task that fails does not keep the others from being
-    done. Raises the error of a task if it is the only one, else UnfinishedError.
+    Warns of what the tasks were warned of. Raises the error of a task if it is the only one, else
+    UnfinishedError.
     """
-    failures: list[Exception] = []
-    found: dict[int, ResultT] = {}
-    left = iter(enumerate(tasks))
-    numbers: dict[int, int] = {}  # of a task by its identity
+    found: dict[int, ResultT] = {}  # by the identity of the task
 
-    def take() -> TaskT | None:
-        number, task = next(left, (0, None))
-        if task is not None:
-            numbers[id(task)] = number
-        return task
-
-    def done(task: TaskT, told: Told[ResultT] | Exception) -> None:
-        if isinstance(told, Exception):
-            failures.append(told)
-            if len(failures) == _FAILURES_MAX:
-                raise _unfinished(failures, len(tasks))
-            return
-        _warn(told.warnings)
-        found[numbers[id(task)]] = told.result
+    def keep(task: TaskT, told: Told[ResultT]) -> None:
+        for warning in told.warnings:
+            warnings.warn(warning, stacklevel=4)
+        found[id(task)] = told.result
         seen(task, told.result)
 
-    drive(adopted(executor), slots(executor), function, take, done)
-    if len(failures) == 1:
-        raise failures[0]
-    if failures:
-        raise _unfinished(failures, len(tasks))
-    return [found[number] for number in range(len(tasks))]
+    def failed(failures: Sequence[tuple[TaskT, Exception]]) -> Exception:
+        if len(failures) == 1:
+            return failures[0][1]
+        return UnfinishedError(
+            f"{len(failures):,} of {len(tasks):,} files failed; what is done is kept, and the same "
+            "command does the rest",
+            [describe(failure) for _, failure in failures],
+        )
 
-
-def _unfinished(failures: Sequence[Exception], count: int) -> UnfinishedError:
-    return UnfinishedError(
-        f"{len(failures):,} of {count:,} files failed; what is done is kept, and the same command "
-        "does the rest",
-        [describe(failure) for failure in failures],
-    )
-
-
-def _warn(told: Iterable[PackWarning | UnverifiedHeaderWarning]) -> None:
-    for warning in told:
-        warnings.warn(warning, stacklevel=4)
+    run_all(executor, function, tasks, keep, failed)
+    return [found[id(task)] for task in tasks]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
-from ffrfs.cluster.file_task import Environment, Told, absolute, carried, run_all, with_warnings
+from ffrfs.cluster.file_task import Environment, Told, absolute, carried, run_files, with_warnings
 from ffrfs.convert.kind import is_tfrecord
 from ffrfs.folder.sidecar import carries_index, write_sidecar
 from ffrfs.folder.tree import pack_files
@@ -64,4 +64,4 @@ def write_sidecars(
     sound, OSError.
     """
     tasks = _tasks(paths, chunks)
-    run_all(executor, run_index, tasks, lambda task, sidecar: seen(task.file, sidecar))
+    run_files(executor, run_index, tasks, lambda task, sidecar: seen(task.file, sidecar))

@@ -17,21 +17,15 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
 
 from ffrfs._native import Manifest, Pack, Volume, Writer, header_checksum
 from ffrfs.cluster.faults import faults_of
-from ffrfs.cluster.file_task import states_of
+from ffrfs.cluster.file_task import state_of, states_of
 from ffrfs.cluster.objects import append_objects
 from ffrfs.cluster.piece import Piece, Pieces
 from ffrfs.cluster.request import Kind
-from ffrfs.cluster.row import Missing, Row
-from ffrfs.errors import (
-    ChecksumError,
-    FfrfsError,
-    FormatError,
-    PackError,
-)
+from ffrfs.cluster.row import Making, Missing, Row
+from ffrfs.errors import ChecksumError, FfrfsError, FormatError, PackError
 from ffrfs.packing.bucket_target import BucketTarget
 from ffrfs.packing.pack_file import Run, write_pack
 from ffrfs.packing.sources.contents import Contents, LinkCounts, Symlinks, Tick
@@ -44,8 +38,6 @@ from ffrfs.remote.bucket import bytes_of, pin_of
 from ffrfs.remote.paths import let_urls_in
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import is_url, parse_url
-
-OnError: TypeAlias = Literal["stop", "skip", "record"]
 
 _HEADER = 4  # bytes: the checksum of the header, which has those of all records
 
@@ -66,9 +58,7 @@ class PackTask:
     time_ns: int | None
     first: Sequence[int]  # record of an archive, and that of the next shard, if there is one
     state: object  # of an archive: as states_of() had it
-    on_error: OnError
-    jobs: int
-    tmp_dir: str | None
+    making: Making
     environment: tuple[tuple[str, str], ...]  # where servers are; no secrets
 
 
@@ -95,7 +85,7 @@ def run_task(task: PackTask) -> Row:
                 raise
             missing += more
             gone.update(file.path for file in more)
-        if task.on_error == "stop":
+        if task.making.on_error == "stop":
             return _row(task, missing, made=False)
     return _row(task, missing, made=True)
 
@@ -107,7 +97,8 @@ def _make(task: PackTask, gone: Set[str]) -> None:
         _write(task, gone, task.target)
         return
     url = parse_url(task.target)
-    with BucketTarget(task.target, is_set=False, tmp_dir=task.tmp_dir, as_in="data.ffr") as bucket:
+    tmp_dir = task.making.tmp_dir
+    with BucketTarget(task.target, is_set=False, tmp_dir=tmp_dir, as_in="data.ffr") as bucket:
         _write(task, gone, bucket.place_of(url))
         bucket.send(url, lambda _: None)
 
@@ -118,8 +109,8 @@ def _write(task: PackTask, gone: Set[str], place: str) -> None:
         count = (*end, contents.entries.record_count)[0] - first
         if task.time_ns is not None:
             contents.entries.normalize(task.time_ns)
-        run = Run(first, count)
-        write_pack(contents, place, run, task.jobs, lambda *_: None, shard=task.shard, force=True)
+        run, jobs = Run(first, count), task.making.jobs
+        write_pack(contents, place, run, jobs, lambda *_: None, shard=task.shard, force=True)
 
 
 def _contents(task: PackTask, gone: Set[str]) -> Contents:
@@ -131,7 +122,7 @@ def _contents(task: PackTask, gone: Set[str]) -> Contents:
     # A stream: its members are known by their place among all.
     if json.loads(json.dumps(states_of(task.sources))) != task.state:
         raise PackError(f"{task.sources[0]}: was changed after it was listed; plan anew")
-    options = replace(task.options, jobs=task.jobs)
+    options = replace(task.options, jobs=task.making.jobs)
     return open_contents("archive", task.sources, options, spool=task.target)
 
 
@@ -269,7 +260,7 @@ def existing_row(task: PackTask) -> Row | None:
         left_out = _not_in(task.target, task.pieces)
     except (FormatError, ChecksumError):
         return None  # damaged: it is made again
-    if left_out and task.on_error == "stop":
+    if left_out and task.making.on_error == "stop":
         return None
     return _row(task, [Missing(path, "left out before") for path in left_out], made=None)
 
@@ -304,10 +295,7 @@ def _not_in(target: str, pieces: Iterable[Piece]) -> list[str]:
 
 
 def _opened(task: PackTask) -> Pack | None:
-    if is_url(task.target):
-        if pin_of(parse_url(task.target), RemoteSettings.from_environment()) is None:
-            return None
-    elif not os.path.lexists(task.target):
+    if state_of(task.target) is None:
         return None
     with contextlib.suppress(FormatError, ChecksumError):
         return Pack(os.fsencode(task.target))

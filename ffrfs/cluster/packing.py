@@ -11,29 +11,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
+from typing import Unpack
 
-from ffrfs.cluster.executors import adopted, slots
+from ffrfs.cluster.file_task import run_all
 from ffrfs.cluster.manifest import SetSummary, commit
-from ffrfs.cluster.pack_task import OnError, PackTask, run_task
+from ffrfs.cluster.pack_task import PackTask, run_task
 from ffrfs.cluster.planned_set import Plan
-from ffrfs.cluster.row import Missing, Row
+from ffrfs.cluster.row import MakingKeywords, Missing, Row
 from ffrfs.errors import UnfinishedError, describe
 from ffrfs.folder.progress import Progress
-from ffrfs.packing.driver import drive
 from ffrfs.packing.places import shard_name
 
-# Then something is wrong everywhere, a full disk for example.
-_FAILURES_MAX = 10
 
-
-def pack_by_plan(  # noqa: PLR0913 - how, where, and what is seen of it
+def pack_by_plan(
     plan: Plan,
     executor: Executor,
     *,
-    on_error: OnError = "stop",
-    jobs: int = 1,
-    tmp_dir: str | None = None,
     progress: Progress | None = None,
+    **making: Unpack[MakingKeywords],
 ) -> tuple[SetSummary, list[Missing]]:
     """Make the shards that are missing, and complete the set; return the files that it lacks.
 
@@ -42,47 +37,24 @@ def pack_by_plan(  # noqa: PLR0913 - how, where, and what is seen of it
 
     Raises UnfinishedError if shards are missing at the end: the same call goes on from there.
     """
-    rows = make_shards(
-        plan,
-        range(len(plan)),
-        executor,
-        on_error=on_error,
-        jobs=jobs,
-        tmp_dir=tmp_dir,
-        progress=progress,
-    )
+    rows = make_shards(plan, range(len(plan)), executor, progress=progress, **making)
     return commit(plan, rows), [file for row in rows for file in row.missing]
 
 
-def make_shards(  # noqa: PLR0913 - as pack_by_plan
+def make_shards(
     plan: Plan,
     numbers: Iterable[int],
     executor: Executor,
     *,
-    on_error: OnError,
-    jobs: int,
-    tmp_dir: str | None,
     progress: Progress | None,
+    **making: Unpack[MakingKeywords],
 ) -> list[Row]:
     """Return the rows of these shards of the plan. Raises UnfinishedError."""
-    left = iter(numbers)
     rows: list[Row] = []
-    failures: list[str] = []
     files = size = 0
 
-    def take() -> PackTask | None:
-        number = next(left, None)
-        if number is None:
-            return None
-        return plan.task(number, on_error=on_error, jobs=jobs, tmp_dir=tmp_dir)
-
-    def done(task: PackTask, row: Row | Exception) -> None:
+    def seen(_: PackTask, row: Row) -> None:
         nonlocal files, size
-        if isinstance(row, Exception):
-            failures.append(f"{shard_name(task.shard[1])}: {describe(row)}")
-            if len(failures) >= _FAILURES_MAX:
-                raise _shards_missing(plan, failures)
-            return
         if row.made is False:
             raise _not_as_listed(plan, row)
         rows.append(row)
@@ -91,18 +63,16 @@ def make_shards(  # noqa: PLR0913 - as pack_by_plan
         if progress is not None:
             progress(files, plan.file_count, size, plan.byte_count)
 
-    drive(adopted(executor), slots(executor), run_task, take, done)
-    if failures:
-        raise _shards_missing(plan, failures)
+    def failed(failures: Sequence[tuple[PackTask, Exception]]) -> UnfinishedError:
+        return UnfinishedError(
+            f"{plan.target}: {len(failures):,} of {len(plan):,} shards could not be made; what is "
+            "there is kept, and the same command makes the rest",
+            [f"{shard_name(task.shard[1])}: {describe(error)}" for task, error in failures],
+        )
+
+    tasks = (plan.task(number, **making) for number in numbers)
+    run_all(executor, run_task, tasks, seen, failed)
     return rows
-
-
-def _shards_missing(plan: Plan, failures: Sequence[str]) -> UnfinishedError:
-    return UnfinishedError(
-        f"{plan.target}: {len(failures):,} of {len(plan):,} shards could not be made; what is "
-        "there is kept, and the same command makes the rest",
-        failures,
-    )
 
 
 def _not_as_listed(plan: Plan, row: Row) -> UnfinishedError:

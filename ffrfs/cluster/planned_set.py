@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, Unpack
 
 from ffrfs.cluster.file_task import carried
-from ffrfs.cluster.pack_task import OnError, PackTask, is_made_of, run_task
+from ffrfs.cluster.pack_task import PackTask, is_made_of, run_task
 from ffrfs.cluster.piece import Pieces
 from ffrfs.cluster.plan_file import PlanFile
 from ffrfs.cluster.request import Header
-from ffrfs.cluster.row import Row
+from ffrfs.cluster.row import Making, MakingKeywords, Row
 from ffrfs.errors import FormatError
 from ffrfs.packing.cuts import ID_SIZE
 from ffrfs.packing.places import shard_name
@@ -81,15 +81,9 @@ class Plan:
         """The files of a shard, in their order."""
         return self._file.pieces(number)
 
-    def task(
-        self,
-        number: int,
-        *,
-        on_error: OnError = "stop",
-        jobs: int = 1,
-        tmp_dir: str | None = None,
-    ) -> PackTask:
+    def task(self, number: int, **making: Unpack[MakingKeywords]) -> PackTask:
         """What a worker needs to make shard `number` of the plan, counted from 0."""
+        how = Making(**making)
         part = self._file.shards[number]
         first = self.header.first_number
         shard = (self.set_id, first + number, first + len(self))
@@ -97,7 +91,7 @@ class Plan:
         place = self.place.rstrip("/")
         if self.header.set_id is not None:
             moved = os.path.join(self.target, shard_name(first + number))
-            if is_made_of(moved, shard, pieces, in_part=on_error != "stop"):
+            if is_made_of(moved, shard, pieces, in_part=how.on_error != "stop"):
                 place = self.target.rstrip("/")
         return PackTask(
             kind=self.header.kind,
@@ -112,9 +106,7 @@ class Plan:
             pieces=pieces,
             symlinks=self.request.shown_symlinks(self.header.kind),
             time_ns=self.request.time_ns,
-            on_error=on_error,
-            jobs=jobs,
-            tmp_dir=tmp_dir,
+            making=how,
             environment=carried(),
         )
 
@@ -128,21 +120,14 @@ class Plan:
         self.close()
 
 
-def run(
-    plan: Plan,
-    number: int,
-    *,
-    on_error: OnError = "stop",
-    jobs: int = 1,
-    tmp_dir: str | None = None,
-) -> Row:
+def run(plan: Plan, number: int, **making: Unpack[MakingKeywords]) -> Row:
     """Make shard `number` of `plan` in this process, with `jobs` threads, unless it is there.
 
     It may run anywhere, any number of times, also at the same time: the shard's bytes are the
     same. `on_error`: "stop" makes no shard if a file is not as it was listed, "skip" and "record"
     leave the file out; the row names it. Raises PackError, OSError, RemoteError.
     """
-    return run_task(plan.task(number, on_error=on_error, jobs=jobs, tmp_dir=tmp_dir))
+    return run_task(plan.task(number, **making))
 
 
 def _firsts_of(table: Mapping[str, Any], path: str) -> list[int]:

@@ -27,12 +27,13 @@ from ffrfs.cluster.plan_file import PlanWriter
 from ffrfs.cluster.planned_set import Plan
 from ffrfs.cluster.request import Header, Kind, Request
 from ffrfs.errors import CompleteError, OptionError, PackError
+from ffrfs.files.replacing import not_empty
 from ffrfs.folder.tree import pack_files
 from ffrfs.packing.pack_kind import kind_of
 from ffrfs.packing.sources.existing_set import ExistingSet
 from ffrfs.packing.sources.opening import nothing_left, open_contents
 from ffrfs.packing.sources.options import PackKeywords, PackOptions, PathType
-from ffrfs.packing.target_folder import TargetFolder, not_empty
+from ffrfs.packing.target_folder import TargetFolder
 from ffrfs.remote.paths import let_urls_in
 from ffrfs.remote.url import is_url, parse_url
 

@@ -1,4 +1,4 @@
-"""What a manifest says of a shard, and of files that are not in it.
+"""How shards are made, and what a manifest says of them and of files that are not there.
 
 Concurrency: values that do not change.
 """
@@ -6,7 +6,28 @@ Concurrency: values that do not change.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias, TypedDict
+
+# If a file is not as it was listed: no shard is made, or the file is left out. Who records it
+# ends with an error.
+OnError: TypeAlias = Literal["stop", "skip", "record"]
+
+
+class MakingKeywords(TypedDict, total=False):
+    """What run() and its like take by name: Making has what each means."""
+
+    on_error: OnError
+    jobs: int
+    tmp_dir: str | None
+
+
+@dataclass(frozen=True)
+class Making:
+    """How a shard is made."""
+
+    on_error: OnError = "stop"
+    jobs: int = 1  # threads that read
+    tmp_dir: str | None = None  # of what is uploaded ($TMPDIR, /tmp)
 
 
 class Missing(NamedTuple):

@@ -17,7 +17,7 @@ from ffrfs.cluster.file_task import (
     Told,
     absolute,
     carried,
-    run_all,
+    run_files,
     sizes_of,
     with_warnings,
 )
@@ -58,7 +58,7 @@ def verify_packs(
         if progress is not None:
             progress(count, max(count, total_count), size, max(size, total_size))
 
-    found = iter(run_all(executor, run_verify, tasks, seen))
+    found = iter(run_files(executor, run_verify, tasks, seen))
     reports = []
     for path, of_path in zip(paths, files, strict=True):
         own = [next(found)._replace(file=file) for file in of_path]
@@ -95,7 +95,7 @@ def verify_tfrecords(
             count, size = count + report.record_count, size + sizes[task]
             progress(count, 0, size, whole_size)
 
-    reports = run_all(executor, run_verify_tfrecord, tasks, seen)
+    reports = run_files(executor, run_verify_tfrecord, tasks, seen)
     bad = [
         record._replace(file=file)
         for file, report in zip(files, reports, strict=True)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ffrfs.cluster.manifest import SetSummary
     from ffrfs.cluster.planned_set import Plan
-    from ffrfs.cluster.row import Missing
+    from ffrfs.cluster.row import MakingKeywords, Missing
     from ffrfs.packing.sources.options import PackOptions
 
 _JOBS = 4  # reading threads of a task: files that are not in the page cache are waited for
@@ -197,10 +197,8 @@ def _run_task(args: argparse.Namespace) -> int:
                 plan,
                 range(index, len(plan), count),
                 thread,
-                on_error=args.on_error,
-                jobs=args.jobs or _JOBS,
-                tmp_dir=args.tmp_dir,
                 progress=bar,
+                **_making(args),
             )
         missing = [file for row in rows for file in row.missing]
         if not args.quiet:
@@ -224,17 +222,14 @@ def _pack(args: argparse.Namespace, plan: Plan, executor: Executor) -> int:
     from ffrfs.cluster.packing import pack_by_plan
 
     with output.progress_bar(plan.target, quiet=args.quiet) as bar, listing_failures():
-        summary, missing = pack_by_plan(
-            plan,
-            executor,
-            on_error=args.on_error,
-            jobs=args.jobs or _JOBS,
-            tmp_dir=args.tmp_dir,
-            progress=bar,
-        )
+        summary, missing = pack_by_plan(plan, executor, progress=bar, **_making(args))
     _print_skipped(args, plan)
     _print(args, plan, summary)
     return _end(args, missing)
+
+
+def _making(args: argparse.Namespace) -> MakingKeywords:
+    return {"on_error": args.on_error, "jobs": args.jobs or _JOBS, "tmp_dir": args.tmp_dir}
 
 
 def _print_skipped(args: argparse.Namespace, plan: Plan) -> None:

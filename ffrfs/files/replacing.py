@@ -53,6 +53,12 @@ def taken(path: str, kind: FileKind | None) -> PackError:
     return PackError(f"{path}: exists ({shown}); write to another file, or replace it with --force")
 
 
+def not_empty(folder: str, *, can_append: bool = True) -> PackError:
+    """What to say of a directory that has anything, where a new set is to be."""
+    more = ", or add to a set with --append" if can_append else ""
+    return PackError(f"{folder}: is not empty; write the shards elsewhere{more}")
+
+
 @contextlib.contextmanager
 def keeping(path: str) -> Iterator[None]:
     """Raise PackError for a file that has appeared at `path` since may_replace()."""

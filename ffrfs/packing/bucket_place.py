@@ -28,7 +28,7 @@ from ffrfs.packing.places import Place, Sent, shard_name
 from ffrfs.packing.sources.existing_set import ExistingSet, ShardOf, packs_in
 from ffrfs.packing.sources.options import PackOptions
 from ffrfs.packing.sources.source import FolderIdentity
-from ffrfs.packing.target_folder import OR_APPEND, TargetFolder
+from ffrfs.packing.target_folder import TargetFolder
 from ffrfs.remote.bucket import pin_of, put_new
 from ffrfs.remote.url import RemoteUrl, parse_url
 
@@ -61,7 +61,7 @@ class BucketPlace(Place):
             if options.append:
                 self._open()
             elif options.is_set:
-                self._target.refuse_content(OR_APPEND)
+                self._target.refuse_content(can_append=True)
             else:
                 self._target.may_replace(options.force)
         except BaseException:

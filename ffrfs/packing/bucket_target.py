@@ -14,10 +14,10 @@ from typing import Self
 
 from ffrfs.errors import PackError, RemoteError
 from ffrfs.files.kind import FileKind, kind_of_bytes
-from ffrfs.files.replacing import taken
+from ffrfs.files.replacing import not_empty, taken
 from ffrfs.files.staged_file import staged_folder
 from ffrfs.packing.sources.source import FolderIdentity
-from ffrfs.packing.target_folder import TargetFolder, not_empty
+from ffrfs.packing.target_folder import TargetFolder
 from ffrfs.remote.bucket import Sent, bytes_of, pin_of, remove, upload
 from ffrfs.remote.origin import Pin
 from ffrfs.remote.settings import RemoteSettings
@@ -101,10 +101,10 @@ class BucketTarget:
             with contextlib.suppress(RemoteError):
                 remove(self._sent.pop(), self.settings)
 
-    def refuse_content(self, more: str = "") -> None:
-        """Raise PackError if there is anything in the directory; `more`: what else to do."""
+    def refuse_content(self, *, can_append: bool = False) -> None:
+        """Raise PackError if there is anything in the directory."""
         if TargetFolder(self.url.text).names():
-            raise not_empty(self.path, more)
+            raise not_empty(self.path, can_append=can_append)
 
     def close(self) -> None:
         self._staging = None

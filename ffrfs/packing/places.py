@@ -22,12 +22,11 @@ from typing import Self, TypeAlias
 
 from ffrfs.errors import PackError
 from ffrfs.files.leftovers import take_lock
-from ffrfs.files.replacing import may_replace
+from ffrfs.files.replacing import may_replace, not_empty
 from ffrfs.files.staged_file import staged_folder, sync_folder
 from ffrfs.packing.sources.existing_set import ExistingSet, ShardOf
 from ffrfs.packing.sources.options import PackOptions
 from ffrfs.packing.sources.source import FolderIdentity
-from ffrfs.packing.target_folder import not_empty
 from ffrfs.remote.url import is_url
 
 _NAME_OF_MORE = "more"

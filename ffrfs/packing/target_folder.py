@@ -8,14 +8,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from ffrfs.errors import PackError
 from ffrfs.files.staged_file import StagedFile
 from ffrfs.remote.bucket import bytes_of, objects_in, pin_of, put, remove, urls_in, whole_objects
 from ffrfs.remote.origin import Pin
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import is_url, parse_url
-
-OR_APPEND = ", or add to a set with --append"
 
 
 class TargetFolder:
@@ -80,8 +77,3 @@ class TargetFolder:
             remove(self.url.child(name), self._settings)
         else:
             os.unlink(self.place(name))
-
-
-def not_empty(path: str, more: str = OR_APPEND) -> PackError:
-    """What to say if a new set is to be in a directory that has anything."""
-    return PackError(f"{path}: is not empty; write the shards elsewhere{more}")
