@@ -24,6 +24,7 @@ from contextlib import contextmanager
 from typing import TypeAlias
 
 from ffrfs._native import Pack, folder_files
+from ffrfs.cluster.manifest import remove_waiting
 from ffrfs.cluster.planned_set import Plan
 from ffrfs.cluster.planning import make_plan
 from ffrfs.cluster.request import Request
@@ -33,6 +34,7 @@ from ffrfs.files.staged_file import staged_folder
 from ffrfs.packing.places import locked_set, shard_name
 from ffrfs.packing.sources.existing_set import identity_of, packs_in
 from ffrfs.packing.sources.options import PackOptions
+from ffrfs.packing.target_folder import TargetFolder
 from ffrfs.remote.bucket import bytes_of, pin_of, put, put_new, remove, upload, urls_in
 from ffrfs.remote.paths import let_urls_in
 from ffrfs.remote.settings import RemoteSettings
@@ -211,11 +213,12 @@ def _is_overtaken(plan: Plan) -> bool:
     """Tell whether others have added shards of its numbers to the set."""
     if plan.place == plan.target:
         return False
-    for number in range(len(plan)):
-        moved = os.path.join(plan.target, shard_name(plan.header.first_number + number))
-        if os.path.lexists(moved) and plan.task(number, on_error="skip").target != moved:
-            return True
-    return False
+    there = set(TargetFolder(plan.target).names())
+    return any(
+        os.path.basename(plan.moved(number)) in there
+        and plan.task(number, on_error="skip").target != plan.moved(number)
+        for number in range(len(plan))
+    )
 
 
 def _shard_of_other(plan: Plan) -> str | None:
@@ -247,12 +250,19 @@ def _remote(request: Request, make: Make, options: PackOptions) -> Iterator[Plan
     with staged_folder(temporary, "ffrfs-plan", mode=_PRIVATE) as above:
         place = os.path.join(above, PLAN_NAME)
         own = None
-        while (name := folder.name_of_plan()) is None or not folder.download(name, place):
-            if name is not None and name == folder.name_of_plan():
-                raise FormatError.at(folder.plan.shown, f"bad plan: there is no {name}; remove it")
-            make(place).close()
-            own = folder.give(place)
-        plan = Plan(place)
+        while True:
+            while (name := folder.name_of_plan()) is None or not folder.download(name, place):
+                if name is not None and name == folder.name_of_plan():
+                    why = f"bad plan: there is no {name}; remove it"
+                    raise FormatError.at(folder.plan.shown, why)
+                make(place).close()
+                own = folder.give(place)
+            plan = Plan(place)
+            if not _is_overtaken(plan):
+                break
+            remove_waiting(plan)
+            folder.remove_plan(name)
+            plan.close()
         if plan.request != request:
             plan.close()
             raise PackError(_reason(plan, is_alone=True))
@@ -320,7 +330,7 @@ class _Folder:
     def has_other(self, plan: Plan) -> bool:
         """Tell whether another set is there: each has a first shard."""
         first = self._url.child(shard_name(0))
-        if pin_of(first, self._settings) is None:
+        if plan.place != plan.target or pin_of(first, self._settings) is None:
             return False
         let_urls_in([first.text])
         return _is_of_other(first.text, plan)

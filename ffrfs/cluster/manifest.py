@@ -19,19 +19,26 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from ffrfs._native import Pack, folder_files
+from ffrfs._native import Pack
+from ffrfs.cluster.file_task import state_of
 from ffrfs.cluster.pack_task import existing_row, header_of, row_of_pack
 from ffrfs.cluster.planned_set import Plan
 from ffrfs.cluster.row import Missing, Row
-from ffrfs.errors import PackError
+from ffrfs.errors import PackError, RemoteError
 from ffrfs.files.staged_file import sync_folder
-from ffrfs.packing.places import locked_set, shard_name
+from ffrfs.packing.append_lock import AppendLock
+from ffrfs.packing.places import locked_set
+from ffrfs.packing.sources.existing_set import packs_in
 from ffrfs.packing.target_folder import TargetFolder
+from ffrfs.remote.bucket import copy
+from ffrfs.remote.settings import RemoteSettings
+from ffrfs.remote.url import is_url, parse_url
 
 MANIFEST_NAME = ".ffrfs-manifest.jsonl"
 VERSION = 1
 _SHARD = re.compile(r"part_[0-9]{5,}\.ffr")
 _LINE_SIZE_MAX = 1 << 20
+_SIZE_MAX = 1 << 30
 _LOOKS_AT_A_TIME = 16
 _NAMED_MAX = 3
 
@@ -67,9 +74,10 @@ def commit(plan: Plan, rows: Iterable[Row] | None = None) -> SetSummary:
         if rows is not None:
             _refuse_replaced(plan, ordered)
         return _write(plan, ordered, [])
-    with locked_set(plan.target):
+    is_remote = is_url(plan.target)
+    with _locked_bucket(plan) if is_remote else locked_set(plan.target):
         before = [*_rows_before(plan)]
-        _move(plan)
+        (_copy if is_remote else _move)(plan)
         return _write(plan, [*before, *ordered], _keys(_first_line(plan.target)))
 
 
@@ -133,9 +141,11 @@ def _is_lacking(row: Row | None) -> bool:
 def _rows_before(plan: Plan) -> Iterator[Row]:
     """Of the shards that the set had before."""
     known = _rows_known(plan.target)
-    for path in map(os.fsdecode, folder_files(os.fsencode(plan.target))[0]):
+    for path in packs_in(plan.target):
         pack = Pack(os.fsencode(path))
         if pack.shard is not None and pack.shard[1] < plan.header.first_number:
+            if pack.shard[0] != plan.set_id:
+                raise PackError(f"{path}: is of another set by now; nothing was added; plan anew")
             row = row_of_pack(path, pack)
             yield known.get((row.number, row.name, row.size, row.checksum), row)
 
@@ -143,12 +153,9 @@ def _rows_before(plan: Plan) -> Iterator[Row]:
 def _rows_known(target: str) -> dict[tuple[int, str, int, str], Row]:
     """What the manifest says that is there: also which files were left out."""
     found = {}
-    with (
-        contextlib.suppress(OSError, ValueError, TypeError, KeyError),
-        open(os.path.join(target, MANIFEST_NAME), "rb") as file,
-    ):
-        next(file, None)
-        for line in file:
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+        text = TargetFolder(target).read(MANIFEST_NAME, _SIZE_MAX) or b""
+        for line in text.splitlines()[1:]:
             fields = json.loads(line)
             fields["missing"] = tuple(Missing(**one) for one in fields["missing"])
             row = Row(**fields, made=None)
@@ -158,21 +165,60 @@ def _rows_known(target: str) -> dict[tuple[int, str, int, str], Row]:
 
 def _move(plan: Plan) -> None:
     """Add the shards that wait to the set, which is locked, in the order of their numbers."""
-    first = plan.header.first_number
-    names = [shard_name(number) for number in range(first, first + len(plan))]
-    # The others were moved before, by a commit that was ended.
-    waiting = [name for name in names if os.path.lexists(os.path.join(plan.place, name))]
-    for name in waiting:
-        place = os.path.join(plan.target, name)
-        if os.path.lexists(place):
+    for waits, place in _waiting(plan):
+        os.rename(waits, place)
+    sync_folder(plan.target)
+    shutil.rmtree(plan.place, ignore_errors=True)
+
+
+def _copy(plan: Plan) -> None:
+    """As _move(), in a bucket, where an equal command may do the same at the same time."""
+    settings = RemoteSettings.from_environment()
+    for waits, place in _waiting(plan):
+        try:
+            made = header_of(waits)
+            copy(parse_url(waits), parse_url(place), settings)
+        except (PackError, RemoteError):
+            if _waiting(plan):
+                raise
+            break  # all are there
+        if header_of(place) != made:
+            raise PackError(f"{place}: is not what was copied there; remove it, and try again")
+    remove_waiting(plan)
+
+
+def remove_waiting(plan: Plan) -> None:
+    """Remove the shards that wait in a bucket."""
+    folder = TargetFolder(plan.place)
+    for name in folder.names():
+        folder.remove(name)
+
+
+def _waiting(plan: Plan) -> list[tuple[str, str]]:
+    """Where shards wait, and where they go. Raises PackError if something is there.
+
+    The others were moved before, by a commit that was ended.
+    """
+    found = []
+    for number in range(len(plan)):
+        waits, place = plan.task(number, on_error="skip").target, plan.moved(number)
+        if waits == place:
+            continue
+        if state_of(place) is not None:
             raise PackError(
                 f"{place}: was added by another command meanwhile; nothing was added; plan anew "
                 "(the same command with --executor does)"
             )
-    for name in waiting:
-        os.rename(os.path.join(plan.place, name), os.path.join(plan.target, name))
-    sync_folder(plan.target)
-    shutil.rmtree(plan.place, ignore_errors=True)
+        found.append((waits, place))
+    return found
+
+
+@contextlib.contextmanager
+def _locked_bucket(plan: Plan) -> Iterator[None]:
+    """Also for an equal command, which does the same."""
+    with contextlib.closing(AppendLock(plan.target, plan.own_id.hex())) as lock:
+        lock.take()
+        yield
 
 
 def _write(plan: Plan, rows: Sequence[Row], keys: Iterable[str]) -> SetSummary:

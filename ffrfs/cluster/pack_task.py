@@ -270,7 +270,8 @@ def is_made_of(path: str, shard: ShardOf, pieces: Pieces, *, in_part: bool) -> b
 
     Two plans may add shards of the same numbers to one set.
     """
-    if not os.path.lexists(path):
+    let_urls_in([path])
+    if state_of(path) is None:
         return False
     try:
         pack = Pack(os.fsencode(path))

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, Self, TypeAlias
 
 from ffrfs._native import TFRecords, file_cost, folder_cost, link_cost
 from ffrfs.cluster.piece import BLOCK_COUNT, Piece, Pieces, decode, encode
-from ffrfs.errors import ChecksumError, FormatError
+from ffrfs.errors import ChecksumError, FormatError, PackError
 from ffrfs.files.replacing import refuse_foreign
 from ffrfs.files.staged_file import StagedFile
 from ffrfs.packing.cuts import ListingDigest, cut
@@ -248,14 +248,22 @@ class PlanWriter:
         """Of the set that was added, cut so."""
         return self._listed.set_id(options)
 
-    def finish(self, options: PackOptions, **more: object) -> None:
-        """Cut the listing into shards, and give the file its name; `more`: of its last record."""
+    def finish(self, options: PackOptions, size_max: int | None = None, **more: object) -> None:
+        """Cut the listing into shards, and give the file its name; `more`: of its last record.
+
+        Raises PackError if the files of a shard, which is to be copied, have over `size_max` bytes.
+        """
         self._end_block()
         self._records.flush()
         records = TFRecords([self._file.place.encode()], sidecar=False)
         self._blocks.open(records, self._file.path)
         firsts, cuts = self._blocks.cuts(cut(self._blocks, options.shards, options.shard_size))
         records.close()
+        if size_max is not None and max(size for *_, size in cuts) > size_max:
+            raise PackError(
+                f"{self._file.path}: a bucket adds shards of at most {size_max >> 30} GiB by a "
+                "plan; make more of them, or append without it"
+            )
         table = {
             "files": sum(self._blocks.files),
             "bytes": sum(self._blocks.sizes),

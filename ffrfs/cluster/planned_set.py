@@ -19,6 +19,7 @@ from ffrfs.cluster.row import Making, MakingKeywords, Row
 from ffrfs.errors import FormatError
 from ffrfs.packing.cuts import ID_SIZE
 from ffrfs.packing.places import shard_name
+from ffrfs.remote.url import is_url
 
 PathType: TypeAlias = str | os.PathLike[str]
 
@@ -34,7 +35,7 @@ class Plan:
             self.request = self.header.request
             found = self.header.set_id or self._file.table.get("set_id")
             self.set_id = _id_of(found, self.path)
-            self._own_id = _id_of(self._file.table.get("plan_id"), self.path)
+            self.own_id = _id_of(self._file.table.get("plan_id"), self.path)
             self._firsts = _firsts_of(self._file.table, self.path)
         except BaseException:
             self._file.close()
@@ -75,7 +76,11 @@ class Plan:
         """
         if self.header.set_id is None:
             return self.target
-        return os.path.join(self.target, f".ffrfs-append-{self._own_id.hex()[:16]}")
+        return os.path.join(self.target, f".ffrfs-append-{self.own_id.hex()[:16]}")
+
+    def moved(self, number: int) -> str:
+        """Where a shard is when the set is complete."""
+        return os.path.join(self.target, shard_name(self.header.first_number + number))
 
     def pieces(self, number: int) -> Pieces:
         """The files of a shard, in their order."""
@@ -86,20 +91,23 @@ class Plan:
         how = Making(**making)
         part = self._file.shards[number]
         first = self.header.first_number
-        shard = (self.set_id, first + number, first + len(self))
+        is_added = self.header.set_id is not None
+        # Objects become one shard of the set after the other, which lacks none meanwhile.
+        count = number + 1 if is_added and is_url(self.target) else len(self)
+        shard = (self.set_id, first + number, first + count)
         pieces = self.pieces(number)
-        place = self.place.rstrip("/")
-        if self.header.set_id is not None:
-            moved = os.path.join(self.target, shard_name(first + number))
-            if is_made_of(moved, shard, pieces, in_part=how.on_error != "stop"):
-                place = self.target.rstrip("/")
+        place = self.place
+        if is_added and is_made_of(
+            self.moved(number), shard, pieces, in_part=how.on_error != "stop"
+        ):
+            place = self.target
         return PackTask(
             kind=self.header.kind,
             sources=self.request.sources,
             options=self.request.options,
             first=self._firsts[number : number + 2],
             state=self._file.table.get("state"),
-            target=f"{place}/{shard_name(first + number)}",
+            target=f"{place.rstrip('/')}/{shard_name(first + number)}",
             shard=shard,
             file_count=part.file_count,
             byte_count=part.byte_count,

@@ -34,6 +34,7 @@ from ffrfs.packing.sources.existing_set import ExistingSet
 from ffrfs.packing.sources.opening import nothing_left, open_contents
 from ffrfs.packing.sources.options import PackKeywords, PackOptions, PathType
 from ffrfs.packing.target_folder import TargetFolder
+from ffrfs.remote.bucket import COPY_SIZE_MAX
 from ffrfs.remote.paths import let_urls_in
 from ffrfs.remote.url import is_url, parse_url
 
@@ -82,7 +83,8 @@ def make_plan(
         if completed is None:
             raise refused
     is_fixed = request.time_ns is not None
-    opened = closing(_existing(request)) if request.options.append else nullcontext()
+    is_added = request.options.append
+    opened = closing(ExistingSet(request.target)) if is_added else nullcontext()
     with opened as existing:
         header = Header(
             kind=kind,
@@ -107,6 +109,7 @@ def make_plan(
             set_id = own_id if existing is None else existing.id
             writer.finish(
                 request.options,
+                COPY_SIZE_MAX if is_added and is_url(request.target) else None,
                 set_id=set_id.hex(),
                 plan_id=own_id.hex(),
                 key=key,
@@ -187,16 +190,6 @@ def _folder(
         FolderListing(rules, pool, slots(pool), tmp_dir, options.progress) as listing,
     ):
         yield listing
-
-
-def _existing(request: Request) -> ExistingSet:
-    """The set in a local directory that shards are added to."""
-    if is_url(request.target):
-        raise OptionError(
-            f"{request.target}: a plan adds shards to local sets only; append to a bucket without "
-            "it"
-        )
-    return ExistingSet(request.target)
 
 
 def _fill(

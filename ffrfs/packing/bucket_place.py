@@ -4,38 +4,31 @@ Two are under way at a time, so that one is uploaded while the next is made: loc
 suffices. If anything fails, what was uploaded of a set is removed again. A SIGKILL leaves some of
 its shards: a new set that lacks some is not opened, and shards that were added are whole.
 
-Who adds to a set puts an object of its own beside the shards, which stores with conditional writes
-take only once; before each shard the directory is looked at again, too. A reader sees no shard
-missing at any time: shards come in the order of their numbers.
+Who adds to a set has its lock; before each shard the directory is looked at again, too. A reader
+sees no shard missing at any time: shards come in the order of their numbers.
 
-Not here: the temporary directory and the upload (bucket_target.py).
+Not here: the lock (append_lock.py), the temporary directory and the upload (bucket_target.py).
 Concurrency: give() is for any thread; the rest for one.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import secrets
-import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ffrfs.errors import PackError, RemoteError
+from ffrfs.errors import PackError
+from ffrfs.packing.append_lock import AppendLock
 from ffrfs.packing.bucket_target import BucketTarget
 from ffrfs.packing.places import Place, Sent, shard_name
 from ffrfs.packing.sources.existing_set import ExistingSet, ShardOf, packs_in
 from ffrfs.packing.sources.options import PackOptions
 from ffrfs.packing.sources.source import FolderIdentity
-from ffrfs.packing.target_folder import TargetFolder
-from ffrfs.remote.bucket import pin_of, put_new
+from ffrfs.remote.bucket import pin_of
 from ffrfs.remote.url import RemoteUrl, parse_url
 
 _TURN_S = 0.1
-# A name that readers of directories do not see.
-_LOCK_NAME = ".ffrfs-append"
-_LOCK_SIZE_MAX = 300
 
 
 class BucketPlace(Place):
@@ -51,15 +44,13 @@ class BucketPlace(Place):
         super().__init__(path, options)
         tmp_dir = None if options.tmp_dir is None else os.fspath(options.tmp_dir)
         self._target = BucketTarget(path, is_set=options.is_set, tmp_dir=tmp_dir, as_in="data.ffr")
-        self._folder = TargetFolder(self._target.url.text)
         self.force = True  # in the temporary directory
-        self._lock_url = self._target.url.child(_LOCK_NAME) if options.append else None
-        self._is_locked = False
+        self._lock = AppendLock(path) if options.append else None
         self._names: set[str] = set()
         self._given = 0
         try:
-            if options.append:
-                self._open()
+            if self._lock is not None:
+                self._open(self._lock)
             elif options.is_set:
                 self._target.refuse_content(can_append=True)
             else:
@@ -79,8 +70,8 @@ class BucketPlace(Place):
     @contextmanager
     def writing(self) -> Iterator[None]:
         try:
-            if self._lock_url is not None:
-                self._lock(self._lock_url)
+            if self._lock is not None:
+                self._lock.take()
             yield
         except BaseException:
             self._target.take_back()
@@ -101,11 +92,11 @@ class BucketPlace(Place):
     def give(self, number: int, sent: Sent) -> None:
         url = self._url_of(number)
         size = os.path.getsize(self._target.place_of(url))
-        if self._lock_url is not None:
+        if self._lock is not None:
             while number != self._given:
                 sent(0, size)  # which may end us
                 time.sleep(_TURN_S)
-            self._check(url)
+            self._check(url, self._lock)
         self._target.send(url, lambda done: sent(done, size))
         self._names.add(os.path.basename(url.key))
         self._given += 1
@@ -116,56 +107,24 @@ class BucketPlace(Place):
             return url
         return url.child(shard_name(number + (self.existing.count if self.existing else 0)))
 
-    def _open(self) -> None:
+    def _open(self, lock: AppendLock) -> None:
         """Take over the set that is there, to add to it."""
-        self._names = self._listed()
+        self._names = lock.names()
         self._first = parse_url(packs_in(self._target.url.text)[0])
         # Before it is opened: what changes from now on is noticed.
         self._first_pin = pin_of(self._first, self._target.settings)
         self.existing = ExistingSet(self._target.url.text)
 
-    def _lock(self, url: RemoteUrl) -> None:
-        """Raises PackError if another process adds to it."""
-        since = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
-        who = f"{socket.gethostname()}, process {os.getpid()}, since {since}"
-        text = f"{who}\n{secrets.token_hex(16)}\n".encode()
-        # The answer to a request that did its work may be lost, and the next one refused.
-        if not put_new(url, text, self._target.settings) and self._lock_text() != text:
-            raise self._locked(url)
-        self._is_locked = True
-
-    def _check(self, url: RemoteUrl) -> None:
+    def _check(self, url: RemoteUrl, lock: AppendLock) -> None:
         """Raise PackError if the set has been changed by others, or has an object `url`."""
         if os.path.basename(url.key) in self._names:
             raise PackError(f"{url.shown}: exists already; nothing was added")
         is_same = pin_of(self._first, self._target.settings) == self._first_pin
-        if not is_same or self._listed() != self._names:
+        if not is_same or lock.names() != self._names:
             raise PackError(f"{self.path}: was changed meanwhile; nothing was added; try again")
-
-    def _listed(self) -> set[str]:
-        """The names in the directory, without ours. Raises PackError if another's is there."""
-        names = set(self._folder.names())
-        if self._lock_url is not None and _LOCK_NAME in names and not self._is_locked:
-            raise self._locked(self._lock_url)
-        return names - {_LOCK_NAME}
-
-    def _locked(self, url: RemoteUrl) -> PackError:
-        who = ""
-        with contextlib.suppress(RemoteError):
-            who = self._lock_text().partition(b"\n")[0].decode("ascii", "replace")
-        shown = who if who and who.isprintable() else "it does not say which"
-        return PackError(
-            f"{self.path}: another process is adding to it ({shown}); wait for its end, or remove "
-            f"{url.shown} if it was killed"
-        )
-
-    def _lock_text(self) -> bytes:
-        return self._folder.read(_LOCK_NAME, _LOCK_SIZE_MAX) or b""
 
     def close(self) -> None:
         super().close()
-        if self._is_locked and self._lock_url is not None:
-            self._is_locked = False
-            with contextlib.suppress(RemoteError):
-                self._folder.remove(_LOCK_NAME)
+        if self._lock is not None:
+            self._lock.close()
         self._target.close()

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore
     from typing_extensions import Buffer
 
+# S3 copies objects of at most 5 GiB. This is without what is in a pack beside its files.
+COPY_SIZE_MAX = 4 << 30
+
 T = TypeVar("T")
 
 # Called with the bytes uploaded so far, ten times a second; an exception in it ends the upload.
@@ -113,6 +116,16 @@ def remove(url: RemoteUrl, settings: RemoteSettings) -> None:
         pass
     except Exception as error:
         raise failure_of(error, url).error from None
+
+
+def copy(source: RemoteUrl, target: RemoteUrl, settings: RemoteSettings) -> None:
+    """Make another object of one, at the server. Raises RemoteError."""
+    import obstore
+
+    try:
+        obstore.copy(_store(source, settings), source.key, target.key)
+    except Exception as error:
+        raise failure_of(error, source).error from None
 
 
 def pin_of(url: RemoteUrl, settings: RemoteSettings) -> Pin | None:

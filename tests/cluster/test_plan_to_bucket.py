@@ -199,12 +199,6 @@ def test_what_is_left_out_is_in_the_manifest(
     assert [file["path"] for row in rows for file in row["missing"]] == ["top"]
 
 
-def test_a_set_in_a_bucket_is_not_added_to(bucket: str, tree: Path) -> None:
-    with pytest.raises(ValueError, match="a plan adds shards to local sets only"):
-        planned(tree, f"s3://{bucket}/x", tree.parent / "plan", append=True)  # type: ignore[arg-type]
-    assert sorted(os.listdir(tree.parent)) == ["tmp", "tree"]
-
-
 @contextlib.contextmanager
 def kept(
     source: Path, url: str, shards: int, staging: Path, held: Callable[[], object] = lambda: None

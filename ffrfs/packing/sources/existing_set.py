@@ -15,6 +15,7 @@ from ffrfs._native import Pack, Volume, folder_files
 from ffrfs.errors import FormatError, PackError
 from ffrfs.folder.tree import PackTree
 from ffrfs.remote.paths import let_urls_in
+from ffrfs.remote.url import is_url
 
 # (16 bytes that all shards of a set have, number of this one, how many there are)
 ShardOf: TypeAlias = tuple[bytes, int, int]
@@ -98,7 +99,8 @@ class ExistingSet:
 def packs_in(folder: str) -> list[str]:
     """The packs of the set in `folder`, also at a URL. Raises PackError if there are none."""
     let_urls_in([folder])
-    packs = [os.fsdecode(pack) for pack in folder_files(os.fsencode(folder))[0]]
+    place = f"{folder.rstrip('/')}/" if is_url(folder) else folder
+    packs = [os.fsdecode(pack) for pack in folder_files(os.fsencode(place))[0]]
     if not packs:
         raise PackError(
             f"{folder}: holds no packs to add to; make the set first: ffrfs pack --shards N SRC "
