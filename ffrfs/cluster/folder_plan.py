@@ -27,10 +27,10 @@ from ffrfs.cluster.request import Request
 from ffrfs.errors import PackError
 from ffrfs.folder.progress import Progress
 from ffrfs.packing.driver import drive
+from ffrfs.packing.sources.folder_lister import refuse_outside
 
 # Directories that one task begins with, at most.
 _FOLDERS_A_TASK = 64
-_OUTSIDE_NAMED_MAX = 5
 
 
 class _Span(NamedTuple):
@@ -59,9 +59,9 @@ class FolderListing:
         self._progress = progress
         self._file_count = self._byte_count = 0
         self.skipped: list[str] = []
-        self.followed_count = self.left_out_count = 0
         self._rules = rules
         self._outside: list[str] = []
+        self._outside_count = 0
         self._unmatched = set(rules.include or ())
         self._slots = slots
         self._todo: deque[str] = deque([""])
@@ -147,8 +147,7 @@ class FolderListing:
         self._todo.extend(found.left)
         self.skipped += found.skipped
         self._outside += found.outside
-        self.followed_count += found.followed_count
-        self.left_out_count += found.left_out_count
+        self._outside_count += found.outside_count
         self._unmatched &= set(found.unmatched)
 
     def _load(self, path: str) -> Folder:
@@ -160,16 +159,7 @@ class FolderListing:
         self._file.flush()
         self.skipped.sort()  # workers are done in any order
         root = self._rules.root
-        if self._outside:
-            named = sorted(self._outside)[:_OUTSIDE_NAMED_MAX]
-            texts = [f"{os.path.relpath(link, root)} (to {os.readlink(link)})" for link in named]
-            more = len(self._outside) - len(named)
-            texts += [f"and {more:,} more"] if more else []
-            links = "a symbolic link leads" if len(self._outside) == 1 else "symbolic links lead"
-            raise PackError(
-                f"{root}: {links} out of it: {', '.join(texts)}; follow, keep or skip links by "
-                "--symlinks, or exclude them"
-            )
+        refuse_outside(root, self._outside, self._outside_count)
         for pattern in sorted(self._unmatched):
             raise PackError(
                 f"{root}: nothing in it matches --include {pattern!r}; a pattern without a slash "

@@ -2,7 +2,7 @@
 
 A task takes some directories, goes down from them, and gives back what it did not reach within
 its share, so that a large tree is listed by all workers. It lists what packing by one process
-would pack (ffrfs/packing/sources/source.py), by the same rules.
+would pack (ffrfs/packing/sources/source.py).
 
 Not here: the order of the whole (folder_plan.py), reading files (pack_task.py).
 Concurrency: tasks share nothing.
@@ -11,25 +11,26 @@ Concurrency: tasks share nothing.
 from __future__ import annotations
 
 import os
-import stat
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from ffrfs._native import Manifest
 from ffrfs.cluster.file_task import Environment
 from ffrfs.errors import PackError
-from ffrfs.packing.sources.contents import (
-    SPECIAL_KINDS,
-    UNKNOWN_TIME_NS,
-    Symlinks,
-    storable_time_ns,
+from ffrfs.packing.sources.contents import UNKNOWN_TIME_NS, Symlinks
+from ffrfs.packing.sources.folder_lister import (
+    DEPTH_LIMIT,
+    FolderLister,
+    Place,
+    WalkedFolder,
+    time_ns_of,
 )
 from ffrfs.packing.sources.selection import Selection, Wanted
 from ffrfs.remote.bucket import objects_in
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import RemoteUrl, is_url, parse_url
 
-DEPTH_LIMIT = 1024
 _NAME_MAX = 255
 _OBJECT_MODE = 0o644
 # Entries that a task lists before it gives back the directories that are left.
@@ -87,9 +88,8 @@ class Listed:
     folders: list[Folder] = field(default_factory=list)
     left: list[str] = field(default_factory=list)  # directories that it did not reach
     skipped: list[str] = field(default_factory=list)
-    outside: list[str] = field(default_factory=list)  # links that lead out
-    followed_count: int = 0
-    left_out_count: int = 0
+    outside: list[str] = field(default_factory=list)  # the first links that lead out
+    outside_count: int = 0
     # Patterns to include that have matched nothing in it.
     unmatched: tuple[str, ...] = ()
 
@@ -98,47 +98,53 @@ def list_folders(task: ListTask) -> Listed:
     """Raises PackError for what cannot be packed, OSError for what cannot be read."""
     os.environ.update(task.environment)
     lister = _BucketLister(task.rules) if is_url(task.rules.root) else _Lister(task.rules)
+    found = Listed()
     todo = list(reversed(task.folders))
     entry_count = 0
     while todo and entry_count < _SHARE:
         folder = lister.read(todo.pop())
-        lister.found.folders.append(folder)
+        found.folders.append(folder)
         above = f"{folder.path}/" if folder.path else ""
         todo += [above + name for name in reversed(folder.folders)]
         entry_count += 1 + len(folder.names) + len(folder.folders)
-    lister.found.left = todo[::-1]
-    lister.found.unmatched = lister.selection.unmatched
-    return lister.found
+    found.left = todo[::-1]
+    found.skipped, found.unmatched = lister.skipped, lister.selection.unmatched
+    found.outside, found.outside_count = lister.outside, lister.outside_count
+    return found
 
 
-class _Lister:
+class _Lister(FolderLister):
     def __init__(self, rules: ListRules) -> None:
-        self.found = Listed()
-        self.selection = Selection(rules.include, rules.exclude)
-        self._rules = rules
-        self._follows = rules.symlinks in ("inside", "follow")
-        self._real_root = os.path.join(os.path.realpath(rules.root), "")
+        self._path = ""  # of the directory that is read
+        super().__init__(
+            rules.root,
+            selection=Selection(rules.include, rules.exclude),
+            symlinks=rules.symlinks,
+            skip_special=rules.skip_special,
+        )
 
     def read(self, path: str) -> Folder:
-        place = os.path.join(self._rules.root, path) if path else self._rules.root
+        """List a directory below the root."""
+        place = os.path.join(self.name, path) if path else self.name
         if path.count("/") + 1 > DEPTH_LIMIT:
             raise PackError(f"{place}: deeper than {DEPTH_LIMIT} directories; exclude it")
         wanted = self._wanted(path)
         info = os.stat(place)
-        folder = Folder(path, info.st_mode & 0o777, _time_ns(info), wanted.is_asked_for)
-        files: list[tuple[str, int, int, int]] = []
-        with os.scandir(place) as entries:
-            for entry in entries:
-                below = f"{path}/{entry.name}" if path else entry.name
-                own = self.selection.step(wanted, entry.name, below)
-                if own is not None:
-                    self._take(folder, entry, own, files)
-        files.sort()
+        self._path, self.entries = path, Manifest()
+        opened = WalkedFolder(Place("", place, path, wanted), info, 0, 0)
+        self._list(opened)
+        self.entries.number("path")
+        folder = Folder(path, info.st_mode & 0o777, time_ns_of(info), wanted.is_asked_for)
+        folder.folders = [below.name for below, _ in reversed(opened.folders)]
+        files = []
+        for _, _, name, *values, target in self.entries.rows(0, self.entries.record_count):
+            if target:
+                folder.links.append((name.decode(), os.fsdecode(target), values[2]))
+            elif name:
+                files.append((name.decode(), *values))
         if files:
             columns = zip(*files, strict=True)
             folder.names, folder.sizes, folder.modes, folder.mtimes_ns = map(list, columns)
-        folder.folders.sort()
-        folder.links.sort()
         return folder
 
     def _wanted(self, path: str) -> Wanted:
@@ -153,78 +159,23 @@ class _Lister:
             end += 1
         return wanted
 
-    def _take(
-        self,
-        folder: Folder,
-        entry: os.DirEntry[str],
-        wanted: Wanted,
-        files: list[tuple[str, int, int, int]],
-    ) -> None:
-        try:
-            info = entry.stat(follow_symlinks=self._follows)
-        except OSError as error:
-            if wanted.is_asked_for:
-                _refuse_unknown(entry.path, error)
-            return
-        is_folder = stat.S_ISDIR(info.st_mode)
-        if not wanted.is_asked_for and not is_folder:
-            return
-        if self._follows and entry.is_symlink() and not self._follow(folder, entry, is_folder):
-            return
-        if stat.S_ISLNK(info.st_mode) and self._rules.symlinks == "skip":
-            self.found.left_out_count += 1
-        elif not self._has_good_name(entry):
-            pass
-        elif stat.S_ISREG(info.st_mode):
-            files.append((entry.name, info.st_size, info.st_mode & 0o777, _time_ns(info)))
-        elif is_folder:
-            folder.folders.append(entry.name)
-        elif stat.S_ISLNK(info.st_mode):
-            folder.links.append((entry.name, os.readlink(entry.path), _time_ns(info)))
-        else:
-            kind = SPECIAL_KINDS.get(stat.S_IFMT(info.st_mode), "not a regular file")
-            self._refuse(entry.path, f"is {kind}")
-
-    def _follow(self, folder: Folder, entry: os.DirEntry[str], is_folder: bool) -> bool:
-        """Tell whether a link that leads somewhere is followed."""
-        real = os.path.realpath(entry.path)
-        is_inside = os.path.join(real, "").startswith(self._real_root)
-        if self._rules.symlinks == "inside" and not is_inside:
-            self.found.outside.append(entry.path)
-            return False
-        if is_folder:
-            self._check_loop(folder.path, entry.path)
-        self.found.followed_count += 1
-        return True
-
-    def _check_loop(self, path: str, link: str) -> None:
-        steps = path.split("/") if path else []
-        for depth in range(len(steps) + 1):
-            above = os.path.join(self._rules.root, *steps[:depth])
+    def _follow(self, link: str) -> bool:
+        is_followed = super()._follow(link)
+        steps = self._path.split("/") if self._path else []
+        for depth in range(len(steps) + 1) if is_followed and os.path.isdir(link) else ():
+            above = os.path.join(self.name, *steps[:depth])
             if os.path.samefile(above, link):
                 raise PackError(
                     f"{link}: a symbolic link that makes a loop, back to {above}; exclude it"
                 )
-
-    def _has_good_name(self, entry: os.DirEntry[str]) -> bool:
-        try:
-            entry.name.encode()
-        except UnicodeEncodeError:
-            self._refuse(entry.path, "the name is not UTF-8")
-            return False
-        return True
-
-    def _refuse(self, path: str, reason: str) -> None:
-        if not self._rules.skip_special:
-            raise PackError(f"{path}: {reason}; exclude it, or skip such files (--skip-special)")
-        self.found.skipped.append(path)
+        return is_followed
 
 
 class _BucketLister(_Lister):
     """Lists directories of a bucket: names of objects are paths there."""
 
     def read(self, path: str) -> Folder:
-        url = parse_url(f"{self._rules.root.rstrip('/')}/{path}{'/' if path else ''}")
+        url = parse_url(f"{self.name.rstrip('/')}/{path}{'/' if path else ''}")
         wanted = self._wanted(path)
         folder = Folder(path, 0, UNKNOWN_TIME_NS, wanted.is_asked_for)
         objects, folders = objects_in(url, RemoteSettings.from_environment())
@@ -251,21 +202,3 @@ class _BucketLister(_Lister):
             return True
         self._refuse(f"{url.shown}{name}", "the name is none that a file can have")
         return False
-
-
-def _refuse_unknown(path: str, error: OSError) -> None:
-    """Raise what an error of stat() means, unless the file has just gone."""
-    try:
-        target = os.readlink(path)
-    except FileNotFoundError:
-        return
-    except OSError:
-        raise OSError(error.errno, error.strerror, path) from None
-    raise PackError(
-        f"{path}: a symbolic link to {target}, which cannot be followed "
-        f"({error.strerror}); exclude it or remove it"
-    ) from None
-
-
-def _time_ns(info: os.stat_result) -> int:
-    return storable_time_ns(info.st_mtime_ns)

@@ -23,8 +23,8 @@ from ffrfs.packing.append_lock import AppendLock
 from ffrfs.packing.bucket_target import BucketTarget
 from ffrfs.packing.places import Place, Sent, shard_name
 from ffrfs.packing.sources.existing_set import ExistingSet, ShardOf, packs_in
+from ffrfs.packing.sources.folder_lister import FolderIdentity
 from ffrfs.packing.sources.options import PackOptions
-from ffrfs.packing.sources.source import FolderIdentity
 from ffrfs.remote.bucket import pin_of
 from ffrfs.remote.url import RemoteUrl, parse_url
 

@@ -16,7 +16,7 @@ from ffrfs.errors import PackError, RemoteError
 from ffrfs.files.kind import FileKind, kind_of_bytes
 from ffrfs.files.replacing import not_empty, taken
 from ffrfs.files.staged_file import staged_folder
-from ffrfs.packing.sources.source import FolderIdentity
+from ffrfs.packing.sources.folder_lister import FolderIdentity
 from ffrfs.packing.target_folder import TargetFolder
 from ffrfs.remote.bucket import Sent, bytes_of, pin_of, remove, upload
 from ffrfs.remote.origin import Pin

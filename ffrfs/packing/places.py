@@ -25,8 +25,8 @@ from ffrfs.files.leftovers import take_lock
 from ffrfs.files.replacing import may_replace, not_empty
 from ffrfs.files.staged_file import staged_folder, sync_folder
 from ffrfs.packing.sources.existing_set import ExistingSet, ShardOf
+from ffrfs.packing.sources.folder_lister import FolderIdentity
 from ffrfs.packing.sources.options import PackOptions
-from ffrfs.packing.sources.source import FolderIdentity
 from ffrfs.remote.url import is_url
 
 _NAME_OF_MORE = "more"

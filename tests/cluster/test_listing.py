@@ -19,9 +19,10 @@ from ffrfs import pack_folder
 from ffrfs.cluster import Plan, run
 from ffrfs.cluster import listing as listing_module
 from ffrfs.cluster.folder_plan import FolderListing
-from ffrfs.cluster.listing import DEPTH_LIMIT, Listed, ListRules, ListTask, list_folders
+from ffrfs.cluster.listing import Listed, ListRules, ListTask, list_folders
 from ffrfs.cluster.packing import pack_by_plan
 from ffrfs.errors import PackError
+from ffrfs.packing.sources.folder_lister import DEPTH_LIMIT
 from tests.cluster.trees import make_tree, planned
 from tests.ffrecord_file import Tree
 from tests.folder.folder_model import make_folder, shown, trees

@@ -13,8 +13,9 @@ import pytest
 from ffrfs.errors import PackError
 from ffrfs.packing.pack import pack_folder
 from ffrfs.packing.sources.contents import Symlinks
+from ffrfs.packing.sources.folder_lister import DEPTH_LIMIT, FolderIdentity
 from ffrfs.packing.sources.selection import Selection
-from ffrfs.packing.sources.source import DEPTH_LIMIT, FolderIdentity, Source
+from ffrfs.packing.sources.source import Source
 from tests.folder.folder_model import make_folder
 
 TREE = {

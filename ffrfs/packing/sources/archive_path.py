@@ -5,7 +5,7 @@ Pure functions of names; nothing here touches the disk.
 
 from __future__ import annotations
 
-from ffrfs.packing.sources.source import DEPTH_LIMIT
+from ffrfs.packing.sources.folder_lister import DEPTH_LIMIT
 
 _NAME_LIMIT = 255  # bytes, of Linux
 

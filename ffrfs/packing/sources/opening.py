@@ -14,10 +14,11 @@ from ffrfs._native import Manifest
 from ffrfs.errors import PackError
 from ffrfs.packing.sources.contents import Contents
 from ffrfs.packing.sources.existing_set import ExistingSet
+from ffrfs.packing.sources.folder_lister import FolderIdentity
 from ffrfs.packing.sources.options import PackOptions
 from ffrfs.packing.sources.order import number
 from ffrfs.packing.sources.selection import Selection
-from ffrfs.packing.sources.source import FolderIdentity, Source
+from ffrfs.packing.sources.source import Source
 
 if TYPE_CHECKING:
     from ffrfs.packing.sources.archive_progress import ArchiveProgress

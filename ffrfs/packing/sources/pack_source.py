@@ -28,9 +28,9 @@ from ffrfs.folder.links import follow
 from ffrfs.folder.tree import OnConflict, PackTree
 from ffrfs.packing.sources.contents import UNKNOWN_TIME_NS, LinkCounts, Symlinks, Tick
 from ffrfs.packing.sources.existing_set import ExistingSet
+from ffrfs.packing.sources.folder_lister import FolderIdentity, OpenFolder
 from ffrfs.packing.sources.order import number_by_keys
 from ffrfs.packing.sources.selection import Selection, Wanted
-from ffrfs.packing.sources.source import FolderIdentity, OpenFolder
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

@@ -1,0 +1,309 @@
+"""What is in a directory, name by name: taken into a list, refused, or left out.
+
+Symbolic links are followed, if they stay inside or wherever they lead, kept as links, or left
+out. What cannot be packed is named: refused, or left out where the caller wants that.
+
+Not here: going down (source.py, ffrfs/cluster/listing.py). Concurrency: one thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from ffrfs._native import Manifest
+from ffrfs.errors import PackError
+from ffrfs.packing.sources.contents import SPECIAL_KINDS, LinkCounts, Symlinks, storable_time_ns
+from ffrfs.packing.sources.existing_set import ExistingSet
+from ffrfs.packing.sources.selection import Selection, Wanted
+
+DEPTH_LIMIT = 1024  # directories in each other, as the reader of the index allows
+
+# Files given to the list, or to the threads, at a time: each is a few Python objects.
+BATCH_COUNT = 4096
+
+# Links that lead out of the directory: a line names the first of them, in the order of their
+# names. Memory has an end, too.
+_OUTSIDE_NAMED_MAX = 5
+_OUTSIDE_KEPT_MAX = 10_000
+
+
+class FolderIdentity(NamedTuple):
+    """What a directory is, by whatever path it was reached."""
+
+    device: int
+    inode: int
+
+    @classmethod
+    def of(cls, info: os.stat_result) -> FolderIdentity:
+        return cls(info.st_dev, info.st_ino)
+
+
+class Place(NamedTuple):
+    """A directory on the way, or a name in one."""
+
+    name: str
+    path: str
+    below_root: str  # path from the root of what is packed
+    wanted: Wanted
+
+
+class _Name(NamedTuple):
+    """A name in an open directory: as much of an os.DirEntry as is needed here."""
+
+    fd: int  # of the directory
+    name: str
+
+    def stat(self, *, follow_symlinks: bool) -> os.stat_result:
+        return os.stat(self.name, dir_fd=self.fd, follow_symlinks=follow_symlinks)
+
+    def is_symlink(self) -> bool:
+        return stat.S_ISLNK(self.stat(follow_symlinks=False).st_mode)
+
+
+class _HasWanted(Protocol):
+    @property
+    def wanted(self) -> Wanted: ...
+
+
+PlaceT = TypeVar("PlaceT", bound=_HasWanted)
+InnerT = TypeVar("InnerT")
+
+
+class OpenFolder(Generic[PlaceT, InnerT]):
+    """A directory on the way from the root to where a walk is; of packs, too (PackSource)."""
+
+    def __init__(self, place: PlaceT, number: int, existing: int) -> None:
+        self.place = place
+        self.number = number  # in the entries
+        self.existing = existing  # the same directory where new shards are added; 0: none
+        self.folders: list[InnerT] = []  # not yet walked, the last first
+        self.is_empty = True
+
+    def leave(self, stack: Sequence[OpenFolder[PlaceT, InnerT]], entries: Manifest) -> None:
+        """All in it was walked; `stack`: the directories above."""
+        if not stack:
+            return
+        if self.is_empty and not self.place.wanted.is_asked_for:  # it holds nothing asked for
+            entries.drop_folder(self.number)
+        else:
+            stack[-1].is_empty = False
+
+
+class WalkedFolder(OpenFolder[Place, tuple[Place, os.stat_result]]):
+    def __init__(self, place: Place, info: os.stat_result, number: int, existing: int) -> None:
+        super().__init__(place, number, existing)
+        self.identity = FolderIdentity.of(info)
+
+
+class FolderLister:
+    """Lists directories below `folder`. `existing`: the set that is added to; `forbidden`: the
+    directory that is written to.
+
+    Raises PackError for what cannot be packed, OSError for what cannot be read, naming it.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is a question of its own
+        self,
+        folder: str,
+        *,
+        selection: Selection,
+        symlinks: Symlinks = "inside",
+        skip_special: bool = False,
+        forbidden: FolderIdentity | None = None,
+        existing: ExistingSet | None = None,
+    ) -> None:
+        self.name = folder
+        self.entries = Manifest()
+        self.skipped: list[str] = []  # paths
+        self.links = LinkCounts()
+        self.selection = selection
+        self.outside: list[str] = []  # paths of the first links that lead out
+        self.outside_count = 0
+        self._lines = array("Q")  # of each file of the entries, that names it in the list
+        self._symlinks = symlinks
+        self._real_root = os.path.join(os.path.realpath(folder), "")
+        self._skip_special = skip_special
+        self._forbidden = forbidden
+        self._existing = existing
+        self._walk()
+
+    def _walk(self) -> None:
+        """What is listed at once."""
+
+    def _list(self, folder: WalkedFolder) -> None:
+        """Take in the names of a directory; the directories among them are for later."""
+        place = folder.place
+        if folder.identity == self._forbidden:
+            raise PackError(
+                f"{place.path}: the pack would be inside the directory that it packs; write "
+                "it elsewhere"
+            )
+        takes_whole = self.selection.takes_whole(place.wanted)
+        # By descriptor: the kernel then looks up names alone, not their paths.
+        with _opened(place.path) as fd:
+            if takes_whole and not (self._existing and folder.existing):
+                self._take(folder, self._others(folder, fd), takes_whole)
+            else:
+                with os.scandir(fd) as found:
+                    self._take(folder, found, takes_whole)
+        folder.folders.sort(reverse=True)
+
+    def _others(self, folder: WalkedFolder, fd: int) -> Iterator[_Name]:
+        """Take in the regular files of a directory in one go; yield what else is in it."""
+        entries = self.entries
+        count = entries.file_count
+        others = entries.add_found(folder.number, fd, os.fsencode(folder.place.path))
+        count = entries.file_count - count
+        folder.is_empty = folder.is_empty and count == 0
+        if self.selection.has_list:
+            self._lines.extend([folder.place.wanted.line or 0] * count)
+        return (_Name(fd, os.fsdecode(name)) for name in others)
+
+    def _take(
+        self,
+        folder: WalkedFolder,
+        found: Iterable[os.DirEntry[str]] | Iterable[_Name],
+        takes_whole: bool,
+    ) -> None:
+        place = folder.place
+        files: list[tuple[bytes, int, int, int]] = []
+        follows = self._symlinks in ("inside", "follow")
+        selection = self.selection
+        for entry in found:
+            wanted: Wanted | None = place.wanted
+            if not takes_whole:
+                wanted = selection.step(place.wanted, entry.name, _below(place, entry.name))
+            if wanted is None:
+                continue
+            included = wanted.is_asked_for
+            try:
+                info = entry.stat(follow_symlinks=follows)
+            except OSError as error:
+                if included:
+                    _refuse_unknown(os.path.join(place.path, entry.name), error)
+                continue
+            if follows and entry.is_symlink():
+                # Behind a link to a directory may be what is asked for.
+                asked_for = included or stat.S_ISDIR(info.st_mode)
+                if not asked_for or not self._follow(os.path.join(place.path, entry.name)):
+                    continue
+            if not stat.S_ISREG(info.st_mode):
+                self._take_other(folder, entry.name, info, wanted)
+            elif included and (name := self._encoded(place, entry.name)) is not None:
+                files.append((name, info.st_size, info.st_mode, time_ns_of(info)))
+                if selection.has_list:
+                    self._lines.append(wanted.line or 0)
+                if len(files) == BATCH_COUNT:
+                    self._add(folder, files)
+        self._add(folder, files)
+
+    def _follow(self, link: str) -> bool:
+        """Tell whether a link that leads somewhere is followed."""
+        if self._symlinks == "inside":
+            real = os.path.realpath(link)
+            if not os.path.join(real, "").startswith(self._real_root):
+                self.outside_count += 1
+                if len(self.outside) < _OUTSIDE_KEPT_MAX:
+                    self.outside.append(link)
+                return False
+        self.links.followed += 1
+        return True
+
+    def _take_other(
+        self, folder: WalkedFolder, name: str, info: os.stat_result, wanted: Wanted
+    ) -> None:
+        if not wanted.is_asked_for and not stat.S_ISDIR(info.st_mode):
+            return
+        if stat.S_ISLNK(info.st_mode) and self._symlinks == "skip":
+            self.links.left_out += 1
+            return
+        encoded = self._encoded(folder.place, name)
+        if encoded is None:
+            return
+        path = os.path.join(folder.place.path, name)
+        if stat.S_ISDIR(info.st_mode):
+            below_root = _below(folder.place, name)
+            folder.folders.append((Place(name, path, below_root, wanted), info))
+        elif stat.S_ISLNK(info.st_mode):
+            target = os.readlink(os.fsencode(path))
+            if self._existing and folder.existing:
+                self._existing.refuse(folder.existing, encoded, path)
+            self.entries.add_link(folder.number, encoded, target, time_ns_of(info))
+            folder.is_empty = False
+        else:
+            kind = SPECIAL_KINDS.get(stat.S_IFMT(info.st_mode), "not a regular file")
+            self._refuse(path, f"is {kind}")
+
+    def _add(self, folder: WalkedFolder, files: list[tuple[bytes, int, int, int]]) -> None:
+        if not files:
+            return
+        if self._existing and folder.existing:
+            for name, *_ in files:
+                path = os.path.join(folder.place.path, os.fsdecode(name))
+                self._existing.refuse(folder.existing, name, path)
+        self.entries.add_files(folder.number, files)
+        folder.is_empty = False
+        files.clear()
+
+    def _encoded(self, place: Place, name: str) -> bytes | None:
+        try:
+            return name.encode()
+        except UnicodeEncodeError:
+            self._refuse(os.path.join(place.path, name), "the name is not UTF-8")
+            return None
+
+    def _refuse(self, path: str, reason: str) -> None:
+        if not self._skip_special:
+            raise PackError(f"{path}: {reason}; exclude it, or skip such files (--skip-special)")
+        self.skipped.append(path)
+
+
+@contextlib.contextmanager
+def _opened(folder: str) -> Iterator[int]:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _below(place: Place, name: str) -> str:
+    return f"{place.below_root}/{name}" if place.below_root else name
+
+
+def _refuse_unknown(path: str, error: OSError) -> None:
+    """Raise what an error of stat() means, unless the file has just gone."""
+    try:
+        target = os.readlink(path)
+    except FileNotFoundError:
+        return
+    except OSError:
+        raise OSError(error.errno, error.strerror, path) from None
+    raise PackError(
+        f"{path}: a symbolic link to {target}, which cannot be followed "
+        f"({error.strerror}); exclude it or remove it"
+    ) from None
+
+
+def time_ns_of(info: os.stat_result) -> int:
+    return storable_time_ns(info.st_mtime_ns)
+
+
+def refuse_outside(root: str, links: Sequence[str], count: int) -> None:
+    """Raise PackError if links lead out of `root`: `count` of them, and the first ones."""
+    if not links:
+        return
+    named = sorted(links)[:_OUTSIDE_NAMED_MAX]
+    texts = [f"{os.path.relpath(link, root)} (to {os.readlink(link)})" for link in named]
+    more = count - len(named)
+    texts += [f"and {more:,} more"] if more else []
+    said = "a symbolic link leads" if count == 1 else "symbolic links lead"
+    raise PackError(
+        f"{root}: {said} out of it: {', '.join(texts)}; follow, keep or skip links by "
+        "--symlinks, or exclude them"
+    )
