@@ -41,7 +41,7 @@ class Adapter(Executor):
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._waiting: set[Future[Any]] = set()
+        self._waiting: dict[Future[Any], Any] = {}  # and the engine's task
         self._is_open = True
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
@@ -49,7 +49,7 @@ class Adapter(Executor):
         with self._lock:
             if not self._is_open:
                 raise RuntimeError("cannot schedule new futures after shutdown")
-            self._waiting.add(future)
+            self._waiting[future] = None
         future.add_done_callback(self._end)
         self._begin(future, fn, args, kwargs)
         return future
@@ -68,16 +68,24 @@ class Adapter(Executor):
         """Have the task run, and give() its result to `future`."""
         raise NotImplementedError
 
-    def _cancel(self, future: Future[Any]) -> None:
-        """Nobody waits for the task any more."""
+    def _cancel(self, task: Any) -> None:  # noqa: ANN401 - of any engine
+        """Nobody waits for the engine's task any more."""
         raise NotImplementedError
+
+    def _began(self, future: Future[Any], task: Any) -> None:  # noqa: ANN401 - of any engine
+        with self._lock:
+            if future in self._waiting:
+                self._waiting[future] = task
+                return
+        self._cancel(task)  # the future was cancelled meanwhile
 
     def _end(self, future: Future[Any]) -> None:
         with self._lock:
-            self._waiting.discard(future)
+            task = self._waiting.pop(future, None)
         if future.cancelled():
             future.set_running_or_notify_cancel()
-            self._cancel(future)
+            if task is not None:
+                self._cancel(task)
 
 
 def give(future: Future[T], value: T | None, error: BaseException | None = None) -> None:
@@ -101,18 +109,12 @@ class DaskExecutor(Adapter):
     def __init__(self, client: Any) -> None:  # noqa: ANN401 - untyped
         super().__init__()
         self._client = client
-        self._tasks: dict[Future[Any], Any] = {}  # of the client's thread
 
     def _begin(self, future: Future[T], fn: Callable[..., T], args: Args, kwargs: Named) -> None:
         self._client.loop.add_callback(self._follow, future, fn, args, kwargs)
 
-    def _cancel(self, future: Future[Any]) -> None:
-        self._client.loop.add_callback(self._drop, future)
-
-    async def _drop(self, future: Future[Any]) -> None:
-        task = self._tasks.pop(future, None)
-        if task is not None:
-            await self._client.cancel([task], asynchronous=True)
+    def _cancel(self, task: Any) -> None:  # noqa: ANN401 - untyped
+        self._client.loop.add_callback(self._client.cancel, [task], asynchronous=True)
 
     async def _follow(
         self, future: Future[T], fn: Callable[..., T], args: Args, kwargs: Named
@@ -123,13 +125,12 @@ class DaskExecutor(Adapter):
             try:
                 # pure: equal arguments would be one task.
                 task = self._client.submit(fn, *args, pure=False, **kwargs)
-                self._tasks[future] = task
+                self._began(future, task)
                 give(future, await self._client.gather(task, asynchronous=True))
             except CancelledError:  # by Dask: its worker was lost, with the result
                 continue
             except Exception as error:
                 give(future, None, _of_dask(error))
-            self._tasks.pop(future, None)
             return
         give(future, None, FfrfsError("the Dask scheduler is gone, or it cancels our tasks"))
 
@@ -199,8 +200,6 @@ class RayExecutor(Adapter):
 
         super().__init__()
         self._call = ray.remote(max_retries=executors.RETRIES, num_cpus=1)(_call)
-        self._references: dict[Future[Any], Any] = {}
-        self._references_lock = threading.Lock()
 
     @property
     def slots(self) -> int:
@@ -216,23 +215,17 @@ class RayExecutor(Adapter):
         except Exception as error:  # of an argument that cannot be sent
             give(future, None, error)
             return
-        with self._references_lock:
-            self._references[future] = reference
+        self._began(future, reference)
         reference.future().add_done_callback(lambda done: self._copy(done, future))
 
-    def _cancel(self, future: Future[Any]) -> None:
+    def _cancel(self, task: Any) -> None:  # noqa: ANN401 - untyped
         import ray
 
-        with self._references_lock:
-            reference = self._references.pop(future, None)
-        if reference is not None:
-            ray.cancel(reference)
+        ray.cancel(task)
 
     def _copy(self, done: Future[tuple[T, Exception | None]], future: Future[T]) -> None:
         from ray.exceptions import TaskCancelledError
 
-        with self._references_lock:
-            self._references.pop(future, None)
         problem = done.exception()
         if isinstance(problem, TaskCancelledError):
             future.cancel()
