@@ -35,7 +35,7 @@ from ffrfs.packing.places import locked_set, shard_name
 from ffrfs.packing.sources.existing_set import identity_of, packs_in
 from ffrfs.packing.sources.options import PackOptions
 from ffrfs.packing.target_folder import TargetFolder
-from ffrfs.remote.bucket import bytes_of, pin_of, put, put_new, remove, upload, urls_in
+from ffrfs.remote.bucket import bytes_of, pin_of, put_new, upload
 from ffrfs.remote.paths import let_urls_in
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import is_url, parse_url
@@ -285,15 +285,15 @@ class _Folder:
     """
 
     def __init__(self, target: str) -> None:
+        self._folder = TargetFolder(target)
         self._url = parse_url(f"{target.rstrip('/')}/")
         self.plan = self._url.child(PLAN_NAME)
         self._settings = RemoteSettings.from_environment()
 
     def name_of_plan(self) -> str | None:
-        pin = pin_of(self.plan, self._settings)
-        if pin is None:
+        name = self._folder.read(PLAN_NAME, _NAME_SIZE_MAX)
+        if name is None:
             return None
-        name = bytes_of(pin, 0, min(pin.size, _NAME_SIZE_MAX), self._settings)
         if not _NAME.fullmatch(name):
             why = "bad plan: it names no plan; remove it together with the shards"
             raise FormatError.at(self.plan.shown, why)
@@ -320,11 +320,11 @@ class _Folder:
             # The answer may be lost of a request that did its work.
             named = self.name_of_plan()
             if named is None:  # a store that cannot tell
-                put(self.plan, name.encode(), self._settings)
+                self._folder.write(PLAN_NAME, name.encode())
                 named = self.name_of_plan()
         finally:
             if named != name:
-                remove(self._url.child(name), self._settings)
+                self._folder.remove(name)
         return name if named == name else None
 
     def has_other(self, plan: Plan) -> bool:
@@ -338,7 +338,7 @@ class _Folder:
     def remove_plan(self, name: str) -> None:
         """The one that is named `name`, and those that killed commands have left."""
         if self.name_of_plan() == name:
-            remove(self.plan, self._settings)
-        for text in urls_in(self._url, self._settings):
-            if _NAME.fullmatch(text.removeprefix(self._url.text).encode()):
-                remove(parse_url(text), self._settings)
+            self._folder.remove(PLAN_NAME)
+        for other in self._folder.names():
+            if _NAME.fullmatch(other.encode()):
+                self._folder.remove(other)

@@ -311,20 +311,20 @@ class PlanFile:
             self._records = TFRecords([os.fsencode(path)], sidecar=False)
         except FormatError:
             raise _bad(path, "it is not a plan of ffrfs") from None
-        self.header = self._json(0)
-        if self.header.get("version") != VERSION:
-            raise _bad(path, f"it is of version {self.header.get('version')!r}")
-        table = self._json(self._records.count - 1)
+        self.first = self._json(0)
+        if self.first.get("version") != VERSION:
+            raise _bad(path, f"it is of version {self.first.get('version')!r}")
+        self.table = table = self._json(self._records.count - 1)
         try:
             self.file_count, self.byte_count = int(table["files"]), int(table["bytes"])
-            self.table = table
+            # Paths of what was left out for skip_special.
             self.skipped = [str(path) for path in table.get("skipped", ())]
             self.shards = list(self._parts(table["shards"], int(table["blocks"])))
         except (KeyError, TypeError, ValueError, OverflowError):
             raise _bad(path, "its table is damaged") from None
 
     def pieces(self, shard: int) -> Pieces:
-        """What becomes shard `shard`."""
+        """What becomes shard `shard`, counted from 0, in the order of its records."""
         part = self.shards[shard]
         count = part.end.block + (part.end.file > 0) - part.first.block
         numbers = range(part.first.block + 1, part.first.block + 1 + count)

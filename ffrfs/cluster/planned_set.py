@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, Self, TypeAlias, Unpack
+from typing import Any, TypeAlias, Unpack
 
 from ffrfs.cluster.file_task import carried
 from ffrfs.cluster.pack_task import PackTask, is_made_of, run_task
-from ffrfs.cluster.piece import Pieces
 from ffrfs.cluster.plan_file import PlanFile
 from ffrfs.cluster.request import Header
 from ffrfs.cluster.row import Making, MakingKeywords, Row
@@ -24,49 +23,33 @@ from ffrfs.remote.url import is_url
 PathType: TypeAlias = str | os.PathLike[str]
 
 
-class Plan:
+class Plan(PlanFile):
     """The plan in the file `path`. Raises FormatError, ChecksumError if it is damaged, OSError."""
 
     def __init__(self, path: PathType) -> None:
-        self.path = os.fspath(path)
-        self._file = PlanFile(self.path)
+        super().__init__(os.fspath(path))
         try:
-            self.header = Header.parse(self._file.header, self.path)
+            self.header = Header.parse(self.first, self.path)
             self.request = self.header.request
-            found = self.header.set_id or self._file.table.get("set_id")
-            self.set_id = _id_of(found, self.path)
-            self.own_id = _id_of(self._file.table.get("plan_id"), self.path)
-            self._firsts = _firsts_of(self._file.table, self.path)
+            self.set_id = _id_of(self.header.set_id or self.table.get("set_id"), self.path)
+            self.own_id = _id_of(self.table.get("plan_id"), self.path)
+            self._firsts = _firsts_of(self.table, self.path)
         except BaseException:
-            self._file.close()
+            self.close()
             raise
 
     def __len__(self) -> int:
         """The number of shards."""
-        return len(self._file.shards)
+        return len(self.shards)
 
     @property
     def target(self) -> str:
         return self.request.target
 
     @property
-    def file_count(self) -> int:
-        return self._file.file_count
-
-    @property
-    def byte_count(self) -> int:
-        """Of the files."""
-        return self._file.byte_count
-
-    @property
     def key(self) -> str:
         """What the manifest says when it is complete."""
-        return str(self._file.table.get("key", ""))
-
-    @property
-    def skipped(self) -> list[str]:
-        """Paths of what was left out for skip_special."""
-        return self._file.skipped
+        return str(self.table.get("key", ""))
 
     @property
     def place(self) -> str:
@@ -82,14 +65,10 @@ class Plan:
         """Where a shard is when the set is complete."""
         return os.path.join(self.target, shard_name(self.header.first_number + number))
 
-    def pieces(self, number: int) -> Pieces:
-        """The files of a shard, in their order."""
-        return self._file.pieces(number)
-
     def task(self, number: int, **making: Unpack[MakingKeywords]) -> PackTask:
         """What a worker needs to make shard `number` of the plan, counted from 0."""
         how = Making(**making)
-        part = self._file.shards[number]
+        part = self.shards[number]
         first = self.header.first_number
         is_added = self.header.set_id is not None
         # Objects become one shard of the set after the other, which lacks none meanwhile.
@@ -106,7 +85,7 @@ class Plan:
             sources=self.request.sources,
             options=self.request.options,
             first=self._firsts[number : number + 2],
-            state=self._file.table.get("state"),
+            state=self.table.get("state"),
             target=f"{place.rstrip('/')}/{shard_name(first + number)}",
             shard=shard,
             file_count=part.file_count,
@@ -117,15 +96,6 @@ class Plan:
             making=how,
             environment=carried(),
         )
-
-    def close(self) -> None:
-        self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def run(plan: Plan, number: int, **making: Unpack[MakingKeywords]) -> Row:

@@ -24,10 +24,8 @@ from ffrfs.packing.sources.archive_progress import ArchiveProgress
 from ffrfs.packing.sources.contents import Contents
 from ffrfs.packing.sources.opening import Kind, open_contents
 from ffrfs.packing.sources.options import PackKeywords, PackOptions, PathType
+from ffrfs.packing.sources.order import batches
 from ffrfs.remote.url import is_url, parse_url
-
-# Files whose numbers are in memory at a time.
-_BATCH_COUNT = 1 << 16
 
 
 class PackSummary(NamedTuple):
@@ -159,14 +157,10 @@ def _summary(contents: Contents, stored_byte_count: int, shard_count: int) -> Pa
 
 
 def _stored_byte_count(listed: Manifest) -> int:
-    count = listed.record_count
-    if count == listed.file_count:
+    if listed.record_count == listed.file_count:
         return listed.byte_count
     sizes = listed.sizes()
-    return sum(
-        int(sizes[listed.files(first, min(_BATCH_COUNT, count - first))].sum())
-        for first in range(0, count, _BATCH_COUNT)
-    )
+    return sum(int(sizes[files].sum()) for files in batches(listed))
 
 
 def _are_same(source: str, target: str) -> bool:

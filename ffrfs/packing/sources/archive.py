@@ -27,6 +27,7 @@ import zlib
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import BinaryIO, TypeAlias, cast
 
 from ffrfs._native import Writer
@@ -37,6 +38,7 @@ from ffrfs.packing.sources.archive_progress import ArchiveProgress, WatchedFile
 from ffrfs.packing.sources.archive_tree import ArchiveTree
 from ffrfs.packing.sources.contents import Symlinks, Tick
 from ffrfs.packing.sources.existing_set import ExistingSet
+from ffrfs.packing.sources.order import batches
 from ffrfs.packing.sources.selection import Selection
 from ffrfs.packing.sources.tar_members import TarMembers
 from ffrfs.packing.sources.zip_members import ZipMembers
@@ -50,9 +52,6 @@ _XZ_MAGIC = b"\xfd7zXZ\0"
 _ZSTANDARD_MAGIC = b"\x28\xb5\x2f\xfd"
 _COMPRESSION_MAGICS = (_GZIP_MAGIC, _BZIP2_MAGIC, _XZ_MAGIC, _ZSTANDARD_MAGIC)
 _MAGIC_SIZE = 6
-
-# Files whose numbers are in memory at a time.
-_BATCH_COUNT = 4096
 
 Pieces: TypeAlias = Iterator[bytes]
 
@@ -123,7 +122,7 @@ class ArchiveSource:
             self._files = self._read_files()
         sizes = self.entries.sizes()
         size = 0
-        for done, file in enumerate(self._numbers(first, count), 1):
+        for done, file in enumerate(chain.from_iterable(batches(self.entries, first, count)), 1):
             # A large file takes its time, too.
             size += self._append(writer, file, int(sizes[file]), partial(_tick, tick, done, size))
             tick(done, size)
@@ -215,11 +214,6 @@ class ArchiveSource:
         members = self._members(self._file)
         for ordinal, _ in enumerate(members):
             yield ordinal, members.pieces()
-
-    def _numbers(self, first: int, count: int) -> Iterator[int]:
-        """Yield the files of records, as numbers of the list."""
-        for start in range(first, first + count, _BATCH_COUNT):
-            yield from self.entries.files(start, min(_BATCH_COUNT, first + count - start))
 
     def _append(
         self, writer: Writer, file: int, size: int, watched: Callable[[Pieces], Pieces]

@@ -16,7 +16,7 @@ from ffrfs.packing.sources.contents import Contents
 from ffrfs.packing.sources.existing_set import ExistingSet
 from ffrfs.packing.sources.folder_lister import FolderIdentity
 from ffrfs.packing.sources.options import PackOptions
-from ffrfs.packing.sources.order import number
+from ffrfs.packing.sources.order import batches, number
 from ffrfs.packing.sources.selection import Selection
 from ffrfs.packing.sources.source import Source
 
@@ -134,8 +134,7 @@ def _paths(listed: Manifest) -> Iterator[str]:
     import numpy as np  # here, not above: packing has no need of it, and it takes 0.1 s
 
     has_own = np.zeros(listed.file_count, bool)
-    for first in range(0, listed.record_count, _BATCH_COUNT):
-        files = listed.files(first, min(_BATCH_COUNT, listed.record_count - first))
+    for files in batches(listed):
         has_own[files] = True
         yield from map(os.fsdecode, listed.paths(files))
     others = np.flatnonzero(~has_own)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 from array import array
+from collections.abc import Iterator
+from itertools import chain
 from typing import BinaryIO
 
 from ffrfs._native import Manifest
@@ -16,10 +18,17 @@ from ffrfs.errors import PackError
 Order = str | os.PathLike[str]
 
 # Files whose numbers are in memory as Python objects at a time.
-_BATCH_COUNT = 1 << 16
+_BATCH_COUNT = 4096
 
 BY_PATH = "path"
 BY_SIZE = "size"
+
+
+def batches(listed: Manifest, first: int = 0, count: int | None = None) -> Iterator[list[int]]:
+    """Yield the files that have `count` records from `first` on (None: all), so many at a time."""
+    end = first + (listed.record_count - first if count is None else count)
+    for start in range(first, end, _BATCH_COUNT):
+        yield listed.files(start, min(_BATCH_COUNT, end - start))
 
 
 def number(listed: Manifest, order: Order) -> None:
@@ -37,10 +46,7 @@ def number_by_keys(listed: Manifest, keys: array[int]) -> None:
     import numpy as np  # here, not above: other orders have no need of it
 
     listed.number("path")
-    files = np.empty(listed.record_count, np.uint32)
-    for first in range(0, len(files), _BATCH_COUNT):
-        batch = listed.files(first, min(_BATCH_COUNT, len(files) - first))
-        files[first : first + len(batch)] = batch
+    files = np.fromiter(chain.from_iterable(batches(listed)), np.uint32, listed.record_count)
     order = np.argsort(np.array(keys, np.uint64)[files], kind="stable")
     # An array has no Python object for each number, as a list has.
     listed.number_by(array("I", files[order].tobytes()))

@@ -18,6 +18,7 @@ from array import array
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
@@ -29,7 +30,7 @@ from ffrfs.folder.tree import OnConflict, PackTree
 from ffrfs.packing.sources.contents import UNKNOWN_TIME_NS, LinkCounts, Symlinks, Tick
 from ffrfs.packing.sources.existing_set import ExistingSet
 from ffrfs.packing.sources.folder_lister import FolderIdentity, OpenFolder
-from ffrfs.packing.sources.order import number_by_keys
+from ffrfs.packing.sources.order import batches, number_by_keys
 from ffrfs.packing.sources.selection import Selection, Wanted
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     from ffrfs._native import Attributes, RecordBytes
 
-_LIST_COUNT = 4096  # entries asked of the core, and files asked of the list, at a time
+_LIST_COUNT = 4096  # entries asked of the core at a time
 _BATCH_SIZE = 8 << 20  # files up to this are read whole
 _BATCH_COUNT = 1024
 
@@ -128,7 +129,8 @@ class PackSource:
     def append(self, writer: Writer, first: int, count: int, jobs: int, tick: Tick) -> None:
         """In this thread, and one that reads ahead."""
         size = 0
-        with closing(self._read(self._numbers(first, count))) as contents:
+        files = chain.from_iterable(batches(self.entries, first, count))
+        with closing(self._read(files)) as contents:
             for done, (file, data) in enumerate(contents):
                 if data is not None:
                     written_size = len(data)
@@ -159,11 +161,6 @@ class PackSource:
 
     def close(self) -> None:
         self._tree.close()
-
-    def _numbers(self, first: int, count: int) -> Iterator[int]:
-        """Yield the files of records, as numbers of the entries."""
-        for start in range(first, first + count, _LIST_COUNT):
-            yield from self.entries.files(start, min(_LIST_COUNT, first + count - start))
 
     def _read(self, files: Iterable[int]) -> Generator[_Content, None, None]:
         """Yield each file and its bytes, verified."""
