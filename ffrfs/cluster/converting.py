@@ -22,16 +22,13 @@ from typing import NamedTuple
 
 from ffrfs.cluster.convert_rows import ConvertRow, ConvertRows, line_of, put_row
 from ffrfs.cluster.file_task import (
-    Environment,
     FileState,
-    Told,
+    FileTask,
     absolute,
-    carried,
     run_files,
     sizes_of,
     state_of,
     states_of,
-    with_warnings,
 )
 from ffrfs.convert.convert import ConvertSummary, convert
 from ffrfs.convert.kind import Kind, files_named, kind_of
@@ -70,16 +67,44 @@ class ConvertOptions(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ConvertTask:
-    source: str
+class ConvertTask(FileTask[ConvertRow]):
+    """Raises what convert() raises."""
+
     target: str
     options: ConvertOptions
     tmp_dir: str | None
-    environment: Environment
 
     @property
     def name(self) -> str:
         return _name_of(self.target)
+
+    def run(self) -> ConvertRow:
+        # Before it is read: if it changes later, it is made again.
+        source = _there(self.file)
+        summary = convert(
+            self.file,
+            self.target,
+            self.options.to,
+            options=self.options.written,
+            features=self.options.features,
+            on_error=self.options.on_error,
+            force=True,  # what is there is of an earlier run, whose source has changed
+            tmp_dir=self.tmp_dir,
+        )
+        target = _there(self.target)
+        row = ConvertRow(
+            source=_name_of(self.file),
+            source_size=source.size,
+            source_mtime_ns=source.mtime_ns,
+            source_etag=source.etag,
+            name=self.name,
+            size=target.size,
+            etag=target.etag,
+            records=summary.record_count,
+            skipped=summary.skipped_count,
+        )
+        put_row(self.target, row)
+        return row
 
 
 def convert_files(  # noqa: PLR0913 - as convert
@@ -102,7 +127,7 @@ def convert_files(  # noqa: PLR0913 - as convert
     rows.begin(task.name for task in tasks)
     done = dict(_still_true(tasks, rows.found))
     size = sum(row.source_size for row in done.values())
-    whole_size = sum(sizes_of(task.source for task in tasks)) if progress else 0
+    whole_size = sum(sizes_of(task.file for task in tasks)) if progress else 0
 
     def made(task: ConvertTask, row: ConvertRow) -> None:
         nonlocal size
@@ -112,45 +137,10 @@ def convert_files(  # noqa: PLR0913 - as convert
             progress(len(done), len(tasks), size, max(size, whole_size))
 
     left = [task for task in tasks if task.name not in done]
-    run_files(executor, run_convert, left, made)
+    run_files(executor, left, made)
     ordered = [done[task.name] for task in tasks]
     rows.finish(_manifest(options, ordered))
     return ConvertSummary(sum(row.records for row in ordered), sum(row.skipped for row in ordered))
-
-
-def run_convert(task: ConvertTask) -> Told[ConvertRow]:
-    """Raises what convert() raises."""
-    os.environ.update(task.environment)
-    return with_warnings(lambda: _convert(task))
-
-
-def _convert(task: ConvertTask) -> ConvertRow:
-    # Before it is read: if it changes later, it is made again.
-    source = _there(task.source)
-    summary = convert(
-        task.source,
-        task.target,
-        task.options.to,
-        options=task.options.written,
-        features=task.options.features,
-        on_error=task.options.on_error,
-        force=True,  # what is there is of an earlier run, whose source has changed
-        tmp_dir=task.tmp_dir,
-    )
-    target = _there(task.target)
-    row = ConvertRow(
-        source=_name_of(task.source),
-        source_size=source.size,
-        source_mtime_ns=source.mtime_ns,
-        source_etag=source.etag,
-        name=task.name,
-        size=target.size,
-        etag=target.etag,
-        records=summary.record_count,
-        skipped=summary.skipped_count,
-    )
-    put_row(task.target, row)
-    return row
 
 
 def _there(path: str) -> FileState:
@@ -186,7 +176,6 @@ def _tasks(
         raise OptionError(f"{target}: to={options.to!r} makes a directory; leave out --executor")
     if options.to == "tfrecord" and options.compression == "GZIP":
         extension += ".gz"
-    environment = carried()
     made: dict[str, str] = {}
     tasks = []
     for file in map(absolute, files):
@@ -194,7 +183,7 @@ def _tasks(
         if made.setdefault(name, file) != file:
             raise PackError(f"{file}: would become {name}, as {made[name]} does; rename one")
         place = f"{absolute(target).rstrip('/')}/{name}"
-        tasks.append(ConvertTask(file, place, options, tmp_dir, environment))
+        tasks.append(ConvertTask(file, place, options, tmp_dir))
     return tasks
 
 
@@ -207,10 +196,10 @@ def _still_true(
 ) -> Iterable[tuple[str, ConvertRow]]:
     """The rows whose files are there as they say, of sources that are as they were."""
     known = [(task, found[task.name]) for task in tasks if task.name in found]
-    sources = states_of(task.source for task, _ in known)
+    sources = states_of(task.file for task, _ in known)
     targets = states_of(task.target for task, _ in known)
     for (task, row), source, target in zip(known, sources, targets, strict=True):
-        is_same = row.source == _name_of(task.source) and row.source_state == source
+        is_same = row.source == _name_of(task.file) and row.source_state == source
         if is_same and target is not None and (target.size, target.etag) == (row.size, row.etag):
             yield task.name, row
 

@@ -10,16 +10,18 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from ffrfs.cluster.executors import adopted, slots
 from ffrfs.errors import PackWarning, UnfinishedError, UnverifiedHeaderWarning, describe
 from ffrfs.packing.driver import drive
+from ffrfs.remote.paths import let_urls_in
 from ffrfs.remote.url import is_url, parse_url
 
 TaskT = TypeVar("TaskT")
 ResultT = TypeVar("ResultT")
+FileTaskT = TypeVar("FileTaskT", bound="FileTask[Any]")
 
 # Where servers are. Tasks carry these to other machines; credentials are those of each machine.
 _CARRIED = ("ENDPOINT_URL", "REGION", "ANONYMOUS", "REMOTE_TIMEOUT")
@@ -54,6 +56,29 @@ def carried() -> Environment:
     return tuple((name, os.environ[name]) for name in names if name in os.environ)
 
 
+@dataclass(frozen=True)
+class FileTask(Generic[ResultT]):
+    """What is done with one file. Of equal tasks each is another one."""
+
+    file: str  # absolute, or a URL
+    environment: Environment = field(default_factory=carried, kw_only=True)
+
+    def run(self) -> ResultT:
+        raise NotImplementedError
+
+
+def run_file(task: FileTask[ResultT]) -> Told[ResultT]:
+    """Raises what the task raises."""
+    os.environ.update(task.environment)
+    let_urls_in([task.file])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = task.run()
+    told = (warning.message for warning in caught)
+    kept = (one for one in told if isinstance(one, PackWarning | UnverifiedHeaderWarning))
+    return Told(result, tuple(kept))
+
+
 def absolute(path: str) -> str:
     """What workers with other working directories can open."""
     return path if is_url(path) else os.path.abspath(path)
@@ -86,15 +111,6 @@ def sizes_of(paths: Iterable[str]) -> list[int]:
     return [0 if state is None else state.size for state in states_of(paths)]
 
 
-def with_warnings(function: Callable[[], ResultT]) -> Told[ResultT]:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        result = function()
-    told = (warning.message for warning in caught)
-    kept = (one for one in told if isinstance(one, PackWarning | UnverifiedHeaderWarning))
-    return Told(result, tuple(kept))
-
-
 def run_all(
     executor: Executor,
     function: Callable[[TaskT], ResultT],
@@ -125,24 +141,23 @@ def run_all(
 
 def run_files(
     executor: Executor,
-    function: Callable[[TaskT], Told[ResultT]],
-    tasks: Sequence[TaskT],
-    seen: Callable[[TaskT, ResultT], object],
+    tasks: Sequence[FileTaskT],
+    seen: Callable[[FileTaskT, ResultT], object],
 ) -> list[ResultT]:
-    """As run_all(), of tasks over a file each; return the results in the order of the tasks.
+    """As run_all(), with run_file(); return the results in the order of the tasks.
 
     Warns of what the tasks were warned of. Raises the error of a task if it is the only one, else
     UnfinishedError.
     """
     found: dict[int, ResultT] = {}  # by the identity of the task
 
-    def keep(task: TaskT, told: Told[ResultT]) -> None:
+    def keep(task: FileTaskT, told: Told[ResultT]) -> None:
         for warning in told.warnings:
             warnings.warn(warning, stacklevel=4)
         found[id(task)] = told.result
         seen(task, told.result)
 
-    def failed(failures: Sequence[tuple[TaskT, Exception]]) -> Exception:
+    def failed(failures: Sequence[tuple[FileTaskT, Exception]]) -> Exception:
         if len(failures) == 1:
             return failures[0][1]
         return UnfinishedError(
@@ -151,5 +166,5 @@ def run_files(
             [describe(failure) for _, failure in failures],
         )
 
-    run_all(executor, function, tasks, keep, failed)
+    run_all(executor, run_file, tasks, keep, failed)
     return [found[id(task)] for task in tasks]

@@ -6,25 +6,16 @@ Concurrency: one thread drives; tasks share nothing.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-from ffrfs.cluster.file_task import (
-    Environment,
-    Told,
-    absolute,
-    carried,
-    run_files,
-    sizes_of,
-    with_warnings,
-)
+from ffrfs.cluster.file_task import FileTask, absolute, run_files, sizes_of
 from ffrfs.folder import verify as packs
 from ffrfs.folder.progress import Progress
 from ffrfs.folder.tree import pack_files
-from ffrfs.remote.paths import is_folder, let_urls_in
+from ffrfs.remote.paths import is_folder
 from ffrfs.tfrecord.shards import shard_paths
 
 if TYPE_CHECKING:  # a process of a pool loads what its files need
@@ -32,10 +23,13 @@ if TYPE_CHECKING:  # a process of a pool loads what its files need
 
 
 @dataclass(frozen=True)
-class VerifyTask:
-    file: str
-    is_one_of_many: bool  # then a file that cannot be opened is in the report
-    environment: Environment
+class VerifyTask(FileTask[packs.PackReport]):
+    """Raises FormatError, OSError for a file that cannot be opened, unless it is one of many."""
+
+    is_one_of_many: bool  # then such a file is in the report
+
+    def run(self) -> packs.PackReport:
+        return packs.verify_file(self.file, is_one_of_many=self.is_one_of_many)
 
 
 def verify_packs(
@@ -43,9 +37,8 @@ def verify_packs(
 ) -> list[packs.VerifyReport]:
     """As ffrfs.folder.verify.verify()."""
     files = [pack_files(path) for path in paths]
-    environment = carried()
     tasks = [
-        VerifyTask(absolute(file), is_folder(path), environment)
+        VerifyTask(absolute(file), is_folder(path))
         for path, found in zip(paths, files, strict=True)
         for file in found
     ]
@@ -58,7 +51,7 @@ def verify_packs(
         if progress is not None:
             progress(count, max(count, total_count), size, max(size, total_size))
 
-    found = iter(run_files(executor, run_verify, tasks, seen))
+    found = iter(run_files(executor, tasks, seen))
     reports = []
     for path, of_path in zip(paths, files, strict=True):
         own = [next(found)._replace(file=file) for file in of_path]
@@ -67,14 +60,12 @@ def verify_packs(
     return reports
 
 
-def run_verify(task: VerifyTask) -> Told[packs.PackReport]:
-    """Raises FormatError, OSError for a file that cannot be opened, unless it is one of many."""
-    os.environ.update(task.environment)
-    let_urls_in([task.file])
-    return with_warnings(lambda: packs.verify_file(task.file, is_one_of_many=task.is_one_of_many))
+@dataclass(frozen=True)
+class VerifyRecordsTask(FileTask["tfrecords.VerifyReport"]):
+    def run(self) -> tfrecords.VerifyReport:
+        from ffrfs.tfrecord import verify as tfrecords
 
-
-TFRecordTask: TypeAlias = tuple[str, Environment]
+        return tfrecords.verify([self.file])
 
 
 def verify_tfrecords(
@@ -84,18 +75,18 @@ def verify_tfrecords(
     from ffrfs.tfrecord import verify as tfrecords
 
     files = shard_paths(path)
-    tasks = [(absolute(file), carried()) for file in files]
+    tasks = [VerifyRecordsTask(absolute(file)) for file in files]
     sizes = dict(zip(tasks, sizes_of(files), strict=True)) if progress else {}
     whole_size = sum(sizes.values())
     count = size = 0
 
-    def seen(task: TFRecordTask, report: tfrecords.VerifyReport) -> None:
+    def seen(task: VerifyRecordsTask, report: tfrecords.VerifyReport) -> None:
         nonlocal count, size
         if progress is not None:
             count, size = count + report.record_count, size + sizes[task]
             progress(count, 0, size, whole_size)
 
-    reports = run_files(executor, run_verify_tfrecord, tasks, seen)
+    reports = run_files(executor, tasks, seen)
     bad = [
         record._replace(file=file)
         for file, report in zip(files, reports, strict=True)
@@ -104,12 +95,3 @@ def verify_tfrecords(
     record_count = sum(report.record_count for report in reports)
     byte_count = sum(report.byte_count for report in reports)
     return tfrecords.VerifyReport(record_count, byte_count, bad)
-
-
-def run_verify_tfrecord(task: TFRecordTask) -> Told[tfrecords.VerifyReport]:
-    from ffrfs.tfrecord import verify as tfrecords
-
-    file, environment = task
-    os.environ.update(environment)
-    let_urls_in([file])
-    return with_warnings(lambda: tfrecords.verify([file]))

@@ -18,7 +18,7 @@ from ffrfs.cluster.packing import pack_by_plan
 from ffrfs.cluster.request import Request
 from ffrfs.errors import CompleteError, PackError
 from ffrfs.packing.sources.options import PackOptions
-from tests.cluster.trees import files_of, planned
+from tests.cluster.trees import finish, kept, objects, planned
 from tests.ffrecord_file import Tree
 from tests.folder.folder_model import make_folder
 from tests.mount.command import ffrfs as command
@@ -45,13 +45,6 @@ def more(tmp_path: Path) -> Path:
     return make_folder(tmp_path / "more", NEW)
 
 
-def objects(store: S3Store, prefix: str) -> dict[str, bytes]:
-    names = [meta["path"] for chunk in obstore.list(store, f"{prefix}/") for meta in chunk]
-    return {
-        name.removeprefix(f"{prefix}/"): bytes(obstore.get(store, name).bytes()) for name in names
-    }
-
-
 def paths(url: str) -> set[str]:
     with PackedFolder(f"{url}/") as folder:
         return set(folder)
@@ -59,9 +52,8 @@ def paths(url: str) -> set[str]:
 
 def append(source: Path, url: str, shards: int = 3) -> None:
     """A whole command."""
-    request = Request.of(source, url, PackOptions(shards=shards, append=True))
-    with ThreadPoolExecutor(1) as pool, kept_plan(request, pool, None) as plan:
-        pack_by_plan(plan, pool)
+    with kept(source, url, shards, append=True) as plan:
+        finish(plan)
 
 
 @pytest.mark.promise("S66")
@@ -155,8 +147,7 @@ def test_others_have_added_by_now(url: str, store: S3Store, more: Path) -> None:
         assert objects(store, "set") == before
 
     def begin_and_end() -> None:
-        request = Request.of(more, url, PackOptions(shards=3, append=True))
-        with ThreadPoolExecutor(1) as pool, kept_plan(request, pool, None) as plan:
+        with kept(more, url, 3, append=True) as plan:
             run(plan, 1)
             raise KeyboardInterrupt
 

@@ -13,12 +13,9 @@ import pytest
 from ffrfs import pack_folder
 from ffrfs._native import Pack
 from ffrfs.cluster import Plan, commit, run
-from ffrfs.cluster.kept_plan import kept_plan
 from ffrfs.cluster.packing import pack_by_plan
-from ffrfs.cluster.request import Request
 from ffrfs.errors import PackError
-from ffrfs.packing.sources.options import PackOptions
-from tests.cluster.trees import assert_nothing_else, planned, shards_of
+from tests.cluster.trees import assert_nothing_else, finish, kept, planned, shards_of
 from tests.ffrecord_file import Tree
 from tests.folder.folder_model import make_folder, shown
 
@@ -41,11 +38,6 @@ def more(tmp_path: Path) -> Path:
 def plan(target: Path, more: Path) -> Iterator[Plan]:
     with planned(more, target, target.parent / "plan", append=True, shards=2) as made:
         yield made
-
-
-def pack(plan: Plan) -> None:
-    with ThreadPoolExecutor(2) as pool:
-        pack_by_plan(plan, pool)
 
 
 def test_shards_are_added(plan: Plan, target: Path, more: Path) -> None:
@@ -80,7 +72,7 @@ def shown_of(folder: Path) -> dict:
 
 
 def test_the_manifest_has_old_and_new(plan: Plan, target: Path) -> None:
-    pack(plan)
+    finish(plan)
     first, *rows = map(json.loads, (target / ".ffrfs-manifest.jsonl").read_text().splitlines())
     assert (first["shards"], first["files"], first["bytes"]) == (4, 6, 12_002)
     assert [row["number"] for row in rows] == [0, 1, 2, 3]
@@ -99,7 +91,7 @@ def test_what_the_manifest_said_before_stays(tmp_path: Path, more: Path) -> None
             pack_by_plan(plan, pool, on_error="skip")
     before = (tmp_path / "set" / ".ffrfs-manifest.jsonl").read_text().splitlines()
     with planned(more, tmp_path / "set", tmp_path / "plan", shards=1, append=True) as plan:
-        pack(plan)
+        finish(plan)
     after = (tmp_path / "set" / ".ffrfs-manifest.jsonl").read_text().splitlines()
     assert after[1:3] == before[1:3]
     assert json.loads(after[0])["missing"] == 1
@@ -152,7 +144,7 @@ def test_a_set_that_was_added_to_meanwhile(plan: Plan, target: Path, tmp_path: P
     pack_folder(make_folder(tmp_path / "z", {"z": b""}), target, append=True)
     before = shards_of(target)
     with pytest.raises((PackError, OSError)):
-        pack(plan)
+        finish(plan)
     assert shards_of(target) == before
     assert len(shown(target)) == 6
 
@@ -161,10 +153,10 @@ def test_two_plans_for_one_set(plan: Plan, target: Path, tmp_path: Path) -> None
     """The later one finds the shards of the other, and does not take them for its own."""
     make_folder(tmp_path / "z", {"z": b"", "zz": b""})
     with planned(tmp_path / "z", target, tmp_path / "plan2", append=True, shards=2) as other:
-        pack(other)
+        finish(other)
     before = shards_of(target)
     with pytest.raises((PackError, OSError)):
-        pack(plan)
+        finish(plan)
     assert shards_of(target) == before
 
 
@@ -175,7 +167,7 @@ def test_shards_of_a_plan_that_was_given_up(plan: Plan, target: Path, tmp_path: 
     make_folder(tmp_path / "z", {"z1": b"1", "z2": b"2", "z3": b"3"})
     with planned(tmp_path / "z", target, tmp_path / "plan2", append=True, shards=2) as other:
         assert other.place != plan.place
-        pack(other)
+        finish(other)
     assert {"z1", "z2", "z3"} < set(shown(target))
     assert "a/three" not in shown(target)
 
@@ -185,7 +177,6 @@ def test_ended_while_shards_are_moved(
     target: Path, more: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     """After any of the steps of the end; the same call goes on from there."""
-    request = Request.of(more, target, PackOptions(shards=3, append=True))
     left = step + 1
     is_ended = False
 
@@ -202,18 +193,17 @@ def test_ended_while_shards_are_moved(
 
         return call
 
-    with ThreadPoolExecutor(1) as pool:
-        with monkeypatch.context() as patch:
-            for name in ("rename", "unlink", "rmdir"):
-                patch.setattr(os, name, counted(getattr(os, name)))
-            try:
-                with kept_plan(request, pool, None) as plan:
-                    pack_by_plan(plan, pool)
-            except EndedError:
-                is_ended = True
-        if is_ended:
-            with kept_plan(request, pool, None) as plan:
-                pack_by_plan(plan, pool)
+    with monkeypatch.context() as patch:
+        for name in ("rename", "unlink", "rmdir"):
+            patch.setattr(os, name, counted(getattr(os, name)))
+        try:
+            with kept(more, target, 3, append=True) as plan:
+                finish(plan)
+        except EndedError:
+            is_ended = True
+    if is_ended:
+        with kept(more, target, 3, append=True) as plan:
+            finish(plan)
     assert_nothing_else(target)
     assert len(shards_of(target)) == 5
     assert len(shown(target)) == 10
@@ -223,6 +213,6 @@ def test_what_lies_beside_the_shards_is_not_moved(plan: Plan, target: Path) -> N
     """A killed task of a file system without O_TMPFILE leaves such a name."""
     run(plan, 0)
     (Path(plan.place) / ".part_00003.ffr.0123456789abcdef.partial").write_bytes(b"x")
-    pack(plan)
+    finish(plan)
     assert not [name for name in os.listdir(target) if name.endswith(".partial")]
     assert_nothing_else(target)

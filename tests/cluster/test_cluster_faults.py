@@ -20,7 +20,7 @@ from ffrfs.cluster import Plan, commit, run
 from ffrfs.cluster.packing import pack_by_plan
 from ffrfs.errors import PackError, UnfinishedError
 from ffrfs.mount.kernel.process import Process
-from tests.cluster.trees import add_links, assert_nothing_else, files_of, make_tree, planned
+from tests.cluster.trees import add_links, assert_nothing_else, files_of, make_tree, planned, states
 from tests.folder.folder_model import make_folder, shown
 from tests.tiny_disk import run_on_tiny_disk
 
@@ -192,12 +192,6 @@ def large(path: Path) -> Path:
         (path / f"{number % 7}").mkdir(parents=True, exist_ok=True)
         (path / f"{number % 7}" / f"{number}").write_bytes(chance.randbytes(20_000))
     return path
-
-
-def states(target: Path) -> dict[str, tuple[int, int]]:
-    return {
-        path.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in target.glob("*.ffr")
-    }
 
 
 def descendants(pid: int) -> list[int]:

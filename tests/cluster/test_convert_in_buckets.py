@@ -21,6 +21,7 @@ from obstore.store import S3Store
 from ffrfs.cluster.converting import ConvertOptions, convert_files
 from ffrfs.cluster.manifest import MANIFEST_NAME
 from ffrfs.errors import ChecksumError, PackError, RemoteError
+from tests.cluster.trees import objects
 from tests.mount.command import ffrfs as command
 from tests.remote.conftest import bucket, give, s3, staging, store
 from tests.remote.servers.seaweedfs import SeaweedFS
@@ -49,13 +50,6 @@ def uploaded(store: S3Store, records: Path) -> str:
     for path in records.iterdir():
         obstore.put(store, f"in/{path.name}", path.read_bytes())
     return "s3://tests/in/"
-
-
-def objects(store: S3Store, prefix: str) -> dict[str, bytes]:
-    names = [meta["path"] for chunk in obstore.list(store, f"{prefix}/") for meta in chunk]
-    return {
-        name.removeprefix(f"{prefix}/"): bytes(obstore.get(store, name).bytes()) for name in names
-    }
 
 
 def shown(found: dict[str, bytes]) -> dict[str, bytes]:

@@ -25,6 +25,7 @@ from tests.cluster.trees import (
     make_tree,
     planned,
     shards_of,
+    states,
 )
 from tests.ffrecord_file import flip_byte
 from tests.folder.folder_model import shown
@@ -64,12 +65,6 @@ def expected(plan: Plan, executor: ThreadPoolExecutor, target: Path) -> dict[str
 def manifest(target: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     first, *rows = map(json.loads, (target / MANIFEST).read_text().splitlines())
     return first, rows
-
-
-def states(target: Path) -> dict[str, tuple[int, int]]:
-    return {
-        path.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in target.glob("*.ffr")
-    }
 
 
 def test_the_manifest(plan: Plan, expected: dict[str, bytes], target: Path) -> None:

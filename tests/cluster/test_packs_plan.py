@@ -124,20 +124,6 @@ def test_a_pattern_that_matches_nothing(pack: Path, target: Path) -> None:
     assert not (target.parent / "plan").exists()
 
 
-def test_several_packs_and_a_set(tree: Path, pack: Path, target: Path) -> None:
-    for name, content in (("b", {"b": {"x": b"b" * 5000}}), ("c", {"c": {"y": b"c" * 5000}})):
-        pack_folder(make_folder(tree.parent / name, content), tree.parent / f"{name}.ffr")
-    pack_folder(
-        make_folder(tree.parent / "s", {"s": {"1": b"1", "2": b"2"}}),
-        tree.parent / "sset",
-        shards=2,
-    )
-    sources = [pack, tree.parent / "b.ffr", tree.parent / "c.ffr", tree.parent / "sset"]
-    repacked(sources, target).close()
-    repack(sources, tree.parent / "one.ffr")  # type: ignore[arg-type]
-    assert shown(target) == shown(tree.parent / "one.ffr")
-
-
 def test_packs_that_conflict(pack: Path, tree: Path, target: Path) -> None:
     pack_folder(make_folder(tree.parent / "b", {"top": b"another"}), tree.parent / "b.ffr")
     with pytest.raises(FfrfsError, match="top"):
@@ -166,12 +152,6 @@ def test_an_empty_pack_and_one_of_empty_directories(tmp_path: Path) -> None:
         pack_folder(make_folder(tmp_path / name, content), tmp_path / f"{name}.ffr")
         repacked(tmp_path / f"{name}.ffr", tmp_path / f"{name}.set").close()
         assert shown(tmp_path / f"{name}.set") == shown(tmp_path / f"{name}.ffr")
-
-
-def test_reproducible(pack: Path, target: Path) -> None:
-    repack(pack, target.parent / "one.ffr", reproducible=True)
-    repacked(pack, target, reproducible=True).close()
-    assert shown(target) == shown(target.parent / "one.ffr")
 
 
 def damage(pack: Path, path: str) -> None:

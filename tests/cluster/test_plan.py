@@ -12,15 +12,12 @@ from typing import Any
 
 import pytest
 
-from ffrfs import pack_folder
 from ffrfs.cluster import Plan, commit, run
 from ffrfs.cluster.executors import open_executor
 from ffrfs.cluster.packing import pack_by_plan
 from ffrfs.errors import FormatError, OptionError
 from tests.cluster.trees import (
     add_links,
-    assert_nothing_else,
-    assert_same_tree,
     files_of,
     make_tree,
     planned,
@@ -124,22 +121,6 @@ def test_other_listings_have_other_ids(tree: Path, tmp_path: Path) -> None:
     (tree / "new").write_bytes(b"")
     ids |= {id_of(), id_of(reproducible=True)}
     assert len(ids) == 7
-
-
-@pytest.mark.parametrize("options", [{"shards": 1}, {"shards": 5}, {"shard_size": 40_000}])
-@pytest.mark.parametrize("symlinks", ["keep", "skip"])
-def test_the_tree_of_one_process(
-    tree: Path, tmp_path: Path, options: dict[str, int], symlinks: Any
-) -> None:
-    add_links(tree)
-    pack_folder(tree, tmp_path / "one", symlinks=symlinks, **options)  # type: ignore[arg-type]
-    with (
-        planned(tree, tmp_path / "set", tmp_path / "plan", symlinks=symlinks, **options) as plan,
-        ThreadPoolExecutor(2) as pool,
-    ):
-        pack_by_plan(plan, pool)
-    assert_same_tree(tmp_path / "set", tmp_path / "one")
-    assert_nothing_else(tmp_path / "set")
 
 
 @pytest.mark.parametrize("kind", ["many", "deep", "long names", "links"])

@@ -25,9 +25,9 @@ from ffrfs.cluster.packing import pack_by_plan
 from ffrfs.cluster.request import Request
 from ffrfs.errors import FormatError, PackError, UnfinishedError
 from ffrfs.packing.sources.options import PackOptions
-from tests.cluster.trees import make_tree, planned
+from tests.cluster.trees import finish, kept, make_tree, objects, planned
 from tests.folder.folder_model import make_folder, shown
-from tests.remote.conftest import bucket, give, s3, store
+from tests.remote.conftest import bucket, give, s3, staging, store
 from tests.remote.reading import reading_urls
 from tests.remote.servers.seaweedfs import SeaweedFS
 
@@ -35,30 +35,9 @@ TIMEOUT_S = 60
 MANIFEST = ".ffrfs-manifest.jsonl"
 
 
-@pytest.fixture(autouse=True)
-def staging(
-    s3: SeaweedFS,
-    bucket: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Path:
-    place = tmp_path / "tmp"
-    place.mkdir()
-    with reading_urls(monkeypatch, tmp_path, s3.endpoint_url):
-        yield place
-    assert list(place.iterdir()) == []
-
-
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     return make_tree(tmp_path / "tree")
-
-
-def objects(store: S3Store, prefix: str) -> dict[str, bytes]:
-    names = [meta["path"] for chunk in obstore.list(store, prefix) for meta in chunk]
-    return {
-        name.removeprefix(f"{prefix}/"): bytes(obstore.get(store, name).bytes()) for name in names
-    }
 
 
 def local(tree: Path, shards: int) -> dict[str, bytes]:
@@ -82,12 +61,7 @@ def assert_whole(url: str, tree: Path) -> None:
         assert {path: bytes(folder[path]) for path in expected} == expected
 
 
-def test_task_by_task(
-    bucket: str,
-    store: S3Store,
-    tree: Path,
-    staging: Path,
-) -> None:
+def test_task_by_task(bucket: str, store: S3Store, tree: Path, staging: Path) -> None:
     url = f"s3://{bucket}/tasks"
     path = tree.parent / "plan of bucket"
     with planned(tree, url, path, reproducible=True) as plan:  # type: ignore[arg-type]
@@ -160,12 +134,7 @@ def test_a_command_that_is_killed(
     assert objects(store, "killed") == found
 
 
-def test_the_shard_of_another_plan(
-    bucket: str,
-    store: S3Store,
-    tree: Path,
-    staging: Path,
-) -> None:
+def test_the_shard_of_another_plan(bucket: str, store: S3Store, tree: Path, staging: Path) -> None:
     url = f"s3://{bucket}/another"
     with (
         planned(tree, url, tree.parent / "one") as one,  # type: ignore[arg-type]
@@ -199,30 +168,6 @@ def test_what_is_left_out_is_in_the_manifest(
     assert [file["path"] for row in rows for file in row["missing"]] == ["top"]
 
 
-@contextlib.contextmanager
-def kept(
-    source: Path, url: str, shards: int, staging: Path, held: Callable[[], object] = lambda: None
-) -> Iterator[Plan]:
-    """The plan of a command, which is held where it has not begun to write."""
-    is_held = False
-
-    def hold(*_: int) -> None:
-        nonlocal is_held
-        if not is_held:
-            is_held = True
-            held()
-
-    request = Request.of(source, url, PackOptions(shards=shards))
-    options = PackOptions(tmp_dir=staging, progress=hold)
-    with ThreadPoolExecutor(1) as pool, kept_plan(request, pool, options) as plan:
-        yield plan
-
-
-def finish(plan: Plan, staging: Path) -> None:
-    with ThreadPoolExecutor(2) as pool:
-        pack_by_plan(plan, pool, tmp_dir=str(staging))
-
-
 @pytest.mark.promise("S73")
 def test_two_commands(bucket: str, store: S3Store, tree: Path, staging: Path) -> None:
     """Whenever the other begins; the one that was killed before has left an object."""
@@ -232,14 +177,14 @@ def test_two_commands(bucket: str, store: S3Store, tree: Path, staging: Path) ->
         made: list[Plan] = []
 
         def begin() -> None:
-            made.append(stack.enter_context(kept(small, url, 2, staging)))
+            made.append(stack.enter_context(kept(small, url, 2, tmp_dir=staging)))
 
         with (
             pytest.raises(PackError, match="of other sources or options; finish it by its own"),
-            kept(tree, url, 5, staging, begin),
+            kept(tree, url, 5, tmp_dir=staging, while_listing=begin),
         ):
             pass
-        with kept(small, url, 2, staging) as equal:
+        with kept(small, url, 2, tmp_dir=staging) as equal:
             finish(equal, staging)
         before = objects(store, "two")
         finish(made[0], staging)
@@ -255,19 +200,19 @@ def test_another_set_is_complete_by_now(
     small = make_folder(tree.parent / "small", {"a": b"1", "b": b"2", "c": b"3"})
 
     def pack() -> None:
-        with kept(small, url, 2, staging) as plan:
+        with kept(small, url, 2, tmp_dir=staging) as plan:
             obstore.put(store, f"by-now/.ffrfs-plan-{'0' * 16}", b"of one that was killed")
             finish(plan, staging)
 
     with (
         pytest.raises(PackError, match="has a shard that is not of this plan"),
-        kept(tree, url, 5, staging, pack),
+        kept(tree, url, 5, tmp_dir=staging, while_listing=pack),
     ):
         pass
     assert sorted(objects(store, "by-now")) == [MANIFEST, "part_00000.ffr", "part_00001.ffr"]
     obstore.put(store, "by-now/.ffrfs-plan", b"hostile")
     with (
         pytest.raises(FormatError, match=r"/\.ffrfs-plan: bad plan: it names no plan; remove it"),
-        kept(small, url, 2, staging),
+        kept(small, url, 2, tmp_dir=staging),
     ):
         pass

@@ -283,19 +283,6 @@ def test_append(ffrfs: Run, tree: Path, target: Path) -> None:
     assert_nothing_else(target)
 
 
-def test_packs(ffrfs: Run, tree: Path, target: Path) -> None:
-    old = tree.parent / "old.ffr"
-    assert ffrfs("pack", "-q", tree, old).status == 0
-    done = ffrfs(
-        *("pack", "--shards", "3", "--order", "size", "--executor", "processes:2", "-q"),
-        old,
-        target,
-    )
-    assert done == Done(0, b"", "")
-    assert_same_tree(target, old)
-    assert_nothing_else(target)
-
-
 @pytest.mark.parametrize("is_of_group", [False, True])
 def test_ctrl_c(tmp_path: Path, is_of_group: bool) -> None:
     """What is done stays, and the same command goes on. So many shards take seconds."""

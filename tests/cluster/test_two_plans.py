@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,14 +13,11 @@ import pytest
 
 from ffrfs import pack_folder, verify
 from ffrfs.cluster import commit, run
-from ffrfs.cluster.kept_plan import kept_plan
 from ffrfs.cluster.packing import pack_by_plan
 from ffrfs.cluster.planned_set import Plan
-from ffrfs.cluster.request import Request
 from ffrfs.errors import PackError, UnfinishedError
-from ffrfs.packing.sources.options import PackOptions
 from tests.cluster import trees
-from tests.cluster.trees import assert_nothing_else, shards_of
+from tests.cluster.trees import assert_nothing_else, finish, kept, shards_of
 from tests.folder.folder_model import make_folder, shown
 
 ROUNDS = 20
@@ -51,37 +48,6 @@ def base(tmp_path: Path, target: Path) -> Path:
     return target
 
 
-@contextlib.contextmanager
-def planned(
-    source: Path,
-    target: Path,
-    shards: int,
-    *,
-    append: bool = False,
-    while_listing: Callable[[], object] = lambda: None,
-) -> Iterator[Plan]:
-    """The plan of a command, which is held where it has not begun to write."""
-    is_held = False
-
-    def hold(*_: int) -> None:
-        nonlocal is_held
-        if not is_held:
-            is_held = True
-            while_listing()
-
-    request = Request.of(source, target, PackOptions(shards=shards, append=append))
-    with (
-        ThreadPoolExecutor(1) as pool,
-        kept_plan(request, pool, PackOptions(progress=hold)) as plan,
-    ):
-        yield plan
-
-
-def finish(plan: Plan) -> None:
-    with ThreadPoolExecutor(2) as pool:
-        pack_by_plan(plan, pool)
-
-
 def pack(
     source: Path,
     target: Path,
@@ -91,7 +57,7 @@ def pack(
     while_listing: Callable[[], object] = lambda: None,
 ) -> None:
     """A whole command."""
-    with planned(source, target, shards, append=append, while_listing=while_listing) as plan:
+    with kept(source, target, shards, append=append, while_listing=while_listing) as plan:
         finish(plan)
 
 
@@ -118,7 +84,7 @@ def test_another_set_is_being_made(one: Path, two: Path, target: Path) -> None:
         made: list[Plan] = []
 
         def begin() -> None:
-            made.append(stack.enter_context(planned(two, target, 5)))
+            made.append(stack.enter_context(kept(two, target, 5)))
 
         with pytest.raises(PackError, match="another command is packing into it, by the plan"):
             pack(one, target, 8, while_listing=begin)
@@ -133,7 +99,7 @@ def test_equal_commands_go_by_one_plan(one: Path, target: Path) -> None:
         made: list[Plan] = []
 
         def begin() -> None:
-            made.append(stack.enter_context(planned(one, target, 4)))
+            made.append(stack.enter_context(kept(one, target, 4)))
 
         pack(one, target, 4, while_listing=begin)
         before = shards_of(target)
@@ -145,9 +111,9 @@ def test_equal_commands_go_by_one_plan(one: Path, target: Path) -> None:
 def test_a_plan_that_took_its_place_stays(one: Path, two: Path, target: Path) -> None:
     """The end of a command removes its own plan alone."""
     with contextlib.ExitStack() as stack:
-        with planned(one, target, 4):
+        with kept(one, target, 4):
             (target / ".ffrfs-plan").unlink()
-            plan = stack.enter_context(planned(two, target, 5))
+            plan = stack.enter_context(kept(two, target, 5))
         assert (target / ".ffrfs-plan").exists()
         finish(plan)
     assert_set_of(target, two)
@@ -156,7 +122,7 @@ def test_a_plan_that_took_its_place_stays(one: Path, two: Path, target: Path) ->
 def test_a_plain_set_is_written_meanwhile(one: Path, two: Path, target: Path) -> None:
     target.mkdir()
     with contextlib.ExitStack() as stack:
-        plan = stack.enter_context(planned(two, target, 5))
+        plan = stack.enter_context(kept(two, target, 5))
         stack.callback(finish, plan)
         with pytest.raises(PackError, match="is not empty"):
             pack_folder(one, target, shards=3)
@@ -169,7 +135,7 @@ def test_a_plan_appears_while_a_plain_set_is_written(one: Path, two: Path, targe
         made: list[Plan] = []
 
         def begin(_: object) -> None:
-            made.append(stack.enter_context(planned(two, target, 5)))
+            made.append(stack.enter_context(kept(two, target, 5)))
 
         with pytest.raises(PackError, match="is not empty"):
             pack_folder(one, target, shards=3, listing=begin)
@@ -186,7 +152,7 @@ def test_others_have_added_by_now(one: Path, two: Path, base: Path) -> None:
 
 
 def test_others_are_adding(one: Path, two: Path, base: Path) -> None:
-    with planned(two, base, 2, append=True) as plan:
+    with kept(two, base, 2, append=True) as plan:
         with pytest.raises(PackError, match="another command is packing into it"):
             pack(one, base, 3, append=True)
         finish(plan)
@@ -198,7 +164,7 @@ def leave(source: Path, target: Path, *numbers: int) -> Path:
     """A plan, and some of its shards, whose command was killed; where they wait."""
 
     def end() -> None:
-        with planned(source, target, 3, append=True) as plan:
+        with kept(source, target, 3, append=True) as plan:
             places.append(Path(plan.place))
             for number in numbers:
                 run(plan, number)
@@ -222,7 +188,7 @@ def test_the_numbers_of_a_plan_are_taken(one: Path, two: Path, base: Path) -> No
 def test_the_numbers_of_a_plan_are_taken_before_its_end(one: Path, two: Path, base: Path) -> None:
     with (
         pytest.raises(PackError, match="was added by another command meanwhile; nothing was added"),
-        planned(one, base, 3, append=True) as plan,
+        kept(one, base, 3, append=True) as plan,
     ):
         pack_folder(two, base, append=True)
         with pytest.raises(PackError, match="another process is adding to it; try again"):

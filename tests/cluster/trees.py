@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ffrfs.cluster import Plan, plan
-from tests.folder.folder_model import Shown, shown
+from ffrfs.cluster import Plan, pack_by_plan, plan
+from ffrfs.cluster.kept_plan import kept_plan
+from ffrfs.cluster.request import Request
+from ffrfs.packing.sources.options import PackOptions
+from tests.folder.folder_model import shown
+
+if TYPE_CHECKING:
+    from obstore.store import S3Store
 
 SEED = 20_240
 
@@ -52,6 +60,53 @@ def planned(source: Path | list[Path], target: Path, path: Path, **options: obje
         return plan(source, target, path, **{"executor": thread, **options})  # type: ignore[arg-type]
 
 
+@contextlib.contextmanager
+def kept(
+    source: Path,
+    target: Path | str,
+    shards: int,
+    *,
+    append: bool = False,
+    tmp_dir: Path | None = None,
+    while_listing: Callable[[], object] = lambda: None,
+) -> Iterator[Plan]:
+    """The plan of a command, which is held where it has not begun to write."""
+    is_held = False
+
+    def hold(*_: int) -> None:
+        nonlocal is_held
+        if not is_held:
+            is_held = True
+            while_listing()
+
+    request = Request.of(source, target, PackOptions(shards=shards, append=append))
+    options = PackOptions(progress=hold, tmp_dir=tmp_dir)
+    with ThreadPoolExecutor(1) as pool, kept_plan(request, pool, options) as plan:
+        yield plan
+
+
+def finish(plan: Plan, tmp_dir: Path | None = None) -> None:
+    """Make its shards, and complete the set."""
+    with ThreadPoolExecutor(2) as pool:
+        pack_by_plan(plan, pool, tmp_dir=None if tmp_dir is None else str(tmp_dir))
+
+
+def states(target: Path) -> dict[str, tuple[int, int]]:
+    """Which files the shards are."""
+    return {
+        path.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in target.glob("*.ffr")
+    }
+
+
+def objects(store: S3Store, prefix: str) -> dict[str, bytes]:
+    import obstore  # here, not above: most tests do without
+
+    names = [meta["path"] for chunk in obstore.list(store, f"{prefix}/") for meta in chunk]
+    return {
+        name.removeprefix(f"{prefix}/"): bytes(obstore.get(store, name).bytes()) for name in names
+    }
+
+
 def files_of(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
@@ -64,10 +119,6 @@ def assert_nothing_else(folder: Path) -> None:
     """Shards and the manifest alone."""
     others = {path.name for path in folder.iterdir() if path.suffix != ".ffr"}
     assert others == {".ffrfs-manifest.jsonl"}, sorted(others)
-
-
-def without_times(tree: Mapping[str, Shown]) -> dict[str, tuple[int, bytes | None]]:
-    return {path: (entry.mode, entry.content) for path, entry in tree.items()}
 
 
 def assert_same_tree(one: Path, other: Path) -> None:
