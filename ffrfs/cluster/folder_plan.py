@@ -17,17 +17,18 @@ import zlib
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Executor
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
-from ffrfs.cluster.executors import adopted
+from ffrfs.cluster.executors import adopted, slots
 from ffrfs.cluster.file_task import carried
-from ffrfs.cluster.listing import Folder, Listed, ListRules, ListTask, list_folders
+from ffrfs.cluster.listing import Folder, Listed, ListTask, list_folders
 from ffrfs.cluster.piece import Piece
 from ffrfs.cluster.request import Request
 from ffrfs.errors import PackError
 from ffrfs.folder.progress import Progress
 from ffrfs.packing.driver import drive
 from ffrfs.packing.sources.folder_lister import refuse_outside
+from ffrfs.packing.sources.options import PackOptions
 
 # Directories that one task begins with, at most.
 _FOLDERS_A_TASK = 64
@@ -50,27 +51,26 @@ class FolderListing:
 
     def __init__(
         self,
-        rules: ListRules,
+        root: str,
+        options: PackOptions,
         executor: Executor,
-        slots: int,
         tmp_dir: str | None = None,
         progress: Progress | None = None,
     ) -> None:
         self._progress = progress
         self._file_count = self._byte_count = 0
         self.skipped: list[str] = []
-        self._rules = rules
+        self._root, self._options = root, options
         self._outside: list[str] = []
         self._outside_count = 0
-        self._unmatched = set(rules.include or ())
-        self._slots = slots
+        self._unmatched = set(options.include or ())
+        self._slots = slots(executor)
         self._todo: deque[str] = deque([""])
-        self._waiting_count = 0  # of directories that workers have
         self._spans: dict[str, _Span] = {}
         self._end = 0
         self._file = tempfile.TemporaryFile(prefix="ffrfs-plan-", dir=tmp_dir)  # noqa: SIM115 - close()
         try:
-            drive(adopted(executor), slots, list_folders, self._take, self._keep)
+            drive(adopted(executor), self._slots, list_folders, self._take, self._keep)
             self._check()
         except BaseException:
             self.close()
@@ -128,7 +128,7 @@ class FolderListing:
         # Few at the beginning, so that every worker has some.
         count = max(1, min(_FOLDERS_A_TASK, len(self._todo) // (2 * self._slots)))
         folders = tuple(self._todo.popleft() for _ in range(count))
-        return ListTask(self._rules, folders, carried())
+        return ListTask(self._root, self._options, folders, carried())
 
     def _keep(self, _: ListTask, found: Listed | Exception) -> None:
         if isinstance(found, Exception):
@@ -158,7 +158,7 @@ class FolderListing:
     def _check(self) -> None:
         self._file.flush()
         self.skipped.sort()  # workers are done in any order
-        root = self._rules.root
+        root = self._root
         refuse_outside(root, self._outside, self._outside_count)
         for pattern in sorted(self._unmatched):
             raise PackError(
@@ -168,9 +168,3 @@ class FolderListing:
 
     def close(self) -> None:
         self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

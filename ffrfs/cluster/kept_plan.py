@@ -131,17 +131,13 @@ def _give(request: Request, make: Make, place: str) -> int | None:
             if not request.options.append:
                 return _linked(staging, place)
             with locked_set(request.target):
-                if _identity(request.target) != (plan.set_id, plan.header.first_number):
+                found = identity_of(packs_in(request.target))
+                if found != (plan.set_id, plan.header.first_number):
                     raise PackError(
                         f"{request.target}: was added to meanwhile; nothing was added; run the "
                         "command again"
                     )
                 return _linked(staging, place)
-
-
-def _identity(folder: str) -> tuple[bytes, int]:
-    packs = packs_in(folder)
-    return identity_of(packs, [Pack(os.fsencode(pack)).shard for pack in packs])
 
 
 def _linked(staging: str, place: str) -> int | None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from ffrfs._native import Manifest
 from ffrfs.cluster.file_task import Environment
 from ffrfs.errors import PackError
-from ffrfs.packing.sources.contents import UNKNOWN_TIME_NS, Symlinks
+from ffrfs.packing.sources.contents import UNKNOWN_TIME_NS
 from ffrfs.packing.sources.folder_lister import (
     DEPTH_LIMIT,
     FolderLister,
@@ -26,6 +26,7 @@ from ffrfs.packing.sources.folder_lister import (
     WalkedFolder,
     time_ns_of,
 )
+from ffrfs.packing.sources.options import PackOptions
 from ffrfs.packing.sources.selection import Selection, Wanted
 from ffrfs.remote.bucket import objects_in
 from ffrfs.remote.settings import RemoteSettings
@@ -38,19 +39,11 @@ _SHARE = 50_000
 
 
 @dataclass(frozen=True)
-class ListRules:
-    """What of a directory is listed: as pack_folder()."""
+class ListTask:
+    """Directories of `root`, which is listed as pack_folder() does with these options."""
 
     root: str
-    include: tuple[str, ...] | None = None
-    exclude: tuple[str, ...] | None = None
-    symlinks: Symlinks = "inside"
-    skip_special: bool = False
-
-
-@dataclass(frozen=True)
-class ListTask:
-    rules: ListRules
+    options: PackOptions
     folders: tuple[str, ...]  # below the root; "" is the root itself
     environment: Environment = ()
 
@@ -97,7 +90,7 @@ class Listed:
 def list_folders(task: ListTask) -> Listed:
     """Raises PackError for what cannot be packed, OSError for what cannot be read."""
     os.environ.update(task.environment)
-    lister = _BucketLister(task.rules) if is_url(task.rules.root) else _Lister(task.rules)
+    lister = (_BucketLister if is_url(task.root) else _Lister)(task.root, task.options)
     found = Listed()
     todo = list(reversed(task.folders))
     entry_count = 0
@@ -114,13 +107,13 @@ def list_folders(task: ListTask) -> Listed:
 
 
 class _Lister(FolderLister):
-    def __init__(self, rules: ListRules) -> None:
+    def __init__(self, root: str, options: PackOptions) -> None:
         self._path = ""  # of the directory that is read
         super().__init__(
-            rules.root,
-            selection=Selection(rules.include, rules.exclude),
-            symlinks=rules.symlinks,
-            skip_special=rules.skip_special,
+            root,
+            selection=Selection(options.include, options.exclude),
+            symlinks=options.symlinks or "inside",
+            skip_special=options.skip_special,
         )
 
     def read(self, path: str) -> Folder:

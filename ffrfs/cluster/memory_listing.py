@@ -38,9 +38,13 @@ class MemoryListing:
     """The files of `contents`, whose records are numbered."""
 
     def __init__(self, contents: Contents) -> None:
+        self._contents = contents
         self._entries = contents.entries
         self._folder = lru_cache(_FOLDERS_KEPT)(self._described)
         self.skipped = contents.skipped
+
+    def close(self) -> None:
+        self._contents.close()
 
     def set_id(self, request: Request) -> bytes:
         has_times = request.time_ns is None

@@ -28,7 +28,7 @@ from ffrfs.cluster.row import Making, Missing, Row
 from ffrfs.errors import ChecksumError, FfrfsError, FormatError, PackError
 from ffrfs.packing.bucket_target import BucketTarget
 from ffrfs.packing.pack_file import Run, write_pack
-from ffrfs.packing.sources.contents import Contents, LinkCounts, Symlinks, Tick
+from ffrfs.packing.sources.contents import Contents, LinkCounts, Tick
 from ffrfs.packing.sources.existing_set import ShardOf
 from ffrfs.packing.sources.opening import open_contents
 from ffrfs.packing.sources.options import PackOptions
@@ -54,7 +54,6 @@ class PackTask:
     file_count: int
     byte_count: int
     pieces: Pieces
-    symlinks: Symlinks
     time_ns: int | None
     first: Sequence[int]  # record of an archive, and that of the next shard, if there is one
     state: object  # of an archive: as states_of() had it
@@ -168,7 +167,7 @@ def _repacked(task: PackTask, gone: Set[str]) -> Contents:
         selection=Selection(
             None, task.options.exclude, PathList(_paths(_left(task, gone)), "the plan", "file")
         ),
-        symlinks=task.symlinks,
+        symlinks=task.options.symlinks or "keep",
         skip_special=True,
         on_conflict=task.options.on_conflict,
         allow_missing=task.options.allow_missing,

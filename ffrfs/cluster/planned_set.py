@@ -91,7 +91,6 @@ class Plan(PlanFile):
             file_count=part.file_count,
             byte_count=part.byte_count,
             pieces=pieces,
-            symlinks=self.request.shown_symlinks(self.header.kind),
             time_ns=self.request.time_ns,
             making=how,
             environment=carried(),

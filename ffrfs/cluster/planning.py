@@ -10,16 +10,15 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from itertools import chain
 from typing import Protocol, Unpack
 
 from ffrfs._native import folder_files
-from ffrfs.cluster.executors import open_executor, slots
+from ffrfs.cluster.executors import open_executor
 from ffrfs.cluster.file_task import states_of
 from ffrfs.cluster.folder_plan import FolderListing
-from ffrfs.cluster.listing import ListRules
 from ffrfs.cluster.manifest import completed_set
 from ffrfs.cluster.memory_listing import MemoryListing
 from ffrfs.cluster.piece import Piece
@@ -93,7 +92,7 @@ def make_plan(
             request=request,
         )
         with (
-            _listed(kind, request, options, path, executor) as listing,
+            closing(_listed(kind, request, options, path, executor)) as listing,
             _writer(path, header, is_fixed) as writer,
         ):
             links, conflict = _fill(writer, listing, existing, request)
@@ -150,46 +149,27 @@ class _Listing(Protocol):
         """Of the set that this becomes; None: what the pieces say."""
         ...
 
+    def close(self) -> None: ...
 
-@contextmanager
+
 def _listed(
     kind: Kind, request: Request, options: PackOptions, path: str, executor: Executor | None
-) -> Iterator[_Listing]:
-    planned = request.options
+) -> _Listing:
+    planned, source = request.options, request.sources[0]
     is_by_path = planned.order in (None, "path") and not (planned.dedup or options.files)
     if kind in ("folder", "objects") and is_by_path and options.listing is None:
-        with _folder(kind, request, options, executor) as folder:
-            yield folder
-        return
+        tmp_dir = None if options.tmp_dir is None else os.fspath(options.tmp_dir)
+        opened = nullcontext(executor) if executor is not None else open_executor(None)
+        with opened as pool:
+            return FolderListing(source, planned, pool, tmp_dir, options.progress)
     if kind == "objects":
-        raise OptionError(f"{request.sources[0]}: objects are packed by path, all that match")
+        raise OptionError(f"{source}: objects are packed by path, all that match")
     if kind == "archive" and options.files:
-        raise OptionError(f"{request.sources[0]}: a plan of an archive has all that match in it")
+        raise OptionError(f"{source}: a plan of an archive has all that match in it")
     extra = {name: getattr(options, name) for name in ("files", "listing", "jobs")}
-    chosen = replace(planned, **extra)
-    with closing(open_contents(kind, request.sources, chosen, spool=path)) as contents:
-        yield MemoryListing(contents)
-
-
-@contextmanager
-def _folder(
-    kind: Kind, request: Request, options: PackOptions, executor: Executor | None
-) -> Iterator[_Listing]:
-    planned = request.options
-    rules = ListRules(
-        request.sources[0],
-        _tuple(planned.include),
-        _tuple(planned.exclude),
-        request.shown_symlinks(kind),
-        planned.skip_special,
+    return MemoryListing(
+        open_contents(kind, request.sources, replace(planned, **extra), spool=path)
     )
-    opened = nullcontext(executor) if executor is not None else open_executor(None)
-    tmp_dir = None if options.tmp_dir is None else os.fspath(options.tmp_dir)
-    with (
-        opened as pool,
-        FolderListing(rules, pool, slots(pool), tmp_dir, options.progress) as listing,
-    ):
-        yield listing
 
 
 def _fill(
@@ -226,7 +206,3 @@ def _refuse_inside(request: Request) -> None:
             f"{request.target}: the pack would be inside the directory that it packs; write "
             "it elsewhere"
         )
-
-
-def _tuple(patterns: Sequence[str] | None) -> tuple[str, ...] | None:
-    return None if patterns is None else tuple(patterns)

@@ -14,7 +14,6 @@ from typing import Any, Literal, Self, TypeAlias, get_args
 
 from ffrfs.cluster.file_task import absolute
 from ffrfs.errors import FormatError, OptionError
-from ffrfs.packing.sources.contents import Symlinks
 from ffrfs.packing.sources.options import PLANNED, PackOptions, PathType
 from ffrfs.packing.sources.path_list import STANDARD_INPUT
 from ffrfs.remote.url import is_url, parse_url
@@ -70,10 +69,6 @@ class Request:
     def has_query(self) -> bool:
         """A source is a URL with a query, which may be a key."""
         return any(is_url(source) and parse_url(source).query for source in self.sources)
-
-    def shown_symlinks(self, kind: Kind) -> Symlinks:
-        """What becomes of links: those of packs are kept, unless it is said otherwise."""
-        return self.options.symlinks or ("keep" if kind == "packs" else "inside")
 
     def fields(self) -> dict[str, object]:
         options = {name: getattr(self.options, name) for name in PLANNED}

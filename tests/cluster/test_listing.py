@@ -8,6 +8,7 @@ import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -19,10 +20,11 @@ from ffrfs import pack_folder
 from ffrfs.cluster import Plan, run
 from ffrfs.cluster import listing as listing_module
 from ffrfs.cluster.folder_plan import FolderListing
-from ffrfs.cluster.listing import Listed, ListRules, ListTask, list_folders
+from ffrfs.cluster.listing import Listed, ListTask, list_folders
 from ffrfs.cluster.packing import pack_by_plan
 from ffrfs.errors import PackError
 from ffrfs.packing.sources.folder_lister import DEPTH_LIMIT
+from ffrfs.packing.sources.options import PackOptions
 from tests.cluster.trees import make_tree, planned
 from tests.ffrecord_file import Tree
 from tests.folder.folder_model import make_folder, shown, trees
@@ -155,7 +157,7 @@ def test_skipped_files_are_named_in_order(tree: Path, executor: ThreadPoolExecut
     for folder in ("d2", "d0", "d1"):
         os.mkfifo(tree / folder / "fifo")
     with patch.object(listing_module, "_SHARE", 1):
-        listed = FolderListing(ListRules(str(tree), skip_special=True), executor, 2)
+        listed = FolderListing(str(tree), PackOptions(skip_special=True), executor)
     listed.close()
     assert listed.skipped == [f"{tree}/d{number}/fifo" for number in range(3)]
 
@@ -259,7 +261,7 @@ def all_of(source: Path, *, share: int, mix: bool = False) -> tuple[list[str], i
     with (
         patch.object(listing_module, "_SHARE", share),
         Counting(3) as pool,
-        FolderListing(ListRules(str(source)), pool, 3) as listed,
+        closing(FolderListing(str(source), PackOptions(), pool)) as listed,
     ):
         pieces = list(listed.pieces())
     return [piece.path(file) for piece in pieces for file in range(piece.file_count)], tasks
@@ -284,7 +286,7 @@ def test_tasks_share_a_large_tree(tmp_path: Path) -> None:
 
 def test_a_task_gives_back_what_it_did_not_reach(tree: Path) -> None:
     with patch.object(listing_module, "_SHARE", 3):
-        listed = list_folders(ListTask(ListRules(str(tree)), ("",)))
+        listed = list_folders(ListTask(str(tree), PackOptions(), ("",)))
     assert isinstance(listed, Listed)
     assert [folder.path for folder in listed.folders] == [""]
     assert listed.left == ["d0", "d1", "d2"]
@@ -292,7 +294,7 @@ def test_a_task_gives_back_what_it_did_not_reach(tree: Path) -> None:
 
 def test_a_directory_that_vanishes_meanwhile(tree: Path) -> None:
     with pytest.raises(FileNotFoundError, match="d1"):
-        list_folders(ListTask(ListRules(str(tree)), ("d0/e0", "d1/gone")))
+        list_folders(ListTask(str(tree), PackOptions(), ("d0/e0", "d1/gone")))
 
 
 def test_a_source_that_is_not_there(tmp_path: Path) -> None:

@@ -32,14 +32,14 @@ class ExistingSet:
         try:
             self._tree = PackTree(self.packs)
         except FormatError:  # which does not say it as plainly, if shards are missing
-            identity_of(self.packs, [Pack(os.fsencode(pack)).shard for pack in self.packs])
+            identity_of(self.packs)
             raise
         try:
             self.root = self._tree.folder_ino("")
             part = self._tree.volume.load_directory(self.root, 0)
             assert part is not None  # of FFRecord the whole tree is at hand
             self._part = part
-            shards = [pack.shard for pack in self._tree.volume.packs]
+            shards = (pack.shard for pack in self._tree.volume.packs)
             self.id, self.count = identity_of(self.packs, shards)
         except BaseException:
             self.close()
@@ -109,11 +109,16 @@ def packs_in(folder: str) -> list[str]:
     return packs
 
 
-def identity_of(packs: Sequence[str], shards: Sequence[ShardOf | None]) -> tuple[bytes, int]:
-    """Return the id of the set that `packs` are, and how many it has; `shards`: what each says.
+def identity_of(
+    packs: Sequence[str], shards: Iterable[ShardOf | None] | None = None
+) -> tuple[bytes, int]:
+    """Return the id of the set that `packs` are, and how many it has.
 
-    Raises PackError if they are no set, or some are missing.
+    `shards`: what each says (None: is looked at). Raises PackError if they are no set, or some are
+    missing.
     """
+    if shards is None:
+        shards = [Pack(os.fsencode(pack)).shard for pack in packs]
     numbers = []
     ids = set()
     for pack, shard in zip(packs, shards, strict=True):

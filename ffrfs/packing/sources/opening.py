@@ -44,29 +44,12 @@ def open_contents(  # noqa: PLR0913 - what each kind needs
     `forbidden`: the directory that is written to. `existing`: the set that is added to. `spool`: a
     path beside which there is room for what cannot be read twice. Raises PackError, OSError.
     """
-    opened = _open(kind, sources, options, spool, forbidden, existing, progress)
-    try:
-        _number(opened, options)
-    except BaseException:
-        opened.close()
-        raise
-    return opened
-
-
-def _open(  # noqa: PLR0913, PLR0917 - as open_contents
-    kind: Kind,
-    sources: Sequence[str],
-    options: PackOptions,
-    spool: str,
-    forbidden: FolderIdentity | None,
-    existing: ExistingSet | None,
-    progress: ArchiveProgress | None,
-) -> Contents:
+    contents: Contents
     selection = Selection(options.include, options.exclude, options.listed)
     if kind == "packs":
         from ffrfs.packing.sources.pack_source import PackSource  # with NumPy
 
-        return PackSource(
+        contents = PackSource(
             sources,
             selection=selection,
             symlinks=options.symlinks or "keep",
@@ -76,34 +59,40 @@ def _open(  # noqa: PLR0913, PLR0917 - as open_contents
             forbidden=forbidden,
             existing=existing,
         )
-    if options.on_conflict != "error" or options.allow_missing:
+    elif options.on_conflict != "error" or options.allow_missing:
         raise PackError(f"{sources[0]}: on_conflict and allow_missing are for packs")
-    symlinks = options.symlinks or "inside"
-    if kind == "folder":
-        return Source(
+    elif kind == "folder":
+        contents = Source(
             sources[0],
             selection=selection,
-            symlinks=symlinks,
+            symlinks=options.symlinks or "inside",
             skip_special=options.skip_special,
             forbidden=forbidden,
             existing=existing,
         )
-    # Decompressors and the like, which nothing else needs.
-    from ffrfs.packing.sources.archive import ArchiveSource
-    from ffrfs.packing.sources.archive_progress import ArchiveProgress
-
-    if options.order is not None:
+    elif options.order is not None:
         raise PackError(f"{sources[0]}: an archive keeps its own order")
-    return ArchiveSource(
-        sources[0],
-        selection=selection,
-        symlinks=symlinks,
-        skip_special=options.skip_special,
-        digests=options.dedup,
-        existing=existing,
-        target=spool,
-        progress=progress or ArchiveProgress(lambda *_: None),
-    )
+    else:
+        # Decompressors and the like, which nothing else needs.
+        from ffrfs.packing.sources.archive import ArchiveSource
+        from ffrfs.packing.sources.archive_progress import ArchiveProgress
+
+        contents = ArchiveSource(
+            sources[0],
+            selection=selection,
+            symlinks=options.symlinks or "inside",
+            skip_special=options.skip_special,
+            digests=options.dedup,
+            existing=existing,
+            target=spool,
+            progress=progress or ArchiveProgress(lambda *_: None),
+        )
+    try:
+        _number(contents, options)
+    except BaseException:
+        contents.close()
+        raise
+    return contents
 
 
 def _number(contents: Contents, options: PackOptions) -> None:
