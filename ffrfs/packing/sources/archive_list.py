@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from ffrfs._native import Manifest
 from ffrfs.errors import PackError
 from ffrfs.packing.sources.archive_tree import ArchiveTree, Folder, Link, Node
 from ffrfs.packing.sources.contents import LinkCounts
 from ffrfs.packing.sources.existing_set import ExistingSet
+from ffrfs.packing.sources.folder_lister import OpenFolder, walk
 
 _LINKS_LIMIT = 40  # on one way, as for Linux
 # Links to directories with links to directories multiply; no data set needs so many.
@@ -34,16 +35,7 @@ class _Place(NamedTuple):
     is_behind_link: bool
 
 
-class _OpenFolder:
-    """A directory that is being listed."""
-
-    def __init__(self, place: _Place, number: int, existing: int) -> None:
-        self.place = place
-        self.folder = place.trail[-1]
-        self.number = number  # in the list
-        self.existing = existing  # the same directory where new shards are added; 0: none
-        self.folders: list[_Place] = []  # not yet listed, the last first
-        self.is_empty = True
+_OpenFolder: TypeAlias = OpenFolder[_Place, _Place]
 
 
 class ArchiveList:
@@ -73,40 +65,28 @@ class ArchiveList:
         root = self._tree.root
         if root.mode:
             self.entries.describe_folder(0, root.mode, root.mtime_ns)
-        place = _Place(b"", b"", (root,), False)
-        stack = [_OpenFolder(place, 0, self._existing.root if self._existing else 0)]
-        self._fill(stack)
-        while stack:
-            if stack[-1].folders:
-                self._enter(stack, stack[-1].folders.pop())
-            else:
-                self._leave(stack)
+        existing = self._existing.root if self._existing else 0
+        opened = OpenFolder[_Place, _Place](
+            _Place(b"", b"", (root,), False), 0, existing, is_asked_for=True
+        )
+        walk(opened, self.entries, self._fill, self._enter)
 
-    def _enter(self, stack: list[_OpenFolder], place: _Place) -> None:
+    def _enter(self, stack: list[_OpenFolder], place: _Place) -> _OpenFolder:
         parent = stack[-1]
         folder = place.trail[-1]
-        if any(above.folder is folder for above in stack):
+        if any(above.place.trail[-1] is folder for above in stack):
             raise self._refusal(place.path[:-1], "is a symbolic link that makes a loop")
         number = self.entries.add_folder(parent.number, place.name, folder.mode, folder.mtime_ns)
         existing = 0
         if self._existing and parent.existing:
             existing = self._existing.enter(parent.existing, place.name, self._text(place.path))
-        stack.append(_OpenFolder(place, number, existing))
-        self._fill(stack)
+        return OpenFolder(place, number, existing, is_asked_for=folder.is_wanted)
 
-    def _leave(self, stack: list[_OpenFolder]) -> None:
-        left = stack.pop()
-        if stack and left.is_empty and not left.folder.is_wanted:
-            self.entries.drop_folder(left.number)
-        elif stack:
-            stack[-1].is_empty = False
-
-    def _fill(self, stack: list[_OpenFolder]) -> None:
-        """Take in the names of the last directory; the directories among them are for later."""
-        opened = stack[-1]
+    def _fill(self, opened: _OpenFolder) -> None:
+        """Take in the names of a directory; the directories among them are for later."""
         place = opened.place
         files: list[tuple[bytes, int]] = []
-        for name, child in sorted(opened.folder.children.items(), key=_name):
+        for name, child in sorted(place.trail[-1].children.items(), key=_name):
             node: Node = child
             trail = place.trail
             is_behind_link = place.is_behind_link

@@ -12,8 +12,8 @@ import contextlib
 import os
 import stat
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from ffrfs._native import Manifest
 from ffrfs.errors import PackError
@@ -65,38 +65,51 @@ class _Name(NamedTuple):
         return stat.S_ISLNK(self.stat(follow_symlinks=False).st_mode)
 
 
-class _HasWanted(Protocol):
-    @property
-    def wanted(self) -> Wanted: ...
-
-
-PlaceT = TypeVar("PlaceT", bound=_HasWanted)
+PlaceT = TypeVar("PlaceT")
 InnerT = TypeVar("InnerT")
+FolderT = TypeVar("FolderT", bound="OpenFolder[Any, Any]")
 
 
 class OpenFolder(Generic[PlaceT, InnerT]):
-    """A directory on the way from the root to where a walk is; of packs, too (PackSource)."""
+    """A directory on the way from the root to where a walk is; of archives and packs, too."""
 
-    def __init__(self, place: PlaceT, number: int, existing: int) -> None:
+    def __init__(self, place: PlaceT, number: int, existing: int, *, is_asked_for: bool) -> None:
         self.place = place
         self.number = number  # in the entries
         self.existing = existing  # the same directory where new shards are added; 0: none
+        self.is_asked_for = is_asked_for  # also if it holds nothing
         self.folders: list[InnerT] = []  # not yet walked, the last first
         self.is_empty = True
 
-    def leave(self, stack: Sequence[OpenFolder[PlaceT, InnerT]], entries: Manifest) -> None:
-        """All in it was walked; `stack`: the directories above."""
+
+def walk(
+    root: FolderT,
+    entries: Manifest,
+    take_in: Callable[[FolderT], None],
+    enter: Callable[[list[FolderT], Any], FolderT],
+) -> None:
+    """Take in the names of a directory, and of those below it, depth first."""
+    stack = [root]
+    take_in(root)
+    while True:
+        folder = stack[-1]
+        if folder.folders:
+            below = enter(stack, folder.folders.pop())
+            take_in(below)
+            stack.append(below)
+            continue
+        stack.pop()
         if not stack:
             return
-        if self.is_empty and not self.place.wanted.is_asked_for:  # it holds nothing asked for
-            entries.drop_folder(self.number)
+        if folder.is_empty and not folder.is_asked_for:  # it holds nothing asked for
+            entries.drop_folder(folder.number)
         else:
             stack[-1].is_empty = False
 
 
 class WalkedFolder(OpenFolder[Place, tuple[Place, os.stat_result]]):
     def __init__(self, place: Place, info: os.stat_result, number: int, existing: int) -> None:
-        super().__init__(place, number, existing)
+        super().__init__(place, number, existing, is_asked_for=place.wanted.is_asked_for)
         self.identity = FolderIdentity.of(info)
 
 

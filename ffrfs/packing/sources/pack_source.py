@@ -29,7 +29,7 @@ from ffrfs.folder.links import follow
 from ffrfs.folder.tree import OnConflict, PackTree
 from ffrfs.packing.sources.contents import UNKNOWN_TIME_NS, LinkCounts, Symlinks, Tick
 from ffrfs.packing.sources.existing_set import ExistingSet
-from ffrfs.packing.sources.folder_lister import FolderIdentity, OpenFolder
+from ffrfs.packing.sources.folder_lister import FolderIdentity, OpenFolder, walk
 from ffrfs.packing.sources.order import batches, number_by_keys
 from ffrfs.packing.sources.selection import Selection, Wanted
 
@@ -221,16 +221,11 @@ class PackSource:
         tree.check_depth(root.ino)
         if (stored := tree.stored(root.ino)) is not None:
             self.entries.describe_folder(0, *stored)
-        stack = [_OpenFolder(root, 0, self._existing.root if self._existing else 0)]
-        self._list(stack[0])
-        while stack:
-            if stack[-1].folders:
-                self._enter(stack, stack[-1].folders.pop())
-            else:
-                stack.pop().leave(stack, self.entries)
+        existing = self._existing.root if self._existing else 0
+        walk(_open_folder(root, 0, existing), self.entries, self._list, self._enter)
         self._selection.check_matched(self.name)
 
-    def _enter(self, stack: list[_OpenFolder], place: _Place) -> None:
+    def _enter(self, stack: list[_OpenFolder], place: _Place) -> _OpenFolder:
         parent = stack[-1]
         if any(above.place.ino == place.ino for above in stack):
             raise self._refusal(place.path, "is a symbolic link that makes a loop; exclude it")
@@ -238,9 +233,7 @@ class PackSource:
         existing = 0
         if self._existing and parent.existing:
             existing = self._existing.enter(parent.existing, place.name, self._text(place.path))
-        folder = _OpenFolder(place, number, existing)
-        self._list(folder)
-        stack.append(folder)
+        return _open_folder(place, number, existing)
 
     def _list(self, folder: _OpenFolder) -> None:
         """Take in the names of a directory; the directories among them are for later."""
@@ -343,6 +336,10 @@ class PackSource:
 
     def _refusal(self, path: str, reason: str) -> PackError:
         return PackError(f"{self._text(path)}: {reason}")
+
+
+def _open_folder(place: _Place, number: int, existing: int) -> _OpenFolder:
+    return OpenFolder(place, number, existing, is_asked_for=place.wanted.is_asked_for)
 
 
 def _refuse_own_set(pack: str, forbidden: FolderIdentity | None) -> None:

@@ -24,6 +24,7 @@ from ffrfs.packing.sources.folder_lister import (
     WalkedFolder,
     refuse_outside,
     time_ns_of,
+    walk,
 )
 from ffrfs.packing.sources.order import number_by_keys
 
@@ -65,18 +66,15 @@ class Source(FolderLister):
         info = os.stat(self.name)
         self.entries.describe_folder(0, info.st_mode, time_ns_of(info))
         place = Place("", self.name, "", self.selection.root)
-        stack = [WalkedFolder(place, info, 0, self._existing.root if self._existing else 0)]
-        self._list(stack[0])
-        while stack:
-            if stack[-1].folders:
-                self._enter(stack, *stack[-1].folders.pop())
-            else:
-                stack.pop().leave(stack, self.entries)
+        root = WalkedFolder(place, info, 0, self._existing.root if self._existing else 0)
+        walk(root, self.entries, self._list, self._enter)
         refuse_outside(self.name, self.outside, self.outside_count)
         self.selection.check_matched(self.name)
 
-    def _enter(self, stack: list[WalkedFolder], place: Place, info: os.stat_result) -> None:
-        parent = stack[-1]
+    def _enter(
+        self, stack: list[WalkedFolder], found: tuple[Place, os.stat_result]
+    ) -> WalkedFolder:
+        parent, (place, info) = stack[-1], found
         _check_loop(stack, place.path, info)
         if len(stack) > DEPTH_LIMIT:
             raise PackError(f"{place.path}: deeper than {DEPTH_LIMIT} directories; exclude it")
@@ -85,9 +83,7 @@ class Source(FolderLister):
         existing = 0
         if self._existing and parent.existing:
             existing = self._existing.enter(parent.existing, name, place.path)
-        folder = WalkedFolder(place, info, number, existing)
-        self._list(folder)
-        stack.append(folder)
+        return WalkedFolder(place, info, number, existing)
 
 
 def _check_loop(stack: list[WalkedFolder], path: str, info: os.stat_result) -> None:
