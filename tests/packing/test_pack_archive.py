@@ -52,13 +52,6 @@ TREE: Tree = {
 NAMES = ["x.tar", "x.tar.gz", "x.tar.bz2", "x.tar.xz", "x.zip"]
 
 
-@pytest.fixture
-def out(tmp_path: Path) -> Path:
-    """Where a pack will be; nothing else is beside it."""
-    (tmp_path / "out").mkdir()
-    return tmp_path / "out" / "x.ffr"
-
-
 def pack_members(tmp_path: Path, out: Path, members: list[Member], **options: Any) -> PackSummary:
     (tmp_path / "x.tar").write_bytes(tar_bytes(members))
     return pack_archive(tmp_path / "x.tar", out, **options)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ffrfs.errors import PackError
-from ffrfs.packing.pack import PackSummary, pack_archive
+from ffrfs.packing.pack import pack_archive
 from ffrfs.packing.sources import archive_list
 from tests.ffrecord_file import flip_byte
 from tests.folder.archives import (
@@ -28,22 +28,8 @@ from tests.folder.archives import (
     write_tree,
     zip_bytes,
 )
-from tests.folder.folder_model import (
-    read_records,
-    shown_tree,
-)
-
-
-@pytest.fixture
-def out(tmp_path: Path) -> Path:
-    """Where a pack will be; nothing else is beside it."""
-    (tmp_path / "out").mkdir()
-    return tmp_path / "out" / "x.ffr"
-
-
-def pack_members(tmp_path: Path, out: Path, members: list[Member], **options: Any) -> PackSummary:
-    (tmp_path / "x.tar").write_bytes(tar_bytes(members))
-    return pack_archive(tmp_path / "x.tar", out, **options)
+from tests.folder.folder_model import read_records, shown_tree
+from tests.packing.test_pack_archive import pack_members
 
 
 def refusal(tmp_path: Path, out: Path, members: list[Member], **options: Any) -> str:

@@ -32,13 +32,6 @@ from tests.tiny_disk import run_on_tiny_disk
 LARGE = bytes(range(256)) * 20_000
 
 
-@pytest.fixture
-def out(tmp_path: Path) -> Path:
-    """Where the pack will be; nothing else is beside it."""
-    (tmp_path / "out").mkdir()
-    return tmp_path / "out" / "x.ffr"
-
-
 def test_bytes_files_and_paths(tmp_path: Path, out: Path) -> None:
     (tmp_path / "file").write_bytes(b"on disk")
     (tmp_path / "file").chmod(0o750)

@@ -51,13 +51,6 @@ def old(folder: Path) -> Path:
     return folder.parent / "old.ffr"
 
 
-@pytest.fixture
-def out(tmp_path: Path) -> Path:
-    """Where the new pack will be; nothing else is beside it."""
-    (tmp_path / "out").mkdir()
-    return tmp_path / "out" / "x.ffr"
-
-
 def damage(pack: Path, record: int) -> None:
     offset, size = record_extents(pack)[record]
     flip_byte(pack, offset + size // 2)
