@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Iterable, Iterator
 from types import ModuleType
-from typing import Any
+from typing import Any, BinaryIO
 
 from ffrfs.convert.columns import Column, Columns, Row
 from ffrfs.convert.kind import files_named
@@ -38,14 +39,20 @@ _MARK = {b"ffrfs": b"SequenceExample"}
 # The size of a group of rows, which is held in memory to be written. Readers take up to 1 GB.
 _GROUP_SIZE = 64 << 20
 _GROUP_ROWS = 1 << 16
-# The approximate size of a batch to read; few rows, as a value may be stored once for all rows.
+# The approximate size of a batch to read; few rows, as a value may be stored once for all rows, and
+# fewer if the dictionary is large, as each row may have its largest value.
 _BATCH_SIZE = 8 << 20
 _BATCH_ROWS = 128
+_BATCH_OF_DICTIONARY_SIZE = 128 << 20
 # Repeated numbers take almost no space in the file: this limits their average per row.
 _NUMBERS_MAX = 1 << 27
 _NUMBER_SIZE = 8  # in memory
 _BUFFER_SIZE = 1 << 20
 _STEPS_DEPTH = 2  # for lists of lists
+# A page begins with its type and its size, a 32 bit number of seven bits a byte.
+_PAGE_START = re.compile(rb"\x15(.)\x15([\x80-\xff]{0,4}[\x00-\x7f])", re.DOTALL)
+_PAGE_START_SIZE = 8
+_DICTIONARY_PAGE = b"\x04"
 
 # Maps the type of a column to the list of a feature.
 _KINDS = {"int64": "int64_list", "float": "float_list", "binary": "bytes_list"}
@@ -148,7 +155,7 @@ class ParquetSource:
     def close(self) -> None:
         pass  # a file is open only while it is read
 
-    def _records(self, path: str, file: object) -> Iterator[Record]:
+    def _records(self, path: str, file: BinaryIO) -> Iterator[Record]:
         table = self._pyarrow.parquet.ParquetFile(
             file,
             buffer_size=_BUFFER_SIZE,
@@ -163,15 +170,8 @@ class ParquetSource:
         readers = [_ColumnReader(self._pyarrow, path, each) for each in schema]
         is_marked = dict(schema.metadata or {}).items() >= _MARK.items()
         for number in range(table.num_row_groups):
-            group = table.metadata.row_group(number)
-            row_count = max(1, group.num_rows)
-            columns = [group.column(i) for i in range(group.num_columns)]
-            values = max((column.num_values for column in columns), default=0)
-            if values // row_count > _NUMBERS_MAX:
-                raise FormatError.at(path, f"row group {number} has rows too large for an Example")
-            size = max(group.total_byte_size, values * _NUMBER_SIZE)
-            rows = min(_BATCH_ROWS, max(1, _BATCH_SIZE * row_count // max(1, size)))
-            missing = group.num_rows
+            missing = table.metadata.row_group(number).num_rows
+            rows = _rows_at_once(path, file, table, number)
             for batch in table.iter_batches(rows, row_groups=[number], use_threads=False):
                 missing -= batch.num_rows
                 given = [
@@ -202,6 +202,37 @@ class ParquetSource:
             raise
         except (self._pyarrow.ArrowException, ValueError, OverflowError) as error:
             raise _damage(path, error) from None
+
+
+def _rows_at_once(path: str, file: BinaryIO, table: Any, number: int) -> int:  # noqa: ANN401
+    """Return how many rows of the row group are small in memory."""
+    # This opens the columns, and reads nothing: it raises where they are damaged. column() would
+    # end the process there.
+    for _ in table.reader.iter_batches(0, [number], use_threads=False):
+        break
+    group = table.metadata.row_group(number)
+    row_count = max(1, group.num_rows)
+    columns = [group.column(i) for i in range(group.num_columns)]
+    values = max((column.num_values for column in columns), default=0)
+    if values // row_count > _NUMBERS_MAX:
+        raise FormatError.at(path, f"row group {number} has rows too large for an Example")
+    widths: list[int] = [table.schema.column(i).length for i in range(group.num_columns)]
+    size = max(group.total_byte_size, values * max(_NUMBER_SIZE, *widths))
+    rows: int = _BATCH_SIZE * row_count // max(1, size)
+    largest = max((_dictionary_size(file, column) for column in columns), default=0)
+    return max(1, min(_BATCH_ROWS, rows, _BATCH_OF_DICTIONARY_SIZE // max(1, largest)))
+
+
+def _dictionary_size(file: BinaryIO, column: Any) -> int:  # noqa: ANN401
+    """Return the size of a column's dictionary in memory; if it cannot be told, the largest."""
+    start = column.dictionary_page_offset or column.data_page_offset
+    found = _PAGE_START.match(os.pread(file.fileno(), _PAGE_START_SIZE, max(0, start)))
+    if found is None:
+        return _BATCH_OF_DICTIONARY_SIZE
+    if found[1] != _DICTIONARY_PAGE:
+        return 0
+    size: int = sum((byte & 0x7F) << 7 * i for i, byte in enumerate(found[2]))
+    return size // 2
 
 
 def _damage(path: str, error: Exception) -> FormatError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import subprocess
@@ -19,6 +20,7 @@ from pyarrow import parquet
 from ffrfs.convert import columns
 from ffrfs.convert.convert import ConvertSummary, convert
 from ffrfs.convert.kind import kind_of
+from ffrfs.convert.parquet import ParquetSource
 from ffrfs.errors import FormatError, PackError
 from ffrfs.tfrecord import Example, from_dict, to_dict
 from tests.tfrecord_file import framed, tfrecord_records, write_tfrecord
@@ -302,6 +304,32 @@ def test_a_few_bytes_that_stand_for_many_numbers(
     monkeypatch.setattr(sys.modules["ffrfs.convert.parquet"], "_NUMBERS_MAX", 1000)
     with pytest.raises(FormatError, match=r"y\.parquet: row group 0 has rows too large"):
         convert(file, tmp_path / "z.tfrecord", force=True)
+
+
+def test_a_large_value_that_repeats(tmp_path: Path) -> None:
+    """Few rows are in memory at a time, though the file has the value once."""
+    value = pa.array([bytes(4 << 20)], pa.binary())
+    column = pa.DictionaryArray.from_arrays(pa.array([0] * 1000, pa.int32()), value)
+    file = tmp_path / "y.parquet"
+    parquet.write_table(pa.table({"a": column}), file, store_schema=False)  # not as a dictionary
+    assert file.stat().st_size < 1 << 20
+    before = pa.total_allocated_bytes()
+    with contextlib.closing(ParquetSource(str(file)).records()) as records:
+        assert len(next(records)) > 4 << 20
+        assert pa.total_allocated_bytes() - before < 256 << 20
+
+
+def test_statistics_of_another_schema(tmp_path: Path) -> None:
+    """pyarrow ends the process where it is asked for this column."""
+    file = tmp_path / "y.parquet"
+    parquet.write_table(pa.table({"a": [1]}), file)
+    optional, required = b"\x15\x04\x25\x02\x18\x01a", b"\x15\x04\x25\x00\x18\x01a"
+    assert file.read_bytes().count(optional) == 1
+    file.write_bytes(file.read_bytes().replace(optional, required))
+    command = [sys.executable, "-m", "ffrfs", "convert", file, tmp_path / "z.tfrecord"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"ffrfs: {file}: not a Parquet file, or damaged (Definition l")
 
 
 def test_damage(tmp_path: Path) -> None:
