@@ -24,12 +24,13 @@ from ffrfs.tfrecord.tfds_features import TfdsFeature, parse_features, whole_numb
 
 INFO = "dataset_info.json"
 FEATURES = "features.json"
-JSON_SIZE_MAX = 64 << 20  # bytes of either
-SHARDS_MAX = 1_000_000  # of a split
+JSON_SIZE_MAX = 16 << 20  # bytes of either
+SHARDS_MAX = 1_000_000  # of all splits
 _SPLITS_MAX = 10_000
 _NAME_SIZE_MAX = 255  # bytes; it names a directory of a mount
 _TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
 _TEMPLATE_LENGTH_MAX = 4096
+_PATHS_SIZE_MAX = 512 << 20  # of all files of a split
 _DIGITS_MIN = 5  # of a shard's number in its file's name
 _INT64_MAX = (1 << 63) - 1
 
@@ -95,8 +96,9 @@ class TfdsDirectory:
         Images, sounds and encoded tensors are bytes, as in the Example. Raises FormatError for
         a feature that only tensorflow_datasets knows.
         """
+        declared = self.declared
         try:
-            return {feature.name: feature.parsing() for feature in self.declared}
+            return {feature.name: feature.parsing() for feature in declared}
         except ValueError as error:
             raise FormatError.at(os.path.join(self.path, FEATURES), str(error)) from None
 
@@ -138,7 +140,11 @@ def _open(name: str, file: str) -> TfdsDirectory | None:
         given = content.get("splits", [])
         if not isinstance(given, list) or len(given) > _SPLITS_MAX:
             raise ValueError(f"splits is not a list of at most {_SPLITS_MAX:,}")
-        splits = [_split(name, dataset, each) for each in given]
+        splits: list[TfdsSplit] = []
+        shards_left = SHARDS_MAX
+        for each in given:
+            splits.append(_split(name, dataset, each, shards_left))
+            shards_left -= len(splits[-1].shard_lengths)
         by_name = {split.name: split for split in splits}
         if len(by_name) < len(splits):
             raise ValueError("two splits have the same name")
@@ -194,7 +200,7 @@ def _load(file: str) -> object:
     return content
 
 
-def _split(folder: str, dataset: str, given: object) -> TfdsSplit:
+def _split(folder: str, dataset: str, given: object, shards_max: int) -> TfdsSplit:
     if not isinstance(given, dict):
         raise ValueError("a split is not a JSON object")
     name = _text(given.get("name", ""), "the name of a split")
@@ -202,13 +208,19 @@ def _split(folder: str, dataset: str, given: object) -> TfdsSplit:
     if name in ("", ".", "..") or "/" in name or "\0" in name or size > _NAME_SIZE_MAX:
         raise ValueError(f"{quoted(name[:100])} is not a name of a split")
     lengths = given.get("shardLengths", [])
-    if not isinstance(lengths, list) or len(lengths) > SHARDS_MAX:
-        raise ValueError(f"split {quoted(name)}: shardLengths is not a list of at most a million")
+    if not isinstance(lengths, list) or len(lengths) > shards_max:
+        raise ValueError(
+            f"split {quoted(name)}: shardLengths is not a list, or the splits have more than a "
+            "million files"
+        )
     template = _text(given.get("filepathTemplate") or _TEMPLATE, "filepathTemplate")
     words = {"DATASET": dataset, "SPLIT": name, "FILEFORMAT": "tfrecord"}
+    count = len(lengths)
+    size = count * len(os.path.join(folder, _file_name(template, words, 0, count)))
+    if size > _PATHS_SIZE_MAX:
+        raise ValueError(f"split {quoted(name)}: the names of its files are too long")
     files = [
-        os.path.join(folder, _file_name(template, words, number, len(lengths)))
-        for number in range(len(lengths))
+        os.path.join(folder, _file_name(template, words, number, count)) for number in range(count)
     ]
     if len(set(files)) < len(files):
         raise ValueError(f"split {quoted(name)}: filepathTemplate gives all files the same name")

@@ -8,6 +8,7 @@ files (tfds.py). The file is hostile. No state: safe from any thread.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
@@ -19,7 +20,9 @@ FeatureShape: TypeAlias = tuple[int | None, ...]
 # The limits of nesting, and of the number of features: no data set has more.
 DEPTH_MAX = 64
 FEATURES_MAX = 100_000
+_NAME_LENGTH_MAX = 1000
 _DIMENSIONS_MAX = 32
+_VALUES_MAX = 1 << 31  # in an Example: it has fewer bytes
 _INT64_MAX = (1 << 63) - 1
 
 _VALUES, _LENGTHS = "ragged_flat_values", "ragged_row_lengths_{}"
@@ -66,6 +69,8 @@ class TfdsFeature(NamedTuple):
 
         if not self.stored_type:
             raise ValueError(f"feature {quoted(self.name)} is a {self.kind}, which is unknown here")
+        if math.prod(filter(None, self.stored_shape)) > _VALUES_MAX:
+            raise ValueError(f"feature {quoted(self.name)} has a shape of too many values")
         inner = _known(self.stored_shape[max(self.sequence_rank, 1) :])
         if self.sequence_rank > 1 and inner is not None:
             partitions: list[Any] = [RaggedFeature.RowLengths(key) for key in self._length_keys]
@@ -108,6 +113,7 @@ def parse_features(file: str, content: object) -> list[TfdsFeature]:
         for feature in _flat("", content, 0):
             if len(found) == FEATURES_MAX:
                 raise ValueError(f"has more than {FEATURES_MAX:,} features")
+            _check_name(feature.name)
             found.append(feature)
         keys = [key for feature in found for key in feature.keys]
         if len(set(keys)) < len(keys):
@@ -115,6 +121,13 @@ def parse_features(file: str, content: object) -> list[TfdsFeature]:
         return sorted(found)
     except ValueError as error:
         raise FormatError.at(file, str(error)) from None
+
+
+def _check_name(name: str) -> None:
+    if len(name) > _NAME_LENGTH_MAX:
+        raise ValueError(f"the name of feature {quoted(name[:100])}… is too long")
+    if any("\ud800" <= char <= "\udfff" for char in name):  # which JSON can spell
+        raise ValueError(f"the name of feature {quoted(name)} is not UTF-8")
 
 
 def _flat(name: str, feature: object, depth: int) -> Iterator[TfdsFeature]:

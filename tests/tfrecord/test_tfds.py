@@ -195,6 +195,14 @@ HUGE = "9" * 30
         (with_split(filepathTemplate="{SPLIT.__class__}"), "is not known"),
         (with_split(filepathTemplate="x"), "gives all files the same name"),
         (with_split(filepathTemplate="x" * 5000 + "{SHARD_INDEX}"), "is not known"),
+        (
+            with_split(filepathTemplate="x" * 4000 + "{SHARD_INDEX}", shardLengths=[1] * 200_000),
+            "split 'train': the names of its files are too long",
+        ),
+        (
+            {"splits": [{"name": str(i), "shardLengths": [1] * 300_000} for i in range(4)]},
+            "split '3': shardLengths is not a list, or the splits have more than a million files",
+        ),
     ],
 )
 def test_hostile_info(tmp_path: Path, info: Any, reason: str) -> None:
@@ -233,8 +241,8 @@ def test_hostile_files(tmp_path: Path) -> None:
         open_tfds(tmp_path)
     file.unlink()
     with file.open("wb") as stream:
-        stream.truncate((64 << 20) + 1)
-    with pytest.raises(FormatError, match="larger than 64 MiB"):
+        stream.truncate((16 << 20) + 1)
+    with pytest.raises(FormatError, match="larger than 16 MiB"):
         open_tfds(tmp_path)
 
 
@@ -272,13 +280,22 @@ def deep(feature: Any, depth: int) -> Any:
         ({"a": deep(tensor(), 100)}, "nested more than 64 deep"),
         ({"a/b": tensor(), "a": {"featuresDict": {"features": {"b": tensor()}}}}, "the same name"),
         ({"a": {"translation": {"languages": [1]}}}, "its languages are not a list of names"),
+        ({"\ud800": tensor()}, "feature '\\ud800' is not UTF-8"),
+        ({"a" * 1001: tensor()}, f"the name of feature '{'a' * 100}'… is too long"),
+        (
+            {"a": tensor(shape={"dimensions": ["2000000000", "2"]})},
+            "feature 'a' has a shape of too many values",
+        ),
+        ({str(i): tensor() for i in range(100_001)}, "has more than 100,000 features"),
     ],
 )
 def test_hostile_features(tmp_path: Path, features: Any, reason: str) -> None:
     data = open_tfds(write_tfds(tmp_path / "d", features=features))
     with pytest.raises(FormatError) as caught:
         _ = data.features
-    assert str(caught.value).startswith(f"{tmp_path / 'd' / 'features.json'}: ")
+    place = f"{tmp_path / 'd' / 'features.json'}: "
+    assert str(caught.value).startswith(place)
+    assert str(caught.value).count(place) == 1
     assert reason in str(caught.value)
 
 
