@@ -25,7 +25,7 @@ from ffrfs.packing.places import Place, Sent, shard_name
 from ffrfs.packing.sources.existing_set import ExistingSet, ShardOf, packs_in
 from ffrfs.packing.sources.folder_lister import FolderIdentity
 from ffrfs.packing.sources.options import PackOptions
-from ffrfs.remote.bucket import pin_of
+from ffrfs.remote.bucket import pin_of, remove
 from ffrfs.remote.url import RemoteUrl, parse_url
 
 _TURN_S = 0.1
@@ -46,6 +46,7 @@ class BucketPlace(Place):
         self._target = BucketTarget(path, is_set=options.is_set, tmp_dir=tmp_dir, as_in="data.ffr")
         self.force = True  # in the temporary directory
         self._lock = AppendLock(path) if options.append else None
+        self._is_dry_run = options.dry_run
         self._names: set[str] = set()
         self._given = 0
         try:
@@ -70,8 +71,8 @@ class BucketPlace(Place):
     @contextmanager
     def writing(self) -> Iterator[None]:
         try:
-            if self._lock is not None:
-                self._lock.take()
+            if self._lock is not None and not self._lock.is_taken and self.existing:
+                self._lock.take(self.existing.count)
             yield
         except BaseException:
             self._target.take_back()
@@ -110,10 +111,23 @@ class BucketPlace(Place):
     def _open(self, lock: AppendLock) -> None:
         """Take over the set that is there, to add to it."""
         self._names = lock.names()
+        if lock.first_of_dead is not None and not self._is_dry_run:
+            self._take_over(lock, lock.first_of_dead)
         self._first = parse_url(packs_in(self._target.url.text)[0])
         # Before it is opened: what changes from now on is noticed.
         self._first_pin = pin_of(self._first, self._target.settings)
         self.existing = ExistingSet(self._target.url.text)
+
+    def _take_over(self, lock: AppendLock, first: int) -> None:
+        """Remove the shards that a dead process has added, so that the set is as it was before."""
+        lock.take(first)
+        number = first
+        while shard_name(number) in self._names:
+            number += 1
+        while number > first:
+            number -= 1
+            remove(self._target.url.child(shard_name(number)), self._target.settings)
+        self._names = lock.names()
 
     def _check(self, url: RemoteUrl, lock: AppendLock) -> None:
         """Raise PackError if the set has been changed by others, or has an object `url`."""

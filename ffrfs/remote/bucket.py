@@ -106,6 +106,29 @@ def put_new(url: RemoteUrl, data: bytes, settings: RemoteSettings) -> bool:
     return True
 
 
+def put_over(pin: Pin, data: bytes, settings: RemoteSettings) -> bool:
+    """Replace a small object unless it has changed, and say whether that was so.
+
+    A store that cannot tell gets none. Raises RemoteError.
+    """
+    import obstore
+
+    if not pin.etag:
+        return False
+    try:
+        obstore.put(_store(pin.url, settings), pin.url.key, data, mode={"e_tag": pin.etag})
+    except (
+        obstore.exceptions.PreconditionError,
+        obstore.exceptions.NotSupportedError,
+        FileNotFoundError,
+        NotImplementedError,
+    ):
+        return False
+    except Exception as error:
+        raise failure_of(error, pin.url).error from None
+    return True
+
+
 def remove(url: RemoteUrl, settings: RemoteSettings) -> None:
     """Remove an object, if it is there. Raises RemoteError."""
     import obstore

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -16,7 +18,7 @@ import ffrfs
 from ffrfs.cli.main import main
 from ffrfs.errors import PackError, RemoteError
 from ffrfs.packing import bucket_target
-from ffrfs.remote.bucket import bytes_of, pin_of, put_new, remove
+from ffrfs.remote.bucket import bytes_of, pin_of, put_new, put_over, remove
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import RemoteUrl, parse_url
 
@@ -207,6 +209,51 @@ def test_two_at_a_time(url: str, store: S3Store, more: Path) -> None:
     obstore.delete(store, LOCK)
     ffrfs.pack_folder(more / "1", url, append=True)
     assert packed(url) == contents(old, more / "0", more / "1")
+
+
+KILLED = """
+import os, signal, sys, ffrfs
+from ffrfs.packing import bucket_target
+upload, numbers = bucket_target.upload, iter(range(9))
+def killed(*args, **options):
+    if next(numbers) == int(sys.argv[4]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return upload(*args, **options)
+bucket_target.upload = killed
+ffrfs.pack_folder(*sys.argv[1:3], append=True, shards=3, tmp_dir=sys.argv[3])
+"""
+
+
+@pytest.mark.parametrize("sent", [0, 2])
+def test_after_a_kill(url: str, store: S3Store, more: Path, staging: Path, sent: int) -> None:
+    """The next command on the machine begins again; of other machines none knows."""
+    old = more.parent / "old"
+    command = [sys.executable, "-c", KILLED, more, url, staging, str(sent)]
+    assert subprocess.run(command, timeout=60, check=False).returncode == -signal.SIGKILL
+    make_folder(more.parent / "other", 20, 1)
+    left = objects(store)
+    assert len(left) == 2 + sent + 1
+    obstore.put(store, LOCK, left[LOCK].replace(b"pid:[", b"pid:[1"))  # of another container
+    with pytest.raises(PackError, match="another process is adding to it"):
+        ffrfs.pack_folder(more, url, append=True, tmp_dir=staging)
+    obstore.put(store, LOCK, left[LOCK])
+    ffrfs.pack_folder(more.parent / "other", url, append=True, dry_run=True)
+    assert objects(store) == left
+    ffrfs.pack_folder(more, url, append=True, tmp_dir=staging)
+    assert sorted(objects(store)) == [f"set/part_{i:05}.ffr" for i in range(3)]
+    assert packed(url) == contents(old, more)
+
+
+def test_a_lock_is_taken_over_once(url: str, store: S3Store) -> None:
+    settings = RemoteSettings.from_environment()
+    obstore.put(store, LOCK, b"of a dead one")
+    pin = pin_of(parse_url(f"{url}.ffrfs-append"), settings)
+    assert pin is not None
+    assert put_over(pin, b"of the first", settings)
+    assert not put_over(pin, b"of the second", settings)
+    assert objects(store)[LOCK] == b"of the first"
+    obstore.delete(store, LOCK)
+    assert not put_over(pin, b"of the third", settings)
 
 
 def test_two_that_begin_together(url: str, store: S3Store, more: Path) -> None:
