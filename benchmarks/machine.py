@@ -55,7 +55,7 @@ def _mount_entry(folder: Path) -> tuple[str, str]:
     device = os.stat(folder).st_dev
     wanted = f"{os.major(device)}:{os.minor(device)}"
     found = ("unknown", "unknown")
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+    for line in Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines():
         mount, _, rest = line.partition(" - ")
         if mount.split()[2] == wanted:
             kind, source = rest.split()[:2]

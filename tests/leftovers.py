@@ -78,7 +78,7 @@ def found(folder: str) -> Found:
         "descriptors": sorted(os.readlink(f"/proc/self/fd/{fd}") for fd in _descriptors()),
         "threads": os.listdir("/proc/self/task"),
         "processes": _processes(),
-        "mounts": Path("/proc/self/mountinfo").read_text().splitlines(),
+        "mounts": Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines(),
         "files": sorted(
             os.path.join(place, name)
             for top in ("/run", folder)

@@ -123,7 +123,7 @@ class Node:
     def mounts(self) -> list[str]:
         """The places where something of ours is mounted."""
         pid = _only_child(self._process.pid)
-        rows = Path(f"/proc/{pid}/mountinfo").read_text().splitlines()
+        rows = Path(f"/proc/{pid}/mountinfo").read_text(errors="surrogateescape").splitlines()
         return [row.split()[4] for row in rows if " - fuse.ffrfs " in row]
 
     def close(self) -> None:

@@ -181,7 +181,7 @@ class PidOne:
 
     def mounts(self) -> list[tuple[str, str]]:
         """(place, type) of ours, as process 1 sees them."""
-        text = Path(f"/proc/{self._first_child()}/mountinfo").read_text()
+        text = Path(f"/proc/{self._first_child()}/mountinfo").read_text(errors="surrogateescape")
         rows = [line.split() for line in text.splitlines()]
         found = [(row[4], row[row.index("-") + 1]) for row in rows]
         return [(place, fstype) for place, fstype in found if fstype in ("fuse.ffrfs", "autofs")]
@@ -235,7 +235,7 @@ class PidOne:
 
 def _new_control_group() -> Path:
     """In that of this process."""
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+    for line in Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines():
         mount, _, source = line.partition(" - ")
         if source.startswith("cgroup2 "):
             break

@@ -94,4 +94,4 @@ def test_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     assert re.search(r"prefetch +\d+ hinted", output)
     assert list(tmp_path.glob("ffrfs-*")) == []
-    assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
+    assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text(errors="surrogateescape")

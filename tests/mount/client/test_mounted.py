@@ -50,7 +50,7 @@ def daemon_of(place: Path) -> Process:
 
 
 def mountinfo() -> list[str]:
-    return Path("/proc/self/mountinfo").read_text().splitlines()
+    return Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines()
 
 
 @pytest.mark.promise("S21")

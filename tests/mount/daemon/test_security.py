@@ -243,7 +243,7 @@ def test_names_add_no_options(
     assert tree.mount("-o", r"fsname=c\,allow_other\,suid").status == 0
     (line,) = [
         line
-        for line in Path("/proc/self/mountinfo").read_text().splitlines()
+        for line in Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines()
         if str(places) in line
     ]
     before, after = line.split(" - ")

@@ -99,7 +99,9 @@ def test_shards_that_are_named_are_the_same_tree(
 ) -> None:
     tree = mount(*packs_in(shards))
     assert tree.ask(probes.contents, "") == contents(source)
-    assert f"{packs_in(shards)[0]} {tree.path} fuse.ffrfs ro," in Path("/proc/mounts").read_text()
+    assert f"{packs_in(shards)[0]} {tree.path} fuse.ffrfs ro," in Path("/proc/mounts").read_text(
+        errors="surrogateescape"
+    )
     stats = tree.statistics()
     assert stats["packs"] == [str(pack) for pack in packs_in(shards)]
     assert stats["pack"] == f"{packs_in(shards)[0]} and 2 more"

@@ -88,7 +88,10 @@ def test_a_split_is_mounted_alone(mount: MakeMount, data: Path) -> None:
 def test_the_pack_is_the_directory_that_was_named(mount: MakeMount, data: Path) -> None:
     tree = mount(data)
     assert tree.statistics()["packs"] == [str(data)]
-    mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+    mounts = [
+        line.split()
+        for line in Path("/proc/mounts").read_text(errors="surrogateescape").splitlines()
+    ]
     assert [source for source, place, *_ in mounts if place == str(tree.path)] == [str(data)]
 
 

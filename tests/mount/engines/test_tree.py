@@ -191,7 +191,7 @@ def test_mount_table_names_pack_and_type(mount: MakeMount, pack_tree: PackTree) 
         "plain": mount(pack),
         "named": mount(pack, "-o", r"fsname=a name\,with comma"),
     }
-    text = Path("/proc/mounts").read_text()
+    text = Path("/proc/mounts").read_text(errors="surrogateescape")
     assert f"{pack} {lines['plain'].path} fuse.ffrfs ro,nosuid,nodev," in text
     assert rf"a\040name,with\040comma {lines['named'].path} fuse.ffrfs ro," in text
 
@@ -205,4 +205,6 @@ def test_flags_of_mount_are_passed_on(
         "suid,dev": "ro,relatime",
     }.items():
         place = mount(pack, "-o", options).path
-        assert f"{pack} {place} fuse.ffrfs {expected}," in Path("/proc/mounts").read_text()
+        assert f"{pack} {place} fuse.ffrfs {expected}," in Path("/proc/mounts").read_text(
+            errors="surrogateescape"
+        )
