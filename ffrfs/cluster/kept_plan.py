@@ -35,7 +35,7 @@ from ffrfs.packing.places import locked_set, shard_name
 from ffrfs.packing.sources.existing_set import identity_of, packs_in
 from ffrfs.packing.sources.options import PackOptions
 from ffrfs.packing.target_folder import TargetFolder
-from ffrfs.remote.bucket import bytes_of, pin_of, put_new, upload
+from ffrfs.remote.bucket import bytes_of, objects_in, pin_of, put_new, upload
 from ffrfs.remote.paths import let_urls_in
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import is_url, parse_url
@@ -332,9 +332,18 @@ class _Folder:
         return _is_of_other(first.text, plan)
 
     def remove_plan(self, name: str) -> None:
-        """The one that is named `name`, and those that killed commands have left."""
+        """Remove the plan of that name, and older ones, which killed commands have left.
+
+        A younger one may be that of a command that has begun meanwhile, and gets its name next.
+        """
+        plans = [
+            found
+            for found in objects_in(self._url, self._settings)[0]
+            if _NAME.fullmatch(found.name.encode())
+        ]
+        own_ns = next((found.mtime_ns for found in plans if found.name == name), 0)
         if self.name_of_plan() == name:
             self._folder.remove(PLAN_NAME)
-        for other in self._folder.names():
-            if _NAME.fullmatch(other.encode()):
-                self._folder.remove(other)
+        for found in plans:
+            if found.name == name or found.mtime_ns < own_ns:
+                self._folder.remove(found.name)

@@ -199,10 +199,16 @@ def test_another_set_is_complete_by_now(
     url = f"s3://{bucket}/by-now"
     small = make_folder(tree.parent / "small", {"a": b"1", "b": b"2", "c": b"3"})
 
+    killed, begun = (f"by-now/.ffrfs-plan-{digit * 16}" for digit in "01")
+
     def pack() -> None:
+        obstore.put(store, killed, b"of one that was killed")
+        time.sleep(1.1)  # the times of objects are in whole seconds
         with kept(small, url, 2, tmp_dir=staging) as plan:
-            obstore.put(store, f"by-now/.ffrfs-plan-{'0' * 16}", b"of one that was killed")
+            obstore.put(store, begun, b"of one that has begun, and is not named yet")
             finish(plan, staging)
+        assert os.path.basename(begun) in objects(store, "by-now")
+        obstore.delete(store, begun)
 
     with (
         pytest.raises(PackError, match="has a shard that is not of this plan"),
