@@ -34,6 +34,7 @@ assert pyfuse3_engine.pyfuse3
 codecs.lookup("ascii")
 
 FUSE_DEVICE = "/dev/fuse"
+NAMELESS = 1_987_654_321  # without an entry in /etc/passwd
 
 
 def open_fuse_to_all(home: Path) -> None:
@@ -114,10 +115,23 @@ def serve_as_user(given: Arguments, tell: Callable[[int], str] = str) -> tuple[i
     return server_id, told
 
 
+def refusal_of_nameless(given: Arguments) -> str:
+    home = given.home.parent / "nameless"
+    (home / "mount").mkdir(parents=True)
+    for place in (home, home / "mount"):
+        os.chown(place, NAMELESS, NAMELESS)
+    os.environ["XDG_RUNTIME_DIR"] = str(home)
+    nameless = given._replace(home=home, place=home / "mount", user_id=NAMELESS)
+    server_id, answer = serve_as_user(nameless)
+    os.waitpid(server_id, 0)
+    os.environ["XDG_RUNTIME_DIR"] = str(given.home)
+    return answer
+
+
 def main() -> None:
-    pack, home, place, user_id, engine = begin()
+    pack, home, place, user_id, engine = given = begin()
+    seen: dict[str, object] = {"nameless": refusal_of_nameless(given)}
     become(user_id)
-    seen: dict[str, object] = {}
 
     daemon_id, answer = start_daemon(pack, place, TreeOptions(fsname=r"a,b\c d"), engine)
     assert answer == "ready", answer

@@ -14,6 +14,7 @@ import contextlib
 import ctypes
 import errno
 import os
+import pwd
 import re
 import select
 import socket
@@ -217,8 +218,17 @@ def _attach_by_helper(mountpoint: str, source: str, options: TreeOptions) -> int
         if complaint is not None:
             # It opens the device with our rights: if that failed, our own error says more.
             os.close(_open_device())
-            raise MountError(f"{mountpoint}: cannot mount: {complaint}")
+            raise MountError(f"{mountpoint}: cannot mount: {complaint}{_advice_for_nameless()}")
         return _receive_fd(ours)
+
+
+def _advice_for_nameless() -> str:
+    """Containers often run as a user without an entry, whom fusermount3 refuses."""
+    try:
+        pwd.getpwuid(os.getuid())
+    except KeyError:
+        return f" (fusermount3 needs an entry of user {os.getuid()} in /etc/passwd: add one)"
+    return ""
 
 
 def _permissions(options: TreeOptions) -> list[str]:

@@ -13,7 +13,8 @@ def test_mount_read_and_unmount_as_an_ordinary_user(
     engine: str, as_ordinary_user: AskAsUser
 ) -> None:
     seen = as_ordinary_user("ordinary_user.py", engine)
-    refusal = seen.pop("refusal")
+    refusal, nameless = seen.pop("refusal"), seen.pop("nameless")
+    assert "fusermount3 needs an entry of user 1987654321" in nameless
     assert seen == {
         "mount": ["fuse.ffrfs", r"a,b\c d"],
         "bytes": "content",
