@@ -50,16 +50,16 @@ def _families(found: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Sequenc
         *("mount_info", "gauge", "What is mounted, by which engine and transport; always 1."),
         _one(1, about),
     )
-    yield "mount_age_seconds", "gauge", "Since it was mounted.", _one(found["age_s"])
+    yield "mount_age_seconds", "gauge", "Seconds since it was mounted.", _one(found["age_s"])
     yield (
         *("request_duration_seconds", "histogram"),
         "Requests of the kernel, from being received to being answered.",
         [sample for kind, times in found["requests"].items() for sample in _times(kind, times)],
     )
     yield "reads_total", "counter", "Requests for bytes of a file.", _one(found["reads"])
-    yield "served_bytes_total", "counter", "Bytes answered to them.", _one(found["bytes_served"])
+    yield "served_bytes_total", "counter", "Bytes in the answers.", _one(found["bytes_served"])
     yield (
-        *("source_bytes_total", "counter", "Bytes read for them, by where they were."),
+        *("source_bytes_total", "counter", "Bytes read for the answers, by source."),
         _by("source", {source: found[f"bytes_{source}"] for source in _SOURCES}),
     )
     for result in ("verified", "failed"):
@@ -72,13 +72,13 @@ def _families(found: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Sequenc
         _one(found["unreadable_files"]),
     )
     yield (
-        *("read_failures_total", "counter", "Requests for their bytes that failed."),
+        *("read_failures_total", "counter", "Requests for bytes of a file that failed."),
         _one(found["read_failures"]),
     )
     for way, events in _READ_AHEAD_RECORDS.items():
-        why = "for hints" if way == "prefetch" else "for those who read in order"
+        why = "for hints" if way == "prefetch" else "for readers in order"
         yield (
-            *(f"{way}_records_total", "counter", f"Records read ahead {why}, by their fate."),
+            *(f"{way}_records_total", "counter", f"Records read ahead {why}, by outcome."),
             _by("event", {event: found[way][event] for event in events}),
         )
         yield (
@@ -107,12 +107,12 @@ def _remote(
         ("fetch_requests_total", "counter", "requests", "Requests to servers."),
         ("fetch_retries_total", "counter", "retries", "Requests that were tried again."),
         ("fetch_throttled_total", "counter", "throttled", "Retries for which a server asked."),
-        ("fetch_errors_total", "counter", "errors", "Blocks that could not be had."),
+        ("fetch_errors_total", "counter", "errors", "Blocks that could not be fetched."),
         ("fetch_ranges", "gauge", "ranges", "Ranges under way."),
         ("fetcher_starts_total", "counter", "starts", "Fetchers that were started."),
         ("block_cache_bytes", "gauge", "cache_bytes", "Bytes in the cache of blocks."),
-        ("block_cache_limit_bytes", "gauge", "cache_limit_bytes", "How many there may be."),
-        ("block_cache_in_memory", "gauge", "in_memory", "1: its directory cannot be used."),
+        ("block_cache_limit_bytes", "gauge", "cache_limit_bytes", "Limit of the cache."),
+        ("block_cache_in_memory", "gauge", "in_memory", "1 if its directory cannot be used."),
     ):
         yield name, kind, text, _one(found[field])
     blocks = {event: found[f"blocks_{event}"] for event in ("hit", "fetched", "again")}
@@ -131,7 +131,7 @@ def _around(
         _by("event", {event: found[event] for event in events}),
     )
     yield (
-        *("read_around_read_bytes_total", "counter", "Bytes of the packs that were read for them."),
+        *("read_around_read_bytes_total", "counter", "Bytes of the packs read for neighbours."),
         _one(found["read_bytes"]),
     )
     yield (
@@ -139,22 +139,22 @@ def _around(
         _one(found["given_up"]),
     )
     yield (
-        *("read_around_unread_bytes", "gauge", "Pushed and not read yet, as far as is known."),
+        *("read_around_unread_bytes", "gauge", "Estimate of bytes pushed and not read."),
         _one(found["unread_bytes"]),
     )
-    yield "read_around_limit_bytes", "gauge", "How much of it there may be.", _one(limit_bytes)
+    yield "read_around_limit_bytes", "gauge", "Limit of those bytes.", _one(limit_bytes)
 
 
 def _memory(found: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Sequence[_Sample]]]:
     yield "cache_bytes", "gauge", "Memory of the read path.", _one(found["cache_bytes"])
-    yield "cache_limit_bytes", "gauge", "Its limit now.", _one(found["cache_limit_bytes"])
+    yield "cache_limit_bytes", "gauge", "Limit of it now.", _one(found["cache_limit_bytes"])
     processes = {who: found[f"{who}_resident_bytes"] for who in ("daemon", "worker", "fetcher")}
     yield (
-        *("resident_memory_bytes", "gauge", "Physical memory that its processes map."),
+        *("resident_memory_bytes", "gauge", "Resident memory of the mount's processes."),
         _by("process", {who: size for who, size in processes.items() if size is not None}),
     )
     limit = found["memory_limit_bytes"]
-    yield "memory_limit_bytes", "gauge", "What they may take together.", _one(limit)
+    yield "memory_limit_bytes", "gauge", "Limit for all processes.", _one(limit)
     pressure = found["memory_pressure"]
     yield (
         *("memory_pressure_ratio", "gauge", "Share of the last 10 s that waited for memory."),
