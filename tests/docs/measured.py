@@ -387,6 +387,10 @@ def _prefetching() -> Table:
         "in record order {:.1f} times squashfuse_ll",
         (ratio("prefetching", prefetching.IN_ORDER, NATIVE, SQUASHFUSE),),
     )
+    yield (
+        "waits {:.2f} times as long for pushed files",
+        (ratio("prefetching", prefetching.PACED, HINTS, FOLDER),),
+    )
     yield "sends {:.1f} READs a file", (median("prefetching", prefetching.READS, EROFS),)
     (in_order,) = epochs(NATIVE, name=prefetching.IN_ORDER)
     yield (
