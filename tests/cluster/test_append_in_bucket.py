@@ -18,7 +18,7 @@ from ffrfs.cluster.packing import pack_by_plan
 from ffrfs.cluster.request import Request
 from ffrfs.errors import CompleteError, PackError
 from ffrfs.packing.sources.options import PackOptions
-from tests.cluster.trees import finish, kept, objects, planned
+from tests.cluster.trees import EndedError, Steps, finish, kept, objects, planned
 from tests.ffrecord_file import Tree
 from tests.folder.folder_model import make_folder
 from tests.mount.command import ffrfs as command
@@ -102,26 +102,13 @@ def test_ended_at_any_step(
     url: str, store: S3Store, more: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     """A lock that a killed command has left is its own."""
-    left = step + 1
-
-    class EndedError(BaseException):
-        pass
-
-    def counted(function):
-        def call(*arguments, **named):
-            nonlocal left
-            left -= 1
-            if left <= 0:
-                raise EndedError
-            return function(*arguments, **named)
-
-        return call
+    steps = Steps(step + 1)
 
     with monkeypatch.context() as patch:
-        patch.setattr(manifest, "copy", counted(manifest.copy))
+        patch.setattr(manifest, "copy", steps.counted(manifest.copy))
         for name in ("write", "remove"):
             function = getattr(manifest.TargetFolder, name)
-            patch.setattr(manifest.TargetFolder, name, counted(function))
+            patch.setattr(manifest.TargetFolder, name, steps.counted(function))
         try:
             append(more, url)
         except EndedError:
@@ -129,7 +116,7 @@ def test_ended_at_any_step(
     try:
         append(more, url)
     except CompleteError:
-        assert left > 0
+        assert steps.left > 0
     assert paths(url) == PATHS | MORE
     assert objects(store, "set").keys() == {MANIFEST, *(f"part_0000{n}.ffr" for n in range(5))}
 

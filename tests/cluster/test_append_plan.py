@@ -15,7 +15,15 @@ from ffrfs._native import Pack
 from ffrfs.cluster import Plan, commit, run
 from ffrfs.cluster.packing import pack_by_plan
 from ffrfs.errors import PackError
-from tests.cluster.trees import assert_nothing_else, finish, kept, planned, shards_of
+from tests.cluster.trees import (
+    EndedError,
+    Steps,
+    assert_nothing_else,
+    finish,
+    kept,
+    planned,
+    shards_of,
+)
 from tests.ffrecord_file import Tree
 from tests.folder.folder_model import make_folder, shown
 
@@ -177,25 +185,12 @@ def test_ended_while_shards_are_moved(
     target: Path, more: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     """After any of the steps of the end; the same call goes on from there."""
-    left = step + 1
+    steps = Steps(step + 1)
     is_ended = False
-
-    class EndedError(BaseException):
-        pass
-
-    def counted(function):
-        def call(*arguments, **named):
-            nonlocal left
-            left -= 1
-            if left == 0:
-                raise EndedError
-            return function(*arguments, **named)
-
-        return call
 
     with monkeypatch.context() as patch:
         for name in ("rename", "unlink", "rmdir"):
-            patch.setattr(os, name, counted(getattr(os, name)))
+            patch.setattr(os, name, steps.counted(getattr(os, name)))
         try:
             with kept(more, target, 3, append=True) as plan:
                 finish(plan)

@@ -126,3 +126,23 @@ def assert_same_tree(one: Path, other: Path) -> None:
     assert found.keys() == expected.keys()
     for path, entry in found.items():
         assert entry == expected[path], path
+
+
+class EndedError(BaseException):
+    """A command ends here, as if it were killed."""
+
+
+class Steps:
+    """Counts calls, and ends the command from the last one on."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def counted(self, function):
+        def call(*arguments, **named):
+            self.left -= 1
+            if self.left <= 0:
+                raise EndedError
+            return function(*arguments, **named)
+
+        return call
