@@ -23,8 +23,6 @@ from ffrfs.remote.settings import RemoteSettings
 # A name that readers of directories do not see.
 _LOCK_NAME = ".ffrfs-append"
 _LOCK_SIZE_MAX = 300
-
-
 # The second line: the process, and the number of the first shard that it adds.
 _PROCESS = re.compile(rb"\n([0-9a-f-]{36} pid:\[[0-9]{1,20}\] ([1-9][0-9]{0,8})), ([0-9]{1,6})\n")
 
