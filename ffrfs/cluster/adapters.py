@@ -69,7 +69,7 @@ class Adapter(Executor):
         raise NotImplementedError
 
     def _cancel(self, task: Any) -> None:  # noqa: ANN401 - of any engine
-        """Nobody waits for the engine's task any more."""
+        """End a task of the engine whose future was cancelled."""
         raise NotImplementedError
 
     def _began(self, future: Future[Any], task: Any) -> None:  # noqa: ANN401 - of any engine
