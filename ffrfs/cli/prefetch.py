@@ -72,6 +72,7 @@ def run(args: argparse.Namespace) -> int:
     from ffrfs.mount.client.control_client import ask
     from ffrfs.mount.client.hint_paths import HintPaths
     from ffrfs.mount.client.hint_stream import HintStream
+    from ffrfs.mount.kernel.mount_table import mount_at
     from ffrfs.mount.kernel.mountpoint import canonical
 
     place = canonical(args.mountpoint)
@@ -90,6 +91,8 @@ def run(args: argparse.Namespace) -> int:
         stream.finish()
         if stream.notice is not None:
             output.error(stream.notice)
+        if mount_at(place) is None:  # a lazy umount leaves the daemon while files are open
+            output.error(f"{place}: was unmounted, so nothing reads these hints")
         count, path = stream.missing
         if count:
             more = f" (and {count - 1:,} more)" if count > 1 else ""

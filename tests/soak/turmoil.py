@@ -118,7 +118,8 @@ class Turmoil:
     def hint(self) -> None:
         place = self.random.choice([self.lasting, self._place()])
         done = ffrfs("prefetch", "--from", self._hints, place)
-        assert done.status == 1, done  # at least one of the names is in no mount
+        # One of the names is in no mount. A daemon outlives a lazy umount while files are open.
+        assert done.status == 1 or "unmounted" in done.err, done
 
     def reload(self) -> None:
         metrics = self.random.choice([None, self._metrics])
