@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ffrfs.console import output
-from ffrfs.console.number import size_bytes
-from ffrfs.console.parser import UsageError
+from ffrfs.cli import output
+from ffrfs.cli.number import size_bytes
+from ffrfs.cli.parser import UsageError
 
 if TYPE_CHECKING:
     from ffrfs.cache.inventory import Inventory, ObjectFacts

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
+from ffrfs.cli import opened_tree, output
 from ffrfs.cli.head import records_of, show_records
-from ffrfs.console import opened_tree, output
-from ffrfs.console.number import whole_number
-from ffrfs.console.parser import UsageError
+from ffrfs.cli.number import whole_number
+from ffrfs.cli.parser import UsageError
 
 HELP = "write files of a pack to standard output"
 DESCRIPTION = """\

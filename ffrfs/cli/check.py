@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
-from ffrfs.console import output
+from ffrfs.cli import output
 
 HELP = "check within a second whether mounts are well"
 DESCRIPTION = """\

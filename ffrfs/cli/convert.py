@@ -8,11 +8,11 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ffrfs.console import output
-from ffrfs.console.cleaning_up import cleaning_up
-from ffrfs.console.executor_option import add_executor_option, listing_failures
-from ffrfs.console.number import whole_number
-from ffrfs.console.parser import UsageError
+from ffrfs.cli import output
+from ffrfs.cli.cleaning_up import cleaning_up
+from ffrfs.cli.executor_option import add_executor_option, listing_failures
+from ffrfs.cli.number import whole_number
+from ffrfs.cli.parser import UsageError
 
 if TYPE_CHECKING:
     from ffrfs.convert.convert import ConvertSummary

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ffrfs.console import opened_tree, output
+from ffrfs.cli import opened_tree, output
 
 HELP = "write files of a pack to a directory"
 DESCRIPTION = """\

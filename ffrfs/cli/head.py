@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from ffrfs.console import output
-from ffrfs.console.number import whole_number
+from ffrfs.cli import output
+from ffrfs.cli.number import whole_number
 
 HELP = "show the first records of a TFRecord file"
 DESCRIPTION = """\

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from ffrfs.console import output
-from ffrfs.console.executor_option import add_executor_option, listing_failures
+from ffrfs.cli import output
+from ffrfs.cli.executor_option import add_executor_option, listing_failures
 
 HELP = "write index sidecars for packs without an index, and for TFRecord files"
 DESCRIPTION = """\

@@ -8,8 +8,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from ffrfs.console import output
-from ffrfs.console.number import whole_number
+from ffrfs.cli import output
+from ffrfs.cli.number import whole_number
 from ffrfs.errors import FormatError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 
-from ffrfs.console import output
+from ffrfs.cli import output
 from ffrfs.service.installation import PREFIX_DEFAULT, install, service_files, uninstall
 from ffrfs.service.templates import check_interpreter
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
-from ffrfs.console import output
+from ffrfs.cli import output
 
 HELP = "show the log of a mount, also of one that has ended"
 DESCRIPTION = """\

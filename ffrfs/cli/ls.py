@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ffrfs.console import opened_tree, output
+from ffrfs.cli import opened_tree, output
 
 if TYPE_CHECKING:
     from ffrfs.folder.tree import Entry, PackTree

@@ -14,9 +14,9 @@ import warnings
 from collections.abc import Sequence
 
 import ffrfs
-from ffrfs.console import output
-from ffrfs.console.parser import WRONG_USAGE, Parser, UsageError, add_commands
-from ffrfs.console.remote_options import add_remote_options, apply_remote_options
+from ffrfs.cli import output
+from ffrfs.cli.parser import WRONG_USAGE, Parser, UsageError, add_commands
+from ffrfs.cli.remote_options import add_remote_options, apply_remote_options
 from ffrfs.errors import FfrfsError, PackWarning, UnverifiedHeaderWarning
 
 GROUPS = {
@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             output.error("out of memory")
             return 1
         except (FfrfsError, OSError) as error:
-            from ffrfs.console.foreign_file import failure_line  # here, not above: few need it
+            from ffrfs.cli.foreign_file import failure_line  # here, not above: few need it
 
             output.settle()
             output.error(failure_line(error, argv[0]))

@@ -7,10 +7,10 @@ import os
 import stat
 from typing import Any
 
-from ffrfs.console import output
-from ffrfs.console.number import whole_number
-from ffrfs.console.opened_tree import add_union_options
-from ffrfs.console.parser import ConfigOption
+from ffrfs.cli import output
+from ffrfs.cli.number import whole_number
+from ffrfs.cli.opened_tree import add_union_options
+from ffrfs.cli.parser import ConfigOption
 from ffrfs.errors import OptionError
 from ffrfs.mount.config.config import OPTION_KEYS, Config, make_config
 from ffrfs.mount.config.report import Report
@@ -131,7 +131,7 @@ def run(args: argparse.Namespace) -> int:
         report = background.start(request)
     lines = report.lines
     if report.failure is not None:
-        from ffrfs.console.foreign_file import failure_line
+        from ffrfs.cli.foreign_file import failure_line
 
         lines = [failure_line(report.failure, "mount")]
     for line in lines:

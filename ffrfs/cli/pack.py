@@ -7,10 +7,10 @@ import functools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ffrfs.console import output, planned_pack
-from ffrfs.console.cleaning_up import cleaning_up
-from ffrfs.console.number import size_bytes, whole_number
-from ffrfs.console.parser import UsageError
+from ffrfs.cli import output, planned_pack
+from ffrfs.cli.cleaning_up import cleaning_up
+from ffrfs.cli.number import size_bytes, whole_number
+from ffrfs.cli.parser import UsageError
 
 if TYPE_CHECKING:
     from ffrfs.packing.pack import PackSummary

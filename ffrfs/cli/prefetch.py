@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ffrfs.console import output
-from ffrfs.console.parser import UsageError
+from ffrfs.cli import output
+from ffrfs.cli.parser import UsageError
 from ffrfs.errors import FormatError, PathNotFoundError
 
 if TYPE_CHECKING:

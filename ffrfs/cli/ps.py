@@ -6,7 +6,7 @@ import argparse
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from ffrfs.console import output
+from ffrfs.cli import output
 
 if TYPE_CHECKING:
     from ffrfs.mount.client.mount_statuses import MountStatus

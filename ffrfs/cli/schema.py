@@ -8,9 +8,9 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ffrfs.console import output
-from ffrfs.console.number import whole_number
-from ffrfs.console.parser import UsageError
+from ffrfs.cli import output
+from ffrfs.cli.number import whole_number
+from ffrfs.cli.parser import UsageError
 from ffrfs.errors import FfrfsError, FormatError
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from ffrfs.console import output
-from ffrfs.console.parser import UsageError
+from ffrfs.cli import output
+from ffrfs.cli.parser import UsageError
 from ffrfs.errors import MountError
 
 HELP = "show the statistics of a mount"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ffrfs.console import output
+from ffrfs.cli import output
 
 if TYPE_CHECKING:
     from ffrfs.tfrecord.tfds_features import TfdsFeature

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from ffrfs.cli import output
 from ffrfs.cli.head import records_of
 from ffrfs.cli.tfds_info import (
     Declared,
@@ -16,7 +17,6 @@ from ffrfs.cli.tfds_info import (
     declared_text,
     show_splits,
 )
-from ffrfs.console import output
 
 if TYPE_CHECKING:
     from ffrfs.folder.progress import ProgressBar

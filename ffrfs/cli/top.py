@@ -13,9 +13,8 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ffrfs.cli import stats
-from ffrfs.console import output
-from ffrfs.console.number import whole_number
+from ffrfs.cli import output, stats
+from ffrfs.cli.number import whole_number
 from ffrfs.errors import MountError
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from ffrfs.console import output
-from ffrfs.console.parser import ConfigOption, UsageError
+from ffrfs.cli import output
+from ffrfs.cli.parser import ConfigOption, UsageError
 from ffrfs.errors import describe
 from ffrfs.mount.client.unmount import Unmounted, unmount, unmount_all, unmount_dead
 from ffrfs.mount.config.config import make_config

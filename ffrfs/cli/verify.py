@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from ffrfs.console import output
-from ffrfs.console.executor_option import add_executor_option
-from ffrfs.console.number import whole_number
+from ffrfs.cli import output
+from ffrfs.cli.executor_option import add_executor_option
+from ffrfs.cli.number import whole_number
 from ffrfs.errors import FormatError
 from ffrfs.printable import quoted
 
@@ -145,7 +145,7 @@ def _verify_tfrecord(pack: str, args: argparse.Namespace) -> TFRecordReport:
 
 def _print_tfrecord(pack: str, report: TFRecordReport, quiet: bool) -> None:
     for bad in report.bad:
-        from ffrfs.console.foreign_file import failure_line
+        from ffrfs.cli.foreign_file import failure_line
 
         error = FormatError.at(bad.file, bad.reason, bad.record)
         rest = "; what follows could not be checked" if bad.is_last else ""

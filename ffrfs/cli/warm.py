@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from ffrfs.console import output
+from ffrfs.cli import output
 
 HELP = "bring the files of a mount into memory"
 DESCRIPTION = """\

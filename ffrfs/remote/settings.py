@@ -3,7 +3,7 @@
 No setting is a secret, so they may be on a command line, in a state file and in a log. Credentials
 come from the environment and the files of each cloud (store.py).
 
-Not here: the options of the commands (ffrfs.console, ffrfs.mount.config).
+Not here: the options of the commands (ffrfs.cli.remote_options, ffrfs.mount.config).
 Concurrency: values that do not change.
 """
 

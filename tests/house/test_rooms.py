@@ -16,7 +16,6 @@ from tests.house import sources
 # From the top down: a room may call those in the lines below its own, and no other.
 PYTHON_ROOMS = """
 cli compat
-console
 cluster
 torch ray dask top
 service mount.daemon mount.client
@@ -273,7 +272,7 @@ def test_only_commands_print() -> None:
     found = [
         f"{path}:{line}"
         for path in python_files()
-        if path.parts[1] not in ("cli", "console")
+        if path.parts[1] != "cli"
         for line in prints(sources.syntax(path))
     ]
     assert found == []

@@ -14,9 +14,9 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ffrfs.console import output
-from ffrfs.console.executor_option import listing_failures
-from ffrfs.console.parser import UsageError
+from ffrfs.cli import output
+from ffrfs.cli.executor_option import listing_failures
+from ffrfs.cli.parser import UsageError
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor

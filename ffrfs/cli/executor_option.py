@@ -9,7 +9,7 @@ import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ffrfs.console import output
+from ffrfs.cli import output
 from ffrfs.errors import UnfinishedError
 
 
