@@ -61,10 +61,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _written(path: str, chunks: bool) -> Iterator[tuple[str, str | None]]:
     """Each file, and its sidecar if it needed one."""
-    from ffrfs.convert.kind import is_tfrecord
     from ffrfs.folder import sidecar
     from ffrfs.folder.tree import pack_files
-    from ffrfs.tfrecord.shards import shard_paths
+    from ffrfs.tfrecord.shards import is_tfrecord, shard_paths
     from ffrfs.tfrecord.sidecar import write_sidecar
 
     if is_tfrecord(path):

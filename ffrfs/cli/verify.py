@@ -52,8 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ffrfs.convert.kind import is_tfrecord
     from ffrfs.dataset.verify import report_fields, tfrecord_fields
+    from ffrfs.tfrecord.shards import is_tfrecord
 
     tfrecords = {pack for pack in args.packs if is_tfrecord(pack)}
     packs = [pack for pack in args.packs if pack not in tfrecords]

@@ -11,10 +11,9 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from ffrfs.cluster.file_task import FileTask, absolute, run_files
-from ffrfs.convert.kind import is_tfrecord
 from ffrfs.folder.sidecar import carries_index, write_sidecar
 from ffrfs.folder.tree import pack_files
-from ffrfs.tfrecord.shards import shard_paths
+from ffrfs.tfrecord.shards import is_tfrecord, shard_paths
 from ffrfs.tfrecord.sidecar import write_sidecar as write_tfrecord_sidecar
 
 

@@ -35,7 +35,7 @@ from typing import NamedTuple
 from ffrfs.convert.columns import survey
 from ffrfs.convert.feature_folder import FeatureFolder
 from ffrfs.convert.json_lines import JsonLinesSource, write_json_lines
-from ffrfs.convert.kind import Kind, is_tfrecord, kind_of, kind_of_name
+from ffrfs.convert.kind import Kind, kind_of, kind_of_name
 from ffrfs.convert.output import LocalOutput, Output
 from ffrfs.convert.parquet import ParquetSource, import_pyarrow, write_parquet
 from ffrfs.convert.record_folder import RecordFolderSource, write_record_folder
@@ -54,6 +54,7 @@ from ffrfs.errors import OptionError, PackError
 from ffrfs.folder.progress import Progress
 from ffrfs.remote.url import is_url, parse_url
 from ffrfs.tfrecord.options import TFRecordOptions
+from ffrfs.tfrecord.shards import is_tfrecord
 
 # The kinds that may be a directory of shards.
 SHARDED: tuple[Kind, ...] = ("tfrecord", "parquet", "webdataset")

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import os
 import re
-import warnings
 from typing import Literal
 
-from ffrfs import _native
-from ffrfs._native import folder_files
-from ffrfs.errors import FormatError, RemoteError, UnverifiedHeaderWarning
-from ffrfs.folder.tree import PackTree, pack_files
-from ffrfs.record.reader import FileReader
-from ffrfs.remote.paths import is_folder, let_urls_in
+from ffrfs._native import Pack
+from ffrfs.errors import FormatError
+from ffrfs.folder.tree import pack_files
+from ffrfs.remote.paths import is_folder
 from ffrfs.remote.url import is_url
-from ffrfs.tfrecord.tfds import find_split
+from ffrfs.tfrecord.shards import is_tfrecord
 
 # "ffrecord": a file without an index; a pack is an FFRecord file too. "jsonl": an Example per
 # line. "parquet": an Example per row. "webdataset": tar files of samples. "folder": a directory
@@ -62,22 +59,13 @@ def kind_of(path: str) -> Kind:
         return "folder"
     if is_tfrecord(path):
         return "tfrecord"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnverifiedHeaderWarning)  # reading it will warn
-        if not is_folder(path):
-            return "pack" if _is_packed_folder(path) else "ffrecord"
-        packed = next(filter(_is_packed_folder, pack_files(path)), None)
+    files = pack_files(path)
+    packed = next((file for file in files if Pack(os.fsencode(file)).is_folder), None)
+    if not is_folder(path):
+        return "ffrecord" if packed is None else "pack"
     if packed is not None:
         raise FormatError(f"{packed}: is a pack, not a part of {path}; convert it alone")
     return "ffrecord"
-
-
-def _is_packed_folder(file: str) -> bool:
-    with FileReader(file) as reader:
-        if len(reader) == 0:  # there is not even an index
-            return False
-    with PackTree(file) as tree:
-        return tree.volume.is_folder
 
 
 def files_named(path: str, extension: str) -> list[str]:
@@ -96,25 +84,3 @@ def files_named(path: str, extension: str) -> list[str]:
     if not all(name.startswith("_") for name in others):
         return []
     return [os.path.join(path, name) for name in names if name.endswith(extension)]
-
-
-def is_tfrecord(path: str) -> bool:
-    """Return whether `path` is TFRecord, a file or a directory of them, rather than FFRecord.
-
-    It decides as a mount does, by a name with ".tfrecord" in it, or by the first bytes; a split
-    of a TFDS directory is TFRecord (DIR/train). An unreadable path is not, and opening it reports
-    the reason. Raises FormatError for a damaged TFDS directory.
-    """
-    try:
-        name = os.fsencode(path)
-        let_urls_in([path])
-        if not is_url(path) and not os.path.lexists(path) and find_split(path) is not None:
-            return True
-        if not is_folder(path):
-            return _native.is_tfrecord(name)
-        packs, tfrecords = folder_files(name)
-    except RemoteError:  # opening it again would wait again
-        raise
-    except OSError:
-        return False
-    return bool(tfrecords) and not packs

@@ -8,11 +8,10 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ffrfs.convert.kind import is_tfrecord
 from ffrfs.folder import info as packs
 from ffrfs.folder.tree import PathType
 from ffrfs.tfrecord import info as tfrecords
-from ffrfs.tfrecord.shards import shard_paths
+from ffrfs.tfrecord.shards import is_tfrecord, shard_paths
 from ffrfs.tfrecord.tfds import TfdsDirectory, find_tfds
 
 

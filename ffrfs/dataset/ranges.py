@@ -17,13 +17,12 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Literal, NamedTuple, TypeAlias
 
-from ffrfs._native import Records, TFRecords, crc32
-from ffrfs.convert.kind import is_tfrecord, kind_of
+from ffrfs._native import Pack, Records, TFRecords, crc32
 from ffrfs.errors import FormatError, OptionError, UnverifiedHeaderWarning
 from ffrfs.folder.tree import PackTree, PathType, pack_files
 from ffrfs.remote.paths import let_urls_in
 from ffrfs.remote.url import is_url
-from ffrfs.tfrecord.shards import shard_paths
+from ffrfs.tfrecord.shards import is_tfrecord, shard_paths
 from ffrfs.tfrecord.sidecar import keep_sidecars
 
 # "ffrecord": a file without an index, so its records have numbers, no paths.
@@ -217,9 +216,7 @@ def _kind_of(paths: Sequence[str]) -> Kind:
     all_files = ((path, file) for path in paths for file in _files_to_tell(path))
     first: Kind | None = None
     for path, file in all_files:
-        kind = "tfrecord" if file is None else kind_of(file)
-        if kind not in ("tfrecord", "ffrecord", "pack"):
-            raise FormatError.at(path, "is neither a pack nor a file of FFRecord or TFRecord")
+        kind = "tfrecord" if file is None else _kind_of_file(file)
         if first not in (None, kind):
             raise FormatError.at(
                 file or path, f"is {_NAMES[kind]}, {paths[0]} is {_NAMES[first]}: read them apart"
@@ -229,6 +226,10 @@ def _kind_of(paths: Sequence[str]) -> Kind:
         first = kind
     assert first is not None
     return first
+
+
+def _kind_of_file(file: str) -> Kind:
+    return "pack" if Pack(os.fsencode(file)).is_folder else "ffrecord"
 
 
 def _files_to_tell(path: str) -> Sequence[str | None]:

@@ -8,11 +8,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from ffrfs.convert.kind import is_tfrecord
 from ffrfs.folder import verify as packs
 from ffrfs.folder.progress import Progress
 from ffrfs.folder.tree import PathType
-from ffrfs.tfrecord.shards import shard_paths
+from ffrfs.tfrecord.shards import is_tfrecord, shard_paths
 
 if TYPE_CHECKING:  # importing it takes a sixth of the time of a small verification
     from ffrfs.tfrecord import verify as tfrecords

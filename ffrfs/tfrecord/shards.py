@@ -1,4 +1,4 @@
-"""The files of a path: one TFRecord file, a list of them, or a directory of shards.
+"""Whether a path is TFRecord, and its files: one, a list of them, or a directory of shards.
 
 The path may also be a URL of one of those.
 
@@ -12,8 +12,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from ffrfs import _native
 from ffrfs._native import folder_files
-from ffrfs.errors import FormatError
+from ffrfs.errors import FormatError, RemoteError
 from ffrfs.remote.paths import is_folder, let_urls_in
 from ffrfs.remote.url import is_url
 from ffrfs.tfrecord.tfds import find_split
@@ -43,3 +44,25 @@ def shard_paths(path: PathType | Sequence[PathType]) -> list[str]:
         hint = "" if is_url(name) else f"; to pack it: ffrfs pack {name} FILE.ffr"
         raise FormatError.at(name, f"holds no TFRecord files (*.tfrecord*){hint}")
     return [os.fsdecode(file) for file in files]
+
+
+def is_tfrecord(path: str) -> bool:
+    """Return whether `path` is TFRecord, a file or a directory of them, rather than FFRecord.
+
+    It decides as a mount does, by a name with ".tfrecord" in it, or by the first bytes; a split
+    of a TFDS directory is TFRecord (DIR/train). An unreadable path is not, and opening it reports
+    the reason. Raises FormatError for a damaged TFDS directory.
+    """
+    try:
+        name = os.fsencode(path)
+        let_urls_in([path])
+        if not is_url(path) and not os.path.lexists(path) and find_split(path) is not None:
+            return True
+        if not is_folder(path):
+            return _native.is_tfrecord(name)
+        packs, tfrecords = folder_files(name)
+    except RemoteError:  # opening it again would wait again
+        raise
+    except OSError:
+        return False
+    return bool(tfrecords) and not packs

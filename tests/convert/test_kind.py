@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ffrfs.convert.kind import is_tfrecord, kind_of, kind_of_name
+from ffrfs.convert.kind import kind_of, kind_of_name
 from ffrfs.errors import FormatError
+from ffrfs.tfrecord.shards import is_tfrecord
 from tests.ffrecord_file import write_folder, write_records
 from tests.tfrecord_file import framed, write_tfrecord
 
