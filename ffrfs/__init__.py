@@ -12,9 +12,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ffrfs import errors
     from ffrfs.convert.convert import convert
-    from ffrfs.dataset.extract import extract
-    from ffrfs.dataset.info import info
-    from ffrfs.dataset.verify import verify
     from ffrfs.errors import (
         CacheError,
         ChangedAtOriginError,
@@ -42,7 +39,10 @@ if TYPE_CHECKING:
         UnsafeIndexError,
         UnverifiedHeaderWarning,
     )
+    from ffrfs.folder.extract import extract
+    from ffrfs.folder.info import info
     from ffrfs.folder.packed import PackedFolder
+    from ffrfs.folder.verify import verify
     from ffrfs.mount.client.control_client import stats
     from ffrfs.mount.client.hints import prefetch
     from ffrfs.mount.client.mounted import mount, mounted
@@ -137,8 +137,8 @@ _MODULE_OF = {
     "checkFsAlign": "ffrfs.record.alignment",
     "convert": "ffrfs.convert.convert",
     "dump": "ffrfs.record.dump",
-    "extract": "ffrfs.dataset.extract",
-    "info": "ffrfs.dataset.info",
+    "extract": "ffrfs.folder.extract",
+    "info": "ffrfs.folder.info",
     "mount": "ffrfs.mount.client.mounted",
     "mounted": "ffrfs.mount.client.mounted",
     "pack_archive": "ffrfs.packing.pack",
@@ -147,7 +147,7 @@ _MODULE_OF = {
     "repack": "ffrfs.packing.pack",
     "stats": "ffrfs.mount.client.control_client",
     "unmount": "ffrfs.mount.client.unmount",
-    "verify": "ffrfs.dataset.verify",
+    "verify": "ffrfs.folder.verify",
 }
 
 # Subpackages that users import; dir() leaves out the others.

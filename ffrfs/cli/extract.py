@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ffrfs.dataset.extract import extract
+    from ffrfs.folder.extract import extract
 
     with output.progress_bar(args.destination) as bar:
         bad = extract(

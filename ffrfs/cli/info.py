@@ -71,15 +71,14 @@ def run(args: argparse.Namespace) -> int:
 def _show(pack: str, args: argparse.Namespace) -> dict[str, object] | None:
     """Print what `pack` holds, or return it for JSON."""
     from ffrfs.cli.tfrecord_info import show_schema, show_tfrecord
-    from ffrfs.dataset.info import pack_fields
-    from ffrfs.folder.info import info
+    from ffrfs.folder.info import pack_fields, pack_info
     from ffrfs.tfrecord.shards import is_tfrecord
 
     if is_tfrecord(pack):
         return show_schema(pack, args) if args.schema else show_tfrecord(pack, args)
     if args.schema:
         raise FormatError.at(pack, "not a TFRecord file, so its records have no schema")
-    found = info(pack)
+    found = pack_info(pack)
     fields = pack_fields(pack, found)
     if args.json:
         return fields

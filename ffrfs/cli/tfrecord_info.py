@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def show_tfrecord(pack: str, args: argparse.Namespace) -> dict[str, object] | None:
     """Print what `pack` holds, or return it for JSON."""
-    from ffrfs.dataset.info import tfrecord_fields
+    from ffrfs.folder.info import tfrecord_fields
     from ffrfs.tfrecord.info import info
     from ffrfs.tfrecord.shards import shard_paths
 

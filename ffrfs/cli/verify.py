@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ffrfs.dataset.verify import report_fields, tfrecord_fields
+    from ffrfs.folder.verify import report_fields, tfrecord_fields
     from ffrfs.tfrecord.shards import is_tfrecord
 
     tfrecords = {pack for pack in args.packs if is_tfrecord(pack)}
@@ -79,18 +79,18 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _verify(packs: list[str], args: argparse.Namespace) -> dict[str, VerifyReport]:
-    from ffrfs.folder.verify import verify
+    from ffrfs.folder.verify import verify_packs
 
     title = packs[0] if len(packs) == 1 else f"{len(packs):,} packs"
     with output.progress_bar(title, "records", quiet=args.quiet) as bar:
         if args.executor is not None:
+            from ffrfs.cluster import verifying
             from ffrfs.cluster.executors import open_executor
-            from ffrfs.cluster.verifying import verify_packs
 
             with open_executor(args.executor) as executor:
-                reports = verify_packs(packs, executor, bar.progress)
+                reports = verifying.verify_packs(packs, executor, bar.progress)
         else:
-            reports = verify(packs, bar.progress, args.jobs)
+            reports = verify_packs(packs, bar.progress, args.jobs)
     return {report.file: report for report in reports}
 
 
@@ -131,7 +131,7 @@ def _outcome(record_count: int, byte_count: int, bad_count: int) -> list[str]:
 
 
 def _verify_tfrecord(pack: str, args: argparse.Namespace) -> TFRecordReport:
-    from ffrfs.dataset.verify import verify_tfrecord
+    from ffrfs.folder.verify import verify_tfrecord
 
     with output.progress_bar(pack, "records", quiet=args.quiet) as bar:
         if args.executor is not None:

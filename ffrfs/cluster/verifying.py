@@ -35,7 +35,7 @@ class VerifyTask(FileTask[packs.PackReport]):
 def verify_packs(
     paths: Sequence[str], executor: Executor, progress: Progress | None = None
 ) -> list[packs.VerifyReport]:
-    """As ffrfs.folder.verify.verify()."""
+    """As ffrfs.folder.verify.verify_packs()."""
     files = [pack_files(path) for path in paths]
     tasks = [
         VerifyTask(absolute(file), is_folder(path))

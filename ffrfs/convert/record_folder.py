@@ -15,7 +15,7 @@ from ffrfs.convert.kind import FIRST_RECORD, kind_of
 from ffrfs.convert.output import staged_set
 from ffrfs.convert.source import Record, size_of
 from ffrfs.errors import ChecksumError, FormatError, PackError
-from ffrfs.folder.extract import extract
+from ffrfs.folder.extract import extract_tree
 from ffrfs.folder.progress import Progress
 from ffrfs.folder.tree import PackTree
 from ffrfs.printable import quoted
@@ -41,7 +41,7 @@ def write_record_folder(source: str, target: str, progress: Progress | None) -> 
     if found not in ("tfrecord", "ffrecord"):
         raise PackError(f"{source}: convert it to a .tfrecord file first, and that to a directory")
     with staged_set(target) as staging, PackTree(source, show_splits=False) as tree:
-        bad = extract(tree, staging, progress=progress)
+        bad = extract_tree(tree, staging, progress=progress)
         if bad:
             more = f" (and {len(bad) - 1:,} more damaged files)" if len(bad) > 1 else ""
             raise ChecksumError(f"{bad[0]}{more}")

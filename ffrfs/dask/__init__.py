@@ -1,6 +1,6 @@
 """Packs as a Dask bag. Only this room imports dask.
 
-Not here: cutting packs into ranges and reading one (ffrfs.dataset).
+Not here: cutting packs into ranges and reading one (ffrfs.folder).
 Concurrency: the client opens the packs once; each task opens its file itself.
 """
 

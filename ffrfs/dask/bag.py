@@ -1,6 +1,6 @@
 """from_packs: files of packs as the items of a dask.bag.Bag.
 
-Not here: cutting packs into ranges and reading one (ffrfs.dataset).
+Not here: cutting packs into ranges and reading one (ffrfs.folder).
 Concurrency: functions without state. A task holds names and numbers only, and opens its file
 in the worker that runs it.
 """
@@ -16,8 +16,8 @@ from dask.bag import Bag
 from dask.base import tokenize
 from dask.utils import parse_bytes
 
-from ffrfs.dataset.range_reader import Batch, OnError, read_range
-from ffrfs.dataset.ranges import RangeCutter, RecordRange, check_on_error
+from ffrfs.folder.range_reader import Batch, OnError, read_range
+from ffrfs.folder.ranges import RangeCutter, RecordRange, check_on_error
 from ffrfs.folder.tree import PathType
 
 _PARTITION_SIZE = "64MiB"

@@ -1,18 +1,26 @@
-"""info: the contents of FFRecord files, in numbers. Reads their headers and indexes only."""
+"""info: the contents of a data set, in numbers, with the keys of the command's --json.
+
+Of packs it reads headers and indexes only. Not here: reading TFRecord files
+(ffrfs/tfrecord/info.py).
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ffrfs._native import Pack
 from ffrfs.folder.tree import PackTree, PathType
+from ffrfs.tfrecord.shards import is_tfrecord, shard_paths
+from ffrfs.tfrecord.tfds import TfdsDirectory, find_tfds
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from ffrfs.tfrecord.info import TFRecordInfo
 
 _MISSING_MAX = 1000  # missing shards whose numbers are listed
 
@@ -65,7 +73,22 @@ class PackInfo(NamedTuple):
         return sum(index.is_sidecar for index in self.indexes)
 
 
-def info(pack: PathType | Sequence[PathType]) -> PackInfo:
+def info(path: PathType) -> dict[str, Any]:
+    """Return the numbers of `path`: a pack, a TFRecord file, or a directory of either.
+
+    The keys are those of `ffrfs info --json`: "kind", "files", "records", "bytes" and others.
+    Reads headers and indexes only, but compressed TFRecord files whole. Raises FormatError,
+    ChecksumError or OSError if it is damaged or cannot be read.
+    """
+    name = os.fspath(path)
+    if is_tfrecord(name):
+        from ffrfs.tfrecord.info import info as tfrecord_info
+
+        return tfrecord_fields(name, tfrecord_info(shard_paths(name)))
+    return pack_fields(name, pack_info(name))
+
+
+def pack_info(pack: PathType | Sequence[PathType]) -> PackInfo:
     """Return the numbers of `pack` as PackTree shows it, also of a set with missing shards.
 
     Raises FormatError, ChecksumError (for an index) or OSError for a bad pack. Warns as
@@ -143,3 +166,86 @@ def _summary(sizes: NDArray[np.int64]) -> FileSizes | None:
     sizes.sort()
     median = (int(sizes[(count - 1) // 2]) + int(sizes[count // 2])) // 2
     return FileSizes(int(sizes[0]), median, int(sizes[-1]))
+
+
+def pack_fields(pack: str, found: PackInfo) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "file": pack,
+        "kind": "pack" if found.is_folder else "plain FFRecord",
+        "records": found.record_count,
+        "files": found.file_count,
+        "directories": found.folder_count,
+        "bytes": found.byte_count,
+        "stored_bytes": found.stored_byte_count,
+        "header_checksum": "good" if found.header_verified else "missing",
+        "sizes": found.sizes._asdict() if found.sizes else None,
+    }
+    if found.is_folder:
+        fields["index"] = {
+            "packs": found.pack_count,
+            "indexed": len(found.indexes),
+            "sidecars": [index.file for index in found.indexes if index.is_sidecar],
+            "bytes": found.index_size,
+        }
+    if found.pack_count > 1 or found.shards:
+        fields["shards"] = {
+            "packs": found.pack_count,
+            "missing": found.missing_shards,
+            "missing_count": found.missing_shard_count,
+        }
+    return fields
+
+
+def tfrecord_fields(path: str, found: TFRecordInfo) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "file": path,
+        "kind": "TFRecord",
+        "records": sum(file.record_count for file in found.files),
+        "bytes": sum(file.byte_count for file in found.files),
+        "files": [
+            {
+                "file": file.file,
+                "compression": file.compression.lower() or "none",
+                "records": file.record_count,
+                "bytes": file.byte_count,
+                "file_size": file.file_size,
+                "sidecar": file.has_sidecar,
+            }
+            for file in found.files
+        ],
+        "sizes": found.sizes._asdict() if found.sizes else None,
+    }
+    directory = find_tfds(path)
+    if directory is not None:
+        fields["tfds"] = {
+            "name": directory.name,
+            "version": directory.version,
+            "splits": _split_fields(directory, found),
+        }
+    return fields
+
+
+def _split_fields(directory: TfdsDirectory, found: TFRecordInfo) -> list[dict[str, Any]]:
+    """Return for each split that was read its numbers in dataset_info.json, and the actual ones."""
+    counts = {file.file: file.record_count for file in found.files}
+    all_fields = []
+    for split in directory.splits.values():
+        present = {path: counts[path] for path in split.shard_paths if path in counts}
+        if not present and not split.missing():
+            continue  # the caller asked for another split
+        declared = dict(zip(split.shard_paths, split.shard_lengths, strict=True))
+        all_fields.append(
+            {
+                "name": split.name,
+                "examples": split.num_examples,
+                "records": sum(present.values()),
+                "shards": len(split.shard_paths),
+                "missing": [path for path in split.shard_paths if path not in present],
+                "wrong": [
+                    {"file": path, "records": count, "examples": declared[path]}
+                    for path, count in present.items()
+                    if count != declared[path]
+                ],
+            }
+        )
+    return all_fields

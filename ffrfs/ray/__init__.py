@@ -1,6 +1,6 @@
 """Packs as a Ray Data datasource. Only this room imports ray.
 
-Not here: cutting packs into ranges and reading one (ffrfs.dataset).
+Not here: cutting packs into ranges and reading one (ffrfs.folder).
 Concurrency: the driver opens the packs once; each read task opens its file itself.
 """
 

@@ -1,6 +1,6 @@
 """read_packs and PackDatasource: files of packs as rows of a ray.data.Dataset.
 
-Not here: cutting packs into ranges and reading one (ffrfs.dataset).
+Not here: cutting packs into ranges and reading one (ffrfs.folder).
 Concurrency: a datasource is immutable. A read task holds names and numbers only, and opens
 its file in the worker that runs it.
 """
@@ -18,9 +18,9 @@ from ray.data.block import BlockMetadata
 from ray.data.context import DataContext
 from ray.data.datasource import Datasource, ReadTask
 
-from ffrfs.dataset.range_reader import Batch, OnError, read_range
-from ffrfs.dataset.ranges import Kind, RangeCutter, RecordRange, check_on_error
 from ffrfs.errors import FormatError
+from ffrfs.folder.range_reader import Batch, OnError, read_range
+from ffrfs.folder.ranges import Kind, RangeCutter, RecordRange, check_on_error
 from ffrfs.folder.tree import PathType
 
 

@@ -22,7 +22,7 @@ from ffrfs.cluster.manifest import MANIFEST_NAME
 from ffrfs.cluster.verifying import verify_packs, verify_tfrecords
 from ffrfs.convert.convert import convert
 from ffrfs.errors import ChecksumError, PackError, UnfinishedError
-from ffrfs.folder.verify import verify
+from ffrfs.folder import verify
 from ffrfs.tfrecord import TFRecordWriter
 from tests.mount.command import ffrfs as command
 
@@ -90,7 +90,7 @@ def test_verify_of_relative_paths(
     monkeypatch.chdir(packs.parent)
     damage(packs / "part_00001.ffr", (packs / "part_00001.ffr").stat().st_size // 2)
     with ThreadPoolExecutor(2) as pool:
-        assert verify_packs([packs.name], pool) == verify([packs.name])
+        assert verify_packs([packs.name], pool) == verify.verify_packs([packs.name])
 
 
 def test_progress_of_records(records: Path) -> None:

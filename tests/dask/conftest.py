@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.dask.calls import call
-from tests.dataset.cut_samples import Sample, small_samples
+from tests.folder.cut_samples import Sample, small_samples
 
 # Calls a function of dask_process.py by its name, with what it takes.
 Run = Callable[..., Any]

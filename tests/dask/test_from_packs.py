@@ -14,8 +14,8 @@ import ffrfs
 from ffrfs.errors import ChecksumError, FormatError, OptionError
 from tests.checkout import CHECKOUT
 from tests.dask.conftest import Run
-from tests.dataset.cut_samples import SMALL, Sample, damaged_pack, large_pack
 from tests.ffrecord_file import write_folder
+from tests.folder.cut_samples import SMALL, Sample, damaged_pack, large_pack
 from tests.remote.servers.nginx import nginx
 
 PAGE = CHECKOUT / "docs" / "cluster.md"

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 from ffrfs.errors import PathNotFoundError
 from ffrfs.folder.destination import Destination
-from ffrfs.folder.extract import extract
+from ffrfs.folder.extract import extract_tree
 from ffrfs.folder.tree import PackTree, PathType
 from tests.ffrecord_file import Tree, flip_byte, record_extents, write_folder, write_records
 from tests.folder.folder_model import make_folder, packed, read_folder, trees
@@ -33,7 +33,7 @@ def file(tmp_path: Path) -> Path:
 
 def run(file: Path, destination: Path, *paths: PathType) -> list[str]:
     with PackTree(file) as tree:
-        return extract(tree, destination, paths)
+        return extract_tree(tree, destination, paths)
 
 
 @settings(max_examples=50)
@@ -48,7 +48,9 @@ def test_any_folder(tmp_path_factory: pytest.TempPathFactory, tree: Tree) -> Non
 def test_everything(file: Path, tmp_path: Path) -> None:
     seen: list[tuple[int, int, int, int]] = []
     with PackTree(file) as tree:
-        assert extract(tree, tmp_path / "new" / "out", progress=lambda *s: seen.append(s)) == []
+        assert (
+            extract_tree(tree, tmp_path / "new" / "out", progress=lambda *s: seen.append(s)) == []
+        )
     assert read_folder(tmp_path / "new" / "out") == TREE
     size = len(LARGE) + 5003
     assert seen[-1] == (5, 5, size, size)

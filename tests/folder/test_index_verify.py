@@ -11,9 +11,9 @@ import pytest
 from ffrfs import PackedFolder, pack_folder
 from ffrfs._native import Pack
 from ffrfs.errors import PackWarning
-from ffrfs.folder.info import IndexInfo, info
+from ffrfs.folder.info import IndexInfo, pack_info
 from ffrfs.folder.sidecar import write_sidecar
-from ffrfs.folder.verify import PackReport, verify
+from ffrfs.folder.verify import PackReport, verify_packs
 from tests.ffrecord_file import Tree, flip_byte, record_extents
 from tests.folder.folder_model import make_folder, packed
 from tests.folder.mapped_index import CHUNKS, FILES, HEADER, INODES, NAMES, spoil
@@ -24,7 +24,7 @@ TREE: Tree = {"a": {"x": b"x" * 10}, "b": b"", "c": b"c" * 7, "d": {}, "large": 
 
 
 def verify_one(file: Path) -> PackReport:
-    (report,) = verify([file])
+    (report,) = verify_packs([file])
     (pack,) = report.packs
     return pack
 
@@ -147,8 +147,8 @@ def test_damaged_files_have_names_by_the_index(own: Path) -> None:
 
 def test_info(file: Path, own: Path) -> None:
     sidecar = Path(f"{file}.idx")
-    assert info(file).indexes == [IndexInfo(str(sidecar), True, sidecar.stat().st_size)]
-    found = info(own)
+    assert pack_info(file).indexes == [IndexInfo(str(sidecar), True, sidecar.stat().st_size)]
+    found = pack_info(own)
     ((name, is_sidecar, size),) = found.indexes
     assert (name, is_sidecar) == (str(own), False)
     assert 256 < size < 2048

@@ -9,7 +9,7 @@ import pytest
 
 from ffrfs import PackedFolder, pack_folder
 from ffrfs.errors import IsAFolderError, NotAFolderError, PathNotFoundError
-from ffrfs.folder.extract import extract
+from ffrfs.folder.extract import extract_tree
 from ffrfs.folder.tree import PackTree
 from tests.ffrecord_file import Tree
 from tests.folder.folder_model import make_folder, packed
@@ -76,7 +76,7 @@ def test_extracted_it_is_what_was_packed(file: Path, folder: Path, tmp_path: Pat
     before = os.umask(0o077)
     try:
         with PackTree(file) as tree:
-            assert extract(tree, tmp_path / "out", progress=lambda *s: seen.append(s)) == []
+            assert extract_tree(tree, tmp_path / "out", progress=lambda *s: seen.append(s)) == []
     finally:
         os.umask(before)
     assert state(tmp_path / "out") == state(folder)
@@ -87,7 +87,7 @@ def test_folders_that_were_there_stay_as_they_are(file: Path, tmp_path: Path) ->
     (tmp_path / "out" / "a").mkdir(parents=True, mode=0o700)
     (tmp_path / "out").chmod(0o700)
     with PackTree(file) as tree:
-        extract(tree, tmp_path / "out")
+        extract_tree(tree, tmp_path / "out")
     for folder in (tmp_path / "out", tmp_path / "out" / "a"):
         assert folder.stat().st_mode & 0o777 == 0o700
         assert folder.stat().st_mtime_ns > TIME_NS + 1000
@@ -98,7 +98,7 @@ def test_without_an_index_nothing_is_restored(tmp_path: Path) -> None:
     (tmp_path / "x.ffr").write_bytes(packed(TREE))
     with PackTree(tmp_path / "x.ffr") as tree:
         assert tree.stored(tree.find("z")) is None
-        extract(tree, tmp_path / "out")
+        extract_tree(tree, tmp_path / "out")
     assert (tmp_path / "out" / "z").stat().st_mtime_ns > TIME_NS + 1000
 
 
@@ -108,7 +108,7 @@ def test_a_link_in_the_way_is_not_replaced_or_followed(file: Path, tmp_path: Pat
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "to_file").symlink_to(victim)
     with PackTree(file) as tree, pytest.raises(FileExistsError, match="exists already"):
-        extract(tree, tmp_path / "out", ["to_file"])
+        extract_tree(tree, tmp_path / "out", ["to_file"])
     assert victim.read_bytes() == b"precious"
     assert os.readlink(tmp_path / "out" / "to_file") == str(victim)
 
@@ -124,7 +124,7 @@ def test_links_are_made_last(file: Path, tmp_path: Path, monkeypatch: pytest.Mon
 
         monkeypatch.setattr(os, name, recording)
     with PackTree(file) as tree:
-        extract(tree, tmp_path / "out")
+        extract_tree(tree, tmp_path / "out")
     assert done == ["link"] * 3 + ["symlink"] * len(LINKS)
 
 

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 
 from ffrfs import PackedFolder, pack_folder
 from ffrfs.errors import ChecksumError, FormatError, PackWarning
-from ffrfs.folder.extract import extract
-from ffrfs.folder.info import info
+from ffrfs.folder.extract import extract_tree
+from ffrfs.folder.info import pack_info
 from ffrfs.folder.sidecar import write_sidecar
 from ffrfs.folder.tree import PackTree
-from ffrfs.folder.verify import verify
+from ffrfs.folder.verify import verify_packs
 from tests.ffrecord_file import Tree, flip_byte, record_extents, write_records
 from tests.folder.folder_model import make_folder, packed, read_folder, trees, walk
 
@@ -56,7 +56,7 @@ def test_any_folder_in_shards(tmp_path_factory: pytest.TempPathFactory, tree: Tr
         assert pack.num_files() == len(files)
         assert [array.tobytes() for array in pack.read(list(files))] == list(files.values())
     with PackTree(folder.parent / "set") as packs:
-        assert extract(packs, folder.parent / "out") == []
+        assert extract_tree(packs, folder.parent / "out") == []
     assert read_folder(folder.parent / "out") == tree
 
 
@@ -77,9 +77,9 @@ def test_packs_that_know_nothing_of_each_other(tmp_path: Path) -> None:
     with PackedFolder([second, first]) as pack:
         assert pack.list(recursive=True) == ["a", "a/x", "a/y", "b"]
         assert [array.tobytes() for array in pack.read(["a/y", "b", "a/x"])] == [b"3", b"2", b"1"]
-    (report,) = verify([tmp_path / "packs"])
+    (report,) = verify_packs([tmp_path / "packs"])
     assert report.is_good
-    assert info(tmp_path / "packs").missing_shards == []
+    assert pack_info(tmp_path / "packs").missing_shards == []
 
 
 def test_conflicts(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_conflicts(tmp_path: Path) -> None:
             copy = pickle.loads(pickle.dumps(pack))
             assert copy.read_one("a").tobytes() == data
             copy.close()
-    (report,) = verify([tmp_path / "packs"])
+    (report,) = verify_packs([tmp_path / "packs"])
     assert not report.is_good
     assert report.set_error is not None
     assert str(first) in report.set_error
@@ -110,9 +110,9 @@ def test_a_missing_shard(shards: Path) -> None:
     with pack:
         assert set(pack.list(recursive=True)) < set(PATHS)
     with pytest.warns(PackWarning):
-        found = info(shards)
+        found = pack_info(shards)
     assert (found.pack_count, found.missing_shards, found.missing_shard_count) == (2, [1], 1)
-    (report,) = verify([shards])
+    (report,) = verify_packs([shards])
     assert not report.is_good
     assert report.set_error is not None
     assert "missing: number 1" in report.set_error
@@ -125,7 +125,7 @@ def test_a_damaged_file_names_its_shard(shards: Path) -> None:
         with pytest.raises(ChecksumError, match=f"^{first}: 'a/b': record 0 "):
             pack.read(["z", "a/b"])
         assert pack.read_one("z").tobytes() == b"zz"
-    (report,) = verify([shards])
+    (report,) = verify_packs([shards])
     assert report.packs[0].file == str(first)
     assert [bad.path for bad in report.packs[0].bad] == ["a/b"]
     assert report.bad_count == 1
@@ -135,20 +135,20 @@ def test_one_bad_pack_does_not_hide_the_others(shards: Path) -> None:
     first, second, third = sorted(shards.iterdir())
     second.write_bytes(b"no pack at all")
     flip_byte(third, record_extents(third)[0][0])
-    (report,) = verify([shards])
+    (report,) = verify_packs([shards])
     assert [pack.is_good for pack in report.packs] == [True, False, False]
     assert report.packs[1].error is not None
     assert not report.packs[1].error.startswith(str(second))
     assert len(report.packs[2].bad) == 1
     with pytest.raises(FormatError):
-        verify([first, second])
+        verify_packs([first, second])
 
 
 @pytest.mark.parametrize("jobs", [0, 1, 3])
 def test_progress_is_one_for_all(shards: Path, tmp_path: Path, jobs: int) -> None:
     alone = write_records(tmp_path / "plain.ffr", [b"a", b"b" * 20])
     seen: list[tuple[int, int, int, int]] = []
-    reports = verify([shards, alone], lambda *state: seen.append(state), jobs)
+    reports = verify_packs([shards, alone], lambda *state: seen.append(state), jobs)
     assert [report.is_good for report in reports] == [True, True]
     records = sum(report.record_count for report in reports)
     size = sum(report.byte_count for report in reports)
@@ -158,7 +158,7 @@ def test_progress_is_one_for_all(shards: Path, tmp_path: Path, jobs: int) -> Non
 
 
 def test_info_of_a_set(shards: Path) -> None:
-    found = info(shards)
+    found = pack_info(shards)
     assert (found.pack_count, found.file_count, found.folder_count) == (3, 5, 3)
     assert found.byte_count == sum(len(data) for _, data in walk(TREE) if data is not None)
     assert [(shard.number, shard.of) for shard in found.shards] == [(0, 3), (1, 3), (2, 3)]
@@ -173,14 +173,14 @@ def test_a_folder_of_nothing(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="holds no packs"):
         PackedFolder(tmp_path)
     with pytest.raises(FormatError, match="holds no packs"):
-        verify([tmp_path])
+        verify_packs([tmp_path])
     with pytest.raises(ValueError, match="at least one"):
         PackedFolder([])
 
 
 def test_extract_over_shards_restores_times(shards: Path, tmp_path: Path) -> None:
     with PackTree(shards) as tree:
-        assert extract(tree, tmp_path / "out") == []
+        assert extract_tree(tree, tmp_path / "out") == []
     for path in ("a", "a/c/deep", "empty", "z"):
         assert (
             os.stat(tmp_path / "out" / path).st_mtime_ns

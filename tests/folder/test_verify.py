@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from ffrfs.errors import FormatError, UnverifiedHeaderWarning
-from ffrfs.folder.info import FileSizes, PackInfo, info
+from ffrfs.folder.info import FileSizes, PackInfo, pack_info
 from ffrfs.folder.progress import Progress
-from ffrfs.folder.verify import STEP_SIZE, PackReport, verify
+from ffrfs.folder.verify import STEP_SIZE, PackReport, verify_packs
 from tests.ffrecord_file import (
     Header,
     Tree,
@@ -29,7 +29,7 @@ TREE: Tree = {"a": {"x": b"x" * 10, "y": b"y" * (3 << 20)}, "b": b"", "c": b"c" 
 def verify_one(
     file: Path, progress: Progress | None = None, step_size: int = STEP_SIZE
 ) -> PackReport:
-    (report,) = verify([file], progress, step_size=step_size)
+    (report,) = verify_packs([file], progress, step_size=step_size)
     (pack,) = report.packs
     assert report.is_good == pack.is_good
     return pack
@@ -117,11 +117,11 @@ def test_an_old_header_warns_once(tmp_path: Path, index: bytes | None) -> None:
 def test_a_header_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "x.ffr").write_bytes(b"no FFRecord at all")
     with pytest.raises(FormatError):
-        verify([tmp_path / "x.ffr"])
+        verify_packs([tmp_path / "x.ffr"])
 
 
 def test_info_of_a_folder(file: Path) -> None:
-    assert info(file) == PackInfo(
+    assert pack_info(file) == PackInfo(
         is_folder=True,
         record_count=5,
         file_count=4,
@@ -141,7 +141,7 @@ def test_info_of_a_folder(file: Path) -> None:
 def test_info_of_a_plain_file(tmp_path: Path) -> None:
     path = write_records(tmp_path / "x.ffr", [b"aaa", b"b", b"c" * 20], forget_checksum)
     with pytest.warns(UnverifiedHeaderWarning):
-        found = info(path)
+        found = pack_info(path)
     assert found == PackInfo(
         is_folder=False,
         record_count=3,
@@ -161,5 +161,5 @@ def test_info_of_a_plain_file(tmp_path: Path) -> None:
 
 def test_info_of_no_files(tmp_path: Path) -> None:
     (tmp_path / "x.ffr").write_bytes(packed({}))
-    found = info(tmp_path / "x.ffr")
+    found = pack_info(tmp_path / "x.ffr")
     assert (found.file_count, found.byte_count, found.sizes) == (0, 0, None)

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 
 from ffrfs import PackedFolder
 from ffrfs.errors import FfrfsError, PathNotFoundError
-from ffrfs.folder.extract import extract
-from ffrfs.folder.info import info
+from ffrfs.folder.extract import extract_tree
+from ffrfs.folder.info import pack_info
 from ffrfs.folder.tree import PackTree
-from ffrfs.folder.verify import verify
+from ffrfs.folder.verify import verify_packs
 
 _ENTRIES_MAX = 5000
 _SLOW_S = 10.0  # on a busy machine; a sound one takes milliseconds
@@ -86,7 +86,7 @@ class _Reader:
     def _extract(self) -> None:
         shutil.rmtree(self._out, ignore_errors=True)
         with PackTree(self._pack) as tree:
-            extract(tree, self._out)
+            extract_tree(tree, self._out)
         for folder, folders, names in os.walk(self._out):
             for path in (os.path.join(folder, name) for name in folders + names):
                 found = os.lstat(path)
@@ -100,10 +100,10 @@ class _Reader:
                     self._faults.append(f"{path!r}: extracted bytes of no record")
 
     def _info(self) -> None:
-        info(self._pack)
+        pack_info(self._pack)
 
     def _verify(self) -> None:
-        verify([self._pack])
+        verify_packs([self._pack])
 
 
 def _open_and_read(folder: PackedFolder) -> Callable[[str], bytes]:

@@ -23,7 +23,6 @@ mount.stats
 mount.engines
 mount.config
 mount.kernel
-dataset
 convert schema
 packing
 packing.sources

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.dataset.cut_samples import Sample, small_samples
+from tests.folder.cut_samples import Sample, small_samples
 from tests.ray.calls import call
 
 # Calls a function of ray_process.py by its name, with what it takes.

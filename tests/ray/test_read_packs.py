@@ -12,8 +12,8 @@ import pytest
 import ffrfs
 from ffrfs.errors import FormatError, OptionError
 from tests.checkout import CHECKOUT
-from tests.dataset.cut_samples import SMALL, Sample, damaged_pack, large_pack
 from tests.ffrecord_file import write_folder
+from tests.folder.cut_samples import SMALL, Sample, damaged_pack, large_pack
 from tests.ray.conftest import Run
 from tests.remote.servers.nginx import nginx
 

@@ -14,8 +14,8 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from ffrfs.dataset.ranges import RecordRange, open_records
 from ffrfs.errors import ChecksumError, FormatError, PackWarning
+from ffrfs.folder.ranges import RecordRange, open_records
 from ffrfs.folder.tree import PackTree
 
 if TYPE_CHECKING:

@@ -15,9 +15,6 @@ from hypothesis import strategies as st
 
 import ffrfs
 from ffrfs import errors
-from ffrfs.dataset import range_reader
-from ffrfs.dataset.range_reader import read_range
-from ffrfs.dataset.ranges import RangeCutter, RecordFile, RecordRange, cut_files
 from ffrfs.errors import (
     ChecksumError,
     FfrfsError,
@@ -25,8 +22,11 @@ from ffrfs.errors import (
     PackWarning,
     UnverifiedHeaderWarning,
 )
-from tests.dataset.cut_samples import SMALL, Sample, damaged_pack, small_samples
+from ffrfs.folder import range_reader
+from ffrfs.folder.range_reader import read_range
+from ffrfs.folder.ranges import RangeCutter, RecordFile, RecordRange, cut_files
 from tests.ffrecord_file import INDEX_MAGIC, Header, write_folder, write_records
+from tests.folder.cut_samples import SMALL, Sample, damaged_pack, small_samples
 from tests.tfrecord_file import write_tfrecord
 
 Sizes = list[list[int]]
