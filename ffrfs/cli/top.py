@@ -27,10 +27,9 @@ _ANSWERS_S = 0.5  # for the answers of all daemons, for --batch
 HELP = "watch mounts at work"
 DESCRIPTION = """\
 Show once a second what the mounts of this user (for root: of all users) are doing. With MOUNTPOINT
-show one mount: bytes, requests, latency and hit rate of the last minute, memory, requests by kind,
-and the slowest requests. Without a terminal the figures are plain lines; the first ones of a
-MOUNTPOINT cover the whole time since mounting. The command asks the daemons, not the mounts, so it
-works while mounts hang.
+show one mount: bytes, requests, latency and hit rate of the last minute, memory, and requests by
+kind. Without a terminal the figures are plain lines; the first ones of a MOUNTPOINT cover the whole
+time since mounting. The command asks the daemons, not the mounts, so it works while mounts hang.
 """
 EPILOG = """\
 Press h for the keys, q or Ctrl-C to end. p50 and p99: 50 % and 99 % of the requests in the
@@ -148,8 +147,7 @@ def _lines(found: dict[str, Any], interval: StatsDelta) -> list[str]:
     )
     when = "since then:" if interval.is_since_mount else f"in the last {interval.time_s:.1f} s:"
     facts = [f"{title:<12}{text}" for title, text in _facts(found, interval).items()]
-    table = list(_table(found["requests"], interval))
-    return [head, when, *facts, *table, *stats.slowest_table(found["slowest"])]
+    return [head, when, *facts, *_table(found["requests"], interval)]
 
 
 def _facts(found: dict[str, Any], interval: StatsDelta) -> dict[str, str]:

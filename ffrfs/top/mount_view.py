@@ -1,4 +1,4 @@
-"""One mount: meters, the last minute as sparklines, requests by kind, the slowest ones.
+"""One mount: meters, the last minute as sparklines, requests by kind.
 
 Values of zero are left out, so an idle mount has an almost empty screen.
 
@@ -23,7 +23,6 @@ _TITLE_WIDTH = 10
 _METER_WIDTH = 30
 _VALUE_WIDTH = 9
 _RECENT_S = 10.0  # long enough that rows do not come and go every second
-_SLOW_S = 60.0  # older slow requests do not fill an idle screen
 _SIDE_BY_SIDE = 78  # columns
 _WIDE = 100
 _LOW = 16  # rows; a lower screen has no empty lines
@@ -60,13 +59,8 @@ def mount_view(look: Look, canvas: Canvas) -> Iterator[RenderableType]:
         yield from _sources(look)
         yield from _errors(look.holdings)
         yield from gap
-        tables = [table for table in (_requests(look), _slowest(look, canvas)) if table]
-        if canvas.width >= _SIDE_BY_SIDE:
-            grid = Table.grid(padding=(0, 3, 0, 0))
-            grid.add_row(*tables)
-            yield grid
-        else:
-            yield from tables
+        if (table := _requests(look)) is not None:
+            yield table
 
 
 def _head(look: Look, canvas: Canvas) -> Iterator[Text]:
@@ -214,20 +208,4 @@ def _requests(look: Look) -> Table | None:
             units.time(times.p99_us if times else None),
             style="" if times else "dim",
         )
-    return table
-
-
-def _slowest(look: Look, canvas: Canvas) -> Table | None:
-    """Return the table of the slowest requests of the last minute."""
-    assert look.holdings is not None
-    found = [each for each in look.holdings.slowest if each.age_s <= _SLOW_S]
-    if not found:
-        return None
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for title in ("slowest", "ago", ""):
-        table.add_column(Text(title, "dim"), no_wrap=True, justify="left" if not title else "right")
-    path_width = max(canvas.width - (55 if canvas.width >= _SIDE_BY_SIDE else 18), 8)
-    for each in found:
-        path = canvas.end_of(each.path, path_width)
-        table.add_row(units.time(each.time_us), units.age(each.age_s), Text(path))
     return table

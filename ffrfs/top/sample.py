@@ -29,14 +29,6 @@ BAD_ANSWER = (KeyError, TypeError, ValueError, AttributeError, OverflowError, In
 
 
 @dataclass(frozen=True, kw_only=True)
-class SlowRequest:
-    kind: str
-    path: str
-    time_us: float
-    age_s: float
-
-
-@dataclass(frozen=True, kw_only=True)
 class Holdings:
     """The state of the mount at the time of one answer."""
 
@@ -54,7 +46,6 @@ class Holdings:
     queue_depth: int
     checksums_failed: int
     unreadable_files: int
-    slowest: tuple[SlowRequest, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,15 +83,6 @@ def holdings(answer: Mapping[str, Any]) -> Holdings:
         checksums_failed=int(_number(answer["checksums_failed"])),
         # Answers of older versions lack it.
         unreadable_files=int(_number(answer.get("unreadable_files", 0))),
-        slowest=tuple(
-            SlowRequest(
-                kind=str(each["kind"]),
-                path=str(each["path"]),
-                time_us=_number(each["time_us"]),
-                age_s=_number(each["age_s"]),
-            )
-            for each in answer["slowest"]
-        ),
     )
 
 
