@@ -86,10 +86,10 @@ def _watch(mountpoint: str | None) -> None:
             "lines need nothing: ffrfs top --batch"
         ) from None
     from ffrfs.mount.client.control_client import ask
+    from ffrfs.mount.client.found_mounts import find_places
+    from ffrfs.mount.client.watched import Watched
     from ffrfs.mount.kernel.mountpoint import canonical
-    from ffrfs.top.places import find_places
     from ffrfs.top.screen import Screen
-    from ffrfs.top.watched import Watched
 
     place = canonical(mountpoint) if mountpoint else None
     if place and place not in {found.mountpoint for found in find_places()}:
@@ -113,8 +113,8 @@ def _print(looks: Iterator[list[str]], count: int | None) -> None:
 
 def _tables() -> Iterator[list[str]]:
     """All mounts, a line each, time after time."""
+    from ffrfs.mount.client.watched import Watched
     from ffrfs.top.rows import table
-    from ffrfs.top.watched import Watched
 
     with Watched() as watched:
         for number in itertools.count():

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 
 from rich.cells import cell_len
 
+from ffrfs.mount.stats.activity import Sample
 from ffrfs.printable import printable
-from ffrfs.top.sample import Sample
 
 _BARS, _ASCII_BARS = "▁▂▃▄▅▆▇█", "_.:-=+*#"
 

@@ -13,11 +13,11 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ffrfs.top import units
+from ffrfs.mount.client.watched import KEPT_S, Look
+from ffrfs.mount.stats import units
+from ffrfs.mount.stats.activity import Holdings, Sample
 from ffrfs.top.canvas import Canvas, by_second
 from ffrfs.top.overview import COLOURS
-from ffrfs.top.sample import Holdings, Sample
-from ffrfs.top.watched import KEPT_S, Look
 
 _TITLE_WIDTH = 10
 _METER_WIDTH = 30

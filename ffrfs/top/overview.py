@@ -11,9 +11,10 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ffrfs.top import rows, units
+from ffrfs.mount.client.watched import Look
+from ffrfs.mount.stats import units
+from ffrfs.top import rows
 from ffrfs.top.canvas import Canvas
-from ffrfs.top.watched import Look
 
 _GAP = 2
 _MOUNT_WIDTH_MIN = 8

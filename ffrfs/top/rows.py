@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ffrfs.mount.client.watched import Look
+from ffrfs.mount.stats import units
 from ffrfs.printable import printable
-from ffrfs.top import units
-from ffrfs.top.watched import Look
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,12 +15,12 @@ from typing import TextIO
 from rich.console import Console, RenderableType
 from rich.text import Text
 
+from ffrfs.mount.client.watched import Look, Watched
 from ffrfs.top import rows
 from ffrfs.top.canvas import Canvas
 from ffrfs.top.mount_view import mount_view
 from ffrfs.top.overview import overview
 from ffrfs.top.screen import CHANGED, Screen
-from ffrfs.top.watched import Look, Watched
 
 INTERVAL_S = 1.0
 _FIRST_INTERVAL_S = 0.5  # rates need a second answer

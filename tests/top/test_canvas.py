@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from ffrfs.mount.stats import units
+from ffrfs.mount.stats.activity import Sample
 from ffrfs.mount.stats.stats_delta import Times
-from ffrfs.top import units
 from ffrfs.top.canvas import Canvas, by_second
-from ffrfs.top.sample import Sample
 
 UTF8, ASCII = Canvas("utf-8", 80, 24), Canvas("ascii", 80, 24)
 

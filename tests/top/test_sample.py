@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from ffrfs.mount.daemon.statistics import counted
 from ffrfs.mount.engines.counter_page import Counters
+from ffrfs.mount.stats.activity import BAD_ANSWER, Holdings, Sample, holdings, sample
 from ffrfs.mount.stats.stats_delta import StatsDelta
-from ffrfs.top.sample import BAD_ANSWER, Holdings, Sample, holdings, sample
 
 
 def answer(age_s: float, counters: Counters | None = None) -> dict[str, Any]:

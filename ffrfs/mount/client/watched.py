@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ffrfs.mount.client.control_survey import Survey
+from ffrfs.mount.client.found_mounts import Place, find_places
+from ffrfs.mount.stats.activity import BAD_ANSWER, Holdings, Sample, holdings, sample
 from ffrfs.mount.stats.stats_delta import StatsDelta
-from ffrfs.top.places import Place, find_places
-from ffrfs.top.sample import BAD_ANSWER, Holdings, Sample, holdings, sample
 
 KEPT_S = 60.0
 QUESTION_S = 5.0
