@@ -34,6 +34,7 @@ from benchmarks.plan import Plan
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 PUBLISHED = CHECKOUT / "docs" / "benchmarks"
+RESULTS = "results.json"
 PARTS = {
     "reading": reading.run,
     # Its files fill the memory once: a virtual machine is slow at memory that is new to it,
@@ -54,6 +55,9 @@ PARTS = {
 
 def main() -> None:
     args = _arguments()
+    if args.tables:
+        print(report.as_markdown(_known(args.output or PUBLISHED)), end="")
+        return
     if args.redraw:
         _write({}, args.output or PUBLISHED)
         return
@@ -102,21 +106,21 @@ def _measure(args: argparse.Namespace, folder: Path, output: Path | None) -> rep
 def _write(measured: report.Results, output: Path) -> None:
     """Parts that were not measured now stay as they were."""
     output.mkdir(parents=True, exist_ok=True)
-    file = output / "results.json"
-    known = report.from_json(file.read_text(encoding="utf-8")) if file.exists() else {}
-    known |= measured
+    known = _known(output) | measured
     results = {part: known[part] for part in PARTS if part in known}
-    file.write_text(report.as_json(results), encoding="utf-8")
-    text = report.as_markdown(results)
+    (output / RESULTS).write_text(report.as_json(results), encoding="utf-8")
     if importlib.util.find_spec("matplotlib"):
         from benchmarks import plots
 
-        findings = {part: result.findings for part, result in results.items()}
-        text += report.pictures(plots.draw(findings, output))
+        plots.draw({part: result.findings for part, result in results.items()}, output)
     else:
         _say("no plots: there is no matplotlib (it is in the extra `bench`)")
-    (output / "results.md").write_text(text, encoding="utf-8")
     _say(f"written: {os.path.relpath(output)}")
+
+
+def _known(output: Path) -> report.Results:
+    file = output / RESULTS
+    return report.from_json(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 
 def _say(message: str) -> None:
@@ -136,18 +140,23 @@ def _arguments() -> argparse.Namespace:
         "--output",
         type=Path,
         metavar="DIR",
-        help="where to write table, JSON and plots; parts that are there and are not measured "
+        help="where to write results.json and plots; parts that are there and are not measured "
         "now are kept (default: docs/benchmarks, if everything was measured in earnest)",
     )
     parser.add_argument(
         "--redraw",
         action="store_true",
-        help="measure nothing: write table and pictures again, from the results.json that is there",
+        help="measure nothing: draw the plots again, from the results.json that is there",
+    )
+    parser.add_argument(
+        "--tables",
+        action="store_true",
+        help="measure nothing: print the tables of the results.json that is there",
     )
     parser.add_argument("--quick", action="store_true", help="tiny sizes: does it run at all?")
     args = parser.parse_args()
-    if args.redraw and not ((args.output or PUBLISHED) / "results.json").exists():
-        parser.error("--redraw: there is no results.json")
+    if (args.redraw or args.tables) and not ((args.output or PUBLISHED) / RESULTS).exists():
+        parser.error(f"there is no {RESULTS}")
     for part in args.parts:
         if part not in PARTS:
             parser.error(f"{part}: no such part; there are {', '.join(PARTS)}")

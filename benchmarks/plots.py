@@ -84,13 +84,10 @@ class Drawing:
         return f"{self.stem}.png"
 
 
-def draw(parts: Mapping[str, Findings], folder: Path) -> dict[str, str]:
-    """PNG files of all that was measured; returns their titles by name."""
-    titles = {}
+def draw(parts: Mapping[str, Findings], folder: Path) -> None:
+    """Write PNG files of all that was measured."""
     for drawing in drawings(parts):
         drawing.picture.savefig(folder / drawing.file, dpi=DPI)
-        titles[drawing.file] = drawing.title
-    return titles
 
 
 def drawings(parts: Mapping[str, Findings]) -> Iterator[Drawing]:

@@ -80,12 +80,6 @@ def as_markdown(results: Results) -> str:
     return "\n".join(_lines(results)) + "\n"
 
 
-def pictures(files: Mapping[str, str]) -> str:
-    """Markdown that shows them; their titles by file."""
-    shown = [f"![{title}]({file})" for file, title in files.items()]
-    return "\n\n".join(["\n## Pictures", *shown]) + "\n"
-
-
 def _lines(results: Results) -> Iterator[str]:
     yield "# Results\n"
     names_by_run: dict[str, list[str]] = {}

@@ -24,8 +24,8 @@ LOOKALIKE = re.compile(r"\*\*S\d+\.?\*\*")
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)[^)]*\)")
 # `ffrfs/mount/daemon/reload.py`, but not `tests/native/NAME/` or `tests/native/ROOM/*_test.cc`.
 NAMED_FILE = re.compile(r"`((?:\.ci|[a-z]+)/[\w./-]+)`")
-# The changelog's versions, and the one that was measured, are history.
-WITH_VERSIONS = {"pyproject.toml", "CHANGELOG.md", "docs/benchmarks/results.md"}
+# The changelog's versions are history.
+WITH_VERSIONS = {"pyproject.toml", "CHANGELOG.md"}
 PLACEHOLDER = re.compile(r"\b[A-Z]{2,}\b|\bNAME_")
 
 
