@@ -109,10 +109,10 @@ class Stated:
 def stated() -> dict[str, list[Stated]]:
     tables = {
         "README.md": _readme(),
-        "docs/administration.md": _administration(),
         "docs/benchmarks/README.md": _benchmarks(),
         "docs/cluster.md": _cluster(),
         "docs/from-tf-data.md": _from_tf_data(),
+        "docs/operating.md": _operating(),
         "docs/training.md": _training(),
         "docs/usage.md": _usage(),
     }
@@ -159,7 +159,7 @@ def _readme() -> Table:
     )
 
 
-def _administration() -> Table:
+def _operating() -> Table:
     yield "{:,.0f} files/s instead of {:,.0f} at 1 ms a read", epochs(HINTS, NATIVE)
 
 
@@ -401,7 +401,7 @@ def _prefetching() -> Table:
 
 # By document: text, and the page of docs/decisions that has its figures.
 DECIDED = {
-    "docs/administration.md": [
+    "docs/operating.md": [
         ("took 55 to 76 µs with it and 31 µs without", "028-transports.md"),
         ("takes 31 µs either way", "028-transports.md"),
     ],
@@ -431,6 +431,6 @@ NOT_MEASURED = {
         "100 \u00d7 3.1 GB/s | 0.9 h |",
         "takes 1.4 h, by the 200 GB/s",
     ],
-    "docs/metrics.md": ["from 4.096 µs to 17.18 s"],
+    "docs/operating.md": ["from 4.096 µs to 17.18 s"],
     "docs/training.md": ["spends 2 ms on each file"],
 }

@@ -67,7 +67,7 @@ def test_what_is_not_known_is_not_told() -> None:
 
 
 def test_document_names_every_figure() -> None:
-    path = CHECKOUT / "docs" / "metrics.md"
+    path = CHECKOUT / "docs" / "operating.md"
     table = "\n".join(line for line in path.read_text().splitlines() if line.startswith("| `"))
     slowest = [{"path": "a", "kind": "read", "time_us": 1e6, "age_s": 1}]
     known: dict[str, Any] = {"memory_limit_bytes": 1, "memory_pressure": 1.0}

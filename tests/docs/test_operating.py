@@ -1,4 +1,4 @@
-"""docs/administration.md: its alert rules and its dashboard name figures that mounts give; what
+"""docs/operating.md: its alert rules and its dashboard name figures that mounts give; what
 it says of df and of SQLite is so.
 """
 
@@ -21,9 +21,9 @@ from tests.checkout import CHECKOUT
 from tests.docs.figures import Given, grouping_labels, selectors
 from tests.mount.command import ffrfs, wait_until
 
-ADMINISTRATION = CHECKOUT / "docs" / "administration"
-RULES = ADMINISTRATION / "alerts.yml"
-DASHBOARD = ADMINISTRATION / "dashboard.json"
+OPERATING = CHECKOUT / "docs" / "operating"
+RULES = OPERATING / "alerts.yml"
+DASHBOARD = OPERATING / "dashboard.json"
 EXPRESSION = re.compile(r"^ +expr: (?:>-\n((?: {10}\S.*\n)+)|(\S.*)\n)", re.MULTILINE)
 # What Prometheus adds to each sample, and of a histogram to each of its series.
 ADDED_LABELS = {"instance"}
@@ -77,7 +77,7 @@ def write_databases(folder: Path) -> None:
 @pytest.fixture(scope="module")
 def work(tmp_path_factory: pytest.TempPathFactory, fuse: None) -> Iterator[Path]:
     """A folder with `tree`, a mount, and `tree.prom`, its figures."""
-    work = tmp_path_factory.mktemp("administration")
+    work = tmp_path_factory.mktemp("operating")
     write_databases(work / "source")
     pack_folder(work / "source", work / "pack.ffr")
     metrics = ("--metrics-file", work / "tree.prom", "--max-memory", "512M")
@@ -122,7 +122,7 @@ def test_query_names_figures_that_mounts_give(given: Given, query: str) -> None:
 
 
 def test_document_of_metrics_names_those_and_no_others(given: Given) -> None:
-    text = (CHECKOUT / "docs" / "metrics.md").read_text()
+    text = (CHECKOUT / "docs" / "operating.md").read_text()
     named = set(re.findall(r"\bffrfs_\w+", text))
     series = re.compile("_(bucket|sum|count)$")
     there = {series.sub("", name) for name in given.labels if name.startswith("ffrfs_")}
