@@ -1,10 +1,10 @@
-"""Mounts, reads and unmounts as a user who is not root, through fusermount3.
+"""Scenes of a user who is not root and mounts through fusermount3.
 
 Started by the tests as a program, by root, in a mount namespace of its own (unshare -m):
-ordinary_user.py PACK HOME USER-ID ENGINE. There /dev/fuse is opened to all, as most systems
-have it. All modules are loaded while still root, who may be the only one to reach them; the
-worker program must be in a place that the user can reach (FFRFS_WORKER). Prints what was
-seen as JSON.
+ordinary_user.py PACK HOME USER-ID [ENGINE [SCENE]], where SCENE is a name of SCENES. There
+/dev/fuse is opened to all, as most systems have it. All modules are loaded while still root,
+who may be the only one to reach them; the worker program must be in a place that the user can
+reach (FFRFS_WORKER). Prints what was seen as JSON.
 """
 
 from __future__ import annotations
@@ -12,21 +12,27 @@ from __future__ import annotations
 import codecs
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from ffrfs.mount.client.unmount import unmount
+from ffrfs.mount.client.health import check_mounts
+from ffrfs.mount.client.unmount import unmount, unmount_all
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.daemon import daemon
 from ffrfs.mount.engines import native_engine, pyfuse3_engine
 from ffrfs.mount.kernel import state
-from ffrfs.mount.kernel.mount_table import mount_at
+from ffrfs.mount.kernel.dead_mount import detach_dead, is_dead
+from ffrfs.mount.kernel.mount_table import mount_at, read_mount_table
 from ffrfs.mount.kernel.options import TreeOptions
-from tests.mount.command import engine_settings
+from ffrfs.mount.kernel.process import Process
+from tests.mount.command import children, engine_settings
+from tests.mount.process_status import privileges
 
 # Loaded now: they are used only later.
 assert native_engine.Worker
@@ -35,6 +41,10 @@ codecs.lookup("ascii")
 
 FUSE_DEVICE = "/dev/fuse"
 NAMELESS = 1_987_654_321  # without an entry in /etc/passwd
+OTHER_USER_ID = 65533
+TIMEOUT_S = 60.0  # the machine may be busy
+
+Seen = dict[str, Any]  # what a scene prints
 
 
 def open_fuse_to_all(home: Path) -> None:
@@ -128,13 +138,33 @@ def refusal_of_nameless(given: Arguments) -> str:
     return answer
 
 
-def main() -> None:
-    pack, home, place, user_id, engine = given = begin()
-    seen: dict[str, object] = {"nameless": refusal_of_nameless(given)}
-    become(user_id)
-
-    daemon_id, answer = start_daemon(pack, place, TreeOptions(fsname=r"a,b\c d"), engine)
+def mount_as_user(given: Arguments, options: TreeOptions | None = None) -> int:
+    """Return the daemon's process number. This process must be the user."""
+    daemon_id, answer = start_daemon(
+        given.pack, given.place, options or TreeOptions(), given.engine
+    )
     assert answer == "ready", answer
+    return daemon_id
+
+
+def unmount_and_look(given: Arguments, daemon_id: int) -> list[str]:
+    """Return what is left in the user's home."""
+    unmount(str(given.place))
+    os.waitpid(daemon_id, 0)
+    return left_in(given.home)
+
+
+def left_in(home: Path) -> list[str]:
+    return sorted(path.name for path in home.rglob("*") if not path.name.endswith(state.KEPT))
+
+
+def mounts(given: Arguments) -> Seen:
+    """Mount, read and unmount, idle and busy; and be refused."""
+    place = given.place
+    seen: Seen = {"nameless": refusal_of_nameless(given)}
+    become(given.user_id)
+
+    daemon_id = mount_as_user(given, TreeOptions(fsname=r"a,b\c d"))
     entry = mount_at(str(place))
     seen["mount"] = entry and [entry.fstype, entry.source]
     seen["bytes"] = (place / "file").read_text()
@@ -145,16 +175,113 @@ def main() -> None:
         seen["late bytes"] = file.read()
     os.waitpid(daemon_id, 0)
 
-    daemon_id, _ = start_daemon(pack, place, TreeOptions(), engine)
+    daemon_id = mount_as_user(given)
     seen["idle"] = unmount(str(place)).was_busy
     os.waitpid(daemon_id, 0)
 
-    _, seen["refusal"] = start_daemon(pack, place, TreeOptions(allow_other=True), engine)
-    seen["left"] = sorted(
-        path.name for path in home.rglob("*") if not path.name.endswith(state.KEPT)
+    _, seen["refusal"] = start_daemon(
+        given.pack, place, TreeOptions(allow_other=True), given.engine
     )
-    print(json.dumps(seen))
+    seen["left"] = left_in(given.home)
+    return seen
+
+
+def check(place: Path) -> list[str]:
+    (health,) = check_mounts([str(place)], TIMEOUT_S)
+    return [health.status, health.text]
+
+
+def check_as(user_id: int, place: Path) -> list[str]:
+    reading, writing = os.pipe()
+    child_id = os.fork()
+    if child_id == 0:
+        try:
+            become(user_id)
+            os.write(writing, json.dumps(check(place)).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    os.waitpid(child_id, 0)
+    found: list[str] = json.loads(os.read(reading, 4096))
+    return found
+
+
+def checks(given: Arguments) -> Seen:
+    """Check a mount as its user, as root and as another user; then with its daemon killed."""
+    place = given.place
+    server_id, daemon_id = serve_as_user(given)
+    seen = {
+        "user": check_as(given.user_id, place),
+        "root": check(place),
+        "other": check_as(OTHER_USER_ID, place),
+    }
+    os.kill(int(daemon_id), signal.SIGKILL)
+    os.waitpid(server_id, 0)
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while (dead := check(place))[0] == "ok" and time.monotonic() < deadline_s:
+        time.sleep(0.05)
+    for _ in unmount_all():
+        pass
+    return seen | {"dead": dead}
+
+
+def is_killed(given: Arguments) -> Seen:
+    """Kill the daemon, and look at its mount as root."""
+    place = given.place
+    server_id, daemon_id = serve_as_user(given)
+    there = mount_at(str(place))
+    assert there is not None
+    seen: Seen = {"live": is_dead(there)}
+    os.kill(int(daemon_id), signal.SIGKILL)
+    os.waitpid(server_id, 0)
+    seen["dead"] = is_dead(there, TIMEOUT_S)
+    seen["taken"] = len(detach_dead(str(place)))
+    seen["left"] = mount_at(str(place)) is not None
+    return seen
+
+
+def has_privileges(given: Arguments) -> Seen:
+    """Look up in /proc what the daemon and the worker may do."""
+
+    def told(pid: int) -> dict[str, list[int]]:
+        return {field: sorted(values) for field, values in privileges(pid).items()}
+
+    become(given.user_id)
+    daemon_id = mount_as_user(given)
+    server = Process.of(daemon_id)
+    assert server is not None
+    seen: Seen = {
+        "daemon": told(daemon_id),
+        "workers": [told(worker.pid) for worker in children(server)],
+        "bytes": (given.place / "file").read_text(),
+    }
+    return seen | {"left": unmount_and_look(given, daemon_id)}
+
+
+def mounts_again(given: Arguments) -> Seen:
+    """Kill its daemon as the user, and mount over the dead mount."""
+    place = given.place
+    become(given.user_id)
+    daemon_id = mount_as_user(given)
+    there = mount_at(str(place))
+    os.kill(daemon_id, signal.SIGKILL)
+    os.waitpid(daemon_id, 0)
+    seen: Seen = {"known": state.find(str(place)) is not None}
+    daemon_id = mount_as_user(given)
+    seen |= {
+        "owner": there and there.user_id,
+        "mounts": sum(entry.mountpoint == str(place) for entry in read_mount_table()),
+        "bytes": (place / "file").read_text(),
+    }
+    return seen | {"left": unmount_and_look(given, daemon_id)}
+
+
+SCENES = {
+    scene.__name__: scene for scene in (mounts, checks, is_killed, has_privileges, mounts_again)
+}
 
 
 if __name__ == "__main__":
-    main()
+    # First: it reads the arguments and prepares /dev/fuse, as root.
+    arguments = begin()
+    print(json.dumps(SCENES[sys.argv[5]](arguments)))

@@ -222,7 +222,7 @@ def test_object_for_programs(tree: Mount, tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_mount_of_an_ordinary_user(as_ordinary_user: AskAsUser) -> None:
-    seen: dict[str, Any] = as_ordinary_user("ordinary_user_check.py")
+    seen: dict[str, Any] = as_ordinary_user("ordinary_user.py", "pyfuse3", "checks")
     assert seen["user"] == ["ok", "live"]
     assert seen["root"] == ["ok", "answers; its daemon is not known here"]
     status, text = seen["other"]

@@ -12,7 +12,7 @@ from tests.mount.makers import ORDINARY_USER_ID, AskAsUser
 def test_mount_read_and_unmount_as_an_ordinary_user(
     engine: str, as_ordinary_user: AskAsUser
 ) -> None:
-    seen = as_ordinary_user("ordinary_user.py", engine)
+    seen = as_ordinary_user("ordinary_user.py", engine, "mounts")
     refusal, nameless = seen.pop("refusal"), seen.pop("nameless")
     assert "fusermount3 needs an entry of user 1987654321" in nameless
     assert seen == {

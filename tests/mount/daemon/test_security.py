@@ -111,7 +111,7 @@ def test_daemon_of_root_keeps_what_it_unmounts_with(root_user: None, tree: Mount
 @pytest.mark.promise("S54")
 @pytest.mark.parametrize("engine", WAYS, indirect=True)
 def test_processes_of_an_ordinary_user(engine: str, as_ordinary_user: AskAsUser) -> None:
-    seen = as_ordinary_user("ordinary_user_privileges.py", engine)
+    seen = as_ordinary_user("ordinary_user.py", engine, "has_privileges")
     assert (seen["bytes"], seen["left"]) == ("content", ["ffrfs"])
     nothing = {field: [0] for field in NOTHING}
     assert seen["daemon"].items() >= nothing.items()

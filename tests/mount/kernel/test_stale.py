@@ -265,7 +265,7 @@ def test_umount_dead_leaves_what_lives(tree: Mount, places: Path) -> None:
 
 @pytest.mark.promise("S50")
 def test_ordinary_user_mounts_over_a_dead_mount(engine: str, as_ordinary_user: AskAsUser) -> None:
-    seen = as_ordinary_user("ordinary_user_stale.py", engine)
+    seen = as_ordinary_user("ordinary_user.py", engine, "mounts_again")
     assert seen == {
         "known": True,
         "owner": ORDINARY_USER_ID,
@@ -276,6 +276,6 @@ def test_ordinary_user_mounts_over_a_dead_mount(engine: str, as_ordinary_user: A
 
 
 def test_root_finds_dead_mounts_of_others(engine: str, as_ordinary_user: AskAsUser) -> None:
-    seen = as_ordinary_user("ordinary_user_dead.py", engine)
+    seen = as_ordinary_user("ordinary_user.py", engine, "is_killed")
     # Root itself may not look into it, and is told nothing by the kernel.
     assert seen == {"live": False, "dead": True, "taken": 1, "left": False}
