@@ -168,7 +168,7 @@ py::tuple folder(const List& self, uint32_t number) {
   return self.read([&](const Manifest& list) {
     const Manifest::Entry& entry = list.folder(number);
     return py::make_tuple(entry.parent, py::bytes(std::string(list.name(entry))),
-                          uint16_t{entry.mode}, int64_t{entry.mtime_ns});
+                          static_cast<uint16_t>(entry.mode), int64_t{entry.mtime_ns});
   });
 }
 

@@ -94,10 +94,10 @@ void bind_properties(VolumeClass& volume) {
                                return to_bytes_list(paths);
                              }))
       .def_property_readonly("packs", [](const PyVolume& self) {
-                               const auto volume = self.open();
+                               const auto opened = self.open();
                                py::list packs;
-                               for (size_t i = 0; i < volume->shards().shard_count(); ++i) {
-                                 packs.append(std::make_unique<PyPack>(volume, i));
+                               for (size_t i = 0; i < opened->shards().shard_count(); ++i) {
+                                 packs.append(std::make_unique<PyPack>(opened, i));
                                }
                                return packs;
                              })
