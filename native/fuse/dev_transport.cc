@@ -91,14 +91,14 @@ void DevTransport::serve(size_t thread_count) {
 void DevTransport::receive() {
   const Listed listed(*this);
   const auto buffers = std::make_unique_for_overwrite<Buffers>();
-  while (!is_stopping_ && turnstile_.enter()) {
+  while (!is_stopping_ && receiver_limit_.enter()) {
     // Blocks; the kernel wakes one thread per request.
     const ssize_t size = connection_.receive(buffers->message);
-    turnstile_.leave();
+    receiver_limit_.leave();
     if (size < 0) break;
     take(std::span(buffers->message).first(static_cast<size_t>(size)), buffers->room);
   }
-  turnstile_.close();
+  receiver_limit_.close();
 }
 
 void DevTransport::take(std::span<const std::byte> message, std::span<std::byte> room) {

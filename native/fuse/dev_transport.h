@@ -49,7 +49,7 @@ class DevTransport final : public AnswerSink {
 
   const Connection& connection_;
   Handler& handler_;
-  ReceiverLimit turnstile_;
+  ReceiverLimit receiver_limit_;
   std::atomic<bool> is_stopping_{false};
   std::mutex mutex_;  // guards receiving_
   std::vector<pthread_t> receiving_;

@@ -66,7 +66,7 @@ ReadPort::~ReadPort() {
   {
     std::unique_lock lock(mutex_);
     is_closing_ = true;
-    none_elsewhere_.wait(lock, [this] { return elsewhere_ == 0; });
+    none_outstanding_.wait(lock, [this] { return outstanding_ == 0; });
   }
   if (context_ == nullptr) return;
   // The kernel may still write into the buffers: collect every operation first.
@@ -103,7 +103,7 @@ void ReadPort::submit(const Source& file, uint64_t offset, size_t size, Done don
 void ReadPort::prepare(std::unique_ptr<Operation> operation, Bytes bytes) {
   {
     const std::lock_guard lock(mutex_);
-    ++elsewhere_;
+    ++outstanding_;
   }
   const Source& file = *operation->file;
   const uint64_t offset = operation->offset;
@@ -113,7 +113,7 @@ void ReadPort::prepare(std::unique_ptr<Operation> operation, Bytes bytes) {
   const auto prepared = [this, shared](std::exception_ptr error) {
     if (!error && is_wanted()) {
       launch(std::move(*shared));
-      end_elsewhere();
+      end_outstanding();
     } else {
       (*shared)->error = std::move(error);
       end_blocking(std::move(*shared));
@@ -175,7 +175,7 @@ bool ReadPort::start_aio(Operation& operation) {
 void ReadPort::start_blocking(std::unique_ptr<Operation> operation) {
   {
     const std::lock_guard lock(mutex_);
-    ++elsewhere_;
+    ++outstanding_;
   }
   // std::function needs a copyable callable.
   auto shared = std::make_shared<std::unique_ptr<Operation>>(std::move(operation));
@@ -204,13 +204,13 @@ void ReadPort::end_blocking(std::unique_ptr<Operation> operation) {
   const std::lock_guard lock(mutex_);
   posted_.push_back([shared] { Operation::finish(std::move(*shared)); });
   signal();
-  // Notified under the lock: once elsewhere_ is 0, the port may be destroyed.
-  if (--elsewhere_ == 0) none_elsewhere_.notify_all();
+  // Notified under the lock: once outstanding_ is 0, the port may be destroyed.
+  if (--outstanding_ == 0) none_outstanding_.notify_all();
 }
 
-void ReadPort::end_elsewhere() {
+void ReadPort::end_outstanding() {
   const std::lock_guard lock(mutex_);
-  if (--elsewhere_ == 0) none_elsewhere_.notify_all();
+  if (--outstanding_ == 0) none_outstanding_.notify_all();
 }
 
 void ReadPort::post(std::function<void()> callback) {

@@ -104,7 +104,7 @@ class ReadPort {
   void start_blocking(std::unique_ptr<Operation> operation);
   [[nodiscard]] bool is_wanted() const;
   void end_blocking(std::unique_ptr<Operation> operation);
-  void end_elsewhere();
+  void end_outstanding();
   void launch(std::unique_ptr<Operation> operation);
   void reap_aio(std::vector<std::unique_ptr<Operation>>& done);
   void signal();
@@ -115,8 +115,8 @@ class ReadPort {
   mutable std::mutex mutex_;  // guards all below
   Aio aio_;
   bool is_closing_ = false;
-  size_t elsewhere_ = 0;  // operations that threads or sources are working on
-  std::condition_variable none_elsewhere_;
+  size_t outstanding_ = 0;  // operations that threads or sources are working on
+  std::condition_variable none_outstanding_;
   io_context_t context_ = nullptr;
   int in_flight_ = 0;                                   // in the AIO context
   std::deque<std::unique_ptr<Operation>> backlog_;      // more than kDepth

@@ -74,11 +74,11 @@ std::vector<uint64_t> HintList::take_coming(uint64_t limit_bytes) {
   uint64_t index = fetched_;
   for (; index < end() && bytes < limit_bytes; ++index) {
     bytes += entry(index).size_bytes;
-    if (index >= told_ && entry(index).state == State::kPending) {
+    if (index >= next_coming_ && entry(index).state == State::kPending) {
       records.push_back(entry(index).hint.record);
     }
   }
-  told_ = std::max(told_, index);
+  next_coming_ = std::max(next_coming_, index);
   return records;
 }
 

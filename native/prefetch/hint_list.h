@@ -117,7 +117,7 @@ class HintList {
   uint64_t base_ = 0;      // of the first entry
   uint64_t position_ = 0;
   uint64_t fetched_ = 0;   // the next to be taken
-  uint64_t told_ = 0;      // the next that take_coming() returns
+  uint64_t next_coming_ = 0;  // the next that take_coming() returns
   uint64_t ahead_bytes_ = 0;  // of [position, fetched)
   size_t since_marker_ = 0;
   uint64_t since_marker_bytes_ = 0;

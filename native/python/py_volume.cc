@@ -11,7 +11,7 @@
 #include "io/file_descriptor.h"
 #include "python/array_memory.h"
 #include "python/convert.h"
-#include "python/page_store.h"
+#include "python/py_push.h"
 #include "python/tree_part.h"
 #include "volume/blocking_volume.h"
 

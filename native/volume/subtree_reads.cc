@@ -134,7 +134,7 @@ bool SubtreeReads::render(const TreePtr& tree, Ino ino, const Contents& contents
 }
 
 bool SubtreeReads::push(const Hint& hint, std::span<const std::byte> record,
-                        const PageStore& push) {
+                        const PushPages& push) {
   if (hint.is_of_all) return false;
   const TreePtr tree = trees_.make_of(hint.record, record);
   bool is_taken = false;

@@ -16,7 +16,7 @@
 #include <optional>
 
 #include "prefetch/hint.h"
-#include "prefetch/store_gate.h"
+#include "prefetch/push_gate.h"
 #include "shard/shard_set.h"
 #include "stats/counters.h"
 #include "tree/subtrees.h"
@@ -40,7 +40,7 @@ class SubtreeReads {
   // Pushes files of a record that was read ahead to the kernel: those of its features, the first
   // kPushedFilesMax. Returns false if the kernel took none, or if the hint is for another file.
   [[nodiscard]] bool push(const Hint& hint, std::span<const std::byte> record,
-                          const PageStore& push);
+                          const PushPages& push);
 
  private:
   static constexpr size_t kPushedFilesMax = 64;

@@ -174,7 +174,7 @@ void Volume::limit_pushed(uint64_t limit_bytes) {
   if (prefetcher_) prefetcher_->around().set_budget(limit_bytes);
 }
 
-void Volume::start_prefetch(Push push) {
+void Volume::start_prefetch(PushPages push) {
   if (options_.prefetch.window_records == 0) return;
   FileReads& reads = reads_.get();
   prefetcher_ = std::make_unique<Prefetcher>(
@@ -207,7 +207,7 @@ void Volume::take_hints(FileDescriptor client) {
   if (hint_server_) hint_server_->take(std::move(client));
 }
 
-bool Volume::push(const Push& push, const Hint& hint, std::span<const std::byte> record) {
+bool Volume::push(const PushPages& push, const Hint& hint, std::span<const std::byte> record) {
   try {
     if (has_subtrees()) return subtree_reads_.get().push(hint, record, push);
   } catch (...) {  // out of memory: the record stays held

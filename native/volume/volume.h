@@ -31,7 +31,7 @@
 #include "prefetch/hint.h"
 #include "prefetch/hint_server.h"
 #include "prefetch/prefetcher.h"
-#include "prefetch/store_gate.h"
+#include "prefetch/push_gate.h"
 #include "shard/shard_set.h"
 #include "stats/counters.h"
 #include "stats/request_times.h"
@@ -155,8 +155,7 @@ class Volume {
   // Starts readahead, for an engine; before the first request, and not after a fork(). `push`
   // stores bytes of a file in the kernel's page cache, and returns false if the kernel does not
   // know that inode, or does not want them. Called on the volume's threads; must not throw.
-  using Push = PageStore;
-  void start_prefetch(Push push);
+  void start_prefetch(PushPages push);
   // Ends readahead: no push starts any more. Waits at most `limit` for one that is under way;
   // returns false if it still is.
   bool stop_prefetch(std::chrono::milliseconds limit);
@@ -167,7 +166,7 @@ class Volume {
   [[nodiscard]] std::optional<Hint> hint(std::string_view text) const;
 
  private:
-  [[nodiscard]] bool push(const Push& push, const Hint& hint,
+  [[nodiscard]] bool push(const PushPages& push, const Hint& hint,
                           std::span<const std::byte> record);
   // Returns the record whose directory `ino` is, or is in.
   [[nodiscard]] std::optional<uint64_t> subtree_of(Ino ino) const {
@@ -197,7 +196,7 @@ class Volume {
   FailureLog failures_{counters_.page()};
   ProcessLocal<FileReads> reads_;
   ProcessLocal<SubtreeReads> subtree_reads_;  // over reads_; only if there are subtrees_
-  StoreGate push_gate_;
+  PushGate push_gate_;
   std::unique_ptr<Prefetcher> prefetcher_;
   std::unique_ptr<HintServer> hint_server_;  // they feed the prefetcher
   SlowestRequests slowest_requests_;  // last, because its thread calls path()
