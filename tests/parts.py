@@ -51,13 +51,17 @@ CHECKS = (
     Part(
         "torch",
         "torch is large",
-        ("tests/torch/*", "tests/compat/test_scripts.py", "tests/compat/test_*_table*.py"),
+        (
+            "tests/adapters/torch/*",
+            "tests/adapters/compat/test_scripts.py",
+            "tests/adapters/compat/test_*_table*.py",
+        ),
     ),
     Part(
         "clusters",
         "Dask, Ray and MPI are large; tasks that are killed take minutes",
         (
-            *("tests/dask/*", "tests/ray/*", "tests/cluster/test_executors.py"),
+            *("tests/adapters/dask/*", "tests/adapters/ray/*", "tests/cluster/test_executors.py"),
             *("tests/cluster/test_cluster_faults.py", "tests/cluster/test_same_bytes.py"),
             *("tests/cluster/test_file_tasks.py", "tests/cluster/test_planned_pack.py"),
         ),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.house import sources
 
-OURS = {"ffrfs", "ffrecord"}  # the latter in ffrfs/compat/original-names
+OURS = {"ffrfs", "ffrecord"}  # the latter in ffrfs/adapters/compat/original-names
 # By what is imported. What is not installed here is taken to be called as it is imported.
 DISTRIBUTIONS = packages_distributions()
 

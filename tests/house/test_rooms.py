@@ -15,9 +15,11 @@ from tests.house import sources
 
 # From the top down: a room may call those in the lines below its own, and no other.
 PYTHON_ROOMS = """
-cli compat
+cli
+adapters.compat
+adapters.torch adapters.ray adapters.dask
 cluster
-torch ray dask top
+top
 service mount.daemon mount.client
 mount.stats
 mount.engines
@@ -37,7 +39,8 @@ files
 # For every room: the exceptions, names as text, and the core.
 PYTHON_GROUND = {"errors", "printable", "sizes", "_native"}
 # Not rooms: fronts, which name what a user imports.
-PYTHON_FRONT = {"ffrfs", "ffrfs.__main__", "ffrfs.mount", "ffrfs.tfrecord"}
+PYTHON_FRONT = {"ffrfs", "ffrfs.__main__", "ffrfs.mount", "ffrfs.tfrecord", "ffrfs.adapters"}
+PYTHON_FRONT |= {"ffrfs.torch", "ffrfs.ray", "ffrfs.dask", "ffrfs.compat"}
 
 NATIVE_ROOMS = """
 python worker
@@ -63,9 +66,9 @@ FILE_LINES_MAX = 400
 OWNERS = {
     "trio": "ffrfs/mount/*/*",
     "pyfuse3": "ffrfs/mount/engines/pyfuse3_engine.py",
-    "torch": "ffrfs/torch/*",
-    "ray": "ffrfs/ray/* ffrfs/cluster/*",
-    "dask": "ffrfs/dask/*",
+    "torch": "ffrfs/adapters/torch/*",
+    "ray": "ffrfs/adapters/ray/* ffrfs/cluster/*",
+    "dask": "ffrfs/adapters/dask/*",
     "distributed": "ffrfs/cluster/executors.py",
     "mpi4py": "ffrfs/cluster/executors.py",
     "rich": "ffrfs/top/*",

@@ -15,7 +15,7 @@ LINES_LIMIT = 600
 # Words that say nothing of what a file holds.
 EMPTY_NAMES = {"util", "utils", "helper", "helpers", "common", "manager", "misc", "stuff", "v2"}
 # Modules that have the names of another library's.
-ORIGINALS = "ffrfs/compat/original-names"
+ORIGINALS = "ffrfs/adapters/compat/original-names"
 # A path that exists on one machine only.
 MACHINE_PATH = re.compile(r"(?<![\w.])/(?:work|root|home|Users)/\w[\w.-]*")
 

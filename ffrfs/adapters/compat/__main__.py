@@ -1,0 +1,57 @@
+"""`python -m ffrfs.compat SCRIPT [ARGUMENT...]`: runs a script that gets ffrfs as `ffrecord`.
+
+It runs as Python itself would run it: its directory comes first in sys.path, its arguments are
+in sys.argv, and its exit status is that of the process. Processes that it starts find the
+module too, by PYTHONPATH.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import runpy
+import sys
+
+from ffrfs.adapters.compat import install
+from ffrfs.errors import FfrfsError, describe
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m ffrfs.compat",
+        description="Run a Python script that imports ffrecord, with ffrfs in its place.",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "-m", dest="is_module", action="store_true", help="SCRIPT is the name of a module"
+    )
+    parser.add_argument("script", metavar="SCRIPT", help="the script, a file")
+    parser.add_argument(
+        "arguments", metavar="ARGUMENT", nargs=argparse.REMAINDER, help="its own arguments"
+    ).required = False
+    args = parser.parse_args()
+    if not args.is_module:
+        if not os.path.exists(args.script):
+            parser.exit(2, f"ffrfs: {args.script}: there is no such script\n")
+        if not sys.flags.safe_path:  # instead of the current directory, which `-m` put there
+            sys.path[0] = os.path.dirname(os.path.realpath(args.script))
+    try:
+        directory = install("ffrecord")
+    except FfrfsError as error:
+        parser.exit(1, f"ffrfs: {describe(error)}\n")
+    _add_to_environment(directory)
+    sys.argv = [args.script, *args.arguments]
+    if args.is_module:
+        runpy.run_module(args.script, run_name="__main__", alter_sys=True)
+    else:
+        runpy.run_path(args.script, run_name="__main__")
+
+
+def _add_to_environment(directory: str) -> None:
+    known = os.environ.get("PYTHONPATH")
+    if directory not in (known or "").split(os.pathsep):
+        os.environ["PYTHONPATH"] = f"{known}{os.pathsep}{directory}" if known else directory
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+"""PrefetchSampler: tells a mount which files a DataLoader is about to read.
+
+A sampler knows the order of an epoch before anything is read. For a data set that reads
+plain paths of a mount, this sampler sends the coming files as hints (ffrfs.prefetch), which
+take no time of the training.
+
+Concurrency: the process that iterates, usually the main one. A thread of
+ffrfs.mount.client.hints sends the hints; a DataLoader's workers have no part in it.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from torch.utils.data import Sampler
+
+from ffrfs.adapters.torch.skipping_sampler import is_skipping
+from ffrfs.errors import MountError
+from ffrfs.mount.client.hint_paths import PathType
+from ffrfs.mount.client.hints import Hints
+
+AHEAD_DEFAULT = 1024
+
+
+class PrefetchSampler(Sampler[Any]):
+    """Yields the items of `sampler`, in order, and hints at them `ahead` samples before.
+
+    `sampler` yields indices, or lists of them (a batch sampler); `paths[index]` is the file
+    that the data set reads for an index, as ffrfs.prefetch takes it, and so is `mountpoint`.
+    It replaces the wrapped one: DataLoader(sampler=...) or DataLoader(batch_sampler=...).
+    All other attributes are those of the wrapped one: len(), set_epoch(), batch_size,
+    drop_last, sampler.
+
+    The wrapped one is iterated `ahead` samples earlier than without. Samples that our
+    DataLoader skips get no hints. A new iteration drops the hints of the one before.
+    Without a mount, there is one warning, and no hints.
+    """
+
+    def __init__(
+        self,
+        sampler: Iterable[Any],
+        paths: Sequence[PathType],
+        mountpoint: PathType | None = None,
+        ahead: int = AHEAD_DEFAULT,
+    ) -> None:
+        if ahead < 1:
+            raise ValueError(f"ahead={ahead}: must be at least 1")
+        self._wrapped = sampler
+        self._paths = paths
+        self._mountpoint = mountpoint
+        self._ahead = ahead
+        self._hints: Hints | None = None
+        self._has_warned = False
+
+    def __iter__(self) -> Iterator[Any]:
+        self._drop()
+        items = iter(self._wrapped)
+        if is_skipping():  # skipped items are not read
+            for item in items:
+                yield item
+                if not is_skipping():
+                    break
+            else:
+                return
+        yield from self._hinting(items)
+
+    def _hinting(self, items: Iterator[Any]) -> Iterator[Any]:
+        window = _Window()
+        self._hints = hints = self._hinted(window)
+        try:
+            yield from items if hints is None else self._announced(items, window)
+        except GeneratorExit:  # the caller leaves the epoch before its end
+            if hints is not None:
+                hints.close()
+            raise
+        finally:
+            window.end()
+        if hints is not None and hints.sent == 0 and hints.skipped > 0:
+            self._warn("none of the paths is in an ffrfs mount")
+
+    def __len__(self) -> int:
+        return len(self._wrapped)  # type: ignore[arg-type]
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - the wrapped one's attribute
+        if name.startswith("_"):  # an attribute of ours that is not set yet
+            raise AttributeError(name)
+        return getattr(self._wrapped, name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_hints": None}
+
+    def _announced(self, items: Iterator[Any], window: _Window) -> Iterator[Any]:
+        waiting: deque[tuple[Any, int]] = deque()
+        count = 0  # samples that were announced, and not yielded
+        for item in items:
+            indices = _indices(item)
+            waiting.append((item, len(indices)))
+            count += len(indices)
+            # Samples that were just yielded may be unread: workers have a queue.
+            window.add([self._paths[index] for index in indices], keep=count + self._ahead)
+            while count - waiting[0][1] >= self._ahead:
+                next_item, next_count = waiting.popleft()
+                count -= next_count
+                yield next_item
+        yield from (item for item, _ in waiting)
+
+    def _hinted(self, window: _Window) -> Hints | None:
+        try:
+            return Hints(window, self._mountpoint)
+        except MountError as error:
+            self._warn(str(error))
+            return None
+
+    def _warn(self, reason: str) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            warnings.warn(f"nothing is read ahead: {reason}", RuntimeWarning, stacklevel=3)
+
+    def _drop(self) -> None:
+        if self._hints is not None:
+            self._hints.close()
+            self._hints = None
+
+
+def _indices(item: Any) -> list[Any]:  # noqa: ANN401 - an index, or several
+    try:
+        return list(item)
+    except TypeError:
+        return [item]
+
+
+class _Window:
+    """The announced paths that were not sent yet: an iterable of lists."""
+
+    def __init__(self) -> None:
+        self._paths: deque[PathType] = deque()
+        self._has_ended = False
+        self._changed = threading.Condition()
+
+    def add(self, paths: list[PathType], keep: int) -> None:
+        """Add paths and keep at most `keep`: if the mount takes none, the oldest are useless."""
+        with self._changed:
+            self._paths.extend(paths)
+            while len(self._paths) > keep:
+                self._paths.popleft()
+            self._changed.notify()
+
+    def end(self) -> None:
+        """Note that no more paths come."""
+        with self._changed:
+            self._has_ended = True
+            self._changed.notify()
+
+    def __iter__(self) -> Iterator[list[PathType]]:
+        while True:
+            with self._changed:
+                while not (self._paths or self._has_ended):
+                    self._changed.wait()
+                piece = list(self._paths)
+                self._paths.clear()
+            if not piece:
+                return
+            yield piece

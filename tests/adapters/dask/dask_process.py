@@ -1,0 +1,77 @@
+"""What the process does that has a cluster of Dask: started once, with two worker processes."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from typing import Any
+
+import dask
+from distributed import Client, LocalCluster
+
+from ffrfs.dask import from_packs
+from tests.adapters.dask.calls import Read
+
+_PLACE = tempfile.TemporaryDirectory(prefix="ffrfs-dask-")
+_OPEN: list[Client | LocalCluster] = []
+
+
+def start() -> None:
+    cluster = LocalCluster(
+        n_workers=2,
+        threads_per_worker=1,
+        processes=True,
+        dashboard_address=None,
+        local_directory=_PLACE.name,
+    )
+    _OPEN.extend([Client(cluster), cluster])  # from now on compute() runs there
+
+
+def stop() -> None:
+    for one in _OPEN:
+        one.close()
+    _PLACE.cleanup()
+
+
+def look(packs: str, **options: Any) -> None:
+    """Without a task: what is wrong is said before Dask begins."""
+    from_packs(packs, **options)
+
+
+def read(packs: str | list[str], **options: Any) -> Read:
+    partitions = dask.compute(*from_packs(packs, **options).to_delayed())
+    return Read(sorted(row for rows in partitions for row in rows), [*map(len, partitions)])
+
+
+def use(packs: str) -> tuple[int, int, list[tuple[str, bytes]]]:
+    """The size of all files by Dask's operators; by a bag that is held; two items."""
+    bag = from_packs(packs, npartitions=4)
+    held = bag.persist()
+    sizes = [one.starmap(lambda _, data: len(data)).sum().compute() for one in (bag, held)]
+    return sizes[0], sizes[1], list(bag.take(2))
+
+
+def without_cluster(packs: str) -> list[tuple[str, bytes]]:
+    return sorted(from_packs(packs).compute(scheduler="synchronous"))
+
+
+def keys(packs: str | list[str], **options: Any) -> list[str]:
+    return [str(key) for key in from_packs(packs, **options).__dask_keys__()]
+
+
+def workers_of(packs: str) -> set[int]:
+    """The processes that read."""
+    bag = from_packs(packs, npartitions=20)
+    return {*bag.map_partitions(lambda rows: [os.getpid()]).compute()} - {os.getpid()}
+
+
+def sizes_of(packs: str, **options: Any) -> list[int]:
+    return from_packs(packs, **options).map(lambda row: len(row[1])).compute()
+
+
+def run(code: str, folder: str) -> dict[str, int]:
+    """Run it in that directory; return its variables that are numbers."""
+    os.chdir(folder)
+    variables: dict[str, Any] = {}
+    exec(code, variables)
+    return {name: value for name, value in variables.items() if isinstance(value, int)}

@@ -1,0 +1,156 @@
+"""ffrfs.dask.from_packs with a real cluster of two processes: the items are what was packed."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ffrfs
+from ffrfs.errors import ChecksumError, FormatError, OptionError
+from tests.adapters.dask.conftest import Run
+from tests.checkout import CHECKOUT
+from tests.ffrecord_file import write_folder
+from tests.folder.cut_samples import SMALL, Sample, damaged_pack, large_pack
+from tests.remote.servers.nginx import nginx
+
+PAGE = CHECKOUT / "docs" / "cluster.md"
+CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.promise("S69")
+@pytest.mark.parametrize(
+    "options", [{}, {"npartitions": 1}, {"npartitions": 7}, {"partition_size": "10kB"}], ids=str
+)
+@pytest.mark.parametrize("name", SMALL)
+def test_the_items_are_what_was_packed(
+    in_dask: Run, samples: dict[str, Sample], name: str, options: dict[str, object]
+) -> None:
+    sample = samples[name]
+    found = in_dask("read", sample.packs, **options)
+    assert found.rows == sample.rows
+    assert sum(found.partitions) == len(sample.rows)
+
+
+def test_partitions_are_as_many_as_asked(in_dask: Run, samples: dict[str, Sample]) -> None:
+    packs = samples["pack"].packs
+    assert len(in_dask("read", packs, npartitions=7).partitions) == 7
+    assert len(in_dask("read", packs).partitions) == 1
+    size = sum(len(data) for _, data in samples["pack"].rows)
+    assert 5 <= len(in_dask("read", packs, partition_size=size // 5).partitions) <= 7
+    assert len(in_dask("read", samples["set"].packs, npartitions=1).partitions) == 3
+    assert in_dask("read", samples["empty"].packs, npartitions=9).partitions == [0]
+
+
+def test_dasks_own_operators(in_dask: Run, samples: dict[str, Sample]) -> None:
+    sample = samples["set"]
+    size = sum(len(data) for _, data in sample.rows)
+    mapped, held, taken = in_dask("use", sample.packs)
+    assert (mapped, held) == (size, size)
+    assert {*taken} < {*sample.rows}
+    assert in_dask("without_cluster", sample.packs) == sample.rows
+
+
+def test_other_processes_read(in_dask: Run, samples: dict[str, Sample]) -> None:
+    assert 1 <= len(in_dask("workers_of", samples["set"].packs)) <= 2
+
+
+def test_keys_say_what_is_read(in_dask: Run, samples: dict[str, Sample], tmp_path: Path) -> None:
+    packs = str(shutil.copytree(str(samples["set"].packs), tmp_path / "set"))
+    keys = in_dask("keys", packs, npartitions=9)
+    assert in_dask("keys", packs, npartitions=9) == keys
+    assert len({*keys}) == 9
+    others = [
+        in_dask("keys", packs, npartitions=8),
+        in_dask("keys", packs, npartitions=9, on_error="skip"),
+        in_dask("keys", samples["set"].packs, npartitions=9),
+    ]
+    assert all({*keys}.isdisjoint(other) for other in others)
+
+
+def test_packs_of_other_bytes_have_other_keys(in_dask: Run, tmp_path: Path) -> None:
+    keys = []
+    for data in (b"old", b"new"):
+        pack = write_folder(tmp_path / "x.ffr", {"file": data})
+        keys.append(in_dask("keys", str(pack)))
+    assert keys[0] != keys[1]
+
+
+@pytest.mark.promise("S69")
+def test_damage_is_an_error_or_left_out(in_dask: Run, tmp_path: Path) -> None:
+    sample = damaged_pack(tmp_path)
+    with pytest.raises(ChecksumError, match="'3': record 3 ") as caught:
+        in_dask("read", sample.packs, npartitions=2)
+    assert (caught.value.file, caught.value.record) == (sample.packs, 3)
+    assert in_dask("read", sample.packs, npartitions=2, on_error="skip").rows == sample.rows
+
+
+def test_a_large_file(in_dask: Run, tmp_path: Path) -> None:
+    sample = large_pack(tmp_path, 100 << 20)
+    assert in_dask("sizes_of", sample.packs) == [len(data) for _, data in sample.rows]
+
+
+def test_packs_at_a_url(in_dask: Run, samples: dict[str, Sample]) -> None:
+    sample = samples["set"]
+    folder = Path(str(sample.packs))
+    with nginx(folder.parent) as server:
+        found = in_dask("read", f"{server.url}/{folder.name}/", npartitions=5)
+    assert found.rows == sample.rows
+    assert len(found.partitions) == 5
+
+
+def test_what_is_wrong_is_said_at_once(
+    in_dask: Run, samples: dict[str, Sample], tmp_path: Path
+) -> None:
+    packs = samples["set"].packs
+    with pytest.raises(OptionError, match="on_error"):
+        in_dask("look", packs, on_error="ignore")
+    with pytest.raises(ValueError, match="not both"):
+        in_dask("look", packs, npartitions=2, partition_size="1MiB")
+    with pytest.raises(ValueError, match="0, not positive"):
+        in_dask("look", packs, npartitions=0)
+    with pytest.raises(ValueError, match="0, not positive"):
+        in_dask("look", packs, partition_size=0)
+    with pytest.raises(FileNotFoundError):
+        in_dask("look", str(tmp_path / "none.ffr"))
+    (tmp_path / "x.ffr").write_bytes(b"no pack at all")
+    with pytest.raises(FormatError) as caught:
+        in_dask("look", str(tmp_path / "x.ffr"))
+    assert caught.value.file == str(tmp_path / "x.ffr")
+
+
+def test_the_code_of_the_page_runs(in_dask: Run, tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "1.jpg").write_bytes(b"one")
+    ffrfs.pack_folder(tmp_path / "photos", tmp_path / "photos.ffr")
+    [code] = [block for block in CODE.findall(PAGE.read_text("utf-8")) if "ffrfs.dask" in block]
+    assert in_dask("run", code, str(tmp_path)) == {"total": 3}
+
+
+@pytest.mark.parametrize(
+    ("program", "printed"),
+    [
+        ("import ffrfs; print(*{'dask', 'distributed', 'ffrfs.dask'} & {*sys.modules})", ""),
+        (
+            "sys.modules['dask'] = None\n"
+            "try: import ffrfs.dask\n"
+            "except ModuleNotFoundError as error: print(error)",
+            "ffrfs.dask needs Dask; to install it: pip install 'ffrfs[dask]'",
+        ),
+    ],
+    ids=["import ffrfs", "no dask"],
+)
+def test_dask_is_loaded_only_where_it_is_asked_for(program: str, printed: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys\n{program}"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        cwd=CHECKOUT,
+    )
+    assert done.stdout.strip() == printed

@@ -1,0 +1,106 @@
+"""What the process does that has Ray: started once, so that pytest's own process has no part of it.
+
+Each function runs there, and gives plain values: Ray's errors do not survive a pickle.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import ray
+import ray.data
+
+import ffrfs.ray
+from ffrfs.errors import ChecksumError
+from tests.adapters.ray.calls import Read
+
+_PLACE = tempfile.TemporaryDirectory(prefix="ffrfs-ray-")  # short: sockets are in there
+
+
+def start() -> None:
+    # Else Ray makes itself one in the home directory.
+    token = Path(_PLACE.name) / "token"
+    token.touch(mode=0o600)
+    token.write_text(secrets.token_hex(32))
+    os.environ["RAY_AUTH_TOKEN_PATH"] = str(token)
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    ray.init(
+        num_cpus=2,
+        include_dashboard=False,
+        object_store_memory=500 << 20,
+        _temp_dir=_PLACE.name,
+    )
+    ray.data.DataContext.get_current().enable_progress_bars = False
+
+
+def stop() -> None:
+    ray.shutdown()
+    _PLACE.cleanup()
+
+
+def look(packs: str, **options: Any) -> None:
+    """Without a task: what is wrong is said before Ray begins."""
+    ffrfs.ray.read_packs(packs, **options)
+
+
+def read(packs: str | list[str], **options: Any) -> Read:
+    found = ffrfs.ray.read_packs(packs, **options)
+    schema = found.schema()
+    columns = {name: str(kind) for name, kind in zip(schema.names, schema.types, strict=True)}
+    count = found.count()
+    return Read(sorted(tuple(row.values()) for row in found.take_all()), columns, count)
+
+
+def use(packs: str) -> tuple[int, list[str], set[str]]:
+    """The size of all files; the names of a few; the types of their contents in numpy."""
+    found = ffrfs.ray.read_packs(packs, num_cpus=1, concurrency=2)
+    sizes = found.map(lambda row: {"size": len(row["data"])})
+    batch = next(iter(found.iter_batches(batch_size=5, batch_format="numpy")))
+    kinds = {type(data).__name__ for data in batch["data"]}
+    return sum(row["size"] for row in sizes.iter_rows()), batch["path"].tolist(), kinds
+
+
+def limited(packs: str, count: int) -> int:
+    return len(ffrfs.ray.read_packs(packs).limit(count).take_all())
+
+
+def error_of(packs: str) -> tuple[bool, str, str, int]:
+    try:
+        ffrfs.ray.read_packs(packs).take_all()
+    except Exception as error:
+        cause = error.cause  # type: ignore[attr-defined]
+        return isinstance(error, ChecksumError), str(cause), cause.file, cause.record
+    raise AssertionError("nothing was raised")
+
+
+def blocks(packs: str) -> list[int]:
+    """The rows of each block that a single task makes."""
+    [task] = ffrfs.ray.PackDatasource(packs).get_read_tasks(1)
+    return [len(table) for table in task()]
+
+
+def is_same(packs: str, path: str) -> bool:
+    """Whether a file comes out of Ray as it is in the pack."""
+    rows = ffrfs.ray.read_packs(packs, override_num_blocks=3).iter_rows()
+    [data] = [row["data"] for row in rows if row["path"] == path]
+    with ffrfs.PackedFolder(packs) as folder:
+        return bool(folder[path] == data)
+
+
+def metadata(packs: str, **options: Any) -> list[tuple[int | None, int, tuple[str, ...]]]:
+    """What four tasks say before they read: rows, bytes, files."""
+    tasks = ffrfs.ray.PackDatasource(packs, **options).get_read_tasks(4)
+    found = [task.metadata for task in tasks]
+    return [(one.num_rows, one.size_bytes, one.input_files) for one in found]
+
+
+def run(code: str, folder: str) -> dict[str, int]:
+    """Run it in that directory; return its variables that are numbers."""
+    os.chdir(folder)
+    variables: dict[str, Any] = {}
+    exec(code, variables)
+    return {name: value for name, value in variables.items() if isinstance(value, int)}

@@ -1,0 +1,149 @@
+"""ffrfs.ray.read_packs with a real Ray of two workers: the rows are what was packed."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ffrfs
+from ffrfs.errors import FormatError, OptionError
+from tests.adapters.ray.conftest import Run
+from tests.checkout import CHECKOUT
+from tests.ffrecord_file import write_folder
+from tests.folder.cut_samples import SMALL, Sample, damaged_pack, large_pack
+from tests.remote.servers.nginx import nginx
+
+PAGE = CHECKOUT / "docs" / "cluster.md"
+CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+# Ray starts processes again and again, each of which imports what it may need.
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.mark.promise("S69")
+@pytest.mark.parametrize("blocks", [None, 1, 7])
+@pytest.mark.parametrize("name", SMALL)
+def test_the_rows_are_what_was_packed(
+    in_ray: Run, samples: dict[str, Sample], name: str, blocks: int | None
+) -> None:
+    sample = samples[name]
+    found = in_ray("read", sample.packs, override_num_blocks=blocks)
+    assert found.rows == sample.rows
+    assert found.count == len(sample.rows)
+    column = ("record", "int64") if "records" in name else ("path", "string")
+    assert found.columns == dict([column, ("data", "large_binary")])
+
+
+def test_without_paths(in_ray: Run, samples: dict[str, Sample]) -> None:
+    found = in_ray("read", samples["set"].packs, include_paths=False)
+    assert found.rows == sorted((data,) for _, data in samples["set"].rows)
+    assert list(found.columns) == ["data"]
+
+
+def test_rays_own_operators(in_ray: Run, samples: dict[str, Sample]) -> None:
+    sample = samples["set"]
+    size, names, kinds = in_ray("use", sample.packs)
+    assert size == sum(len(data) for _, data in sample.rows)
+    assert len(names) == 5
+    assert {*names} <= dict(sample.rows).keys()
+    assert kinds == {"bytes"}
+    assert in_ray("limited", sample.packs, 5) == 5
+
+
+def test_what_ray_is_told_before_it_reads(in_ray: Run, samples: dict[str, Sample]) -> None:
+    sample = samples["set"]
+    tasks = in_ray("metadata", sample.packs)
+    assert len(tasks) == 4
+    assert sum(count for count, _, _ in tasks) == len(sample.rows)
+    assert sum(size for _, size, _ in tasks) == sum(len(data) for _, data in sample.rows)
+    shards = {str(path) for path in Path(str(sample.packs)).iterdir()}
+    assert {file for _, _, files in tasks for file in files} == shards
+
+
+def test_numbers_of_rows_that_only_reading_tells(in_ray: Run, samples: dict[str, Sample]) -> None:
+    """How many files are damaged, or share a record."""
+    assert {n for n, _, _ in in_ray("metadata", samples["set"].packs, on_error="skip")} == {None}
+    assert {n for n, _, _ in in_ray("metadata", samples["shared"].packs)} == {None}
+
+
+@pytest.mark.promise("S69")
+def test_damage_fails_the_task_or_is_left_out(in_ray: Run, tmp_path: Path) -> None:
+    sample = damaged_pack(tmp_path)
+    is_checksum_error, text, file, record = in_ray("error_of", sample.packs)
+    assert is_checksum_error
+    assert "'3': record 3 " in text
+    assert (file, record) == (sample.packs, 3)
+    assert in_ray("read", sample.packs, on_error="skip").rows == sample.rows
+
+
+def test_a_large_file_is_a_block_alone(in_ray: Run, tmp_path: Path) -> None:
+    sample = large_pack(tmp_path, 100 << 20)
+    assert in_ray("blocks", sample.packs) == [10, 1, 1]
+    assert in_ray("is_same", sample.packs, "b")
+
+
+def test_packs_at_a_url(in_ray: Run, samples: dict[str, Sample]) -> None:
+    sample = samples["set"]
+    folder = Path(str(sample.packs))
+    with nginx(folder.parent) as server:
+        found = in_ray("read", f"{server.url}/{folder.name}/", override_num_blocks=5)
+    assert found.rows == sample.rows
+
+
+def test_what_is_wrong_is_said_at_once(
+    in_ray: Run, samples: dict[str, Sample], tmp_path: Path
+) -> None:
+    with pytest.raises(OptionError, match="on_error"):
+        in_ray("look", samples["set"].packs, on_error="ignore")
+    with pytest.raises(FileNotFoundError):
+        in_ray("look", str(tmp_path / "none.ffr"))
+    (tmp_path / "x.ffr").write_bytes(b"no pack at all")
+    with pytest.raises(FormatError) as caught:
+        in_ray("look", str(tmp_path / "x.ffr"))
+    assert caught.value.file == str(tmp_path / "x.ffr")
+
+
+def test_a_path_that_is_no_text_is_refused(in_ray: Run, tmp_path: Path) -> None:
+    """Only other writers pack one."""
+    pack = str(write_folder(tmp_path / "x.ffr", {"\udcff": b"data"}))
+    with pytest.raises(FormatError, match="include_paths=False") as caught:
+        in_ray("blocks", pack)
+    assert caught.value.file == pack
+    assert in_ray("read", pack, include_paths=False).rows == [(b"data",)]
+
+
+def test_the_code_of_the_page_runs(in_ray: Run, tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "1.jpg").write_bytes(b"one")
+    ffrfs.pack_folder(tmp_path / "photos", tmp_path / "photos.ffr")
+    [code] = [block for block in CODE.findall(PAGE.read_text("utf-8")) if "ffrfs.ray" in block]
+    assert in_ray("run", code, str(tmp_path)) == {"total": 3}
+
+
+@pytest.mark.parametrize(
+    ("program", "printed"),
+    [
+        ("import ffrfs; print(*{'ray', 'pyarrow', 'ffrfs.ray'} & {*sys.modules})", ""),
+        (
+            "sys.modules['ray'] = None\n"
+            "try: import ffrfs.ray\n"
+            "except ModuleNotFoundError as error: print(error)",
+            "ffrfs.ray needs Ray Data; to install it: pip install 'ffrfs[ray]'",
+        ),
+    ],
+    ids=["import ffrfs", "no ray"],
+)
+def test_ray_is_loaded_only_where_it_is_asked_for(program: str, printed: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys\n{program}"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        cwd=CHECKOUT,
+    )
+    assert done.stdout.strip() == printed

@@ -1,0 +1,37 @@
+"""The names that users import, `ffrfs.compat` and others: also those in older pickles."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import pytest
+
+NAMES = {
+    "compat": ("ffrfs.compat", "install"),
+    "dask": ("ffrfs.dask.bag", "from_packs"),
+    "ray": ("ffrfs.ray.datasource", "PackDatasource"),
+    "torch": ("ffrfs.torch.subset", "Subset"),
+}
+
+
+@pytest.mark.parametrize("adapter", NAMES)
+def test_both_names_give_one_object(adapter: str) -> None:
+    if adapter != "compat" and find_spec(adapter) is None:
+        pytest.skip(f"{adapter} is not here")
+    module, name = NAMES[adapter]
+    pickled = f"c{module}\n{name}\n.".encode()
+    program = (
+        f"import pickle; found = pickle.loads({pickled!r})\n"
+        f"import ffrfs.{adapter}, ffrfs.adapters.{adapter} as own, {module}\n"
+        f"print(ffrfs.{adapter} is own, {module}.{name} is found is own.{name})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout == "True True\n"

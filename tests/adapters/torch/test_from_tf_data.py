@@ -1,0 +1,67 @@
+"""docs/from-tf-data.md: what it shows of ours is run, in a small size."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.checkout import CHECKOUT
+
+if not os.environ.get("CI"):
+    pytest.importorskip("torch.utils.data", reason="torch is not here: pip install ffrfs[torch]")
+
+import cv2
+
+from ffrfs.tfrecord import TFRecordOptions, TFRecordWriter, from_dict
+from tests.adapters.torch.program_run import run
+
+DOCUMENT = CHECKOUT / "docs" / "from-tf-data.md"
+OURS = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SHARDS, RECORDS = 4, 16  # of each
+# Programs that keep to no start method are run by one that has them all: with fork.
+FORKING = "import multiprocessing\nmultiprocessing.set_start_method('fork')\n"
+
+
+def write_shard(path: Path, options: TFRecordOptions | None = None) -> None:
+    """Pictures of 32 by 32; labels 0 and 1; one to four tokens."""
+    written, picture = cv2.imencode(".png", np.zeros((32, 32, 3), np.uint8))
+    assert written
+    with TFRecordWriter(path, options) as writer:
+        for number in range(RECORDS):
+            example = {
+                "image/encoded": picture.tobytes(),
+                "label": [number % 2],
+                "tokens": list(range(1, number % 4 + 2)),
+            }
+            writer.write(from_dict(example).SerializeToString())
+
+
+def test_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = DOCUMENT.read_text()
+    blocks = OURS.findall(text)
+    # Each pair has one of tf.data, which nothing runs.
+    assert len(blocks) + text.count("\n```py\n") == text.count("\n```") / 2
+    for number in range(SHARDS):
+        name = f"{number:05d}.tfrecord"
+        for folder, ending, options in (
+            ("shards", "", None),
+            ("compressed", ".gz", TFRecordOptions("GZIP")),
+        ):
+            (tmp_path / folder).mkdir(exist_ok=True)
+            write_shard(tmp_path / folder / f"{name}{ending}", options)
+    (tmp_path / "program.py").write_text(FORKING + "\n".join(blocks))
+    monkeypatch.chdir(tmp_path)
+    run(sys.executable, "program.py")
+
+
+def test_names_in_the_text_exist() -> None:
+    dotted = re.findall(r"\b(ffrfs\.(?:torch|tfrecord))\.(\w+)", DOCUMENT.read_text())
+    assert dotted
+    for module, name in dotted:
+        assert hasattr(importlib.import_module(module), name)

@@ -1,0 +1,43 @@
+"""Workers that read plain paths of a mount, with hints: none hangs, all read right."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.ffrecord_file import write_folder
+
+if not os.environ.get("CI"):
+    pytest.importorskip("torch.utils.data", reason="torch is not here: pip install ffrfs[torch]")
+
+from tests.adapters.torch.mount_run import files
+from tests.adapters.torch.program_run import run
+
+PROGRAM = Path(__file__).with_name("mount_run.py")
+
+pytestmark = [pytest.mark.usefixtures("fuse"), pytest.mark.promise("S36")]
+
+
+@pytest.fixture
+def pack(tmp_path: Path) -> Path:
+    return write_folder(tmp_path / "files.ffr", dict(files()))
+
+
+@pytest.mark.parametrize(
+    ("engine", "method"),
+    [("native", "fork"), ("native", "spawn"), ("native", "forkserver"), ("pyfuse3", "fork")],
+)
+def test_workers_with_hints(pack: Path, engine: str, method: str) -> None:
+    assert run(sys.executable, str(PROGRAM), "loaders", str(pack), engine, method) == ""
+
+
+@pytest.mark.parametrize("engine", ["native", "pyfuse3"])
+def test_forks_in_the_middle_of_an_epoch(pack: Path, engine: str) -> None:
+    assert run(sys.executable, str(PROGRAM), "forks", str(pack), engine) == ""
+
+
+def test_what_is_skipped_is_not_hinted_at(pack: Path) -> None:
+    assert run(sys.executable, str(PROGRAM), "steps", str(pack), "native") == ""

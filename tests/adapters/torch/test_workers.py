@@ -1,0 +1,47 @@
+"""Four workers under each start method: none hangs, all read right, resume_at() is kept."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.adapters.torch.program_run import run
+from tests.ffrecord_file import write_folder, write_records
+
+if not os.environ.get("CI"):
+    pytest.importorskip("torch.utils.data", reason="torch is not here: pip install ffrfs[torch]")
+
+import torch
+from torch.utils.data import DataLoader
+
+COUNT = 40
+BATCH_SIZE = 4
+SEED = 5
+STEP = 3
+TIMEOUT_S = 90.0
+PROGRAM = Path(__file__).with_name("worker_run.py")
+
+
+# Python 3.12 and later warn of what this is about.
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_workers(tmp_path: Path, method: str) -> None:
+    # Of several sizes, over a page and over what one request may read.
+    contents = [bytes([number]) * (number * 3571) for number in range(COUNT)]
+    contents[7] = os.urandom(5 << 20)
+    records = write_records(tmp_path / "records.ffr", contents)
+    files = {f"{number:02}": content for number, content in enumerate(contents)}
+    folder = write_folder(tmp_path / "folder.ffr", dict(files))
+    output = run(sys.executable, str(PROGRAM), method, str(records), str(folder), str(STEP))
+    # Persistent, like those: torch draws no second seed for them.
+    expected = DataLoader(
+        *(range(COUNT), BATCH_SIZE, True),  # type: ignore[arg-type]
+        **{"num_workers": 1, "persistent_workers": True, "multiprocessing_context": "fork"},
+        generator=torch.Generator().manual_seed(SEED),
+    )
+    epochs = [[number for batch in expected for number in batch.tolist()] for _ in range(2)]
+    epochs[0] = epochs[0][STEP * BATCH_SIZE :]
+    assert [[*map(int, line.split())] for line in output.splitlines()] == epochs
