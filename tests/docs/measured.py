@@ -111,9 +111,9 @@ def stated() -> dict[str, list[Stated]]:
         "README.md": _readme(),
         "docs/benchmarks/README.md": _benchmarks(),
         "docs/cluster.md": _cluster(),
-        "docs/from-tf-data.md": _from_tf_data(),
         "docs/operating.md": _operating(),
         "docs/training.md": _training(),
+        "docs/tfrecord.md": _tfrecord(),
         "docs/usage.md": _usage(),
     }
     return {
@@ -204,7 +204,7 @@ def _usage() -> Table:
     yield "a lookup takes {:.0f} µs, and {:.0f} µs by `native`", lookups
 
 
-def _from_tf_data() -> Table:
+def _tfrecord() -> Table:
     yield "`parse_example` is {:.1f} times as fast as", (value("8 scalar features"),)
 
 

@@ -1,4 +1,4 @@
-"""docs/from-tf-data.md: what it shows of ours is run, in a small size."""
+"""docs/tfrecord.md, *From tf.data*: its programs run, in a small size."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ import cv2
 from ffrfs.tfrecord import TFRecordOptions, TFRecordWriter, from_dict
 from tests.adapters.torch.program_run import run
 
-DOCUMENT = CHECKOUT / "docs" / "from-tf-data.md"
+PAGE = (CHECKOUT / "docs" / "tfrecord.md").read_text()
+SECTION = PAGE.partition("\n## From tf.data\n")[2]
 OURS = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SHARDS, RECORDS = 4, 16  # of each
 # Programs that keep to no start method are run by one that has them all: with fork.
@@ -43,10 +44,9 @@ def write_shard(path: Path, options: TFRecordOptions | None = None) -> None:
 
 
 def test_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = DOCUMENT.read_text()
-    blocks = OURS.findall(text)
-    # Each pair has one of tf.data, which nothing runs.
-    assert len(blocks) + text.count("\n```py\n") == text.count("\n```") / 2
+    blocks = OURS.findall(SECTION)
+    # The pipeline of tf.data, which nothing runs, is marked py.
+    assert len(blocks) + SECTION.count("\n```py\n") == SECTION.count("\n```") / 2
     for number in range(SHARDS):
         name = f"{number:05d}.tfrecord"
         for folder, ending, options in (
@@ -61,7 +61,7 @@ def test_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_names_in_the_text_exist() -> None:
-    dotted = re.findall(r"\b(ffrfs\.(?:torch|tfrecord))\.(\w+)", DOCUMENT.read_text())
+    dotted = re.findall(r"\b(ffrfs\.(?:torch|tfrecord))\.(\w+)", PAGE)
     assert dotted
     for module, name in dotted:
         assert hasattr(importlib.import_module(module), name)
