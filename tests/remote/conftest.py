@@ -96,7 +96,7 @@ def store(s3: SeaweedFS, bucket: str) -> S3Store:
 
 @pytest.fixture
 def settings(s3: SeaweedFS) -> RemoteSettings:
-    return RemoteSettings(endpoint_url=s3.endpoint_url, timeout_s=30)
+    return RemoteSettings(endpoint_url=s3.url, timeout_s=30)
 
 
 @pytest.fixture(scope="session")
@@ -145,6 +145,6 @@ def staging(
     """The directory for files on their way, which is empty after each test."""
     place = tmp_path / "tmp"
     place.mkdir()
-    with reading_urls(monkeypatch, tmp_path, s3.endpoint_url):
+    with reading_urls(monkeypatch, tmp_path, s3.url):
         yield place
     assert list(place.iterdir()) == []

@@ -28,7 +28,7 @@ from tests.remote.servers.seaweedfs import SeaweedFS
 def fetcher(
     s3: SeaweedFS, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
-    with reading_urls(monkeypatch, tmp_path, s3.endpoint_url):
+    with reading_urls(monkeypatch, tmp_path, s3.url):
         yield
 
 

@@ -168,7 +168,7 @@ def test_an_object_is_put_once(
 ) -> None:
     """The stores themselves refuse a second one, so that of two who come together one is told."""
     server = request.getfixturevalue(cloud)
-    settings = RemoteSettings(server.endpoint_url, timeout_s=20)
+    settings = RemoteSettings(server.url, timeout_s=20)
     name = f"s3://{bucket}/locks/lock"
     if cloud == "azure":
         for variable, value in server.environment().items():

@@ -61,7 +61,7 @@ def place(
     if request.param == "s3":
         server: SeaweedFS = request.getfixturevalue("s3")
         bucket: str = request.getfixturevalue("bucket")
-        endpoint_url = server.endpoint_url
+        endpoint_url = server.url
         for path in local.rglob("*"):
             if path.is_file():
                 name = str(path.relative_to(local))

@@ -44,11 +44,11 @@ class Cloud:
     give: Give
 
     def pin(self, *, timeout_s: float = 30) -> Pin:
-        return origins.pin(self.url, RemoteSettings(self.aws.endpoint_url, timeout_s=timeout_s))
+        return origins.pin(self.url, RemoteSettings(self.aws.url, timeout_s=timeout_s))
 
     def reads(self, found: Pin, *, timeout_s: float = 30) -> bool:
         """And rightly, or raises."""
-        settings = RemoteSettings(self.aws.endpoint_url, timeout_s=timeout_s)
+        settings = RemoteSettings(self.aws.url, timeout_s=timeout_s)
         return origins.read(found, 10, 900, settings) == DATA[10:910]
 
     def refuses(self, kind: type[RemoteError], why: str, *, timeout_s: float = 30) -> None:
@@ -168,7 +168,7 @@ def test_a_profile_with_a_role(cloud: Cloud, tmp_path: Path, role: str) -> None:
         f"[profile work]\nrole_arn = {role}\nsource_profile = base\n"
     )
     cloud.give({"AWS_CONFIG_FILE": str(file), "AWS_PROFILE": "work"})
-    cloud.give({"AWS_ENDPOINT_URL_STS": cloud.aws.endpoint_url, "AWS_REGION": REGION})
+    cloud.give({"AWS_ENDPOINT_URL_STS": cloud.aws.url, "AWS_REGION": REGION})
     assert cloud.reads(cloud.pin())
     cloud.aws.forbid(role)
     cloud.refuses(RemoteDeniedError, "refused")

@@ -77,7 +77,7 @@ def _in_s3(request: pytest.FixtureRequest, packed: Path) -> Place:
     bucket = server.make_bucket(bucket_name)
     for name, content in objects(packed).items():
         obstore.put(bucket, name, content)
-    return f"s3://{bucket_name}/data", ["--endpoint-url", server.endpoint_url], server.environment()
+    return f"s3://{bucket_name}/data", ["--endpoint-url", server.url], server.environment()
 
 
 def _in_azure(request: pytest.FixtureRequest, packed: Path) -> Place:
@@ -88,7 +88,7 @@ def _in_azure(request: pytest.FixtureRequest, packed: Path) -> Place:
         obstore.put(container, name, content)
     return (
         f"az://{container_name}/data",
-        ["--endpoint-url", server.endpoint_url],
+        ["--endpoint-url", server.url],
         server.environment(),
     )
 
@@ -99,7 +99,7 @@ def _in_gcs(request: pytest.FixtureRequest, packed: Path) -> Place:
     server.make_bucket(bucket_name)
     for name, content in objects(packed).items():
         server.put(bucket_name, name, content)
-    return f"gs://{bucket_name}/data", ["--endpoint-url", server.endpoint_url, "--anonymous"], {}
+    return f"gs://{bucket_name}/data", ["--endpoint-url", server.url, "--anonymous"], {}
 
 
 @pytest.fixture

@@ -57,7 +57,7 @@ def reach(aws: Moto, bucket: str, tmp_path: Path, fuse: None) -> Iterator[Reach]
     tree = Mount("native", [f"s3://{bucket}/one.ffr"], tmp_path / "mnt", tmp_path / "log")
 
     def make(environment: dict[str, str], **more: object) -> Mount:
-        words = ["--cache-dir", str(tmp_path / "cache"), "--endpoint-url", aws.endpoint_url]
+        words = ["--cache-dir", str(tmp_path / "cache"), "--endpoint-url", aws.url]
         clean = {"HOME": str(tmp_path)}
         done = tree.mount(*words, env={**os.environ, **clean, **environment}, **more)
         assert (done.status, done.out, done.err) == (0, "", "")

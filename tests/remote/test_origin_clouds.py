@@ -23,12 +23,12 @@ DATA = os.urandom(1 << 20)
 @pytest.fixture
 def in_azure(azure: Azurite, give: Give) -> RemoteSettings:
     give(azure.environment())
-    return RemoteSettings(endpoint_url=azure.endpoint_url, timeout_s=30)
+    return RemoteSettings(endpoint_url=azure.url, timeout_s=30)
 
 
 @pytest.fixture
 def in_gcs(gcs: FakeGcs) -> RemoteSettings:
-    return RemoteSettings(endpoint_url=gcs.endpoint_url, anonymous=True, timeout_s=30)
+    return RemoteSettings(endpoint_url=gcs.url, anonymous=True, timeout_s=30)
 
 
 def test_azure(azure: Azurite, in_azure: RemoteSettings, tmp_path: Path) -> None:

@@ -100,9 +100,7 @@ def test_profiles(
     section = profile if place == "credentials" or profile == "default" else f"profile {profile}"
     (tmp_path / ".aws").mkdir()
     (tmp_path / ".aws" / place).write_text(
-        f"[{section}]\naws_access_key_id = {s3.access_key}\n"
-        f"aws_secret_access_key = {s3.secret_key}\n"
-        f"region = us-east-1\nendpoint_url = {s3.endpoint_url}\n"
+        f"[{section}]\n{s3.keys.profile()}region = us-east-1\nendpoint_url = {s3.url}\n"
     )
     if profile != "default":
         monkeypatch.setenv("AWS_PROFILE", profile)

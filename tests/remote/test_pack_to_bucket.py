@@ -23,7 +23,7 @@ from tests.remote.servers.seaweedfs import SeaweedFS, seaweedfs
 @pytest.fixture(autouse=True)
 def endpoint(s3: SeaweedFS, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The directory for packs on their way, which is empty after each test."""
-    monkeypatch.setenv("FFRFS_ENDPOINT_URL", s3.endpoint_url)
+    monkeypatch.setenv("FFRFS_ENDPOINT_URL", s3.url)
     monkeypatch.setenv("FFRFS_REMOTE_TIMEOUT", "10")
     place = tmp_path / "tmp"
     place.mkdir()
@@ -175,7 +175,7 @@ def test_the_command(
         )
 
     url = f"s3://{bucket}/set/"
-    options = ("--endpoint-url", s3.endpoint_url, "--region", "us-east-1")
+    options = ("--endpoint-url", s3.url, "--region", "us-east-1")
     done = run("--shards", "3", *options, folder, url)
     assert (done.stdout, done.stderr) == (
         f"{url}: 61 files, {sum(number * 1000 for number in range(60)) + 1000:,} bytes, "
@@ -202,7 +202,7 @@ def test_a_server_that_is_killed(
     with seaweedfs() as server:
         for name, value in server.environment().items():
             monkeypatch.setenv(name, value)
-        monkeypatch.setenv("FFRFS_ENDPOINT_URL", server.endpoint_url)
+        monkeypatch.setenv("FFRFS_ENDPOINT_URL", server.url)
         monkeypatch.setenv("FFRFS_REMOTE_TIMEOUT", "1")
         store = server.make_bucket("killed")
 

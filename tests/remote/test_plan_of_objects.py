@@ -24,7 +24,7 @@ NAMES = [f"raw/{n % 4}/{n % 3}/{n}.bin" for n in range(60)] + ["raw/top.bin", "r
 def contents(
     s3: SeaweedFS, bucket: str, store: S3Store, monkeypatch: pytest.MonkeyPatch
 ) -> dict[str, bytes]:
-    monkeypatch.setenv("FFRFS_ENDPOINT_URL", s3.endpoint_url)
+    monkeypatch.setenv("FFRFS_ENDPOINT_URL", s3.url)
     monkeypatch.setenv("FFRFS_REMOTE_TIMEOUT", "20")
     made = {name: os.urandom(len(name) * 400) for name in NAMES}
     made["raw/4/large.bin"] = os.urandom(40 << 20)  # read by ranges

@@ -33,7 +33,7 @@ def kept(aws: Moto, name: str, give: Give) -> S3Store:
 
 @pytest.fixture
 def settings(aws: Moto) -> RemoteSettings:
-    return RemoteSettings(endpoint_url=aws.endpoint_url, timeout_s=30)
+    return RemoteSettings(endpoint_url=aws.url, timeout_s=30)
 
 
 @pytest.mark.promise("S62")

@@ -7,30 +7,26 @@ import contextlib
 import hashlib
 import hmac
 import secrets
-import tempfile
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from email.utils import formatdate
-from pathlib import Path
 
 from obstore.store import AzureStore
 
 from tests.checkout import CHECKOUT
-from tests.remote.servers.program import Program, answers_at, free_ports, lacks, require, running
+from tests.remote.servers.program import Server, lacks, own_place, require, serving
 
 _BLOB = CHECKOUT / "build/azurite/node_modules/azurite/dist/src/blob/main.js"
 _ACCOUNT = "ffrfs"
 
 
 @dataclass(frozen=True)
-class Azurite:
-    program: Program
-    port: int
+class Azurite(Server):
     key: str = field(repr=False)
 
     @property
-    def endpoint_url(self) -> str:
+    def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/{_ACCOUNT}"
 
     def environment(self) -> dict[str, str]:
@@ -45,7 +41,7 @@ class Azurite:
         digest = hmac.digest(base64.b64decode(self.key), text.encode(), hashlib.sha256)
         signature = base64.b64encode(digest).decode()
         request = urllib.request.Request(
-            f"{self.endpoint_url}/{name}?restype=container",
+            f"{self.url}/{name}?restype=container",
             headers={**headers, "Authorization": f"SharedKey {_ACCOUNT}:{signature}"},
             method="PUT",
         )
@@ -57,7 +53,7 @@ class Azurite:
             container,
             account_name=_ACCOUNT,
             account_key=self.key,
-            endpoint=self.endpoint_url,
+            endpoint=self.url,
             client_options={"allow_http": True},
         )
 
@@ -68,13 +64,14 @@ def azurite() -> Iterator[Azurite]:
     if not _BLOB.exists():
         lacks(f"there is no {_BLOB.relative_to(CHECKOUT)} (make build/azurite/made)")
     key = base64.b64encode(secrets.token_bytes(32)).decode()
-    with tempfile.TemporaryDirectory(prefix="ffrfs-azurite-") as place, free_ports(1) as [port]:
-        command = [node, str(_BLOB), "--blobPort", str(port), "--location", place, "--silent"]
+    with own_place("azurite") as (place, [port]):
+        command = [node, str(_BLOB), "--blobPort", str(port), "--location", str(place), "--silent"]
         command += ["--disableTelemetry", "--skipApiVersionCheck", "--disableProductStyleUrl"]
         accounts = {"AZURITE_ACCOUNTS": f"{_ACCOUNT}:{key}"}
-        log = Path(place, "log")
-        url = f"http://127.0.0.1:{port}/"
-        with running(
-            command, log, lambda: answers_at(url), environment=accounts, patient=False
-        ) as program:
-            yield Azurite(program, port, key)
+        with serving(
+            lambda program: Azurite(program, port, key),
+            *(command, place / "log"),
+            environment=accounts,
+            patient=False,
+        ) as server:
+            yield server

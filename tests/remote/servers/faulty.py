@@ -7,17 +7,14 @@ and answers HEAD and GET of objects, but no listing.
 from __future__ import annotations
 
 import contextlib
-import json
-import socket
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.remote.servers.fault import Fault, Kind
-from tests.remote.servers.program import Program, free_ports, running
+from tests.remote.servers.program import Server, ask, own_place, serving, takes_orders
 
 
 class Seen(NamedTuple):
@@ -40,17 +37,17 @@ class Counts:
         return [seen for seen in self.requests if seen.path == path and seen.method == "GET"]
 
 
-class Faulty:
-    """Speaks with the running server. Its methods return when the server has obeyed."""
+@dataclass(frozen=True)
+class Faulty(Server):
+    """Speaks with the running server. Its methods return when the server has obeyed.
 
-    def __init__(self, program: Program, port: int, control_port: int) -> None:
-        self.program = program
-        self.port = port
-        self._control_port = control_port
+    After start_again() there are no faults, no latency and no counts.
+    """
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+    control_port: int
+
+    def answers(self) -> bool:
+        return takes_orders(self.control_port, do="forget")
 
     def do(self, kind: Kind, **details: Any) -> None:
         """Do this wrong from now on (Fault): more than one may be in force."""
@@ -72,37 +69,17 @@ class Faulty:
     def forget_counts(self) -> None:
         self._order(do="forget")
 
-    def start_again(self) -> None:
-        """After `program.kill()`: with no faults, no latency and no counts."""
-        self.program.start()
-        self.program.wait_until(lambda: _obeys(self._control_port))
-
     def _order(self, **order: Any) -> Any:
-        return _order(self._control_port, **order)
-
-
-def _order(control_port: int, **order: Any) -> Any:
-    with socket.create_connection(("127.0.0.1", control_port), 30) as control:
-        control.sendall(json.dumps(order).encode() + b"\n")
-        with control.makefile("rb") as replies:
-            return json.loads(replies.readline())
-
-
-def _obeys(control_port: int) -> bool:
-    with contextlib.suppress(OSError):
-        _order(control_port, do="forget")
-        return True
-    return False
+        return ask(self.control_port, **order)
 
 
 @contextlib.contextmanager
 def faulty(root: Path) -> Iterator[Faulty]:
     """Serve the files below `root`, well at first; a file `a/b` is at `url + "/a/b"`."""
     module = "tests.remote.servers.faulty_program"
-    with (
-        tempfile.TemporaryDirectory(prefix="ffrfs-faulty-") as place,
-        free_ports(2) as (port, control_port),
-    ):
+    with own_place("faulty", 2) as (place, (port, control_port)):
         command = [sys.executable, "-m", module, str(root), str(port), str(control_port)]
-        with running(command, Path(place, "log"), lambda: _obeys(control_port)) as program:
-            yield Faulty(program, port, control_port)
+        with serving(
+            lambda program: Faulty(program, port, control_port), command, place / "log"
+        ) as server:
+            yield server

@@ -10,25 +10,25 @@ import contextlib
 import json
 import secrets
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.remote.servers.moto import REGION, Moto
-from tests.remote.servers.program import Program, answers_at, free_ports, running
+from tests.remote.servers.program import Server, answers_at, own_place, serving
 
 _HOST = "localhost"  # not the host of moto: it is reached since a variable names it
 
 
 @dataclass(frozen=True)
-class Issuer:
+class Issuer(Server):
     """`order` changes what is answered from now on: see `Orders` of issuer_program.py."""
 
-    program: Program
-    port: int
     tls_port: int
     folder: Path
+
+    def answers(self) -> bool:
+        return super().answers() and answers_at(f"https://127.0.0.1:{self.tls_port}/")
 
     def order(self, **orders: object) -> None:
         _order(self.folder, **orders)
@@ -67,11 +67,7 @@ def _order(folder: Path, **orders: object) -> None:
 def issuer(moto: Moto) -> Iterator[Issuer]:
     import trustme  # which takes its time
 
-    with (
-        tempfile.TemporaryDirectory(prefix="ffrfs-issuer-") as place,
-        free_ports(2) as (port, tls_port),
-    ):
-        folder = Path(place)
+    with own_place("issuer", 2) as (folder, (port, tls_port)):
         authority = trustme.CA()
         authority.cert_pem.write_to_path(folder / "authority.pem")
         certificate = authority.issue_cert(_HOST)
@@ -79,16 +75,12 @@ def issuer(moto: Moto) -> Iterator[Issuer]:
         token = secrets.token_hex(16)
         (folder / "token").write_text(token)
         _order(folder, token=token)
-        command = [sys.executable, "-m", "tests.remote.servers.issuer_program", place]
-        command += [str(port), str(tls_port), moto.endpoint_url]
-        with running(
-            command,
-            folder / "log",
-            lambda: (
-                answers_at(f"http://127.0.0.1:{port}/")
-                and answers_at(f"https://127.0.0.1:{tls_port}/")
-            ),
+        command = [sys.executable, "-m", "tests.remote.servers.issuer_program", str(folder)]
+        command += [str(port), str(tls_port), moto.url]
+        with serving(
+            lambda program: Issuer(program, port, tls_port, folder),
+            *(command, folder / "log"),
             environment=moto.admin.environment(),
             patient=False,
-        ) as program:
-            yield Issuer(program, port, tls_port, folder)
+        ) as server:
+            yield server

