@@ -8,14 +8,19 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include "io/local_file.h"
 #include "record/ffrecord_shard.h"
 #include "record/header_layout.h"
 #include "record/index_layout.h"
+#include "record/index_map.h"
 #include "scratch.h"
+#include "tree_model.h"
 
 namespace ffrfs::test {
 
@@ -69,27 +74,78 @@ inline Bytes index_bytes(const Sections& sections, IndexTrailer& trailer) {
   return index;
 }
 
-// The sections of a root with these files, in order: record i is file i. As an index has
-// them for a pack of one record more (its own).
-inline Sections flat_sections(const std::vector<Bytes>& names) {
+// The sections of a pack of `record_count` records, and one for the index.
+inline Sections index_sections(const Model& root, uint64_t record_count, uint64_t& link_count) {
   Sections sections;
-  const auto count = static_cast<uint32_t>(names.size());
-  append_le(section(sections, Section::kInodes),
-            IndexInode{.name_offset = 0, .value = 0, .mtime_ns = 1, .parent = 0,
-                       .mode = S_IFDIR | 0755, .name_size = 0});
-  append_le(section(sections, Section::kDirectories),
-            IndexDirectory{.slot = 0, .first_child = 1, .entry_count = count,
-                           .first_subdirectory = 1, .subdirectory_count = 0, .zero = 0});
-  for (uint32_t i = 0; i < count; ++i) {
-    append_le(section(sections, Section::kInodes),
-              IndexInode{.name_offset = section(sections, Section::kNames).size(), .value = i,
-                         .mtime_ns = 1'000'000'000 + i, .parent = 0, .mode = S_IFREG | 0644,
-                         .name_size = static_cast<uint16_t>(names[i].size())});
-    section(sections, Section::kNames) += names[i];
-    append_le(section(sections, Section::kFiles), i + 1);
+  Bytes& inodes = section(sections, Section::kInodes);
+  Bytes& directories = section(sections, Section::kDirectories);
+  Bytes& names = section(sections, Section::kNames);
+  Bytes& targets = section(sections, Section::kTargets);
+  std::vector<uint32_t> files(record_count + 1, kNoFile);
+  struct Placed {
+    std::string name;
+    const Model* model;
+    uint32_t parent;
+  };
+  std::vector<Placed> placed{{"", &root, 0}};  // by slot
+  uint32_t directory_count = 1;                // those that have a number
+  link_count = 0;
+  for (uint32_t slot = 0, number = 0; slot < placed.size(); ++slot) {
+    const Placed of = placed[slot];
+    const Model& model = *of.model;
+    IndexInode inode{.name_offset = slot == 0 ? 0 : names.size(),
+                     .value = 0,
+                     .mtime_ns = model.mtime_ns.value_or(kUnknownMtime),
+                     .parent = of.parent,
+                     .mode = model.mode.value_or(0),
+                     .name_size = static_cast<uint16_t>(of.name.size())};
+    names += of.name;
+    switch (model.kind) {
+      case InodeKind::kDirectory: {
+        inode.value = number++;
+        inode.mode |= S_IFDIR;
+        const auto subdirectories = static_cast<uint32_t>(model.subdirectory_count());
+        append_le(directories,
+                  IndexDirectory{.slot = slot,
+                                 .first_child = static_cast<uint32_t>(placed.size()),
+                                 .entry_count = static_cast<uint32_t>(model.entries.size()),
+                                 .first_subdirectory = directory_count,
+                                 .subdirectory_count = subdirectories,
+                                 .zero = 0});
+        directory_count += subdirectories;
+        for (const auto& [name, entry] : model.entries) placed.push_back({name, &entry, slot});
+        break;
+      }
+      case InodeKind::kFile:
+        inode.value = model.record;
+        inode.mode |= S_IFREG;
+        if (files.at(model.record) == kNoFile) files[model.record] = slot;
+        break;
+      case InodeKind::kSymlink:
+        inode.value = targets.size();
+        inode.mode |= S_IFLNK;
+        append_le(targets, static_cast<uint32_t>(model.target.size()));
+        targets += model.target;
+        ++link_count;
+        break;
+    }
+    append_le(inodes, inode);
   }
-  append_le(section(sections, Section::kFiles), kNoFile);
+  for (const uint32_t slot : files) append_le(section(sections, Section::kFiles), slot);
   return sections;
+}
+
+// The sections of a root with these files, sorted: record i is file i. As an index has them for a
+// pack of one record more (its own).
+inline Sections flat_sections(const std::vector<Bytes>& names) {
+  Model root;
+  root.mtime_ns = 1;
+  for (size_t i = 0; i < names.size(); ++i) {
+    Model& file = root.entries[names[i]] = file_model(i);
+    file.mtime_ns = 1'000'000'000 + static_cast<int64_t>(i);
+  }
+  uint64_t link_count = 0;
+  return index_sections(root, names.size(), link_count);
 }
 
 // n1000000, n1000001, ...: as many as it takes to give a header several blocks.
@@ -184,6 +240,29 @@ inline Bytes with_trailer(Bytes file, const std::function<void(IndexTrailer&)>& 
   put(file, at, trailer);
   return file;
 }
+
+// A pack on disk and its index, opened.
+struct IndexedFile {
+  IndexedFile(const TemporaryFolder& folder, const std::string& name, const Sections& sections,
+              uint64_t record_count, uint64_t link_count)
+      : path(folder.write(name, pack_bytes(sections, record_count, link_count))), file(path) {
+    const uint64_t last = ffrecord_header_size(record_count + 1);  // the others are empty
+    index = IndexMap::in_pack({.file = file, .record_count = record_count + 1,
+                               .last_offset = last});
+  }
+
+  static Bytes pack_bytes(const Sections& sections, uint64_t record_count, uint64_t link_count) {
+    PackedIndex pack = indexed_pack(std::vector<Bytes>(record_count), sections);
+    pack.trailer.link_count = link_count;
+    seal(pack.trailer);
+    put(pack.file, pack.file.size() - sizeof pack.trailer, pack.trailer);
+    return pack.file;
+  }
+
+  std::string path;
+  LocalFile file;
+  std::unique_ptr<const IndexMap> index;
+};
 
 // What a shard must give with an index as without.
 inline void check_same_extents(const FfrecordShard& one, const FfrecordShard& other) {

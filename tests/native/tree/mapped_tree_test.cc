@@ -10,8 +10,9 @@
 #include <thread>
 
 #include "damage.h"
-#include "index_tree.h"
+#include "index_file.h"
 #include "io/error.h"
+#include "tree/mapped_tree.h"
 
 using namespace ffrfs;
 using namespace ffrfs::test;
@@ -29,70 +30,6 @@ struct Opened {
   std::optional<IndexedFile> file;
   std::optional<MappedTree> tree;
 };
-
-void check_lookups(const Tree& tree, Ino ino, const Model& model) {
-  std::set<std::string> tried = {"", ".", "..", "a/b", std::string(256, 'a')};
-  for (const auto& [name, entry] : model.entries) {
-    REQUIRE(tree.name(tree.lookup(ino, name)) == name);
-    tried.insert({name + "a", name + '\0', name.substr(1), name.substr(0, name.size() - 1)});
-  }
-  for (const std::string& name : tried) {
-    REQUIRE((tree.lookup(ino, name) != 0) == model.entries.contains(name));
-  }
-}
-
-void check_listing(const Tree& tree, Ino ino, const Model& model, bool directories_alone) {
-  std::vector<std::string> expected;
-  for (const auto& [name, entry] : model.entries) {
-    if (entry.is_directory() || !directories_alone) expected.push_back(name);
-  }
-  for (const uint64_t limit : {uint64_t{1}, uint64_t{3}, UINT64_MAX}) {
-    std::vector<Dentry> all;
-    while (true) {
-      const auto slice = directories_alone ? tree.subdirectories(ino, all.size(), limit)
-                                           : tree.list(ino, all.size(), limit);
-      REQUIRE(slice.size() == std::min<uint64_t>(limit, expected.size() - all.size()));
-      if (slice.empty()) break;
-      all.insert(all.end(), slice.begin(), slice.end());
-    }
-    for (size_t i = 0; i < all.size(); ++i) {
-      REQUIRE(all[i].name == expected[i]);
-      REQUIRE(all[i].ino == tree.lookup(ino, expected[i]));
-    }
-  }
-  CHECK(tree.list(ino, 0, 0).empty());
-  CHECK(tree.list(ino, UINT64_MAX, 1).empty());
-}
-
-// Returns how many inodes it has seen.
-size_t check(const Tree& tree, Ino ino, const Model& model, Ino parent, const std::string& path) {
-  const Inode inode = tree.inode(ino).value();
-  REQUIRE(inode.kind == model.kind);
-  REQUIRE(inode.parent == parent);
-  REQUIRE(inode.mode == model.mode);
-  REQUIRE(inode.mtime_ns == model.mtime_ns);
-  REQUIRE(tree.path(ino) == path);
-  REQUIRE(tree.target(ino) == model.target);
-  if (model.kind == InodeKind::kSymlink) REQUIRE(inode.size == model.target.size());
-  if (model.kind == InodeKind::kFile) REQUIRE(inode.record == model.record);
-  if (!model.is_directory()) {
-    REQUIRE(tree.lookup(ino, "a") == 0);
-    REQUIRE(tree.list(ino, 0, 9).empty());
-    REQUIRE(tree.subdirectories(ino, 0, 9).empty());
-    return 1;
-  }
-  REQUIRE(inode.entry_count == model.entries.size());
-  REQUIRE(inode.subdirectory_count == model.subdirectory_count());
-  check_lookups(tree, ino, model);
-  check_listing(tree, ino, model, false);
-  check_listing(tree, ino, model, true);
-  size_t seen = 1;
-  for (const auto& [name, entry] : model.entries) {
-    seen += check(tree, tree.lookup(ino, name), entry, ino,
-                  path.empty() ? name : path + "/" + name);
-  }
-  return seen;
-}
 
 // Everything that can be reached, through every question; returns how many faults there
 // were. `slots`: the inodes of the index.
@@ -233,7 +170,9 @@ TEST_CASE("what the index says is there") {
     const TemporaryFolder folder;
     const Opened opened(folder, root, record_count);
     const Tree& tree = *opened.tree;
-    const size_t seen = check(tree, kRootIno, root, kRootIno, "");
+    TreeCheck shown(tree);
+    shown.check(root);
+    const size_t seen = shown.seen.size();
     CHECK(tree.directory_count() == root.count(InodeKind::kDirectory));
     CHECK(tree.file_count() == root.count(InodeKind::kFile));
     CHECK(walk(tree, seen, record_count) == 0);
@@ -269,7 +208,7 @@ TEST_CASE("modes and times that nobody knows") {
   root.entries["c"].mtime_ns = -1;  // 1969
   const TemporaryFolder folder;
   const Opened opened(folder, root, 1);
-  check(*opened.tree, kRootIno, root, kRootIno, "");
+  TreeCheck(*opened.tree).check(root);
 }
 
 TEST_CASE("each relation is checked where it is followed") {

@@ -2,7 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <map>
 #include <optional>
 #include <random>
@@ -12,167 +11,24 @@
 #include <vector>
 
 #include "io/error.h"
-#include "pickles.h"
 #include "tree/name.h"
 #include "tree/flat_tree.h"
 #include "tree/tree_builder.h"
+#include "tree_model.h"
 
 using namespace ffrfs;
 using namespace ffrfs::test;
 
 namespace {
 
-struct Model {
-  bool is_directory = false;
-  uint64_t record = 0;
-  std::map<std::string, size_t> entries;  // name → number of its model
-  size_t parent = 0;
-  std::string path;
-};
-
 using Random = std::mt19937_64;
 
-size_t below(Random& random, size_t limit) { return random() % limit; }
-
-std::string random_name(Random& random) {
-  static const std::string kLetters("ab\x01\x7f\x80\xff.", 7);
-  std::string name;
-  const size_t size = below(random, 20) == 0 ? 255 : 1 + below(random, 4);
-  while (name.size() < size) name += kLetters[below(random, kLetters.size())];
-  return name == "." || name == ".." ? "dots" : name;
-}
-
-// models[0] is the root.
-std::vector<Model> random_models(Random& random, size_t count, uint64_t record_limit) {
-  std::vector<Model> models(1);
-  models[0].is_directory = true;
-  std::vector<size_t> directories{0};
-  while (models.size() <= count) {
-    const size_t parent = directories[below(random, directories.size())];
-    const std::string name = random_name(random);
-    if (!models[parent].entries.emplace(name, models.size()).second) continue;
-    Model model;
-    model.is_directory = below(random, 3) == 0;
-    model.parent = parent;
-    if (model.is_directory) {
-      directories.push_back(models.size());
-    } else {
-      model.record = below(random, record_limit);  // some records have several names
-    }
-    model.path = models[parent].path.empty() ? name : models[parent].path + "/" + name;
-    models.push_back(model);
-  }
-  return models;
-}
-
-std::unique_ptr<PickleTree> build(const std::vector<Model>& models, Random& random,
-                                  uint64_t record_limit) {
-  TreeBuilder builder("packed.ffr", record_limit);
-  std::map<size_t, TreeBuilder::DirectoryId> ids;
-  for (size_t i = 0; i < models.size(); ++i) {
-    if (models[i].is_directory) ids[i] = builder.add_directory();
-  }
-  std::vector<std::tuple<size_t, std::string, size_t>> entries;  // parent, name, model
-  for (size_t i = 0; i < models.size(); ++i) {
-    for (const auto& [name, entry] : models[i].entries) entries.emplace_back(i, name, entry);
-  }
-  std::shuffle(entries.begin(), entries.end(), random);
-  for (const auto& [parent, name, entry] : entries) {
-    const auto ref = builder.add_name(name);
-    if (models[entry].is_directory) {
-      builder.place_directory(ids[parent], ref, ids[entry]);
-    } else {
-      builder.place_file(ids[parent], ref, static_cast<int64_t>(models[entry].record));
-    }
-  }
-  return builder.finish();
-}
-
-void check_lookups(const Tree& tree, Ino ino, const Model& model,
-                   const std::map<size_t, Ino>& inos) {
-  std::set<std::string> tried = {"", ".", "..", "a/b", std::string(256, 'a')};
-  for (const auto& [name, entry] : model.entries) {
-    REQUIRE(tree.lookup(ino, name) == inos.at(entry));
-    tried.insert({name + "a", name + '\0', name.substr(1), name.substr(0, name.size() - 1)});
-  }
-  for (const std::string& name : tried) {
-    const auto entry = model.entries.find(name);
-    REQUIRE(tree.lookup(ino, name) == (entry == model.entries.end() ? 0 : inos.at(entry->second)));
-  }
-}
-
-void check_listing(const Tree& tree, Ino ino, const Model& model,
-                   const std::map<size_t, Ino>& inos) {
-  for (const uint64_t limit : {uint64_t{1}, uint64_t{3}, UINT64_MAX}) {
-    std::vector<Dentry> all;
-    while (true) {
-      const auto slice = tree.list(ino, all.size(), limit);
-      REQUIRE(slice.size() == std::min<uint64_t>(limit, model.entries.size() - all.size()));
-      if (slice.empty()) break;
-      all.insert(all.end(), slice.begin(), slice.end());
-    }
-    size_t i = 0;
-    for (const auto& [name, entry] : model.entries) {  // std::map: the order of the bytes
-      REQUIRE(all[i].name == name);
-      REQUIRE(all[i].ino == inos.at(entry));
-      ++i;
-    }
-  }
-  std::vector<std::string> folders;
-  for (const auto& [name, entry] : model.entries) {
-    if (tree.inode(inos.at(entry))->is_directory()) folders.push_back(name);
-  }
-  for (const uint64_t start : {0, 1, 2}) {
-    const auto slice = tree.subdirectories(ino, start, 2);
-    const uint64_t left = folders.size() - std::min<uint64_t>(start, folders.size());
-    REQUIRE(slice.size() == std::min<uint64_t>(2, left));
-    for (size_t i = 0; i < slice.size(); ++i) {
-      REQUIRE(slice[i].name == folders[start + i]);
-      REQUIRE(slice[i].ino == tree.lookup(ino, slice[i].name));
-    }
-  }
-  CHECK(tree.list(ino, 0, 0).empty());
-  CHECK(tree.list(ino, UINT64_MAX, 1).empty());
-}
-
-void check_against(const Tree& tree, const std::vector<Model>& models) {
-  std::map<size_t, Ino> inos{{0, kRootIno}};
-  size_t file_count = 0;
-  for (size_t i = 0; i < models.size(); ++i) {  // parents come before their entries
-    for (const auto& [name, entry] : models[i].entries) {
-      inos[entry] = tree.lookup(inos[i], name);
-    }
-  }
-  std::map<uint64_t, Ino> first_of;
-  for (size_t i = 0; i < models.size(); ++i) {
-    const Model& model = models[i];
-    const Ino ino = inos[i];
-    const auto inode = tree.inode(ino);
-    REQUIRE(inode);
-    REQUIRE(inode->is_directory() == model.is_directory);
-    REQUIRE(inode->parent == inos[model.parent]);
-    REQUIRE(tree.path(ino) == model.path);
-    REQUIRE(tree.name(ino) == model.path.substr(model.path.rfind('/') + 1));
-    if (model.is_directory) {
-      REQUIRE(inode->entry_count == model.entries.size());
-      REQUIRE(inode->subdirectory_count ==
-              static_cast<uint64_t>(std::count_if(
-                  model.entries.begin(), model.entries.end(),
-                  [&](const auto& entry) { return models[entry.second].is_directory; })));
-      check_lookups(tree, ino, model, inos);
-      check_listing(tree, ino, model, inos);
-    } else {
-      ++file_count;
-      REQUIRE(inode->record == model.record);
-      REQUIRE(tree.lookup(ino, "a") == 0);
-      REQUIRE(tree.list(ino, 0, 9).empty());
-      const auto known = first_of.emplace(model.record, ino).first;
-      known->second = std::min(known->second, ino);
-    }
-  }
-  for (const auto& [record, ino] : first_of) REQUIRE(tree.file_of(record) == ino);
-  CHECK(tree.file_count() == file_count);
-  CHECK(tree.directory_count() == models.size() - file_count);
+void check_against(const Tree& tree, const Model& model) {
+  TreeCheck shown(tree);
+  shown.check(model);
+  for (const auto& [record, ino] : shown.first_of) REQUIRE(tree.file_of(record) == ino);
+  CHECK(tree.file_count() == model.count(InodeKind::kFile));
+  CHECK(tree.directory_count() == model.count(InodeKind::kDirectory));
 }
 
 void check_no_inode(const Tree& tree, Ino ino) {
@@ -189,27 +45,30 @@ TEST_CASE("a folder tree is what was put into it") {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
     Random random(seed);
-    const size_t count = seed < 40 ? below(random, 30) : below(random, 1500);
-    const uint64_t record_limit = 1 + below(random, 2 * count + 1);
-    const auto models = random_models(random, count, record_limit);
-    const auto tree = build(models, random, record_limit);
-    check_against(*tree, models);
+    const size_t count = random() % (seed < 40 ? 30 : 1500);
+    uint64_t record_count = 0;
+    const Model model = pickled(random_model(random, count, record_count, false));
+    const auto tree = parsed(model, record_count, &random);
+    check_against(*tree, model);
     check_no_inode(*tree, 0);
-    check_no_inode(*tree, models.size() + 1);
+    check_no_inode(*tree, tree->file_count() + tree->directory_count() + 1);
     check_no_inode(*tree, UINT64_MAX);
-    CHECK(tree->file_of(record_limit) == 0);
+    CHECK(tree->file_of(record_count) == 0);
     CHECK(tree->file_of(UINT64_MAX) == 0);
   }
 }
 
 TEST_CASE("inode numbers are dense, and a directory's entries stand together") {
   Random random(7);
-  const auto tree = build(random_models(random, 300, 100), random, 100);
+  uint64_t record_count = 0;
+  const Model model = random_model(random, 300, record_count, false);
+  const auto tree = parsed(model, record_count, &random);
+  const Ino end = kRootIno + tree->file_count() + tree->directory_count();
   Ino next = kRootIno + 1;
-  for (Ino ino = kRootIno; ino <= 301; ++ino) {
+  for (Ino ino = kRootIno; ino < end; ++ino) {
     for (const Dentry& entry : tree->list(ino, 0, UINT64_MAX)) CHECK(entry.ino == next++);
   }
-  CHECK(next == 302);
+  CHECK(next == end);
 }
 
 TEST_CASE("the tables are small") {
@@ -224,16 +83,13 @@ TEST_CASE("the tables are small") {
 TEST_CASE("a plain file's tree is computed") {
   for (const uint64_t count : {0, 1, 10, 1000}) {
     CAPTURE(count);
-    std::vector<Model> models(count + 1);
-    models[0].is_directory = true;
-    for (size_t i = 1; i <= count; ++i) {
-      const std::string digits = std::to_string(i - 1);
-      models[i].record = i - 1;
-      models[i].path = std::string(9 - digits.size(), '0') + digits;
-      models[0].entries[models[i].path] = i;
+    Model model = pickled(Model());
+    for (uint64_t record = 0; record < count; ++record) {
+      const std::string digits = std::to_string(record);
+      model.entries[std::string(9 - digits.size(), '0') + digits] = pickled(file_model(record));
     }
     const FlatTree tree(count);
-    check_against(tree, models);
+    check_against(tree, model);
     check_no_inode(tree, 0);
     check_no_inode(tree, count + 2);
     check_no_inode(tree, UINT64_MAX);

@@ -9,9 +9,9 @@
 #include <thread>
 
 #include "damage.h"
-#include "index_tree.h"
+#include "index_file.h"
 #include "io/error.h"
-#include "tree/tree_builder.h"
+#include "tree/mapped_tree.h"
 #include "union/union_tree.h"
 
 using namespace ffrfs;
@@ -29,24 +29,6 @@ struct Pack {
 
 IndexSet set_of(char id, uint32_t number, uint32_t count = 2) {
   return {.id = {std::byte(id)}, .number = number, .count = count, .zero = 0};
-}
-
-void add_entries(TreeBuilder& builder, TreeBuilder::DirectoryId id, const Model& model) {
-  for (const auto& [name, entry] : model.entries) {
-    if (entry.is_directory()) {
-      const auto directory = builder.add_directory();
-      builder.place_directory(id, builder.add_name(name), directory);
-      add_entries(builder, directory, entry);
-    } else {
-      builder.place_file(id, builder.add_name(name), static_cast<int64_t>(entry.record));
-    }
-  }
-}
-
-std::unique_ptr<const Tree> parsed(const Model& model, uint64_t record_count) {
-  TreeBuilder builder("packed.ffr", record_count);
-  add_entries(builder, builder.add_directory(), model);
-  return builder.finish();
 }
 
 // The packs opened, and the union of them.
@@ -79,10 +61,8 @@ struct Opened {
 
 // As the parts show it: records among all, and what a pickle does not know.
 Model shown(const Model& model, const Pack& pack, uint64_t first_record) {
-  Model copy = model;
+  Model copy = pack.has_index ? model : pickled(model);
   if (copy.kind == InodeKind::kFile) copy.record += first_record;
-  if (!pack.has_index) copy.mode = std::nullopt;
-  if (!pack.has_index) copy.mtime_ns = std::nullopt;
   for (auto& [name, entry] : copy.entries) entry = shown(entry, pack, first_record);
   return copy;
 }
@@ -120,92 +100,6 @@ std::optional<Model> merged(const std::vector<Pack>& packs, OnConflict on_confli
   return merged(models, on_conflict);
 }
 
-std::vector<Dentry> list_all(const Tree& tree, Ino directory, uint64_t limit) {
-  std::vector<Dentry> all;
-  while (true) {
-    const auto slice = tree.list(directory, all.size(), limit);
-    REQUIRE(slice.size() <= limit);
-    if (slice.empty()) return all;
-    all.insert(all.end(), slice.begin(), slice.end());
-  }
-}
-
-void check_directory(const Tree& tree, Ino ino, const Model& model, Random& random) {
-  std::vector<Dentry> expected;
-  for (const auto& [name, entry] : model.entries) {
-    expected.push_back({name, tree.lookup(ino, name)});
-    REQUIRE(expected.back().ino != 0);
-    for (const std::string& near : {name + "a", name.substr(1)}) {
-      REQUIRE((tree.lookup(ino, near) != 0) == model.entries.contains(near));
-    }
-  }
-  std::vector<Ino> inos(expected.size());
-  std::ranges::transform(expected, inos.begin(), &Dentry::ino);
-  const std::vector<Inode> inodes = tree.inodes(inos);
-  REQUIRE(inodes.size() == inos.size());
-  for (size_t i = 0; i < inos.size(); ++i) REQUIRE(inodes[i] == tree.inode(inos[i]));
-  const auto same = [](const Dentry& a, const Dentry& b) {
-    return a.name == b.name && a.ino == b.ino;
-  };
-  for (const uint64_t limit : {uint64_t{1}, uint64_t{7}, UINT64_MAX}) {
-    REQUIRE(std::ranges::equal(list_all(tree, ino, limit), expected, same));
-  }
-  for (int i = 0; i < 4; ++i) {  // as from a seekdir()
-    const uint64_t start = random() % (expected.size() + 2);
-    const auto slice = tree.list(ino, start, 5);
-    const auto begin =
-        expected.begin() + static_cast<ptrdiff_t>(std::min<uint64_t>(start, expected.size()));
-    const auto end = begin + std::min<ptrdiff_t>(5, expected.end() - begin);
-    REQUIRE(std::ranges::equal(slice, std::span(begin, end), same));
-  }
-  REQUIRE(tree.list(ino, UINT64_MAX, 1).empty());
-  REQUIRE(tree.list(ino, 0, 0).empty());
-}
-
-struct Seen {
-  std::set<Ino> inos;
-  std::map<InodeKind, uint64_t> counts;
-};
-
-void check(const Tree& tree, Ino ino, const Model& model, Ino parent, const std::string& path,
-           bool has_conflicts, Random& random, Seen& seen) {
-  CAPTURE(path);
-  const Inode inode = tree.inode(ino).value();
-  REQUIRE(inode.kind == model.kind);
-  REQUIRE(inode.parent == parent);
-  REQUIRE(inode.mode == model.mode);
-  REQUIRE(inode.mtime_ns == model.mtime_ns);
-  REQUIRE(tree.path(ino) == path);
-  REQUIRE(tree.target(ino) == model.target);
-  REQUIRE(ino < Ino{1} << 56);
-  REQUIRE(seen.inos.insert(ino).second);
-  ++seen.counts[model.kind];
-  if (!model.is_directory()) {
-    REQUIRE(inode.record == model.record);
-    REQUIRE(tree.list(ino, 0, 9).empty());
-    REQUIRE(tree.lookup(ino, "a") == 0);
-    return;
-  }
-  REQUIRE(inode.entry_count >= model.entries.size());
-  if (!has_conflicts) {
-    REQUIRE(inode.subdirectory_count == model.subdirectory_count());
-    std::vector<std::string> names;
-    for (const Dentry& entry : tree.subdirectories(ino, 0, UINT64_MAX)) {
-      names.push_back(entry.name);
-      REQUIRE(tree.lookup(ino, entry.name) == entry.ino);
-    }
-    REQUIRE(names.size() == model.subdirectory_count());
-    if (names.size() > 1) {
-      REQUIRE(tree.subdirectories(ino, 1, 1).at(0).name == names[1]);
-    }
-  }
-  check_directory(tree, ino, model, random);
-  for (const auto& [name, entry] : model.entries) {
-    check(tree, tree.lookup(ino, name), entry, ino, path.empty() ? name : path + "/" + name,
-          has_conflicts, random, seen);
-  }
-}
-
 void check_records(const Tree& tree, const std::vector<Pack>& packs) {
   uint64_t record = 0;
   for (const Pack& pack : packs) {
@@ -219,7 +113,7 @@ void check_records(const Tree& tree, const std::vector<Pack>& packs) {
   REQUIRE(tree.file_of(UINT64_MAX) == 0);
 }
 
-void check_union(const std::vector<Pack>& packs, OnConflict on_conflict, Random& random) {
+void check_union(const std::vector<Pack>& packs, OnConflict on_conflict) {
   const std::optional<Model> expected = merged(packs, on_conflict);
   if (!expected) {
     REQUIRE_THROWS_AS(Opened(packs, on_conflict), FormatError);
@@ -228,12 +122,11 @@ void check_union(const std::vector<Pack>& packs, OnConflict on_conflict, Random&
   const bool has_conflicts = !merged(packs, OnConflict::kError);
   const Opened opened(packs, on_conflict);
   const Tree& tree = *opened.tree;
-  Seen seen;
-  check(tree, kRootIno, *expected, kRootIno, "", has_conflicts, random, seen);
+  TreeCheck(tree, has_conflicts ? Counts::kHidden : Counts::kShared).check(*expected);
   check_records(tree, packs);
   if (!has_conflicts) {
-    REQUIRE(tree.file_count() == seen.counts[InodeKind::kFile]);
-    REQUIRE(tree.directory_count() == seen.counts[InodeKind::kDirectory]);
+    REQUIRE(tree.file_count() == expected->count(InodeKind::kFile));
+    REQUIRE(tree.directory_count() == expected->count(InodeKind::kDirectory));
   }
   // No inode but those, and those of the parts that nothing leads to.
   REQUIRE(tree.inode(0) == std::nullopt);
@@ -307,8 +200,8 @@ TEST_CASE("a folder cut into packs is the folder") {
       if (is_set) packs[i].set = set_of('s', static_cast<uint32_t>(i));
       packs[i].has_index = has_links(packs[i].model) || random() % 3 > 0;
     }
-    check_union(packs, OnConflict::kError, random);
-    check_union(packs, OnConflict::kLast, random);
+    check_union(packs, OnConflict::kError);
+    check_union(packs, OnConflict::kLast);
   }
 }
 
@@ -325,7 +218,7 @@ TEST_CASE("packs that have paths in common") {
     if (!merged(packs, OnConflict::kError)) ++conflicts;
     for (const OnConflict on_conflict :
          {OnConflict::kError, OnConflict::kFirst, OnConflict::kLast}) {
-      check_union(packs, on_conflict, random);
+      check_union(packs, on_conflict);
     }
   }
   CHECK(conflicts > 40);
@@ -454,8 +347,8 @@ TEST_CASE("one part alone, and none but roots") {
   Random random(5);
   std::vector<Pack> packs(1);
   packs[0].model = random_model(random, 100, packs[0].record_count);
-  check_union(packs, OnConflict::kError, random);
-  check_union(std::vector<Pack>(3), OnConflict::kError, random);
+  check_union(packs, OnConflict::kError);
+  check_union(std::vector<Pack>(3), OnConflict::kError);
 }
 
 TEST_CASE("parts that lie") {
