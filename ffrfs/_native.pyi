@@ -352,9 +352,13 @@ class Volume:
     def verify(self, first: int, count: int) -> builtins.list[tuple[int, Exception]]: ...
     def counter_page(self) -> bytes:
         """Return all counters so far, in the layout of native/stats/counter_page.h."""
-    def count_request(self, kind: str, ino: int, elapsed_ns: int) -> None:
-        """Count an engine's answer to a request about `ino` (0: about no file); `kind` is one of
-        native/stats/request_times.h."""
+    def count_request(self, kind: str, elapsed_ns: int) -> bool:
+        """Count an engine's answer; `kind` is one of native/stats/request_times.h.
+
+        Return whether it was so slow that it should be logged.
+        """
+    def describe_slow(self, kind: str, ino: int, elapsed_ns: int) -> bytes:
+        """Return the line for the log of a slow request about `ino`; may wait for the disk."""
     def note_failure(self, ino: int) -> int:
         """Count a failure to read. Return the inode that it counts for if it shall be logged,
         once a minute per file, or per folder that a record holds; otherwise 0.

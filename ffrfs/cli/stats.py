@@ -19,8 +19,8 @@ uses. The command asks the daemon, not the mount, so it also works while reads w
 EPILOG = """\
 p50 and p99: 50 % and 99 % of the requests of a kind took at most this time; the value is at
 most a quarter too high. Resident memory counts memory that processes share once for each of them.
-slowest: the slowest requests of the last five minutes, at most 16, one per file or directory,
-and only those that took at least a millisecond.
+slow: the number of requests that took about a second (1.07 s) or longer; `ffrfs log` names their
+files.
 
 --errors lists at most 1,000 files, those with the latest errors first. The count is of requests of
 the kernel, which may make several for one read of a program. The files of one record of a TFRecord
@@ -87,7 +87,6 @@ def _lines(found: dict[str, Any], prometheus: bool) -> Iterator[str]:
     for title, value in _facts(found).items():
         yield f"{title:<16} {value}"
     yield from _table(found["requests"])
-    yield from slowest_table(found["slowest"])
 
 
 def _facts(found: dict[str, Any]) -> dict[str, str]:
@@ -177,19 +176,8 @@ def _table(requests: dict[str, dict[str, Any]]) -> Iterator[str]:
     if not any(times["count"] for times in requests.values()):
         return
     yield ""
-    yield f"{'request':<12}{'count':>14}{'p50':>12}{'p99':>12}"
+    yield f"{'request':<12}{'count':>14}{'p50':>12}{'p99':>12}{'slow':>12}"
     for kind, times in requests.items():
         if times["count"]:
             p50, p99 = output.time(times["p50_us"]), output.time(times["p99_us"])
-            yield f"{kind:<12}{times['count']:>14,}{p50:>12}{p99:>12}"
-
-
-def slowest_table(slowest: list[dict[str, Any]]) -> Iterator[str]:
-    """The slowest requests of the last minutes, below an empty line and a head."""
-    if not slowest:
-        return
-    yield ""
-    yield f"{'slowest':<12}{'time':>14}{'ago':>12}  path"
-    for each in slowest:
-        took, ago = output.time(each["time_us"]), output.duration(each["age_s"])
-        yield f"{each['kind']:<12}{took:>14}{ago:>12}  {each['path']}"
+            yield f"{kind:<12}{times['count']:>14,}{p50:>12}{p99:>12}{times['slow']:>12,}"

@@ -138,6 +138,15 @@ py::list PyVolume::poll() {
   return list;
 }
 
+py::bytes PyVolume::describe_slow(const std::string& kind, Ino ino, uint64_t elapsed_ns) const {
+  const auto volume = open();
+  const auto line = [&] {
+    const py::gil_scoped_release unlocked;
+    return volume->describe_slow(RequestTimes::kind_of(kind), ino, elapsed_ns);
+  }();
+  return {line};
+}
+
 Ino PyVolume::resolve(const std::string& path) const {
   const auto volume = open();
   const py::gil_scoped_release unlocked;

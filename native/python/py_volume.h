@@ -85,6 +85,8 @@ class PyVolume {
   // Returns the packed permissions and time; None if they are unknown.
   [[nodiscard]] py::object stored(Ino ino) const;
   [[nodiscard]] py::bytes path(Ino ino) const { return {open()->path(ino)}; }
+  [[nodiscard]] py::bytes describe_slow(const std::string& kind, Ino ino,
+                                        uint64_t elapsed_ns) const;
   [[nodiscard]] Slice read_wait(Ino ino, uint64_t offset, size_t size);
   [[nodiscard]] py::list read_files(const py::sequence& inos);
   // Returns nullptr if the file is not rendered, but a part of its record.

@@ -137,10 +137,12 @@ void bind_serving(VolumeClass& volume) {
       .def("warm", &PyVolume::warm, py::arg("ino"))
       .def("limit_pushed", &PyVolume::limit_pushed, py::arg("limit_bytes"))
       .def("count_request",
-           [](const PyVolume& self, const std::string& kind, Ino ino, uint64_t elapsed_ns) {
-             self.open()->note_request(RequestTimes::kind_of(kind), ino, elapsed_ns);
+           [](const PyVolume& self, const std::string& kind, uint64_t elapsed_ns) {
+             return self.open()->note_request(RequestTimes::kind_of(kind), elapsed_ns);
            },
-           py::arg("kind"), py::arg("ino"), py::arg("elapsed_ns"))
+           py::arg("kind"), py::arg("elapsed_ns"))
+      .def("describe_slow", &PyVolume::describe_slow, py::arg("kind"), py::arg("ino"),
+           py::arg("elapsed_ns"))
       .def("note_failure", &PyVolume::note_failure, py::arg("ino"));
 }
 

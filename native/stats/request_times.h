@@ -37,6 +37,9 @@ inline constexpr std::array<std::string_view, 13> kRequestKindNames = {
 class RequestTimes {
  public:
   static constexpr size_t kBucketCount = 108;  // the last begins at 60 s
+  // A request is slow from here on: about a second, and the begin of a bucket, so that the
+  // histogram has the number of slow requests.
+  static constexpr uint64_t kSlowNs = uint64_t{1} << 30;
 
   explicit RequestTimes(CounterPage& page) {
     for (size_t kind = 0; kind < kRequestKindNames.size(); ++kind) {

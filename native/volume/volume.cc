@@ -21,8 +21,7 @@ Volume::Volume(const std::vector<std::string>& paths, const VolumeOptions& optio
       }),
       subtree_reads_([this] {
         return std::make_unique<SubtreeReads>(shards(), *subtrees_, reads_.get(), counters_);
-      }),
-      slowest_requests_(counters_.page(), [this](Ino ino) { return path(ino); }) {}
+      }) {}
 
 std::vector<std::string> Volume::unverified_paths() const {
   std::vector<std::string> paths;
@@ -124,6 +123,18 @@ std::string Volume::path(Ino ino) {
   } catch (const std::exception&) {
     return "inode " + std::to_string(ino);
   }
+}
+
+std::string Volume::describe_slow(RequestKind kind, Ino ino, uint64_t elapsed_ns) {
+  const std::string name = path(ino);
+  std::string line = "slow ";
+  line.append(kRequestKindNames[static_cast<size_t>(kind)]).append(": ");
+  line += std::to_string(elapsed_ns / 1'000'000) + " ms for " + (name.empty() ? "/" : name);
+  try {
+    line += ", from " + shards().shard(shard_of(ino)).file().path();
+  } catch (const std::exception&) {  // the index is damaged there
+  }
+  return line;
 }
 
 std::optional<Ino> Volume::note_failure(Ino ino) {

@@ -38,7 +38,6 @@
 #include "tree/tree.h"
 #include "volume/failure_log.h"
 #include "volume/file_reads.h"
-#include "volume/slowest_requests.h"
 #include "volume/subtree_reads.h"
 #include "volume/volume_options.h"
 
@@ -77,11 +76,15 @@ class Volume {
   [[nodiscard]] std::vector<std::string> unverified_paths() const;
   [[nodiscard]] Counters& counters() { return counters_; }
 
-  // Notes that an engine has answered a request on `ino`; 0: on no file or folder.
-  void note_request(RequestKind kind, Ino ino, uint64_t elapsed_ns) {
+  // Counts a request that an engine has answered. Returns whether it was so slow that it should be
+  // logged.
+  [[nodiscard]] bool note_request(RequestKind kind, uint64_t elapsed_ns) {
     request_times_.add(kind, elapsed_ns);
-    if (ino != 0) slowest_requests_.note(kind, ino, elapsed_ns);
+    return elapsed_ns >= RequestTimes::kSlowNs;
   }
+  // Returns the line for the log: "slow read: 1530 ms for a/b.jpg, from /data/x.ffr". May wait for
+  // the disk or server that has the index.
+  [[nodiscard]] std::string describe_slow(RequestKind kind, Ino ino, uint64_t elapsed_ns);
 
   // Returns the part of the tree with what `need` says of `ino`; nullptr if not at hand.
   [[nodiscard]] TreePtr find_tree(Need need, Ino ino) {
@@ -199,7 +202,6 @@ class Volume {
   PushGate push_gate_;
   std::unique_ptr<Prefetcher> prefetcher_;
   std::unique_ptr<HintServer> hint_server_;  // they feed the prefetcher
-  SlowestRequests slowest_requests_;  // last, because its thread calls path()
 };
 
 }  // namespace ffrfs

@@ -11,25 +11,24 @@
 
 #include "fuse/log.h"
 #include "fuse/reply.h"
-#include "volume/volume.h"
+#include "worker/request_log.h"
 
 namespace ffrfs {
 
 // Times one request. May be copied to the thread that answers it.
 class RequestTimer {
  public:
-  RequestTimer(Volume& volume, RequestKind kind, Ino ino)
-      : volume_(volume), kind_(kind), ino_(ino) {}
+  RequestTimer(RequestLog& log, RequestKind kind, Ino ino) : log_(log), kind_(kind), ino_(ino) {}
 
   void stop() const {
     const std::chrono::nanoseconds elapsed = Clock::now() - begin_;
-    volume_.note_request(kind_, ino_, static_cast<uint64_t>(elapsed.count()));
+    log_.note(kind_, ino_, static_cast<uint64_t>(elapsed.count()));
   }
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  Volume& volume_;
+  RequestLog& log_;
   const RequestKind kind_;
   const Ino ino_;
   const Clock::time_point begin_ = Clock::now();

@@ -16,6 +16,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <utility>
 
 #include "fuse/reply.h"
 #include "io/source.h"
@@ -47,6 +48,11 @@ class FarRequests {
     }
   }
 
+  // Runs `task`, which must not throw, on a thread of the pool, one such task at a time.
+  void run_aside(std::function<void()> task) {
+    threads_.submit(std::move(task), ThreadPool::Urgency::kBackground);
+  }
+
  private:
   static constexpr size_t kThreads = 8;
   // The most attempts that do not wait.
@@ -66,7 +72,7 @@ class FarRequests {
   void submit(const JobPtr& job, size_t attempts, const std::exception_ptr& error) noexcept;
   void go_on(const JobPtr& job, size_t attempts, const std::exception_ptr& error) noexcept;
 
-  ThreadPool threads_{kThreads};
+  ThreadPool threads_{kThreads, 1};
 };
 
 }  // namespace ffrfs

@@ -24,8 +24,8 @@ constexpr size_t kNameMax = 255;
 constexpr Ino kNoIno = 0;  // of a request that needs no inode
 
 template <typename Body>
-void answer(Volume& volume, RequestKind kind, const fuse::Reply& reply, Body body) noexcept {
-  answer(RequestTimer(volume, kind, kNoIno), reply, std::move(body));
+void answer(RequestLog& log, RequestKind kind, const fuse::Reply& reply, Body body) noexcept {
+  answer(RequestTimer(log, kind, kNoIno), reply, std::move(body));
 }
 
 std::span<const std::byte> bytes_of(std::string_view text) {
@@ -112,7 +112,7 @@ bool Operations::is_turned_away(const Request& request) const {
 }
 
 void Operations::finish(const Reply& reply, RequestKind kind, int error_number) {
-  answer(volume_, kind, reply, [&] { reply.error(error_number); });
+  answer(log_, kind, reply, [&] { reply.error(error_number); });
 }
 
 int Operations::expire_interrupts() noexcept {
@@ -125,7 +125,7 @@ int Operations::expire_interrupts() noexcept {
 template <typename Body>
 void Operations::answer_from(const Request& request, const Reply& reply, RequestKind kind,
                              Need need, Body body) noexcept {
-  const RequestTimer timer(volume_, kind, request.ino);
+  const RequestTimer timer(log_, kind, request.ino);
   try {
     const NearOnly here;
     if (const TreePtr part = volume_.find_tree(need, request.ino)) {
@@ -208,7 +208,7 @@ void Operations::readlink(const Request& request, const Reply& reply) {
 
 void Operations::open(const Request& request, const Reply& reply, uint32_t open_flags) {
   const bool is_file = request.opcode == Opcode::kOpen;
-  answer(volume_, is_file ? RequestKind::kOpen : RequestKind::kOpendir, reply, [&] {
+  answer(log_, is_file ? RequestKind::kOpen : RequestKind::kOpendir, reply, [&] {
     if (is_file && (request.flags & O_ACCMODE) != O_RDONLY) {
       reply.error(EROFS);
     } else if (!options_.send_opens) {
@@ -240,7 +240,7 @@ void Operations::readdirplus(const Request& request, const Reply& reply) {
 }
 
 void Operations::statfs(const Reply& reply) {
-  answer(volume_, RequestKind::kStatfs, reply, [&] {
+  answer(log_, RequestKind::kStatfs, reply, [&] {
     fuse::StatfsOut info{};
     info.bsize = info.frsize = kStatfsBlockSize;
     info.blocks = (volume_.byte_count() + kStatfsBlockSize - 1) / kStatfsBlockSize;

@@ -24,6 +24,7 @@
 #include "worker/answer.h"
 #include "worker/far_requests.h"
 #include "worker/interrupts.h"
+#include "worker/request_log.h"
 
 namespace ffrfs {
 
@@ -89,6 +90,7 @@ class Operations final : public fuse::Handler {
   OperationOptions options_;
   const uid_t owner_;
   Interrupts interrupts_{[this] { volume_.wake(); }};
+  RequestLog log_{volume_, far_};
   FarRequests far_;
 };
 

@@ -29,7 +29,7 @@ void reply_slice(const fuse::Reply& reply, const Slice& slice) {
 }  // namespace
 
 void Operations::read(const Request& request, const Reply& reply) {
-  const RequestTimer timer(volume_, RequestKind::kRead, request.ino);
+  const RequestTimer timer(log_, RequestKind::kRead, request.ino);
   std::optional<Extent> missing;
   try {
     const NearOnly here;

@@ -96,9 +96,8 @@ def given(work: Path) -> Given:
     file = work / "tree.prom"
     wait_until(file.exists, "the figures are written")
     given = Given(file.read_text())
-    # Only if the kernel reports it; only of a request that took a millisecond.
+    # Only if the kernel reports it.
     given.add("ffrfs_memory_pressure_ratio", mountpoint="")
-    given.add("ffrfs_slow_request_seconds", mountpoint="", kind="", path="")
     # Of node_exporter's filesystem collector.
     given.add("node_filesystem_device_error", device="", fstype="fuse.ffrfs", mountpoint="")
     return given

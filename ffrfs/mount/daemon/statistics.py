@@ -9,14 +9,18 @@ Concurrency: no state. Waits for nothing: /proc/PID/statm needs no lock of the p
 from __future__ import annotations
 
 import os
-import time
 
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.daemon.memory_limit import MemoryLimit
 from ffrfs.mount.engines.counter_page import Counters
 from ffrfs.mount.engines.engine import Engine
-from ffrfs.mount.stats.request_times import BUCKET_COUNT, KINDS, buckets_of, percentile_us
-from ffrfs.mount.stats.slowest_requests import slowest_requests
+from ffrfs.mount.stats.request_times import (
+    BUCKET_COUNT,
+    KINDS,
+    buckets_of,
+    percentile_us,
+    slow_count,
+)
 
 _ROWS = (
     *("reads", "bytes_served", "bytes_memory", "bytes_page_cache", "bytes_storage"),
@@ -85,7 +89,6 @@ def statistics(
         "worker_resident_bytes": worker_bytes,
         "fetcher_resident_bytes": fetcher_bytes,
         "unreadable_files": engine.failures.file_count,
-        "slowest": slowest_requests(counters, time.monotonic_ns()),
     }
 
 
@@ -121,6 +124,7 @@ def _times(histogram: list[int], total_ns: int) -> dict[str, object]:
         "total_us": total_ns / 1000,
         "p50_us": percentile_us(buckets, 50),
         "p99_us": percentile_us(buckets, 99),
+        "slow": slow_count(buckets),
         "buckets": buckets,
     }
 

@@ -45,6 +45,7 @@ from ffrfs.mount.engines.counter_page import Counters, parse
 from ffrfs.mount.engines.fetching import fetching_here
 from ffrfs.mount.engines.late_answers import LateAnswers
 from ffrfs.mount.engines.read_failures import ReadFailures
+from ffrfs.mount.engines.request_log import RequestLog
 
 TIMEOUT_S = 365 * 24 * 3600
 BLOCK_SIZE = 512  # unit of st_blocks, on every file system
@@ -134,6 +135,7 @@ class Pyfuse3Engine:
             with _receiving_interrupted():
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._operations.deliver)
+                    nursery.start_soon(self._operations.requests.run)
                     with _aborted_is_ended():
                         await pyfuse3.main(max_tasks=TASKS_MAX)
                     nursery.cancel_scope.cancel()
@@ -229,7 +231,7 @@ def _guarded(
             raise FUSEError(errno.EIO) from None
         finally:
             elapsed_ns = time.monotonic_ns() - begin_ns
-            operations.count(function.__name__.strip("_"), arguments[1], elapsed_ns)
+            operations.requests.note(function.__name__.strip("_"), arguments[1], elapsed_ns)
 
     return handler
 
@@ -251,6 +253,7 @@ class TreeOperations(pyfuse3.Operations):
         self._failures = failures
         self._xattr = xattr
         self._late = LateAnswers(volume)
+        self.requests = RequestLog(volume)
 
     # Names and attributes.
 
@@ -334,9 +337,6 @@ class TreeOperations(pyfuse3.Operations):
     async def deliver(self) -> None:
         """Wake handlers with late answers; runs as long as the session."""
         await self._late.deliver()
-
-    def count(self, kind: str, ino: object, elapsed_ns: int) -> None:
-        self._volume.count_request(kind, ino if isinstance(ino, int) else 0, elapsed_ns)
 
     def failure(self, ino: object, error: FfrfsError | OSError) -> FUSEError:
         """Return the errno for a request about `ino` that failed, and log the failure."""

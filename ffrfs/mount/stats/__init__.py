@@ -1,4 +1,4 @@
-"""Statistics from an engine's counters: times, rates, slowest requests, Prometheus's text.
+"""Statistics from an engine's counters: times, rates, Prometheus's text.
 
 Not here: the users of them (daemon/statistics.py, daemon/metrics_file.py, cli).
 """

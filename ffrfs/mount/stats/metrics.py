@@ -56,6 +56,10 @@ def _families(found: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Sequenc
         "Requests of the kernel, from being received to being answered.",
         [sample for kind, times in found["requests"].items() for sample in _times(kind, times)],
     )
+    yield (
+        *("slow_requests_total", "counter", "Requests that took 1.07 s or longer; see the log."),
+        _by("kind", {kind: times["slow"] for kind, times in found["requests"].items()}),
+    )
     yield "reads_total", "counter", "Requests for bytes of a file.", _one(found["reads"])
     yield "served_bytes_total", "counter", "Bytes in the answers.", _one(found["bytes_served"])
     yield (
@@ -89,11 +93,6 @@ def _families(found: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Sequenc
     yield from _remote(found["remote"])
     yield "queue_depth", "gauge", "Reads that wait for storage.", _one(found["queue_depth"])
     yield from _memory(found)
-    slowest = {(each["kind"], each["path"]): each["time_us"] for each in found["slowest"][::-1]}
-    yield (
-        *("slow_request_seconds", "gauge", "The slowest requests of the last minutes."),
-        [("", {"kind": kind, "path": path}, us / 1e6) for (kind, path), us in slowest.items()],
-    )
 
 
 def _remote(

@@ -18,6 +18,7 @@ KINDS = (
 )
 BUCKET_COUNT = 108
 _UNIT_NS = 256
+_SLOW_US = (1 << 30) / 1000  # such requests are logged
 
 Buckets = Sequence[tuple[float, int]]  # (end in µs, count), shortest first
 
@@ -39,6 +40,11 @@ def percentile_us(buckets: Buckets, percent: int) -> float | None:
         if left <= 0:
             return end_us
     return None
+
+
+def slow_count(buckets: Buckets) -> int:
+    """Return the number of requests that took about a second or longer."""
+    return sum(count for end_us, count in buckets if end_us > _SLOW_US)
 
 
 def difference(before: Buckets, after: Buckets) -> list[tuple[float, int]]:

@@ -361,11 +361,10 @@ NUMBERS: dict[str, object] = {
     },
     "pushed_limit_bytes": 8 << 30,
     "requests": {
-        "lookup": {"count": 0, "p50_us": None, "p99_us": None},
-        "read": {"count": 1234, "p50_us": 0.256, "p99_us": 999.1},
-        "open": {"count": 5, "p50_us": 1500, "p99_us": 1_500_000},
+        "lookup": {"count": 0, "p50_us": None, "p99_us": None, "slow": 0},
+        "read": {"count": 1234, "p50_us": 0.256, "p99_us": 999.1, "slow": 0},
+        "open": {"count": 5000, "p50_us": 1500, "p99_us": 1_500_000, "slow": 1200},
     },
-    "slowest": [{"path": "a/b.jpg", "kind": "read", "time_us": 1_500_000.0, "age_s": 61.0}],
 }
 LINES = """\
 mount point      /mnt/m
@@ -393,12 +392,9 @@ block cache      3.0 GiB of 20.0 GiB; 15 hit (75 %), 5 fetched, 0 fetched again
 cache            0 bytes of 256.0 MiB
 resident memory  16.0 EiB
 
-request              count         p50         p99
-read                 1,234        1 us     1000 us
-open                     5      1.5 ms       1.5 s
-
-slowest               time         ago  path
-read                 1.5 s    00:01:01  a/b.jpg
+request              count         p50         p99        slow
+read                 1,234        1 us     1000 us           0
+open                 5,000      1.5 ms       1.5 s       1,200
 """
 
 

@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 from ffrfs._native import Volume
 from ffrfs.mount.daemon.statistics import counted
 from ffrfs.mount.engines.counter_page import PAGE_SIZE, parse
-from ffrfs.mount.stats.request_times import BUCKET_COUNT, KINDS, buckets_of, percentile_us
+from ffrfs.mount.stats.request_times import (
+    BUCKET_COUNT,
+    KINDS,
+    buckets_of,
+    percentile_us,
+    slow_count,
+)
 from tests.ffrecord_file import write_records
 
 UNIT_NS = 256
@@ -38,9 +44,10 @@ def histogram_of(pack: Path, elapsed_ns: list[int]) -> list[int]:
     """As the engines count them."""
     volume = open_volume(pack)
     try:
-        for each_ns in elapsed_ns:
-            volume.count_request("read", 2, each_ns)
-        return parse(volume.counter_page())["request.read"]
+        slow = [volume.count_request("read", each_ns) for each_ns in elapsed_ns]
+        histogram = parse(volume.counter_page())["request.read"]
+        assert slow_count(buckets_of(histogram)) == sum(slow)
+        return histogram
     finally:
         volume.close()
 
@@ -56,6 +63,12 @@ def test_percentiles_are_right_within_a_quarter(pack: Path, elapsed_ns: list[int
         told_us = percentile_us(buckets_of(histogram), percent)
         assert told_us is not None
         assert exact_ns < told_us * 1000 <= exact_ns * 1.25 + UNIT_NS
+
+
+@pytest.mark.promise("S56")
+def test_a_request_is_slow_from_about_a_second_on(pack: Path) -> None:
+    for elapsed_ns, count in ((2**30 - 1, 0), (2**30, 1)):
+        assert slow_count(buckets_of(histogram_of(pack, [elapsed_ns]))) == count
 
 
 def test_percentiles_of_nothing_and_of_very_long(pack: Path) -> None:

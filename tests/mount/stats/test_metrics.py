@@ -1,9 +1,10 @@
-"""A mount's figures for Prometheus: asked for, and in a file; and the slowest requests."""
+"""A mount's figures for Prometheus: asked for, and in a file; and slow requests."""
 
 from __future__ import annotations
 
 import json
 import random
+import re
 import signal
 import stat
 import time
@@ -17,13 +18,12 @@ from tests.ffrecord_file import record_extents
 from tests.mount import probes
 from tests.mount.child import child
 from tests.mount.command import Mount, ffrfs, wait_until
-from tests.mount.disk import Disk
 from tests.mount.exposition import Figures
 from tests.mount.makers import MakeDisk, MakeMount, PackTree
 
 DURATIONS = "ffrfs_request_duration_seconds"
 TREE = {f"file{i:02d}": random.Random(i).randbytes(5000) for i in range(30)}
-STALL_S = 0.3
+SLOW_S = 1.1
 
 
 def told_as_json(tree: Mount) -> dict[str, Any]:
@@ -124,69 +124,36 @@ def test_daemon_that_was_killed_leaves_a_file_which_the_next_one_takes_over(
     assert not file.exists()
 
 
-def read_slowly(tree: Mount, disk: Disk, name: str) -> None:
-    """Read a file that the disk gives only after a while, which is longer than any other took."""
-    slowest: list[dict[str, Any]] = tree.statistics()["slowest"]
-    wait_s = STALL_S + max((one["time_us"] for one in slowest), default=0) / 1e6
-    disk.stall(name)
-    with child(probes.read, tree / name) as reader:
-        reader.ask_next()
-        disk.wait_for("stalled")
-        time.sleep(wait_s)
-        disk.go()
-        assert reader.answer()
-
-
 @pytest.mark.promise("S56")
-def test_file_that_the_disk_stalls_on_is_the_slowest(stalling: Mount, disk: Disk) -> None:
-    stalling.ask(probes.read, "cold")
-    read_slowly(stalling, disk, "stalled")
-
-    def is_named() -> bool:
-        slowest = stalling.statistics()["slowest"]
-        return bool(slowest) and slowest[0]["path"] == "stalled"
-
-    wait_until(is_named, "the slowest is told")
-    first, *others = told_as_json(stalling)["slowest"]
-    assert (first["path"], first["kind"]) == ("stalled", "read")
-    assert STALL_S * 1e6 <= first["time_us"] < 60e6
-    assert 0 <= first["age_s"] < 60
-    assert all(1000 <= other["time_us"] <= first["time_us"] for other in others)
-    assert "stalled" not in {other["path"] for other in others}
-    told_s = told_to_prometheus(stalling).by_label(
-        "ffrfs_slow_request_seconds", "path", mountpoint=str(stalling.path), kind="read"
-    )
-    assert told_s["stalled"] == pytest.approx(first["time_us"] / 1e6)
-    for command in (["stats"], ["top", "-n", "1"]):
-        lines = ffrfs(*command, stalling.path).out.splitlines()
-        head = next(number for number, line in enumerate(lines) if line.startswith("slowest"))
-        assert lines[head].split() == ["slowest", "time", "ago", "path"]
-        assert lines[head + 1].startswith("read ")
-        assert lines[head + 1].endswith("  stalled")
-
-
-@pytest.mark.promise("S56")
-def test_hostile_name_of_the_slowest_spoils_nothing(
+def test_slow_request_is_logged_and_counted(
     new_disk: MakeDisk, new_mount: MakeMount, pack_tree: PackTree
 ) -> None:
-    name = 'a"} 1\nffrfs_reads_total 9\x1b[2J\\é'
-    shown = 'a"} 1\\nffrfs_reads_total 9\\x1b[2J\\é'
+    name = "a\nffrfs_reads_total 9\x1b[2J\\é"
     pack = pack_tree({"folder": {name: random.Random(1).randbytes(100_000)}})
-    disk = new_disk(pack, {f"folder/{name}": record_extents(pack)[0]})
+    disk = new_disk(pack, {"file": record_extents(pack)[0]})
     tree = new_mount(disk.pack)
     assert tree.mount().status == 0
-    read_slowly(tree, disk, f"folder/{name}")
-    wait_until(
-        lambda: any(each["path"] == f"folder/{shown}" for each in tree.statistics()["slowest"]),
-        "the slowest is told",
-    )
-    told = told_to_prometheus(tree).by_label(
-        "ffrfs_slow_request_seconds", "path", mountpoint=str(tree.path), kind="read"
-    )
-    assert told[f"folder/{shown}"] >= STALL_S
-    done = ffrfs("top", "-n", "1", tree.path)
-    assert "\x1b" not in done.out
-    assert any(line.endswith(f"  folder/{shown}") for line in done.out.splitlines())
+    disk.stall("file")
+    with child(probes.read, tree / f"folder/{name}") as reader:
+        reader.ask_next()
+        disk.wait_for("stalled")
+        time.sleep(SLOW_S)
+        disk.go()
+        assert reader.answer()
+    wait_until(lambda: " slow read: " in tree.log(), "it is logged")
+    log = ffrfs("log", tree.path).out
+    found = re.search(r"^.* INFO slow read: (\d+) ms for (.*), from (.*)$", log, re.MULTILINE)
+    assert found is not None
+    assert found.groups()[1:] == ("folder/a\\nffrfs_reads_total 9\\x1b[2J\\é", str(disk.pack))
+    told = told_as_json(tree)["requests"]
+    assert told["read"]["slow"] >= 1
+    assert SLOW_S * 1000 <= int(found[1]) <= told["read"]["total_us"] / 1000
+    assert told_to_prometheus(tree).by_label(
+        "ffrfs_slow_requests_total", "kind", mountpoint=str(tree.path)
+    ) == {kind: times["slow"] for kind, times in told.items()}
+    row = re.search(r"^read +\d.*", ffrfs("stats", tree.path).out, re.MULTILINE)
+    assert row is not None
+    assert int(row[0].split()[-1]) == told["read"]["slow"]
     assert ffrfs("umount", tree.path).status == 0
 
 

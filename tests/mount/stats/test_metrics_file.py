@@ -37,26 +37,21 @@ def statistics(**more: Any) -> dict[str, Any]:
         "transport": "uring",
         **{"cache_limit_bytes": 5, "memory_limit_bytes": None, "memory_pressure": None},
         **{"unreadable_files": 2, "pushed_limit_bytes": 6},
-        **{"daemon_resident_bytes": 7, "worker_resident_bytes": None, "slowest": []},
+        **{"daemon_resident_bytes": 7, "worker_resident_bytes": None},
         **{"fetcher_resident_bytes": None, "remote": None},
     }
     return found | more
 
 
 @settings(max_examples=25)
-@given(st.text(), st.text(), st.text())
-def test_any_names_can_be_told(mountpoint: str, pack: str, path: str) -> None:
-    slowest = [
-        {"path": path, "kind": "read", "time_us": 2.5e6, "age_s": 1},
-        {"path": path, "kind": "read", "time_us": 1e6, "age_s": 1},  # one of the two
-    ]
-    text = prometheus(statistics(mountpoint=mountpoint, pack=pack, slowest=slowest))
-    figures = Figures(text)
+@given(st.text(), st.text())
+def test_any_names_can_be_told(mountpoint: str, pack: str) -> None:
+    text = prometheus(statistics(mountpoint=mountpoint, pack=pack))
     assert len(text.splitlines()) == text.count("\n")
-    (told,) = figures.by_label("ffrfs_slow_request_seconds", "path", kind="read").items()
-    assert told[1] == 2.5
-    if path.isprintable():
-        assert told[0] == path
+    (told,) = Figures(text).by_label("ffrfs_mount_info", "pack").items()
+    assert told[1] == 1
+    if pack.isprintable():
+        assert told[0] == pack
 
 
 def test_what_is_not_known_is_not_told() -> None:
@@ -69,10 +64,9 @@ def test_what_is_not_known_is_not_told() -> None:
 def test_document_names_every_figure() -> None:
     path = CHECKOUT / "docs" / "operating.md"
     table = "\n".join(line for line in path.read_text().splitlines() if line.startswith("| `"))
-    slowest = [{"path": "a", "kind": "read", "time_us": 1e6, "age_s": 1}]
     known: dict[str, Any] = {"memory_limit_bytes": 1, "memory_pressure": 1.0}
     known["remote"] = fetched({"remote_starts": [1]})
-    text = prometheus(statistics(slowest=slowest, **known))
+    text = prometheus(statistics(**known))
     named = set(re.findall(r"ffrfs_\w+", table))
     assert named == set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE))
 
