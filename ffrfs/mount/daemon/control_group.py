@@ -1,4 +1,4 @@
-"""The control group of this process: its limit of memory, and the files that contain it.
+"""The control group of this process, and its limit of memory.
 
 There are two versions. In version 2 all controllers share one tree; version 1 has a tree
 for memory alone; a machine may have both. A container may see only its own part of a tree,
@@ -51,26 +51,19 @@ def unified_group(proc: str = SELF) -> ControlGroup | None:
     return _find(proc, _UNIFIED, _UNIFIED_MOUNT)
 
 
-def memory_limit_files(proc: str = SELF) -> list[str]:
-    """Return the files with the memory limits of our group and its ancestors."""
+def memory_limit_bytes(proc: str = SELF) -> int | None:
+    """Return the smallest memory limit of our group and its ancestors now; None: no limit."""
     trees = (
         (unified_group(proc), "memory.max"),
         (_find(proc, _MEMORY, _MEMORY_MOUNT), "memory.limit_in_bytes"),
     )
-    paths = [
-        os.path.join(folder, name)
+    limits = (
+        _read_limit(os.path.join(folder, name))
         for group, name in trees
         if group is not None
         for folder in group.with_those_above()
-    ]
-    # The root group of the host has no such file.
-    return [path for path in paths if os.path.exists(path)]
-
-
-def smallest_limit_bytes(files: list[str]) -> int | None:
-    """Return the smallest limit in the files now, or None if there is none."""
-    limits = [limit for path in files if (limit := _read_limit(path)) is not None]
-    return min(limits, default=None)
+    )
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def _find(proc: str, line: re.Pattern[bytes], mount: re.Pattern[bytes]) -> ControlGroup | None:
@@ -92,7 +85,7 @@ def _find(proc: str, line: re.Pattern[bytes], mount: re.Pattern[bytes]) -> Contr
 
 
 def _read_limit(path: str) -> int | None:
-    """Return the limit in a file; None if there is none, or the group has gone."""
+    """Return the limit in a file; None if there is none. The host's root group has no file."""
     try:
         with open(path, "rb") as file:
             limit = int(file.read(32))

@@ -9,8 +9,8 @@
 The base is the memory that daemon, worker and fetcher hold when the packs are open and no request
 has come yet (their tables, and the loop). Only anonymous memory counts: the kernel can take back
 the page cache of packs and programs. A control group (a container, a job) is charged for these,
-too, so an eighth of its limit is left to them. The group's limit bounds the size, but does not
-keep a mount from coming up: an administrator can change the limit, and the size follows.
+too, so an eighth of its limit is left to them. The group's limit, as it is at the start, bounds
+the size, but does not keep a mount from coming up.
 
 Concurrency: run() is a task of the daemon's trio loop; change() is called from that loop.
 
@@ -26,7 +26,7 @@ import sys
 
 from ffrfs.errors import OptionError
 from ffrfs.mount.config.request import MountRequest
-from ffrfs.mount.daemon.control_group import memory_limit_files, smallest_limit_bytes
+from ffrfs.mount.daemon.control_group import memory_limit_bytes
 from ffrfs.mount.daemon.pressure import Pressure
 from ffrfs.mount.engines.engine import Engine
 from ffrfs.mount.engines.fetching import fetching_bytes
@@ -81,8 +81,7 @@ class MemoryLimit:
             self._serving_bytes += rings_bytes(queue_count(), request.opening_cache_bytes)
         self._base_bytes = self._held_bytes() + (0 if "trio" in sys.modules else _LOOP_BYTES)
         self._max_memory_bytes = request.max_memory_bytes
-        self._group_files = memory_limit_files()
-        self._group_bytes = smallest_limit_bytes(self._group_files)
+        self._group_bytes = memory_limit_bytes()
         self._cache_bytes = request.opening_cache_bytes
         self._wanted_bytes = self._fit(self._cache_bytes, request.max_memory_bytes)
         self._now_bytes = request.opening_cache_bytes
@@ -99,7 +98,6 @@ class MemoryLimit:
             while True:
                 self._apply_pushed()
                 self._percent = pressure.percent()
-                self._follow_group()
                 self._apply(self._next_bytes())
                 await trio.sleep(INTERVAL_S)
         finally:
@@ -172,11 +170,6 @@ class MemoryLimit:
             room_bytes = _share_of_group(self._group_bytes) - self._taken_bytes
             cache_bytes = min(cache_bytes, max(room_bytes, least_bytes))
         return cache_bytes
-
-    def _follow_group(self) -> None:
-        before, self._group_bytes = self._group_bytes, smallest_limit_bytes(self._group_files)
-        if self._group_bytes != before:
-            self.change(self._cache_bytes, self._max_memory_bytes)
 
     def _bound_bytes(self) -> int | None:
         """Return the bytes that daemon and worker may hold together, or None without a limit."""
