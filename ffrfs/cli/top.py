@@ -114,7 +114,7 @@ def _print(looks: Iterator[list[str]], count: int | None) -> None:
 def _tables() -> Iterator[list[str]]:
     """All mounts, a line each, time after time."""
     from ffrfs.mount.client.watched import Watched
-    from ffrfs.top.rows import table
+    from ffrfs.top.columns import table
 
     with Watched() as watched:
         for number in itertools.count():

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from ffrfs.mount.client.watched import Look
 from ffrfs.mount.stats import units
-from ffrfs.top import rows
+from ffrfs.top import columns as rows
 from ffrfs.top.canvas import Canvas
 
 _GAP = 2

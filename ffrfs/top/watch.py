@@ -16,7 +16,7 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from ffrfs.mount.client.watched import Look, Watched
-from ffrfs.top import rows
+from ffrfs.top import columns as rows
 from ffrfs.top.canvas import Canvas
 from ffrfs.top.mount_view import mount_view
 from ffrfs.top.overview import overview
