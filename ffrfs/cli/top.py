@@ -11,15 +11,14 @@ import itertools
 import sys
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ffrfs.cli import output, stats
 from ffrfs.cli.number import whole_number
 from ffrfs.errors import MountError
 
 if TYPE_CHECKING:
-    from ffrfs.mount.stats.stats_delta import StatsDelta
-
+    from ffrfs.mount.stats.activity import Activity, Answer
 
 INTERVAL_S = 1.0
 _ANSWERS_S = 0.5  # for the answers of all daemons, for --batch
@@ -86,13 +85,13 @@ def _watch(mountpoint: str | None) -> None:
             "lines need nothing: ffrfs top --batch"
         ) from None
     from ffrfs.mount.client.control_client import ask
-    from ffrfs.mount.client.found_mounts import find_places
+    from ffrfs.mount.client.found_mounts import find_mounts
     from ffrfs.mount.client.watched import Watched
     from ffrfs.mount.kernel.mountpoint import canonical
     from ffrfs.top.screen import Screen
 
     place = canonical(mountpoint) if mountpoint else None
-    if place and place not in {found.mountpoint for found in find_places()}:
+    if place and place not in {found.mountpoint for found in find_mounts()}:
         ask(place, "status")  # it says in one line, and without a screen, what is wrong
     with (
         Watched(place) as watched,
@@ -114,106 +113,111 @@ def _print(looks: Iterator[list[str]], count: int | None) -> None:
 def _tables() -> Iterator[list[str]]:
     """All mounts, a line each, time after time."""
     from ffrfs.mount.client.watched import Watched
-    from ffrfs.top.columns import table
+    from ffrfs.top.columns import COLUMNS, table
 
+    right = [column.title for column in COLUMNS if column.is_number]
     with Watched() as watched:
         for number in itertools.count():
             watched.ask()
             watched.wait(_ANSWERS_S)
             if number:
-                yield table(watched.looks())
-            else:  # there are no figures before the second answer
+                yield [*output.table(table(watched.looks()), right)]
+            else:  # there are no rates before the second answer
                 time.sleep(INTERVAL_S)
 
 
 def _looks(mountpoint: str) -> Iterator[list[str]]:
     """The lines of one look after the other; asks for each when it is wanted."""
     from ffrfs.mount.client.control_client import ask
-    from ffrfs.mount.stats.stats_delta import StatsDelta
+    from ffrfs.mount.stats.activity import activity, read_answer
 
     before = None
     while True:
-        found: dict[str, Any] = ask(mountpoint, "stats")
+        found = ask(mountpoint, "stats")
         with stats.understood(mountpoint):
-            lines = _lines(found, StatsDelta(before, found))
+            answer = read_answer(found)
+            lines = [*_lines(str(found["mountpoint"]), answer, activity(before, answer))]
         yield lines
-        before = found
+        before = answer
 
 
-def _lines(found: dict[str, Any], interval: StatsDelta) -> list[str]:
-    head = (
-        f"{found['mountpoint']}  {found['engine']}, {output.count(found['threads'], 'thread')}, "
-        f"transport {found['transport']}, mounted for {output.duration(found['age_s'])}"
+def _lines(mountpoint: str, answer: Answer, done: Activity) -> Iterator[str]:
+    yield (
+        f"{mountpoint}  {answer.engine}, {output.count(int(answer['threads']), 'thread')}, "
+        f"transport {answer.transport}, mounted for {output.duration(answer['age_s'])}"
     )
-    when = "since then:" if interval.is_since_mount else f"in the last {interval.time_s:.1f} s:"
-    facts = [f"{title:<12}{text}" for title, text in _facts(found, interval).items()]
-    return [head, when, *facts, *_table(found["requests"], interval)]
+    yield "since then:" if done.is_since_mount else f"in the last {done.time_s:.1f} s:"
+    for title, text in _facts(answer, done).items():
+        yield f"{title:<12}{text}"
+    yield from _table(answer, done)
 
 
-def _facts(found: dict[str, Any], interval: StatsDelta) -> dict[str, str]:
-    hit, late = (interval.growth("prefetch", name) for name in ("hit", "late"))
+def _facts(answer: Answer, done: Activity) -> dict[str, str]:
+    hit = done.share("prefetch.hit", "prefetch.late")
+    reads = done.growth["reads"]
+    ahead = done.growth.get("readahead.hit", 0) / reads if reads else None
     return {
-        "served": f"{_rate(interval, 'bytes_served')} in {interval.per_s('reads'):,.0f} reads/s",
-        "page cache": _rate(interval, "bytes_page_cache"),
-        "storage": f"{_rate(interval, 'bytes_storage')}, queue depth {found['queue_depth']:,}",
-        "memory": _rate(interval, "bytes_memory"),
-        "checksums": f"{interval.per_s('checksums_verified'):,.0f}/s verified, "
-        f"{found['checksums_failed']:,} failed since it was mounted",
-        "prefetch": f"{_ahead(interval, 'prefetch')}, {_percent(hit, hit + late)} hit",
-        "readahead": f"{_ahead(interval, 'readahead')}, "
-        f"{_percent(interval.growth('readahead', 'hit'), interval.growth('reads'))} hit",
-        "around": f"{interval.per_s('read_around', 'pushed'):,.0f}/s pushed, "
-        f"{output.size(found['read_around']['unread_bytes'])} unread",
-        **(_fetched(interval) if interval.has("remote") else {}),
-        "cache": f"{output.size(found['cache_bytes'])} of "
-        f"{output.size(found['cache_limit_bytes'])}",
-        "resident": _resident(found),
+        "served": f"{_rate(done, 'bytes_served')} in {done.per_s('reads'):,.0f} reads/s",
+        "page cache": _rate(done, "bytes_page_cache"),
+        "storage": f"{_rate(done, 'bytes_storage')}, queue depth {answer['queue_depth']:,.0f}",
+        "memory": _rate(done, "bytes_memory"),
+        "checksums": f"{done.per_s('checksums_verified'):,.0f}/s verified, "
+        f"{answer['checksums_failed']:,.0f} failed since it was mounted",
+        "prefetch": f"{_ahead(done, 'prefetch')}, {_percent(hit)} hit",
+        "readahead": f"{_ahead(done, 'readahead')}, {_percent(ahead)} hit",
+        "around": f"{done.per_s('read_around.pushed'):,.0f}/s pushed, "
+        f"{output.size(answer['read_around.unread_bytes'])} unread",
+        **(_fetched(done) if "remote.bytes" in done.growth else {}),
+        "cache": f"{output.size(answer['cache_bytes'])} of "
+        f"{output.size(answer['cache_limit_bytes'])}",
+        "resident": _resident(answer),
     }
 
 
-def _fetched(interval: StatsDelta) -> dict[str, str]:
-    hit, fetched = (interval.growth("remote", f"blocks_{event}") for event in ("hit", "fetched"))
+def _fetched(done: Activity) -> dict[str, str]:
     again = ", ".join(
-        f"{interval.per_s('remote', name):,.0f}/s {text}"
+        f"{done.per_s(f'remote.{name}'):,.0f}/s {text}"
         for name, text in (("retries", "retried"), ("throttled", "throttled"), ("errors", "failed"))
     )
+    hit = done.share("remote.blocks_hit", "remote.blocks_fetched")
     return {
-        "fetched": f"{_rate(interval, 'remote', 'bytes')}, {again}, "
-        f"{_percent(hit, hit + fetched)} of the blocks were in the cache"
+        "fetched": f"{_rate(done, 'remote.bytes')}, {again}, "
+        f"{_percent(hit)} of the blocks were in the cache"
     }
 
 
-def _rate(interval: StatsDelta, *names: str) -> str:
-    return f"{output.size(interval.per_s(*names))}/s"
+def _rate(done: Activity, name: str) -> str:
+    return f"{output.size(done.per_s(name))}/s"
 
 
-def _ahead(interval: StatsDelta, way: str) -> str:
-    fetched, pushed = (interval.per_s(way, name) for name in ("fetched", "pushed"))
-    wasted = output.size(interval.per_s(way, "wasted_bytes"))
-    return f"{fetched:,.0f}/s fetched, {pushed:,.0f}/s pushed, {wasted}/s wasted"
+def _ahead(done: Activity, way: str) -> str:
+    fetched, pushed = (done.per_s(f"{way}.{name}") for name in ("fetched", "pushed"))
+    wasted = _rate(done, f"{way}.wasted_bytes")
+    return f"{fetched:,.0f}/s fetched, {pushed:,.0f}/s pushed, {wasted} wasted"
 
 
-def _percent(part: float, whole: float) -> str:
-    return f"{100 * part / whole:.0f} %" if whole > 0 else "-"
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.0f} %"
 
 
-def _resident(found: dict[str, Any]) -> str:
-    text = output.size(found["resident_bytes"])
-    limit, pressure = found["memory_limit_bytes"], found["memory_pressure"]
+def _resident(answer: Answer) -> str:
+    text = output.size(answer["resident_bytes"])
+    limit, pressure = (
+        answer.numbers.get(name) for name in ("memory_limit_bytes", "memory_pressure")
+    )
     text += f" of {output.size(limit)}" if limit is not None else ""
     return text + (f", memory pressure {pressure:.1f} %" if pressure is not None else "")
 
 
-def _table(requests: dict[str, Any], interval: StatsDelta) -> Iterator[str]:
+def _table(answer: Answer, done: Activity) -> Iterator[str]:
     """The kinds of requests that there ever were."""
+    from ffrfs.mount.stats import units
+    from ffrfs.mount.stats.activity import NO_REQUESTS
+
     yield ""
     yield f"{'request':<12}{'per s':>14}{'p50':>12}{'p99':>12}"
-    total = interval.per_s("request_count")
-    yield f"{'all':<12}{total:>14,.1f}"
-    for kind in (kind for kind, times in requests.items() if times["count"]):
-        times = interval.times(kind)
-        p50, p99 = (
-            "-" if time_us is None else output.time(time_us)
-            for time_us in (times.p50_us, times.p99_us)
-        )
+    yield f"{'all':<12}{done.times.per_s:>14,.1f}"
+    for kind in (kind for kind, buckets in answer.buckets.items() if buckets):
+        times = done.kinds.get(kind, NO_REQUESTS)
+        p50, p99 = units.time(times.p50_us), units.time(times.p99_us)
         yield f"{kind:<12}{times.per_s:>14,.1f}{p50:>12}{p99:>12}"

@@ -7,12 +7,10 @@ No state; any thread.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from rich.cells import cell_len
 
-from ffrfs.mount.stats.activity import Sample
 from ffrfs.printable import printable
 
 _BARS, _ASCII_BARS = "▁▂▃▄▅▆▇█", "_.:-=+*#"
@@ -27,7 +25,7 @@ class Canvas:
         is_utf8 = encoding.lower().replace("-", "").startswith("utf8")
         self.bars = _BARS if is_utf8 else _ASCII_BARS
         self.full, self.empty = ("█", "░") if is_utf8 else ("#", ".")
-        self.cut, self.mark, self.line = ("…", "▶", "─") if is_utf8 else ("~", ">", "-")
+        self.cut, self.mark = ("…", "▶") if is_utf8 else ("~", ">")
         self.arrows = "↑↓" if is_utf8 else "up/down"
 
     def text(self, text: str) -> str:
@@ -64,27 +62,3 @@ class Canvas:
         """Return the full part and the empty part of a meter, together `width` characters."""
         filled = round(min(max(share, 0), 1) * width)
         return self.full * filled, self.empty * (width - filled)
-
-
-def by_second(
-    samples: Sequence[Sample],
-    value: Callable[[Sample], float | None],
-    now_s: float,
-    count: int,
-) -> list[float | None]:
-    """Return the value in each of the last `count` seconds; None: unknown.
-
-    A second has the value of the sample that covers its middle, so a value stays the same
-    while it moves to the left. A short sample that covers none (the first one, one that the
-    user requested) counts at its end, if it is the largest there.
-    """
-    found: dict[int, float] = {}
-    for sample in samples:
-        known = value(sample)
-        if known is not None:
-            last = math.floor(sample.end_s - 0.5)
-            seconds = range(math.floor(sample.begin_s - 0.5) + 1, last + 1)
-            for second in seconds or (math.floor(sample.end_s),):
-                found[second] = max(known, found.get(second, 0.0))
-    last = math.floor(now_s - 0.5)
-    return [found.get(second) for second in range(last - count + 1, last + 1)]

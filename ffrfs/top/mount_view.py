@@ -1,4 +1,4 @@
-"""One mount: meters, the last minute as sparklines, requests by kind.
+"""One mount: meters, the last minute as sparklines, and requests by kind, drawn with rich.
 
 Values of zero are left out, so an idle mount has an almost empty screen.
 
@@ -7,7 +7,7 @@ No state; any thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -15,26 +15,33 @@ from rich.text import Text
 
 from ffrfs.mount.client.watched import KEPT_S, Look
 from ffrfs.mount.stats import units
-from ffrfs.mount.stats.activity import Holdings, Sample
-from ffrfs.top.canvas import Canvas, by_second
+from ffrfs.mount.stats.activity import NO_REQUESTS, Activity, Answer, by_second
+from ffrfs.top.canvas import Canvas
 from ffrfs.top.overview import COLOURS
 
 _TITLE_WIDTH = 10
 _METER_WIDTH = 30
 _VALUE_WIDTH = 9
 _RECENT_S = 10.0  # long enough that rows do not come and go every second
-_SIDE_BY_SIDE = 78  # columns
+_ROOMY = 78  # columns
 _WIDE = 100
 _LOW = 16  # rows; a lower screen has no empty lines
 _SMALL_BYTES = 50_000  # a second; smaller rates are left out
 
-_Value = Callable[[Sample], float | None]
+_Value = Callable[[Activity], float | None]
 _SPARKLINES: tuple[tuple[str, _Value, Callable[[float | None], str], str], ...] = (
-    ("MB/s", lambda sample: sample.bytes_per_s, units.megabytes, "green"),
-    ("requests/s", lambda sample: sample.requests_per_s, units.number, "cyan"),
-    ("latency", lambda sample: sample.p99_us, units.time, "yellow"),
-    ("hit rate", lambda sample: sample.hit, units.percent, "magenta"),
+    ("MB/s", lambda done: done.per_s("bytes_served"), units.megabytes, "green"),
+    ("requests/s", lambda done: done.times.per_s, units.number, "cyan"),
+    ("latency", lambda done: done.times.p99_us, units.time, "yellow"),
+    ("hit rate", lambda done: done.hit, units.percent, "magenta"),
 )
+_SOURCES = {"memory": "bytes_memory", "page cache": "bytes_page_cache", "storage": "bytes_storage"}
+# Title → the group of numbers, and those that are shown as events a second.
+_EVENTS = {
+    "prefetch": ("prefetch", ("fetched", "pushed", "hit", "late")),
+    "readahead": ("readahead", ("fetched", "pushed", "hit")),
+    "around": ("read_around", ("pushed",)),
+}
 _ADVICE = {
     "dead": "Its daemon has ended. To remove the mount: ffrfs umount {}",
     "no answer": "Its daemon runs, but does not answer.",
@@ -46,92 +53,78 @@ _ADVICE = {
 
 
 def mount_view(look: Look, canvas: Canvas) -> Iterator[RenderableType]:
-    """Yield the lines from the top."""
+    """Yield the parts from the top."""
     gap = [Text("")] if canvas.height >= _LOW else []
     yield from _head(look, canvas)
-    if look.holdings is not None:
+    if look.answer is not None:
         yield from gap
-        yield from _meters(look.holdings, look.last, canvas)
-    if look.samples:
+        yield from _meters(look.answer, look.last, canvas)
+    if look.activities:
         yield from gap
         yield from _sparklines(look, canvas)
-    if look.holdings is not None:
-        yield from _sources(look)
-        yield from _errors(look.holdings)
+    if look.answer is not None:
+        if look.last is not None:
+            yield from _sources(look.answer, look.last)
+        yield from _errors(look.answer)
         yield from gap
-        if (table := _requests(look)) is not None:
-            yield table
+        yield from _requests(look)
+
+
+def _line(title: str, *parts: str | tuple[str, str]) -> Text:
+    return Text.assemble(f"{title:<{_TITLE_WIDTH}}  ", *parts)
 
 
 def _head(look: Look, canvas: Canvas) -> Iterator[Text]:
-    yield Text.assemble(
-        (
-            canvas.end_of(look.place.mountpoint, max(canvas.width - len(look.condition) - 2, 1)),
-            "bold",
-        ),
-        "  ",
-        (look.condition, COLOURS.get(look.condition, "")),
-    )
-    if look.holdings is not None:
-        held = look.holdings
-        threads = f", {held.threads} threads" if held.threads > 1 else ""
-        engine = ", ".join(canvas.text(name) for name in (held.engine, held.transport) if name)
-        end = f"   {engine}{threads}   mounted for {units.age(held.age_s)}"
-        end = end if canvas.width >= _SIDE_BY_SIDE else ""
-        packs = " ".join(look.place.packs)
+    name = canvas.end_of(look.mount.mountpoint, max(canvas.width - len(look.condition) - 2, 1))
+    colour = COLOURS.get(look.condition, "")
+    yield Text.assemble((name, "bold"), "  ", (look.condition, colour))
+    if (answer := look.answer) is not None:
+        threads = f", {answer['threads']:.0f} threads" if answer["threads"] > 1 else ""
+        engine = ", ".join(canvas.text(name) for name in (answer.engine, answer.transport) if name)
+        end = f"   {engine}{threads}   mounted for {units.age(answer['age_s'])}"
+        end = end if canvas.width >= _ROOMY else ""
+        packs = " ".join(look.mount.packs)
         yield Text(canvas.end_of(packs, max(canvas.width - len(end), 8)) + end, "dim")
     if look.condition in _ADVICE:
-        yield Text(canvas.text(_ADVICE[look.condition].format(look.place.mountpoint)), "bold")
+        yield Text(canvas.text(_ADVICE[look.condition].format(look.mount.mountpoint)), "bold")
 
 
-def _meters(held: Holdings, last: Sample | None, canvas: Canvas) -> Iterator[Text]:
+def _meters(answer: Answer, last: Activity | None, canvas: Canvas) -> Iterator[Text]:
+    def meter(title: str, share: float, text: str, colour: str) -> Text:
+        full, empty = canvas.meter(share, min(_METER_WIDTH, max(canvas.width - 34, 4)))
+        return _line(title, (full, colour), (empty, "dim"), f"  {text}")
+
     if last is not None and last.hit is not None:
-        yield _meter("hit rate", last.hit, units.percent(last.hit), "magenta", canvas)
-    for title, size, limit in (
-        ("cache", held.cache_bytes, held.cache_limit_bytes),
-        ("blocks", held.block_cache_bytes, held.block_cache_limit_bytes),
-    ):
+        yield meter("hit rate", last.hit, units.percent(last.hit), "magenta")
+    for title, group in (("cache", ""), ("blocks", "remote.")):
+        size, limit = answer[f"{group}cache_bytes"], answer[f"{group}cache_limit_bytes"]
         if size and limit:
             of = f"{units.size(size)} of {units.size(limit)}"
-            yield _meter(title, size / limit, of, "blue", canvas)
-    resident = units.size(held.resident_bytes)
-    if held.memory_limit_bytes:
-        share = held.resident_bytes / held.memory_limit_bytes
+            yield meter(title, size / limit, of, "blue")
+    text = units.size(answer["resident_bytes"])
+    pressure = answer["memory_pressure"]
+    waits = f", memory pressure {pressure:.1f} %" if pressure >= 0.1 else ""
+    if limit := answer["memory_limit_bytes"]:
+        share = answer["resident_bytes"] / limit
         colour = "red" if share > 0.9 else "yellow" if share > 0.75 else "green"
-        text = f"{resident} of {units.size(held.memory_limit_bytes)}"
-        yield _meter("memory", share, text + _pressure(held), colour, canvas)
+        yield meter("memory", share, f"{text} of {units.size(limit)}{waits}", colour)
     else:
-        yield Text(f"{'memory':<{_TITLE_WIDTH}}  {resident}{_pressure(held)}")
-
-
-def _pressure(held: Holdings) -> str:
-    if held.memory_pressure is None or held.memory_pressure < 0.1:
-        return ""
-    return f", memory pressure {held.memory_pressure:.1f} %"
-
-
-def _meter(title: str, share: float, text: str, colour: str, canvas: Canvas) -> Text:
-    full, empty = canvas.meter(share, min(_METER_WIDTH, max(canvas.width - 34, 4)))
-    head = f"{title:<{_TITLE_WIDTH}}  "
-    return Text.assemble(head, (full, colour), (empty, "dim"), f"  {text}")
+        yield _line("memory", text + waits)
 
 
 def _sparklines(look: Look, canvas: Canvas) -> Iterator[Text]:
     count = min(int(KEPT_S), max(canvas.width - _TITLE_WIDTH - _VALUE_WIDTH - 3, 1))
     busy = False
     for title, value, text, colour in _SPARKLINES:
-        values = by_second(look.samples, value, look.at_s, count)
+        values = by_second(look.activities, value, look.at_s, count)
         if not any(values):  # all are unknown or 0
             continue
         busy = True
         now = value(look.last) if look.last is not None else None
         is_share = text is units.percent
         most = max(each for each in values if each is not None)
-        line = Text.assemble(
-            f"{title:<{_TITLE_WIDTH}}  ",
-            (canvas.sparkline(values, 1.0 if is_share else most), colour),
-            (f" {text(now):>{_VALUE_WIDTH}}", "bold"),
-        )
+        bars = canvas.sparkline(values, 1.0 if is_share else most)
+        line = _line(title, (bars, colour), (f" {text(now):>{_VALUE_WIDTH}}", "bold"))
         if canvas.width >= _WIDE and not is_share:
             line.append(f"   peak {text(max(most, now or 0))}", "dim")
         yield line
@@ -139,73 +132,61 @@ def _sparklines(look: Look, canvas: Canvas) -> Iterator[Text]:
         yield Text("no requests in the last minute", "dim")
 
 
-def _sources(look: Look) -> Iterator[Text]:
+def _sources(answer: Answer, last: Activity) -> Iterator[Text]:
     """Yield lines about the sources of bytes, and reading ahead, in this second."""
-    last, held = look.last, look.holdings
-    if last is None or held is None:
-        return
     parts = [
-        f"{title} {units.megabytes(per_s)} MB/s"
-        for title, per_s in last.sources.items()
-        if per_s >= _SMALL_BYTES
+        f"{title} {units.megabytes(last.per_s(name))} MB/s"
+        for title, name in _SOURCES.items()
+        if last.per_s(name) >= _SMALL_BYTES
     ]
-    if held.queue_depth:
-        parts.append(f"{held.queue_depth:,} reads wait")
+    if waiting := answer["queue_depth"]:
+        parts.append(f"{waiting:,.0f} reads wait")
+    yield from _joined("from", parts)
+    again = _rates(last, "remote", ("retries", "throttled", "errors"))
+    found = last.share("remote.blocks_hit", "remote.blocks_fetched")
+    if again or found is not None or last.per_s("remote.bytes"):
+        parts = [f"{units.megabytes(last.per_s('remote.bytes'))} MB/s"]
+        parts += [] if found is None else [f"hit rate {units.percent(found)}"]
+        yield from _joined("fetched", parts + again)
+    for title, (group, events) in _EVENTS.items():
+        yield from _joined(title, _rates(last, group, events))
+
+
+def _rates(last: Activity, group: str, events: tuple[str, ...]) -> list[str]:
+    rates = {event: last.per_s(f"{group}.{event}") for event in events}
+    return [f"{event} {units.number(per_s)}/s" for event, per_s in rates.items() if per_s]
+
+
+def _joined(title: str, parts: list[str]) -> Iterator[Text]:
     if parts:
-        yield Text(f"{'from':<{_TITLE_WIDTH}}  {'   '.join(parts)}")
-    if any(last.remote.values()):
-        yield Text(f"{'fetched':<{_TITLE_WIDTH}}  {_fetched(last.remote)}")
-    for way, events in last.ahead.items():
-        ahead = [f"{event} {units.number(per_s)}/s" for event, per_s in events.items() if per_s > 0]
-        if ahead:
-            yield Text(f"{way:<{_TITLE_WIDTH}}  {'   '.join(ahead)}")
+        yield _line(title, "   ".join(parts))
 
 
-def _fetched(remote: Mapping[str, float]) -> str:
-    """Return the rates of a fetcher in this second, and the share of blocks found in the cache."""
-    looked = remote["blocks_hit"] + remote["blocks_fetched"]
-    parts = [f"{units.megabytes(remote['bytes'])} MB/s"]
-    parts += [f"hit rate {units.percent(remote['blocks_hit'] / looked)}"] if looked else []
-    parts += [
-        f"{name} {units.number(remote[name])}/s"
-        for name in ("retries", "throttled", "errors")
-        if remote[name] > 0
-    ]
-    return "   ".join(parts)
+def _errors(answer: Answer) -> Iterator[Text]:
+    text = ""
+    if count := answer["unreadable_files"]:
+        files = "file" if count == 1 else "files"
+        text = f"{count:,.0f} unreadable {files}; see: ffrfs stats --errors"
+    elif count := answer["checksums_failed"]:
+        text = f"{count:,.0f} bad checksums; see: ffrfs log"
+    if text:
+        line = _line("errors", text)
+        line.stylize("bold red")
+        yield line
 
 
-def _errors(held: Holdings) -> Iterator[Text]:
-    texts = []
-    if held.unreadable_files:
-        files = "file" if held.unreadable_files == 1 else "files"
-        texts.append(f"{held.unreadable_files:,} unreadable {files}; see: ffrfs stats --errors")
-    if held.checksums_failed:
-        texts.append(f"{held.checksums_failed:,} bad checksums; see: ffrfs log")
-    for text in texts[:1]:
-        yield Text(f"{'errors':<{_TITLE_WIDTH}}  {text}", "bold red")
-
-
-def _requests(look: Look) -> Table | None:
-    """Return the table of the kinds of requests in the last seconds."""
-    recent = [one for one in look.samples if one.end_s > look.at_s - _RECENT_S]
-    kinds = dict.fromkeys(kind for one in recent for kind in one.kinds)
+def _requests(look: Look) -> Iterator[Table]:
+    """Yield the table of the kinds of requests in the last seconds, if there were any."""
+    recent = [one for one in look.activities if one.end_s > look.at_s - _RECENT_S]
+    kinds = sorted({kind for one in recent for kind in one.kinds})
     if not kinds or look.last is None:
-        return None
+        return
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for title in ("request", "per s", "p50", "p99"):
-        table.add_column(
-            Text(title, "dim"),
-            justify="left" if title == "request" else "right",
-            no_wrap=True,
-            min_width=7 if title != "request" else 10,
-        )
-    for kind in sorted(kinds):
-        times = look.last.kinds.get(kind)
-        table.add_row(
-            Text(kind),
-            units.number(times.per_s if times else 0),
-            units.time(times.p50_us if times else None),
-            units.time(times.p99_us if times else None),
-            style="" if times else "dim",
-        )
-    return table
+    table.add_column(Text("request", "dim"), no_wrap=True, min_width=10)
+    for title in ("per s", "p50", "p99"):
+        table.add_column(Text(title, "dim"), justify="right", no_wrap=True, min_width=7)
+    for kind in kinds:
+        times = look.last.kinds.get(kind, NO_REQUESTS)
+        cells = (units.number(times.per_s), units.time(times.p50_us), units.time(times.p99_us))
+        table.add_row(kind, *cells, style="dim" if times is NO_REQUESTS else "")
+    yield table

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import TextIO
 
-from ffrfs.mount.client.control_survey import Survey
+from ffrfs.mount.client.watched import Watched
 
 # The alternate screen, no cursor, no wrapping of long lines; and back.
 _ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l"
@@ -85,9 +85,9 @@ class Screen:
         shown = "\n".join(_END_OF_LINE + line for line in lines)
         self._write(_HOME + shown + _END_OF_SCREEN)
 
-    def wait(self, timeout_s: float, surveys: Sequence[Survey] = ()) -> list[str]:
-        """Return the pressed keys, by name or character; none: a survey is ready, or time is up."""
-        readers: list[int | Survey] = [self._keys, self._wake, *surveys]
+    def wait(self, timeout_s: float, watched: Watched) -> list[str]:
+        """Return the pressed keys, by name or character; none: an answer came, or time is up."""
+        readers: list[int | Watched] = [self._keys, self._wake, watched]
         ready, _, _ = select.select(readers, [], [], timeout_s)
         found = []
         if self._wake in ready:

@@ -12,11 +12,12 @@ import time
 from collections.abc import Iterator
 from typing import TextIO
 
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
+from rich.layout import Layout
 from rich.text import Text
 
 from ffrfs.mount.client.watched import Look, Watched
-from ffrfs.top import columns as rows
+from ffrfs.top import columns
 from ffrfs.top.canvas import Canvas
 from ffrfs.top.mount_view import mount_view
 from ffrfs.top.overview import overview
@@ -63,7 +64,7 @@ class Watch:
             file=out, force_terminal=True, highlight=False, markup=False, emoji=False
         )
         self._looks: tuple[Look, ...] = ()
-        self._column = rows.MOUNT
+        self._column = columns.MOUNT
         self._chosen: str | None = None
         self._is_open = is_alone
         self._is_paused = self._is_help = False
@@ -84,7 +85,7 @@ class Watch:
                 asked_s, interval_s, is_drawn = self._ask(), INTERVAL_S, False
                 continue
             next_s = asked_s + (interval_s if is_drawn else _LATE_S)
-            keys = self._screen.wait(max(next_s - now_s, 0), self._watched.surveys)
+            keys = self._screen.wait(max(next_s - now_s, 0), self._watched)
             for key in keys:
                 if key in ("q", "Q"):
                     return
@@ -119,21 +120,21 @@ class Watch:
             case "down" | "j":
                 self._choose(1)
             case "enter" if (chosen := self._chosen_look()) is not None:
-                self._chosen = chosen.place.mountpoint
+                self._chosen = chosen.mount.mountpoint
                 self._is_open = True
             case "escape":
                 self._is_open = self._is_alone
 
     def _sort(self, step: int) -> None:
-        columns = rows.fitting(self._screen.size()[0])
-        at = columns.index(self._column) if self._column in columns else 0
-        self._column = columns[(at + step) % len(columns)]
+        shown = columns.fitting(self._screen.size()[0])
+        at = shown.index(self._column) if self._column in shown else 0
+        self._column = shown[(at + step) % len(shown)]
 
     def _ordered(self) -> list[Look]:
-        return rows.ordered(self._looks, self._column)
+        return columns.ordered(self._looks, self._column)
 
     def _choose(self, step: int) -> None:
-        places = [look.place.mountpoint for look in self._ordered()]
+        places = [look.mount.mountpoint for look in self._ordered()]
         if places:
             at = places.index(self._chosen) if self._chosen in places else 0
             self._chosen = places[min(max(at + step, 0), len(places) - 1)]
@@ -143,23 +144,21 @@ class Watch:
         looks = self._ordered()
         if self._chosen is None:
             return looks[0] if looks else None
-        return next((look for look in looks if look.place.mountpoint == self._chosen), None)
+        return next((look for look in looks if look.mount.mountpoint == self._chosen), None)
 
     def _draw(self) -> None:
         width, height = self._screen.size()
         self._console.size = (width, height)
         canvas = Canvas(self._encoding, width, max(height - 2, 1))
-        body = self._lines(self._body(canvas))[: canvas.height]
-        body += [""] * (canvas.height - len(body))
-        lines = [*self._lines([self._title(width)]), *body, *self._lines([self._keys(canvas)])]
-        self._screen.show(lines[:height])
-
-    def _lines(self, parts: Iterator[RenderableType] | list[RenderableType]) -> list[str]:
-        """Return the lines for the terminal; each contains the colours that it needs."""
+        frame = Layout()
+        frame.split_column(
+            Layout(self._title(width), size=1),
+            Layout(Group(*self._body(canvas))),
+            Layout(self._keys(canvas), size=1),
+        )
         with self._console.capture() as captured:
-            for part in parts:
-                self._console.print(part, no_wrap=True, overflow="crop", crop=True)
-        return captured.get().splitlines()
+            self._console.print(frame, no_wrap=True, overflow="crop")
+        self._screen.show(captured.get().splitlines()[:height])
 
     def _body(self, canvas: Canvas) -> Iterator[RenderableType]:
         if self._is_help:
@@ -167,7 +166,7 @@ class Watch:
             return
         chosen = self._chosen_look()
         if not self._is_open:
-            place = chosen.place.mountpoint if chosen else None
+            place = chosen.mount.mountpoint if chosen else None
             yield from overview(self._ordered(), place, self._column, canvas)
         elif chosen is not None:
             yield from mount_view(chosen, canvas)

@@ -72,6 +72,7 @@ OWNERS = {
     "distributed": "ffrfs/cluster/executors.py",
     "mpi4py": "ffrfs/cluster/executors.py",
     "rich": "ffrfs/top/*",
+    "termios": "ffrfs/top/*",
     "obstore": "ffrfs/remote/*",
     "boto3": "ffrfs/remote/*",
     "asyncio": "ffrfs/remote/*",
@@ -342,6 +343,7 @@ HEAVY = [
         ("import ffrfs.mount.daemon.daemon", ["trio", "pyfuse3", "torch", "numpy"]),
         ("import ffrfs.mount.engines.native_engine", ["trio", "pyfuse3", "ffrfs._native"]),
         ("import ffrfs.mount.engines.pyfuse3_engine", ["torch", "numpy"]),
+        ("import ffrfs.mount.client.watched", ["rich", "termios", "trio", "ffrfs.top.*"]),
     ],
 )
 def test_import_is_light(statement: str, heavy: list[str]) -> None:

@@ -5,49 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ffrfs.mount.stats import units
-from ffrfs.mount.stats.activity import Sample
-from ffrfs.mount.stats.stats_delta import Times
-from ffrfs.top.canvas import Canvas, by_second
+from ffrfs.top.canvas import Canvas
 
 UTF8, ASCII = Canvas("utf-8", 80, 24), Canvas("ascii", 80, 24)
-
-
-def did(begin_s: float, end_s: float, bytes_per_s: float) -> Sample:
-    return Sample(
-        begin_s=begin_s,
-        end_s=end_s,
-        bytes_per_s=bytes_per_s,
-        requests_per_s=0,
-        p50_us=None,
-        p99_us=None,
-        hit=None,
-        sources={},
-        ahead={},
-        kinds={"read": Times(0, None, None)},
-    )
-
-
-def seconds(*samples: Sample, now_s: float, count: int = 5) -> list[float | None]:
-    return by_second(samples, lambda sample: sample.bytes_per_s, now_s, count)
-
-
-def test_each_second_has_the_value_of_its_middle() -> None:
-    samples = [did(9.9, 10.9, 1), did(10.9, 12.0, 2), did(12.0, 13.1, 3)]
-    assert seconds(*samples, now_s=13.1) == [None, None, 1, 2, 3]
-    assert seconds(*samples, now_s=14.6) == [1, 2, 3, None, None]
-
-
-def test_a_late_answer_covers_the_seconds_without_one() -> None:
-    assert seconds(did(10, 13, 7), now_s=13, count=4) == [None, 7, 7, 7]
-
-
-def test_a_short_sample_is_not_lost() -> None:
-    samples = [did(10.0, 10.9, 1), did(10.9, 11.2, 9), did(11.2, 12.2, 2)]
-    assert seconds(*samples, now_s=12.6, count=3) == [1, 9, None]
-
-
-def test_no_samples() -> None:
-    assert seconds(now_s=10) == [None] * 5
 
 
 def test_sparkline() -> None:

@@ -14,10 +14,13 @@ import resource
 import selectors
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from typing import Generic, TypeVar
 
 from ffrfs.mount.client.control_client import ANSWER_SIZE_MAX, CHUNK_SIZE, request
 from ffrfs.mount.kernel import control_socket
+
+Key = TypeVar("Key", bound=Hashable)
 
 _RETRY_S = 0.01  # of a daemon whose queue of clients is full
 
@@ -31,93 +34,97 @@ def ask_all(
     """
     at_once = at_once_max or max(resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2, 1)
     deadline_s = time.monotonic() + timeout_s
-    answers: list[dict[str, object] | None] = []
-    while len(answers) < len(paths):
-        batch = paths[len(answers) : len(answers) + at_once]
+    answers: list[dict[str, object] | None] = [None] * len(paths)
+    for begin in range(0, len(paths), at_once):
+        batch = paths[begin : begin + at_once]
         # The rest have their share, even if none of these answers.
-        share = len(batch) / (len(paths) - len(answers))
         now_s = time.monotonic()
-        with Survey(batch, command) as survey:
-            deadline_of_batch_s = now_s + (deadline_s - now_s) * share
-            while not survey.is_over and (left_s := deadline_of_batch_s - time.monotonic()) > 0:
-                survey.receive(left_s)
-            answers += survey.answers
+        batch_deadline_s = now_s + (deadline_s - now_s) * len(batch) / (len(paths) - begin)
+        with Survey[int](command) as survey:
+            for number, path in enumerate(batch, begin):
+                survey.ask(number, path)
+            while survey.waits_for and (left_s := batch_deadline_s - time.monotonic()) > 0:
+                for number, answer in survey.receive(left_s).items():
+                    answers[number] = answer
     return answers
 
 
-class Survey(contextlib.ExitStack):
-    """A connection to each of some daemons, which are sent the command at once.
+class Survey(Generic[Key]):
+    """The same question to many daemons, each of which has a key. Use it with `with`."""
 
-    `answers`: of each daemon; None: none yet, or there will be none. Use it with `with`.
-    """
-
-    def __init__(
-        self, paths: Sequence[str], command: str, user_ids: Sequence[int | None] | None = None
-    ) -> None:
-        """`user_ids`: whose daemon must be there; None: anybody's. Another's is not asked."""
-        super().__init__()
-        self.answers: list[dict[str, object] | None] = [None] * len(paths)
+    def __init__(self, command: str) -> None:
         self._request = request(command)
-        self._selector = self.enter_context(selectors.EpollSelector())
-        self._user_ids = user_ids or [None] * len(paths)
-        self._to_ask = [one for one in enumerate(paths) if not self._ask(*one)]
+        self._selector = selectors.EpollSelector()
+        self._asked: dict[Key, socket.socket] = {}
+        # Socket and user of daemons whose queue of clients is full.
+        self._to_ask: dict[Key, tuple[str, int | None]] = {}
+
+    def __enter__(self) -> Survey[Key]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for key in self.waits_for:
+            self.drop(key)
+        self._selector.close()
 
     @property
-    def is_over(self) -> bool:
-        """No daemon will answer any more that has not."""
-        return not (self._to_ask or self._selector.get_map())
-
-    @property
-    def waits_for(self) -> set[int]:
-        """The numbers of the daemons that may still answer."""
-        asked = (key.data[0] for key in self._selector.get_map().values())
-        return {*asked, *(number for number, _ in self._to_ask)}
+    def waits_for(self) -> set[Key]:
+        """Return the keys of the daemons that may still answer."""
+        return {*self._asked, *self._to_ask}
 
     def fileno(self) -> int:
-        """For select(): readable when receive() has something to do."""
+        """Return the descriptor for select(): readable when receive() has something to do."""
         return self._selector.fileno()
 
-    def receive(self, timeout_s: float) -> None:
-        """Take what arrives next, or give up after that time, which may be 0.
+    def ask(self, key: Key, path: str, user_id: int | None = None) -> None:
+        """Ask the daemon at the control socket, unless it is another user's than `user_id`."""
+        self._to_ask.pop(key, None)
+        try:
+            client = control_socket.connect_now(path, user_id)
+        except BlockingIOError:
+            self._to_ask[key] = (path, user_id)
+            return
+        except OSError:  # no daemon listens there
+            return
+        with contextlib.suppress(OSError):  # refused already; the answer says why
+            client.sendall(self._request)  # a new connection has room for it
+        self._asked[key] = client
+        self._selector.register(client, selectors.EVENT_READ, (key, bytearray()))
+
+    def drop(self, key: Key) -> None:
+        """Wait no longer for this daemon."""
+        self._to_ask.pop(key, None)
+        if (client := self._asked.pop(key, None)) is not None:
+            self._selector.unregister(client)
+            client.close()
+
+    def receive(self, timeout_s: float) -> dict[Key, dict[str, object]]:
+        """Return the answers that arrive next, or none after that time, which may be 0.
 
         Returns sooner while a daemon's queue of clients is full: call it again.
         """
-        self._to_ask = [one for one in self._to_ask if not self._ask(*one)]
+        for key, daemon in [*self._to_ask.items()]:
+            self.ask(key, *daemon)
         if self._to_ask:
             timeout_s = min(timeout_s, _RETRY_S)
-        for key, _ in self._selector.select(timeout_s):
-            self._receive(key)
+        found = {}
+        for ready, _ in self._selector.select(timeout_s):
+            key, received = ready.data
+            if self._is_complete(self._asked[key], received):
+                self.drop(key)
+                with contextlib.suppress(ValueError, RecursionError):
+                    match json.loads(received):
+                        case {"result": dict(result)}:
+                            found[key] = result
+        return found
 
-    def _ask(self, number: int, path: str) -> bool:
-        """False: try again."""
-        try:
-            client = control_socket.connect_now(path, self._user_ids[number])
-        except BlockingIOError:
-            return False
-        except OSError:  # no daemon is there
-            return True
-        self.enter_context(client)
-        with contextlib.suppress(OSError):  # refused already; the answer says why
-            client.sendall(self._request)  # which a new connection has room for
-        self._selector.register(client, selectors.EVENT_READ, (number, bytearray()))
-        return True
-
-    def _receive(self, key: selectors.SelectorKey) -> None:
-        number, answer = key.data
-        client = key.fileobj
-        assert isinstance(client, socket.socket)
+    @staticmethod
+    def _is_complete(client: socket.socket, received: bytearray) -> bool:
         try:
             chunk = client.recv(CHUNK_SIZE)
         except BlockingIOError:
-            return
+            return False
         except OSError:
             chunk = b""
-        answer += chunk
-        if chunk and not answer.endswith(b"\n") and len(answer) <= ANSWER_SIZE_MAX:
-            return
-        self._selector.unregister(client)
-        client.close()
-        with contextlib.suppress(ValueError, RecursionError):
-            match json.loads(answer):
-                case {"result": dict(result)}:
-                    self.answers[number] = result
+        received += chunk
+        return not chunk or received.endswith(b"\n") or len(received) > ANSWER_SIZE_MAX

@@ -1,4 +1,4 @@
-"""The mounts that `ffrfs top` watches, and the sockets of their daemons.
+"""The mounts that a user may watch, and the sockets of their daemons.
 
 An ordinary user sees the mounts of `ffrfs ps`. Root sees all: those of other users are in the
 kernel's list, and each user's daemons listen in a directory that belongs to that user.
@@ -20,7 +20,7 @@ from ffrfs.mount.kernel.process import Process
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class FoundMount:
     """A mount, with the facts that are known without its daemon."""
 
     mountpoint: str
@@ -31,8 +31,8 @@ class Place:
     process: Process | None = None  # the daemon of this user's mount
 
 
-def find_places() -> list[Place]:
-    """Return all places by mount point, this user's mounts first."""
+def find_mounts() -> list[FoundMount]:
+    """Return all mounts by mount point, this user's mounts first."""
     # The kernel's list is read last: a state file is written before its mount is made.
     known = state.load_all()
     table = read_mount_table()
@@ -43,17 +43,17 @@ def find_places() -> list[Place]:
         # A killed daemon whose mount is gone, too, is not shown.
         if one.mountpoint in ours or one.process.is_alive()
     ]
-    own = {place.mountpoint for place in found}
+    own = {mount.mountpoint for mount in found}
     found += [
-        place
+        mount
         for entry in ours.values()
-        if entry.mountpoint not in own and (place := _unrecorded(entry, table)) is not None
+        if entry.mountpoint not in own and (mount := _unrecorded(entry, table)) is not None
     ]
-    return sorted(found, key=lambda place: (place.user_id != os.geteuid(), place.mountpoint))
+    return sorted(found, key=lambda mount: (mount.user_id != os.geteuid(), mount.mountpoint))
 
 
-def _own(directory: str, known: state.MountState, is_mounted: bool) -> Place:
-    return Place(
+def _own(directory: str, known: state.MountState, is_mounted: bool) -> FoundMount:
+    return FoundMount(
         mountpoint=known.mountpoint,
         packs=known.packs or (known.pack,),
         user_id=os.geteuid(),
@@ -63,14 +63,14 @@ def _own(directory: str, known: state.MountState, is_mounted: bool) -> Place:
     )
 
 
-def _unrecorded(entry: MountEntry, table: Sequence[MountEntry]) -> Place | None:
+def _unrecorded(entry: MountEntry, table: Sequence[MountEntry]) -> FoundMount | None:
     """Return a mount without a state file of ours: another user's, if we are root."""
     assert entry.user_id is not None
     if os.geteuid() not in (0, entry.user_id):
         return None
     directories = _directories(entry.user_id, table) if entry.user_id != os.geteuid() else iter(())
     paths = (state.socket_path(directory, entry.mountpoint) for directory in directories)
-    return Place(
+    return FoundMount(
         mountpoint=entry.mountpoint,
         packs=(entry.source,),
         user_id=entry.user_id,

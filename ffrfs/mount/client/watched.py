@@ -7,13 +7,12 @@
 A daemon that hangs keeps its question open and delays no other's. It gets a new question
 after QUESTION_S.
 
-Concurrency: one thread; only wait() waits. select() on `surveys` says when to receive().
+Concurrency: one thread; only wait() waits. select() on it says when to receive().
 """
 
 from __future__ import annotations
 
 import contextlib
-import select
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -21,15 +20,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ffrfs.mount.client.control_survey import Survey
-from ffrfs.mount.client.found_mounts import Place, find_places
-from ffrfs.mount.stats.activity import BAD_ANSWER, Holdings, Sample, holdings, sample
-from ffrfs.mount.stats.stats_delta import StatsDelta
+from ffrfs.mount.client.found_mounts import FoundMount, find_mounts
+from ffrfs.mount.stats.activity import BAD_ANSWER, Activity, Answer, activity, read_answer
 
 KEPT_S = 60.0
 QUESTION_S = 5.0
 # A mount is marked after so long without an answer. A machine under load answers late.
 PATIENCE_S = 2.5
-_NEW_S = 2.0  # age of a new mount, whose time since mounting is a sample like any other
+_NEW_S = 2.0  # age of a new mount, whose time since mounting counts like any other
 
 # As in mount_statuses.py; "waiting": for its first answer; "gone": not mounted any more.
 Condition = Literal[
@@ -41,20 +39,20 @@ Condition = Literal[
 class Look:
     """The knowledge about one mount at one time."""
 
-    place: Place
+    mount: FoundMount
     at_s: float  # by the monotonic clock
     condition: Condition
-    holdings: Holdings | None  # None: there is no answer now
-    samples: tuple[Sample, ...]  # of the last minute, the oldest first
+    answer: Answer | None  # None: there is none now
+    activities: tuple[Activity, ...]  # of the last minute, the oldest first
 
     @property
     def is_well(self) -> bool:
         return self.condition in ("live", "waiting")
 
     @property
-    def last(self) -> Sample | None:
+    def last(self) -> Activity | None:
         """The latest activity of the mount, or None if it is unknown."""
-        return self.samples[-1] if self.samples and self.holdings else None
+        return self.activities[-1] if self.activities and self.answer else None
 
 
 class Watched:
@@ -64,104 +62,76 @@ class Watched:
         """Watch the canonical mount point `only`; None: all mounts."""
         self._only = only
         self._records: dict[tuple[str, str | None], _Record] = {}
-        self._questions: list[_Question] = []
+        self._survey = Survey[_Record]("stats")
 
     def __enter__(self) -> Watched:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for question in self._questions:
-            question.survey.close()
+        self._survey.__exit__()
 
-    @property
-    def surveys(self) -> list[Survey]:
-        return [question.survey for question in self._questions]
+    def fileno(self) -> int:
+        return self._survey.fileno()
 
     @property
     def is_waiting(self) -> bool:
         """Whether a mount that is well has not answered the last question."""
-        return any(not record.is_late for one in self._questions for record in one.waits_for())
+        return any(not record.is_late for record in self._survey.waits_for)
 
     def ask(self) -> None:
         self._find()
-        self._drop_old()
-        busy = {id(record) for one in self._questions for record in one.waits_for()}
-        free = [one for one in self._records.values() if one.place.socket and id(one) not in busy]
-        if free:
-            self._questions.append(_Question(free))
+        now_s = time.monotonic()
+        records = {*self._records.values()}
+        for record in self._survey.waits_for:
+            if record not in records or record.asked_s < now_s - QUESTION_S:
+                self._survey.drop(record)
+        for record in records - self._survey.waits_for:
+            if (socket := record.mount.socket) is not None:
+                record.asked_s = now_s
+                user_id = None if record.mount.process else record.mount.user_id
+                self._survey.ask(record, socket, user_id)
 
-    def receive(self) -> None:
-        for question in self._questions:
-            question.receive()
-        self._drop_old()
+    def receive(self, timeout_s: float = 0) -> None:
+        answers = self._survey.receive(timeout_s)
+        now_s = time.monotonic()
+        for record, answer in answers.items():
+            record.add(answer, now_s)
 
     def wait(self, timeout_s: float) -> None:
         """Wait until all mounts that are well have answered, or the time is over."""
         deadline_s = time.monotonic() + timeout_s
-        self.receive()
         while self.is_waiting and (left_s := deadline_s - time.monotonic()) > 0:
-            select.select(self.surveys, [], [], left_s)
-            self.receive()
+            self.receive(left_s)
 
     def looks(self) -> tuple[Look, ...]:
         now_s = time.monotonic()
         return tuple(record.look(now_s) for record in self._records.values())
 
     def _find(self) -> None:
-        places = find_places()
+        mounts = find_mounts()
         if self._only is not None:
-            places = [place for place in places if place.mountpoint == self._only]
+            mounts = [mount for mount in mounts if mount.mountpoint == self._only]
         before, self._records = self._records, {}
-        for place in places:
-            key = (place.mountpoint, place.socket)
-            self._records[key] = before.get(key) or _Record(place)
-            self._records[key].place = place
-        if self._only is not None and not places:
+        for mount in mounts:
+            key = (mount.mountpoint, mount.socket)
+            self._records[key] = before.get(key) or _Record(mount)
+            self._records[key].mount = mount
+        if self._only is not None and not mounts:
             self._records = before
             for record in before.values():
                 record.is_gone = True
-
-    def _drop_old(self) -> None:
-        oldest_s = time.monotonic() - QUESTION_S
-        for question in [*self._questions]:
-            if question.survey.is_over or question.asked_s < oldest_s:
-                question.survey.close()
-                self._questions.remove(question)
-
-
-class _Question:
-    """A survey, and the records that wait for it."""
-
-    def __init__(self, records: list[_Record]) -> None:
-        self.asked_s = time.monotonic()
-        self._records = dict(enumerate(records))
-        user_ids = [None if record.place.process else record.place.user_id for record in records]
-        sockets = [record.place.socket or "" for record in records]
-        self.survey = Survey(sockets, "stats", user_ids)
-
-    def waits_for(self) -> list[_Record]:
-        return [self._records[number] for number in self.survey.waits_for]
-
-    def receive(self) -> None:
-        self.survey.receive(0)
-        now_s = time.monotonic()
-        for number, answer in enumerate(self.survey.answers):
-            if answer is not None:
-                self._records[number].add(answer, now_s)
-                self.survey.answers[number] = None
 
 
 class _Record:
     """The history of one mount."""
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
+    def __init__(self, mount: FoundMount) -> None:
+        self.mount = mount
         self.is_gone = False
-        self._found_s = self._answered_s = time.monotonic()
-        self._before: Mapping[str, Any] | None = None
+        self.asked_s = self._answered_s = time.monotonic()
         self._is_understood = True
-        self._holdings: Holdings | None = None
-        self._samples: deque[Sample] = deque()
+        self._answer: Answer | None = None
+        self._activities: deque[Activity] = deque()
 
     @property
     def is_late(self) -> bool:
@@ -172,37 +142,36 @@ class _Record:
         before_s, self._answered_s = self._answered_s, now_s
         self._is_understood = False
         with contextlib.suppress(*BAD_ANSWER):
-            self._holdings = holdings(answer)
-            delta = StatsDelta(self._before, answer)
-            if not delta.is_since_mount:
-                self._samples.append(sample(delta, before_s, now_s))
-            elif delta.time_s < _NEW_S:
-                self._samples.append(sample(delta, now_s - delta.time_s, now_s))
-            self._before = answer
+            found = read_answer(answer)
+            new = activity(self._answer, found, before_s, now_s)
+            if new.is_since_mount:
+                new = activity(None, found, now_s - new.time_s, now_s)
+            if not new.is_since_mount or new.time_s < _NEW_S:
+                self._activities.append(new)
+            self._answer = found
             self._is_understood = True
-        while self._samples and self._samples[0].end_s < now_s - KEPT_S - 1:
-            self._samples.popleft()
+        while self._activities and self._activities[0].end_s < now_s - KEPT_S - 1:
+            self._activities.popleft()
 
     def look(self, now_s: float) -> Look:
         condition = self._condition(now_s)
-        answers = condition in ("live", "detached", "waiting")
         return Look(
-            place=self.place,
+            mount=self.mount,
             at_s=now_s,
             condition=condition,
-            holdings=self._holdings if answers else None,
-            samples=tuple(self._samples),
+            answer=self._answer if condition in ("live", "detached") else None,
+            activities=tuple(self._activities),
         )
 
     def _condition(self, now_s: float) -> Condition:
-        process = self.place.process
+        process = self.mount.process
         troubles: dict[Condition, bool] = {
             "gone": self.is_gone,
-            "unknown": self.place.socket is None,
+            "unknown": self.mount.socket is None,
             "dead": process is not None and not process.is_alive(),
             "no answer": now_s - self._answered_s > PATIENCE_S,
             "other version": not self._is_understood,
-            "waiting": self._before is None,
-            "detached": not self.place.is_mounted,
+            "waiting": self._answer is None,
+            "detached": not self.mount.is_mounted,
         }
         return next((name for name, is_so in troubles.items() if is_so), "live")

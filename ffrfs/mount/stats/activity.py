@@ -1,7 +1,8 @@
-"""The activity of a mount between two answers of its daemon, and its present state.
+"""The numbers of a mount: those of one answer of its daemon, and the activity between two answers.
 
-An answer may be another version's, or, for root, a hostile user's: a value that is not a number
-of a sensible size raises ValueError here, and is never drawn.
+Everything that shows numbers as they change takes them from here. An answer (`ffrfs stats
+--json`) may be another version's or, for root, a hostile user's. So its numbers are checked
+first: one that is not a number of a sensible size raises one of BAD_ANSWER, and is never shown.
 
 No state; any thread.
 """
@@ -9,137 +10,195 @@ No state; any thread.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from ffrfs.mount.stats.stats_delta import StatsDelta, Times
+from ffrfs.mount.stats.request_times import KINDS, Buckets, difference, percentile_us
+
+BAD_ANSWER = (KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError)
 
 _NUMBER_MAX = 1e18
-_SOURCES = {"memory": "bytes_memory", "page cache": "bytes_page_cache", "storage": "bytes_storage"}
-_AHEAD = {
-    "prefetch": ("fetched", "pushed", "hit", "late"),
-    "readahead": ("fetched", "pushed", "hit"),
-    "read_around": ("pushed",),
+_NUMBERS = (
+    *("age_s", "threads", "request_count", "reads", "bytes_served"),
+    *("bytes_memory", "bytes_page_cache", "bytes_storage"),
+    *("checksums_verified", "checksums_failed", "queue_depth"),
+    *("cache_bytes", "cache_limit_bytes", "resident_bytes"),
+)
+# A mount without a limit or without a fetcher, or an older version, lacks some of these.
+_OPTIONAL = ("memory_limit_bytes", "memory_pressure", "unreadable_files")
+_GROUPS = {
+    "prefetch": ("fetched", "pushed", "hit", "late", "wasted_bytes"),
+    "readahead": ("fetched", "pushed", "hit", "wasted_bytes"),
+    "read_around": ("pushed", "unread_bytes"),
+    "remote": (
+        *("bytes", "blocks_hit", "blocks_fetched", "retries", "throttled", "errors"),
+        *("cache_bytes", "cache_limit_bytes"),
+    ),
 }
-# The fields for mounts with packs at URLs.
-_REMOTE = ("bytes", "blocks_hit", "blocks_fetched", "retries", "throttled", "errors")
-# The errors that an answer of another version, or of another user's mount, may cause.
-BAD_ANSWER = (KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Holdings:
-    """The state of the mount at the time of one answer."""
+class Answer:
+    """The checked numbers of one answer."""
 
     engine: str
     transport: str | None  # None: an older version does not have it
-    threads: int
-    age_s: float
-    cache_bytes: float
-    cache_limit_bytes: float
-    block_cache_bytes: float  # bytes of cached blocks of URLs; 0 without a fetcher
-    block_cache_limit_bytes: float
-    resident_bytes: float
-    memory_limit_bytes: float | None
-    memory_pressure: float | None  # percent
-    queue_depth: int
-    checksums_failed: int
-    unreadable_files: int
+    daemon_pid: float
+    numbers: Mapping[str, float]  # "bytes_served", "prefetch.hit"; an unknown one is missing
+    buckets: Mapping[str, Buckets]  # for each kind of request
+
+    def __getitem__(self, name: str) -> float:
+        """Return the number, or 0 if it is unknown."""
+        return self.numbers.get(name, 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sample:
-    """The activity of the mount between two times of this machine's monotonic clock."""
+class Times:
+    """The times of requests in an interval."""
 
-    begin_s: float
-    end_s: float
-    bytes_per_s: float
-    requests_per_s: float
-    p50_us: float | None  # over all requests; None: there were none
+    per_s: float
+    p50_us: float | None  # None: there were none
     p99_us: float | None
-    hit: float | None  # share of the bytes that did not wait for storage; None: no bytes
-    sources: Mapping[str, float]  # bytes a second
-    ahead: Mapping[str, Mapping[str, float]]  # records a second: "prefetch" → "fetched" → 7.5
+
+
+NO_REQUESTS = Times(per_s=0.0, p50_us=None, p99_us=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Activity:
+    """The activity of a mount in an interval."""
+
+    begin_s: float  # by the monotonic clock of this machine
+    end_s: float
+    time_s: float  # by the clock of the daemon, so that slow answers do not count
+    is_since_mount: bool
+    growth: Mapping[str, float]  # of numbers of the answers
+    times: Times  # of all requests
     kinds: Mapping[str, Times]  # only kinds with requests
-    remote: Mapping[str, float] = field(default_factory=dict)  # per second; empty: no fetcher
+
+    def per_s(self, name: str) -> float:
+        return self.growth.get(name, 0.0) / self.time_s if self.time_s else 0.0
+
+    @property
+    def hit(self) -> float | None:
+        """Return the share of the served bytes that readers got without waiting for storage.
+
+        Bytes that were not in memory were read, from the page cache or from storage. These
+        two are counted in whole records, so only their proportion is used. None: no bytes.
+        """
+        served, memory = self.growth["bytes_served"], self.growth["bytes_memory"]
+        at_once, waited = self.growth["bytes_page_cache"], self.growth["bytes_storage"]
+        if not served:
+            return None
+        missed = max(served - memory, 0)
+        return 1 - missed / served * (waited / (at_once + waited) if waited else 0)
+
+    def share(self, part: str, *others: str) -> float | None:
+        """Return how much `part` grew, as a share of itself and the others together."""
+        whole = sum(self.growth.get(name, 0.0) for name in (part, *others))
+        return self.growth.get(part, 0.0) / whole if whole else None
 
 
-def holdings(answer: Mapping[str, Any]) -> Holdings:
-    remote = answer.get("remote") or {}
-    return Holdings(
+def read_answer(answer: Mapping[str, Any]) -> Answer:
+    transport = answer.get("transport")
+    requests = {kind: answer["requests"][kind] for kind in KINDS if kind in answer["requests"]}
+    return Answer(
         engine=str(answer["engine"]),
-        transport=None if answer.get("transport") is None else str(answer["transport"]),
-        threads=int(_number(answer["threads"])),
-        age_s=_number(answer["age_s"]),
-        cache_bytes=_number(answer["cache_bytes"]),
-        cache_limit_bytes=_number(answer["cache_limit_bytes"]),
-        block_cache_bytes=_number(remote.get("cache_bytes", 0)),
-        block_cache_limit_bytes=_number(remote.get("cache_limit_bytes", 0)),
-        resident_bytes=_number(answer["resident_bytes"]),
-        memory_limit_bytes=_number_or_none(answer["memory_limit_bytes"]),
-        memory_pressure=_number_or_none(answer["memory_pressure"]),
-        queue_depth=int(_number(answer["queue_depth"])),
-        checksums_failed=int(_number(answer["checksums_failed"])),
-        # Answers of older versions lack it.
-        unreadable_files=int(_number(answer.get("unreadable_files", 0))),
+        transport=None if transport is None else str(transport),
+        daemon_pid=_checked(answer["daemon_pid"]),
+        numbers=dict(_numbers(answer)),
+        buckets={
+            kind: [(_checked(end_us), int(_checked(count))) for end_us, count in times["buckets"]]
+            for kind, times in requests.items()
+        },
     )
 
 
-def sample(delta: StatsDelta, begin_s: float, end_s: float) -> Sample:
-    times = delta.all_times()
-    kinds = {kind: delta.times(kind) for kind in delta.active_kinds()}
-    for each in (times, *kinds.values()):
-        for number in (each.per_s, each.p50_us, each.p99_us):
-            _number_or_none(number)
-    return Sample(
+def activity(
+    before: Answer | None, after: Answer, begin_s: float = 0.0, end_s: float = 0.0
+) -> Activity:
+    """Return the activity since `before`; without it, or if it is an earlier mount's, all."""
+    if before is not None and (
+        before.daemon_pid != after.daemon_pid or before["age_s"] >= after["age_s"]
+    ):
+        before = None
+    time_s = after["age_s"] - (before["age_s"] if before else 0)
+    growth = {
+        name: max(number - (before.numbers[name] if before else 0), 0)
+        for name, number in after.numbers.items()
+        if before is None or name in before.numbers
+    }
+    new = {
+        kind: difference(before.buckets.get(kind, ()) if before else (), buckets)
+        for kind, buckets in after.buckets.items()
+    }
+    together: Counter[float] = Counter()
+    for buckets in new.values():
+        together.update(dict(buckets))
+    found = Activity(
         begin_s=begin_s,
         end_s=end_s,
-        bytes_per_s=_rate(delta, "bytes_served"),
-        requests_per_s=_rate(delta, "request_count"),
-        p50_us=times.p50_us,
-        p99_us=times.p99_us,
-        hit=_hit(delta),
-        sources={title: _rate(delta, name) for title, name in _SOURCES.items()},
-        ahead={
-            way: {event: _rate(delta, way, event) for event in events}
-            for way, events in _AHEAD.items()
-            if delta.has(way)  # a daemon of an older version has fewer
-        },
-        kinds=kinds,
-        remote={name: _rate(delta, "remote", name) for name in _REMOTE if delta.has("remote")},
+        time_s=time_s,
+        is_since_mount=before is None,
+        growth=growth,
+        times=_times(sorted(together.items()), time_s),
+        kinds={kind: _times(buckets, time_s) for kind, buckets in new.items() if buckets},
+    )
+    for name in growth:
+        _checked(found.per_s(name))
+    return found
+
+
+def by_second(
+    activities: Sequence[Activity],
+    value: Callable[[Activity], float | None],
+    now_s: float,
+    count: int,
+) -> list[float | None]:
+    """Return the value in each of the last `count` seconds; None: unknown.
+
+    A second has the value of the activity that covers its middle, so a value stays the same
+    while it moves to the left. A short interval that covers none (the first one, one that the
+    user requested) counts at its end, if it is the largest there.
+    """
+    found: dict[int, float] = {}
+    for one in activities:
+        known = value(one)
+        if known is not None:
+            last = math.floor(one.end_s - 0.5)
+            seconds = range(math.floor(one.begin_s - 0.5) + 1, last + 1)
+            for second in seconds or (math.floor(one.end_s),):
+                found[second] = max(known, found.get(second, 0.0))
+    last = math.floor(now_s - 0.5)
+    return [found.get(second) for second in range(last - count + 1, last + 1)]
+
+
+def _numbers(answer: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    for name in _NUMBERS:
+        yield name, _checked(answer[name])
+    for name in _OPTIONAL:
+        if answer.get(name) is not None:
+            yield name, _checked(answer[name])
+    for group, names in _GROUPS.items():
+        for name in names:
+            if (value := (answer.get(group) or {}).get(name)) is not None:
+                yield f"{group}.{name}", _checked(value)
+
+
+def _times(buckets: Buckets, time_s: float) -> Times:
+    count = sum(count for _, count in buckets)
+    return Times(
+        per_s=_checked(count / time_s) if time_s else 0.0,
+        p50_us=percentile_us(buckets, 50),
+        p99_us=percentile_us(buckets, 99),
     )
 
 
-def _hit(delta: StatsDelta) -> float | None:
-    """Return the share of the served bytes that readers got without waiting for storage.
-
-    Bytes that were not in memory were read, from the page cache or from storage. These
-    two are counted in whole records, so only their proportion is used.
-    """
-    served, memory = (_growth(delta, name) for name in ("bytes_served", "bytes_memory"))
-    if served <= 0:
-        return None
-    at_once, waited = (_growth(delta, name) for name in ("bytes_page_cache", "bytes_storage"))
-    missed = max(served - memory, 0)
-    return 1 - missed / served * (waited / (at_once + waited) if waited else 0)
-
-
-def _growth(delta: StatsDelta, *names: str) -> float:
-    return max(_number(delta.growth(*names)), 0)
-
-
-def _rate(delta: StatsDelta, *names: str) -> float:
-    return max(_number(delta.per_s(*names)), 0)
-
-
-def _number(value: object) -> float:
+def _checked(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError("not a number")
     if not math.isfinite(value) or abs(value) > _NUMBER_MAX:
         raise ValueError("not a number of anything")
     return float(value)
-
-
-def _number_or_none(value: object) -> float | None:
-    return None if value is None else _number(value)

@@ -140,24 +140,25 @@ def test_daemon_with_a_full_queue_is_asked_again(daemons: Daemons) -> None:
 
 
 def test_survey_is_waited_for_beside_other_things(daemons: Daemons) -> None:
-    paths = [daemons.silent(), daemons.answering(line(GOOD))]
-    with Survey(paths, "stats") as survey:
-        assert survey.waits_for == {0, 1}
+    with Survey[str]("stats") as survey:
+        survey.ask("silent", daemons.silent())
+        survey.ask("good", daemons.answering(line(GOOD)))
+        assert survey.waits_for == {"silent", "good"}
         assert select.select([survey], [], [], TIMEOUT_S)[0] == [survey]
-        survey.receive(0)
-        assert survey.answers == [None, GOOD["result"]]
-        assert survey.waits_for == {0}
+        assert survey.receive(0) == {"good": GOOD["result"]}
+        assert survey.waits_for == {"silent"}
         assert select.select([survey], [], [], 0)[0] == []
-        assert not survey.is_over
+        survey.drop("silent")
+        assert survey.waits_for == set()
+        survey.ask("good", daemons.answering(line(GOOD)))  # once more
+        assert survey.receive(TIMEOUT_S) == {"good": GOOD["result"]}
 
 
 def test_another_users_daemon_is_not_asked(daemons: Daemons) -> None:
     """It is somebody else who listens where that user's daemon should be."""
-    stranger = daemons.silent()
-    own = daemons.answering(line(GOOD))
     user_id = os.geteuid()
-    with Survey([stranger, own], "stats", [user_id + 1, user_id]) as survey:
-        assert survey.waits_for == {1}
-        while not survey.is_over:
-            survey.receive(TIMEOUT_S)
-        assert survey.answers == [None, GOOD["result"]]
+    with Survey[str]("stats") as survey:
+        survey.ask("stranger", daemons.silent(), user_id + 1)
+        survey.ask("own", daemons.answering(line(GOOD)), user_id)
+        assert survey.waits_for == {"own"}
+        assert survey.receive(TIMEOUT_S) == {"own": GOOD["result"]}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import math
 from typing import Any
 
 import pytest
@@ -13,8 +12,14 @@ from hypothesis import strategies as st
 
 from ffrfs.mount.daemon.statistics import counted
 from ffrfs.mount.engines.counter_page import Counters
-from ffrfs.mount.stats.activity import BAD_ANSWER, Holdings, Sample, holdings, sample
-from ffrfs.mount.stats.stats_delta import StatsDelta
+from ffrfs.mount.stats.activity import (
+    BAD_ANSWER,
+    Activity,
+    Times,
+    activity,
+    by_second,
+    read_answer,
+)
 
 
 def answer(age_s: float, counters: Counters | None = None) -> dict[str, Any]:
@@ -32,45 +37,51 @@ def answer(age_s: float, counters: Counters | None = None) -> dict[str, Any]:
     }
 
 
-def between(**counters: int) -> Sample:
+def between(before: dict[str, Any], after: dict[str, Any]) -> Activity:
+    return activity(read_answer(before), read_answer(after), 100, 102)
+
+
+def growing(**counters: int) -> Activity:
     """In two seconds."""
-    after = answer(12, {name: [value] for name, value in counters.items()})
-    return sample(StatsDelta(answer(10), after), 100, 102)
+    return between(answer(10), answer(12, {name: [value] for name, value in counters.items()}))
 
 
 def test_transport() -> None:
-    assert holdings(answer(1) | {"transport": "uring"}).transport == "uring"
-    assert holdings(answer(1)).transport is None  # a daemon of an older version
+    assert read_answer(answer(1) | {"transport": "uring"}).transport == "uring"
+    assert read_answer(answer(1)).transport is None  # a daemon of an older version
 
 
-def test_cache_of_blocks() -> None:
-    remote = {"cache_bytes": 3 << 30, "cache_limit_bytes": 20 << 30}
-    for sent, expected in ((remote, (3 << 30, 20 << 30)), (None, (0, 0)), ({}, (0, 0))):
-        found = holdings(answer(1) | {"remote": sent})
-        assert (found.block_cache_bytes, found.block_cache_limit_bytes) == expected
+def test_what_an_answer_lacks_is_zero() -> None:
+    for lacks in ({}, {"remote": None}, {"remote": {}}, {"memory_pressure": None}):
+        found = read_answer(answer(1) | lacks)
+        assert (found["remote.cache_bytes"], found["memory_pressure"]) == (0, 0)
+    assert read_answer(answer(1) | {"remote": {"cache_bytes": 3 << 30}})["remote.cache_bytes"] == (
+        3 << 30
+    )
+    assert read_answer(answer(5))["unreadable_files"] == 0  # an older version
+    assert read_answer(answer(5) | {"unreadable_files": 3})["unreadable_files"] == 3
 
 
 def test_rates() -> None:
-    found = between(bytes_served=3000, bytes_memory=1000, prefetch_late=4)
-    assert (found.begin_s, found.end_s) == (100, 102)
-    assert (found.bytes_per_s, found.requests_per_s) == (1500, 0)
-    assert (found.p50_us, found.p99_us, found.kinds) == (None, None, {})
-    assert found.sources == {"memory": 500, "page cache": 0, "storage": 0}
-    assert found.ahead == {
-        "prefetch": {"fetched": 0, "pushed": 0, "hit": 0, "late": 2},
-        "readahead": {"fetched": 0, "pushed": 0, "hit": 0},
-        "read_around": {"pushed": 0},
-    }
+    found = growing(bytes_served=3000, bytes_memory=1000, prefetch_late=4)
+    assert (found.begin_s, found.end_s, found.time_s) == (100, 102, 2)
+    assert found.kinds == {}
+    assert found.times == Times(per_s=0, p50_us=None, p99_us=None)
+    rates = {name: found.per_s(name) for name in found.growth if found.per_s(name)}
+    assert rates.pop("age_s") == 1
+    assert rates == {"bytes_served": 1500, "bytes_memory": 500, "prefetch.late": 2}
 
 
 def test_what_was_fetched() -> None:
-    assert between().remote == {}
     fields = ("bytes", "blocks_hit", "blocks_fetched", "retries", "throttled", "errors")
     before = answer(10) | {"remote": dict.fromkeys(fields, 1)}
     after = answer(12) | {"remote": {name: 1 + 2 * n for n, name in enumerate(fields)}}
-    found = sample(StatsDelta(before, after), 100, 102).remote
-    assert list(found.items()) == [(name, n) for n, name in enumerate(fields)]
-    assert sample(StatsDelta(answer(10), after), 100, 102).remote == {}
+    found = between(before, after)
+    assert [found.per_s(f"remote.{name}") for name in fields] == [*range(6)]
+    assert found.share("remote.blocks_hit", "remote.blocks_fetched") == pytest.approx(1 / 3)
+    found = between(answer(10), after)  # there was no fetcher
+    assert found.per_s("remote.bytes") == 0
+    assert found.share("remote.blocks_hit", "remote.blocks_fetched") is None
 
 
 @pytest.mark.parametrize(
@@ -88,19 +99,52 @@ def test_what_was_fetched() -> None:
 def test_hit_rate_is_what_did_not_wait(
     memory: int, page_cache: int, storage: int, hit: float
 ) -> None:
-    found = between(
+    found = growing(
         bytes_served=1000, bytes_memory=memory, bytes_page_cache=page_cache, bytes_storage=storage
     )
     assert found.hit == pytest.approx(hit)
 
 
 def test_no_bytes_have_no_hit_rate() -> None:
-    assert between(bytes_storage=1000).hit is None
+    assert growing(bytes_storage=1000).hit is None
 
 
 def test_counters_that_fall_are_no_rates() -> None:
-    found = sample(StatsDelta(answer(10, {"bytes_served": [9]}), answer(12)), 100, 102)
-    assert found.bytes_per_s == 0
+    found = between(answer(10, {"bytes_served": [9]}), answer(12))
+    assert found.per_s("bytes_served") == 0
+
+
+def with_reads(age_s: float, buckets: list[list[float]], pid: int = 1) -> dict[str, Any]:
+    return answer(age_s) | {"daemon_pid": pid, "requests": {"read": {"buckets": buckets}}}
+
+
+def test_times_of_an_interval() -> None:
+    before = with_reads(10, [[5.0, 100], [80.0, 1]])
+    after = with_reads(12, [[5.0, 100], [40.0, 98], [80.0, 1], [900.0, 2]])
+    found = between(before, after)
+    assert found.kinds["read"] == Times(per_s=50, p50_us=40.0, p99_us=900.0)
+    assert not found.is_since_mount
+    assert between(after, with_reads(13, [[5.0, 100]])).kinds == {}
+
+
+@pytest.mark.parametrize("later", [with_reads(5, [[5.0, 10]]), with_reads(20, [[5.0, 10]], pid=2)])
+def test_interval_of_another_mount_is_all_of_its_time(later: dict[str, Any]) -> None:
+    found = between(with_reads(10, [[5.0, 100]]), later)
+    assert found.is_since_mount
+    assert found.kinds["read"].per_s * found.time_s == 10
+
+
+def test_kinds_together() -> None:
+    before, after = with_reads(10, [[5.0, 100]]), with_reads(12, [[5.0, 150]])
+    before["requests"]["lookup"] = {"buckets": []}
+    after["requests"] |= {
+        "lookup": {"buckets": [[5.0, 48], [900.0, 2]]},
+        "open": {"buckets": []},
+        "\x1b[31m": {"buckets": [[5.0, 1]]},  # no kind: it never reaches a terminal
+    }
+    found = between(before, after)
+    assert list(found.kinds) == ["lookup", "read"]
+    assert found.times == Times(per_s=50, p50_us=5.0, p99_us=900.0)
 
 
 def paths_in(value: object) -> list[tuple[str | int, ...]]:
@@ -135,22 +179,47 @@ def test_a_lie_is_refused_or_harmless(where: tuple[str | int, ...], lie: object)
     inside[where[-1]] = lie
     for before, after in ((answer(10), told), (told, HONEST)):
         try:
-            found = [holdings(after), sample(StatsDelta(before, after), 0, 1)]
+            found, done = read_answer(after), between(before, after)
         except BAD_ANSWER:
             continue
-        check_drawable(found)
+        for each in (found, done):
+            # All of it can be looked at.
+            assert json.dumps(vars(each), default=vars, allow_nan=False)
+        assert all(0 <= done.per_s(name) <= 1e18 for name in done.growth)
 
 
-def check_drawable(found: list[Holdings | Sample]) -> None:
-    for each in found:
-        text = json.dumps(vars(each), default=vars)  # all of it can be looked at
-        assert text
-        for value in vars(each).values():
-            if isinstance(value, float | int):
-                assert math.isfinite(value)
-                assert abs(value) <= 1e18
+def did(begin_s: float, end_s: float, bytes_per_s: float) -> Activity:
+    grown = {"bytes_served": bytes_per_s}
+    read = Times(per_s=0, p50_us=None, p99_us=None)
+    return Activity(
+        begin_s=begin_s,
+        end_s=end_s,
+        time_s=1,
+        is_since_mount=False,
+        growth=grown,
+        times=read,
+        kinds={},
+    )
 
 
-def test_an_answer_of_an_older_version_is_understood() -> None:
-    assert holdings(answer(5)).unreadable_files == 0
-    assert holdings(answer(5) | {"unreadable_files": 3}).unreadable_files == 3
+def seconds(*done: Activity, now_s: float, count: int = 5) -> list[float | None]:
+    return by_second(done, lambda one: one.per_s("bytes_served"), now_s, count)
+
+
+def test_each_second_has_the_value_of_its_middle() -> None:
+    done = [did(9.9, 10.9, 1), did(10.9, 12.0, 2), did(12.0, 13.1, 3)]
+    assert seconds(*done, now_s=13.1) == [None, None, 1, 2, 3]
+    assert seconds(*done, now_s=14.6) == [1, 2, 3, None, None]
+
+
+def test_a_late_answer_covers_the_seconds_without_one() -> None:
+    assert seconds(did(10, 13, 7), now_s=13, count=4) == [None, 7, 7, 7]
+
+
+def test_a_short_sample_is_not_lost() -> None:
+    done = [did(10.0, 10.9, 1), did(10.9, 11.2, 9), did(11.2, 12.2, 2)]
+    assert seconds(*done, now_s=12.6, count=3) == [1, 9, None]
+
+
+def test_nothing_is_known() -> None:
+    assert seconds(now_s=10) == [None] * 5
