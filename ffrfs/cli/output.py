@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import sys
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -83,15 +82,6 @@ def size(size_bytes: float) -> str:
         size_bytes /= 1024
         unit = next(units)
     return f"{size_bytes:.1f} {unit}"
-
-
-def time(time_us: float) -> str:
-    """Return "12 us", "3.4 ms" or "1.2 s"."""
-    if time_us < 1000:
-        return f"{math.ceil(time_us)} us"
-    if time_us < 1_000_000:
-        return f"{time_us / 1000:.1f} ms"
-    return f"{time_us / 1_000_000:.1f} s"
 
 
 def duration(time_s: float) -> str:

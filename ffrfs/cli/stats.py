@@ -173,11 +173,13 @@ def _errors(found: dict[str, Any]) -> Iterator[str]:
 
 
 def _table(requests: dict[str, dict[str, Any]]) -> Iterator[str]:
+    from ffrfs.mount.stats import units
+
     if not any(times["count"] for times in requests.values()):
         return
     yield ""
     yield f"{'request':<12}{'count':>14}{'p50':>12}{'p99':>12}{'slow':>12}"
     for kind, times in requests.items():
         if times["count"]:
-            p50, p99 = output.time(times["p50_us"]), output.time(times["p99_us"])
+            p50, p99 = units.time(times["p50_us"]), units.time(times["p99_us"])
             yield f"{kind:<12}{times['count']:>14,}{p50:>12}{p99:>12}{times['slow']:>12,}"
