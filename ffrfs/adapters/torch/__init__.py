@@ -6,14 +6,13 @@ ReaderRegistry, DataLoader.
 
 from __future__ import annotations
 
-from ffrfs.adapters.torch.concat_dataset import ConcatDataset
 from ffrfs.adapters.torch.dataset import TFRecordDataset
 from ffrfs.adapters.torch.loader import DataLoader
 from ffrfs.adapters.torch.multi_dataset import MultiTFRecordDataset
 from ffrfs.adapters.torch.packed_folder_dataset import PackedFolderDataset
 from ffrfs.adapters.torch.prefetch_sampler import PrefetchSampler
 from ffrfs.adapters.torch.reader_registry import ReaderRegistry
-from ffrfs.adapters.torch.record_dataset import Dataset
+from ffrfs.adapters.torch.record_dataset import ConcatDataset, Dataset
 from ffrfs.adapters.torch.record_stream import RecordStream
 from ffrfs.adapters.torch.subset import Subset
 

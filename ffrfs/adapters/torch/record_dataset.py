@@ -1,12 +1,17 @@
 """Dataset: the records of FFRecord files, read in batches; process() makes samples of them.
 
+ConcatDataset: several of these, one after the other.
+
 Not here: reading and verifying (ffrfs.record.reader). Concurrency: that of the reader, so a
 DataLoader's workers may be forked or spawned; a spawned one opens the files itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import bisect
+import itertools
+import operator
+from collections.abc import Iterable, Sequence, Sized
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from torch.utils.data import Dataset as TorchDataset
@@ -16,7 +21,6 @@ from ffrfs.record.reader import FileReader, PathType
 
 if TYPE_CHECKING:
     from ffrfs._native import RecordBytes
-    from ffrfs.adapters.torch.concat_dataset import ConcatDataset
 
 
 class Dataset(TorchDataset[Any], ReaderRegistry):
@@ -57,9 +61,6 @@ class Dataset(TorchDataset[Any], ReaderRegistry):
 
         Raises TypeError if `other` is no Dataset of this package.
         """
-        # Which derives from this class.
-        from ffrfs.adapters.torch.concat_dataset import ConcatDataset
-
         return ConcatDataset([self, other])  # type: ignore[list-item] # checked there
 
     def process(self, indices: Sequence[SupportsIndex], data: list[RecordBytes]) -> list[Any]:
@@ -69,3 +70,53 @@ class Dataset(TorchDataset[Any], ReaderRegistry):
         order; each owns its memory.
         """
         raise NotImplementedError(f"{type(self).__name__} defines no process(indices, data)")
+
+
+class ConcatDataset(Dataset):
+    """Shows `datasets` as one; `cumulative_sizes` has the end of each of them.
+
+    Raises ValueError if there is none, TypeError if one is no Dataset of this package: its
+    __getitem__ would not take a list.
+    """
+
+    def __init__(self, datasets: Iterable[Dataset]) -> None:
+        self.datasets = list(datasets)
+        if not self.datasets:
+            raise ValueError("there is no data set to concatenate")
+        for dataset in self.datasets:
+            if not isinstance(dataset, Dataset):
+                raise TypeError(f"{dataset!r} is not an ffrfs.torch.Dataset")
+        self.cumulative_sizes = self.cumsum(self.datasets)
+
+    @staticmethod
+    def cumsum(sequence: Iterable[Sized]) -> list[int]:
+        """Return the end of each of them in all together."""
+        return list(itertools.accumulate(map(len, sequence)))
+
+    def __len__(self) -> int:
+        return self.cumulative_sizes[-1]
+
+    def __getitem__(self, indices: Sequence[SupportsIndex]) -> list[Any]:
+        """Return the samples in the order of `indices`; each data set is read in one batch.
+
+        Duplicates are allowed; a negative number counts from the end. Raises IndexError.
+        """
+        places: dict[int, list[tuple[int, int]]] = {}  # data set → (position, number) pairs
+        for position, index in enumerate(indices):
+            which, number = self._place(operator.index(index))
+            places.setdefault(which, []).append((position, number))
+        samples: list[Any] = [None] * len(indices)
+        for which, wanted in sorted(places.items()):
+            found = self.datasets[which][[number for _, number in wanted]]
+            for (position, _), sample in zip(wanted, found, strict=True):
+                samples[position] = sample
+        return samples
+
+    def _place(self, index: int) -> tuple[int, int]:
+        """Return (number of the data set, number in it)."""
+        count = len(self)
+        if not -count <= index < count:
+            raise IndexError(f"sample {index} does not exist: there are {count}")
+        index %= count
+        which = bisect.bisect_right(self.cumulative_sizes, index)
+        return which, index - (self.cumulative_sizes[which - 1] if which else 0)

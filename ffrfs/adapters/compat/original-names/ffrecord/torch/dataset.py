@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ffrfs.adapters.torch.concat_dataset import ConcatDataset
 from ffrfs.adapters.torch.reader_registry import ReaderRegistry
-from ffrfs.adapters.torch.record_dataset import Dataset
+from ffrfs.adapters.torch.record_dataset import ConcatDataset, Dataset
 from ffrfs.adapters.torch.subset import Subset
 from ffrfs.record.reader import FileReader
 
