@@ -18,7 +18,7 @@ from ffrfs.errors import PackError
 from ffrfs.folder.progress import Progress, ProgressBar
 from ffrfs.packing.cuts import runs_of, set_id_of
 from ffrfs.packing.pack_kind import holds_packs
-from ffrfs.packing.places import place_of
+from ffrfs.packing.places import FilePlace, FolderPlace, Place
 from ffrfs.packing.shards import write_shards
 from ffrfs.packing.sources.archive_progress import ArchiveProgress
 from ffrfs.packing.sources.contents import Contents
@@ -109,7 +109,7 @@ def pack_any(
     if kind == "packs" and len(sources) == 1 and _are_same(sources[0], target):
         options = replace(options, force=True)
     time_ns = options.time_ns
-    with ProgressBar(target, shown=verbose) as bar, place_of(target, options) as place:
+    with ProgressBar(target, shown=verbose) as bar, _place_of(target, options) as place:
         archive = ArchiveProgress(bar) if kind == "archive" else None
         contents = open_contents(
             kind,
@@ -138,6 +138,15 @@ def pack_any(
             if not options.dry_run:
                 write_shards(contents, runs, place, set_id, options.threads, tick)
             return _summary(contents, stored, len(runs) if options.is_set else 0)
+
+
+def _place_of(path: str, options: PackOptions) -> Place:
+    """Return where packs appear. Raises PackError, RemoteError, OSError."""
+    if is_url(path):
+        from ffrfs.packing.bucket_place import BucketPlace
+
+        return BucketPlace(path, options)
+    return FolderPlace(path, options) if options.is_set else FilePlace(path, options)
 
 
 def _summary(contents: Contents, stored_byte_count: int, shard_count: int) -> PackSummary:

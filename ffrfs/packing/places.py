@@ -27,7 +27,6 @@ from ffrfs.files.staged_file import staged_folder, sync_folder
 from ffrfs.packing.sources.existing_set import ExistingSet, ShardOf
 from ffrfs.packing.sources.folder_lister import FolderIdentity
 from ffrfs.packing.sources.options import PackOptions
-from ffrfs.remote.url import is_url
 
 _NAME_OF_MORE = "more"
 
@@ -150,15 +149,6 @@ class FolderPlace(Place):
     def close(self) -> None:
         super().close()
         self._lock.close()
-
-
-def place_of(path: str, options: PackOptions) -> Place:
-    """Raises PackError, RemoteError, OSError."""
-    if is_url(path):
-        from ffrfs.packing.bucket_place import BucketPlace
-
-        return BucketPlace(path, options)
-    return FolderPlace(path, options) if options.is_set else FilePlace(path, options)
 
 
 def add_shards(staging: str, folder: str) -> None:
