@@ -22,18 +22,23 @@ from collections.abc import Callable, Iterator
 from concurrent import futures
 from concurrent.futures import CancelledError, Executor, Future
 from contextlib import contextmanager
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NoReturn, ParamSpec, TypeAlias, TypeVar
 
-from ffrfs.cluster import executors
-from ffrfs.cluster.executors import Args, Named
 from ffrfs.errors import FfrfsError
 
-__all__ = ["DaskExecutor", "RayExecutor", "connected"]
+__all__ = ["DaskExecutor", "RayExecutor", "dask_cluster", "ray_cluster"]
 
+RETRIES = 3
+CONNECT_S = 8.0  # until somebody listens
+# Of what listens, and may be busy. Ray gives its own server for a client half a minute to begin.
+_ANSWER_S = 60.0
+_END_S = 5.0
 _RETRY_S = 0.1  # of a connection that was refused
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Args: TypeAlias = tuple[Any, ...]
+Named: TypeAlias = dict[str, Any]
 
 
 class Adapter(Executor):
@@ -97,6 +102,34 @@ def give(future: Future[T], value: T | None, error: BaseException | None = None)
             future.set_result(value)  # type: ignore[arg-type]
 
 
+def _within(connect: Callable[[], T]) -> T:
+    """What `connect` returns. After a minute TimeoutError; its thread is left behind."""
+    found: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            found.set_result(connect())
+        except BaseException as error:
+            found.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        return found.result(_ANSWER_S)
+    except TimeoutError as error:
+        raise TimeoutError(str(error) or f"nothing within {_ANSWER_S:.0f} s") from None
+
+
+def lacks(text: str, extra: str) -> NoReturn:
+    raise FfrfsError(
+        f"executor {text}: a package is missing; to install it: pip install 'ffrfs[{extra}]'"
+    ) from None
+
+
+def _does_not_answer(text: str, what: str, error: Exception) -> NoReturn:
+    detail = " ".join(str(error).split()) or type(error).__name__
+    raise FfrfsError(f"executor {text}: no {what} answers there ({detail})") from None
+
+
 class DaskExecutor(Adapter):
     """A client of Dask, which stays the caller's.
 
@@ -119,7 +152,7 @@ class DaskExecutor(Adapter):
     async def _follow(
         self, future: Future[T], fn: Callable[..., T], args: Args, kwargs: Named
     ) -> None:
-        for _ in range(1 + executors.RETRIES):
+        for _ in range(1 + RETRIES):
             if future.cancelled():
                 return
             try:
@@ -145,26 +178,47 @@ def _of_dask(error: Exception) -> Exception:
 
 
 @contextmanager
-def connected(place: str | None, text: str) -> Iterator[Executor]:
+def dask_cluster(place: str, text: str) -> Iterator[Executor]:
+    """To Dask's scheduler at `place`. Raises FfrfsError, naming `text`."""
+    try:
+        import distributed
+    except ImportError:
+        lacks(text, "dask")
+    connect: Any = distributed.Client  # untyped
+    try:
+        # Without a scheme: tcp, or what Dask's own configuration says (tls).
+        client = _within(lambda: connect(place, timeout=CONNECT_S, set_as_default=False))
+    except Exception as error:
+        _does_not_answer(text, "Dask scheduler", error)
+    executor = DaskExecutor(client)
+    try:
+        yield executor
+    finally:
+        executor.shutdown(wait=False, cancel_futures=True)
+        client.close(timeout=_END_S)
+
+
+@contextmanager
+def ray_cluster(place: str | None, text: str) -> Iterator[Executor]:
     """To Ray's server for clients at `place`; None: the cluster of RAY_ADDRESS, or of this machine.
 
     Raises FfrfsError, naming `text`.
     """
-    import ray
-
+    try:
+        import ray
+    except ImportError:
+        lacks(text, "ray")
     address = f"ray://{place}" if place else os.environ.get("RAY_ADDRESS") or "auto"
     where = text if place else f"{text} ({address})"
     warnings.filterwarnings("ignore", category=UserWarning, module=r"ray\.util\.client\.")
     try:
         _require_listener(address.removeprefix("ray://"))
         # In another thread: there Ray leaves the handler of SIGTERM alone.
-        executors.within(
-            lambda: ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
-        )
+        _within(lambda: ray.init(address, log_to_driver=False, logging_level=logging.ERROR))
     except Exception as error:
         if "ray[client]" in str(error):
-            executors.lacks(text, "ray")
-        executors.does_not_answer(where, "Ray cluster", error)
+            lacks(text, "ray")
+        _does_not_answer(where, "Ray cluster", error)
     executor = RayExecutor()
     try:
         yield executor
@@ -178,10 +232,10 @@ def _require_listener(place: str) -> None:
     host, _, port = place.rpartition(":")
     if not host or not port.isdecimal():
         return
-    deadline_s = time.monotonic() + executors.CONNECT_S
+    deadline_s = time.monotonic() + CONNECT_S
     while True:
         try:
-            socket.create_connection((host.strip("[]"), int(port)), executors.CONNECT_S).close()
+            socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
             return
         except ConnectionRefusedError:  # `ray start` ends before its servers listen
             if time.monotonic() > deadline_s:
@@ -199,7 +253,7 @@ class RayExecutor(Adapter):
         import ray
 
         super().__init__()
-        self._call = ray.remote(max_retries=executors.RETRIES, num_cpus=1)(_call)
+        self._call = ray.remote(max_retries=RETRIES, num_cpus=1)(_call)
 
     @property
     def slots(self) -> int:

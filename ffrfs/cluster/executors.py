@@ -27,8 +27,10 @@ from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecu
 from contextlib import AbstractContextManager, contextmanager
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from typing import Any, NoReturn, ParamSpec, TypeAlias, TypeVar
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
+from ffrfs.cluster import adapters
+from ffrfs.cluster.adapters import RETRIES, Args, Named
 from ffrfs.errors import FfrfsError, OptionError, describe
 
 __all__ = ["FORMS", "ProcessExecutor", "adopted", "open_executor", "slots"]
@@ -37,10 +39,6 @@ FORMS = "processes, processes:N, dask://HOST:PORT, ray, ray://HOST:PORT or mpi"
 
 _PR_SET_PDEATHSIG = 1  # of linux/prctl.h
 _PROCESSES_MAX = 1024
-RETRIES = 3
-CONNECT_S = 8.0  # until somebody listens
-# Of what listens, and may be busy. Ray gives its own server for a client half a minute to begin.
-_ANSWER_S = 60.0
 _END_S = 5.0
 _PLACE = re.compile(r"(dask|ray)://((?:\[[0-9a-fA-F:.]+\]|[^\s/:@\[\]]+):[0-9]{1,5})/?")
 # A process of the pool. Its module path is ours, so that it finds each function of our modules,
@@ -52,8 +50,6 @@ _PROGRAM = (
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Args: TypeAlias = tuple[Any, ...]
-Named: TypeAlias = dict[str, Any]
 
 
 def open_executor(text: str | None) -> AbstractContextManager[Executor]:
@@ -74,11 +70,12 @@ def open_executor(text: str | None) -> AbstractContextManager[Executor]:
             raise OptionError(f"executor {text}: 1 to {_PROCESSES_MAX} processes are possible")
         return _processes(int(match[1]))
     if text in ("mpi", "ray"):
-        return _mpi(text) if text == "mpi" else _ray(None, text)
+        return _mpi(text) if text == "mpi" else adapters.ray_cluster(None, text)
     match = _PLACE.fullmatch(text)
     if match is None or not 1 <= int(match[2].rpartition(":")[2]) <= 65535:
         raise OptionError(f"executor {text!r}: not known; possible are {FORMS}")
-    return _dask(match[2], text) if match[1] == "dask" else _ray(match[2], text)
+    open_cluster = adapters.dask_cluster if match[1] == "dask" else adapters.ray_cluster
+    return open_cluster(match[2], text)
 
 
 def adopted(executor: Executor) -> Executor:
@@ -88,9 +85,7 @@ def adopted(executor: Executor) -> Executor:
     """
     if type(executor).__module__ != "distributed.cfexecutor":
         return executor
-    from ffrfs.cluster.adapters import DaskExecutor
-
-    return DaskExecutor(getattr(executor, "_client"))  # noqa: B009 - Dask's, and untyped
+    return adapters.DaskExecutor(getattr(executor, "_client"))  # noqa: B009 - Dask's, and untyped
 
 
 def slots(executor: Executor) -> int:
@@ -119,40 +114,6 @@ def _processes(count: int) -> Iterator[Executor]:
 
 
 @contextmanager
-def _dask(place: str, text: str) -> Iterator[Executor]:
-    from ffrfs.cluster import adapters
-
-    try:
-        import distributed
-    except ImportError:
-        lacks(text, "dask")
-    connect: Any = distributed.Client  # untyped
-    try:
-        # Without a scheme: tcp, or what Dask's own configuration says (tls).
-        client = within(lambda: connect(place, timeout=CONNECT_S, set_as_default=False))
-    except Exception as error:
-        does_not_answer(text, "Dask scheduler", error)
-    executor = adapters.DaskExecutor(client)
-    try:
-        yield executor
-    finally:
-        executor.shutdown(wait=False, cancel_futures=True)
-        client.close(timeout=_END_S)
-
-
-@contextmanager
-def _ray(place: str | None, text: str) -> Iterator[Executor]:
-    from ffrfs.cluster import adapters
-
-    try:
-        import ray  # noqa: F401
-    except ImportError:
-        lacks(text, "ray")
-    with adapters.connected(place, text) as executor:
-        yield executor
-
-
-@contextmanager
 def _mpi(text: str) -> Iterator[Executor]:
     """The other ranks of this MPI job, which wait for tasks (python -m mpi4py.futures).
 
@@ -162,7 +123,7 @@ def _mpi(text: str) -> Iterator[Executor]:
     try:
         import mpi4py  # noqa: F401 - MPI itself begins with mpi4py.MPI
     except ImportError:
-        lacks(text, "mpi")
+        adapters.lacks(text, "mpi")
     if getattr(sys.modules.get("mpi4py.futures._core"), "SharedPool", None) is None:
         raise OptionError(
             f"executor {text}: there are no ranks that wait for tasks; start it as "
@@ -175,34 +136,6 @@ def _mpi(text: str) -> Iterator[Executor]:
         yield executor
     finally:
         executor.shutdown(cancel_futures=True)
-
-
-def within(connect: Callable[[], T]) -> T:
-    """What `connect` returns. After a minute TimeoutError; its thread is left behind."""
-    found: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            found.set_result(connect())
-        except BaseException as error:
-            found.set_exception(error)
-
-    threading.Thread(target=run, daemon=True).start()
-    try:
-        return found.result(_ANSWER_S)
-    except TimeoutError as error:
-        raise TimeoutError(str(error) or f"nothing within {_ANSWER_S:.0f} s") from None
-
-
-def lacks(text: str, extra: str) -> NoReturn:
-    raise FfrfsError(
-        f"executor {text}: a package is missing; to install it: pip install 'ffrfs[{extra}]'"
-    ) from None
-
-
-def does_not_answer(text: str, what: str, error: Exception) -> NoReturn:
-    detail = " ".join(str(error).split()) or type(error).__name__
-    raise FfrfsError(f"executor {text}: no {what} answers there ({detail})") from None
 
 
 class ProcessExecutor(Executor):

@@ -296,7 +296,6 @@ def test_a_missing_package_is_named(
     text: str, package: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    monkeypatch.delitem(sys.modules, "ffrfs.cluster.adapters", raising=False)
     with pytest.raises(FfrfsError) as caught, open_executor(text):
         pass
     advice = f"a package is missing; to install it: pip install 'ffrfs[{extra}]'"
@@ -308,7 +307,7 @@ def test_a_missing_package_is_named(
 )
 def test_nobody_listens(form: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip(package)
-    monkeypatch.setattr(executors, "CONNECT_S", 0.5)
+    monkeypatch.setattr(adapters, "CONNECT_S", 0.5)
     with engines.free_ports(1) as [port]:
         place = f"127.0.0.1:{port}"
         monkeypatch.setenv("RAY_ADDRESS", place)
@@ -321,7 +320,7 @@ def test_nobody_listens(form: str, package: str, monkeypatch: pytest.MonkeyPatch
 
 def test_who_listens_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a server that `ray start` has just begun."""
-    monkeypatch.setattr(executors, "CONNECT_S", 60)
+    monkeypatch.setattr(adapters, "CONNECT_S", 60)
     with engines.free_ports(1) as [port], socket.socket() as listener:
         listener.bind(("127.0.0.1", port))
         later = threading.Timer(0.3, listener.listen)

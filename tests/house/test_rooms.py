@@ -69,7 +69,7 @@ OWNERS = {
     "torch": "ffrfs/adapters/torch/*",
     "ray": "ffrfs/adapters/ray/* ffrfs/cluster/*",
     "dask": "ffrfs/adapters/dask/*",
-    "distributed": "ffrfs/cluster/executors.py",
+    "distributed": "ffrfs/cluster/adapters.py",
     "mpi4py": "ffrfs/cluster/executors.py",
     "rich": "ffrfs/top/*",
     "termios": "ffrfs/top/*",
