@@ -12,7 +12,7 @@ from ffrfs._native import Manifest, Writer
 from ffrfs.cluster.piece import Piece
 from ffrfs.errors import PackError
 from ffrfs.remote.bucket import whole_objects
-from ffrfs.remote.origin import Pin
+from ffrfs.remote.pin import Pin
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import parse_url
 

@@ -17,7 +17,7 @@ import time
 from ffrfs.errors import PackError, RemoteError
 from ffrfs.packing.target_folder import TargetFolder
 from ffrfs.remote.bucket import bytes_of, pin_of, put_new, put_over
-from ffrfs.remote.origin import Pin
+from ffrfs.remote.pin import Pin
 from ffrfs.remote.settings import RemoteSettings
 
 # A name that readers of directories do not see.

@@ -19,7 +19,7 @@ from ffrfs.files.staged_file import staged_folder
 from ffrfs.packing.sources.folder_lister import FolderIdentity
 from ffrfs.packing.target_folder import TargetFolder
 from ffrfs.remote.bucket import Sent, bytes_of, pin_of, remove, upload
-from ffrfs.remote.origin import Pin
+from ffrfs.remote.pin import Pin
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import RemoteUrl, parse_url
 

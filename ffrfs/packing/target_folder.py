@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from ffrfs.files.staged_file import StagedFile
 from ffrfs.remote.bucket import bytes_of, objects_in, pin_of, put, remove, urls_in, whole_objects
-from ffrfs.remote.origin import Pin
+from ffrfs.remote.pin import Pin
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import is_url, parse_url
 

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 from ffrfs.errors import RemoteError, RemoteNotFoundError
 from ffrfs.remote.failures import NO_BUCKET, failure_of
-from ffrfs.remote.origin import Pin, origin_for
+from ffrfs.remote.origin import origin_for
+from ffrfs.remote.pin import Pin
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.store import writable_store
 from ffrfs.remote.url import RemoteUrl

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from ffrfs.errors import RemoteError
-from ffrfs.remote.origin import Origin, Pin
+from ffrfs.remote.origin import Origin
+from ffrfs.remote.pin import Pin
 from ffrfs.remote.protocol import BLOCK_SIZE
 
 AGAIN_S = 60.0

@@ -33,7 +33,8 @@ from ffrfs.remote.fetched_object import FetchedObject
 from ffrfs.remote.figures import Figures
 from ffrfs.remote.filling import Filling
 from ffrfs.remote.link import Link
-from ffrfs.remote.origin import Origin, Pin, Traffic, origin_for
+from ffrfs.remote.origin import Origin, origin_for
+from ffrfs.remote.pin import Pin, Traffic
 from ffrfs.remote.schedule import Schedule
 from ffrfs.remote.settings import default_cache_dir
 from ffrfs.remote.start import Start

@@ -36,7 +36,7 @@ from urllib.request import proxy_bypass
 from ffrfs.errors import RemoteError
 from ffrfs.remote.failures import BadStatusError, changed
 from ffrfs.remote.object_origin import PAGE, ObjectOrigin
-from ffrfs.remote.origin import Pin
+from ffrfs.remote.pin import Pin
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import RemoteUrl
 

@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from ffrfs.errors import RemoteError, RemoteNotFoundError, RemoteTimeoutError
 from ffrfs.remote.failures import changed
-from ffrfs.remote.origin import Pin, Traffic
+from ffrfs.remote.pin import Pin, Traffic
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import RemoteUrl
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ffrfs.errors import ChangedAtOriginError, RemoteError
 from ffrfs.remote.failures import Failure, changed, failure_of, timed_out
-from ffrfs.remote.origin import Pin, Traffic
+from ffrfs.remote.pin import Pin, Traffic
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.store import bucket_store
 from ffrfs.remote.url import RemoteUrl

@@ -1,4 +1,4 @@
-"""The interface of all origins of bytes, and the pin, which identifies the bytes of an object.
+"""The interface of all origins of bytes, and the choice of the origin for a URL.
 
 Not here: clouds (object_origin.py), web servers (http_origin.py), slow file systems
 (local_origin.py).
@@ -7,89 +7,15 @@ Concurrency: asyncio, in the fetcher alone (and in `ffrfs pack`, which uploads).
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Protocol
 
-from ffrfs.errors import RemoteError
+from ffrfs.remote.pin import Pin, Traffic
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import RemoteUrl
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
-
-_TEXT_MAX = 1024
-_SIZE_MAX = (1 << 63) - 1
-_PIN_KINDS: dict[str, type | tuple[type, ...]] = {
-    "size": int,
-    "etag": (str, type(None)),
-    "version": (str, type(None)),
-    "mtime_ns": int,
-}
-
-
-@dataclass(frozen=True)
-class Pin:
-    """An object as it was when it was opened; `etag` and `version` if the server sends them."""
-
-    url: RemoteUrl
-    size: int
-    etag: str | None
-    version: str | None
-    mtime_ns: int  # 0: the server sends no time
-
-    @property
-    def is_identified(self) -> bool:
-        """Whether the server distinguishes the object from another one of the same size."""
-        return self.etag is not None or self.version is not None or self.mtime_ns != 0
-
-    def to_text(self) -> str:
-        """Return the pin as JSON with the URL's secret part left out, as state files need it."""
-        fields = asdict(self) | {"url": self.url.shown}
-        return json.dumps(fields, separators=(",", ":"))
-
-    @classmethod
-    def from_text(cls, text: str, url: RemoteUrl) -> Self:
-        """Return the pin of `url` from a text of to_text(); the URL's signature may differ by now.
-
-        Raises RemoteError for any other text.
-        """
-        try:
-            fields = json.loads(text)
-            shown = fields.pop("url")
-        except (ValueError, AttributeError, KeyError, TypeError, RecursionError):
-            raise RemoteError.at(url.shown, "its pin is damaged; open it again") from None
-        if (
-            shown != url.shown
-            or fields.keys() != _PIN_KINDS.keys()
-            or not all(_is_kind(fields[name], kind) for name, kind in _PIN_KINDS.items())
-        ):
-            raise RemoteError.at(url.shown, "its pin is damaged, or that of another object")
-        return cls(url=url, **fields).checked()
-
-    def checked(self) -> Self:
-        """Return the pin itself. Raises RemoteError if the server's values exceed the limits."""
-        texts = (text for text in (self.etag, self.version) if text is not None)
-        if not 0 <= self.size <= _SIZE_MAX or abs(self.mtime_ns) > _SIZE_MAX:
-            why = "the server sent a size or a time beyond all limits: its fault"
-        elif not all(len(text) <= _TEXT_MAX and text.isprintable() for text in texts):
-            why = (
-                f"the server sent an ETag or version over {_TEXT_MAX} characters, or not printable"
-            )
-        else:
-            return self
-        raise RemoteError.at(self.url.shown, why)
-
-
-@dataclass
-class Traffic:
-    """Counts of one fetcher, over all its origins."""
-
-    requests: int = 0
-    bytes: int = 0
-    retries: int = 0
-    throttled: int = 0  # retries after 429, 503 or SlowDown
 
 
 class Origin(Protocol):
@@ -124,7 +50,3 @@ def origin_for(url: RemoteUrl, settings: RemoteSettings, traffic: Traffic | None
     from ffrfs.remote.object_origin import ObjectOrigin
 
     return ObjectOrigin(settings, traffic or Traffic())
-
-
-def _is_kind(value: object, kind: type | tuple[type, ...]) -> bool:
-    return isinstance(value, kind) and not isinstance(value, bool)

@@ -19,8 +19,8 @@ from typing import Protocol
 from ffrfs.errors import ChangedAtOriginError, RemoteError, describe
 from ffrfs.remote.fetched_object import Block, Cached, FetchedObject, Wait
 from ffrfs.remote.figures import Figures
-from ffrfs.remote.origin import Traffic
 from ffrfs.remote.pace import RANGES_FEW, RANGES_MAX, Pace
+from ffrfs.remote.pin import Traffic
 from ffrfs.remote.protocol import BLOCK_SIZE
 from ffrfs.remote.start import Start
 

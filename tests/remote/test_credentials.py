@@ -17,7 +17,7 @@ import obstore
 import pytest
 
 from ffrfs.errors import RemoteDeniedError, RemoteError, RemoteTimeoutError
-from ffrfs.remote.origin import Pin
+from ffrfs.remote.pin import Pin
 from ffrfs.remote.settings import RemoteSettings
 from tests.remote import origins
 from tests.remote.conftest import Give

@@ -17,7 +17,8 @@ from ffrfs.errors import (
     RemoteError,
     RemoteTimeoutError,
 )
-from ffrfs.remote.origin import Pin, Traffic, origin_for
+from ffrfs.remote.origin import origin_for
+from ffrfs.remote.pin import Pin, Traffic
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import parse_url
 from tests.remote.servers.fault import Kind

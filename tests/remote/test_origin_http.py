@@ -18,7 +18,8 @@ from ffrfs.errors import (
     RemoteNotFoundError,
     RemoteTimeoutError,
 )
-from ffrfs.remote.origin import Pin, Traffic, origin_for
+from ffrfs.remote.origin import origin_for
+from ffrfs.remote.pin import Pin, Traffic
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import RemoteUrl, parse_url
 from tests.remote.servers.nginx import Nginx, nginx, nginx_of

@@ -10,7 +10,8 @@ import pytest
 from obstore.store import S3Store
 
 from ffrfs.errors import ChangedAtOriginError
-from ffrfs.remote.origin import Traffic, origin_for
+from ffrfs.remote.origin import origin_for
+from ffrfs.remote.pin import Traffic
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import parse_url
 from tests.remote.conftest import Give
