@@ -180,6 +180,48 @@ def test_native_rooms_call_downwards_only() -> None:
     assert list(native_upcalls()) == []
 
 
+def file_cycles(needs: dict[str, set[str]]) -> list[list[str]]:
+    """Return the groups of files each of which needs all others of its group, by any way."""
+
+    def reach(begin: str) -> set[str]:
+        found: set[str] = set()
+        todo = [begin]
+        while todo:
+            new = needs[todo.pop()] - found
+            found |= new
+            todo += new
+        return found
+
+    above = {name: reach(name) for name in needs}
+    groups = {
+        tuple(sorted(other for other in above[name] if name in above[other]))
+        for name in needs
+        if name in above[name]
+    }
+    return [list(group) for group in sorted(groups)]
+
+
+def test_python_files_are_in_no_cycle() -> None:
+    """Imports inside functions count; the fronts, which `from ffrfs import _native` names, not."""
+    modules = {sources.module_name(path): path for path in python_files()}
+    needs: dict[str, set[str]] = {}
+    for module, path in modules.items():
+        needs[module] = set()
+        for _, target in sources.imports(path):
+            wanted = target if target in modules else target.rpartition(".")[0]
+            if wanted in modules and wanted not in PYTHON_FRONT:
+                needs[module].add(wanted)
+    assert file_cycles(needs) == []
+
+
+def test_native_files_are_in_no_cycle() -> None:
+    needs = {
+        str(path.relative_to("native")): {name for ours, name in sources.includes(path) if ours}
+        for path in native_files()
+    }
+    assert file_cycles(needs) == []
+
+
 def line_count(path: Path) -> int:
     return sources.text(path).count("\n")
 
