@@ -1,7 +1,7 @@
 """The messages between a fetcher and its clients: one datagram each, little-endian.
 
 A client opens an object by its URL and gives it a number. Then it requests blocks of the object;
-an answer has the id of its request. The native client is native/remote/fetch_link.cc. Every
+an answer has the id of its request. The native client is native/remote/object_link.cc. Every
 message is checked before use: parse_request() and parse_answer() raise ProtocolError, and the
 link ends.
 

@@ -5,7 +5,7 @@
 //   fetcher → we   OPENED with two descriptors, LISTED, READY, FAILED, MOVED with two descriptors
 //
 // Each received message is validated here, as far as that is possible without the others.
-// Not here: which request an answer belongs to (fetch_link.h); the two files (cached_files.h).
+// Not here: which request an answer belongs to (object_link.h); the two files (cached_files.h).
 
 #pragma once
 

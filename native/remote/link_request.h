@@ -1,4 +1,4 @@
-// The state that a FetchLink keeps of each request and each object. Private to FetchLink.
+// The state that an ObjectLink keeps of each request and each object. Private to ObjectLink.
 //
 // Plain data: guarded by the link's lock.
 
@@ -12,11 +12,11 @@
 #include <string>
 #include <vector>
 
-#include "remote/fetch_link.h"
+#include "remote/object_link.h"
 
 namespace ffrfs::remote {
 
-struct FetchLink::Request {
+struct ObjectLink::Request {
   Ask ask{};
   uint32_t number = 0;  // the object's number
   BlockRange range{};
@@ -31,7 +31,7 @@ struct FetchLink::Request {
 };
 
 // An object of the link, by its number.
-struct FetchLink::Known {
+struct ObjectLink::Known {
   enum class State { kClosed, kOpening, kOpen };
   State state = State::kClosed;
   std::string url{};

@@ -1,4 +1,4 @@
-// The thread of a FetchLink: handles answers and deadlines, and replaces a socket that has ended.
+// The thread of an ObjectLink: handles answers and deadlines, and replaces a socket that has ended.
 
 #include <poll.h>
 #include <unistd.h>
@@ -9,13 +9,13 @@
 #include <optional>
 #include <utility>
 
-#include "remote/fetch_link.h"
 #include "remote/link_request.h"
+#include "remote/object_link.h"
 #include "remote/remote_error.h"
 
 namespace ffrfs::remote {
 
-void FetchLink::run() {
+void ObjectLink::run() {
   while (true) {
     int timeout_ms = 0;
     {
@@ -50,7 +50,7 @@ void FetchLink::run() {
 }
 
 // Needs the lock.
-int FetchLink::poll_timeout_ms() const {
+int ObjectLink::poll_timeout_ms() const {
   std::optional<Clock::time_point> next;
   const auto consider = [&next](Clock::time_point time) {
     if (!next || time < *next) next = time;
@@ -63,7 +63,7 @@ int FetchLink::poll_timeout_ms() const {
   return static_cast<int>(std::clamp<int64_t>(left.count(), 0, 3'600'000));
 }
 
-void FetchLink::wait_for_work(int timeout_ms) {
+void ObjectLink::wait_for_work(int timeout_ms) {
   std::array<pollfd, 2> waiters{{{event_.get(), POLLIN, 0}, {-1, POLLIN, 0}}};
   {
     // No other thread closes the socket.
@@ -80,14 +80,14 @@ void FetchLink::wait_for_work(int timeout_ms) {
   }
 }
 
-void FetchLink::wake() const {
+void ObjectLink::wake() const {
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = write(event_.get(), &one, sizeof one);
 }
 
 // All functions below need the lock.
 
-void FetchLink::receive(Finished& finished) {
+void ObjectLink::receive(Finished& finished) {
   while (socket_.valid()) {
     Answer answer;
     switch (socket_.receive(memory_, answer)) {
@@ -110,7 +110,7 @@ void FetchLink::receive(Finished& finished) {
 }
 
 // Returns false if no such answer was asked for.
-bool FetchLink::take(Answer answer, Finished& finished) {
+bool ObjectLink::take(Answer answer, Finished& finished) {
   if (answer.kind == Told::kMoved) {
     take_moved(std::move(answer));
     return true;
@@ -152,7 +152,7 @@ bool FetchLink::take(Answer answer, Finished& finished) {
   return true;
 }
 
-void FetchLink::take_opened(Request request, Answer answer, Finished& finished) {
+void ObjectLink::take_opened(Request request, Answer answer, Finished& finished) {
   const auto found = known_.find(request.number);
   if (found == known_.end()) return;  // closed meanwhile
   Known& known = found->second;
@@ -192,7 +192,7 @@ void FetchLink::take_opened(Request request, Answer answer, Finished& finished) 
   }
 }
 
-bool FetchLink::take_listed(Requests::iterator place, Answer answer, Finished& finished) {
+bool ObjectLink::take_listed(Requests::iterator place, Answer answer, Finished& finished) {
   Request& request = place->second;
   if (request.ask != Ask::kList || request.listed.size() + answer.urls.size() > kListedMax) {
     return false;
@@ -208,7 +208,7 @@ bool FetchLink::take_listed(Requests::iterator place, Answer answer, Finished& f
   return true;
 }
 
-void FetchLink::take_moved(Answer answer) {
+void ObjectLink::take_moved(Answer answer) {
   const auto found = known_.find(answer.object);
   if (found == known_.end() || !found->second.object) return;
   RemoteObject& object = *found->second.object;
@@ -220,7 +220,7 @@ void FetchLink::take_moved(Answer answer) {
   }
 }
 
-void FetchLink::fail(Request request, const std::exception_ptr& error, Finished& finished) {
+void ObjectLink::fail(Request request, const std::exception_ptr& error, Finished& finished) {
   if (request.ask == Ask::kOpen) {
     const auto found = known_.find(request.number);
     if (found != known_.end()) {
@@ -242,7 +242,7 @@ void FetchLink::fail(Request request, const std::exception_ptr& error, Finished&
   if (request.done) finished.emplace_back(std::move(request.done), error);
 }
 
-void FetchLink::fail_all(const std::exception_ptr& error, Finished& finished) {
+void ObjectLink::fail_all(const std::exception_ptr& error, Finished& finished) {
   while (!requests_.empty()) {
     Request request = std::move(requests_.begin()->second);
     requests_.erase(requests_.begin());
@@ -253,7 +253,7 @@ void FetchLink::fail_all(const std::exception_ptr& error, Finished& finished) {
   sent_count_ = 0;
 }
 
-void FetchLink::expire(Finished& finished) {
+void ObjectLink::expire(Finished& finished) {
   const auto now = Clock::now();
   const double seconds = std::chrono::duration<double>(timeout_).count();
   while (!requests_.empty() && requests_.begin()->second.deadline <= now) {
@@ -273,7 +273,7 @@ void FetchLink::expire(Finished& finished) {
 }
 
 // Requests that callers wait for are queued again, for the next link.
-void FetchLink::end_link() {
+void ObjectLink::end_link() {
   socket_.close();
   is_full_ = false;
   sent_count_ = 0;
@@ -299,7 +299,7 @@ void FetchLink::end_link() {
 }
 
 // Called without the lock, because making the link may take a while.
-void FetchLink::renew(Finished& finished) {
+void ObjectLink::renew(Finished& finished) {
   {
     const std::lock_guard lock(mutex_);
     const auto now = Clock::now();

@@ -39,7 +39,7 @@ RemoteFile::RemoteFile(std::shared_ptr<const OpenObject> object)
 std::shared_ptr<const OpenObject> RemoteFile::attach() const {
   if (process_number() == process_) return first_;
   const std::shared_ptr<Links>& links = first_->links();
-  FetchLink& link = links->get();
+  ObjectLink& link = links->get();
   return std::make_shared<const OpenObject>(links, link,
                                             link.adopt(*first_->object(), first_files_));
 }

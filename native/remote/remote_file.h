@@ -22,30 +22,30 @@
 
 #include "io/process_local.h"
 #include "io/source.h"
-#include "remote/fetch_link.h"
+#include "remote/object_link.h"
 #include "remote/remote_object.h"
 
 namespace ffrfs::remote {
 
 // The process's link, made when it is first needed.
-using Links = ProcessLocal<FetchLink>;
+using Links = ProcessLocal<ObjectLink>;
 
 // Keeps an object open until its last reader is gone.
 class OpenObject {
  public:
-  OpenObject(std::shared_ptr<Links> links, FetchLink& link, std::shared_ptr<RemoteObject> object)
+  OpenObject(std::shared_ptr<Links> links, ObjectLink& link, std::shared_ptr<RemoteObject> object)
       : links_(std::move(links)), link_(link), object_(std::move(object)) {}
   OpenObject(const OpenObject&) = delete;
   OpenObject& operator=(const OpenObject&) = delete;
   ~OpenObject() { link_.close(*object_); }
 
-  [[nodiscard]] FetchLink& link() const { return link_; }
+  [[nodiscard]] ObjectLink& link() const { return link_; }
   [[nodiscard]] const std::shared_ptr<RemoteObject>& object() const { return object_; }
   [[nodiscard]] const std::shared_ptr<Links>& links() const { return links_; }
 
  private:
   const std::shared_ptr<Links> links_;  // must outlive this object
-  FetchLink& link_;
+  ObjectLink& link_;
   const std::shared_ptr<RemoteObject> object_;
 };
 

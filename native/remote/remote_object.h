@@ -2,7 +2,7 @@
 // recently and which are requested ahead.
 //
 // Thread-safe; its locks are its own, and held for a few instructions.
-// Not here: the messages to the fetcher (fetch_link.h), reading (remote_file.h).
+// Not here: the messages to the fetcher (object_link.h), reading (remote_file.h).
 
 #pragma once
 

@@ -38,19 +38,19 @@ std::shared_ptr<RemoteOpener> opener_or_error(const std::string& url) {
 
 RemoteOpener::RemoteOpener(NewLink new_link, std::chrono::milliseconds timeout)
     : links_(std::make_shared<Links>([new_link, timeout] {
-        return std::make_unique<FetchLink>(new_link(), timeout, new_link);
+        return std::make_unique<ObjectLink>(new_link(), timeout, new_link);
       })) {}
 
 RemoteOpener::RemoteOpener(FileDescriptor link, std::chrono::milliseconds timeout)
     : links_(std::make_shared<Links>(
           [first = std::make_shared<FileDescriptor>(std::move(link)), timeout] {
-            return std::make_unique<FetchLink>(std::move(*first), timeout);
+            return std::make_unique<ObjectLink>(std::move(*first), timeout);
           })) {
   // Makes the link now, because several threads might make it at the same time later.
   (void)links_->get();
 }
 
-std::shared_ptr<const OpenObject> RemoteOpener::make(FetchLink::ObjectPtr object) const {
+std::shared_ptr<const OpenObject> RemoteOpener::make(ObjectLink::ObjectPtr object) const {
   return std::make_shared<const OpenObject>(links_, links_->get(), std::move(object));
 }
 
@@ -67,7 +67,7 @@ std::vector<std::string> RemoteOpener::list(const std::string& url) {
 }
 
 void RemoteOpener::begin(const std::vector<std::string>& urls) {
-  FetchLink& link = links_->get();
+  ObjectLink& link = links_->get();
   const std::lock_guard lock(mutex_);
   for (const std::string& url : urls) {
     Shared& shared = shared_[url];
@@ -76,7 +76,7 @@ void RemoteOpener::begin(const std::vector<std::string>& urls) {
 }
 
 std::shared_ptr<const OpenObject> RemoteOpener::find_shared(const std::string& url) {
-  std::shared_future<FetchLink::ObjectPtr> coming;
+  std::shared_future<ObjectLink::ObjectPtr> coming;
   {
     const std::lock_guard lock(mutex_);
     const auto found = shared_.find(url);
@@ -84,7 +84,7 @@ std::shared_ptr<const OpenObject> RemoteOpener::find_shared(const std::string& u
     if (found->second.open) return found->second.open;
     coming = found->second.coming;
   }
-  FetchLink::ObjectPtr object = wait_for_answer(coming);
+  ObjectLink::ObjectPtr object = wait_for_answer(coming);
   const std::lock_guard lock(mutex_);
   const auto found = shared_.find(url);
   if (found == shared_.end()) return make(std::move(object));

@@ -16,14 +16,14 @@
 #include <vector>
 
 #include "io/source.h"
-#include "remote/fetch_link.h"
+#include "remote/object_link.h"
 #include "remote/remote_file.h"
 
 namespace ffrfs::remote {
 
 class RemoteOpener {
  public:
-  using NewLink = FetchLink::NewLink;
+  using NewLink = ObjectLink::NewLink;
 
   // Calls `new_link` when the first object is opened, in each process, and when a link has ended.
   RemoteOpener(NewLink new_link, std::chrono::milliseconds timeout);
@@ -41,14 +41,14 @@ class RemoteOpener {
   // An object that several users will open while an OpenTogether lives.
   struct Shared {
     size_t user_count = 0;
-    std::shared_future<FetchLink::ObjectPtr> coming{};
+    std::shared_future<ObjectLink::ObjectPtr> coming{};
     std::shared_ptr<const OpenObject> open{};
   };
 
   void begin(const std::vector<std::string>& urls);
   void end(const std::vector<std::string>& urls);
   [[nodiscard]] std::shared_ptr<const OpenObject> find_shared(const std::string& url);
-  [[nodiscard]] std::shared_ptr<const OpenObject> make(FetchLink::ObjectPtr object) const;
+  [[nodiscard]] std::shared_ptr<const OpenObject> make(ObjectLink::ObjectPtr object) const;
 
   const std::shared_ptr<Links> links_;
   std::mutex mutex_;  // guards shared_

@@ -1,4 +1,4 @@
-// native/remote/remote_file.h, fetch_link.h: what a cache holds is read, what it lacks is asked
+// native/remote/remote_file.h, object_link.h: what a cache holds is read, what it lacks is asked
 // for; fetchers that end, are late, or say what is wrong.
 
 #include <doctest/doctest.h>

@@ -47,7 +47,7 @@ T wait_for_answer(const std::shared_future<T>& coming) {
   return coming.get();
 }
 
-class FetchLink {
+class ObjectLink {
  public:
   using Clock = std::chrono::steady_clock;
   using ObjectPtr = std::shared_ptr<RemoteObject>;
@@ -59,10 +59,10 @@ class FetchLink {
   // Calls `new_link` when the socket ends and callers wait. Without `new_link` this is the link of
   // a mount's worker: the daemon calls replace(), and blocks leave the page cache once they were
   // read, because the kernel caches the mount's files.
-  FetchLink(FileDescriptor link, std::chrono::milliseconds timeout, NewLink new_link = nullptr);
-  ~FetchLink();  // callers that wait get an error
-  FetchLink(const FetchLink&) = delete;
-  FetchLink& operator=(const FetchLink&) = delete;
+  ObjectLink(FileDescriptor link, std::chrono::milliseconds timeout, NewLink new_link = nullptr);
+  ~ObjectLink();  // callers that wait get an error
+  ObjectLink(const ObjectLink&) = delete;
+  ObjectLink& operator=(const ObjectLink&) = delete;
 
   // Opens an object and waits for the answer. Throws RemoteError. Not on the link's thread.
   [[nodiscard]] ObjectPtr open(const std::string& url) { return wait_for_answer(start_open(url)); }

@@ -1,4 +1,4 @@
-#include "remote/fetch_link.h"
+#include "remote/object_link.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -23,7 +23,7 @@ void check_wait() {
   if (auto* const check = wait_check.load()) check();
 }
 
-FetchLink::FetchLink(FileDescriptor link, std::chrono::milliseconds timeout, NewLink new_link)
+ObjectLink::ObjectLink(FileDescriptor link, std::chrono::milliseconds timeout, NewLink new_link)
     : timeout_(timeout),
       new_link_(std::move(new_link)),
       event_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
@@ -33,7 +33,7 @@ FetchLink::FetchLink(FileDescriptor link, std::chrono::milliseconds timeout, New
   thread_ = std::thread([this] { run(); });
 }
 
-FetchLink::~FetchLink() {
+ObjectLink::~ObjectLink() {
   {
     const std::lock_guard lock(mutex_);
     is_stopping_ = true;
@@ -48,7 +48,7 @@ FetchLink::~FetchLink() {
 
 // Requests by other threads.
 
-std::shared_future<FetchLink::ObjectPtr> FetchLink::start_open(const std::string& url) {
+std::shared_future<ObjectLink::ObjectPtr> ObjectLink::start_open(const std::string& url) {
   auto promise = std::make_shared<std::promise<ObjectPtr>>();
   auto future = promise->get_future().share();
   const std::lock_guard lock(mutex_);
@@ -59,7 +59,7 @@ std::shared_future<FetchLink::ObjectPtr> FetchLink::start_open(const std::string
   return future;
 }
 
-std::vector<std::string> FetchLink::list(const std::string& url) {
+std::vector<std::string> ObjectLink::list(const std::string& url) {
   auto promise = std::make_shared<std::promise<std::vector<std::string>>>();
   auto future = promise->get_future().share();
   {
@@ -75,7 +75,7 @@ std::vector<std::string> FetchLink::list(const std::string& url) {
   return wait_for_answer(future);
 }
 
-FetchLink::ObjectPtr FetchLink::adopt(const RemoteObject& known,
+ObjectLink::ObjectPtr ObjectLink::adopt(const RemoteObject& known,
                                       std::shared_ptr<const CachedFiles> files) {
   const std::lock_guard lock(mutex_);
   const uint32_t number = take_number();
@@ -85,7 +85,7 @@ FetchLink::ObjectPtr FetchLink::adopt(const RemoteObject& known,
   return object;
 }
 
-void FetchLink::close(const RemoteObject& object) {
+void ObjectLink::close(const RemoteObject& object) {
   Finished finished;
   {
     const std::lock_guard lock(mutex_);
@@ -113,14 +113,14 @@ void FetchLink::close(const RemoteObject& object) {
   for (const auto& [done, error] : finished) done(error);
 }
 
-void FetchLink::want(const ObjectPtr& object, Ask ask, BlockRange range, Done done) {
+void ObjectLink::want(const ObjectPtr& object, Ask ask, BlockRange range, Done done) {
   object->note_wanted(range);
   const std::lock_guard lock(mutex_);
   add({.ask = ask, .number = object->number(), .range = range, .done = std::move(done)});
   flush_from_outside();
 }
 
-void FetchLink::note_used() {
+void ObjectLink::note_used() {
   {
     const std::lock_guard lock(mutex_);
     if (std::exchange(has_used_, true)) return;
@@ -128,7 +128,7 @@ void FetchLink::note_used() {
   wake();
 }
 
-void FetchLink::replace(FileDescriptor link) {
+void ObjectLink::replace(FileDescriptor link) {
   {
     const std::lock_guard lock(mutex_);
     next_link_ = std::move(link);
@@ -138,7 +138,7 @@ void FetchLink::replace(FileDescriptor link) {
 
 // Sends messages. These functions need the lock.
 
-uint32_t FetchLink::take_number() {
+uint32_t ObjectLink::take_number() {
   if (next_object_ < kNumbersFresh || closed_.empty()) {
     if (next_object_ < kNumberMax) return next_object_++;
     throw StorageError(EMFILE, "", "too many objects are open");
@@ -148,7 +148,7 @@ uint32_t FetchLink::take_number() {
   return number;
 }
 
-uint64_t FetchLink::add(Request request) {
+uint64_t ObjectLink::add(Request request) {
   const uint64_t id = next_id_++;
   const bool is_first = requests_.empty();
   request.deadline = Clock::now() + timeout_;
@@ -160,13 +160,13 @@ uint64_t FetchLink::add(Request request) {
 }
 
 // Leaves it to the link's thread to wait until the socket takes more.
-void FetchLink::flush_from_outside() {
+void ObjectLink::flush_from_outside() {
   if (is_full_) return;
   flush();
   if (is_full_) wake();
 }
 
-void FetchLink::flush() {
+void ObjectLink::flush() {
   while (socket_.valid() && !is_full_ && sent_count_ < kSentMax) {
     auto& queue = !urgent_.empty() ? urgent_ : ahead_;
     if (queue.empty()) return;
@@ -190,12 +190,12 @@ void FetchLink::flush() {
   }
 }
 
-std::deque<uint64_t>& FetchLink::queue_of(const Request& request) {
+std::deque<uint64_t>& ObjectLink::queue_of(const Request& request) {
   return request.ask == Ask::kSoon ? ahead_ : urgent_;
 }
 
 // Returns false if the request has to wait until its object is open.
-bool FetchLink::is_ready(uint64_t id, Request& request) {
+bool ObjectLink::is_ready(uint64_t id, Request& request) {
   if (request.is_sent) return false;
   if (request.ask == Ask::kOpen || request.ask == Ask::kList) return true;
   Known& known = known_.at(request.number);  // close() erases its requests, too
@@ -205,12 +205,12 @@ bool FetchLink::is_ready(uint64_t id, Request& request) {
   return false;
 }
 
-void FetchLink::reopen(uint32_t number, Known& known) {
+void ObjectLink::reopen(uint32_t number, Known& known) {
   known.state = Known::State::kOpening;
   add({.ask = Ask::kOpen, .number = number, .url = known.url});
 }
 
-Message FetchLink::message_of(uint64_t id, const Request& request) const {
+Message ObjectLink::message_of(uint64_t id, const Request& request) const {
   switch (request.ask) {
     case Ask::kOpen: {
       const auto known = known_.find(request.number);
@@ -225,7 +225,7 @@ Message FetchLink::message_of(uint64_t id, const Request& request) const {
   }
 }
 
-void FetchLink::send_used() {
+void ObjectLink::send_used() {
   const auto now = Clock::now();
   if (!has_used_ || !socket_.valid() || now - used_at_ < kUsedInterval) return;
   has_used_ = false;
