@@ -6,7 +6,7 @@ Large files are uploaded in parts, in parallel; each part is tried again until t
 upload fails or is interrupted, its parts are removed. After a SIGKILL they remain, without a
 name, until the bucket's rule for incomplete uploads removes them.
 
-Not here: making files (ffrfs.packing), reading packs, which the fetcher does (fetcher.py).
+Not here: making files (ffrfs.packing), reading packs, which the fetcher does (object_fetcher.py).
 Concurrency: any thread. Separate threads wait for the network.
 """
 

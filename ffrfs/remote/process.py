@@ -7,7 +7,7 @@ does not outlive them, however they end.
 After fork(), a child can make links as its parent does: they share the hub. If the fetcher has
 ended, the child starts its own.
 
-Not here: the fetcher itself (fetcher.py), that of a program with the Python API (session.py).
+Not here: the fetcher itself (object_fetcher.py), that of programs with the Python API (session.py).
 Concurrency: any thread; a lock is held while a fetcher is started, but not until it is ready.
 """
 
@@ -155,7 +155,7 @@ class FetcherProcess:
         try:
             self._process = subprocess.Popen(
                 # -P: a module in the current directory must not replace ours.
-                [sys.executable, "-P", "-m", "ffrfs.remote.fetcher", *map(str, fds)],
+                [sys.executable, "-P", "-m", "ffrfs.remote.object_fetcher", *map(str, fds)],
                 pass_fds=fds,
                 env=_MEMORY | os.environ,
                 stdin=subprocess.DEVNULL,

@@ -291,7 +291,7 @@ def is_fetcher(process: Process) -> bool:
         words = Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")
     except (FileNotFoundError, ProcessLookupError):
         return False
-    return b"ffrfs.remote.fetcher" in words
+    return b"ffrfs.remote.object_fetcher" in words
 
 
 def is_stopped(pid: int) -> bool:

@@ -333,4 +333,4 @@ def test_no_secret_is_on_its_command_line(start: Start, tmp_path: Path) -> None:
     running = start(endpoint_url="http://127.0.0.1:1")
     running.client().open(put(tmp_path, "a", b"x"))
     words = Path(f"/proc/{running.process.pid}/cmdline").read_bytes().split(b"\0")[:-1]
-    assert all(word.isdigit() for word in words[words.index(b"ffrfs.remote.fetcher") + 1 :])
+    assert all(word.isdigit() for word in words[words.index(b"ffrfs.remote.object_fetcher") + 1 :])

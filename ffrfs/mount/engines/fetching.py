@@ -5,7 +5,7 @@ and the engine sees blocks arrive in files (ffrfs.remote).
 
 Concurrency: a thread for each fetcher copies its log; when the log ends, so has the fetcher, and
 the thread starts another one and hands over its link. The rest runs on the thread that opens the
-engine. Not here: the fetcher itself (ffrfs/remote/fetcher.py), the engines' use of a link.
+engine. Not here: the fetcher itself (ffrfs/remote/object_fetcher.py), the engines' use of a link.
 """
 
 from __future__ import annotations

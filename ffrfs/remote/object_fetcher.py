@@ -1,4 +1,4 @@
-"""The only process that talks to servers: `python -m ffrfs.remote.fetcher HUB START PAGE`.
+"""The only process that talks to servers: `python -m ffrfs.remote.object_fetcher HUB START PAGE`.
 
 The arguments are numbers of inherited descriptors: the hub, a socket over which new links come;
 a pipe with the settings (start.py); and the page of counters. The fetcher ends when all processes
@@ -57,10 +57,10 @@ _HELLO_SIZE = 16
 _SYNC_INTERVAL_S = 5.0
 _LINKS_AT_A_TIME = 16
 
-log = logging.getLogger("ffrfs.remote.fetcher")
+log = logging.getLogger("ffrfs.remote.object_fetcher")
 
 
-class Fetcher:
+class ObjectFetcher:
     """The open objects, and the links that have opened them."""
 
     def __init__(self, start: Start, figures: Figures) -> None:
@@ -282,7 +282,7 @@ def _preload() -> None:
         import obstore  # noqa: F401
 
 
-def _take_links(hub: socket.socket, fetcher: Fetcher, ended: asyncio.Event) -> None:
+def _take_links(hub: socket.socket, fetcher: ObjectFetcher, ended: asyncio.Event) -> None:
     for _ in range(_LINKS_AT_A_TIME):
         try:
             message, fds, _, _ = socket.recv_fds(hub, _HELLO_SIZE, 4)
@@ -301,7 +301,7 @@ def _take_links(hub: socket.socket, fetcher: Fetcher, ended: asyncio.Event) -> N
             return
 
 
-def _welcome(fetcher: Fetcher, fd: int) -> None:
+def _welcome(fetcher: ObjectFetcher, fd: int) -> None:
     try:
         connection = socket.socket(fileno=fd)
     except OSError:
@@ -316,7 +316,7 @@ def _welcome(fetcher: Fetcher, fd: int) -> None:
 async def serve(hub: socket.socket, start: Start, figures: Figures) -> None:
     """Run a fetcher until the hub ends."""
     hub.setblocking(False)
-    fetcher = Fetcher(start, figures)
+    fetcher = ObjectFetcher(start, figures)
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.run_in_executor(None, _preload)
