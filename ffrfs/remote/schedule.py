@@ -33,8 +33,8 @@ _ELSEWHERE_SHARE = 1 / 3  # of the timeout; after that the block is fetched here
 Queue = dict[Block, None]  # in the order of insertion
 
 
-class Keeper(Protocol):
-    """The owner of the objects: the fetcher."""
+class ObjectOwner(Protocol):
+    """The fetcher, as the schedule sees it."""
 
     def move(self, target: FetchedObject, error: OSError | None) -> None:
         """Give it another cache. `error`: the old cache's; None: a block stays locked there."""
@@ -56,12 +56,12 @@ class Schedule:
         self,
         figures: Figures,
         traffic: Traffic,
-        keeper: Keeper,
+        owner: ObjectOwner,
         start: Start,
     ) -> None:
         self.pace = Pace()
         self._figures, self._traffic = figures, traffic
-        self._keeper = keeper
+        self._owner = owner
         self._timeout_s = start.settings.timeout_s
         self._flight_size = start.flight_size
         self._loop = asyncio.get_running_loop()
@@ -226,10 +226,10 @@ class Schedule:
                 if not self._is_too_long_elsewhere(block):
                     self._wait_elsewhere(block)
                     return False
-                self._keeper.move(target, None)
+                self._owner.move(target, None)
                 target.cached.claim(number)
         except OSError as error:
-            self._keeper.move(target, error)
+            self._owner.move(target, error)
             target.cached.claim(number)
         if target.cached.is_present(number):
             target.cached.release(number)
@@ -282,7 +282,7 @@ class Schedule:
                 self._fail(block, failure)
         else:
             self._figures.add("remote_blocks_fetched", len(blocks))
-            self._keeper.count()
+            self._owner.count()
             target.note_fetched(block.number for block in blocks)
             for block in blocks:
                 self._done(block)
@@ -293,7 +293,7 @@ class Schedule:
             if self._traffic.throttled != self._throttled:
                 self._throttled = self._traffic.throttled
                 self.pace.throttled()
-            self._keeper.range_ended(target)
+            self._owner.range_ended(target)
             self._pump()
 
     async def _keep(
@@ -311,7 +311,7 @@ class Schedule:
                 await self._loop.run_in_executor(self._writers, _fill, cached, numbers, first, data)
                 return
             except OSError as error:
-                self._keeper.move(target, error)
+                self._owner.move(target, error)
         for number in numbers:
             target.cached.claim(number)
         await self._loop.run_in_executor(self._writers, _fill, target.cached, numbers, first, data)
@@ -328,7 +328,7 @@ class Schedule:
             self._figures.add("remote_changed")
         del target.blocks[block.number]
         self._figures.add("remote_errors")
-        self._keeper.log_failure(target, error)
+        self._owner.log_failure(target, error)
         for wait in block.waits:
             wait.end(error)
 
