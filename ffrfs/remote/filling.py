@@ -15,8 +15,8 @@ from collections.abc import Coroutine, Iterable, Iterator
 from typing import Any
 
 from ffrfs.errors import CacheError, RemoteError
+from ffrfs.remote.fetch_counters import FetchCounters
 from ffrfs.remote.fetched_object import FetchedObject, Wait
-from ffrfs.remote.figures import Figures
 from ffrfs.remote.schedule import Schedule
 
 _RANGE_BLOCKS = 8
@@ -28,12 +28,12 @@ _FAILURES_MAX = 8  # failures of an object after which it is left
 class Filling:
     """Fills the cache of one fetcher, after a call of start()."""
 
-    def __init__(self, schedule: Schedule, figures: Figures) -> None:
-        self._schedule, self._figures = schedule, figures
+    def __init__(self, schedule: Schedule, counters: FetchCounters) -> None:
+        self._schedule, self._counters = schedule, counters
         self._is_on = False
         self._room = asyncio.Semaphore(_RANGES_MAX)
         self._tasks: set[asyncio.Task[None]] = set()
-        figures.set("remote_fill_left", 0)
+        counters.set("remote_fill_left", 0)
 
     def start(self, targets: Iterable[FetchedObject]) -> None:
         """Begin to fill all targets; a second call does nothing."""
@@ -54,7 +54,7 @@ class Filling:
 
     async def _fill(self, target: FetchedObject) -> None:
         left = sum(count for _, count in _missing(target))
-        self._figures.add("remote_fill_left", left)
+        self._counters.add("remote_fill_left", left)
         failed: list[RemoteError] = []
         for first, absent in _missing(target):
             await self._room.acquire()
@@ -64,7 +64,7 @@ class Filling:
             count = min(absent, left)  # blocks may have been evicted meanwhile
             left -= count
             self._begin(self._bring(target, first, count, failed))
-        self._figures.add("remote_fill_left", -left)
+        self._counters.add("remote_fill_left", -left)
 
     async def _bring(
         self, target: FetchedObject, first: int, count: int, failed: list[RemoteError]
@@ -77,7 +77,7 @@ class Filling:
         except CacheError:  # the object was closed meanwhile
             pass
         finally:
-            self._figures.add("remote_fill_left", -count)
+            self._counters.add("remote_fill_left", -count)
             self._room.release()
 
 

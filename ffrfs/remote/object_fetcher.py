@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ffrfs.errors import OptionError, RemoteDeniedError, RemoteError, describe
 from ffrfs.printable import printable
+from ffrfs.remote.fetch_counters import FetchCounters
 from ffrfs.remote.fetched_object import FetchedObject
-from ffrfs.remote.figures import Figures
 from ffrfs.remote.filling import Filling
 from ffrfs.remote.link import Link
 from ffrfs.remote.origin import Origin, origin_for
@@ -63,13 +63,13 @@ log = logging.getLogger("ffrfs.remote.object_fetcher")
 class ObjectFetcher:
     """The open objects, and the links that have opened them."""
 
-    def __init__(self, start: Start, figures: Figures) -> None:
-        self._start, self._settings, self._figures = start, start.settings, figures
+    def __init__(self, start: Start, counters: FetchCounters) -> None:
+        self._start, self._settings, self._counters = start, start.settings, counters
         self._traffic = Traffic()
         self._counted = Traffic()  # the part that the counters already contain
         self._loop = asyncio.get_running_loop()
-        self.schedule = Schedule(figures, self._traffic, self, start)
-        self._filling = Filling(self.schedule, figures)
+        self.schedule = Schedule(counters, self._traffic, self, start)
+        self._filling = Filling(self.schedule, counters)
         self._links: set[Link] = set()
         self._objects: dict[tuple[str, str], FetchedObject] = {}
         self._cache_lock = threading.Lock()
@@ -77,9 +77,9 @@ class ObjectFetcher:
         self._has_failed = False  # whether the cache directory has failed
         self._has_warned = False  # that a server does not tell versions of objects apart
         self._opening = asyncio.Semaphore(_OPENING_MAX)
-        figures.add("remote_starts")
+        counters.add("remote_starts")
         for name in ("remote_in_memory", "remote_objects", "remote_object_bytes"):
-            figures.set(name, 0)  # the fetcher before this one may have left a value
+            counters.set(name, 0)  # the fetcher before this one may have left a value
 
     def welcome(self, connection: socket.socket) -> None:
         self._links.add(Link(connection, self))
@@ -128,9 +128,9 @@ class ObjectFetcher:
         return pin
 
     def _count_objects(self) -> None:
-        self._figures.set("remote_objects", len(self._objects))
+        self._counters.set("remote_objects", len(self._objects))
         size = sum(target.pin.size for target in self._objects.values())
-        self._figures.set("remote_object_bytes", size)
+        self._counters.set("remote_object_bytes", size)
 
     def leave(self, target: FetchedObject, link: Link) -> None:
         target.followers.remove(link)
@@ -200,7 +200,7 @@ class ObjectFetcher:
             return
         self._has_failed = True
         self._cache = self._memory
-        self._figures.set("remote_in_memory", 1)
+        self._counters.set("remote_in_memory", 1)
         log.warning(
             "the cache cannot be used: %s; going on with %d MiB in memory",
             printable(describe(error)), 2 * self._start.flight_size >> 20,
@@ -238,8 +238,8 @@ class ObjectFetcher:
         if self._objects:
             cache = self._cache or self._memory
             with contextlib.suppress(OSError):
-                self._figures.set("remote_cache_bytes", await self._in_thread(cache.usage))
-            self._figures.set("remote_cache_limit_bytes", cache.size_max)
+                self._counters.set("remote_cache_bytes", await self._in_thread(cache.usage))
+            self._counters.set("remote_cache_limit_bytes", cache.size_max)
 
     def _sync(self) -> None:
         for target in list(self._objects.values()):
@@ -253,12 +253,12 @@ class ObjectFetcher:
         self.count()
         self._close_if_idle(target)
 
-    # Figures and messages.
+    # Counters and messages.
 
     def count(self) -> None:
         for name in ("bytes", "requests", "retries", "throttled"):
             now = getattr(self._traffic, name)
-            self._figures.add(f"remote_{name}", now - getattr(self._counted, name))
+            self._counters.add(f"remote_{name}", now - getattr(self._counted, name))
             setattr(self._counted, name, now)
 
     def log_failure(self, target: FetchedObject, error: RemoteError) -> None:
@@ -313,10 +313,10 @@ def _welcome(fetcher: ObjectFetcher, fd: int) -> None:
         connection.close()
 
 
-async def serve(hub: socket.socket, start: Start, figures: Figures) -> None:
+async def serve(hub: socket.socket, start: Start, counters: FetchCounters) -> None:
     """Run a fetcher until the hub ends."""
     hub.setblocking(False)
-    fetcher = ObjectFetcher(start, figures)
+    fetcher = ObjectFetcher(start, counters)
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.run_in_executor(None, _preload)
@@ -337,10 +337,10 @@ def main(arguments: list[str]) -> None:
     _limit()
     with open(start_fd, "rb") as pipe:
         start = Start.from_json(pipe.read(_START_SIZE_MAX).decode())
-    figures = Figures(page_fd)
+    counters = FetchCounters(page_fd)
     os.close(page_fd)
     with socket.socket(fileno=hub_fd) as hub:
-        asyncio.run(serve(hub, start, figures))
+        asyncio.run(serve(hub, start, counters))
     sys.stderr.flush()
     os._exit(0)  # a thread may be in the middle of a write to a disk that hangs
 

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 from ffrfs.errors import RemoteError
-from ffrfs.remote.figures import PAGE_SIZE, Figures
+from ffrfs.remote.fetch_counters import PAGE_SIZE, FetchCounters
 from ffrfs.remote.pace import FLIGHT_SIZE_MAX
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.start import Start
@@ -61,9 +61,9 @@ class FetcherProcess:
     ) -> None:
         """`take_log` gets a pipe at each start, for copy_log() in a thread.
 
-        `page_fd` is for the counters (figures.py) and stays the caller's. `flight_size`: how many
-        bytes may be under way, and half of what a cache in memory holds. `signed` and `roots` are
-        those of Start.
+        `page_fd` is for the counters (fetch_counters.py) and stays the caller's. `flight_size`:
+        how many bytes may be under way, and half of what a cache in memory holds. `signed` and
+        `roots` are those of Start.
         """
         allowed = None if roots is None else frozenset(roots)
         self._start = Start(settings, dict(signed), flight_size, allowed).to_json()
@@ -74,7 +74,7 @@ class FetcherProcess:
         self._own_page = page_fd is None
         self._page = _make_page() if page_fd is None else page_fd
         self._take_log = take_log
-        self.figures = Figures(self._page)
+        self.counters = FetchCounters(self._page)
 
     @property
     def pid(self) -> int | None:

@@ -17,8 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from ffrfs.errors import ChangedAtOriginError, RemoteError, describe
+from ffrfs.remote.fetch_counters import FetchCounters
 from ffrfs.remote.fetched_object import Block, Cached, FetchedObject, Wait
-from ffrfs.remote.figures import Figures
 from ffrfs.remote.pace import RANGES_FEW, RANGES_MAX, Pace
 from ffrfs.remote.pin import Traffic
 from ffrfs.remote.protocol import BLOCK_SIZE
@@ -54,13 +54,13 @@ class Schedule:
 
     def __init__(
         self,
-        figures: Figures,
+        counters: FetchCounters,
         traffic: Traffic,
         owner: ObjectOwner,
         start: Start,
     ) -> None:
         self.pace = Pace()
-        self._figures, self._traffic = figures, traffic
+        self._counters, self._traffic = counters, traffic
         self._owner = owner
         self._timeout_s = start.settings.timeout_s
         self._flight_size = start.flight_size
@@ -103,13 +103,13 @@ class Schedule:
         """Refetch the blocks, whose bytes in the cache are wrong; otherwise as want()."""
         now = self._loop.time()
         numbers = range(wait.first, wait.first + wait.count)
-        self._figures.add("remote_blocks_again", sum(target.forget(n, now) for n in numbers))
+        self._counters.add("remote_blocks_again", sum(target.forget(n, now) for n in numbers))
         self.want(target, wait, urgent=True)
 
     def used(self, target: FetchedObject, first: int, count: int) -> None:
         """Note that a client has read blocks, for the counters and the order of eviction."""
         if hit := target.note_used(first, count):
-            self._figures.add("remote_blocks_hit", hit)
+            self._counters.add("remote_blocks_hit", hit)
 
     def cancel(self, target: FetchedObject, wait: Wait) -> None:
         """End a wait of a client. Ranges in flight are still stored in the cache."""
@@ -162,7 +162,7 @@ class Schedule:
             and self._has_room(self.pace.ranges_max, self._flight_size * _AHEAD_SHARE)
         ):
             self._begin(self._ahead)
-        self._figures.set("remote_ranges", self._ranges)
+        self._counters.set("remote_ranges", self._ranges)
 
     def _has_room(self, ranges: int, size: float) -> bool:
         return self._ranges < ranges and self._bytes < size
@@ -281,7 +281,7 @@ class Schedule:
                 target.cached.release(block.number)
                 self._fail(block, failure)
         else:
-            self._figures.add("remote_blocks_fetched", len(blocks))
+            self._counters.add("remote_blocks_fetched", len(blocks))
             self._owner.count()
             target.note_fetched(block.number for block in blocks)
             for block in blocks:
@@ -325,9 +325,9 @@ class Schedule:
         target = block.target
         if isinstance(error, ChangedAtOriginError) and target.broken is None:
             target.broken = error
-            self._figures.add("remote_changed")
+            self._counters.add("remote_changed")
         del target.blocks[block.number]
-        self._figures.add("remote_errors")
+        self._counters.add("remote_errors")
         self._owner.log_failure(target, error)
         for wait in block.waits:
             wait.end(error)

@@ -40,7 +40,7 @@ class Running:
         return client
 
     def figure(self, name: str) -> int:
-        return self.process.figures[name]
+        return self.process.counters[name]
 
     def log(self) -> str:
         """All of it so far."""

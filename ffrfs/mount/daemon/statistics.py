@@ -48,7 +48,7 @@ _WARM_ROWS = {
     **{"begun": "warm_begun", "files": "warm_files", "pushed": "warm_pushed"},
     **{"left_out": "warm_left_out", "left": "warm_left"},
 }
-# Counts of a fetcher (ffrfs/remote/figures.py): field → row.
+# Counts of a fetcher (ffrfs/remote/fetch_counters.py): field → row.
 _REMOTE_ROWS = {
     **{"bytes": "remote_bytes", "requests": "remote_requests", "retries": "remote_retries"},
     **{"throttled": "remote_throttled", "errors": "remote_errors"},

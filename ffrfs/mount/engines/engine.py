@@ -43,7 +43,7 @@ class Engine(Protocol):
     def counters(self) -> Counters:
         """Return the engine's counters so far (native/stats/counters.h, request_times.h).
 
-        They include those of its fetcher, if it has one (ffrfs/remote/figures.py).
+        They include those of its fetcher, if it has one (ffrfs/remote/fetch_counters.py).
         """
         ...
 

@@ -39,7 +39,7 @@ NAMES = (
 )
 
 
-class Figures:
+class FetchCounters:
     """Counters by name, on a page of shared memory."""
 
     def __init__(self, page_fd: int | None = None) -> None:
