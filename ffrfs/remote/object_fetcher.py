@@ -98,7 +98,7 @@ class ObjectFetcher:
         async with self._opening:
             origin = origin_for(url, self._settings, self._traffic)
             pin = Pin.from_text(pin_text, url) if pin_text else await self._pin(origin, url)
-        self.count()
+        self.update_counters()
         key = (url.text, pin.to_text())
         target = self._objects.get(key)
         if target is None or target.broken:
@@ -145,7 +145,7 @@ class ObjectFetcher:
             urls.append(one)
             if len(urls) > _LIST_MAX:
                 raise RemoteError.at(url.shown, f"has more than {_LIST_MAX:,} objects")
-        self.count()
+        self.update_counters()
         return urls
 
     # The cache.
@@ -250,12 +250,12 @@ class ObjectFetcher:
         return await self._loop.run_in_executor(None, work)
 
     def range_ended(self, target: FetchedObject) -> None:
-        self.count()
+        self.update_counters()
         self._close_if_idle(target)
 
     # Counters and messages.
 
-    def count(self) -> None:
+    def update_counters(self) -> None:
         for name in ("bytes", "requests", "retries", "throttled"):
             now = getattr(self._traffic, name)
             self._counters.add(f"remote_{name}", now - getattr(self._counted, name))

@@ -42,8 +42,8 @@ class ObjectOwner(Protocol):
 
     def log_failure(self, target: FetchedObject, error: RemoteError) -> None: ...
 
-    def count(self) -> None:
-        """Update the counters; called before clients get their answers."""
+    def update_counters(self) -> None:
+        """Add the new traffic to the counters, before clients get their answers."""
         ...
 
     def range_ended(self, target: FetchedObject) -> None: ...
@@ -282,7 +282,7 @@ class Schedule:
                 self._fail(block, failure)
         else:
             self._counters.add("remote_blocks_fetched", len(blocks))
-            self._owner.count()
+            self._owner.update_counters()
             target.note_fetched(block.number for block in blocks)
             for block in blocks:
                 self._done(block)
