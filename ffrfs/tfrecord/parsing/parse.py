@@ -24,7 +24,7 @@ from ffrfs.errors import FormatError
 from ffrfs.tfrecord.parsing.plan import (
     FeatureMap,
     Parsed,
-    Plan,
+    ParsingPlan,
     context_part,
     example_part,
     list_part,
@@ -125,7 +125,7 @@ def parse_single_sequence_example(
 
 def sequence_plans(
     context_features: FeatureMap | None, sequence_features: FeatureMap | None
-) -> tuple[Plan, Plan]:
+) -> tuple[ParsingPlan, ParsingPlan]:
     """Return the plans of a SequenceExample's two parts. ValueError if no feature is requested."""
     if not context_features and not sequence_features:
         raise ValueError("neither context_features nor sequence_features name a feature")
@@ -169,7 +169,7 @@ def place_in(name: str) -> Any:  # noqa: ANN401 - a Place
     return lambda _row: begin
 
 
-def _wanted(features: FeatureMap) -> Plan:
+def _wanted(features: FeatureMap) -> ParsingPlan:
     if not features:
         raise ValueError("features is empty; name the features to read")
     return plan(example_part, features)

@@ -1,4 +1,4 @@
-"""Plan: how the native parser reads a set of features, and how its columns become values.
+"""ParsingPlan: how the native parser reads a set of features, and how its columns become values.
 
 Most features are one column each, which is their value; a RaggedFeature or a
 SparseFeature needs the columns of several keys, which others may need too.
@@ -51,7 +51,7 @@ Part: TypeAlias = "Callable[[str, AnyFeature], Iterator[FeatureConfig]]"
 PADDING: dict[Kind, list[Any]] = {"int64": [0], "float32": [0.0], "bytes": [b""]}
 
 
-class Plan:
+class ParsingPlan:
     """A set of features. `keys`: of the columns that `parser` returns, in their order."""
 
     __slots__ = ("_composite", "features", "keys", "parser")
@@ -81,10 +81,10 @@ class Plan:
         }
 
 
-_kept_plan = functools.lru_cache(maxsize=64)(Plan)
+_kept_plan = functools.lru_cache(maxsize=64)(ParsingPlan)
 
 
-def plan(part: Part, features: FeatureMap) -> Plan:
+def plan(part: Part, features: FeatureMap) -> ParsingPlan:
     """Return the plan of these features. ValueError for features that cannot be requested."""
     items = tuple([(name, own_feature(feature)) for name, feature in features.items()])
     try:
@@ -92,7 +92,7 @@ def plan(part: Part, features: FeatureMap) -> Plan:
         types = tuple([(type(feature), type(feature[-1])) for _, feature in items])
         return _kept_plan(part, items, types)
     except TypeError:  # a default value has no hash, for example an array
-        return Plan(part, items)
+        return ParsingPlan(part, items)
 
 
 def _value(

@@ -27,7 +27,7 @@ from ffrfs.tfrecord.parsing.values import RaggedValue, SparseValue
 
 if TYPE_CHECKING:
     from ffrfs.tfrecord.parsing.parse import Records
-    from ffrfs.tfrecord.parsing.plan import FeatureMap, Parsed, Plan
+    from ffrfs.tfrecord.parsing.plan import FeatureMap, Parsed, ParsingPlan
 
 Lengths: TypeAlias = dict[str, NDArray[np.int64]]
 
@@ -85,12 +85,12 @@ def _single_lengths(lists: Parsed, features: FeatureMap) -> Lengths:
     }
 
 
-def _empty(plan: Plan, key: str) -> Any:  # noqa: ANN401 - a column
+def _empty(plan: ParsingPlan, key: str) -> Any:  # noqa: ANN401 - a column
     """Return the column of a batch without records."""
     return plan.parser.parse([])[plan.keys.index(key)]
 
 
-def _joined(columns: list[Any], plan: Plan, key: str) -> Any:  # noqa: ANN401 - a column
+def _joined(columns: list[Any], plan: ParsingPlan, key: str) -> Any:  # noqa: ANN401 - a column
     """Return the column of a batch from the columns of its examples."""
     if not columns:
         return _empty(plan, key)
@@ -103,7 +103,7 @@ def _joined(columns: list[Any], plan: Plan, key: str) -> Any:  # noqa: ANN401 - 
     return indices, values, np.array([len(columns), counts.max()])
 
 
-def _lists(plan: Plan, found: list[list[Any]], names: list[str]) -> tuple[Parsed, Lengths]:
+def _lists(plan: ParsingPlan, found: list[list[Any]], names: list[str]) -> tuple[Parsed, Lengths]:
     columns: dict[str, Any] = {}
     splits: dict[str, NDArray[np.int64]] = {}  # of the steps of each record
     for i, key in enumerate(plan.keys):
@@ -127,7 +127,7 @@ def _lists(plan: Plan, found: list[list[Any]], names: list[str]) -> tuple[Parsed
 
 
 def _joined_steps(
-    parts: list[Any], splits: NDArray[np.int64], plan: Plan, key: str
+    parts: list[Any], splits: NDArray[np.int64], plan: ParsingPlan, key: str
 ) -> NDArray[Any] | SparseValue:
     """Return the steps of all records, one after another."""
     if not parts:
