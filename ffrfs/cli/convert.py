@@ -166,8 +166,8 @@ def _convert(args: argparse.Namespace) -> ConvertSummary:
 
 
 def _convert_by(args: argparse.Namespace) -> ConvertSummary:
-    from ffrfs.cluster.converting import ConvertOptions, convert_files
     from ffrfs.cluster.executors import open_executor
+    from ffrfs.convert.convert_files import ConvertOptions, convert_files
 
     if args.shards or args.records or args.force:
         raise UsageError(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ffrfs.cli import output
 
 if TYPE_CHECKING:
-    from ffrfs.tfrecord.tfds_features import TfdsFeature
+    from ffrfs.tfrecord.examples.tfds_features import TfdsFeature
 
 # Name in an Example → what features.json says of it.
 Declared: TypeAlias = "dict[str, TfdsFeature]"
@@ -19,19 +19,20 @@ def declared_features(pack: str) -> Declared:
     """Return nothing if it is no TFDS directory or split, or has no features.json."""
     import os
 
-    from ffrfs.tfrecord.tfds import FEATURES, find_tfds
+    from ffrfs.tfrecord.examples.tfds_directory import FEATURES, open_tfds
+    from ffrfs.tfrecord.tfds import find_tfds
 
-    directory = find_tfds(pack)
-    if directory is None or not os.path.lexists(os.path.join(directory.path, FEATURES)):
+    splits = find_tfds(pack)
+    if splits is None or not os.path.lexists(os.path.join(splits.path, FEATURES)):
         return {}
-    return {key: feature for feature in directory.declared for key in feature.keys}
+    return {key: feature for feature in open_tfds(splits.path).declared for key in feature.keys}
 
 
 def declared_text(feature: TfdsFeature | None) -> str:
     """ "Image uint8 (28, 28, 1) png"."""
     if feature is None:
         return "-"
-    from ffrfs.tfrecord.tfds_features import shape_text
+    from ffrfs.tfrecord.examples.tfds_features import shape_text
 
     parts = [feature.kind, feature.dtype, shape_text(feature.shape) if feature.shape else ""]
     return " ".join(filter(None, [*parts, feature.encoding]))

@@ -20,8 +20,8 @@ from ffrfs.cli.tfds_info import (
 
 if TYPE_CHECKING:
     from ffrfs.folder.progress import ProgressBar
+    from ffrfs.tfrecord.examples.features_found import FeatureSchema, Range, Schema
     from ffrfs.tfrecord.info import TFRecordInfo
-    from ffrfs.tfrecord.schema import FeatureSchema, Range, Schema
 
 
 def show_tfrecord(pack: str, args: argparse.Namespace) -> dict[str, object] | None:
@@ -61,7 +61,7 @@ def _tfrecord_lines(pack: str, found: TFRecordInfo) -> dict[str, str]:
 
 def show_schema(pack: str, args: argparse.Namespace) -> dict[str, object] | None:
     """Print what features its records have, or return it for JSON."""
-    from ffrfs.tfrecord.schema import infer_schema
+    from ffrfs.tfrecord.examples.features_found import infer_schema
 
     with output.progress_bar(pack, "records") as bar:
         records = islice(_records(pack, bar), args.limit)

@@ -1,4 +1,4 @@
-"""Packing, verifying, indexing and converting by a cluster: tasks for any engine.
+"""Packing, verifying and indexing by a cluster: tasks for any engine.
 
 A plan says which files become which shard. Its tasks are pure: the same task gives the same
 shard, wherever and however often it runs. The set is complete when its manifest is there.

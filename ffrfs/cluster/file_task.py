@@ -1,6 +1,6 @@
 """What tasks have in common: the settings that they take along, errors; and those over one file.
 
-Not here: verifying (verifying.py), indexing (indexing.py), converting (converting.py).
+Not here: verifying (verifying.py), indexing (indexing.py), converting (ffrfs.convert).
 Concurrency: values; tasks share nothing.
 """
 

@@ -1,5 +1,5 @@
 """Converts between TFRecord, FFRecord, packs and formats for Examples: the records stay the same.
 
-It may use the rooms folder, record and tfrecord, and the commands use it. Each file that it
-writes appears under its name whole, or not at all.
+convert.py converts one data set, convert_files.py each file of a directory by an executor. Each
+file appears under its name whole, or not at all.
 """

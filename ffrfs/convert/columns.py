@@ -20,7 +20,7 @@ from ffrfs.convert.json_lines import not_an_example
 from ffrfs.convert.source import Record
 from ffrfs.errors import PackError
 from ffrfs.printable import quoted
-from ffrfs.tfrecord.example import Example, Feature, FeatureList, SequenceExample
+from ffrfs.tfrecord.examples.example import Example, Feature, FeatureList, SequenceExample
 
 # The limit of columns: readers of tables hold some memory for each, in every group of rows.
 COLUMNS_MAX = 10_000

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from ffrfs.tfrecord.example import (
+from ffrfs.tfrecord.examples.example import (
     Example,
     Feature,
     FeatureList,

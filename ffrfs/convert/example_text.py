@@ -13,7 +13,7 @@ from typing import Any
 from ffrfs.convert.example_json import float_text, parse_record
 from ffrfs.files.kind import TEXT_SIZE, content_kind, text_of
 from ffrfs.printable import printable
-from ffrfs.tfrecord.example import Example, Feature, Features, SequenceExample
+from ffrfs.tfrecord.examples.example import Example, Feature, Features, SequenceExample
 
 # Limits for a line.
 _VALUES_MAX = 8

@@ -24,7 +24,7 @@ from ffrfs.convert.source import Record, size_of
 from ffrfs.errors import FormatError, PackError
 from ffrfs.files.replacing import new_file
 from ffrfs.printable import quoted
-from ffrfs.tfrecord.example import (
+from ffrfs.tfrecord.examples.example import (
     Example,
     Feature,
     FeatureList,

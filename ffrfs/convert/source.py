@@ -206,7 +206,7 @@ class PackedSource:
         return count + bool(above)
 
     def _example(self, ino: int, content: memoryview) -> bytes:
-        from ffrfs.tfrecord.example import BytesList, Example, Feature, Features
+        from ffrfs.tfrecord.examples.example import BytesList, Example, Feature, Features
 
         def feature(value: bytes) -> Feature:
             return Feature(bytes_list=BytesList(value=[value]))

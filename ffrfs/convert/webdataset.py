@@ -36,7 +36,7 @@ from ffrfs.files.replacing import new_file
 from ffrfs.packing.sources.archive_member import Kind
 from ffrfs.packing.sources.tar_members import TarMembers
 from ffrfs.printable import quoted
-from ffrfs.tfrecord.example import BytesList, Example, Feature, Features
+from ffrfs.tfrecord.examples.example import BytesList, Example, Feature, Features
 
 _EXAMPLE = "example.json"
 _KEY = "__key__"

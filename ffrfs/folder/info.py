@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ffrfs._native import Pack
 from ffrfs.folder.tree import PackTree, PathType
 from ffrfs.tfrecord.shards import is_tfrecord, shard_paths
-from ffrfs.tfrecord.tfds import TfdsDirectory, find_tfds
+from ffrfs.tfrecord.tfds import TfdsSplits, find_tfds
 
 if TYPE_CHECKING:
     import numpy as np
@@ -225,7 +225,7 @@ def tfrecord_fields(path: str, found: TFRecordInfo) -> dict[str, Any]:
     return fields
 
 
-def _split_fields(directory: TfdsDirectory, found: TFRecordInfo) -> list[dict[str, Any]]:
+def _split_fields(directory: TfdsSplits, found: TFRecordInfo) -> list[dict[str, Any]]:
     """Return for each split that was read its numbers in dataset_info.json, and the actual ones."""
     counts = {file.file: file.record_count for file in found.files}
     all_fields = []

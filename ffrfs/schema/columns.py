@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from ffrfs._native import ExampleParser
 from ffrfs.errors import FormatError
-from ffrfs.tfrecord.example import Feature, SequenceExample
-from ffrfs.tfrecord.schema import FEATURE_LIMIT
+from ffrfs.tfrecord.examples.example import Feature, SequenceExample
+from ffrfs.tfrecord.examples.features_found import FEATURE_LIMIT
 
 if TYPE_CHECKING:
     from ffrfs._native import FeatureConfig

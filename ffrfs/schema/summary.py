@@ -18,7 +18,7 @@ from ffrfs.schema.columns import (
     kind_reason,
 )
 from ffrfs.schema.feature import FeatureSummary
-from ffrfs.tfrecord.schema import FEATURE_LIMIT
+from ffrfs.tfrecord.examples.features_found import FEATURE_LIMIT
 
 
 class DatasetSummary:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ffrfs.tfrecord.dataset.record_dataset import RecordDataset
-    from ffrfs.tfrecord.example import (
+    from ffrfs.tfrecord.examples.example import (
         BytesList,
         Example,
         Feature,
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         from_dict,
         to_dict,
     )
+    from ffrfs.tfrecord.examples.tfds_directory import open_tfds
     from ffrfs.tfrecord.iterator import tf_record_iterator
     from ffrfs.tfrecord.options import TFRecordCompressionType, TFRecordOptions
     from ffrfs.tfrecord.parsing.dtypes import float32, int64, string
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from ffrfs.tfrecord.parsing.values import RaggedValue, SparseValue
     from ffrfs.tfrecord.reader import TFRecordReader
     from ffrfs.tfrecord.sidecar import create_index
-    from ffrfs.tfrecord.tfds import open_tfds
     from ffrfs.tfrecord.writer import TFRecordWriter
 
 __all__ = [
@@ -87,20 +87,20 @@ __all__ = [
 ]
 
 _MODULE_OF = {
-    "BytesList": "ffrfs.tfrecord.example",
-    "Example": "ffrfs.tfrecord.example",
-    "Feature": "ffrfs.tfrecord.example",
-    "FeatureList": "ffrfs.tfrecord.example",
-    "FeatureLists": "ffrfs.tfrecord.example",
-    "Features": "ffrfs.tfrecord.example",
+    "BytesList": "ffrfs.tfrecord.examples.example",
+    "Example": "ffrfs.tfrecord.examples.example",
+    "Feature": "ffrfs.tfrecord.examples.example",
+    "FeatureList": "ffrfs.tfrecord.examples.example",
+    "FeatureLists": "ffrfs.tfrecord.examples.example",
+    "Features": "ffrfs.tfrecord.examples.example",
     "FixedLenFeature": "ffrfs.tfrecord.parsing.features",
     "FixedLenSequenceFeature": "ffrfs.tfrecord.parsing.features",
-    "FloatList": "ffrfs.tfrecord.example",
-    "Int64List": "ffrfs.tfrecord.example",
+    "FloatList": "ffrfs.tfrecord.examples.example",
+    "Int64List": "ffrfs.tfrecord.examples.example",
     "RaggedFeature": "ffrfs.tfrecord.parsing.features",
     "RaggedValue": "ffrfs.tfrecord.parsing.values",
     "RecordDataset": "ffrfs.tfrecord.dataset.record_dataset",
-    "SequenceExample": "ffrfs.tfrecord.example",
+    "SequenceExample": "ffrfs.tfrecord.examples.example",
     "SparseFeature": "ffrfs.tfrecord.parsing.features",
     "SparseValue": "ffrfs.tfrecord.parsing.values",
     "TFRecordCompressionType": "ffrfs.tfrecord.options",
@@ -111,9 +111,9 @@ _MODULE_OF = {
     "decode_raw": "ffrfs.tfrecord.parsing.tensor",
     "float32": "ffrfs.tfrecord.parsing.dtypes",
     "create_index": "ffrfs.tfrecord.sidecar",
-    "from_dict": "ffrfs.tfrecord.example",
+    "from_dict": "ffrfs.tfrecord.examples.example",
     "int64": "ffrfs.tfrecord.parsing.dtypes",
-    "open_tfds": "ffrfs.tfrecord.tfds",
+    "open_tfds": "ffrfs.tfrecord.examples.tfds_directory",
     "parse_example": "ffrfs.tfrecord.parsing.parse",
     "parse_sequence_example": "ffrfs.tfrecord.parsing.sequence",
     "parse_single_example": "ffrfs.tfrecord.parsing.parse",
@@ -122,7 +122,7 @@ _MODULE_OF = {
     "serialize_tensor": "ffrfs.tfrecord.parsing.tensor",
     "string": "ffrfs.tfrecord.parsing.dtypes",
     "tf_record_iterator": "ffrfs.tfrecord.iterator",
-    "to_dict": "ffrfs.tfrecord.example",
+    "to_dict": "ffrfs.tfrecord.examples.example",
 }
 
 

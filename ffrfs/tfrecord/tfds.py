@@ -1,10 +1,10 @@
-"""TFDS directories: data sets of tensorflow_datasets, by dataset_info.json and features.json.
+"""TFDS directories: the splits and files of data sets of tensorflow_datasets.
 
     mnist/3.0.1/dataset_info.json                    the splits, and how many Examples each file has
-    mnist/3.0.1/features.json                        the features (tfds_features.py)
     mnist/3.0.1/mnist-train.tfrecord-00000-of-00001
 
 A split is named as if it were a directory, mnist/3.0.1/train: shards.py finds its files.
+Not here: the features of the Examples (ffrfs/tfrecord/examples/tfds_directory.py).
 The files are hostile. Concurrency: functions without state, and values.
 """
 
@@ -14,16 +14,12 @@ import json
 import os
 import re
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
 
 from ffrfs.errors import FormatError, parse_reason
 from ffrfs.printable import quoted
 from ffrfs.remote.url import is_url
-from ffrfs.tfrecord.tfds_features import TfdsFeature, parse_features, whole_number
 
 INFO = "dataset_info.json"
-FEATURES = "features.json"
 JSON_SIZE_MAX = 16 << 20  # bytes of either
 SHARDS_MAX = 1_000_000  # of all splits
 _SPLITS_MAX = 10_000
@@ -75,7 +71,7 @@ class TfdsSplit:
 
 
 @dataclass(frozen=True)
-class TfdsDirectory:
+class TfdsSplits:
     """A data set of tensorflow_datasets, of one version and configuration."""
 
     path: str
@@ -83,28 +79,9 @@ class TfdsDirectory:
     version: str
     splits: dict[str, TfdsSplit]
 
-    @cached_property
-    def declared(self) -> list[TfdsFeature]:
-        """The features of features.json, by name. Raises FormatError, OSError."""
-        file = os.path.join(self.path, FEATURES)
-        return parse_features(file, _load(file))
 
-    @property
-    def features(self) -> dict[str, Any]:
-        """The features for parse_example(), with TFDS's names; RaggedFeatures in sequences.
-
-        Images, sounds and encoded tensors are bytes, as in the Example. Raises FormatError for
-        a feature that only tensorflow_datasets knows.
-        """
-        declared = self.declared
-        try:
-            return {feature.name: feature.parsing() for feature in declared}
-        except ValueError as error:
-            raise FormatError.at(os.path.join(self.path, FEATURES), str(error)) from None
-
-
-def open_tfds(path: str | os.PathLike[str]) -> TfdsDirectory:
-    """Return the TFDS directory `path`; reads only dataset_info.json.
+def open_splits(path: str | os.PathLike[str]) -> TfdsSplits:
+    """Return the splits of the TFDS directory `path`.
 
     Raises FormatError if it is no such directory, or damaged; OSError.
     """
@@ -125,9 +102,9 @@ def open_tfds(path: str | os.PathLike[str]) -> TfdsDirectory:
     return directory
 
 
-def _open(name: str, file: str) -> TfdsDirectory | None:
+def _open(name: str, file: str) -> TfdsSplits | None:
     """Return None if another library wrote the file (Hugging Face uses the name, too)."""
-    content = _load(file)
+    content = load_json(file)
     try:
         if not isinstance(content, dict):
             raise ValueError("not a JSON object")
@@ -148,20 +125,20 @@ def _open(name: str, file: str) -> TfdsDirectory | None:
         by_name = {split.name: split for split in splits}
         if len(by_name) < len(splits):
             raise ValueError("two splits have the same name")
-        return TfdsDirectory(name, dataset, _text(content.get("version", ""), "version"), by_name)
+        return TfdsSplits(name, dataset, _text(content.get("version", ""), "version"), by_name)
     except ValueError as error:
         raise FormatError.at(file, str(error)) from None
 
 
-def find_tfds(path: str) -> TfdsDirectory | None:
-    """Return the TFDS directory `path`, or that of the split `path`; None if it is neither.
+def find_tfds(path: str) -> TfdsSplits | None:
+    """Return the splits of the TFDS directory `path`, or of the split's; None if it is neither.
 
     Raises FormatError if it is damaged.
     """
     return _at(path) if os.path.lexists(path) else _at(os.path.dirname(path.rstrip("/")))
 
 
-def _at(folder: str) -> TfdsDirectory | None:
+def _at(folder: str) -> TfdsSplits | None:
     file = os.path.join(folder, INFO)
     return _open(folder, file) if os.path.lexists(file) else None
 
@@ -184,7 +161,8 @@ def find_split(path: str) -> TfdsSplit | None:
     return splits[name]
 
 
-def _load(file: str) -> object:
+def load_json(file: str) -> object:
+    """Return the content of a file of a TFDS directory. Raises FormatError, OSError."""
     if os.path.exists(file) and not os.path.isfile(file):  # opening a FIFO waits for its writer
         raise FormatError.at(file, "not a regular file")
     with open(file, "rb") as stream:
@@ -259,6 +237,14 @@ def _count(value: object, name: str) -> int:
             f"split {quoted(name)}: {value!r:.40} is not a number of Examples or bytes"
         )
     return number
+
+
+def whole_number(value: object) -> int | None:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str) and len(value) <= 20 and value.removeprefix("-").isdecimal():
+        return int(value)
+    return None
 
 
 def _text(value: object, what: str) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from ffrfs.errors import FormatError
-from ffrfs.tfrecord.example import FeatureValue, SequenceExample, to_dict
+from ffrfs.tfrecord.examples.example import FeatureValue, SequenceExample, to_dict
 from ffrfs.tfrecord.parsing.features import AnyFeature, own_feature
 from ffrfs.tfrecord.parsing.parse import (
     FeatureMap,

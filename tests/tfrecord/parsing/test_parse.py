@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ffrfs.errors import FormatError
-from ffrfs.tfrecord.example import from_dict
+from ffrfs.tfrecord.examples.example import from_dict
 from ffrfs.tfrecord.parsing.features import (
     FixedLenFeature,
     FixedLenSequenceFeature,

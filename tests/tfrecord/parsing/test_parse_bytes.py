@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ffrfs.errors import FormatError
-from ffrfs.tfrecord.example import Example, from_dict, to_dict
+from ffrfs.tfrecord.examples.example import Example, from_dict, to_dict
 from ffrfs.tfrecord.parsing.features import FixedLenFeature, FixedLenSequenceFeature, VarLenFeature
 from ffrfs.tfrecord.parsing.parse import (
     parse_example,

@@ -1,4 +1,4 @@
-"""ffrfs.tfrecord.example: messages like TensorFlow's, and to and from NumPy."""
+"""ffrfs.tfrecord.examples.example: messages like TensorFlow's, and to and from NumPy."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from google.protobuf import descriptor_pb2, descriptor_pool, json_format, text_f
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ffrfs.tfrecord import example as messages
-from ffrfs.tfrecord.example import Example, Feature, SequenceExample, from_dict, to_dict
+from ffrfs.tfrecord.examples import example as messages
+from ffrfs.tfrecord.examples.example import Example, Feature, SequenceExample, from_dict, to_dict
 from tests.checkout import CHECKOUT
-from tests.tfrecord import tensorflow_schema
+from tests.tfrecord.examples import tensorflow_schema
 from tests.tfrecord_file import tfrecord_records
 
 
@@ -134,10 +134,10 @@ def test_fields_are_declared_as_in_tensorflow(published: dict[str, type]) -> Non
 
 # Run in processes of their own: a descriptor pool forgets nothing.
 OURS = """
-from ffrfs.tfrecord.example import Example as Ours
+from ffrfs.tfrecord.examples.example import Example as Ours
 """
 TENSORFLOW = """
-from tests.tfrecord import tensorflow_schema
+from tests.tfrecord.examples import tensorflow_schema
 from google.protobuf import descriptor_pool
 Theirs = tensorflow_schema.register(descriptor_pool.Default())["Example"]
 """
@@ -157,7 +157,7 @@ theirs = Theirs.FromString(ours.SerializeToString())
 assert theirs.features.feature["a"].int64_list.value == [1, -2]
 assert Ours.FromString(theirs.SerializeToString()) == ours
 assert type(ours) is not type(theirs)
-from ffrfs.tfrecord.example import to_dict
+from ffrfs.tfrecord.examples.example import to_dict
 assert to_dict(theirs)["b"] == [b"x"]
 """
 
@@ -299,3 +299,8 @@ def test_any_values_there_and_back(values: dict, lists: dict) -> None:
     sequence = {"context": values, "feature_lists": lists}
     data = from_dict(sequence).SerializeToString()
     assert same(to_dict(SequenceExample.FromString(data)), sequence)
+
+
+def test_pickles_of_older_versions_are_read() -> None:
+    pickled = b"cffrfs.tfrecord.messages\nExample\n."
+    assert pickle.loads(pickled) is Example

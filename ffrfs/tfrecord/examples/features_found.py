@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from google.protobuf.message import DecodeError
 
 from ffrfs.errors import FormatError
-from ffrfs.tfrecord.example import Feature, SequenceExample
+from ffrfs.tfrecord.examples.example import Feature, SequenceExample
 
 # The limit of names in a file; more would fill the memory, and no data set has as many.
 FEATURE_LIMIT = 100_000

@@ -3,7 +3,7 @@
 TensorFlow Datasets nests features (a Sequence of dictionaries of images) and writes them flat:
 the names of nested ones are joined by "/", and a sequence of sequences has its values and its
 row lengths under two names. Here each value of an Example has a TfdsFeature. Not here: splits and
-files (tfds.py). The file is hostile. No state: safe from any thread.
+files (ffrfs/tfrecord/tfds.py). The file is hostile. No state: safe from any thread.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ffrfs.errors import FormatError
 from ffrfs.printable import quoted
+from ffrfs.tfrecord.tfds import whole_number
 
 FeatureShape: TypeAlias = tuple[int | None, ...]
 
@@ -242,14 +243,6 @@ def _size(value: object, name: str) -> int | None:
     if size is None or not -1 <= size <= _INT64_MAX:
         raise ValueError(f"feature {quoted(name)}: {value!r:.40} is not a size")
     return None if size == -1 else size
-
-
-def whole_number(value: object) -> int | None:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    if isinstance(value, str) and len(value) <= 20 and value.removeprefix("-").isdecimal():
-        return int(value)
-    return None
 
 
 def _word(value: object, name: str) -> str:

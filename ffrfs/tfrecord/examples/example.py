@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ffrfs.tfrecord.messages import (
+from ffrfs.tfrecord.examples.messages import (
     BytesList,
     Example,
     Feature,

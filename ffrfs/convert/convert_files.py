@@ -6,7 +6,7 @@ Either directory may be one of a bucket. Files appear whole, and each has a row 
 the rows become the manifest. So the same command goes on after whatever ended it: what has a row,
 and is as the row says, is not made again.
 
-Not here: converting a file (ffrfs/convert), where rows are (convert_rows.py).
+Not here: converting a file (convert.py), where rows are (convert_rows.py).
 Concurrency: one thread drives; tasks share nothing.
 """
 
@@ -20,7 +20,6 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ffrfs.cluster.convert_rows import ConvertRow, ConvertRows, line_of, put_row
 from ffrfs.cluster.file_task import (
     FileState,
     FileTask,
@@ -31,6 +30,7 @@ from ffrfs.cluster.file_task import (
     states_of,
 )
 from ffrfs.convert.convert import ConvertSummary, convert
+from ffrfs.convert.convert_rows import ConvertRow, ConvertRows, line_of, put_row
 from ffrfs.convert.kind import Kind, files_named, kind_of
 from ffrfs.convert.source import OnError
 from ffrfs.errors import FormatError, OptionError, PackError

@@ -15,7 +15,13 @@ from hypothesis import strategies as st
 
 from ffrfs.errors import FormatError
 from ffrfs.tfrecord import Feature, FeatureList, SequenceExample, from_dict, tf_record_iterator
-from ffrfs.tfrecord.schema import FEATURE_LIMIT, FeatureSchema, Range, Schema, infer_schema
+from ffrfs.tfrecord.examples.features_found import (
+    FEATURE_LIMIT,
+    FeatureSchema,
+    Range,
+    Schema,
+    infer_schema,
+)
 
 FLOATS = st.floats(width=32, allow_nan=False)
 VALUES = st.one_of(

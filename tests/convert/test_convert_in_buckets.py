@@ -18,8 +18,8 @@ import obstore
 import pytest
 from obstore.store import S3Store
 
-from ffrfs.cluster.converting import ConvertOptions, convert_files
 from ffrfs.cluster.manifest import MANIFEST_NAME
+from ffrfs.convert.convert_files import ConvertOptions, convert_files
 from ffrfs.errors import ChecksumError, PackError, RemoteError
 from tests.cluster.trees import objects
 from tests.mount.command import ffrfs as command

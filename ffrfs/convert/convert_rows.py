@@ -2,7 +2,7 @@
 
     DST/.ffrfs-rows/NAME.json
 
-Not here: making the files (converting.py). Concurrency: put_row() is for any task; the rest for
+Not here: making the files (convert_files.py). Concurrency: put_row() is for any task; the rest for
 one thread, in the driver.
 """
 

@@ -1,0 +1,7 @@
+"""The records as tf.train.Example: messages, values as Python's and NumPy's, features of a file.
+
+example.py and messages.py are the messages. features_found.py says which features a file has,
+tfds_directory.py and tfds_features.py which ones a TFDS directory declares.
+
+Not here: reading records (ffrfs.tfrecord), arrays of many Examples (ffrfs.tfrecord.parsing).
+"""

@@ -1,0 +1,1 @@
+"""Messages, and the features of files."""
