@@ -18,7 +18,7 @@ import pytest
 
 import ffrfs
 from ffrfs.mount.config.request import MountRequest
-from ffrfs.mount.engines.fetching import Fetching
+from ffrfs.mount.engines.mount_fetcher import MountFetcher
 from ffrfs.mount.kernel.options import parse_options
 from ffrfs.mount.kernel.process import Process
 from ffrfs.remote.process import FetcherProcess
@@ -219,7 +219,7 @@ def test_one_that_took_over_before_there_was_a_worker_is_brought(tmp_path: Path)
         options=parse_options([]),
         cache_dir=str(tmp_path / "cache"),
     )
-    fetching = Fetching(request)
+    fetching = MountFetcher(request)
     links: list[int] = []
     try:
         for _ in range(2):

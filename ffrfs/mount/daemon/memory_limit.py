@@ -29,7 +29,7 @@ from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.daemon.control_group import memory_limit_bytes
 from ffrfs.mount.daemon.pressure import Pressure
 from ffrfs.mount.engines.engine import Engine
-from ffrfs.mount.engines.fetching import fetching_bytes
+from ffrfs.mount.engines.mount_fetcher import fetching_bytes
 from ffrfs.mount.kernel.uring import queue_count
 
 INTERVAL_S = 2.0  # the period of the kernel's averages

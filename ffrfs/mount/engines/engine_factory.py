@@ -46,7 +46,7 @@ def _with_splits(request: MountRequest) -> tuple[MountRequest, list[str]]:
 def _behind_cache(request: MountRequest) -> MountRequest:
     if request.cache_dir is None:
         return request
-    from ffrfs.mount.engines.fetching import behind_cache
+    from ffrfs.mount.engines.mount_fetcher import behind_cache
 
     return behind_cache(request)
 

@@ -28,7 +28,7 @@ from ffrfs.mount.kernel import uring
 if TYPE_CHECKING:
     import trio
 
-    from ffrfs.mount.engines.fetching import Fetching
+    from ffrfs.mount.engines.mount_fetcher import MountFetcher
 
 _LAST_LINES = 5  # lines of a dead worker's log that the error quotes
 _LINE_SIZE_MAX = 4096
@@ -47,7 +47,7 @@ class NativeEngine:
         self._page = CounterPage()
         self._last_lines: deque[str] = deque(maxlen=_LAST_LINES)
         self._remark: str | None = None  # for the log
-        self._fetching: Fetching | None = None
+        self._fetching: MountFetcher | None = None
         with contextlib.ExitStack() as undo:
             undo.callback(self._page.close)
             transport = self._choose_transport(request.transport)
@@ -65,9 +65,9 @@ class NativeEngine:
         if not request.is_remote:
             return Worker(request, transport, self._page)
         # Here, not above: most mounts have no fetcher.
-        from ffrfs.mount.engines.fetching import Fetching
+        from ffrfs.mount.engines.mount_fetcher import MountFetcher
 
-        self._fetching = Fetching(request)
+        self._fetching = MountFetcher(request)
         undo.callback(self._fetching.close)
         link = self._fetching.link()
         try:

@@ -42,8 +42,8 @@ from ffrfs._native import Attributes, Slice, TreePart, Volume
 from ffrfs.errors import FfrfsError, TooLargeError, UnverifiedHeaderWarning, describe
 from ffrfs.mount.config.request import MountRequest
 from ffrfs.mount.engines.counter_page import Counters, parse
-from ffrfs.mount.engines.fetching import fetching_here
 from ffrfs.mount.engines.late_answers import LateAnswers
+from ffrfs.mount.engines.mount_fetcher import fetching_here
 from ffrfs.mount.engines.read_failures import ReadFailures
 from ffrfs.mount.engines.request_log import RequestLog
 

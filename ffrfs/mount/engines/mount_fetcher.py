@@ -33,7 +33,7 @@ _FLIGHT_SIZE_MIN = CACHE_SIZE_MIN // 2  # a cache in memory holds twice that
 log = logging.getLogger(__name__)
 
 
-class Fetching:
+class MountFetcher:
     """The owner of a mount's fetcher, until close()."""
 
     def __init__(self, request: MountRequest) -> None:
@@ -139,8 +139,8 @@ class Fetching:
             os.close(link)
 
 
-class FetchingHere(Fetching):
-    """A Fetching for a process that opens the packs itself, and asks for links."""
+class FetchingHere(MountFetcher):
+    """A MountFetcher for a process that opens the packs itself, and asks for links."""
 
     def __init__(self, request: MountRequest) -> None:
         from ffrfs._native import set_remote
@@ -155,7 +155,7 @@ class FetchingHere(Fetching):
         super().close()
 
 
-def fetching_here(request: MountRequest) -> Fetching | None:
+def fetching_here(request: MountRequest) -> MountFetcher | None:
     return FetchingHere(request) if request.is_remote else None
 
 
