@@ -195,10 +195,10 @@ def test_a_special_member_of_a_zip(tmp_path: Path, out: Path) -> None:
     assert pack_archive(tmp_path / "x.zip", out, skip_special=True).file_count == 0
 
 
-def damaged_tar(tmp_path: Path, content: bytes) -> str:
+def damaged_tar(tmp_path: Path, content: bytes, **options: Any) -> str:
     (tmp_path / "bad.tar").write_bytes(content)
     with pytest.raises(PackError) as caught:
-        pack_archive(tmp_path / "bad.tar", tmp_path / "out" / "x.ffr")
+        pack_archive(tmp_path / "bad.tar", tmp_path / "out" / "x.ffr", **options)
     message = str(caught.value)
     assert message.startswith(f"{tmp_path}/bad.tar: ")
     assert "\n" not in message
@@ -275,6 +275,15 @@ def test_a_size_that_leads_back(tmp_path: Path) -> None:
     pax_size = b"%011o\0" % len(pax)
     content = header(b"h", pax_size, b"x") + pax.ljust(512, b"\0") + header(b"a", b"0\0", b"0")
     damaged_tar(tmp_path, content + bytes(1024))
+
+
+@pytest.mark.usefixtures("out")
+def test_a_size_that_leads_back_for_ever(tmp_path: Path) -> None:
+    """From the end to the first header, past a member that is not packed."""
+    back = b"\xff" * 8 + struct.pack(">i", -2048)
+    content = header(b"g", b"00000000000\0", b"g") * 4 + header(b"liar", back, b"V") + bytes(4096)
+    message = damaged_tar(tmp_path, content, exclude=["liar"])
+    assert "a header leads back from byte 2560 to byte 511" in message
 
 
 @pytest.mark.usefixtures("out")

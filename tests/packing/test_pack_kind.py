@@ -13,6 +13,7 @@ from ffrfs import FileWriter, PackWriter, pack_folder
 from ffrfs.errors import PackError
 from ffrfs.packing.pack import pack_archive, repack
 from ffrfs.packing.pack_file import writing
+from ffrfs.packing.pack_kind import holds_packs
 from tests.ffrecord_file import Tree
 from tests.folder.archives import file, tar_bytes
 from tests.folder.folder_model import assert_packed, make_folder, packed, read_records
@@ -40,6 +41,16 @@ def write_zeros(path: Path) -> None:
 
 def write_pack(path: Path) -> None:
     path.write_bytes(packed({"old": b"old", "older": b"older"}))
+
+
+def test_what_is_taken_for_a_pack(tmp_path: Path) -> None:
+    """By its content; and by its name, so that the error tells what is wrong with it."""
+    writers = {"pack": write_pack, "x.ffr": write_records, "damaged.ffr": write_zeros}
+    others = {"records": write_records, "notes": write_notes, "zeros": write_zeros}
+    for name, write in {**writers, **others}.items():
+        write(tmp_path / name)
+    packs = [name for name in os.listdir(tmp_path) if holds_packs(str(tmp_path / name))]
+    assert set(packs) == writers.keys()
 
 
 @pytest.mark.promise("S70")
