@@ -257,6 +257,20 @@ def indexed_pack(tree: Tree, spoil: Spoil | None = None) -> bytes:
     return encode_header(records) + b"".join(records)
 
 
+def chained_pack(depth: int) -> bytes:
+    """A pack of directories in each other, with the longest names; deeper than any writer goes."""
+
+    def chain(index: Index) -> None:
+        index.names = b"n" * 255
+        index.inodes += [
+            Inode(0, slot, 0, slot - 1, stat.S_IFDIR | 0o755, 255) for slot in range(1, depth + 1)
+        ]
+        index.directories = [Directory(slot, slot + 1, 1, slot + 1, 1) for slot in range(depth)]
+        index.directories.append(Directory(depth, depth + 1))
+
+    return indexed_pack({}, chain)
+
+
 def plain_pack(tree: Tree) -> bytes:
     """A pack as the reference writes it."""
     walked = walk(tree)

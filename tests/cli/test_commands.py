@@ -213,29 +213,6 @@ def test_golden_files(ffrfs: Run, golden: Path) -> None:
         assert ffrfs("verify", file).status == 0
 
 
-def test_pack(ffrfs: Run, tmp_path: Path) -> None:
-    folder = make_folder(tmp_path / "folder", TREE)
-    assert ffrfs("pack", folder, tmp_path / "out.ffr").said == [
-        f"{tmp_path}/out.ffr: 5 files, {len(LARGE) + 11:,} bytes"
-    ]
-    assert ffrfs("pack", "-q", folder, tmp_path / "quiet.ffr").out == b""
-    for name in ("out.ffr", "quiet.ffr"):
-        assert ffrfs("verify", "-q", tmp_path / name).status == 0
-        ffrfs("extract", tmp_path / name, tmp_path / f"{name}.extracted")
-        assert (tmp_path / f"{name}.extracted" / "a" / "large").read_bytes() == LARGE
-        assert (tmp_path / f"{name}.extracted" / "z.txt").read_bytes() == TREE["z.txt"]
-
-
-def test_pack_some(ffrfs: Run, tmp_path: Path) -> None:
-    folder = make_folder(tmp_path / "folder", TREE)
-    done = ffrfs(
-        *("pack", "--include", "*.txt", "--include", "/a/large", "--exclude", "deep.*"),
-        *("--jobs", "3", folder, tmp_path / "x.ffr"),
-    )
-    assert done.status == 0
-    assert ffrfs("ls", "-R", tmp_path / "x.ffr").lines == ["a", "a/large", "z.txt"]
-
-
 def test_pack_skips_special_files_when_told_to(ffrfs: Run, tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "folder", TREE)
     os.mkfifo(folder / "fifo")

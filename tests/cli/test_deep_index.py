@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import stat
 import subprocess
 import time
 from collections.abc import Iterator
@@ -13,28 +12,16 @@ import pytest
 from ffrfs import PackedFolder
 from ffrfs.errors import FormatError
 from tests.cli.command_run import Run
-from tests.index_file import Directory, Index, Inode, indexed_pack
+from tests.index_file import chained_pack
 
 DEPTH = 100_000
 NAME = "n" * 255
 
 
-def chain(index: Index) -> None:
-    """Folders in each other, with the longest names."""
-    index.names = NAME.encode()
-    index.inodes += [
-        Inode(0, slot, 0, slot - 1, stat.S_IFDIR | 0o755, 255) for slot in range(1, DEPTH + 1)
-    ]
-    index.directories = [
-        *(Directory(slot, slot + 1, 1, slot + 1, 1) for slot in range(DEPTH)),
-        Directory(DEPTH, DEPTH + 1),
-    ]
-
-
 @pytest.fixture(scope="module")
 def deep(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     pack = tmp_path_factory.mktemp("deep") / "deep.ffr"
-    pack.write_bytes(indexed_pack({}, chain))
+    pack.write_bytes(chained_pack(DEPTH))
     yield pack
     # Where a test fails, it may leave what pytest, which calls itself for each folder, cannot
     # take away.

@@ -112,25 +112,6 @@ def test_patterns(pack: Path, target: Path, patterns: dict[str, list[str]]) -> N
     assert shown(target) == shown(target.parent / "one.ffr")
 
 
-def test_patterns_that_leave_nothing(pack: Path, target: Path) -> None:
-    with pytest.raises(PackError, match="no file is left to pack"):
-        planned(pack, target, target.parent / "plan", exclude=["*"])
-    assert not (target.parent / "plan").exists()
-
-
-def test_a_pattern_that_matches_nothing(pack: Path, target: Path) -> None:
-    with pytest.raises(PackError, match="no such"):
-        planned(pack, target, target.parent / "plan", include=["no such"])
-    assert not (target.parent / "plan").exists()
-
-
-def test_packs_that_conflict(pack: Path, tree: Path, target: Path) -> None:
-    pack_folder(make_folder(tree.parent / "b", {"top": b"another"}), tree.parent / "b.ffr")
-    with pytest.raises(FfrfsError, match="top"):
-        planned([pack, tree.parent / "b.ffr"], target, target.parent / "plan")
-    assert not target.exists()
-
-
 @pytest.mark.parametrize("order", [None, "size", "path"])
 @pytest.mark.parametrize("shards", [1, 3, 40])
 def test_files_that_share_a_record(tmp_path: Path, order: str | None, shards: int) -> None:
@@ -209,12 +190,3 @@ def test_a_source_that_lost_a_file(pack: Path, tree: Path, target: Path) -> None
         with pytest.raises(FfrfsError, match="top"):
             for number in range(len(plan)):
                 run(plan, number)
-
-
-def test_plain_files_are_no_packs(tmp_path: Path) -> None:
-    from tests.ffrecord_file import write_records
-
-    write_records(tmp_path / "x.ffr", [b"one", b"two"])
-    with pytest.raises(PackError):
-        planned(tmp_path / "x.ffr", tmp_path / "set", tmp_path / "plan")
-    assert os.listdir(tmp_path) == ["x.ffr"]

@@ -57,21 +57,13 @@ def check_all_is_there(tree: Mount, names: list[str]) -> None:
     assert found["prefetch.hit"] + found["prefetch.late"] == len(names)
 
 
-def test_paths_and_numbers_of_every_kind(tree: Mount) -> None:
-    done = ffrfs("prefetch", tree.path, "d/0009", "./d//0010", tree / "d/0011", "12", "0013")
-    assert (done.status, done.out, done.err) == (0, "", "")
-    check_all_is_there(tree, ["0009", "0010", "0011", "0012", "0013"])
-
-
-@pytest.mark.parametrize("end", ["\n", "\0"])
-def test_file_of_paths(tree: Mount, tmp_path: Path, end: str) -> None:
-    names = shuffled(1)
+def test_arguments_and_a_file_of_paths(tree: Mount, tmp_path: Path) -> None:
+    first, second, *names = shuffled(1)
     listed = tmp_path / "list"
-    listed.write_text("".join(f"{tree / 'd'}/{name}{end}" for name in names))
-    options = ["-0"] if end == "\0" else []
-    done = ffrfs("prefetch", tree.path, *options, "--from", listed)
+    listed.write_text("".join(f"{tree / 'd'}/{name}\n" for name in names))
+    done = ffrfs("prefetch", tree.path, f"d/{first}", second, "--from", listed)
     assert (done.status, done.out, done.err) == (0, "", "")
-    check_all_is_there(tree, names)
+    check_all_is_there(tree, [first, second, *names])
 
 
 @contextmanager

@@ -15,7 +15,6 @@ import pytest
 import ffrfs as package
 from ffrfs.errors import MountError
 from ffrfs.mount.client import control_client
-from ffrfs.mount.daemon.control_server import CLIENTS_MAX
 from ffrfs.mount.engines.worker import PATH_VARIABLE
 from tests.checkout import CHECKOUT
 from tests.mount import probes
@@ -65,14 +64,6 @@ def test_hinted_files_are_there_when_they_are_read(tree: Mount) -> None:
         assert found["late"] + found["dropped"] < COUNT
         assert found["queue_depth_max"] > 0
     assert tree.ask(probes.digests, "d").keys() == TREE.keys()
-
-
-def test_clients_that_hint_do_not_keep_others_out(tree: Mount) -> None:
-    clients = [package.prefetch([tree.path / "d" / "01"]) for _ in range(2 * CLIENTS_MAX)]
-    assert all(hints.wait(20) for hints in clients)
-    wait_until(lambda: prefetched(tree)["hinted"] == len(clients), "all are taken")
-    for hints in clients:
-        hints.close()
 
 
 def test_mount_that_goes_ends_the_hints(tree: Mount) -> None:

@@ -1,9 +1,8 @@
-"""A mount of a pack whose mapped index lies, or is cut off: EIO for what it lies about."""
+"""A mount of a pack whose mapped index lies: EIO for what it lies about."""
 
 from __future__ import annotations
 
 import errno
-import os
 from pathlib import Path
 
 import pytest
@@ -58,20 +57,3 @@ def test_lies(new_mount: MakeMount, tmp_path: Path) -> None:
     assert mount.is_served
     mount.expect_log(r"bad index: slot \d+")
     mount.expect_log("damaged index")
-
-
-@pytest.mark.usefixtures("fuse")
-def test_cut_off_while_mounted(new_mount: MakeMount, tmp_path: Path) -> None:
-    count = 5000
-    tree: Tree = {b"%04d" % i: b"%d" % i for i in range(count)}
-    data = indexed_pack(tree)
-    pack = tmp_path / "pack.ffr"
-    pack.write_bytes(data)
-    mount = new_mount(pack)
-    assert mount.mount().status == 0
-    assert mount.ask(hostile_tree.answers, "", [("read", "0000")]) == [("is", b"0")]
-    os.truncate(pack, 12 + 12 * (count + 1) + count * 4)
-    for act, path in (("list", ""), ("read", "4321"), ("size", "2345")):
-        assert mount.ask(hostile_tree.answers, "", [(act, path)]) == [EIO], (act, path)
-    assert mount.is_served
-    mount.expect_log("cut off|changes while it is read|damaged")

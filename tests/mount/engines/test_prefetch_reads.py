@@ -75,29 +75,23 @@ def test_client_that_breaks_the_rules_is_sent_away(tree: Mount) -> None:
     check_all_can_be_read(tree)
 
 
-def test_hints_in_another_order_than_the_reader_has(tree: Mount) -> None:
-    hint_all(tree, texts(reversed(NAMES)))
-    check_all_can_be_read(tree)
+HALF = COUNT // 2
+OTHERS = {
+    "in another order": (list(reversed(NAMES)), NAMES),
+    "again and again": ([name for name in NAMES for _ in range(9)], NAMES),
+    "of what others read": (NAMES[:HALF], [*NAMES[HALF:], *NAMES[:HALF]]),
+}
 
 
-def test_hints_that_come_when_all_was_read(tree: Mount) -> None:
-    check_all_can_be_read(tree)
-    hint_all(tree, texts(NAMES))
-    check_all_can_be_read(tree)
-
-
-def test_repeated_hints(tree: Mount) -> None:
-    again = [text for text in texts(NAMES) for _ in range(3)]
-    with hinted(tree, again), hinted(tree, again * 3):
-        check_all_can_be_read(tree)
-    assert settled(tree)["prefetch.hinted"] == 12 * COUNT
-
-
-def test_hints_for_what_others_read(tree: Mount) -> None:
-    half = COUNT // 2
-    with hinted(tree, texts(NAMES[:half])):
-        check_all_can_be_read(tree, NAMES[half:])
-        check_all_can_be_read(tree, NAMES[:half])
+@pytest.mark.parametrize("which", OTHERS)
+def test_hints_that_are_not_the_readers(tree: Mount, which: str) -> None:
+    """What they are of is read while they are followed; then they come when all was read."""
+    names, read = OTHERS[which]
+    for _ in range(2):
+        with hinted(tree, texts(names)) as stream:
+            check_all_can_be_read(tree, read)
+            stream._client.sendall(b"/d/00")  # is cut off, and so no hint
+    assert settled(tree)["prefetch.hinted"] == 2 * len(names)
 
 
 def test_client_that_goes_halfway(tree: Mount) -> None:
@@ -108,13 +102,6 @@ def test_client_that_goes_halfway(tree: Mount) -> None:
     found = settled(tree)
     assert found["cache_bytes"] == 0
     assert found["prefetch.hinted"] == COUNT * (COUNT // 32)
-
-
-def test_text_that_is_cut_off_is_no_hint(tree: Mount) -> None:
-    with hinted(tree, texts(NAMES[:5])) as stream:
-        stream._client.sendall(b"/d/00")
-    settled(tree)
-    check_all_can_be_read(tree)
 
 
 @pytest.mark.promise("S13")

@@ -78,10 +78,3 @@ def test_sha256sum_find_du_and_tar(
     archive = str(tmp_path / "tree.tar")
     run("tar", "-cf", archive, "-C", str(tree.path), ".")
     assert run("tar", "-df", archive, "-C", str(tree.path)) == ""
-
-
-def test_cat_and_ls(tree: Mount, manifest: dict[str, str | None]) -> None:
-    text = run("cat", str(tree.path / "001.txt"))
-    assert hashlib.sha256(text.encode()).hexdigest() == manifest["001.txt"]
-    lines = run("ls", "-la", str(tree.path)).splitlines()
-    assert {".", "..", ".hidden", "001.txt"} <= {line.rpartition(" ")[2] for line in lines[1:]}
