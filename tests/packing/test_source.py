@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
 import socket
 import subprocess
 from pathlib import Path
@@ -303,6 +304,16 @@ def test_special_files_are_refused_or_skipped(folder: Path, kind: str) -> None:
     found = source(folder, skip_special=True)
     assert found.skipped == [str(path)]
     assert found.entries.file_count == 6
+
+
+def test_what_is_skipped_is_named_in_order(tmp_path: Path) -> None:
+    """In that of the names, whatever the order of the directory is."""
+    names = [f"{number:02}" for number in range(20)]
+    for name in random.Random(1).sample(names, len(names)):
+        (tmp_path / "folder" / name).mkdir(parents=True)
+        os.mkfifo(tmp_path / "folder" / name / "fifo")
+    skipped = source(tmp_path / "folder", skip_special=True).skipped
+    assert skipped == [f"{tmp_path}/folder/{name}/fifo" for name in names]
 
 
 @pytest.mark.parametrize("is_folder", [False, True])
