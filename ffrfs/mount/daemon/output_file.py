@@ -15,7 +15,7 @@ import stat
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from ffrfs.errors import FileSystemHangsError, OptionError
 
@@ -83,42 +83,21 @@ def within_limit(
 
     Raises FileSystemHangsError if that takes too long; `late` gets a result that comes later.
     """
-    call = _Call(act, late)
-    threading.Thread(target=call.run, name="ffrfs-file", daemon=True).start()
-    if not call.wait(limit_s):
+    outcome: Future[Value] = Future()
+
+    def run() -> None:
+        try:
+            value = act()
+        except Exception as error:
+            outcome.set_exception(error)
+        else:
+            outcome.set_result(value)
+
+    threading.Thread(target=run, name="ffrfs-file", daemon=True).start()
+    wait([outcome], limit_s)
+    if not outcome.done():
+        outcome.add_done_callback(lambda done: done.exception() or late(done.result()))
         raise FileSystemHangsError(
             f"{path}: its file system has not answered for {limit_s:g} s; name a file of another"
         )
-    return call.result()
-
-
-class _Call(Generic[Value]):
-    """A call in a thread, which may be abandoned."""
-
-    def __init__(self, act: Callable[[], Value], late: Callable[[Value], object]) -> None:
-        self._act = act
-        self._late = late
-        self._outcome: Future[Value] = Future()
-        self._lock = threading.Lock()  # held while the outcome is compared with _is_abandoned
-        self._is_abandoned = False
-
-    def run(self) -> None:
-        try:
-            value = self._act()
-        except Exception as error:
-            self._outcome.set_exception(error)
-            return
-        with self._lock:
-            if not self._is_abandoned:
-                self._outcome.set_result(value)
-                return
-        self._late(value)
-
-    def wait(self, limit_s: float) -> bool:
-        wait([self._outcome], limit_s)
-        with self._lock:
-            self._is_abandoned = not self._outcome.done()
-            return not self._is_abandoned
-
-    def result(self) -> Value:
-        return self._outcome.result()
+    return outcome.result()
