@@ -13,13 +13,15 @@ import logging
 import os
 import sys
 from collections.abc import Iterator
+from logging.handlers import MemoryHandler
 
-from ffrfs.mount.daemon.log_file import LogFile, OwnLogFile, StandardError
+from ffrfs.mount.daemon.log_file import LogFile, OwnLogFile, Target
 from ffrfs.mount.daemon.log_limit import LimitedHandler
 from ffrfs.mount.daemon.log_writer import LogWriter
 from ffrfs.mount.daemon.output_file import open_to_append, within_limit
 from ffrfs.printable import printable
 
+KEPT_MAX = 1000  # lines before there is a file
 OWN_LOG_BYTES_MAX = 1 << 20  # of a file; there may be one older file
 
 
@@ -45,22 +47,11 @@ class _JournalFormatter(logging.Formatter):
         return f"<{_priority(record.levelno)}>{printable(super().format(record))}"
 
 
-class _Kept(logging.Handler):
-    """Keeps lines for a file that does not exist yet."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lines: list[logging.LogRecord] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.lines.append(record)
-
-
 class Log:
     """The log's current target; opened by logging_to()."""
 
     def __init__(self, path: str | None, *, is_kept: bool = False) -> None:
-        self._kept = _Kept()
+        self._kept = MemoryHandler(KEPT_MAX, flushLevel=logging.CRITICAL + 1)
         self.handler = LimitedHandler(self._kept if is_kept else _open(path, is_own=False))
 
     def reopen(self, path: str, *, is_own: bool = False) -> None:
@@ -71,9 +62,8 @@ class Log:
         """
         target = _open(path, is_own=is_own)
         self.handler.change(target)
-        for line in self._kept.lines:
-            target.handle(line)
-        self._kept.lines.clear()
+        self._kept.setTarget(target)
+        self._kept.flush()
 
     def close(self) -> None:
         faulthandler.disable()
@@ -107,12 +97,13 @@ def _open(path: str | None, *, is_own: bool) -> LogWriter:
     if path is None:
         is_journal = _is_journal(sys.stderr.fileno())
         faulthandler.enable(sys.stderr.fileno())
-        return LogWriter(StandardError(), _JournalFormatter() if is_journal else _FileFormatter())
+        target = Target(os.dup(sys.stderr.fileno()))
+        return LogWriter(target, _JournalFormatter() if is_journal else _FileFormatter())
 
     def make() -> LogFile:
         return OwnLogFile(path, OWN_LOG_BYTES_MAX) if is_own else LogFile(path)
 
-    file = within_limit(path, make, late=LogFile.close)
+    file = within_limit(path, make, late=LogFile.finish)
     faulthandler.enable(file.crash_fd)  # before the old file is closed
     return LogWriter(file, _FileFormatter(is_own=is_own))
 

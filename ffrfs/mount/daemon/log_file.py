@@ -1,67 +1,68 @@
-"""The targets of a log: a file of the user's, the daemon's own small file, or stderr.
+"""The targets of a log: stderr, a file of the user's, or the daemon's own small file.
 
-They use descriptors, not Python's files, whose locks would delay the end of a process in
-which a thread hangs in a write.
+They are handlers of the logging module, with two differences: a line that cannot be written is an
+error, and nothing waits at the end of a process while a thread hangs in a write.
 
-Concurrency: one thread at a time.
+Concurrency: one thread at a time calls emit(), and at last finish().
 """
 
 from __future__ import annotations
 
 import contextlib
+import io
+import logging
 import os
-import sys
+from logging.handlers import WatchedFileHandler
 
 from ffrfs.mount.daemon.output_file import open_to_append
 
 
-class StandardError:
-    """The stderr of the time when it was made."""
+class _Stream(io.FileIO):
+    """A file of text without a buffer, whose lock the end of a process would wait for."""
 
-    def __init__(self) -> None:
-        self._fd = os.dup(sys.stderr.fileno())
+    def write(self, text: str) -> int:  # type: ignore[override]
+        left = memoryview(text.encode(errors="backslashreplace"))
+        while left:
+            left = left[os.write(self.fileno(), left) :]
+        return len(text)
 
-    def write(self, line: str) -> None:
-        _write_line(self._fd, line)
+
+class Target(logging.StreamHandler[_Stream]):
+    """Writes to a descriptor, which it owns."""
+
+    def __init__(self, fd: int) -> None:
+        super().__init__(_Stream(fd, "w"))
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
+        raise  # noqa: PLE0704 - emit() calls this while it handles the error
 
     def close(self) -> None:
-        os.close(self._fd)
+        """Do nothing, because logging.shutdown() calls it and must not hang."""
+
+    def finish(self) -> None:
+        """Close the descriptor, which may wait for the file system."""
+        if self.stream is not None:  # it is None while a file cannot be opened anew
+            self.stream.close()
 
 
-class LogFile:
+class LogFile(Target, WatchedFileHandler):
     """A file that other programs may move away (logrotate): then a new one of its name is begun.
 
-    A second descriptor is for the traceback of a crash; it stays valid until close().
+    A second descriptor is for the traceback of a crash; it stays valid until finish().
     """
 
     def __init__(self, path: str) -> None:
         """Open the file. Raises OptionError, and OSError."""
-        self.path = path
-        self.fd = open_to_append(path)
-        try:
-            self.crash_fd = open_to_append(path, create=False)
-        except BaseException:
-            os.close(self.fd)
-            raise
+        WatchedFileHandler.__init__(self, path)
+        assert self.stream is not None
+        self.crash_fd = os.dup(self.stream.fileno())
 
-    def write(self, line: str) -> None:
-        self._follow()
-        _write_line(self.fd, line)
+    def _open(self) -> _Stream:  # type: ignore[override]
+        return _Stream(open_to_append(self.baseFilename), "a")
 
-    def close(self) -> None:
+    def finish(self) -> None:
         os.close(self.crash_fd)
-        os.close(self.fd)
-
-    def _follow(self) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            if os.path.samestat(os.stat(self.path), os.fstat(self.fd)):
-                return
-        self._begin_anew()
-
-    def _begin_anew(self) -> None:
-        fd = open_to_append(self.path)
-        before, self.fd = self.fd, fd
-        os.close(before)
+        super().finish()
 
 
 class OwnLogFile(LogFile):
@@ -75,16 +76,10 @@ class OwnLogFile(LogFile):
         super().__init__(path)
         self._size_max = size_max
 
-    def _follow(self) -> None:
-        super()._follow()
-        if os.fstat(self.fd).st_size < self._size_max:
+    def reopenIfNeeded(self) -> None:  # noqa: N802
+        super().reopenIfNeeded()
+        if self.stream is None or os.fstat(self.stream.fileno()).st_size < self._size_max:
             return
         with contextlib.suppress(FileNotFoundError):
-            os.rename(self.path, self.path + ".1")
-        self._begin_anew()
-
-
-def _write_line(fd: int, line: str) -> None:
-    left = memoryview((line + "\n").encode(errors="backslashreplace"))
-    while left:
-        left = left[os.write(fd, left) :]
+            os.rename(self.baseFilename, self.baseFilename + ".1")
+        super().reopenIfNeeded()

@@ -14,34 +14,27 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-from typing import Protocol
+from logging.handlers import QueueHandler
 
 from ffrfs.errors import OptionError
+from ffrfs.mount.daemon.log_file import Target
 
 LINES_MAX = 1000
 PATIENCE_S = 0.1  # how long a caller waits for its line
 END_LIMIT_S = 2.0  # for the queued lines at the end, and as much for closing
 
-_Line = tuple[str, threading.Event]
+_Line = tuple[logging.LogRecord, threading.Event]
 
 
-class Target(Protocol):
-    """A target of lines; its methods may wait."""
+class LogWriter(QueueHandler):
+    """Writes lines to `target`, which it finishes."""
 
-    def write(self, line: str) -> None:
-        """Write a line, without its line break. If it raises OSError or OptionError, it is lost."""
-
-    def close(self) -> None: ...
-
-
-class LogWriter(logging.Handler):
-    """Writes lines to `target`, which it closes."""
+    queue: queue.Queue[_Line | None]
 
     def __init__(self, target: Target, formatter: logging.Formatter) -> None:
-        super().__init__()
+        super().__init__(queue.Queue(LINES_MAX))
         self.setFormatter(formatter)
         self._target = target
-        self._lines: queue.Queue[_Line | None] = queue.Queue(LINES_MAX)
         self._lost_count = 0
         self._count_lock = threading.Lock()  # guards _lost_count
         self._is_behind = False
@@ -49,61 +42,49 @@ class LogWriter(logging.Handler):
         self._thread = threading.Thread(target=self._run, name="ffrfs-log", daemon=True)
         self._thread.start()
 
-    def emit(self, record: logging.LogRecord) -> None:
-        try:
-            self._put_count_of_lost()
-            self._put(self.format(record))
-        except Exception:
-            self.handleError(record)
+    def enqueue(self, record: logging.LogRecord) -> None:
+        """Queue a record whose message is the whole line, and wait a short time for it."""
+        if self._lost_count and not self.queue.full():
+            count = self._lost_count
+            self._count_lost(-count)
+            text = f"{count:,} lines of the log were lost: they could not be written"
+            about = {"levelno": logging.WARNING, "levelname": "WARNING", "msg": text}
+            self._put(self.prepare(logging.makeLogRecord(about)))
+        self._put(record)
 
     def close(self) -> None:
         """Wait a short time for the queued lines to be written."""
         if not self._is_closed:
             self._is_closed = True
             try:
-                self._lines.put(None, timeout=END_LIMIT_S)
+                self.queue.put(None, timeout=END_LIMIT_S)
+                self._thread.join(END_LIMIT_S)
             except queue.Full:
                 pass
-            else:
-                self._thread.join(END_LIMIT_S)
         super().close()
 
-    def _put(self, line: str) -> None:
+    def _put(self, record: logging.LogRecord) -> None:
         is_written = threading.Event()
         try:
-            self._lines.put_nowait((line, is_written))
+            self.queue.put_nowait((record, is_written))
         except queue.Full:
             self._count_lost(1)
             return
         if not self._is_behind and not is_written.wait(PATIENCE_S):
             self._is_behind = True
 
-    def _put_count_of_lost(self) -> None:
-        if self._lost_count == 0 or self._lines.full():
-            return
-        count = self._lost_count
-        self._count_lost(-count)
-        text = f"{count:,} lines of the log were lost: they could not be written"
-        self._put(
-            self.format(
-                logging.makeLogRecord(
-                    {"levelno": logging.WARNING, "levelname": "WARNING", "msg": text}
-                )
-            )
-        )
-
     def _count_lost(self, count: int) -> None:
         with self._count_lock:
             self._lost_count += count
 
     def _run(self) -> None:
-        while (entry := self._lines.get()) is not None:
-            line, is_written = entry
+        while (entry := self.queue.get()) is not None:
+            record, is_written = entry
             try:
-                self._target.write(line)
+                self._target.emit(record)
             except (OSError, OptionError):
                 self._count_lost(1)
             is_written.set()
-            if self._lines.empty():
+            if self.queue.empty():
                 self._is_behind = False
-        self._target.close()
+        self._target.finish()

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from ffrfs.errors import FileSystemHangsError, OptionError
+from ffrfs.mount.daemon.log_file import LogFile, Target
 from ffrfs.mount.daemon.log_writer import LINES_MAX, LogWriter
 from ffrfs.mount.daemon.output_file import open_to_append, refuse_to_replace, within_limit
 from tests.mount import probes
@@ -202,17 +203,15 @@ def test_reload_gives_up_a_log_on_a_file_system_that_hangs(
         wait_until(lambda: "reloaded" in tree.log(), "reloaded")
 
 
-class Pipe:
+class Pipe(Target):
     """A target of lines, as slow as who reads it."""
 
     def __init__(self, fd: int) -> None:
-        self._fd = fd
+        super().__init__(os.dup(fd))
         self.is_closed = threading.Event()
 
-    def write(self, line: str) -> None:
-        os.write(self._fd, line.encode() + b"\n")
-
-    def close(self) -> None:
+    def finish(self) -> None:
+        super().finish()
         self.is_closed.set()
 
 
@@ -234,6 +233,21 @@ def test_lines_are_written_before_who_logs_goes_on() -> None:
     finally:
         os.close(reading)
         os.close(writing)
+
+
+def test_file_whose_place_is_taken_is_begun_anew_when_it_is_free(tmp_path: Path) -> None:
+    path, moved = tmp_path / "log", tmp_path / "moved"
+    file = LogFile(str(path))
+    path.rename(moved)
+    os.mkfifo(path)
+    for _ in range(2):
+        with pytest.raises(OptionError, match="is a pipe"):
+            file.emit(line("lost"))
+    path.unlink()
+    for text in ("one", "two"):
+        file.emit(line(text))
+    file.finish()
+    assert (path.read_text(), moved.read_text()) == ("one\ntwo\n", "")
 
 
 def test_lines_beyond_a_number_are_lost_and_counted() -> None:
