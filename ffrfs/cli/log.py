@@ -18,6 +18,10 @@ and 1 MiB that is older; the mounts of one MOUNTPOINT share it, and each line ha
 its daemon. This log stays for a week after the mount has ended. The log of a mount that runs in
 the foreground under systemd is in the journal; the command names the call of journalctl.
 
+A request that took about a second (1.07 s) or longer is a line with its kind, its time, the file or
+directory and the pack: "slow read: 1530 ms for a/b.jpg, from /data/x.ffr". At most 10 lines of one
+cause are logged in 30 seconds; `ffrfs stats` has the number of slow requests.
+
 Examples:
     ffrfs log /mnt/imagenet
     ffrfs log -f /mnt/imagenet
