@@ -1,4 +1,4 @@
-"""Figures out of the answers of daemons, of which some may lie."""
+"""Numbers out of the answers of daemons, of which some may lie."""
 
 from __future__ import annotations
 
