@@ -417,7 +417,6 @@ NOT_MEASURED = {
         "drawn at random, verified, 100 times",
         "2 ms of work a file",
         "holds everything up for 20 ms each way",
-        "20 times a second",
         "Python, which adds about 2 µs a file",
         "a disk of 1 ms with four readers",
         "From the disk of 1 ms with and without",
