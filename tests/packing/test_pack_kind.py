@@ -43,14 +43,17 @@ def write_pack(path: Path) -> None:
     path.write_bytes(packed({"old": b"old", "older": b"older"}))
 
 
-def test_what_is_taken_for_a_pack(tmp_path: Path) -> None:
+def test_what_is_taken_for_a_pack(folder: Path, tmp_path: Path) -> None:
     """By its content; and by its name, so that the error tells what is wrong with it."""
     writers = {"pack": write_pack, "x.ffr": write_records, "damaged.ffr": write_zeros}
     others = {"records": write_records, "notes": write_notes, "zeros": write_zeros}
     for name, write in {**writers, **others}.items():
         write(tmp_path / name)
+    pack_folder(folder, tmp_path / "set", shards=1)
+    for name in (".DS_Store", "part_00000.ffr.idx"):  # beside packs they do not count
+        (tmp_path / "set" / name).touch()
     packs = [name for name in os.listdir(tmp_path) if holds_packs(str(tmp_path / name))]
-    assert set(packs) == writers.keys()
+    assert set(packs) == {*writers, "set"}
 
 
 @pytest.mark.promise("S70")
