@@ -131,7 +131,8 @@ std::string Volume::describe_slow(RequestKind kind, Ino ino, uint64_t elapsed_ns
   line.append(kRequestKindNames[static_cast<size_t>(kind)]).append(": ");
   line += std::to_string(elapsed_ns / 1'000'000) + " ms for " + (name.empty() ? "/" : name);
   try {
-    line += ", from " + shards().shard(shard_of(ino)).file().path();
+    const size_t shard = shard_of(ino);
+    if (shard < shards().shard_count()) line += ", from " + shards().shard(shard).file().path();
   } catch (const std::exception&) {  // the index is damaged there
   }
   return line;

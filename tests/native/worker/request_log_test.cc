@@ -25,7 +25,9 @@ constexpr Ino kRoot = 1;
 // The log of a volume with the files 2 and 3, and what it writes to stderr meanwhile.
 class Logged {
  public:
-  Logged() : before_(dup(STDERR_FILENO)) {
+  explicit Logged(size_t packs = 1)
+      : volume(std::vector(packs, pack), {.packs = {.on_conflict = OnConflict::kFirst}}),
+        before_(dup(STDERR_FILENO)) {
     REQUIRE(pipe2(pipe_.data(), O_NONBLOCK) == 0);
     dup2(pipe_[1], STDERR_FILENO);
   }
@@ -55,7 +57,7 @@ class Logged {
   const TemporaryFolder folder;
   const std::string pack = folder.write(
       "x.ffr", indexed_pack({"one", "two"}, flat_sections({"first\n", "second"})).file);
-  Volume volume{{pack}, VolumeOptions{}};
+  Volume volume;
   RequestLog log{volume, far};
   FarRequests far;
 
@@ -78,6 +80,15 @@ TEST_CASE("a slow request is logged in one line with its kind, time, path and pa
   CHECK(made.count("read") == 2);
   CHECK(made.count("lookup") == 1);
   CHECK(made.count("statfs") == 1);
+}
+
+TEST_CASE("an inode of no pack does no harm") {
+  constexpr Ino kFar = Ino{9} << 40 | 2;  // of a tenth pack
+  for (const size_t packs : {1U, 2U}) {
+    Logged made(packs);
+    made.log.note(RequestKind::kGetattr, kFar, kSlowNs);
+    CHECK(made.lines().starts_with("<6>slow getattr: 1073 ms for "));
+  }
 }
 
 TEST_CASE("while paths are waited for nobody else waits, and what is too much is only counted") {
