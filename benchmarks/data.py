@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from ffrfs import FileWriter
-from ffrfs._native import Manifest, Writer
+from ffrfs._native import EntryList, Writer
 from ffrfs.tfrecord import TFRecordWriter, from_dict
 
 FOLDER_FILES = 1_000  # files in one sub-folder
@@ -73,7 +73,7 @@ def write_pack(path: Path, count: int, size: int, folder_files: int = FOLDER_FIL
 
     `folder_files` of them are in each folder. The pages of `path` are still cached.
     """
-    source = Manifest()
+    source = EntryList()
     for first in range(0, count, folder_files):
         folder = source.add_folder(0, b"%04d" % (first // folder_files), 0o755, 0)
         names = range(first, min(first + folder_files, count))

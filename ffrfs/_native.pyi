@@ -365,9 +365,9 @@ class Volume:
         """
     def close(self) -> None: ...
 
-_ManifestRow: TypeAlias = tuple[int, int, bytes, int, int, int, bytes]
+_EntryRow: TypeAlias = tuple[int, int, bytes, int, int, int, bytes]
 
-class Manifest:
+class EntryList:
     """The list of entries to be packed, compact, with the record of each file.
 
     Folders, files and links are each numbered from 0 in the order in which they are added;
@@ -444,7 +444,7 @@ class Manifest:
         A link, or an empty folder, is in the pack of the first file that follows it by path,
         where the links of a folder come before its other entries; the last ones are in the last.
         """
-    def rows(self, first: int, count: int) -> list[_ManifestRow]:
+    def rows(self, first: int, count: int) -> list[_EntryRow]:
         """Return for each record its file, the files that share it, and entries that go with it.
 
         A row: (record, folder, name, size, mode, mtime_ns, target of a link); an empty folder has
@@ -482,7 +482,7 @@ class Writer:
         """
     def append_folder(
         self,
-        folder: Manifest,
+        folder: EntryList,
         root: bytes,
         first: int,
         count: int,
@@ -498,7 +498,7 @@ class Writer:
         """
     def append_index(
         self,
-        folder: Manifest,
+        folder: EntryList,
         first: int = 0,
         count: int | None = None,
         *,

@@ -15,7 +15,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ffrfs._native import Manifest
+from ffrfs._native import EntryList
 from ffrfs.cluster.file_task import Environment
 from ffrfs.errors import PackError
 from ffrfs.packing.sources.contents import UNKNOWN_TIME_NS
@@ -123,7 +123,7 @@ class _Lister(FolderLister):
             raise PackError(f"{place}: deeper than {DEPTH_LIMIT} directories; exclude it")
         wanted = self._wanted(path)
         info = os.stat(place)
-        self._path, self.entries = path, Manifest()
+        self._path, self.entries = path, EntryList()
         opened = WalkedFolder(Place("", place, path, wanted), info, 0, 0)
         self._list(opened)
         self.entries.number("path")

@@ -20,7 +20,7 @@ from ffrfs.packing.cuts import set_id_of
 from ffrfs.packing.sources.contents import Contents
 
 if TYPE_CHECKING:
-    from ffrfs._native import _ManifestRow
+    from ffrfs._native import _EntryRow
 
 _FOLDERS_KEPT = 1024
 
@@ -65,10 +65,10 @@ class MemoryListing:
             else:
                 yield Piece(path, above, texts, sizes, modes, times, origin=group.origin)
 
-    def _rows(self) -> Iterator[tuple[_Group, _ManifestRow]]:
+    def _rows(self) -> Iterator[tuple[_Group, _EntryRow]]:
         count = self._entries.record_count
         for first in range(0, max(count, 1), BLOCK_COUNT):
-            own: _ManifestRow | None = None  # the file that has the record
+            own: _EntryRow | None = None  # the file that has the record
             for row in self._entries.rows(first, min(BLOCK_COUNT, count - first)):
                 origin = ""
                 is_rest = not row[2] or bool(row[6])
@@ -78,7 +78,7 @@ class MemoryListing:
                     own = row
                 yield _Group(first, row[1], is_rest, origin), row
 
-    def _path(self, row: _ManifestRow) -> str:
+    def _path(self, row: _EntryRow) -> str:
         folder, _ = self._folder(row[1])
         return f"{folder}/{row[2].decode()}" if folder else row[2].decode()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
-from ffrfs._native import Manifest, Writer
+from ffrfs._native import EntryList, Writer
 from ffrfs.cluster.piece import Piece
 from ffrfs.errors import PackError
 from ffrfs.remote.bucket import whole_objects
@@ -17,7 +17,7 @@ from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import parse_url
 
 
-def append_objects(writer: Writer, pieces: Iterable[Piece], listed: Manifest, root: str) -> None:
+def append_objects(writer: Writer, pieces: Iterable[Piece], listed: EntryList, root: str) -> None:
     """Write the objects of the list, in its order, below the directory `root`.
 
     Raises PackError, RemoteError, ChangedAtOriginError.

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import closing
 from dataclasses import dataclass, replace
 
-from ffrfs._native import Manifest, Pack, Volume, Writer, header_checksum
+from ffrfs._native import EntryList, Pack, Volume, Writer, header_checksum
 from ffrfs.cluster.faults import faults_of
 from ffrfs.cluster.file_task import state_of, states_of
 from ffrfs.cluster.objects import append_objects
@@ -135,7 +135,7 @@ class _ListedFiles:
         self.skipped: list[str] = []
         self.links = LinkCounts()
         self._pieces = (lambda: _left(task, gone)) if task.kind == "objects" else None
-        self.entries = manifest_of(_left(task, gone))
+        self.entries = entries_of(_left(task, gone))
         self.number()
 
     def share(self) -> None:
@@ -178,9 +178,9 @@ def _repacked(task: PackTask, gone: Set[str]) -> Contents:
     return source
 
 
-def manifest_of(pieces: Iterable[Piece]) -> Manifest:
+def entries_of(pieces: Iterable[Piece]) -> EntryList:
     """The list of what becomes one pack. Raises PackError, ValueError for what no pack can hold."""
-    listed = Manifest()
+    listed = EntryList()
     folders = {"": 0}
     shared = []
     for piece in pieces:
@@ -206,7 +206,7 @@ def manifest_of(pieces: Iterable[Piece]) -> Manifest:
     return listed
 
 
-def share_as_listed(listed: Manifest, pieces: Iterable[Piece]) -> bool:
+def share_as_listed(listed: EntryList, pieces: Iterable[Piece]) -> bool:
     """Let files share the records that the plan says; tell whether there are any."""
     has_shared = False
     for piece in pieces:

@@ -69,7 +69,7 @@ class ShardPart(NamedTuple):
 
 
 class _Costs:
-    """What the files of pieces take in a pack, as Manifest.costs() has it of a list."""
+    """What the files of pieces take in a pack, as EntryList.costs() has it of a list."""
 
     def __init__(self, begin: tuple[str | None, str | None, int] = (None, None, 0)) -> None:
         # The directories of the last file, and of the last link or empty directory; and what the

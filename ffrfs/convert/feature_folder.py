@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ffrfs._native import Manifest
+from ffrfs._native import EntryList
 from ffrfs.convert.source import OnError, Record, SizedItem, in_batches
 from ffrfs.convert.target import record_names
 from ffrfs.errors import ChecksumError
@@ -53,7 +53,7 @@ class FeatureFolder:
         self.path = path
         self.record_count = self.skipped_count = self.size_bytes = 0
         self._on_error = on_error
-        self._entries = Manifest()
+        self._entries = EntryList()
         self._entries.describe_folder(0, 0, UNKNOWN_TIME_NS)
         self._inos = array("Q")  # inodes of the files, in the order of the pack
         self._sizes = array("Q")

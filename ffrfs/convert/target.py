@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ffrfs._native import Manifest
+from ffrfs._native import EntryList
 from ffrfs.convert.source import NUMBER_DIGITS_MIN, Record
 from ffrfs.errors import PackError
 from ffrfs.files.replacing import new_file
@@ -61,7 +61,7 @@ def write_ffrecord(
 
 def write_folder(path: str, records: Iterable[Record], count: int, *, force: bool = False) -> None:
     """Write a pack with a file per record, named by its number as in a mount."""
-    entries = Manifest()
+    entries = EntryList()
     entries.describe_folder(0, 0, UNKNOWN_TIME_NS)
     with writing(path, count + 1, force=force) as writer:
         for name, record in zip(record_names(count), records, strict=True):

@@ -1,6 +1,6 @@
 """Which records become which shard of a set, and which set that is: one rule for all who pack.
 
-Records are known by their costs (native/manifest/manifest_costs.h), in blocks: of a list in
+Records are known by their costs (native/entries/record_costs.h), in blocks: of a list in
 memory, or of the file of a plan. Only the blocks in which a shard begins are looked at closely.
 
 Concurrency: one thread.
@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Protocol
 
-from ffrfs._native import PACK_COST, Manifest
+from ffrfs._native import PACK_COST, EntryList
 from ffrfs.packing.pack_file import Run
 from ffrfs.packing.sources.options import PackOptions
 
@@ -48,7 +48,7 @@ def cut(blocks: Blocks, shards: int | None, shard_size: int | None) -> Iterator[
     return cutter.of_size(shard_size) if shard_size else cutter.into(shards or 1)
 
 
-def runs_of(entries: Manifest, options: PackOptions) -> list[Run]:
+def runs_of(entries: EntryList, options: PackOptions) -> list[Run]:
     """Return the shards of a list in memory."""
     count = entries.record_count
     shards, shard_size = options.shards, options.shard_size
@@ -60,7 +60,7 @@ def runs_of(entries: Manifest, options: PackOptions) -> list[Run]:
 class _Listed:
     """The records of a list in memory."""
 
-    def __init__(self, entries: Manifest) -> None:
+    def __init__(self, entries: EntryList) -> None:
         self._entries = entries
         count = entries.record_count
         firsts = range(0, count, _BATCH_COUNT)
@@ -133,7 +133,7 @@ class ListingDigest:
         self._numbers = [hashlib.sha256() for _ in range(1 + has_times)]
 
     def add(self, names: bytes, sizes: bytes, times: bytes) -> None:
-        """As Manifest.listing() gives them, of the files that follow."""
+        """As EntryList.listing() gives them, of the files that follow."""
         self._names.update(names)
         for digest, numbers in zip(self._numbers, (sizes, times), strict=False):
             digest.update(numbers)
@@ -147,7 +147,7 @@ class ListingDigest:
         return whole.digest()[:ID_SIZE]
 
 
-def set_id_of(entries: Manifest, options: PackOptions, *, has_times: bool) -> bytes:
+def set_id_of(entries: EntryList, options: PackOptions, *, has_times: bool) -> bytes:
     """Return the id of the set that a list in memory becomes."""
     digest = ListingDigest(has_times=has_times)
     count = entries.record_count

@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import NamedTuple, Unpack
 
-from ffrfs._native import Manifest
+from ffrfs._native import EntryList
 from ffrfs.errors import PackError
 from ffrfs.folder.progress import Progress, ProgressBar
 from ffrfs.packing.cuts import runs_of, set_id_of
@@ -165,7 +165,7 @@ def _summary(contents: Contents, stored_byte_count: int, shard_count: int) -> Pa
     )
 
 
-def _stored_byte_count(listed: Manifest) -> int:
+def _stored_byte_count(listed: EntryList) -> int:
     if listed.record_count == listed.file_count:
         return listed.byte_count
     sizes = listed.sizes()

@@ -19,7 +19,7 @@ from array import array
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, BinaryIO, Protocol, Self, cast, runtime_checkable
 
-from ffrfs._native import Manifest, crc32
+from ffrfs._native import EntryList, crc32
 from ffrfs.errors import PackError
 from ffrfs.files.replacing import may_replace
 from ffrfs.packing.pack_file import writing
@@ -67,7 +67,7 @@ class PackWriter:
                 raise PackError(f"{self.path}: exists and is not a regular file; write elsewhere")
         may_replace(self.path, force)
         self._force = force
-        self._entries = Manifest()
+        self._entries = EntryList()
         self._entries.describe_folder(0, _FOLDER_MODE, self._now_ns())
         self._folders = {b"": 0}  # paths, and their numbers
         self._files: set[bytes] = set()  # paths

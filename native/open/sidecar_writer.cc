@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <span>
 
+#include "entries/index_writer.h"
 #include "fetch/record_stream.h"
 #include "io/crc.h"
 #include "io/error.h"
-#include "manifest/index_writer.h"
 #include "open/open_tree.h"
 #include "record/chunk_checksums.h"
 #include "record/ffrecord_shard.h"

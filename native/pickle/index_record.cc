@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <span>
 
-#include "manifest/index_writer.h"
+#include "entries/index_writer.h"
 #include "pickle/pickle_writer.h"
 
 namespace ffrfs {

@@ -30,7 +30,7 @@ auto unlocked(Work work) {
 
 // Each adds its classes to the module.
 void bind_examples(py::module_& module);
-void bind_manifest(py::module_& module);
+void bind_entry_list(py::module_& module);
 void bind_pack(py::module_& module);
 void bind_records(py::module_& module);
 void bind_remote(py::module_& module);

@@ -41,7 +41,7 @@ void translate(std::exception_ptr error) {
 PYBIND11_MODULE(_native, module) {
   py::register_exception_translator(&translate);
   bind_examples(module);
-  bind_manifest(module);
+  bind_entry_list(module);
   bind_pack(module);
   bind_records(module);
   bind_remote(module);

@@ -10,11 +10,11 @@
 #include <optional>
 #include <tuple>
 
-#include "manifest/manifest_files.h"
-#include "manifest/manifest_slice.h"
+#include "entries/entry_files.h"
+#include "entries/entry_slice.h"
 #include "pickle/index_record.h"
 #include "python/convert.h"
-#include "python/manifest.h"
+#include "python/entry_list.h"
 
 namespace ffrfs::python {
 namespace {
@@ -58,9 +58,9 @@ FilePacker::Tick tick_of(const py::object& progress) {
 void append_folder(Writer& writer, const SharedFolderList& folder, const std::string& root,
                    uint32_t first, uint32_t count, size_t jobs, const py::object& progress) {
   const py::gil_scoped_release unlocked;
-  folder.read_numbered([&](const Manifest& list) {
+  folder.read_numbered([&](const EntryList& list) {
     check_run(list, first, count);
-    writer.append_files(ManifestFiles(list, root, first, count), jobs, tick_of(progress));
+    writer.append_files(EntryFiles(list, root, first, count), jobs, tick_of(progress));
   });
 }
 
@@ -80,14 +80,14 @@ void append_index(Writer& writer, const SharedFolderList& folder, uint32_t first
                   std::optional<uint32_t> count, const std::optional<ShardTuple>& shard) {
   const std::optional<IndexSet> set = to_set(shard);
   const py::gil_scoped_release unlocked;
-  folder.read_numbered([&](const Manifest& list) {
+  folder.read_numbered([&](const EntryList& list) {
     const uint32_t shown = count.value_or(list.record_count() - std::min(first, list.record_count()));
     check_run(list, first, shown);
     if (writer.written() != shown) {
       throw RecordCountError("the index tells of " + std::to_string(shown) + " records, " +
                              std::to_string(writer.written()) + " were written");
     }
-    append_index_record(writer, ManifestSlice(list, first, shown), set);
+    append_index_record(writer, EntrySlice(list, first, shown), set);
   });
 }
 

@@ -9,7 +9,7 @@
 // listed, and writes them to their position, independently of the others. Memory: one buffer of 1
 // MiB a thread, and 4 bytes a file.
 //
-// Not here: where the list of files comes from (manifest/manifest_files.h).
+// Not here: where the list of files comes from (entries/entry_files.h).
 
 #pragma once
 

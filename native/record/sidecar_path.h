@@ -1,6 +1,6 @@
 // Where a pack's sidecar may be: an index (index_layout.h) in a file of its own.
 //
-// Not here: making one (manifest/index_writer.h).
+// Not here: making one (entries/index_writer.h).
 
 #pragma once
 

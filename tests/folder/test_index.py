@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from ffrfs._native import Manifest, Writer
+from ffrfs._native import EntryList, Writer
 from tests.ffrecord_file import INDEX_MAGIC, Tree
 from tests.folder.folder_model import trees
 
 
-def listed(tree: Tree) -> Manifest:
-    entries = Manifest()
+def listed(tree: Tree) -> EntryList:
+    entries = EntryList()
     waiting = [(0, tree)]
     while waiting:
         folder, content = waiting.pop()

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ffrfs._native import Manifest, Writer, write_sidecar
+from ffrfs._native import EntryList, Writer, write_sidecar
 from ffrfs.errors import FormatError, PackError, RecordCountError
 from tests.checkout import CHECKOUT
 from tests.ffrecord_file import Tree
@@ -42,7 +42,7 @@ class Link(NamedTuple):
 
 
 class Listed(NamedTuple):
-    entries: Manifest
+    entries: EntryList
     contents: list[bytes]  # of the files, by their numbers
     expected: dict[bytes, IndexEntry]  # records are files' numbers
 
@@ -66,7 +66,7 @@ forests = st.dictionaries(st.sampled_from([b"a", b"a.b", b"b", b"\xc3\xa9"]), no
 
 
 def listed(tree: dict[bytes, object]) -> Listed:
-    entries = Manifest()
+    entries = EntryList()
     contents: list[bytes] = []
     times = iter(range(-5, 1 << 30))
     entries.describe_folder(0, 0o751, 11)
@@ -186,7 +186,7 @@ def test_large_records(tmp_path: Path) -> None:
     sizes = [1 << 20, (1 << 20) + 1, 5, 2 << 20, (3 << 20) + 77]
     source = tmp_path / "source"
     make_folder(source, {f"{i}": random.Random(i).randbytes(n) for i, n in enumerate(sizes)})
-    entries = Manifest()
+    entries = EntryList()
     for path in sorted(source.iterdir()):
         info = path.stat()
         entries.add_files(
@@ -240,7 +240,7 @@ def test_a_file_of_another_time_has_changed(tmp_path: Path) -> None:
     source = tmp_path / "source"
     make_folder(source, {"a": b"hi"})
     info = source.joinpath("a").stat()
-    entries = Manifest()
+    entries = EntryList()
     entries.add_files(0, [(b"a", 2, info.st_mode, info.st_mtime_ns)])
     entries.number()
     os.utime(source / "a", ns=(0, info.st_mtime_ns + 1))
@@ -251,7 +251,7 @@ def test_a_file_of_another_time_has_changed(tmp_path: Path) -> None:
 
 
 def test_a_list_refuses_what_it_cannot_hold() -> None:
-    entries = Manifest()
+    entries = EntryList()
     for bad in (b"", b".", b"..", b"a/b", b"a\0", b"x" * 256, b"\xff"):
         with pytest.raises(ValueError, match=r"name"):
             entries.add_files(0, [(bad, 0, 0, 0)])
@@ -342,7 +342,7 @@ def example(title: str) -> bytes:
 
 
 def example_pack(folder: Path) -> bytes:
-    entries = Manifest()
+    entries = EntryList()
     entries.describe_folder(0, 0o755, 1_700_000_000_000_000_000)
     entries.add_files(0, [(b"a", 2, 0o644, 1_700_000_000_000_000_001)])
     entries.add_folder(0, b"d", 0o750, 1_700_000_000_000_000_002)

@@ -61,7 +61,7 @@ open
 scrub
 fetch
 union example pickle
-manifest
+entries
 tree
 record tfrecord
 shard

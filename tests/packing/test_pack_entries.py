@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ffrfs import pack_folder
-from ffrfs._native import Manifest
+from ffrfs._native import EntryList
 from ffrfs.errors import PackError
 from ffrfs.packing.sources import duplicates, opening
 from ffrfs.packing.sources.order import number
@@ -231,7 +231,7 @@ def test_no_order_file(folder: Path, out: Path) -> None:
 
 
 def test_an_order_of_equal_files() -> None:
-    entries = Manifest()
+    entries = EntryList()
     first = entries.add_files(0, [(b"a", 1, 0o644, 0), (b"b", 1, 0o644, 0), (b"c", 0, 0o644, 0)])
     entries.share(first + 1, first)
     number(entries, "size")

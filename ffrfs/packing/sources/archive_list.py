@@ -12,7 +12,7 @@ from array import array
 from collections import deque
 from typing import NamedTuple, TypeAlias
 
-from ffrfs._native import Manifest
+from ffrfs._native import EntryList
 from ffrfs.errors import PackError
 from ffrfs.packing.sources.archive_tree import ArchiveTree, Folder, Link, Node
 from ffrfs.packing.sources.contents import LinkCounts
@@ -42,7 +42,7 @@ class ArchiveList:
     """Makes `entries` of `tree`. Raises PackError for links that cannot be followed."""
 
     def __init__(self, tree: ArchiveTree, existing: ExistingSet | None) -> None:
-        self.entries = Manifest()
+        self.entries = EntryList()
         self.origins = array("Q")  # of each file of the list: the file of the tree
         self._numbers = array("q", [-1]) * len(tree.sizes)  # the other way: the first of them
         self._others = array("Q")  # files of the list that show the file of another

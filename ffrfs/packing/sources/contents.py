@@ -10,7 +10,7 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Literal, Protocol, TypeAlias
 
-from ffrfs._native import Manifest, Writer
+from ffrfs._native import EntryList, Writer
 
 # What becomes of symbolic links: "inside" follows those that stay inside what is packed, and
 # refuses the others; "follow" follows all; "keep" packs the links; "skip" leaves them out.
@@ -43,7 +43,7 @@ class LinkCounts:
 class Contents(Protocol):
     name: str  # of the directory, archive or packs
     is_stream: bool  # append() is called in this process, for one run after the other
-    entries: Manifest
+    entries: EntryList
     skipped: list[str]  # paths of what was left out for skip_special
     links: LinkCounts
 

@@ -15,7 +15,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from ffrfs._native import Manifest
+from ffrfs._native import EntryList
 from ffrfs.errors import PackError
 from ffrfs.packing.sources.contents import SPECIAL_KINDS, LinkCounts, Symlinks, storable_time_ns
 from ffrfs.packing.sources.existing_set import ExistingSet
@@ -84,7 +84,7 @@ class OpenFolder(Generic[PlaceT, InnerT]):
 
 def walk(
     root: FolderT,
-    entries: Manifest,
+    entries: EntryList,
     take_in: Callable[[FolderT], None],
     enter: Callable[[list[FolderT], Any], FolderT],
 ) -> None:
@@ -131,7 +131,7 @@ class FolderLister:
         existing: ExistingSet | None = None,
     ) -> None:
         self.name = folder
-        self.entries = Manifest()
+        self.entries = EntryList()
         self.skipped: list[str] = []  # paths
         self.links = LinkCounts()
         self.selection = selection

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from ffrfs._native import Manifest
+from ffrfs._native import EntryList
 from ffrfs.errors import PackError
 from ffrfs.packing.sources.contents import Contents
 from ffrfs.packing.sources.existing_set import ExistingSet
@@ -118,7 +118,7 @@ def nothing_left(source: str) -> PackError:
     return PackError(f"{source}: no file is left to pack; check the patterns of --exclude")
 
 
-def _paths(listed: Manifest) -> Iterator[str]:
+def _paths(listed: EntryList) -> Iterator[str]:
     """Yield the paths of the files: those with a record of their own first, in their order."""
     import numpy as np  # here, not above: packing has no need of it, and it takes 0.1 s
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import BinaryIO
 
-from ffrfs._native import Manifest
+from ffrfs._native import EntryList
 from ffrfs.errors import PackError
 
 # "path", "size", or the file that has one path a line.
@@ -24,14 +24,14 @@ BY_PATH = "path"
 BY_SIZE = "size"
 
 
-def batches(listed: Manifest, first: int = 0, count: int | None = None) -> Iterator[list[int]]:
+def batches(listed: EntryList, first: int = 0, count: int | None = None) -> Iterator[list[int]]:
     """Yield the files that have `count` records from `first` on (None: all), so many at a time."""
     end = first + (listed.record_count - first if count is None else count)
     for start in range(first, end, _BATCH_COUNT):
         yield listed.files(start, min(_BATCH_COUNT, end - start))
 
 
-def number(listed: Manifest, order: Order) -> None:
+def number(listed: EntryList, order: Order) -> None:
     """Number the files. Raises PackError, naming the line, for a path that is not there."""
     if order == BY_PATH:
         listed.number("path")
@@ -41,7 +41,7 @@ def number(listed: Manifest, order: Order) -> None:
         listed.number_by(_files_of(listed, os.fspath(order)))
 
 
-def number_by_keys(listed: Manifest, keys: array[int]) -> None:
+def number_by_keys(listed: EntryList, keys: array[int]) -> None:
     """Number the files by `keys`, a number for each of them; those of one key by path."""
     import numpy as np  # here, not above: other orders have no need of it
 
@@ -52,7 +52,7 @@ def number_by_keys(listed: Manifest, keys: array[int]) -> None:
     listed.number_by(array("I", files[order].tobytes()))
 
 
-def _files_of(listed: Manifest, order_file: str) -> list[int]:
+def _files_of(listed: EntryList, order_file: str) -> list[int]:
     files: dict[int, None] = {}  # in the order of their lines
     with _opened(order_file) as lines:
         for number, line in enumerate(lines, 1):

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ffrfs._native import Manifest, Writer
+from ffrfs._native import EntryList, Writer
 from ffrfs.errors import FormatError, PackError
 from ffrfs.folder.links import follow
 from ffrfs.folder.tree import OnConflict, PackTree
@@ -45,7 +45,7 @@ _BATCH_COUNT = 1024
 # Links to directories with links to directories multiply; no data set needs so many.
 _BEHIND_LINKS_MAX = 1_000_000
 
-_Files: TypeAlias = list[tuple[bytes, int, int, int]]  # as Manifest.add_files() takes them
+_Files: TypeAlias = list[tuple[bytes, int, int, int]]  # as EntryList.add_files() takes them
 
 
 class _Content(NamedTuple):
@@ -87,7 +87,7 @@ class PackSource:
         forbidden: FolderIdentity | None = None,
         existing: ExistingSet | None = None,
     ) -> None:
-        self.entries = Manifest()
+        self.entries = EntryList()
         self.skipped: list[str] = []  # paths
         self.links = LinkCounts()
         self._selection = selection

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ffrfs import pack_folder
-from ffrfs._native import Manifest, Writer
+from ffrfs._native import EntryList, Writer
 from ffrfs.mount.engines.worker import worker_path
 from tests.cut_file import cutting
 from tests.ffrecord_file import flip_byte, record_extents, write_folder, write_records
@@ -61,7 +61,7 @@ def section(pack: Path, number: int) -> tuple[int, int]:
 
 def many_files(path: Path, count: int) -> Path:
     """A pack of `count` small files in one folder; 1,000 in each of others."""
-    listed = Manifest()
+    listed = EntryList()
     for first in range(0, count, 1000):
         folder = listed.add_folder(0, b"d%07d" % first, 0o755, 0)
         names = range(first, min(first + 1000, count))

@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "manifests.h"
+#include "entry_lists.h"
 #include "pickle/pickle_index.h"
 #include "pickles.h"
 #include "tree/pickle_tree_entries.h"
@@ -16,7 +16,7 @@ using namespace ffrfs;
 using namespace ffrfs::test;
 
 TEST_CASE("what is written is read again, without the links") {
-  Manifest list = small_list();
+  EntryList list = small_list();
   list.share(list.add_file(0, "also a", 4, kMode, 0), 2);
   list.number_by_path();
   const Bytes pickle = pickle_of(all_of(list));
@@ -33,7 +33,7 @@ TEST_CASE("what is written is read again, without the links") {
 }
 
 TEST_CASE("a tree that was read is written as it was") {
-  Manifest list;
+  EntryList list;
   for (int i = 0; i < 3000; ++i) {
     const uint32_t folder = list.add_folder(0, std::to_string(i), 0755, 0);
     for (int k = 0; k < i % 4; ++k) list.add_file(folder, std::to_string(k), 0, kMode, 0);

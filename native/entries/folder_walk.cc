@@ -1,4 +1,4 @@
-#include "manifest/folder_walk.h"
+#include "entries/folder_walk.h"
 
 #include <fcntl.h>
 
@@ -74,11 +74,11 @@ void FolderWalk::ask_for(size_t first, size_t end) {
   }
 }
 
-std::vector<std::string_view> add_regular_files(Manifest& list, uint32_t parent,
+std::vector<std::string_view> add_regular_files(EntryList& list, uint32_t parent,
                                                 const std::vector<FolderWalk::Entry>& found) {
   std::vector<std::string_view> left;
   for (const auto& [name, info, is_known] : found) {
-    if (!is_known || !S_ISREG(info.st_mode) || !Manifest::is_name(name)) {
+    if (!is_known || !S_ISREG(info.st_mode) || !EntryList::is_name(name)) {
       left.push_back(name);
       continue;
     }

@@ -1,4 +1,4 @@
-#include "manifest/manifest_costs.h"
+#include "entries/record_costs.h"
 
 #include "record/index_layout.h"
 
@@ -9,9 +9,9 @@ namespace {
 // and the pickle's own.
 constexpr uint64_t kEntryCost = 80;
 
-uint64_t cost_of_folder(const Manifest& list, uint32_t folder) {
+uint64_t cost_of_folder(const EntryList& list, uint32_t folder) {
   size_t path_size = 0;
-  for (uint32_t above = folder; above != Manifest::kRoot; above = list.folder(above).parent) {
+  for (uint32_t above = folder; above != EntryList::kRoot; above = list.folder(above).parent) {
     path_size += list.folder(above).name_size + (path_size > 0 ? 1 : 0);
   }
   return folder_cost(list.folder(folder).detail, path_size);
@@ -35,18 +35,18 @@ uint64_t folder_cost(size_t depth, size_t path_size) {
   return kEntryCost * (depth + 1) + 2 * path_size;
 }
 
-std::vector<uint64_t> record_costs(const Manifest& list, uint32_t first, uint32_t count) {
+std::vector<uint64_t> record_costs(const EntryList& list, uint32_t first, uint32_t count) {
   constexpr uint32_t kNone = UINT32_MAX;
   std::vector<uint64_t> costs;
   costs.reserve(count);
   uint32_t above = first > 0 ? list.file(list.file_of(first - 1)).parent : kNone;
   for (uint32_t record = first; record < first + count; ++record) {
-    const Manifest::Entry& file = list.file(list.file_of(record));
+    const EntryList::Entry& file = list.file(list.file_of(record));
     costs.push_back(file_cost(file.value, list.name(file)));
     if (file.parent != above) costs.back() += cost_of_folder(list, file.parent);
     above = file.parent;
   }
-  const auto of_rest = [&](Manifest::Node node) {
+  const auto of_rest = [&](EntryList::Node node) {
     return list.is_folder(node) ? node : list.entry(node).parent;
   };
   const auto before = list.rest(0, first);
@@ -55,7 +55,7 @@ std::vector<uint64_t> record_costs(const Manifest& list, uint32_t first, uint32_
     uint64_t& cost = costs[record - first];
     if (of_rest(node) != above) cost += cost_of_folder(list, above = of_rest(node));
     if (list.is_folder(node)) continue;
-    const Manifest::Entry& link = list.entry(node);
+    const EntryList::Entry& link = list.entry(node);
     cost += link_cost(link.name_size, list.target(link).size());
   }
   return costs;

@@ -1,5 +1,5 @@
-// The part of a Manifest that is in one pack: a run of its records, their links and empty folders,
-// and all folders above these. Laid out breadth-first.
+// The part of an EntryList that is in one pack: a run of its records, their links and empty
+// folders, and all folders above these. Laid out breadth-first.
 //
 // Takes 4 bytes an entry and 16 a folder, besides the list, which must not change meanwhile.
 
@@ -8,15 +8,15 @@
 #include <cstdint>
 #include <vector>
 
-#include "manifest/manifest.h"
+#include "entries/entry_list.h"
 #include "tree/index_entries.h"
 
 namespace ffrfs {
 
-class ManifestSlice final : public IndexEntries {
+class EntrySlice final : public IndexEntries {
  public:
   // Takes the list's records [first, first + count), numbered from 0 here. `list` must be numbered.
-  ManifestSlice(const Manifest& list, uint32_t first, uint32_t count);
+  EntrySlice(const EntryList& list, uint32_t first, uint32_t count);
 
   [[nodiscard]] uint32_t slot_count() const override {
     return static_cast<uint32_t>(nodes_.size());
@@ -33,15 +33,15 @@ class ManifestSlice final : public IndexEntries {
   void mark_folders();
   void lay_out();
   // For a file or a link.
-  [[nodiscard]] bool has(const Manifest::Entry& entry) const {
+  [[nodiscard]] bool has(const EntryList::Entry& entry) const {
     return entry.detail - first_ < count_;  // unsigned, so that smaller numbers wrap
   }
 
-  const Manifest& list_;
+  const EntryList& list_;
   const uint32_t first_;
   const uint32_t count_;
   std::vector<bool> folders_;          // by the list's folder: whether it is in the pack
-  std::vector<Manifest::Node> nodes_;  // by slot
+  std::vector<EntryList::Node> nodes_;  // by slot
   std::vector<SourceDirectory> directories_;
   std::vector<uint32_t> slots_;  // by the list's folder
 };

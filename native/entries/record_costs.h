@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "manifest/manifest.h"
+#include "entries/entry_list.h"
 
 namespace ffrfs {
 
@@ -23,7 +23,7 @@ inline constexpr uint64_t kPackCost = 12288;
 [[nodiscard]] uint64_t folder_cost(size_t depth, size_t path_size);
 
 // Returns the cost of each of these records, with its links and empty folders.
-[[nodiscard]] std::vector<uint64_t> record_costs(const Manifest& list, uint32_t first,
+[[nodiscard]] std::vector<uint64_t> record_costs(const EntryList& list, uint32_t first,
                                                  uint32_t count);
 
 }  // namespace ffrfs

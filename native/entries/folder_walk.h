@@ -16,8 +16,8 @@
 #include <string_view>
 #include <vector>
 
+#include "entries/entry_list.h"
 #include "io/file_descriptor.h"
-#include "manifest/manifest.h"
 
 namespace ffrfs {
 
@@ -53,6 +53,6 @@ class FolderWalk {
 // Adds the regular files of `found`; returns all other names: also those that no entry may have,
 // and those for which stat(2) has failed.
 [[nodiscard]] std::vector<std::string_view> add_regular_files(
-    Manifest& list, uint32_t parent, const std::vector<FolderWalk::Entry>& found);
+    EntryList& list, uint32_t parent, const std::vector<FolderWalk::Entry>& found);
 
 }  // namespace ffrfs

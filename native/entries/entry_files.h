@@ -1,4 +1,4 @@
-// The files of a Manifest that become records, for a FilePacker. Paths are built when they are
+// The files of an EntryList that become records, for a FilePacker. Paths are built when they are
 // needed. The list must not change meanwhile.
 
 #pragma once
@@ -7,15 +7,15 @@
 #include <string>
 #include <utility>
 
-#include "manifest/manifest.h"
+#include "entries/entry_list.h"
 #include "record/file_list.h"
 
 namespace ffrfs {
 
-class ManifestFiles final : public FileList {
+class EntryFiles final : public FileList {
  public:
   // Takes the list's records [first, first + count); reads the files below `root`.
-  ManifestFiles(const Manifest& list, std::string root, uint32_t first, uint32_t count)
+  EntryFiles(const EntryList& list, std::string root, uint32_t first, uint32_t count)
       : list_(list), root_(std::move(root)), first_(first), count_(count) {
     if (!root_.ends_with('/')) root_ += '/';
   }
@@ -23,16 +23,16 @@ class ManifestFiles final : public FileList {
   [[nodiscard]] uint64_t count() const override { return count_; }
   [[nodiscard]] uint64_t size(uint64_t number) const override { return entry(number).value; }
   [[nodiscard]] FileToPack file(uint64_t number) const override {
-    const Manifest::Entry& file = entry(number);
+    const EntryList::Entry& file = entry(number);
     return {.path = root_ + list_.path(file), .size = file.value, .mtime_ns = file.mtime_ns};
   }
 
  private:
-  [[nodiscard]] const Manifest::Entry& entry(uint64_t number) const {
+  [[nodiscard]] const EntryList::Entry& entry(uint64_t number) const {
     return list_.file(list_.file_of(first_ + static_cast<uint32_t>(number)));
   }
 
-  const Manifest& list_;
+  const EntryList& list_;
   std::string root_;
   const uint32_t first_;
   const uint32_t count_;

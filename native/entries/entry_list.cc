@@ -1,4 +1,4 @@
-#include "manifest/manifest.h"
+#include "entries/entry_list.h"
 
 #include <algorithm>
 #include <bit>
@@ -39,12 +39,12 @@ size_t common_prefix_size(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-bool Manifest::is_name(std::string_view name) { return fault_of(name) == nullptr; }
+bool EntryList::is_name(std::string_view name) { return fault_of(name) == nullptr; }
 
-Manifest::Manifest() { folders_.push_back({.mode = 0755}); }
+EntryList::EntryList() { folders_.push_back({.mode = 0755}); }
 
-Manifest::Entry Manifest::make(uint32_t parent, std::string_view name, uint32_t mode,
-                                   int64_t mtime_ns) {
+EntryList::Entry EntryList::make(uint32_t parent, std::string_view name, uint32_t mode,
+                                 int64_t mtime_ns) {
   if (parent >= folder_count()) {
     throw std::invalid_argument("there is no folder " + std::to_string(parent));
   }
@@ -61,8 +61,8 @@ Manifest::Entry Manifest::make(uint32_t parent, std::string_view name, uint32_t 
           .parent = parent};
 }
 
-uint32_t Manifest::add_folder(uint32_t parent, std::string_view name, uint32_t mode,
-                                int64_t mtime_ns) {
+uint32_t EntryList::add_folder(uint32_t parent, std::string_view name, uint32_t mode,
+                               int64_t mtime_ns) {
   Entry entry = make(parent, name, mode, mtime_ns);
   entry.detail = folders_[parent].detail + 1;
   if (entry.detail > kDepthLimit) {
@@ -74,8 +74,8 @@ uint32_t Manifest::add_folder(uint32_t parent, std::string_view name, uint32_t m
   return folder_count() - 1;
 }
 
-uint32_t Manifest::add_file(uint32_t parent, std::string_view name, uint64_t size,
-                              uint32_t mode, int64_t mtime_ns) {
+uint32_t EntryList::add_file(uint32_t parent, std::string_view name, uint64_t size,
+                             uint32_t mode, int64_t mtime_ns) {
   Entry entry = make(parent, name, mode, mtime_ns);
   if (__builtin_add_overflow(byte_count_, size, &byte_count_)) {
     throw PackError(path(entry), "more bytes than a file can hold");
@@ -86,8 +86,8 @@ uint32_t Manifest::add_file(uint32_t parent, std::string_view name, uint64_t siz
   return file_count() - 1;
 }
 
-void Manifest::add_link(uint32_t parent, std::string_view name, std::string_view target,
-                          int64_t mtime_ns) {
+void EntryList::add_link(uint32_t parent, std::string_view name, std::string_view target,
+                         int64_t mtime_ns) {
   if (target.empty() || target.size() > kTargetSizeLimit ||
       target.find('\0') != std::string_view::npos) {
     throw std::invalid_argument(quoted(name) + ": a link leads to 1 to 4095 bytes without NUL");
@@ -98,7 +98,7 @@ void Manifest::add_link(uint32_t parent, std::string_view name, std::string_view
   keep(entry);
 }
 
-void Manifest::drop_folder(uint32_t folder) {
+void EntryList::drop_folder(uint32_t folder) {
   if (folder == kRoot || folder != folder_count() - 1 || folders_[folder].value > 0) {
     throw std::invalid_argument("folder " + std::to_string(folder) +
                                 " is not the last one, or not empty");
@@ -108,7 +108,7 @@ void Manifest::drop_folder(uint32_t folder) {
   undo();
 }
 
-void Manifest::describe_folder(uint32_t folder, uint32_t mode, int64_t mtime_ns) {
+void EntryList::describe_folder(uint32_t folder, uint32_t mode, int64_t mtime_ns) {
   if (folder >= folder_count()) {
     throw std::invalid_argument("there is no folder " + std::to_string(folder));
   }
@@ -116,7 +116,7 @@ void Manifest::describe_folder(uint32_t folder, uint32_t mode, int64_t mtime_ns)
   folders_[folder].mtime_ns = mtime_ns;
 }
 
-void Manifest::share(uint32_t file, uint32_t original) {
+void EntryList::share(uint32_t file, uint32_t original) {
   if (file >= file_count() || original >= file_count() || file == original) {
     throw std::invalid_argument("no files " + std::to_string(file) + " and " +
                                 std::to_string(original));
@@ -129,7 +129,7 @@ void Manifest::share(uint32_t file, uint32_t original) {
   numbered_ = false;
 }
 
-std::string Manifest::path(const Entry& entry) const {
+std::string EntryList::path(const Entry& entry) const {
   size_t size = entry.name_size;
   for (uint32_t above = entry.parent; above != kRoot; above = folders_[above].parent) {
     size += folders_[above].name_size + 1;
@@ -145,27 +145,27 @@ std::string Manifest::path(const Entry& entry) const {
   }
 }
 
-const Manifest::Entry& Manifest::entry(Node node) const {
+const EntryList::Entry& EntryList::entry(Node node) const {
   if (node < folder_count()) return folders_[node];
   if (node < first_link()) return files_[node - folder_count()];
   return links_[node - first_link()];
 }
 
-std::string_view Manifest::target(const Entry& link) const {
+std::string_view EntryList::target(const Entry& link) const {
   return names_.view(link.value >> kTargetSizeBits, link.value & kTargetSizeLimit);
 }
 
-uint16_t Manifest::shown_mode(const Entry& entry, bool is_folder) const {
+uint16_t EntryList::shown_mode(const Entry& entry, bool is_folder) const {
   if (!shown_mtime_ns_) return entry.mode;
   return is_folder || (entry.mode & 0111) != 0 ? 0755 : 0644;
 }
 
-std::span<const Manifest::Node> Manifest::children(uint32_t folder) const {
+std::span<const EntryList::Node> EntryList::children(uint32_t folder) const {
   return std::span(children_).subspan(
       children_begin_[folder], children_begin_[folder + 1] - children_begin_[folder]);
 }
 
-void Manifest::sort() {
+void EntryList::sort() {
   if (sorted_) return;
   group();
   for (uint32_t folder = 0; folder < folder_count(); ++folder) {
@@ -176,7 +176,7 @@ void Manifest::sort() {
 }
 
 // A counting sort by folder: sizes, then ends; filling from the back turns ends into begins.
-void Manifest::group() {
+void EntryList::group() {
   children_begin_.assign(size_t{folder_count()} + 1, 0);
   children_.resize(node_count() - 1);  // the root has no parent
   for (Node node = 1; node < node_count(); ++node) ++children_begin_[entry(node).parent];
@@ -187,7 +187,7 @@ void Manifest::group() {
   }
 }
 
-void Manifest::sort_folder(std::span<Node> nodes) {
+void EntryList::sort_folder(std::span<Node> nodes) {
   struct Item {
     uint64_t key;  // of the eight bytes after the common prefix of all names
     Node node;
@@ -216,7 +216,7 @@ void Manifest::sort_folder(std::span<Node> nodes) {
   }
 }
 
-std::optional<uint32_t> Manifest::find(std::string_view path) const {
+std::optional<uint32_t> EntryList::find(std::string_view path) const {
   uint32_t folder = kRoot;
   while (true) {
     const size_t slash = path.find('/');

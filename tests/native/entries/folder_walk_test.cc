@@ -1,6 +1,6 @@
 // FolderWalk: the names in a folder, and what the kernel tells of them.
 
-#include "manifest/folder_walk.h"
+#include "entries/folder_walk.h"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>

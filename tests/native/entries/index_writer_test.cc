@@ -1,7 +1,7 @@
 // append_index_record, write_index and write_sidecar: what the readers of the index see.
 // That the bytes are those of the format page is tested in tests/folder/test_mapped_index.py.
 
-#include "manifest/index_writer.h"
+#include "entries/index_writer.h"
 
 #include <doctest/doctest.h>
 
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "manifests.h"
+#include "entry_lists.h"
 #include "io/error.h"
 #include "open/sidecar_writer.h"
 #include "pickle/index_record.h"
@@ -24,13 +24,13 @@ namespace {
 
 // A pack of that list, its files filled with a pattern; without the index `mapped`, as the
 // reference would write it.
-std::string write_pack(const TemporaryFolder& folder, const Manifest& list, bool mapped = true) {
+std::string write_pack(const TemporaryFolder& folder, const EntryList& list, bool mapped = true) {
   const std::string path = folder / "x.ffr";
   Writer writer(path, uint64_t{list.record_count()} + 1);
   for (uint32_t record = 0; record < list.record_count(); ++record) {
     writer.append(view(pattern(list.file(list.file_of(record)).value, record)));
   }
-  const ManifestSlice all = all_of(list);
+  const EntrySlice all = all_of(list);
   if (mapped) {
     append_index_record(writer, all,
                         IndexSet{.id = {std::byte{7}}, .number = 2, .count = 5, .zero = 0});
@@ -69,8 +69,8 @@ void check_small_tree(const IndexMap& index, bool with_all) {
   CHECK(tree.list(kRootIno, 0, 9).size() == 3);
 }
 
-Manifest list_with_large_files() {
-  Manifest list;
+EntryList list_with_large_files() {
+  EntryList list;
   list.add_file(0, "exactly", 1 << 20, kMode, kTime);
   list.add_file(0, "large", (3 << 20) + 1, kMode, kTime);
   list.add_file(0, "larger by one", (1 << 20) + 1, kMode, kTime);
@@ -94,7 +94,7 @@ void check_chunks(const FfrecordShard& shard) {
 
 TEST_CASE("a pack's own index is found, and tells what the list told") {
   const TemporaryFolder folder;
-  const Manifest list = small_list();
+  const EntryList list = small_list();
   const FfrecordShard shard(write_pack(folder, list), IndexUse::kIfSound);
   REQUIRE(shard.index() != nullptr);
   CHECK(shard.warning().empty());
@@ -156,7 +156,7 @@ TEST_CASE("no sidecar is made of damaged records, nor of what is not a pack") {
 
 TEST_CASE("many entries, of sections longer than one block") {
   const TemporaryFolder folder;
-  Manifest list;
+  EntryList list;
   constexpr uint32_t kFolders = 300;
   for (uint32_t i = 0; i < kFolders; ++i) {
     const uint32_t inner = list.add_folder(0, "folder " + std::to_string(i), 0700, i);
@@ -171,7 +171,7 @@ TEST_CASE("many entries, of sections longer than one block") {
   CHECK(tree.file_count() == list.file_count());
   CHECK(tree.directory_count() == kFolders + 1);
   for (uint32_t record = 0; record < list.record_count(); ++record) {
-    const Manifest::Entry& file = list.file(list.file_of(record));
+    const EntryList::Entry& file = list.file(list.file_of(record));
     const Ino ino = tree.file_of(record);
     REQUIRE(tree.path(ino) == list.path(file));
     REQUIRE(tree.inode(ino)->mtime_ns == file.mtime_ns);

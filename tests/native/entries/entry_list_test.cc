@@ -1,7 +1,7 @@
-// Manifest and ManifestSlice: what is packed, which record it becomes, and what of it a
+// EntryList and EntrySlice: what is packed, which record it becomes, and what of it a
 // pack shows.
 
-#include "manifest/manifest.h"
+#include "entries/entry_list.h"
 
 #include <doctest/doctest.h>
 
@@ -12,17 +12,17 @@
 #include <string>
 #include <vector>
 
-#include "manifests.h"
+#include "entries/entry_files.h"
+#include "entries/record_costs.h"
+#include "entry_lists.h"
 #include "io/error.h"
-#include "manifest/manifest_files.h"
-#include "manifest/manifest_costs.h"
 
 using namespace ffrfs;
 using namespace ffrfs::test;
 
 namespace {
 
-std::vector<std::string> record_paths(const Manifest& list) {
+std::vector<std::string> record_paths(const EntryList& list) {
   std::vector<std::string> paths;
   for (uint32_t record = 0; record < list.record_count(); ++record) {
     paths.push_back(list.path(list.file(list.file_of(record))));
@@ -47,7 +47,7 @@ using Paths = std::vector<std::string>;
 }  // namespace
 
 TEST_CASE("records by path are in the order of a walk, by size the smallest first") {
-  Manifest list = small_list();
+  EntryList list = small_list();
   CHECK(record_paths(list) == Paths{"a", "d/b", "z"});
   list.number_by_size();
   CHECK(record_paths(list) == Paths{"z", "a", "d/b"});
@@ -58,7 +58,7 @@ TEST_CASE("records by path are in the order of a walk, by size the smallest firs
 }
 
 TEST_CASE("a folder's name sorts without the slash behind it") {
-  Manifest list;
+  EntryList list;
   const uint32_t folder = list.add_folder(0, "a", 0755, 0);
   list.add_file(folder, "x", 0, kMode, 0);
   list.add_file(0, "a.b", 0, kMode, 0);
@@ -69,7 +69,7 @@ TEST_CASE("a folder's name sorts without the slash behind it") {
 TEST_CASE("names sort by their bytes, however long what they have in common is") {
   std::mt19937 random(1);
   for (const size_t common : {0, 1, 7, 8, 9, 200}) {
-    Manifest list;
+    EntryList list;
     Paths names;
     const std::string begin(common, 'c');
     // Shorter than a key, as long, longer; with bytes of both halves.
@@ -87,7 +87,7 @@ TEST_CASE("names sort by their bytes, however long what they have in common is")
 }
 
 TEST_CASE("files are found by path; folders and links are none") {
-  const Manifest list = small_list();
+  const EntryList list = small_list();
   CHECK(list.find("d/b") == 1);
   CHECK(list.find("z") == 0);
   for (const char* path : {"", "d", "d/", "/d/b", "d//b", "d/l", "d/b/x", "a/b", "c", "d/x"}) {
@@ -96,7 +96,7 @@ TEST_CASE("files are found by path; folders and links are none") {
 }
 
 TEST_CASE("what no folder can hold is refused") {
-  Manifest list;
+  EntryList list;
   using Bad = std::invalid_argument;
   const std::string long_name(256, 'x');
   const std::string_view nul("a\0b", 3);
@@ -120,7 +120,7 @@ TEST_CASE("what no folder can hold is refused") {
 }
 
 TEST_CASE("a name that stands twice in a folder is named") {
-  Manifest list;
+  EntryList list;
   const uint32_t folder = list.add_folder(0, "d", 0755, 0);
   list.add_file(folder, "x", 0, kMode, 0);
   SUBCASE("two files") { list.add_file(folder, "x", 0, kMode, 0); }
@@ -131,7 +131,7 @@ TEST_CASE("a name that stands twice in a folder is named") {
 }
 
 TEST_CASE("folders are at most 1024 deep") {
-  Manifest list;
+  EntryList list;
   uint32_t folder = 0;
   for (int depth = 0; depth < 1024; ++depth) folder = list.add_folder(folder, "d", 0755, 0);
   CHECK_THROWS_AS(list.add_folder(folder, "d", 0755, 0), PackError);
@@ -141,7 +141,7 @@ TEST_CASE("folders are at most 1024 deep") {
 }
 
 TEST_CASE("the last folder can be taken back while it is empty") {
-  Manifest list;
+  EntryList list;
   const uint32_t outer = list.add_folder(0, "outer", 0755, 0);
   const uint32_t inner = list.add_folder(outer, "inner", 0755, 0);
   CHECK_THROWS_AS(list.drop_folder(outer), std::invalid_argument);
@@ -154,7 +154,7 @@ TEST_CASE("the last folder can be taken back while it is empty") {
 }
 
 TEST_CASE("shared records: one record, several paths") {
-  Manifest list = small_list();
+  EntryList list = small_list();
   const uint32_t copy = list.add_file(0, "b", 5, kMode, 0);
   list.share(copy, 1);
   CHECK(!list.is_numbered());
@@ -170,13 +170,13 @@ TEST_CASE("shared records: one record, several paths") {
 }
 
 TEST_CASE("an order that names a file twice, or one that is not there, is refused") {
-  Manifest list = small_list();
+  EntryList list = small_list();
   CHECK_THROWS_AS(list.number_by(std::vector<uint32_t>{1, 1}), std::invalid_argument);
   CHECK_THROWS_AS(list.number_by(std::vector<uint32_t>{3}), std::invalid_argument);
 }
 
 TEST_CASE("a record pays for its folder, and for what goes with it") {
-  Manifest list = small_list();
+  EntryList list = small_list();
   CHECK(record_costs(list, 0, 3) ==
         std::vector<uint64_t>{
             file_cost(4, "x") + folder_cost(0, 0),
@@ -190,8 +190,8 @@ TEST_CASE("a record pays for its folder, and for what goes with it") {
 }
 
 TEST_CASE("a selection of everything has every entry, breadth-first") {
-  const Manifest list = small_list();
-  const ManifestSlice all = all_of(list);
+  const EntryList list = small_list();
+  const EntrySlice all = all_of(list);
   CHECK(slot_paths(all) == Paths{"", "a", "d", "z", "d/b", "d/e", "d/l"});
   CHECK(all.directory_count() == 3);
   CHECK(all.entry(6).target == "../a");
@@ -201,41 +201,41 @@ TEST_CASE("a selection of everything has every entry, breadth-first") {
 }
 
 TEST_CASE("a selection of some records has what goes with them, and the folders on the way") {
-  Manifest list = small_list();
-  CHECK(slot_paths(ManifestSlice(list, 0, 1)) == Paths{"", "a"});
+  EntryList list = small_list();
+  CHECK(slot_paths(EntrySlice(list, 0, 1)) == Paths{"", "a"});
   // The link goes with the first file in its folder, the empty folder with the file behind it.
-  CHECK(slot_paths(ManifestSlice(list, 1, 1)) == Paths{"", "d", "d/b", "d/l"});
-  CHECK(slot_paths(ManifestSlice(list, 2, 1)) == Paths{"", "d", "z", "d/e"});
-  CHECK(slot_paths(ManifestSlice(list, 0, 0)) == Paths{""});
-  const ManifestSlice last(list, 1, 2);
+  CHECK(slot_paths(EntrySlice(list, 1, 1)) == Paths{"", "d", "d/b", "d/l"});
+  CHECK(slot_paths(EntrySlice(list, 2, 1)) == Paths{"", "d", "z", "d/e"});
+  CHECK(slot_paths(EntrySlice(list, 0, 0)) == Paths{""});
+  const EntrySlice last(list, 1, 2);
   CHECK(last.entry(3).record == 0);  // each pack counts from 0
   CHECK(last.entry(2).record == 1);
   list.number_by_size();  // z, a, d/b
-  CHECK(slot_paths(ManifestSlice(list, 0, 2)) == Paths{"", "a", "d", "z", "d/e"});
+  CHECK(slot_paths(EntrySlice(list, 0, 2)) == Paths{"", "a", "d", "z", "d/e"});
 }
 
 TEST_CASE("what no file follows goes with the last record; without any it is in the one pack") {
-  Manifest list;
+  EntryList list;
   list.add_link(list.add_folder(0, "d", 0755, 0), "l", "x", 0);
   list.number_by_path();
-  CHECK(slot_paths(ManifestSlice(list, 0, 0)) == Paths{"", "d", "d/l"});
+  CHECK(slot_paths(EntrySlice(list, 0, 0)) == Paths{"", "d", "d/l"});
   list.add_file(0, "a", 0, kMode, 0);
   list.add_file(0, "b", 1, kMode, 0);
   list.number_by_path();
-  CHECK(slot_paths(ManifestSlice(list, 0, 1)) == Paths{"", "a"});
-  CHECK(slot_paths(ManifestSlice(list, 1, 1)) == Paths{"", "b", "d", "d/l"});
+  CHECK(slot_paths(EntrySlice(list, 0, 1)) == Paths{"", "a"});
+  CHECK(slot_paths(EntrySlice(list, 1, 1)) == Paths{"", "b", "d", "d/l"});
 }
 
 TEST_CASE("a list can be shown with one time and plain permissions") {
-  Manifest list = small_list();
+  EntryList list = small_list();
   list.normalize(7);
-  const ManifestSlice all = all_of(list);
+  const EntrySlice all = all_of(list);
   for (uint32_t slot = 0; slot < all.slot_count(); ++slot) CHECK(all.entry(slot).mtime_ns == 7);
   CHECK(all.entry(1).mode == 0644);
   CHECK(all.entry(2).mode == 0755);  // a folder
   CHECK(all.entry(4).mode == 0755);  // what can be run
   CHECK(all.entry(6).mode == 0777);  // a link
   // What is read is still held to what was found.
-  CHECK(ManifestFiles(list, "/source", 0, 3).file(0).mtime_ns == kTime);
-  CHECK(ManifestFiles(list, "/source", 0, 3).file(1).path == "/source/d/b");
+  CHECK(EntryFiles(list, "/source", 0, 3).file(0).mtime_ns == kTime);
+  CHECK(EntryFiles(list, "/source", 0, 3).file(1).path == "/source/d/b");
 }

@@ -11,7 +11,7 @@
 // Adding an entry undoes sort() and number_…(). Any number of threads may read; a thread that
 // changes the list must be alone.
 // Not here: walking and reading folders (ffrfs/folder, record/file_packer.h), the size of records
-// in a pack (manifest_costs.h), the part of the list that is in one pack (manifest_slice.h).
+// in a pack (record_costs.h), the part of the list that is in one pack (entry_slice.h).
 
 #pragma once
 
@@ -29,7 +29,7 @@
 
 namespace ffrfs {
 
-class Manifest {
+class EntryList {
  public:
   using Node = uint32_t;
 
@@ -50,7 +50,7 @@ class Manifest {
   };
   static_assert(sizeof(Entry) == 32);
 
-  Manifest();
+  EntryList();
 
   // Returns whether an entry may have that name; the add_…() functions check this first.
   [[nodiscard]] static bool is_name(std::string_view name);

@@ -1,25 +1,25 @@
-// Assigns records to the files of a Manifest, and to its links and empty folders.
+// Assigns records to the files of an EntryList, and to its links and empty folders.
 
 #include <algorithm>
 #include <iterator>
 
-#include "manifest/manifest.h"
+#include "entries/entry_list.h"
 
 namespace ffrfs {
 
-void Manifest::number_by_path() {
+void EntryList::number_by_path() {
   sort();
   give_records(unshared_by_path());
 }
 
-void Manifest::number_by_size() {
+void EntryList::number_by_size() {
   sort();
   std::vector<uint32_t> files = unshared_by_path();
   std::ranges::stable_sort(files, {}, [this](uint32_t file) { return files_[file].value; });
   give_records(std::move(files));
 }
 
-void Manifest::number_by(std::span<const uint32_t> files) {
+void EntryList::number_by(std::span<const uint32_t> files) {
   sort();
   std::vector<bool> taken(file_count());
   std::vector<uint32_t> ordered;
@@ -43,7 +43,7 @@ void Manifest::number_by(std::span<const uint32_t> files) {
 
 // In the order of paths: enter(folder, its entries) before these, visit(number of a file).
 template <typename Enter, typename Visit>
-void Manifest::walk(Enter enter, Visit visit) const {
+void EntryList::walk(Enter enter, Visit visit) const {
   std::vector<std::span<const Node>> stack{children(kRoot)};  // remaining entries of each folder
   enter(kRoot, stack.back());
   while (!stack.empty()) {
@@ -63,7 +63,7 @@ void Manifest::walk(Enter enter, Visit visit) const {
   }
 }
 
-std::vector<uint32_t> Manifest::unshared_by_path() const {
+std::vector<uint32_t> EntryList::unshared_by_path() const {
   std::vector<bool> is_shared(file_count());
   for (const auto& [file, original] : shared_) is_shared[file] = true;
   std::vector<uint32_t> files;
@@ -75,7 +75,7 @@ std::vector<uint32_t> Manifest::unshared_by_path() const {
   return files;
 }
 
-void Manifest::give_records(std::vector<uint32_t> files) {
+void EntryList::give_records(std::vector<uint32_t> files) {
   constexpr uint32_t kNone = UINT32_MAX;
   numbered_ = false;
   records_ = std::move(files);
@@ -96,7 +96,7 @@ void Manifest::give_records(std::vector<uint32_t> files) {
   numbered_ = true;
 }
 
-std::vector<uint32_t> Manifest::sharing(uint32_t record) const {
+std::vector<uint32_t> EntryList::sharing(uint32_t record) const {
   const auto record_of = [this](const auto& pair) { return files_[pair.first].detail; };
   std::vector<uint32_t> files;
   // Not equal_range(), whose result clang 14 does not accept as a range.
@@ -107,7 +107,7 @@ std::vector<uint32_t> Manifest::sharing(uint32_t record) const {
   return files;
 }
 
-void Manifest::place_rest() {
+void EntryList::place_rest() {
   rest_.clear();
   size_t placed = 0;
   const auto place = [&](uint32_t record) {
@@ -127,7 +127,7 @@ void Manifest::place_rest() {
   }
 }
 
-std::span<const Manifest::Rest> Manifest::rest(uint32_t first, uint32_t count) const {
+std::span<const EntryList::Rest> EntryList::rest(uint32_t first, uint32_t count) const {
   const auto begin = std::ranges::lower_bound(rest_, first, {}, &Rest::record);
   const auto end = std::ranges::lower_bound(rest_, uint64_t{first} + count, {}, &Rest::record);
   return {begin, end};

@@ -7,14 +7,14 @@
 #include <string_view>
 #include <vector>
 
-#include "manifest/manifest.h"
+#include "entries/entry_list.h"
 
 namespace ffrfs {
 
 // For the records [first, first + count): names, each followed by a slash, and before the first one
 // of a folder its path between two NULs; sizes and times as 64-bit numbers.
-struct ManifestListing {
-  ManifestListing(const Manifest& list, uint32_t first, uint32_t count);
+struct EntryListing {
+  EntryListing(const EntryList& list, uint32_t first, uint32_t count);
 
   std::string names;
   std::string sizes;
@@ -22,7 +22,7 @@ struct ManifestListing {
 };
 
 // A file; a link; or an empty folder, which has no name.
-struct ManifestRow {
+struct EntryRow {
   uint32_t record = 0;
   uint32_t folder = 0;
   std::string_view name;
@@ -34,7 +34,7 @@ struct ManifestRow {
 
 // Returns, for each of these records, the links and empty folders that go with it, its file, and
 // those that share it. For a list without records, returns all links and empty folders.
-[[nodiscard]] std::vector<ManifestRow> manifest_rows(const Manifest& list, uint32_t first,
-                                                     uint32_t count);
+[[nodiscard]] std::vector<EntryRow> entry_rows(const EntryList& list, uint32_t first,
+                                               uint32_t count);
 
 }  // namespace ffrfs

@@ -1,6 +1,6 @@
-// Manifest: the compact list of what pack_folder has found, for Writer.
+// EntryList: the compact list of what pack_folder has found, for Writer.
 
-#include "python/manifest.h"
+#include "python/entry_list.h"
 
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
@@ -11,9 +11,9 @@
 #include <string_view>
 #include <vector>
 
-#include "manifest/folder_walk.h"
-#include "manifest/manifest_costs.h"
-#include "manifest/manifest_listing.h"
+#include "entries/entry_listing.h"
+#include "entries/folder_walk.h"
+#include "entries/record_costs.h"
 #include "python/convert.h"
 
 namespace ffrfs::python {
@@ -38,7 +38,7 @@ T integer_of(py::handle object) {
 }
 
 uint32_t add_files(List& self, uint32_t parent, const py::iterable& files) {
-  return self.change([&](Manifest& list) {
+  return self.change([&](EntryList& list) {
     const uint32_t first = list.file_count();
     for (const py::handle item : files) {
       const auto file = py::reinterpret_borrow<py::tuple>(item);
@@ -62,7 +62,7 @@ py::list add_found(List& self, uint32_t parent, int folder, const std::string& p
     const std::vector<FolderWalk::Entry>& found = walk.next();
     if (found.empty()) break;
     const auto left =
-        self.change([&](Manifest& list) { return add_regular_files(list, parent, found); });
+        self.change([&](EntryList& list) { return add_regular_files(list, parent, found); });
     const py::gil_scoped_acquire locked;
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
     for (const std::string_view name : left) others.append(py::bytes(name.data(), name.size()));
@@ -72,16 +72,16 @@ py::list add_found(List& self, uint32_t parent, int folder, const std::string& p
 
 template <auto Method, typename... Arguments>
 auto change(List& self, Arguments... arguments) {
-  return self.change([&](Manifest& list) { return (list.*Method)(arguments...); });
+  return self.change([&](EntryList& list) { return (list.*Method)(arguments...); });
 }
 
 template <auto Method>
 uint64_t number_of(const List& self) {
-  return self.read([](const Manifest& list) { return (list.*Method)(); });
+  return self.read([](const EntryList& list) { return (list.*Method)(); });
 }
 
 py::array_t<uint64_t> sizes(const List& self) {
-  return self.read([](const Manifest& list) {
+  return self.read([](const EntryList& list) {
     py::array_t<uint64_t> sizes(static_cast<py::ssize_t>(list.file_count()));
     for (uint32_t file = 0; file < list.file_count(); ++file) {
       sizes.mutable_at(file) = list.file(file).value;
@@ -91,7 +91,7 @@ py::array_t<uint64_t> sizes(const List& self) {
 }
 
 py::list paths(const List& self, const std::vector<uint32_t>& files) {
-  return self.read([&](const Manifest& list) {
+  return self.read([&](const EntryList& list) {
     py::list paths;
     for (const uint32_t file : files) {
       if (file >= list.file_count()) {
@@ -104,7 +104,7 @@ py::list paths(const List& self, const std::vector<uint32_t>& files) {
 }
 
 std::optional<uint32_t> find(List& self, const py::bytes& path) {
-  return self.change([&](Manifest& list) {
+  return self.change([&](EntryList& list) {
     list.sort();
     return list.find(bytes_of(path));
   });
@@ -115,18 +115,18 @@ void number(List& self, const std::string& order) {
     throw std::invalid_argument("there is no order \"" + order + "\"");
   }
   const py::gil_scoped_release unlocked;
-  self.change([&](Manifest& list) {
+  self.change([&](EntryList& list) {
     order == "path" ? list.number_by_path() : list.number_by_size();
   });
 }
 
 void number_by(List& self, const std::vector<uint32_t>& files) {
   const py::gil_scoped_release unlocked;
-  self.change([&](Manifest& list) { list.number_by(files); });
+  self.change([&](EntryList& list) { list.number_by(files); });
 }
 
 std::vector<uint32_t> files(const List& self, uint32_t first, uint32_t count) {
-  return self.read_numbered([&](const Manifest& list) {
+  return self.read_numbered([&](const EntryList& list) {
     std::vector<uint32_t> files;
     const uint64_t end = std::min<uint64_t>(uint64_t{first} + count, list.record_count());
     for (uint64_t record = first; record < end; ++record) {
@@ -137,25 +137,25 @@ std::vector<uint32_t> files(const List& self, uint32_t first, uint32_t count) {
 }
 
 std::vector<uint64_t> costs(const List& self, uint32_t first, uint32_t count) {
-  return self.read_numbered([&](const Manifest& list) {
+  return self.read_numbered([&](const EntryList& list) {
     check_run(list, first, count);
     return record_costs(list, first, count);
   });
 }
 
 py::tuple listing(const List& self, uint32_t first, uint32_t count) {
-  return self.read_numbered([&](const Manifest& list) {
+  return self.read_numbered([&](const EntryList& list) {
     check_run(list, first, count);
-    const ManifestListing found(list, first, count);
+    const EntryListing found(list, first, count);
     return py::make_tuple(py::bytes(found.names), py::bytes(found.sizes), py::bytes(found.times));
   });
 }
 
 py::list rows(const List& self, uint32_t first, uint32_t count) {
-  return self.read_numbered([&](const Manifest& list) {
+  return self.read_numbered([&](const EntryList& list) {
     check_run(list, first, count);
     py::list found;
-    for (const ManifestRow& row : manifest_rows(list, first, count)) {
+    for (const EntryRow& row : entry_rows(list, first, count)) {
       found.append(py::make_tuple(row.record, row.folder, py::bytes(std::string(row.name)),
                                   row.size, row.mode, row.mtime_ns,
                                   py::bytes(std::string(row.target))));
@@ -165,8 +165,8 @@ py::list rows(const List& self, uint32_t first, uint32_t count) {
 }
 
 py::tuple folder(const List& self, uint32_t number) {
-  return self.read([&](const Manifest& list) {
-    const Manifest::Entry& entry = list.folder(number);
+  return self.read([&](const EntryList& list) {
+    const EntryList::Entry& entry = list.folder(number);
     return py::make_tuple(entry.parent, py::bytes(std::string(list.name(entry))),
                           static_cast<uint16_t>(entry.mode), int64_t{entry.mtime_ns});
   });
@@ -174,38 +174,39 @@ py::tuple folder(const List& self, uint32_t number) {
 
 }  // namespace
 
-void bind_manifest(py::module_& module) {
-  py::class_<List>(module, "Manifest")
+void bind_entry_list(py::module_& module) {
+  py::class_<List>(module, "EntryList")
       .def(py::init<>())
       .def("add_folder",
-           &change<&Manifest::add_folder, uint32_t, std::string_view, uint32_t, int64_t>,
+           &change<&EntryList::add_folder, uint32_t, std::string_view, uint32_t, int64_t>,
            py::arg("parent"), py::arg("name"), py::arg("mode"),
            py::arg("mtime_ns"))
-      .def("drop_folder", &change<&Manifest::drop_folder, uint32_t>, py::arg("folder"))
+      .def("drop_folder", &change<&EntryList::drop_folder, uint32_t>, py::arg("folder"))
       .def("add_files", &add_files, py::arg("parent"), py::arg("files"))
       .def("add_found", &add_found, py::arg("parent"), py::arg("folder"), py::arg("path"))
       .def("add_link",
-           &change<&Manifest::add_link, uint32_t, std::string_view, std::string_view, int64_t>,
+           &change<&EntryList::add_link, uint32_t, std::string_view, std::string_view, int64_t>,
            py::arg("parent"), py::arg("name"), py::arg("target"),
            py::arg("mtime_ns"))
       .def("describe_folder",
-           &change<&Manifest::describe_folder, uint32_t, uint32_t, int64_t>, py::arg("folder"), py::arg("mode"),
-           py::arg("mtime_ns"))
-      .def("normalize", &change<&Manifest::normalize, int64_t>, py::arg("mtime_ns"))
-      .def_property_readonly("file_count", &number_of<&Manifest::file_count>)
+           &change<&EntryList::describe_folder, uint32_t, uint32_t, int64_t>, py::arg("folder"),
+           py::arg("mode"), py::arg("mtime_ns"))
+      .def("normalize", &change<&EntryList::normalize, int64_t>, py::arg("mtime_ns"))
+      .def_property_readonly("file_count", &number_of<&EntryList::file_count>)
       .def_property_readonly("folder_count", [](const List& self) {
-        return number_of<&Manifest::folder_count>(self) - 1;
+        return number_of<&EntryList::folder_count>(self) - 1;
       })
-      .def_property_readonly("link_count", &number_of<&Manifest::link_count>)
-      .def_property_readonly("byte_count", &number_of<&Manifest::byte_count>)
+      .def_property_readonly("link_count", &number_of<&EntryList::link_count>)
+      .def_property_readonly("byte_count", &number_of<&EntryList::byte_count>)
       .def("sizes", &sizes)
       .def("paths", &paths, py::arg("files"))
-      .def("share", &change<&Manifest::share, uint32_t, uint32_t>, py::arg("file"), py::arg("original"))
+      .def("share", &change<&EntryList::share, uint32_t, uint32_t>, py::arg("file"),
+           py::arg("original"))
       .def("find", &find, py::arg("path"))
       .def("number", &number, py::arg("order") = "path")
       .def("number_by", &number_by, py::arg("files"))
       .def_property_readonly("record_count", [](const List& self) {
-        return self.read_numbered([](const Manifest& list) { return list.record_count(); });
+        return self.read_numbered([](const EntryList& list) { return list.record_count(); });
       })
       .def("files", &files, py::arg("first"), py::arg("count"))
       .def("costs", &costs, py::arg("first"), py::arg("count"))

@@ -1,4 +1,4 @@
-// A Manifest for Python: a thread that changes it must be its only user.
+// An EntryList for Python: a thread that changes it must be its only user.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "manifest/manifest.h"
+#include "entries/entry_list.h"
 
 namespace ffrfs::python {
 
@@ -32,7 +32,7 @@ class SharedFolderList {
   // The same for a list whose files have records; otherwise throws std::invalid_argument.
   template <typename Work>
   auto read_numbered(const Work& work) const {
-    return read([&work](const Manifest& list) {
+    return read([&work](const EntryList& list) {
       if (!list.is_numbered()) throw std::invalid_argument("the files have no records: number()");
       return work(list);
     });
@@ -44,11 +44,11 @@ class SharedFolderList {
   }
 
   mutable std::shared_mutex mutex_;
-  Manifest list_;
+  EntryList list_;
 };
 
 // Throws std::invalid_argument for records that the list does not have.
-inline void check_run(const Manifest& list, uint32_t first, uint32_t count) {
+inline void check_run(const EntryList& list, uint32_t first, uint32_t count) {
   if (first > list.record_count() || count > list.record_count() - first) {
     throw std::invalid_argument("the list has " + std::to_string(list.record_count()) +
                                 " records");

@@ -1,19 +1,19 @@
-#include "manifest/manifest_slice.h"
+#include "entries/entry_slice.h"
 
 namespace ffrfs {
 
-using Node = Manifest::Node;
+using Node = EntryList::Node;
 
 // In a list without records, links and empty folders are in its only pack.
-ManifestSlice::ManifestSlice(const Manifest& list, uint32_t first, uint32_t count)
+EntrySlice::EntrySlice(const EntryList& list, uint32_t first, uint32_t count)
     : list_(list), first_(first), count_(list.record_count() == 0 ? 1 : count) {
   mark_folders();
   lay_out();
 }
 
-void ManifestSlice::mark_folders() {
+void EntrySlice::mark_folders() {
   folders_.assign(list_.folder_count(), false);
-  folders_[Manifest::kRoot] = true;
+  folders_[EntryList::kRoot] = true;
   const auto mark = [this](uint32_t folder) {
     for (; !folders_[folder]; folder = list_.folder(folder).parent) folders_[folder] = true;
   };
@@ -25,10 +25,10 @@ void ManifestSlice::mark_folders() {
   }
 }
 
-void ManifestSlice::lay_out() {
+void EntrySlice::lay_out() {
   slots_.assign(list_.folder_count(), 0);
   nodes_.reserve(uint64_t{count_} + list_.folder_count() + list_.link_count());
-  nodes_.push_back(Manifest::kRoot);
+  nodes_.push_back(EntryList::kRoot);
   directories_.push_back({});
   for (uint32_t number = 0; number < directories_.size(); ++number) {
     const auto first = static_cast<uint32_t>(nodes_.size());
@@ -51,9 +51,9 @@ void ManifestSlice::lay_out() {
   }
 }
 
-IndexEntry ManifestSlice::entry(uint32_t slot) const {
+IndexEntry EntrySlice::entry(uint32_t slot) const {
   const Node node = nodes_[slot];
-  const Manifest::Entry& known = list_.entry(node);
+  const EntryList::Entry& known = list_.entry(node);
   IndexEntry entry{.kind = InodeKind::kSymlink,
                    .name = list_.name(known),
                    .parent = slots_[known.parent],

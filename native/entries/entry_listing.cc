@@ -1,4 +1,4 @@
-#include "manifest/manifest_listing.h"
+#include "entries/entry_listing.h"
 
 namespace ffrfs {
 namespace {
@@ -9,12 +9,12 @@ void add_number(std::string& bytes, uint64_t number) {
 
 }  // namespace
 
-ManifestListing::ManifestListing(const Manifest& list, uint32_t first, uint32_t count) {
+EntryListing::EntryListing(const EntryList& list, uint32_t first, uint32_t count) {
   for (uint32_t record = first; record < first + count; ++record) {
-    const Manifest::Entry& file = list.file(list.file_of(record));
+    const EntryList::Entry& file = list.file(list.file_of(record));
     const uint32_t folder = file.parent;
     if (record == 0 || list.file(list.file_of(record - 1)).parent != folder) {
-      const std::string path = folder == Manifest::kRoot ? "" : list.path(list.folder(folder));
+      const std::string path = folder == EntryList::kRoot ? "" : list.path(list.folder(folder));
       names.append(1, '\0').append(path).append(1, '\0');
     }
     names.append(list.name(file)).append(1, '/');
@@ -23,14 +23,14 @@ ManifestListing::ManifestListing(const Manifest& list, uint32_t first, uint32_t 
   }
 }
 
-std::vector<ManifestRow> manifest_rows(const Manifest& list, uint32_t first, uint32_t count) {
-  std::vector<ManifestRow> rows;
-  const auto add = [&](uint32_t record, Manifest::Node node) {
+std::vector<EntryRow> entry_rows(const EntryList& list, uint32_t first, uint32_t count) {
+  std::vector<EntryRow> rows;
+  const auto add = [&](uint32_t record, EntryList::Node node) {
     if (list.is_folder(node)) {
       rows.push_back({.record = record, .folder = node});
       return;
     }
-    const Manifest::Entry& entry = list.entry(node);
+    const EntryList::Entry& entry = list.entry(node);
     const bool is_file = list.is_file(node);
     rows.push_back({.record = record,
                     .folder = entry.parent,

@@ -1,4 +1,4 @@
-#include "manifest/index_writer.h"
+#include "entries/index_writer.h"
 
 #include <sys/stat.h>
 
