@@ -107,6 +107,15 @@ class InstallError(FfrfsError, OSError):
     """Parts of a service, or a compatibility module, could not be installed or removed."""
 
 
+class MissingPackageError(FfrfsError, ModuleNotFoundError):
+    """A Python package is not installed, and an extra of ffrfs would bring it."""
+
+    @classmethod
+    def of(cls, need: str, extra: str) -> Self:
+        """`need`: "X needs the package Y"."""
+        return cls(f"{need}; to install it: pip install 'ffrfs[{extra}]'")
+
+
 class OptionError(FfrfsError, ValueError):
     """An option that ffrfs does not know, or a value that it cannot take."""
 

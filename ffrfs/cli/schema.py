@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ffrfs.cli import output
 from ffrfs.cli.number import whole_number
 from ffrfs.cli.parser import UsageError
-from ffrfs.errors import FfrfsError, FormatError
+from ffrfs.errors import FormatError
 
 if TYPE_CHECKING:
     from ffrfs.schema.messages import Proto
@@ -139,12 +139,7 @@ def run(args: argparse.Namespace) -> int:
         from ffrfs.files.replacing import may_replace
 
         may_replace(args.output, args.force)  # before all data is read
-    try:
-        importlib.import_module("ffrfs.schema")
-    except ModuleNotFoundError as error:
-        if error.name != "tensorflow_metadata":
-            raise
-        raise FfrfsError(str(error)) from None
+    importlib.import_module("ffrfs.schema")
     return _ACTIONS[args.action](args)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ffrfs.cli import output, stats
 from ffrfs.cli.number import whole_number
-from ffrfs.errors import MountError
+from ffrfs.errors import MissingPackageError
 
 if TYPE_CHECKING:
     from ffrfs.mount.stats.activity import Activity, Answer
@@ -77,12 +77,10 @@ def _watch(mountpoint: str | None) -> None:
     """On the terminal, until the user ends it."""
     try:
         from ffrfs.top.watch import Watch
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "rich":
-            raise
-        raise MountError(
-            "top draws its screen with the package rich; to install it: pip install rich. Plain "
-            "lines need nothing: ffrfs top --batch"
+    except ModuleNotFoundError:
+        raise MissingPackageError.of(
+            "the screen needs the package rich, and plain lines do not (ffrfs top --batch)",
+            "terminal",
         ) from None
     from ffrfs.mount.client.control_client import ask
     from ffrfs.mount.client.found_mounts import find_mounts

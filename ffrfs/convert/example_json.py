@@ -17,7 +17,6 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
-from google.protobuf.message import DecodeError
 
 from ffrfs.tfrecord.examples.example import (
     Example,
@@ -28,6 +27,7 @@ from ffrfs.tfrecord.examples.example import (
     SequenceExample,
     make_feature,
 )
+from ffrfs.tfrecord.examples.messages import DecodeError
 
 Json: TypeAlias = dict[str, Any]
 # Convert a bytes value of a feature to JSON, and back; base64 unless the bytes are stored

@@ -1,7 +1,7 @@
 """A progress bar of bytes and files.
 
-Not here: whether stderr is a terminal, which the caller decides. Only this module imports
-tqdm.
+Without the package tqdm, of the extra `terminal`, nothing is shown.
+Not here: whether stderr is a terminal, which the caller decides.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from types import TracebackType
 from typing import Self, TypeAlias
 
@@ -39,7 +40,7 @@ class ProgressBar:
         title = os.path.basename(os.path.normpath(name))
         # Control characters in a name must not reach the terminal.
         self._title = "".join(char if char.isprintable() else "?" for char in title)
-        self._shown = shown
+        self._shown = shown and find_spec("tqdm") is not None
         self._unit = unit
 
     @property

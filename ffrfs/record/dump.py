@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
@@ -125,7 +126,7 @@ def _write(dataset: Dataset, indices: range, file: str, verbose: bool) -> None:
 
 
 def _shown(items: Iterable[T], count: int, unit: str, verbose: bool) -> Iterable[T]:
-    if not verbose:
+    if not verbose or find_spec("tqdm") is None:
         return items
     from tqdm import tqdm
 

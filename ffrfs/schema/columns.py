@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 import numpy as np
 from google.protobuf import descriptor_pool, message_factory
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
-from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from ffrfs._native import ExampleParser
 from ffrfs.errors import FormatError
 from ffrfs.tfrecord.examples.example import Feature, SequenceExample
 from ffrfs.tfrecord.examples.features_found import FEATURE_LIMIT
+from ffrfs.tfrecord.examples.messages import DecodeError
 
 if TYPE_CHECKING:
     from ffrfs._native import FeatureConfig

@@ -9,22 +9,17 @@ from __future__ import annotations
 import os
 from typing import Any, TypeAlias, TypeVar
 
-from google.protobuf import json_format, text_format
-from google.protobuf.message import DecodeError, Message
-
-from ffrfs.errors import FormatError, OptionError, parse_reason
+from ffrfs.errors import FormatError, MissingPackageError, OptionError, parse_reason
 from ffrfs.files.replacing import new_file
 from ffrfs.remote.url import is_url
 
 try:
+    from google.protobuf import json_format, text_format
+    from google.protobuf.message import DecodeError, Message
     from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2, statistics_pb2
-except ModuleNotFoundError as error:
-    if (error.name or "").partition(".")[0] != "tensorflow_metadata":
-        raise
-    raise ModuleNotFoundError(
-        "schemas and statistics need the package tensorflow-metadata; to install it: "
-        "pip install 'ffrfs[schema]'",
-        name="tensorflow_metadata",
+except ModuleNotFoundError:
+    raise MissingPackageError.of(
+        "schemas and statistics need the package tensorflow-metadata", "schema"
     ) from None
 
 __all__ = [

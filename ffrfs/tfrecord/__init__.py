@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         from_dict,
         to_dict,
     )
+    from ffrfs.tfrecord.examples.tensor import decode_raw, parse_tensor, serialize_tensor
     from ffrfs.tfrecord.examples.tfds_directory import open_tfds
     from ffrfs.tfrecord.iterator import tf_record_iterator
     from ffrfs.tfrecord.options import TFRecordCompressionType, TFRecordOptions
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
         parse_single_sequence_example,
     )
     from ffrfs.tfrecord.parsing.sequence import parse_sequence_example
-    from ffrfs.tfrecord.parsing.tensor import decode_raw, parse_tensor, serialize_tensor
     from ffrfs.tfrecord.parsing.values import RaggedValue, SparseValue
     from ffrfs.tfrecord.reader import TFRecordReader
     from ffrfs.tfrecord.sidecar import create_index
@@ -108,7 +108,7 @@ _MODULE_OF = {
     "TFRecordReader": "ffrfs.tfrecord.reader",
     "TFRecordWriter": "ffrfs.tfrecord.writer",
     "VarLenFeature": "ffrfs.tfrecord.parsing.features",
-    "decode_raw": "ffrfs.tfrecord.parsing.tensor",
+    "decode_raw": "ffrfs.tfrecord.examples.tensor",
     "float32": "ffrfs.tfrecord.parsing.dtypes",
     "create_index": "ffrfs.tfrecord.sidecar",
     "from_dict": "ffrfs.tfrecord.examples.example",
@@ -118,8 +118,8 @@ _MODULE_OF = {
     "parse_sequence_example": "ffrfs.tfrecord.parsing.sequence",
     "parse_single_example": "ffrfs.tfrecord.parsing.parse",
     "parse_single_sequence_example": "ffrfs.tfrecord.parsing.parse",
-    "parse_tensor": "ffrfs.tfrecord.parsing.tensor",
-    "serialize_tensor": "ffrfs.tfrecord.parsing.tensor",
+    "parse_tensor": "ffrfs.tfrecord.examples.tensor",
+    "serialize_tensor": "ffrfs.tfrecord.examples.tensor",
     "string": "ffrfs.tfrecord.parsing.dtypes",
     "tf_record_iterator": "ffrfs.tfrecord.iterator",
     "to_dict": "ffrfs.tfrecord.examples.example",

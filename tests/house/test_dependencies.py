@@ -1,28 +1,33 @@
-"""What the package imports is declared in pyproject.toml, not had by way of something else."""
+"""What the package imports is declared in pyproject.toml, and packs and mounts need no extra."""
 
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
+import pytest
+
 from tests.house import sources
+from tests.tfrecord_file import write_tfrecord
 
 OURS = {"ffrfs", "ffrecord"}  # the latter in ffrfs/adapters/compat/original-names
 # By what is imported. What is not installed here is taken to be called as it is imported.
 DISTRIBUTIONS = packages_distributions()
 
 
-def declared() -> set[str]:
+def declared(with_extras: bool = True) -> set[str]:
     """The distributions that a user of ffrfs has, or may have; not those of tests and examples."""
     project = tomllib.loads(sources.text(Path("pyproject.toml")))["project"]
     lists = [project["dependencies"]]
     lists += [
         names
         for extra, names in project["optional-dependencies"].items()
-        if extra not in ("test", "demo", "docs") and not extra.startswith("check-")
+        if with_extras and extra not in ("test", "demo", "docs") and not extra.startswith("check-")
     ]
     words = [re.split(r"[^\w.-]", name)[0] for names in lists for name in names]
     return set(map(normalized, words))
@@ -32,13 +37,73 @@ def normalized(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
+def imported() -> Iterator[tuple[Path, str]]:
+    """Yield (file, name) of each package of others that ffrfs imports."""
+    for path in sources.files(".py", ".pyi", below="ffrfs"):
+        for _, module in sources.imports(path):
+            top = module.partition(".")[0]
+            if top not in {*OURS, *sys.stdlib_module_names}:
+                yield path, top
+
+
+def is_of(top: str, known: set[str]) -> bool:
+    return not known.isdisjoint(map(normalized, DISTRIBUTIONS.get(top, [top])))
+
+
 def test_every_import_is_declared() -> None:
     known = declared() | {"typing-extensions"}  # for type checkers alone, which bring it
-    strangers = {
-        f"{path} imports {top}"
-        for path in sources.files(".py", ".pyi", below="ffrfs")
-        for _, module in sources.imports(path)
-        if (top := module.partition(".")[0]) not in {*OURS, *sys.stdlib_module_names}
-        and known.isdisjoint(map(normalized, DISTRIBUTIONS.get(top, [top])))
-    }
-    assert strangers == set()
+    assert {f"{path} imports {top}" for path, top in imported() if not is_of(top, known)} == set()
+
+
+def bare(*words: str | Path, status: int = 0) -> str:
+    """Run the command as after a bare installation: no package is there but the required ones."""
+    known = declared(with_extras=False)
+    absent = {top for _, top in imported() if not is_of(top, known)}
+    assert absent >= {"google", "rich", "tqdm", "obstore", "torch"}
+    program = (
+        f"import sys; sys.modules.update(dict.fromkeys({sorted(absent)}))\n"
+        "from ffrfs.cli.main import main; sys.exit(main())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words],
+        cwd=sources.CHECKOUT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == status, done.stderr
+    return done.stdout if status == 0 else done.stderr
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Path:
+    return write_tfrecord(tmp_path / "a.tfrecord", [b"first", b"second"])
+
+
+@pytest.mark.parametrize("engine", ["native", "pyfuse3"])
+def test_packs_and_mounts_need_no_extra(tmp_path: Path, records: Path, engine: str) -> None:
+    source, pack, mountpoint = (tmp_path / name for name in ("source", "x.ffr", "mnt"))
+    for folder in (source, mountpoint):
+        folder.mkdir()
+    (source / "file").write_bytes(b"content")
+    bare("pack", source, pack)
+    assert bare("ls", pack) == "file\n"
+    assert bare("cat", pack, "file") == "content"
+    bare("extract", pack, tmp_path / "out")
+    for path in (pack, records):
+        bare("verify", path)
+        bare("info", path)
+        bare("mount", "--engine", engine, path, mountpoint)
+        try:
+            command = ["sh", "-c", "find $1 -type f | sort | xargs cat", "sh", mountpoint]
+            read = subprocess.run(command, capture_output=True, timeout=60, check=True).stdout
+        finally:
+            bare("umount", mountpoint)
+        assert read == (b"content" if path is pack else b"firstsecond")
+
+
+def test_examples_say_which_extra_they_need(records: Path) -> None:
+    assert bare("head", records, status=1) == (
+        "ffrfs: Examples need the package protobuf; to install it: pip install 'ffrfs[examples]'\n"
+    )

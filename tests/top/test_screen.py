@@ -324,7 +324,7 @@ def test_what_the_terminal_cannot_show(tree: Mount, monkeypatch: pytest.MonkeyPa
     ("before", "shown"),
     [
         ("os.environ['TERM'] = 'dumb'", b"since then:\r\n"),
-        ("sys.modules['rich'] = None", b"pip install rich"),
+        ("sys.modules['rich'] = None", b"pip install 'ffrfs[terminal]'"),
     ],
     ids=["dumb", "no rich"],
 )

@@ -6,14 +6,14 @@ Concurrency: the client opens the packs once; each task opens its file itself.
 
 from __future__ import annotations
 
+from ffrfs.errors import MissingPackageError
+
 try:
     import dask.bag  # noqa: F401
 except ImportError as error:
     if (error.name or "").partition(".")[0] != "dask":
         raise
-    raise ModuleNotFoundError(
-        "ffrfs.dask needs Dask; to install it: pip install 'ffrfs[dask]'", name="dask"
-    ) from None
+    raise MissingPackageError.of("ffrfs.dask needs Dask", "dask") from None
 
 from ffrfs.adapters.dask.bag import from_packs
 

@@ -6,15 +6,15 @@ Concurrency: the driver opens the packs once; each read task opens its file itse
 
 from __future__ import annotations
 
+from ffrfs.errors import MissingPackageError
+
 try:
     import ray.data  # noqa: F401
 except ImportError as error:
     # Ray Data itself imports pyarrow and pandas.
     if (error.name or "").partition(".")[0] not in ("ray", "pyarrow", "pandas"):
         raise
-    raise ModuleNotFoundError(
-        "ffrfs.ray needs Ray Data; to install it: pip install 'ffrfs[ray]'", name=error.name
-    ) from None
+    raise MissingPackageError.of("ffrfs.ray needs Ray Data", "ray") from None
 
 from ffrfs.adapters.ray.datasource import PackDatasource, read_packs
 

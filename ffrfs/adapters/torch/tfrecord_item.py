@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from google.protobuf.message import DecodeError
 
 from ffrfs.errors import FormatError
-from ffrfs.tfrecord.examples.example import FeatureValue, SequenceExample, to_dict
 from ffrfs.tfrecord.parsing.features import AnyFeature, own_feature
 from ffrfs.tfrecord.parsing.parse import (
     FeatureMap,
     parse_single_example,
     parse_single_sequence_example,
 )
+
+if TYPE_CHECKING:  # without protobuf, the other data sets work
+    from ffrfs.tfrecord.examples.example import FeatureValue, SequenceExample
 
 Description: TypeAlias = Sequence[str] | Mapping[str, str | AnyFeature]
 Item: TypeAlias = dict[str, Any]
@@ -98,6 +99,8 @@ def _scalars_unwrapped(parsed: Mapping[str, Any]) -> Item:
 
 def _named_example(record: bytes, kinds: Kinds) -> Item:
     """Return the features that `kinds` names, in its order; if it names none, all of them."""
+    from ffrfs.tfrecord.examples.example import to_dict
+
     message = _message(record)
     lists = message.feature_lists.feature_list
     if lists and not kinds:  # the caller wants all features, so these must not be lost
@@ -114,6 +117,8 @@ def _named_example(record: bytes, kinds: Kinds) -> Item:
 
 
 def _named_sequence(record: bytes, context: Kinds, lists: Kinds) -> tuple[Item, Item]:
+    from ffrfs.tfrecord.examples.example import to_dict
+
     message = _message(record)
     _keep(message.context.feature, context)
     _keep(message.feature_lists.feature_list, lists)
@@ -131,6 +136,9 @@ def _named_sequence(record: bytes, context: Kinds, lists: Kinds) -> tuple[Item, 
 
 def _message(record: bytes) -> SequenceExample:
     """Return the parsed record; an Example parses, too, without feature lists."""
+    from ffrfs.tfrecord.examples.example import SequenceExample
+    from ffrfs.tfrecord.examples.messages import DecodeError
+
     try:
         return SequenceExample.FromString(record)
     except DecodeError:

@@ -10,6 +10,8 @@ from typing import Any, Literal, Self, TypeVar
 
 _T = TypeVar("_T")
 
+class DecodeError(Exception): ...
+
 class _Message:
     DESCRIPTOR: Any
     @classmethod

@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 from ffrfs.errors import FormatError
 from ffrfs.tfrecord import decode_raw, parse_tensor, serialize_tensor
-from ffrfs.tfrecord.parsing.tensor import SIZE_MAX
+from ffrfs.tfrecord.examples.tensor import SIZE_MAX
 
 NUMBERS = (
     *("float16", "float32", "float64", "int8", "int16", "int32", "int64", "bool"),
