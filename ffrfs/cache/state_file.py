@@ -1,8 +1,12 @@
-"""The file that says which blocks of an object are present; docs/format.md has every byte.
+"""The file that says which blocks of an object are present.
 
-It has a header and four arrays: `live`, for readers (0: absent, else a number that changes with
-each fill); `durable`, which blocks were synced and so outlast a crash of the machine; `used`, when
-a block was last read; `fills`, the number of a block's last fill.
+It has a header of 4096 bytes and four arrays, each padded with zeros to a multiple of 4096 bytes.
+The header is `_HEAD`, the JSON of a `Label`, zeros, and at 0xffc the CRC-32C of the bytes before.
+The arrays have for each block: `live`, 1 byte for readers (0: absent, else a number that changes
+with each fill; a reader looks at it before and after it reads data); `durable`, 1 byte (1: the
+block was synced and so outlasts a crash of the machine; 2: taken back, and that perhaps not
+synced); `used`, 8 bytes, the microseconds since 1970 when it was last filled or read; `fills`,
+1 byte, the number of its last fill. `live` is not synced: after a boot it is made from `durable`.
 
 The file is not mapped into memory: another process may truncate it at any time. Blocks beyond
 its end are absent. Not here: the data file and the order of writes (cached_object.py).
