@@ -12,10 +12,8 @@ import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from benchmarks import epoch, mounting, prefetching, remote, report, streaming
+from benchmarks import epoch, mounting, prefetching, report
 from benchmarks.contenders import (
-    AIO,
-    CEILING,
     EROFS,
     FOLDER,
     HINTS,
@@ -24,11 +22,8 @@ from benchmarks.contenders import (
     SQUASHFS,
     SQUASHFUSE,
     URING,
-    WARMED,
 )
 from benchmarks.figure import Comparison, Figure
-from benchmarks.remote_peers import RCLONE, S3FS
-from benchmarks.remote_site import NGINX, SEAWEEDFS
 from tests.checkout import CHECKOUT
 
 LARGE, SMALL = "20,000 files of 110 KB", "100,000 files of 4.5 KB"
@@ -248,155 +243,6 @@ def _cluster() -> Table:
 def _benchmarks() -> Table:
     yield "({:.1f} times as fast as the loop in the published run)", (value("FileReader.read"),)
     yield "number of readers: {:.0f} and {:.0f} files/s", epochs(FOLDER, SQUASHFS)
-    yield from _epoch()
-    yield from _mounting_and_streaming()
-    yield from _remote()
-    cluster = "200,000 files of 4.5 KB, 64 shards", "64 packs, 10 GB"
-    yield "two workers verify {:.2f} times as fast as one", (value(cluster[1]),)
-    yield "Dask takes {:.2f} times as long", (value(cluster[0]),)
-    yield from _prefetching()
-    yield (
-        "beside one file, {:.2f} times for pictures and {:.2f} times for small files",
-        tuple(value(f"{data}, first touch, cached, 64 shards") for data in (LARGE, SMALL)),
-    )
-    yield (
-        "`find` over 1,000,000 files {:.1f} s for at most 6 (squashfuse_ll: {:.0f} s)",
-        tuple(median("indexes", mounting.WALK, each) for each in (NATIVE, SQUASHFUSE)),
-    )
-    examples = "9,000 Examples of 110 KB,"
-    yield (
-        "iterating {:.1f} times the PyPI package, random batches {:.2f} of iterating, "
-        "`parse_example` {:.1f} times protobuf and Python, the index {:.2f} times the bare loop, "
-        "first touch of a mounted picture {:.2f} times the pack's",
-        (
-            value(f"{examples} tf_record_iterator"),
-            value(f"{examples} random batches"),
-            value("8 scalar features"),
-            value(f"{examples} building the index"),
-            value(f"{examples} mounted"),
-        ),
-    )
-
-
-def _epoch() -> Table:
-    one, four = (epoch.EPOCH.format(*readers) for readers in ((1, ""), (4, "s")))
-    yield (
-        "takes {:.2f} times as long as with EROFS by one reader (at most 1), {:.2f} by four (1.4), "
-        "110 KB {:.2f} by four (1.3), 4.5 KB after `ffrfs warm` {:.2f}",
-        (
-            value(f"{SMALL_EPOCH}, page cache, {one}, {NATIVE} by"),
-            value(f"{SMALL_EPOCH}, page cache, {four}, {NATIVE} by"),
-            value(f"{LARGE_EPOCH}, page cache, {four}, {NATIVE} by"),
-            value(f"{SMALL_EPOCH}, page cache, {one}, {WARMED} by"),
-        ),
-    )
-    tenfold = f"24,000 files of 110 KB, {epoch.ON_SLOW}, {epoch.TENFOLD}: bytes"
-    yield "fetched {:.2f} times the bytes", (value(tenfold),)
-
-
-def _mounting_and_streaming() -> Table:
-    yield (
-        "{:.0f} µs by /dev/fuse, {:.0f} µs over io_uring, {:.0f} µs by EROFS, which",
-        touch(SMALL, NATIVE, URING, EROFS),
-    )
-    targets = (
-        figure(f"{SMALL}, {mounting.FIRST}, {URING}"),
-        figure(f"{SMALL}, {mounting.FIRST}, {NATIVE} by {EROFS}"),
-    )
-    erofs = touch(SMALL, EROFS)
-    yield (
-        "so {} and {} of EROFS are out of reach where EROFS takes {:.0f} µs",
-        (
-            *(each.at_most or 0 for each in targets),
-            *erofs,
-        ),
-    )
-    yield (
-        "By squashfuse_ll {:.2f} for",
-        (ratio("mounting", mounting.FIRST, NATIVE, SQUASHFUSE, SMALL),),
-    )
-    yield (
-        "not listed: {:.0f} µs over io_uring, {:.0f} µs by EROFS",
-        touch(SMALL, URING, EROFS, name=mounting.STAT),
-    )
-    several = [
-        ratio("mounting", mounting.rate_name(count, mounting.FIRST), URING, EROFS, SMALL)
-        for count in (2, 4)
-    ]
-    yield "at once, {:.2f} to {:.2f} of EROFS", tuple(several)
-    yield "{:.0f} and {:.0f} µs, EROFS {:.0f} µs", touch(LARGE, NATIVE, URING, EROFS)
-    yield (
-        "**Pictures again**: {:.2f} times the plain directory for at most 1.08, {:.2f} times EROFS",
-        (*(ratio("mounting", mounting.AGAIN, NATIVE, each, LARGE) for each in (FOLDER, EROFS)),),
-    )
-    first = [ratio("streaming", streaming.FIRST_CACHED, each, CEILING) for each in (NATIVE, URING)]
-    later = [value(f"4 GiB, {streaming.LATER_CACHED}, {each} by") for each in (NATIVE, URING)]
-    yield (
-        "the first read {:.2f} (/dev/fuse) and {:.2f} (io_uring) of a server that checks nothing, "
-        "later reads {:.2f} and {:.2f}; {:.2f} times squashfuse_ll",
-        (*first, *later, ratio("streaming", streaming.FIRST_CACHED, NATIVE, SQUASHFUSE)),
-    )
-    beside = [value(f"4 GiB, {each}, {NATIVE} by") for each in streaming.BESIDE]
-    yield "Not cached: {:.2f} and {:.2f} of reading the pack itself", tuple(beside)
-    packed = comparison("streaming", streaming.PACKED_UNCACHED)
-    speeds = [packed.median(each) or 0 for each in packed.samples]
-    yield "gave {:.0f} to {:,.0f} MB/s that day", (min(speeds), max(speeds))
-
-
-def _remote() -> Table:
-    servers = (NGINX, SEAWEEDFS)
-    first, again = f"{{}}, {remote.FIRST}", f"{{}}, {remote.AGAIN}"
-    yield (
-        "the first epoch takes {:.1f} (nginx) and {:.1f} (SeaweedFS) times the local disk's",
-        tuple(ratio("remote", first.format(each), remote.LOCAL, HINTS) for each in servers),
-    )
-    yield (
-        "the second {:.2f} and {:.2f} of its speed for at least 0.9",
-        tuple(ratio("remote", again.format(each), HINTS, remote.LOCAL) for each in servers),
-    )
-    yield (
-        "daemon, worker and fetcher {:.1f} and {:.1f} seconds of CPU a GB",
-        tuple(median("remote", f"{each}, {remote.CPU}", HINTS) for each in servers),
-    )
-    yield (
-        "Without hints {:.0f} times rclone for at least 20 (s3fs: {:.0f})",
-        tuple(ratio("remote", first.format(SEAWEEDFS), NATIVE, each) for each in (RCLONE, S3FS)),
-    )
-    yield (
-        "mounted and listed in {:.2f} s for at most 0.42",
-        (median("remote", remote.LISTED, NATIVE),),
-    )
-    yield "100 files took {:.1f} times the median 100", (median("remote", remote.STALLED, HINTS),)
-
-
-def _prefetching() -> Table:
-    def times(ours: str, *theirs: str) -> list[float]:
-        return [ratio("prefetching", prefetching.SHUFFLED, ours, each) for each in theirs]
-
-    yield (
-        "with hints {:.1f} times squashfuse_ll, {:.1f} times squashfs and {:.1f} times the plain "
-        "directory, but {:.1f} times EROFS for at least 8, and AIO batches {:.1f} times as fast "
-        "for at most 2; without hints {:.2f} times EROFS",
-        (
-            *times(HINTS, SQUASHFUSE, SQUASHFS, FOLDER, EROFS),
-            *times(AIO, HINTS),
-            *times(NATIVE, EROFS),
-        ),
-    )
-    yield (
-        "in record order {:.1f} times squashfuse_ll",
-        (ratio("prefetching", prefetching.IN_ORDER, NATIVE, SQUASHFUSE),),
-    )
-    yield (
-        "waits {:.2f} times as long for pushed files",
-        (ratio("prefetching", prefetching.PACED, HINTS, FOLDER),),
-    )
-    yield "sends {:.1f} READs a file", (median("prefetching", prefetching.READS, EROFS),)
-    (in_order,) = epochs(NATIVE, name=prefetching.IN_ORDER)
-    yield (
-        "a file takes {:.0f} µs, a first touch alone {:.0f} µs",
-        (1e6 / in_order, *sample(f"{LARGE}, first touch, cached, 64 shards", "one file")),
-    )
 
 
 # By document: text, and the page of docs/decisions that has its figures.
@@ -418,7 +264,6 @@ NOT_MEASURED = {
         "2 ms of work a file",
         "holds everything up for 20 ms each way",
         "Python, which adds about 2 µs a file",
-        "a disk of 1 ms with four readers",
         "From the disk of 1 ms with and without",
         "100 files 20 times",
     ],
