@@ -204,31 +204,14 @@ def _tfrecord() -> Table:
 
 
 def _cluster() -> Table:
-    packed, verified = "200,000 files of 4.5 KB, 64 shards", "64 packs, 10 GB"
-    yield (
-        "{:.2f} times as long ({:.2f} and {:.2f} s)",
-        (value(packed), *sample(packed, "Dask", "processes:2")),
-    )
-    task_ms, minutes = (
-        value("a task beside its bytes"),
-        value("plan of 100,000,000 files in 20,000 shards, synthetic"),
-    )
-    yield "(plan, schedule, row) | {:.1f} ms |", (task_ms,)
-    memory_mb = 1000 * value("plan of 100,000,000 files in 20,000 shards, memory")
-    yield "| {:.1f} minutes, {:.0f} MB of memory", (minutes, memory_mb)
-    yield (
-        "{:.2f} times as fast by two ({:.2f} and {:.2f} s)",
-        (value(verified), *sample(verified, "processes:1", "processes:2")),
-    )
-    yield "by the whole | {:.2f} of the time |", (value("the same command after a SIGKILL"),)
     # A petabyte on paper.
+    minutes = value("plan of 100,000,000 files in 20,000 shards, synthetic")
     files, file_us = 1e15 / 110_000, minutes * 60 / 100
     packing_s = median("packing", "packing", "ffrfs pack", LARGE)
     core = 20_000 * 110_000 / packing_s / 2 / 1e9
     yield (
-        "{:.1f} µs and 16 bytes a file for the plan; {:.2f} GB/s a core for packing files of "
-        "110 KB (2.2 GB in {:.2f} s on two)",
-        (file_us, core, packing_s),
+        "{:.1f} µs and 16 bytes a file for the plan; {:.2f} GB/s a core for packing",
+        (file_us, core),
     )
     hours = files * file_us / 1e6 / 3600
     yield (
@@ -236,8 +219,6 @@ def _cluster() -> Table:
         (*(file_us, hours),),
     )
     yield "1,600 cores \u00d7 {:.2f} GB/s | {:.1f} h |", (core, 1e6 / (1600 * core) / 3600)
-    yield "| tasks: 1,000 | {:.1f} ms each | {:.1f} s |", (task_ms, task_ms)
-    yield "1,600 cores would do {:.1f} GB/s each", (value("ffrfs verify of 10 GB") / 2,)
 
 
 def _benchmarks() -> Table:
