@@ -1,3 +1,3 @@
-"""What a mount is asked to do: settings, the command line, the configuration file, the request;
-and the report of what came of it.
+"""Settings of a mount: the command line, the configuration file, the request made of both, and the
+report of how mounting ended.
 """

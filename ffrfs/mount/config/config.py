@@ -1,9 +1,9 @@
 """What one source says about a mount: the command line, or a configuration file (TOML).
 
 A file's keys are the long options of `ffrfs mount`, with `_` for `-`, and `packs`,
-`mountpoint` and `options` (the values of `-o`). What says how a command is run, and not
-what is mounted, has no key. Relative names in a file begin in the file's own directory.
-Merging the two sources to one request is in request.py.
+`mountpoint` and `options` (the values of `-o`). Options that say how the command runs, and not
+what it mounts, have no key. Relative names in a file begin in the file's own directory.
+request.py merges the two sources to one request.
 
 No state: safe from any thread.
 """
@@ -23,8 +23,8 @@ from ffrfs.mount.kernel.options import escape, parse_words, split_options
 from ffrfs.remote.url import is_url, parse_url
 
 _FILE_SIZE_MAX = 1 << 20
-_SOURCE_SIZE_MAX = 4095  # a page, with its end, is what the kernel takes
-# Long options that stand for a word of -o.
+_SOURCE_SIZE_MAX = 4095  # the kernel takes a page, with the zero byte at its end
+# Long options that are short forms of a word of -o.
 OPTION_KEYS: dict[str, tuple[type, ...]] = {"on_conflict": (str,), "allow_missing": (bool,)}
 _LISTS = ("packs", "options")
 KEYS = frozenset(
@@ -37,13 +37,13 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """What is not said is empty, or None."""
+    """What one source says; a field is empty, or None, if the source does not set it."""
 
-    packs: tuple[str, ...] = ()  # absolute, or URLs without what is secret
-    signed: dict[str, str] = field(default_factory=dict, repr=False)  # such a URL → all of it
-    spec: str | None = None  # PACK1:PACK2, if that is how the packs were named
+    packs: tuple[str, ...] = ()  # absolute, or URLs without their queries
+    signed: dict[str, str] = field(default_factory=dict, repr=False)  # by such a URL, the whole one
+    spec: str | None = None  # PACK1:PACK2, if the packs were named so
     mountpoint: str | None = None  # canonical
-    words: tuple[str, ...] = ()  # of -o, without those that are settings
+    words: tuple[str, ...] = ()  # the words of -o that are not settings
     settings: Fields = field(default_factory=dict)
 
 
@@ -55,8 +55,9 @@ def make_config(
     settings: Fields,
     folder: str = "",
 ) -> Config:
-    """`options` are values of -o, `settings` fields that win over theirs; relative names
-    begin in `folder` ("": the working directory). Raises OptionError.
+    """Return the Config of the values of -o (`options`) and of `settings`, which win over them.
+
+    Relative names begin in `folder` ("": the working directory). Raises OptionError.
     """
     found: list[str] = []
     arguments = list(packs)
@@ -90,9 +91,9 @@ def make_config(
 
 
 def split_packs(argument: str, folder: str = "") -> list[str]:
-    r"""PACK1:PACK2, for mount(8), which has room for one; `\:` is a colon of a name.
+    r"""Split PACK1:PACK2, which mount(8) takes as one word; `\:` is a colon of a name.
 
-    What exists under that very name is one pack, and so is a URL.
+    If a file of the whole name exists, or it is a URL, it is one pack.
     """
     if ":" not in argument or is_url(argument) or os.path.lexists(os.path.join(folder, argument)):
         return [argument]
@@ -120,7 +121,7 @@ def _absolute(pack: str, folder: str) -> str:
 
 
 def _spec(argument: str, packs: list[str]) -> str | None:
-    """What is to stand in /proc/mounts: what fstab has, so that `mount -a` finds it there."""
+    """Return the source for /proc/mounts: the text of fstab, so that `mount -a` finds it there."""
     if not all(os.path.isabs(pack) or is_url(pack) for pack in packs):
         absolute = (pack if is_url(pack) else os.path.abspath(pack) for pack in packs)
         argument = ":".join(re.sub(r"([\\:])", r"\\\1", pack) for pack in absolute)
@@ -182,7 +183,7 @@ def _config(table: Mapping[str, Any], folder: str) -> Config:
     )
     if "config_file" in config.settings:
         raise OptionError("options: a configuration file cannot hold 'config='")
-    parse_words(config.words)  # what is wrong there is the file's fault
+    parse_words(config.words)  # raises here, so that the error names the file
     return config
 
 
@@ -198,7 +199,7 @@ def _setting_of_key(key: str, value: object, folder: str) -> Fields:
 
 
 def _texts(table: Mapping[str, Any], key: str) -> list[str]:
-    """A string, or a list of strings."""
+    """Return the strings of a value that is a string or a list of strings."""
     value = table.get(key, [])
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list):
@@ -212,7 +213,7 @@ _TYPE_NAMES = {str: "a string", int: "a whole number", float: "a number", bool: 
 
 
 def _check_type(key: str, value: object, types: tuple[type, ...]) -> None:
-    if type(value) not in types:  # a bool is no number here
+    if type(value) not in types:  # type(), because a bool is an int
         names = " or ".join(_TYPE_NAMES[kind] for kind in types)
         raise OptionError(f"{key} = {value!r}: must be {names}")
     if isinstance(value, str) and "\0" in value:

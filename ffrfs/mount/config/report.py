@@ -1,6 +1,6 @@
-"""What came of `ffrfs mount`: an exit status of mount(8)'s, and what to tell the user.
+"""The report of `ffrfs mount`: an exit status of mount(8), and lines for the user.
 
-The daemon has no terminal, so it sends this through a pipe to the process that waits.
+The daemon has no terminal, so it sends the report through a pipe to the command, which waits.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class Status(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Report:
-    """What a daemon says once, when it is ready or has failed."""
+    """A daemon sends it once, when it is ready or has failed."""
 
-    notices: tuple[str, ...] = ()  # of a mount that came up
+    notices: tuple[str, ...] = ()  # warnings of a mount that succeeded
     failure: Exception | None = None
 
     def encode(self) -> bytes:
@@ -35,7 +35,7 @@ class Report:
 
     @classmethod
     def decode(cls, data: bytes) -> Report:
-        """Read encode()'s bytes; nothing at all means that the daemon died early."""
+        """Return the report in encode()'s bytes; no bytes mean that the daemon died early."""
         if not data:
             return cls(failure=OSError("the daemon ended before the mount was ready"))
         outcome, *texts = data.decode(errors="surrogateescape").split("\0")

@@ -1,4 +1,4 @@
-"""What one `ffrfs mount` was asked to do: the command line, over a configuration file."""
+"""The request of one `ffrfs mount`: the command line, which wins over a configuration file."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from ffrfs.remote.url import is_url
 
 @dataclass(frozen=True, kw_only=True)
 class MountRequest(MountOptions):
-    """Paths are absolute: a daemon works in the root directory."""
+    """A mount to make. Paths are absolute, because a daemon works in the root directory."""
 
     packs: tuple[str, ...]  # at least one; files, or directories of them, or their URLs
-    signed: dict[str, str] = field(default_factory=dict, repr=False)  # as of Config; secret
+    signed: dict[str, str] = field(default_factory=dict, repr=False)  # as in Config; secret
     mountpoint: str  # canonical
     options: TreeOptions
     spec: str | None = None  # PACK1:PACK2, if the packs were named so
     splits: str = ""  # of an engine's packs, if TFDS has them (ffrfs/tfrecord/shown_splits.py)
-    while_open: int | None = None  # a descriptor; unmount when its other end closes
-    asked: Config | None = None  # what the command line alone said, for reread()
+    while_open: int | None = None  # a descriptor: the daemon unmounts when its other end closes
+    asked: Config | None = None  # the Config of the command line alone, for reread()
 
     def volume_options(self) -> dict[str, Any]:
-        """What both engines open the tree with: the keywords of _native.Volume."""
+        """Return the keywords of _native.Volume, with which both engines open the tree."""
         return {
             "uid": self.options.uid,
             "gid": self.options.gid,
@@ -45,21 +45,21 @@ class MountRequest(MountOptions):
 
     @property
     def is_remote(self) -> bool:
-        """Whether a fetcher brings bytes of it."""
+        """Return whether a fetcher brings bytes of the packs."""
         return self.cache_dir is not None or any(map(is_url, self.packs))
 
     def remote_settings(self) -> RemoteSettings:
-        """Raises OptionError: the environment has a value that nothing can be done with."""
+        """Return the fetcher's settings. Raises OptionError for a wrong value in the environment."""
         named = {each.name: getattr(self, each.name) for each in fields(RemoteSettings)}
         named = {name: value for name, value in named.items() if value}
         return replace(RemoteSettings.from_environment(), **named)
 
     @property
     def opening_cache_bytes(self) -> int:
-        """What the engine is opened with.
+        """Return the cache size with which the engine is opened.
 
-        It decides what of a TFRecord file can be shown and read at all, so it depends on the
-        command line alone.
+        It decides which parts of a TFRecord file can be shown and read at all, so it depends on
+        the command line alone.
         """
         if self.max_memory_bytes is None:
             return self.cache_bytes
@@ -67,20 +67,20 @@ class MountRequest(MountOptions):
 
     @property
     def source(self) -> str:
-        """The first word in /proc/mounts."""
+        """Return the source, the first word in /proc/mounts."""
         return self.options.fsname or self.spec or self.packs[0]
 
     @property
     def title(self) -> str:
-        """What is mounted, in a few words."""
+        """Return a few words that name the packs, for people."""
         first, *more = self.packs
         return f"{first} and {len(more)} more" if more else first
 
 
 def make_request(asked: Config, *, while_open: int | None = None) -> MountRequest:
-    """What the command line says, over what its configuration file says, if it names one.
+    """Return the request of the command line and of the configuration file that it names, if any.
 
-    Raises OptionError, and OSError if the file cannot be read.
+    The command line wins. Raises OptionError, and OSError if the file cannot be read.
     """
     under = _read_file_of(asked)
     named = asked if asked.packs else under
@@ -104,12 +104,12 @@ def make_request(asked: Config, *, while_open: int | None = None) -> MountReques
 
 
 def find_mountpoint(asked: Config) -> str:
-    """Where `asked` mounts. Raises as make_request() does."""
+    """Return the mount point of `asked`. Raises as make_request() does."""
     return asked.mountpoint or _mountpoint(asked, _read_file_of(asked))
 
 
 def _read_file_of(asked: Config) -> Config:
-    """What the configuration file of a command line says."""
+    """Return the Config of the configuration file that a command line names."""
     path: str | None = asked.settings.get("config_file")
     try:
         return Config() if path is None else read_config(path)
@@ -127,13 +127,13 @@ def _mountpoint(asked: Config, under: Config) -> str:
 
 
 def _file_of(asked: Config) -> str:
-    """How an error begins that the configuration file could mend."""
+    """Return the beginning of an error that a change of the configuration file could mend."""
     path: str | None = asked.settings.get("config_file")
     return "" if path is None else f"{path}: "
 
 
 def reread(request: MountRequest) -> MountRequest:
-    """The request as it would be made now: its configuration file may have changed."""
+    """Return the request made anew, because its configuration file may have changed."""
     if request.asked is None:
         return request
     return make_request(request.asked, while_open=request.while_open)

@@ -3,7 +3,7 @@
 They mean the same everywhere: as a long option (--cache-mb 512), as a word of
 `-o` and fstab (cache_mb=512), as a key of a configuration file (cache_mb = 512), and as a
 parameter of ffrfs.mount(). The argument parser, help and manual pages are made of SETTINGS.
-What a tree looks like, and to whom, is in options.py.
+The options of the tree (owner, modes, who may read it) are in options.py.
 
 No state: safe from any thread.
 """
@@ -28,7 +28,7 @@ _PREFETCH_RECORDS = 512
 _PREFETCH_BYTES = 64 << 20
 _PREFETCH_TTL_S = 60.0
 
-# In help, with their titles; the last are rarely needed.
+# The groups of `--help`, with their titles; the last ones are rarely needed.
 GROUPS = {
     "memory and reading ahead": (
         *("cache_mb", "max_memory", "prefetch_window", "read_around", "prefetch_ttl"),
@@ -54,7 +54,7 @@ Fields = dict[str, Any]  # of MountOptions
 
 
 class MountKeywords(TreeKeywords, total=False):
-    """What ffrfs.mount() and mounted() take by name: MountOptions has what each means."""
+    """The keywords of ffrfs.mount() and mounted(); MountOptions says what each means."""
 
     engine: Engine | None
     transport: Transport | None
@@ -80,15 +80,15 @@ class MountKeywords(TreeKeywords, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """How one of them is written, and what it gives."""
+    """How an option is written, and how its text becomes fields of MountOptions."""
 
-    # Of its text, and the directory in which relative names begin ("": the working directory);
-    # what is wrong with it is an OptionError that leaves it to the caller to name it.
+    # Takes the text, and the directory in which relative names begin ("": the working directory).
+    # Raises an OptionError that does not name the option: the caller does.
     parse: Callable[[str, str], Any]
-    name: str = ""  # "": that of the field
-    # Of MountOptions: gets what parse() gives; if there are several, each its part of a tuple.
+    name: str = ""  # "": the name of the field
+    # Fields of MountOptions that get the value of parse(); several get a part of a tuple each.
     fields: tuple[str, ...] = ()
-    types: tuple[type, ...] = (str,)  # of its value in a configuration file; bool: it has no text
+    types: tuple[type, ...] = (str,)  # in a configuration file; bool: a flag without text
     metavar: str | None = None
     choices: tuple[str, ...] | None = None
     help: str
@@ -99,7 +99,7 @@ class Setting:
 
 
 def _setting(default: object, **how: Any) -> Any:  # noqa: ANN401 - as dataclasses.field()
-    """A field of MountOptions, and how it is written. `default`: a value, or what makes it."""
+    """Return a field of MountOptions that has a Setting. `default`: a value, or its factory."""
     metadata = {"setting": Setting(**how)}
     if callable(default):
         return field(default_factory=default, metadata=metadata)
@@ -107,7 +107,7 @@ def _setting(default: object, **how: Any) -> Any:  # noqa: ANN401 - as dataclass
 
 
 def _one_of(literal: object, **how: Any) -> Any:  # noqa: ANN401
-    """Its default is the first of `literal`."""
+    """Return a field that takes one of the words of `literal`; the first is its default."""
     choices = get_args(literal)
 
     def parse(text: str, _: str) -> str:
@@ -133,7 +133,7 @@ def _file(kind: str = "file") -> Callable[[str, str], str]:
 
 
 def _whole(most: int, must_be: str) -> Callable[[str, str], int]:
-    """A number of at least 1."""
+    """Return the number, which must be at least 1."""
 
     def parse(text: str, _: str) -> int:
         if not _NUMBER.fullmatch(text) or not 1 <= int(text) <= most:
@@ -149,7 +149,7 @@ def _cache_bytes(text: str, folder: str) -> int:
 
 
 def _prefetch_window(text: str, _: str) -> tuple[int, ...]:
-    # In -o and fstab a comma ends a word: there a colon spares a backslash.
+    # In -o and fstab a comma ends a word, so a colon is allowed instead of a comma.
     records, comma, size = text.replace(":", ",", 1).partition(",")
     if not _NUMBER.fullmatch(records):
         raise OptionError("needs a number of records, as in 512,64M")
@@ -161,7 +161,7 @@ def _prefetch_ttl(text: str, _: str) -> float:
         ttl_s = float(text)
     except ValueError:
         ttl_s = 0.0
-    if not 0 < ttl_s <= _TTL_LIMIT_S:  # nor is NaN
+    if not 0 < ttl_s <= _TTL_LIMIT_S:  # also false for NaN
         raise OptionError("must be a number of seconds over 0, and at most 1e9")
     return ttl_s
 
@@ -189,13 +189,13 @@ def _config_file(text: str, folder: str) -> tuple[str, bool]:
 
 
 def default_threads() -> int:
-    """As many as there are cores for us, up to a limit."""
+    """Return the number of cores that this process may use, up to a limit."""
     return min(len(os.sched_getaffinity(0)), THREADS_MAX)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MountOptions:
-    """How a tree is served, whatever it is. None of packs at URLs: as RemoteSettings has it."""
+    """How a tree is served. None in a setting of packs at URLs: the default of RemoteSettings."""
 
     engine: Engine = _one_of(
         Engine,
@@ -231,7 +231,7 @@ class MountOptions:
         help="memory limit of all processes of the mount together, as in 512M or 2G; the limit "
         "of their control group applies, too",
     )
-    prefetch_records: int = _setting(  # ahead of each reader; 0: none
+    prefetch_records: int = _setting(  # read ahead of each reader; 0: none
         _PREFETCH_RECORDS,
         name="prefetch_window",
         fields=("prefetch_records", "prefetch_bytes"),
@@ -247,7 +247,7 @@ class MountOptions:
         help="give the kernel the neighbours of small files that are read in no order, before "
         "they are asked for; auto does so while it sees that they are read, too (default: auto)",
     )
-    prefetch_ttl_s: float = _setting(  # of what was fetched and is not read
+    prefetch_ttl_s: float = _setting(  # after that, read-ahead bytes that were not read are dropped
         _PREFETCH_TTL_S,
         name="prefetch_ttl",
         parse=_prefetch_ttl,
@@ -256,7 +256,7 @@ class MountOptions:
         help="drop data read ahead if no reader asks for it within SECONDS "
         f"(default: {_PREFETCH_TTL_S:g})",
     )
-    cache_dir: str | None = _setting(  # also of paths, if it is named
+    cache_dir: str | None = _setting(  # local packs are cached too, if it is named
         None,
         parse=_file("directory"),
         metavar="DIR",
@@ -302,7 +302,7 @@ class MountOptions:
         help="fail a read whose bytes do not come within SECONDS; later reads try again "
         "(default: 60)",
     )
-    extensions: bool = _flag(  # of the files in a TFRecord's records: .jpg, .npy
+    extensions: bool = _flag(  # files in a TFRecord's records have one: .jpg, .npy
         True,
         name="no_extensions",
         help="show features of TFRecord files without extensions (.jpg, .npy and the like)",
@@ -321,7 +321,7 @@ class MountOptions:
         help="write metrics to FILE every 15 seconds, for the textfile collector of Prometheus's "
         "node_exporter",
     )
-    # On the command line and in -o alone. The file is read again when the daemon reloads.
+    # Only on the command line and in -o. The file is read again when the daemon reloads.
     config_file: str | None = _setting(
         None,
         name="config",
@@ -332,7 +332,7 @@ class MountOptions:
         "MOUNTPOINT may be omitted if FILE has them; a single argument is MOUNTPOINT; -FILE (write "
         "--config=-FILE) may be missing",
     )
-    config_is_optional: bool = False  # a missing file says nothing
+    config_is_optional: bool = False  # a missing file is no error
 
 
 def _settings() -> Iterator[Setting]:
@@ -342,19 +342,19 @@ def _settings() -> Iterator[Setting]:
             yield replace(setting, name=setting.name or each.name, fields=own)
 
 
-# By the name that each has on the command line, in a file and in -o.
+# By its name on the command line, in a file and in -o.
 SETTINGS = {setting.name: setting for setting in _settings()}
 
 
 def parse_setting(name: str, text: str, *, folder: str = "") -> Fields:
-    """The fields of MountOptions that a setting gives; a flag's text is empty."""
+    """Return the fields of MountOptions that a setting gives; a flag's text is empty."""
     setting = SETTINGS[name]
     value = setting.parse(text, folder)
-    # A tuple may be shorter: what is not said stays as it is.
+    # A tuple may be shorter: the other fields stay as they are.
     values = value if isinstance(value, tuple) else (value,)
     return dict(zip(setting.fields, values, strict=False))
 
 
 def may_be_secret(text: str) -> bool:
-    """Whether a wrong value may hold a password or a key, which no message repeats."""
+    """Return whether a wrong value may hold a password or a key, which no message repeats."""
     return "@" in text or "?" in text
