@@ -49,7 +49,7 @@ class MountRequest(MountOptions):
         return self.cache_dir is not None or any(map(is_url, self.packs))
 
     def remote_settings(self) -> RemoteSettings:
-        """Return the fetcher's settings. Raises OptionError for a wrong value in the environment."""
+        """Return the fetcher's settings. Raises OptionError: a wrong value in the environment."""
         named = {each.name: getattr(self, each.name) for each in fields(RemoteSettings)}
         named = {name: value for name, value in named.items() if value}
         return replace(RemoteSettings.from_environment(), **named)
