@@ -1,4 +1,5 @@
-// A Volume for Python: the calls of PackedFolder, the commands and the pyfuse3 engine.
+// Volume, its Slice and MadeFile: a mounted tree, for PackedFolder, the commands and the pyfuse3
+// engine. Its TreePart is in tree_part.h.
 //
 // Everything here needs the GIL, and releases it where a volume may wait. Errors of the core are
 // passed on.
@@ -65,8 +66,8 @@ class PyVolume {
   void stop_prefetch() const { end_prefetch(open()); }
   void take_hints(int fd) const;
   void limit_cache(size_t limit_bytes) const;
-  void warm(Ino ino) const;
-  void limit_pushed(uint64_t limit_bytes) const;
+  void warm(Ino ino) const { open()->warm(ino); }
+  void limit_pushed(uint64_t limit_bytes) const { open()->limit_pushed(limit_bytes); }
 
   // For an engine: these answer at once, or later through poll().
 
@@ -86,7 +87,14 @@ class PyVolume {
   [[nodiscard]] py::object stored(Ino ino) const;
   [[nodiscard]] py::bytes path(Ino ino) const { return {open()->path(ino)}; }
   [[nodiscard]] py::bytes describe_slow(const std::string& kind, Ino ino,
-                                        uint64_t elapsed_ns) const;
+                                        uint64_t elapsed_ns) const {
+    const auto volume = open();
+    const auto line = [&] {
+      const py::gil_scoped_release unlocked;
+      return volume->describe_slow(RequestTimes::kind_of(kind), ino, elapsed_ns);
+    }();
+    return {line};
+  }
   [[nodiscard]] Slice read_wait(Ino ino, uint64_t offset, size_t size);
   [[nodiscard]] py::list read_files(const py::sequence& inos);
   // Returns nullptr if the file is not rendered, but a part of its record.
