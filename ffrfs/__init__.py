@@ -106,37 +106,12 @@ __all__ = [
     "verify",
 ]
 
+# The other names are exceptions, in ffrfs.errors.
 _MODULE_OF = {
-    "CacheError": "ffrfs.errors",
-    "ChangedAtOriginError": "ffrfs.errors",
-    "ChecksumError": "ffrfs.errors",
-    "CompleteError": "ffrfs.errors",
-    "FfrfsError": "ffrfs.errors",
     "FileReader": "ffrfs.record.reader",
-    "FileSystemHangsError": "ffrfs.errors",
     "FileWriter": "ffrfs.record.writer",
-    "FormatError": "ffrfs.errors",
-    "InstallError": "ffrfs.errors",
-    "IsAFolderError": "ffrfs.errors",
-    "MissingPackageError": "ffrfs.errors",
-    "MountError": "ffrfs.errors",
-    "NotAFolderError": "ffrfs.errors",
-    "OptionError": "ffrfs.errors",
-    "PackError": "ffrfs.errors",
-    "PackWarning": "ffrfs.errors",
     "PackWriter": "ffrfs.packing.pack_writer",
     "PackedFolder": "ffrfs.folder.packed",
-    "PathNotFoundError": "ffrfs.errors",
-    "RecordCountError": "ffrfs.errors",
-    "RemoteDeniedError": "ffrfs.errors",
-    "RemoteError": "ffrfs.errors",
-    "RemoteNotFoundError": "ffrfs.errors",
-    "RemoteTimeoutError": "ffrfs.errors",
-    "TooLargeError": "ffrfs.errors",
-    "TruncatedError": "ffrfs.errors",
-    "UnfinishedError": "ffrfs.errors",
-    "UnsafeIndexError": "ffrfs.errors",
-    "UnverifiedHeaderWarning": "ffrfs.errors",
     "checkFsAlign": "ffrfs.record.alignment",
     "convert": "ffrfs.convert.convert",
     "dump": "ffrfs.record.dump",
@@ -169,8 +144,8 @@ def __getattr__(name: str) -> object:
     value: object
     if name == "__version__":
         value = importlib.import_module("importlib.metadata").version("ffrfs")
-    elif name in _MODULE_OF:
-        value = getattr(importlib.import_module(_MODULE_OF[name]), name)
+    elif name in __all__:
+        value = getattr(importlib.import_module(_MODULE_OF.get(name, "ffrfs.errors")), name)
     else:
         raise AttributeError(f"module 'ffrfs' has no attribute {name!r}")
     globals()[name] = value

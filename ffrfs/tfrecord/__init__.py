@@ -86,50 +86,31 @@ __all__ = [
     "to_dict",
 ]
 
-_MODULE_OF = {
-    "BytesList": "ffrfs.tfrecord.examples.example",
-    "Example": "ffrfs.tfrecord.examples.example",
-    "Feature": "ffrfs.tfrecord.examples.example",
-    "FeatureList": "ffrfs.tfrecord.examples.example",
-    "FeatureLists": "ffrfs.tfrecord.examples.example",
-    "Features": "ffrfs.tfrecord.examples.example",
-    "FixedLenFeature": "ffrfs.tfrecord.parsing.features",
-    "FixedLenSequenceFeature": "ffrfs.tfrecord.parsing.features",
-    "FloatList": "ffrfs.tfrecord.examples.example",
-    "Int64List": "ffrfs.tfrecord.examples.example",
-    "RaggedFeature": "ffrfs.tfrecord.parsing.features",
-    "RaggedValue": "ffrfs.tfrecord.parsing.values",
-    "RecordDataset": "ffrfs.tfrecord.dataset.record_dataset",
-    "SequenceExample": "ffrfs.tfrecord.examples.example",
-    "SparseFeature": "ffrfs.tfrecord.parsing.features",
-    "SparseValue": "ffrfs.tfrecord.parsing.values",
-    "TFRecordCompressionType": "ffrfs.tfrecord.options",
-    "TFRecordOptions": "ffrfs.tfrecord.options",
-    "TFRecordReader": "ffrfs.tfrecord.reader",
-    "TFRecordWriter": "ffrfs.tfrecord.writer",
-    "VarLenFeature": "ffrfs.tfrecord.parsing.features",
-    "decode_raw": "ffrfs.tfrecord.examples.tensor",
-    "float32": "ffrfs.tfrecord.parsing.dtypes",
-    "create_index": "ffrfs.tfrecord.sidecar",
-    "from_dict": "ffrfs.tfrecord.examples.example",
-    "int64": "ffrfs.tfrecord.parsing.dtypes",
-    "open_tfds": "ffrfs.tfrecord.examples.tfds_directory",
-    "parse_example": "ffrfs.tfrecord.parsing.parse",
-    "parse_sequence_example": "ffrfs.tfrecord.parsing.sequence",
-    "parse_single_example": "ffrfs.tfrecord.parsing.parse",
-    "parse_single_sequence_example": "ffrfs.tfrecord.parsing.parse",
-    "parse_tensor": "ffrfs.tfrecord.examples.tensor",
-    "serialize_tensor": "ffrfs.tfrecord.examples.tensor",
-    "string": "ffrfs.tfrecord.parsing.dtypes",
-    "tf_record_iterator": "ffrfs.tfrecord.iterator",
-    "to_dict": "ffrfs.tfrecord.examples.example",
+_NAMES_IN = {
+    "dataset.record_dataset": "RecordDataset",
+    "examples.example": "BytesList Example Feature FeatureList FeatureLists Features FloatList "
+    "Int64List SequenceExample from_dict to_dict",
+    "examples.tensor": "decode_raw parse_tensor serialize_tensor",
+    "examples.tfds_directory": "open_tfds",
+    "iterator": "tf_record_iterator",
+    "options": "TFRecordCompressionType TFRecordOptions",
+    "parsing.dtypes": "float32 int64 string",
+    "parsing.features": "FixedLenFeature FixedLenSequenceFeature RaggedFeature SparseFeature "
+    "VarLenFeature",
+    "parsing.parse": "parse_example parse_single_example parse_single_sequence_example",
+    "parsing.sequence": "parse_sequence_example",
+    "parsing.values": "RaggedValue SparseValue",
+    "reader": "TFRecordReader",
+    "sidecar": "create_index",
+    "writer": "TFRecordWriter",
 }
+_MODULE_OF = {name: module for module, names in _NAMES_IN.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> object:
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'ffrfs.tfrecord' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_MODULE_OF[name]), name)
+    value = getattr(importlib.import_module(f"ffrfs.tfrecord.{_MODULE_OF[name]}"), name)
     globals()[name] = value
     return value
 
