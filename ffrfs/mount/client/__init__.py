@@ -1,4 +1,4 @@
-"""Those who speak to a mount from outside: unmounting, questions, hints, mounted().
+"""Programs that use a mount from outside: unmounting, questions, hints, mounted().
 
-No trio here, and no touching of the mount itself.
+This room does not use trio, and does not touch the mount itself.
 """

@@ -1,7 +1,7 @@
-"""Asking the daemon of a mount, over its control socket (control_server.py).
+"""Asks the daemon of a mount, over its control socket (control_server.py).
 
 The mount itself is not touched, so it may stall or be dead. Blocking, no state; from any
-thread. Asking many daemons at once: control_survey.py.
+thread. control_survey.py asks many daemons at once.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ CHUNK_SIZE = 1 << 16
 def ask(
     mountpoint: str, command: str, timeout_s: float = TIMEOUT_S, **about: int
 ) -> dict[str, object]:
-    """What the mount's daemon answers to that command, which must be an object.
+    """Return the daemon's answer to that command, which must be an object.
 
-    `about`: what some commands need to know besides.
+    `about`: arguments of some commands.
 
-    Raises MountError: nothing of ours is mounted there, or its daemon is dead, does not
+    Raises MountError: nothing of ffrfs is mounted there, or its daemon is dead, does not
     answer in time, or refuses.
     """
     client, result = _ask(canonical(mountpoint), request(command, **about), timeout_s)
@@ -50,9 +50,9 @@ def stats(mountpoint: str | os.PathLike[str], *, timeout_s: float = TIMEOUT_S) -
 def connect(
     mountpoint: str, command: str, timeout_s: float = TIMEOUT_S
 ) -> tuple[socket.socket, dict[str, object]]:
-    """A blocking connection on which the daemon has agreed to that command; its answer.
+    """Return a blocking connection on which the daemon has agreed to that command, and its answer.
 
-    Errors as ask().
+    Raises as ask() does.
     """
     client, result = _ask(canonical(mountpoint), request(command), timeout_s)
     client.settimeout(None)
@@ -60,7 +60,7 @@ def connect(
 
 
 def request(command: str, **about: int) -> bytes:
-    """What a daemon is sent; one line."""
+    """Return the line that asks a daemon."""
     return json.dumps({"command": command, **about}).encode("ascii") + b"\n"
 
 
@@ -106,8 +106,8 @@ def _find(place: str) -> tuple[str, state.MountState]:
 
 
 def _converse(client: socket.socket, line: bytes, deadline_s: float) -> object:
-    """The one answer to one request; None: there was none, or not one of ours."""
-    # It may have refused us already; its answer says why.
+    """Return the answer to a request; None: there was none, or it is not an object."""
+    # The daemon may have refused us already; its answer says why.
     with contextlib.suppress(BrokenPipeError):
         client.sendall(line)
     answer = _receive_line(client, deadline_s)

@@ -22,7 +22,7 @@ from ffrfs.mount.kernel import control_socket
 
 Key = TypeVar("Key", bound=Hashable)
 
-_RETRY_S = 0.01  # of a daemon whose queue of clients is full
+_RETRY_S = 0.01  # to ask a daemon again whose queue of clients is full
 
 
 def ask_all(

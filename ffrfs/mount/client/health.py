@@ -1,8 +1,9 @@
-"""How mounts fare, in one word each and within a second: for those who watch a machine.
+"""Tells the health of mounts, in one word each and within a second: for monitoring.
 
-For each mount a child process finds its place, asks its daemon, and asks the mount itself for
-its figures (statfs), which no cache answers. Whatever hangs, holds up that child, which has
-said before what it is going to do; it is killed, and left behind if the kernel holds it.
+For each mount a child process finds its place, asks its daemon, and asks the mount itself by
+statfs, which no cache answers. A daemon or mount that hangs holds up that child alone, which has
+written before each step what a hang would mean; it is killed, and left behind if the kernel
+holds it.
 
 Concurrency: blocking, no state. It forks, so it is for a process with one thread.
 
@@ -28,8 +29,8 @@ from ffrfs.mount.kernel.mount_table import MountEntry, mount_at
 from ffrfs.mount.kernel.mountpoint import canonical
 
 TIMEOUT_S = 0.6  # for all mounts together; the rest of a second is for starting and printing
-_ANSWER_SHARE = 0.7  # of what is left of that, for the daemon's answer
-# For how long reads wait for storage, and no byte comes.
+_ANSWER_SHARE = 0.7  # of the time that is left, for the daemon's answer
+# Reads have waited so long for storage without getting a byte.
 STALL_WARNING_S = 5.0
 STALL_CRITICAL_S = 10.0
 
@@ -40,11 +41,11 @@ Status = Literal["ok", "warning", "critical"]
 
 @dataclass(frozen=True, kw_only=True)
 class Health:
-    """Of one mount; None: unknown."""
+    """The health of one mount; None: unknown."""
 
-    mountpoint: str  # as it was given
+    mountpoint: str  # as the caller named it
     status: Status
-    text: str  # why, in one line
+    text: str  # the reason, in one line
     age_s: float | None = None
     unreadable_files: int | None = None
     read_failures: int | None = None
@@ -52,7 +53,7 @@ class Health:
 
 
 def check_mounts(mountpoints: Sequence[str], timeout_s: float = TIMEOUT_S) -> list[Health]:
-    """How each of them fares, all looked at together. Never raises for a mount."""
+    """Return the health of each mount, all checked at once. Never raises for a mount."""
     deadline_s = time.monotonic() + timeout_s
     with contextlib.ExitStack() as stack:
         selector = stack.enter_context(selectors.DefaultSelector())
@@ -67,7 +68,7 @@ def check_mounts(mountpoints: Sequence[str], timeout_s: float = TIMEOUT_S) -> li
 
 
 class _Look:
-    """A child process that looks at one mount, and says what it knows, line by line."""
+    """A child process that checks one mount, and writes what it knows, line by line."""
 
     def __init__(self, mountpoint: str, deadline_s: float) -> None:
         self._mountpoint = mountpoint
@@ -89,19 +90,19 @@ class _Look:
     def __exit__(self, *_: object) -> None:
         os.close(self.said)
         os.kill(self._pid, signal.SIGKILL)
-        # What the kernel holds is not waited for: others reap it when we have ended.
+        # A child that the kernel holds is not waited for: init reaps it when we have ended.
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self._pid, os.WNOHANG)
 
     def receive(self) -> bool:
-        """Take what it says now; False: it has said all."""
+        """Take the lines that the child has written; return False at their end."""
         chunk = os.read(self.said, 1 << 16)
         self._text += chunk
         return bool(chunk)
 
     @property
     def found(self) -> Health:
-        """Of what it has said the last line counts."""
+        """Return the health in the child's last line."""
         *lines, _ = self._text.split(b"\n")
         if lines:
             return Health(**json.loads(lines[-1]))
@@ -114,8 +115,8 @@ def _look_as_child(mountpoint: str, saying: int, deadline_s: float) -> NoReturn:
         os.write(saying, json.dumps(asdict(health)).encode("ascii") + b"\n")
 
     try:
-        os.setsid()  # Ctrl-C is for the command
-        # A child that is left behind must not hold what somebody waits for the end of.
+        os.setsid()  # Ctrl-C must reach the command alone
+        # A child that is left behind must not keep a pipe open whose end another process awaits.
         nothing = os.open(os.devnull, os.O_RDWR)
         for fd in range(_STANDARD_FDS):
             os.dup2(nothing, fd)
@@ -154,7 +155,7 @@ def _look(path: str, deadline_s: float, say: Callable[[Health], None]) -> Health
 
 
 def _refusal(mount: MountEntry) -> str:
-    """Why it cannot be asked; "" if it can."""
+    """Return why the mount cannot be asked; "" if it can."""
     if not mount.is_ours:
         return f"not an ffrfs mount, but one of type {mount.fstype}"
     if mount.allows_others or os.geteuid() in (0, mount.user_id):
@@ -163,10 +164,10 @@ def _refusal(mount: MountEntry) -> str:
 
 
 def _is_served(mount: MountEntry) -> bool:
-    """Ask the mount. May wait for ever."""
-    fd = os.open(mount.mountpoint, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)  # no request
+    """Return whether the mount answers. May wait for ever."""
+    fd = os.open(mount.mountpoint, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)  # sends no request
     if os.geteuid() == 0 and mount.user_id not in (None, 0) and not mount.allows_others:
-        # The kernel lets nobody else ask, not even root. There is no way back, nor need of one.
+        # The kernel lets no other user ask, not even root. The child stays that user.
         os.setgroups([])
         os.setresgid(*[mount.group_id or 0] * 3)
         os.setresuid(*[mount.user_id or 0] * 3)
@@ -180,7 +181,7 @@ def _is_served(mount: MountEntry) -> bool:
 
 
 def _judged(path: str, told: dict[str, object]) -> Health:
-    """What the daemon's own figures make of a mount that answers."""
+    """Return the health of a mount that answers, by the figures of its daemon."""
     age_s, stalled_s = _number(told, "age_s"), _number(told, "storage_stalled_s")
     files, failures = (int(_number(told, name)) for name in ("unreadable_files", "read_failures"))
     status: Status = "ok"
@@ -207,6 +208,6 @@ def _judged(path: str, told: dict[str, object]) -> Health:
 
 
 def _number(told: dict[str, object], name: str) -> float:
-    """0, if a daemon of another version does not tell."""
+    """Return the figure; 0 if a daemon of another version does not give it."""
     value = told.get(name)
     return value if isinstance(value, int | float) else 0.0

@@ -1,8 +1,8 @@
-"""From a path, or a record's number, to the text of a hint; and which mount a path is of.
+"""Turns a path, or a record's number, into the text of a hint, and finds the mount of a path.
 
 A hint is a path from the root of the mount, which begins with "/", or a record's number
-in decimal. What is in a mount of ours is never touched to find out, nor is the mount: its
-place is looked up in the kernel's table, and links are followed only on the way there.
+in decimal. Neither a mount nor a file in it is touched: the kernel's table has the mount points,
+and links are followed only on the way to one.
 
 Not here: what a hint is on the wire (hint_stream.py). Concurrency: one thread at a time.
 """
@@ -22,17 +22,17 @@ Hinted: TypeAlias = PathType | SupportsIndex
 
 HINT_SIZE_MAX = 8192  # bytes
 _DIRECTORIES_KEPT = 4096
-_LINKS_MAX = 40  # as the kernel's own limit
+_LINKS_MAX = 40  # the kernel's own limit
 
 
 class HintPaths:
     """Makes hints for one mount: the given one, or that of the first path that is in one."""
 
     def __init__(self, mountpoint: str | None) -> None:
-        """`mountpoint` is canonical. None: relative paths are of the working directory of now."""
+        """`mountpoint` is canonical. None: relative paths begin in the working directory of now."""
         self.mountpoint = mountpoint
         self._base = os.getcwdb() if mountpoint is None else os.fsencode(mountpoint)
-        # Of several mounts at one place the last one counts.
+        # The last of several mounts at one place counts.
         places = {entry.mountpoint: entry.is_ours for entry in read_mount_table()}
         self._mountpoints = {os.fsencode(place) for place, is_ours in places.items() if is_ours}
         self._mountpoints |= set() if mountpoint is None else {self._base}
@@ -40,13 +40,14 @@ class HintPaths:
 
     @property
     def has_mounts(self) -> bool:
-        """Whether there is any mount of ours."""
+        """Return whether ffrfs has any mount."""
         return bool(self._mountpoints)
 
     def hint(self, hinted: Hinted) -> bytes | None:
-        """The hint's text; None: nothing of the mount can be of that name, or number.
+        """Return the hint's text; None: nothing in the mount can have that name, or number.
 
-        TypeError: neither a path nor a number. ValueError: a number, of no known mount.
+        Raises TypeError for other types, and ValueError for a number before any path has shown
+        which mount it is in.
         """
         if not isinstance(hinted, str | bytes | os.PathLike):
             number = operator.index(hinted)
@@ -54,7 +55,7 @@ class HintPaths:
                 raise ValueError(f"record {number}: name its mountpoint, too")
             return b"%d" % number if number >= 0 else None
         path = os.path.normpath(os.path.join(self._base, os.fsencode(hinted)))
-        path = b"/" + path.lstrip(b"/")  # POSIX has "//" mean something else
+        path = b"/" + path.lstrip(b"/")  # "//" may mean something else in POSIX
         directory, name = os.path.split(path)
         place = self._place_of(directory)
         if place is None:
@@ -68,7 +69,7 @@ class HintPaths:
         return hint
 
     def _find_place(self, directory: bytes) -> tuple[str, bytes] | None:
-        """(mount point, path from there) of a directory in a mount of ours."""
+        """Return (mount point, path from there) of a directory in a mount of ffrfs."""
         for _ in range(_LINKS_MAX):
             for prefix in _prefixes(directory):
                 if prefix in self._mountpoints:
@@ -81,18 +82,18 @@ class HintPaths:
 
 
 def _prefixes(directory: bytes) -> Iterator[bytes]:
-    """Itself and those above it, the longest first; without the root."""
+    """Yield the path and the directories above it, the longest first, without the root."""
     while len(directory) > 1:
         yield directory
         directory = os.path.dirname(directory)
 
 
 def _follow_first_link(directory: bytes) -> bytes | None:
-    """With the first link on the way replaced by what it says; None: there is none."""
+    """Return the path with its first link replaced by the link's target; None: it has no link."""
     for prefix in reversed(list(_prefixes(directory))):
         try:
             link = os.readlink(prefix)
-        except OSError:  # not a link, or not there
+        except OSError:  # not a link, or missing
             continue
         target = os.path.join(os.path.dirname(prefix), link)
         return os.path.normpath(target + directory[len(prefix) :])

@@ -2,18 +2,17 @@
 
 The daemon is asked over its control socket ({"command": "prefetch"}); when it has agreed,
 the connection leads to the process that reads the pack, and carries hints alone (hint_paths.py), a
-zero byte after each. The answer says how large a file may be to be read ahead; nothing else
-comes back: while no more is needed there, it is not read,
-and sending waits. An empty hint says that these were all, and that they hold after this
-client has gone. Without it, the end of the connection says that the client has died, and
-its hints are dropped.
+zero byte after each. The answer says how large a file may be to be read ahead; no other answer
+comes. While that process needs no more hints, it does not read the connection, and sending
+waits. An empty hint says that these were all, and that they hold after this client has ended.
+Without it, the end of the connection says that the client has died, and its hints are dropped.
 
-The kernel can be given a file's bytes only if it knows the file. So beside the hints goes a
-thread that looks each path up, which costs the reader's own lookup, not one more: it is done
-ahead of the reader, or found done. A mount that is slow to answer holds up that thread alone.
+The kernel takes a file's bytes only if it knows the file. So a thread looks each path up, ahead
+of the reader, whose own lookup then costs nothing. A mount that is slow to answer holds up that
+thread alone.
 
-Concurrency: one thread; stop() from any. A child process that is forked gets no part of
-a connection, or its parent's death would not end it.
+Concurrency: one thread; stop() from any. A forked child keeps no part of a connection, because
+its parent's death must end the connection.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ from collections.abc import Iterator, Sequence
 from ffrfs.errors import MountError
 from ffrfs.mount.client import control_client
 
-# Who looks hints up is behind by so many at most; those beyond are left to the reader.
+# At most so many paths wait to be looked up; the reader looks up the others.
 _LOOKUPS_MAX = 16384
-# In a record's own directory (TFRecord): to look that up takes the record's bytes.
+# A path in a record's own directory (TFRecord): looking it up needs the record's bytes.
 _IN_RECORD = re.compile(rb"/+[0-9]{9,}/+[^/]")
 
 _streams: set[HintStream] = set()
-# Held while a stream begins or ends; a fork waits for that.
+# Held while a stream begins or ends, so that a fork waits for it.
 _lock = threading.Lock()
 
 
@@ -44,7 +43,7 @@ class HintStream:
     """A connection to the mount at `mountpoint`."""
 
     def __init__(self, mountpoint: str) -> None:
-        """Errors as control_client.ask()."""
+        """Raises as control_client.ask() does."""
         self._mountpoint = mountpoint
         with _lock:
             self._client, limits = control_client.connect(mountpoint, "prefetch")
@@ -54,7 +53,7 @@ class HintStream:
 
     @property
     def notice(self) -> str | None:
-        """What its user should know by now."""
+        """Return a line that says how many hinted files are too large, if any are."""
         count = self._lookups.too_large_count
         if count == 0:
             return None
@@ -66,28 +65,28 @@ class HintStream:
 
     @property
     def missing(self) -> tuple[int, bytes]:
-        """How many of the paths that were looked up are not there, and the first of them."""
+        """Return how many of the paths that were looked up do not exist, and the first of them."""
         return self._lookups.missing_count, self._lookups.first_missing
 
     def send(self, hints: Sequence[bytes]) -> None:
-        """Wait until they are on their way. MountError: the mount takes no hints any more."""
+        """Send hints; wait while the mount reads none. MountError: it takes no hints any more."""
         self._lookups.put(hints)
         with self._told_of_its_end():
             self._client.sendall(b"".join([hint + b"\0" for hint in hints]))
 
     def finish(self) -> None:
-        """Say that these were all, and wait until they have been taken over."""
+        """Tell the mount that these were all, and wait until it has read them."""
         with self._told_of_its_end():
             self._client.sendall(b"\0")
             self._client.shutdown(socket.SHUT_WR)
-            # Closed there with hints unread, it would be reset.
+            # If the other end is closed with unread hints, the connection is reset.
             while self._client.recv(4096):
                 pass
         self._lookups.finish()
 
     def stop(self) -> None:
-        """Let what waits in send() or finish() fail, and all hints be dropped."""
-        with contextlib.suppress(OSError):  # closed, or its other end is
+        """Make a waiting send() or finish() fail, and let the mount drop all hints."""
+        with contextlib.suppress(OSError):  # this end or the other is closed
             self._client.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
@@ -107,18 +106,18 @@ class HintStream:
 
 
 class _Lookups:
-    """Makes the kernel know files: a thread, from the first of them on."""
+    """A thread that looks files up, so that the kernel knows them; it starts with the first."""
 
     def __init__(self, mountpoint: bytes, size_max: object) -> None:
         self._mountpoint = mountpoint
-        # Of a file that can be read ahead; an older daemon does not say.
+        # The largest file that can be read ahead; an older daemon does not say.
         self._size_max = size_max if isinstance(size_max, int) else None
-        # Changed by the thread alone.
+        # Only the thread changes these.
         self.too_large_count = self.missing_count = 0
         self.first_missing = b""
         self._pieces: queue.SimpleQueue[Sequence[bytes]] = queue.SimpleQueue()
-        self._put_count = 0  # changed by who sends alone
-        self._done_count = 0  # changed by the thread alone
+        self._put_count = 0  # only the sender changes it
+        self._done_count = 0  # only the thread changes it
         self._is_dropped = False
         self._thread = threading.Thread(target=self._run, name="ffrfs-lookups", daemon=True)
 
@@ -132,7 +131,7 @@ class _Lookups:
             self._thread.start()
 
     def finish(self) -> None:
-        """Wait until all have been looked up."""
+        """Wait until all paths have been looked up."""
         if self._thread.ident is not None:
             self._pieces.put([])
             self._thread.join()
@@ -150,13 +149,13 @@ class _Lookups:
                     self._note_size(os.lstat(self._mountpoint + path))
                 except (FileNotFoundError, NotADirectoryError):
                     self._note_missing(path)
-                except OSError:  # it may be any path
+                except OSError:  # a hint may be any path
                     pass
             self._done_count += len(paths)
 
     def _note_missing(self, path: bytes) -> None:
         if not self.missing_count:
-            if not os.path.ismount(self._mountpoint):  # it has ended meanwhile
+            if not os.path.ismount(self._mountpoint):  # the mount has ended meanwhile
                 return
             self.first_missing = path
         self.missing_count += 1

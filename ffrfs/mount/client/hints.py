@@ -1,9 +1,9 @@
 """ffrfs.prefetch(): a program says in which order it will read files of a mount.
 
-Hints are advice. They are sent by a thread, so neither a mount that has enough for now
-nor one that has gone ever holds up the program that gives them.
+Hints are advice. A thread sends them, so neither a mount that has enough for now nor one that
+has ended ever holds up the program.
 
-Not here: what a hint is (hint_paths.py), how it travels (hint_stream.py).
+Not here: the text of a hint (hint_paths.py), sending it (hint_stream.py).
 Concurrency: a Hints may be used by any thread. A forked child has no part in it.
 """
 
@@ -30,15 +30,14 @@ log = logging.getLogger(__name__)
 def prefetch(paths: Iterable[Hinted], mountpoint: PathType | None = None) -> Hints:
     """Tell a mount which files will be read, in that order, so that it reads them ahead.
 
-    `paths`: any number, also numbers of records. The iterable is consumed by a thread of
-    its own, while this returns at once; an iterable without a length may take its time, and
-    every path is sent as it comes. A relative path is of the mount's root, or, without
-    `mountpoint`, of the working directory; the mount is then that of the first path that is
-    in one, and numbers are understood from there on. Paths that are not in the mount are
-    passed over.
+    `paths`: any number, also numbers of records. prefetch() returns at once, and a thread
+    consumes the iterable; an iterable without a length may take its time, and every path is
+    sent as it comes. A relative path begins in the mount's root, or, without `mountpoint`, in
+    the working directory; the mount is then that of the first path that is in one, and numbers
+    are understood from there on. Paths that are not in the mount are passed over.
 
     The hints hold until they are followed, Hints.close(), or the end of this process. Raises
-    MountError if nothing of ours is mounted (there), or its daemon does not answer.
+    MountError if nothing of ffrfs is mounted (there), or its daemon does not answer.
     """
     if isinstance(paths, str | bytes | os.PathLike):
         raise TypeError(f"paths must be a sequence of paths, not one path: {paths!r}")
@@ -46,7 +45,7 @@ def prefetch(paths: Iterable[Hinted], mountpoint: PathType | None = None) -> Hin
 
 
 def _pieces(paths: Iterable[Hinted]) -> Iterator[list[Hinted]]:
-    # What has a length is at hand. Of all else, the next may be long in coming.
+    # An iterable with a length is in memory. Any other may be slow, so each path is sent alone.
     count = _PIECE_COUNT if isinstance(paths, Sized) else 1
     iterator = iter(paths)
     while piece := list(itertools.islice(iterator, count)):
@@ -56,13 +55,13 @@ def _pieces(paths: Iterable[Hinted]) -> Iterator[list[Hinted]]:
 class Hints:
     """Hints on their way; made by prefetch(). A context manager: closed at its end.
 
-    One that is forgotten, not closed, is sent to its end, and followed while it is of use.
+    If it is forgotten, and not closed, its hints are sent to the end, and followed while useful.
     """
 
     def __init__(
         self, pieces: Iterable[Sequence[Hinted]], mountpoint: PathType | None = None
     ) -> None:
-        """`pieces`: lists of what prefetch() takes, each sent as a whole; errors as there."""
+        """`pieces`: lists of paths or numbers, each sent as a whole. Raises as prefetch() does."""
         place = None if mountpoint is None else canonical(os.fsdecode(mountpoint))
         paths = HintPaths(place)
         if place is None and not paths.has_mounts:
@@ -74,16 +73,16 @@ class Hints:
 
     @property
     def sent(self) -> int:
-        """How many were handed over so far."""
+        """Return how many hints were sent so far."""
         return self._sender.sent
 
     @property
     def skipped(self) -> int:
-        """How many name nothing that could be in the mount."""
+        """Return how many name nothing that could be in the mount."""
         return self._sender.skipped
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until all were handed over; False: they were not by then, or were dropped.
+        """Wait until all were sent; return False if they were not by then, or were dropped.
 
         Raises MountError if the mount has ended before, and what iterating the paths raised.
         """
@@ -92,7 +91,7 @@ class Hints:
         return self._sender.wait(timeout_s)
 
     def close(self) -> None:
-        """Drop what was not read yet. Never waits. In a forked child: nothing."""
+        """Drop the hints that were not read yet. Never waits. Does nothing in a forked child."""
         if os.getpid() == self._pid:
             self._sender.close()
 
@@ -113,7 +112,7 @@ class Hints:
 
 
 class _Sender:
-    """What the thread works on. It knows no Hints, so that one can be forgotten."""
+    """The work of the thread. It holds no reference to Hints, so that they can be forgotten."""
 
     def __init__(
         self, pieces: Iterable[Sequence[Hinted]], paths: HintPaths, stream: HintStream | None
@@ -127,8 +126,8 @@ class _Sender:
         self._is_complete = False
         self._failure: Exception | None = None
         self._is_over = threading.Event()
-        # Whether the hints are to hold when their stream has ended. A SimpleQueue, since
-        # this is said in destructors, which may run anywhere.
+        # Whether the hints hold when their stream has ended. A SimpleQueue, because destructors
+        # put into it, which may run anywhere.
         self._wishes: SimpleQueue[bool] = SimpleQueue()
 
     def run(self) -> None:
@@ -163,7 +162,7 @@ class _Sender:
 
     def _fail(self, error: Exception) -> None:
         if self._is_complete:
-            return  # all were handed over, and the mount has ended
+            return  # all were sent, and the mount has ended
         self._failure = error
         unforeseen = not isinstance(error, MountError)
         log.warning("no more hints: %s", describe(error), exc_info=unforeseen)

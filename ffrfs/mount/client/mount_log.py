@@ -1,6 +1,6 @@
-"""The log of a mount, also of one that has ended: where it is, and its lines as they come.
+"""The log of a mount, also of one that has ended: its place, and its lines as they come.
 
-Where it is was written down by the daemon (state.py), for a week after the end, too
+The daemon writes the place down (state.py), and it is kept for a week after the mount's end
 (kept_logs.py). No mount is touched, and no daemon is asked.
 
 Concurrency: blocking, no state.
@@ -26,15 +26,15 @@ _CHUNK_SIZE = 1 << 16
 
 @dataclass(frozen=True)
 class MountLog:
-    """Where the log of one mount is."""
+    """The place of one mount's log."""
 
     path: str
-    older_path: str | None  # what was moved away to make room, if it is there
+    older_path: str | None  # the lines that were moved away to make room, if any
     daemon: Process
 
 
 def find_log(mountpoint: str) -> MountLog:
-    """That of the mount there, or else of the one that was there last.
+    """Return the log of the mount there, or else of the last one that was there.
 
     Raises MountError: none is known, or it goes elsewhere, which the error names.
     """
@@ -55,12 +55,12 @@ def find_log(mountpoint: str) -> MountLog:
 
 
 def journal_command(journal: str) -> str:
-    """What shows a log that is in the journal; `journal`: as in MountState."""
+    """Return the command that shows a log in the journal; `journal`: as in MountState."""
     return f"journalctl {shlex.quote(journal)}"
 
 
 def read_log(log: MountLog, *, follow: bool = False) -> Iterator[list[bytes]]:
-    """Its lines, some at a time; `follow`: also those to come, until the daemon has ended.
+    """Yield its lines, some at a time; `follow`: also later ones, until the daemon has ended.
 
     Raises OSError if there is no such file any more.
     """
@@ -77,7 +77,7 @@ def read_log(log: MountLog, *, follow: bool = False) -> Iterator[list[bytes]]:
 
 
 class _Lines:
-    """A file that grows, and may be moved away for a new one of its name."""
+    """The lines of a file that grows, and that may be replaced by a new file of its name."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -92,7 +92,7 @@ class _Lines:
         os.close(self._fd)
 
     def read_new(self) -> Iterator[list[bytes]]:
-        """The whole lines that there are by now."""
+        """Yield the whole lines that were written by now."""
         while chunk := os.read(self._fd, _CHUNK_SIZE):
             *lines, self._pending = (self._pending + chunk).split(b"\n")
             if lines:
@@ -100,14 +100,14 @@ class _Lines:
         self.is_at_end = True
 
     def read_all(self) -> Iterator[list[bytes]]:
-        """And a last one without an end."""
+        """Yield all lines, also a last one without an end."""
         yield from self.read_new()
         if self._pending:
             yield [self._pending]
             self._pending = b""
 
     def follow_name(self) -> Iterator[list[bytes]]:
-        """Go on in the new file, if there is one; what came last in the old one is first."""
+        """Go on in the new file, if there is one, after yielding the last lines of the old one."""
         try:
             fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""What this user has mounted, and how each mount fares, as `ffrfs ps` shows it.
+"""The mounts of this user and their states, as `ffrfs ps` shows them.
 
-Out of state files, the kernel's list, and what the daemons say of themselves. No mount is
-touched: one that hangs would hold up what asks.
+They come from state files, the kernel's list, and the answers of the daemons. No mount is touched:
+one that hangs would hold up its caller.
 
 Concurrency: blocking, no state.
 """
@@ -20,8 +20,8 @@ from ffrfs.mount.kernel.mount_table import read_mount_table
 
 TIMEOUT_S = 1.5  # for the answers of all daemons
 
-# dead: its daemon has ended. detached: it serves on for who has files open, but the mount is
-# not in its place any more. unknown: no daemon of this user's is known to have made it.
+# dead: its daemon has ended. detached: the mount is not in its place any more, and serves the
+# files that are still open. unknown: no daemon of this user is known to have made it.
 Condition = Literal["live", "dead", "detached", "not answering", "unknown"]
 
 
@@ -30,32 +30,32 @@ class MountStatus:
     """One mount; None: unknown."""
 
     mountpoint: str
-    pid: int | None = None  # of the daemon, also of one that has ended
+    pid: int | None = None  # of the daemon, which may have ended
     worker_pid: int | None = None
     fetcher_pid: int | None = None
-    changed_objects: int | None = None  # of those at URLs: replaced there since they were opened
+    changed_objects: int | None = None  # objects at URLs that were replaced since they were opened
     transport: str | None = None  # "dev" or "uring"
     packs: list[str]
     state: Condition
     age_s: float | None = None
     requests_per_s: float | None = None
     log_file: str | None = None
-    journal: str | None = None  # journalctl's words, where the log is in the journal
+    journal: str | None = None  # arguments of journalctl, if the log is in the journal
 
 
 def mount_statuses(timeout_s: float = TIMEOUT_S) -> list[MountStatus]:
-    """All of this user's, by mount point. Takes little more than `timeout_s`."""
+    """Return all mounts of this user, by mount point. Takes little more than `timeout_s`."""
     for directory in state.own_directories():
         remove_old_logs(directory)
-    # Before the state files: one is written before its mount is made.
+    # Read before the state files, because a state file is written before its mount is made.
     table = read_mount_table()
     known = state.load_all()
     sockets = [state.socket_path(directory, one.mountpoint) for directory, one in known]
     answers = ask_all(sockets, "status", timeout_s)
-    # Once for all of them: of a thousand mounts it is long. The last of a place is topmost.
+    # Read once, because the table of a thousand mounts is long. The last of a place is topmost.
     after = read_mount_table()
     topmost = {entry.mountpoint: entry for entry in after}
-    ours = {entry.mountpoint for entry in after if entry.is_ours}  # also covered ones
+    ours = {entry.mountpoint for entry in after if entry.is_ours}  # also mounts that others cover
     found = [
         _known(one, told, is_mounted=one.mountpoint in ours)
         for (_, one), told in zip(known, answers, strict=True)
@@ -77,7 +77,7 @@ def _known(
     condition: Condition
     if told is not None:
         condition = "live" if is_mounted else "detached"
-    else:  # asked last: it may have ended since
+    else:  # checked last, because the daemon may have ended since
         condition = "not answering" if known.process.is_alive() else "dead"
     told = told or {}
     age_s = None if known.began_s is None else round(max(time.time() - known.began_s, 0), 3)

@@ -1,6 +1,6 @@
 """mount() and mounted(): mounts made by a program, served by a process of their own.
 
-Never by this process: a program that reads its own mount waits for itself, and one
+This process never serves: a program that reads its own mount would wait for itself, and one
 that forks (data loader workers) would copy the server. Both run `ffrfs mount`. The daemon of
 mounted() also watches a pipe that this process holds, so that it unmounts even if this
 process is killed; a mount of mount() stays until it is unmounted.
@@ -42,14 +42,14 @@ def mount(
     """Mount `pack`, or several as one tree, and return the mount point.
 
     The mount stays when this process ends, as that of the command `ffrfs mount`; end it with
-    `ffrfs.unmount()`. For the time of a block there is `ffrfs.mounted()`.
+    `ffrfs.unmount()`. `ffrfs.mounted()` mounts for the time of a block.
 
     Without `mountpoint` a new directory in the temporary directory is used, and removed when
     it is unmounted. `keywords`: those of MountKeywords, which are the options of `ffrfs mount`
-    and the words of its `-o`; left out, they are as there. `umask`: a number (0o022), or octal
+    and the words of its `-o`, with the same defaults. `umask`: a number (0o022), or octal
     digits ("022"). `max_memory`: bytes, or a text as "2G". `prefetch_window`: records, or
     "512,64M". `prefetch_ttl`: seconds. `extensions=False`: features of TFRecord files without
-    extensions. `config`: a TOML file for what is not said here. `options`: more words of `-o`,
+    extensions. `config`: a TOML file for all other settings. `options`: more words of `-o`,
     as in fstab.
 
     Raises MountError with the reason if it cannot be mounted.
@@ -67,9 +67,9 @@ def mounted(
 ) -> Iterator[Path]:
     """Mount `pack`, or several as one tree, yield the mount point, and unmount at the end.
 
-    Also if this process is killed. The parameters are those of `ffrfs.mount()`. Files still
-    open at the end of the block can be read on. Raises MountError with the reason if it
-    cannot be mounted.
+    It is also unmounted if this process is killed. The parameters are those of `ffrfs.mount()`.
+    Files that are open at the end of the block can still be read. Raises MountError with the
+    reason if it cannot be mounted.
     """
     words = _words(keywords)
     theirs, ours = os.pipe()
@@ -81,7 +81,7 @@ def mounted(
         try:
             yield place
         finally:
-            if mount_at(str(place)) is not None:  # else somebody has unmounted it already
+            if mount_at(str(place)) is not None:  # else another process has unmounted it
                 done = unmount(str(place))
                 if done.notice is not None:
                     log.warning("%s", done.notice)
@@ -90,7 +90,7 @@ def mounted(
 
 
 def _words(keywords: MountKeywords) -> list[str]:
-    """The words of -o that they are."""
+    """Return the keywords as words of -o."""
     for name in keywords:
         if name not in MountKeywords.__annotations__:
             raise TypeError(f"mount() got an unexpected keyword argument {name!r}")
@@ -129,7 +129,7 @@ def _mount(
 ) -> Path:
     """Run `ffrfs mount`. `owner`: a pipe that its daemon watches."""
     if mountpoint is None:
-        # The daemon makes it: then it also removes it if this process is killed.
+        # The daemon makes the directory, so that it removes it even if this process is killed.
         mountpoint = os.path.join(tempfile.gettempdir(), f"ffrfs-{secrets.token_hex(8)}")
     place = canonical(os.fspath(mountpoint))
     packs = [pack] if isinstance(pack, str | os.PathLike) else pack

@@ -1,13 +1,13 @@
-"""Taking mounts away, whether their daemons live, hang or are long dead.
+"""Unmounts, whether the daemons live, hang or are long dead.
 
-The kernel is asked, not the daemon: that always works, and a daemon that lives notices
-that its connection has ended. What a dead one left (its state file, a mount point that
-it had made) is cleaned up here. One that is stopped, or does not end, is left alone, and
-told: its mount is gone, it ends by itself when it goes on, and to kill it would look like
-a failure to the service manager, which would mount again.
+It asks the kernel, not the daemon: that always works, and a live daemon notices that its
+connection has ended. It removes the state file and the mount point that a dead daemon left. A
+daemon that is stopped, or does not end, is left alone, and the user is told: its mount is gone,
+it ends by itself when it goes on, and the service manager would take killing it for a failure,
+and mount again.
 
-Concurrency: no state; from any thread. From looking to unmounting the lock of the runtime
-directory is held, so that no mount which has just been made in its place is taken for it.
+Concurrency: no state; from any thread. The lock of the runtime directory is held from looking
+to unmounting, so that a mount that has just been made at the same place is not unmounted.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from ffrfs.mount.kernel.mount_table import mount_at, read_mount_table
 from ffrfs.mount.kernel.mountpoint import canonical
 
 TIMEOUT_S = 10.0
-_STOPPED_LIMIT_S = 1.0  # one that was stopped for so long is not waited for
+_STOPPED_LIMIT_S = 1.0  # a daemon that was stopped for so long is not waited for
 _PAUSE_S = 0.1
 
-# What is left to be waited for: a runtime directory, and what it knows.
+# The runtime directory of a daemon to wait for, and its state there.
 _Known = tuple[str, state.MountState]
 
 
@@ -36,15 +36,15 @@ _Known = tuple[str, state.MountState]
 class Unmounted:
     """A mount that is gone."""
 
-    # It was in use: gone for new users, and served on until the last open file is closed.
+    # It was in use: new programs do not see it, and its open files can be read until they close.
     was_busy: bool
-    notice: str | None = None  # what the user should know of its daemon
+    notice: str | None = None  # a line for the user about its daemon
 
 
 def unmount(mountpoint: str | os.PathLike[str], *, timeout_s: float = TIMEOUT_S) -> Unmounted:
     """Unmount an ffrfs mount, and wait up to `timeout_s` for its daemon to end.
 
-    Also one whose daemon has died. That of a busy one is not waited for. Raises MountError if
+    The daemon may have died. The daemon of a busy mount is not waited for. Raises MountError if
     nothing of ffrfs is mounted there, or the kernel refuses.
     """
     place = canonical(os.fspath(mountpoint))
@@ -58,9 +58,9 @@ def unmount(mountpoint: str | os.PathLike[str], *, timeout_s: float = TIMEOUT_S)
 
 
 def unmount_dead(mountpoint: str) -> str | None:
-    """Take away what a daemon that died has left there; return a line that says what.
+    """Remove the mount that a dead daemon has left there; return a line that describes it.
 
-    None: nothing was there, or not of ours, or it lives.
+    None: there is no mount of ffrfs, or its daemon lives.
     """
     directory = state.runtime_directory()
     with state.locked(directory):
@@ -68,14 +68,14 @@ def unmount_dead(mountpoint: str) -> str | None:
 
 
 def unmount_all(*, timeout_s: float = TIMEOUT_S) -> Iterator[tuple[str, Unmounted | Exception]]:
-    """Unmount all that this user's daemons serve or have left, and dead mounts besides.
+    """Unmount all mounts that this user's daemons serve or have left, and dead unknown mounts.
 
-    Those are this user's, for root everybody's, whom no runtime directory of this user
-    knows. Yields each place with what came of it, or what went wrong there, and goes on.
-    Waits for all daemons together up to `timeout_s`.
+    Unknown mounts are this user's, for root those of all users, of which no runtime directory
+    of this user knows. Yields each place with its result or its error, and goes on. Waits for
+    all daemons together up to `timeout_s`.
     """
     waiting: list[tuple[str, bool, _Known]] = []
-    # What is mounted inside another mount goes before that one.
+    # A mount inside another one is unmounted first.
     for place in sorted({known.mountpoint for _, known in state.load_all()}, reverse=True):
         try:
             detached = _detach(place)
@@ -83,7 +83,7 @@ def unmount_all(*, timeout_s: float = TIMEOUT_S) -> Iterator[tuple[str, Unmounte
             yield place, error
             continue
         match detached:
-            case None:  # it has ended meanwhile
+            case None:  # the mount has ended meanwhile
                 continue
             case busy, None:
                 yield place, Unmounted(busy)
@@ -100,11 +100,11 @@ def unmount_all(*, timeout_s: float = TIMEOUT_S) -> Iterator[tuple[str, Unmounte
 
 
 def _detach(place: str) -> tuple[bool, _Known | None] | None:
-    """Unmount what is there: whether it was busy, and who knows of it; None: nothing is."""
+    """Unmount the mount there; return whether it was busy, and its state. None: there is none."""
     found = state.find(place)
     with contextlib.nullcontext() if found is None else state.locked(found[0]):
         if found is not None:
-            found = state.find(place)  # another daemon may have the place by now
+            found = state.find(place)  # another daemon may have taken the place
         there = mount_at(place)
         if there is None:
             return None if found is None else (False, found)
@@ -115,7 +115,7 @@ def _detach(place: str) -> tuple[bool, _Known | None] | None:
 
 
 def _release(directory: str, known: state.MountState, *, busy: bool, timeout_s: float) -> Unmounted:
-    """Wait for the daemon of what was unmounted, and clean up after it."""
+    """Wait for the daemon of a mount that was unmounted, and clean up after it."""
     notice = None if busy else _wait_for_end(known, timeout_s)
     state.release(directory, known)
     remove_old_logs(directory)
@@ -123,7 +123,7 @@ def _release(directory: str, known: state.MountState, *, busy: bool, timeout_s: 
 
 
 def _wait_for_end(known: state.MountState, timeout_s: float) -> str | None:
-    """None: it has ended."""
+    """Return why the daemon has not ended; None if it has."""
     daemon = f"{known.mountpoint}: unmounted, but its daemon (process {known.process.pid})"
     now_s = time.monotonic()
     deadline_s, stopped_until_s = now_s + timeout_s, now_s + _STOPPED_LIMIT_S
@@ -139,7 +139,7 @@ def _wait_for_end(known: state.MountState, timeout_s: float) -> str | None:
 
 
 def _detach_unknown() -> Iterator[tuple[str, Unmounted | Exception]]:
-    """Dead mounts that are still there, topmost of their places."""
+    """Unmount the dead mounts that remain, each the topmost of its place."""
     user_id = os.geteuid()
     places = {
         entry.mountpoint

@@ -1,9 +1,9 @@
-"""Warming a mount: its kernel learns all names, and gets all bytes that memory has room for.
+"""Warms a mount: the kernel learns all names, and gets all bytes that memory has room for.
 
     list the tree ─► the kernel knows every inode; then the engine pushes, front to back by the pack
     packs at URLs ─► first all blocks into the cache on disk, since only what is near is pushed
 
-Listing touches the mount, which hangs if that does. Blocking; one thread at a time.
+Listing touches the mount, so it hangs if the mount does. Blocking; one thread at a time.
 Not here: pushing (native/prefetch/read_around.h).
 """
 
@@ -26,21 +26,21 @@ _FILLING_S = 0.5
 
 @dataclass(frozen=True)
 class Warmed:
-    """What came of it, in files. Others may warm the same mount, and count here, too."""
+    """Numbers of files. They include those of other programs that warm the same mount."""
 
-    files: int  # that were asked for
-    pushed: int  # the rest was there, or cannot be pushed
-    left_out: int  # memory had no room for them
+    files: int  # requested
+    pushed: int  # the rest was cached already, or cannot be pushed
+    left_out: int  # for want of memory
 
 
 def warm(
     mountpoint: str, paths: Sequence[str] = (), progress: Progress = lambda *_: None
 ) -> Warmed:
-    """Have all files below these paths (none: of all of the mount) in the kernel's page cache.
+    """Bring all files below these paths (none: the whole mount) into the kernel's page cache.
 
-    A path begins at the root of the mount, or includes the mount point. Raises MountError: nothing
-    of ours is mounted there, or its packs are at URLs and cannot be kept on disk;
-    FileNotFoundError: a path is not there.
+    A path begins at the root of the mount, or includes the mount point. Raises MountError if
+    nothing of ffrfs is mounted there, or its packs are at URLs and cannot be kept on disk, and
+    FileNotFoundError if a path is missing.
     """
     place = canonical(mountpoint)
     before = stats(place)
@@ -50,7 +50,7 @@ def warm(
     inos = [os.lstat(top).st_ino for top in tops]
     _list_all(tops, progress)
     first = found = before["warm"]
-    for count, ino in enumerate(inos, 1):  # one after the other: a worker has no long queue
+    for count, ino in enumerate(inos, 1):  # one by one, because a worker has no long queue
         ask(place, "warm", ino=ino)
         while found["begun"] - first["begun"] < count or found["left"] > 0:
             time.sleep(_ASKING_S)
@@ -71,7 +71,7 @@ def _inside(place: str, path: str) -> str:
 
 
 def _list_all(tops: list[str], progress: Progress) -> None:
-    """So that the kernel knows all inodes: a listing that is answered tells it those."""
+    """List the tree, because the kernel learns all inodes from the answers."""
     folders = [top for top in tops if os.path.isdir(top)]
     count = 0
     while folders:
@@ -84,7 +84,7 @@ def _list_all(tops: list[str], progress: Progress) -> None:
 
 
 def _fetch_all(place: str, progress: Progress) -> None:
-    """Have all of the packs in the cache on disk."""
+    """Fetch all of the packs into the cache on disk."""
     whole: Any = ask(place, "fill")["whole_bytes"]
     while True:
         time.sleep(_FILLING_S)
