@@ -1,5 +1,5 @@
-"""Making packs, in shards too, here or in a bucket.
+"""Makes packs and sets of packs, on this machine or in a bucket.
 
-Not here: what is packed (ffrfs.packing.sources), reading packs (ffrfs.folder), the bytes of
+Not here: the sources (ffrfs.packing.sources), reading packs (ffrfs.folder), the bytes of
 records (ffrfs._native.Writer), printing (ffrfs.cli).
 """

@@ -1,11 +1,11 @@
-"""Packs that go to a bucket: one, a new set, or more shards of a set that is there.
+"""Packs that go to a bucket: one, a new set, or more shards of an existing set.
 
-Two are under way at a time, so that one is uploaded while the next is made: local space for two
-suffices. If anything fails, what was uploaded of a set is removed again. A SIGKILL leaves some of
-its shards: a new set that lacks some is not opened, and shards that were added are whole.
+Two packs are under way at a time, so that one is uploaded while the next is made: local space for
+two suffices. If anything fails, the uploaded shards of a set are removed again. A SIGKILL leaves
+some of them: a new set that lacks some is not opened, and shards that were added are whole.
 
-Who adds to a set has its lock; before each shard the directory is looked at again, too. A reader
-sees no shard missing at any time: shards come in the order of their numbers.
+A process that adds to a set holds its lock; before each shard it also checks the directory again.
+Shards appear in the order of their numbers, so a reader sees no shard missing at any time.
 
 Not here: the lock (append_lock.py), the temporary directory and the upload (bucket_target.py).
 Concurrency: give() is for any thread; the rest for one.
@@ -34,7 +34,7 @@ _TURN_S = 0.1
 class BucketPlace(Place):
     """The pack at a URL, or the set in the directory there.
 
-    Raises PackError if something is there that must not be replaced, RemoteError, OSError.
+    Raises PackError if an object exists that must not be replaced, RemoteError, OSError.
     """
 
     at_a_time = 2
@@ -44,7 +44,7 @@ class BucketPlace(Place):
         super().__init__(path, options)
         tmp_dir = None if options.tmp_dir is None else os.fspath(options.tmp_dir)
         self._target = BucketTarget(path, is_set=options.is_set, tmp_dir=tmp_dir, as_in="data.ffr")
-        self.force = True  # in the temporary directory
+        self.force = True  # files in the temporary directory may be replaced
         self._lock = AppendLock(path) if options.append else None
         self._is_dry_run = options.dry_run
         self._names: set[str] = set()
@@ -83,7 +83,7 @@ class BucketPlace(Place):
             return None
         if self.existing is None:
             return set_id, number, count
-        # Each knows of those before it, so that the set lacks none while they come.
+        # Each shard counts the shards before it, so that the set is complete at any time.
         number += self.existing.count
         return self.existing.id, number, number + 1
 
@@ -95,7 +95,7 @@ class BucketPlace(Place):
         size = os.path.getsize(self._target.place_of(url))
         if self._lock is not None:
             while number != self._given:
-                sent(0, size)  # which may end us
+                sent(0, size)  # may raise, to end the packing
                 time.sleep(_TURN_S)
             self._check(url, self._lock)
         self._target.send(url, lambda done: sent(done, size))
@@ -109,17 +109,17 @@ class BucketPlace(Place):
         return url.child(shard_name(number + (self.existing.count if self.existing else 0)))
 
     def _open(self, lock: AppendLock) -> None:
-        """Take over the set that is there, to add to it."""
+        """Open the existing set, to add to it."""
         self._names = lock.names()
         if lock.first_of_dead is not None and not self._is_dry_run:
             self._take_over(lock, lock.first_of_dead)
         self._first = parse_url(packs_in(self._target.url.text)[0])
-        # Before it is opened: what changes from now on is noticed.
+        # Listed before the set is opened, so that later changes are noticed.
         self._first_pin = pin_of(self._first, self._target.settings)
         self.existing = ExistingSet(self._target.url.text)
 
     def _take_over(self, lock: AppendLock, first: int) -> None:
-        """Remove the shards that a dead process has added, so that the set is as it was before."""
+        """Remove the shards that a dead process has added."""
         lock.take(first)
         number = first
         while shard_name(number) in self._names:

@@ -1,7 +1,7 @@
-"""A place in a bucket that files are written to: each is made in a temporary directory, uploaded,
-and removed there.
+"""A place in a bucket: each file for it is made in a temporary directory, uploaded, and removed
+from the temporary directory.
 
-Not here: what the files hold (bucket_place.py, ffrfs.convert), uploading one
+Not here: the content of the files (bucket_place.py, ffrfs.convert), uploading one
 (ffrfs.remote.bucket). Concurrency: any thread may send files; the rest is for one thread.
 """
 
@@ -29,8 +29,8 @@ _PRIVATE = 0o700
 class BucketTarget:
     """The object at a URL, or, if `is_set`, the directory there.
 
-    `tmp_dir`: where files are made (None: $TMPDIR, or as tempfile has it). `as_in`: a name to
-    show where a directory is named for a file. Raises PackError for what cannot be written to.
+    `tmp_dir`: where files are made (None: $TMPDIR, or tempfile's default). `as_in`: a name that an
+    error shows if a directory is named for a file. Raises PackError for other URLs.
     """
 
     def __init__(self, path: str, *, is_set: bool, tmp_dir: str | None, as_in: str) -> None:
@@ -41,13 +41,13 @@ class BucketTarget:
         refuse_unwritable(self.url, is_set=is_set, as_in=as_in)
         self._sent: list[RemoteUrl] = []
         self._tmp_dir = tmp_dir
-        self._replaces = True  # what has the name of a file that is sent
+        self._replaces = True  # an object that has the name of a file that is sent
         self._staging: str | None = None
         self._ends = contextlib.ExitStack()
 
     @property
     def folder(self) -> str:
-        """The temporary directory."""
+        """Return the temporary directory."""
         if self._staging is None:
             above = self._tmp_dir or tempfile.gettempdir()
             staged = staged_folder(above, "ffrfs-pack", mode=_PRIVATE)
@@ -59,13 +59,13 @@ class BucketTarget:
         return FolderIdentity.of(os.stat(self.folder))
 
     def place_of(self, url: RemoteUrl) -> str:
-        """Where the file for `url` is made."""
+        """Return the path at which the file for `url` is made."""
         return os.path.join(self.folder, os.path.basename(url.key))
 
     def may_replace(self, force: bool) -> None:
         """Raise PackError if there is an object, unless `force`.
 
-        What appears there until a file is sent is not replaced either. Raises RemoteError.
+        An object that appears there later is not replaced either. Raises RemoteError.
         """
         pin = None if force else self._pin()
         if pin is not None and pin.size:
@@ -82,12 +82,13 @@ class BucketTarget:
         return kind_of_bytes(read, pin.size)
 
     def send(self, url: RemoteUrl, sent: Sent) -> None:
-        """Upload what was made for `url`, and remove it here. Raises PackError, RemoteError,
-        OSError.
+        """Upload the file that was made for `url`, and remove it here.
+
+        Raises PackError, RemoteError, OSError.
         """
         place = self.place_of(url)
         try:
-            # Before: one that is ended may have been complete at the server.
+            # Noted before uploading: an upload that is ended may be complete at the server.
             self._sent.append(url)
             if not upload(place, url, self.settings, sent, replace=self._replaces):
                 pin = self._pin()
@@ -96,7 +97,7 @@ class BucketTarget:
             os.unlink(place)
 
     def take_back(self) -> None:
-        """Remove what was uploaded of a set, the last first; a single object was replaced."""
+        """Remove the uploaded objects of a set, the last first. A single object stays."""
         while self.is_set and self._sent:
             with contextlib.suppress(RemoteError):
                 remove(self._sent.pop(), self.settings)
@@ -118,7 +119,7 @@ class BucketTarget:
 
 
 def refuse_unwritable(url: RemoteUrl, *, is_set: bool, as_in: str = "") -> None:
-    """Raise PackError for what is no object of a bucket, or no directory there."""
+    """Raise PackError if the URL is no object of a bucket, or no directory there."""
     if url.scheme == "file":
         raise PackError(f"{url.shown}: name a local file by its path, without file://")
     if url.scheme in ("http", "https"):

@@ -1,7 +1,7 @@
-"""Which records become which shard of a set, and which set that is: one rule for all who pack.
+"""Cuts records into the shards of a set, and computes its id: one rule for every way to pack.
 
 Records are known by their costs (native/entries/record_costs.h), in blocks: of a list in
-memory, or of the file of a plan. Only the blocks in which a shard begins are looked at closely.
+memory, or of the file of a plan. Only the blocks in which a shard begins are read record by record.
 
 Concurrency: one thread.
 """
@@ -21,28 +21,28 @@ from ffrfs.packing.sources.options import PackOptions
 
 ID_SIZE = 16
 
-# Records of a list in memory that are looked at together.
+# The size of a block of a list in memory, in records.
 _BATCH_COUNT = 4096
 _BLOCKS_KEPT = 2  # in which a shard begins, or ends
 
 
 class Blocks(Protocol):
-    """Records, in blocks: how many are in each, and what all in it take in a pack."""
+    """Records in blocks: the number of records of each block, and their cost in a pack."""
 
     @property
     def counts(self) -> Sequence[int]: ...
     @property
     def costs(self) -> Sequence[int]: ...
     def load(self, block: int) -> Sequence[int]:
-        """What each record of a block takes."""
+        """Return the cost of each record of a block."""
         ...
 
 
 def cut(blocks: Blocks, shards: int | None, shard_size: int | None) -> Iterator[int]:
     """Yield the first record of each shard.
 
-    At most `shards` of about equal size, none without a record if there are any; or as few as
-    there may be of at most `shard_size` bytes, where a larger record is alone.
+    There are at most `shards` of about equal size, each with a record if there are any; or as
+    few as possible of at most `shard_size` bytes, where a larger record is alone.
     """
     cutter = _Cutter(blocks)
     return cutter.of_size(shard_size) if shard_size else cutter.into(shards or 1)
@@ -83,7 +83,7 @@ class _Cutter:
         first = 0
         yield first
         for left in range(max(1, min(count, all_records)), 1, -1):
-            # Each takes its part of what is left, and one record for each that follows is left.
+            # Each shard takes its part of the rest, and leaves one record for each later shard.
             before = self._before(first)
             nearest = self._nearest(before + (total - before) // left)
             first = min(max(nearest, first + 1), all_records - (left - 1))
@@ -97,7 +97,7 @@ class _Cutter:
             first = max(self._within(most), first + 1)
 
     def _nearest(self, cost: int) -> int:
-        """How many records are before the boundary that is nearest to `cost`."""
+        """Return the number of records before the boundary that is nearest to `cost`."""
         below = self._within(cost)
         if below == self._counts[-1]:
             return below
@@ -105,25 +105,25 @@ class _Cutter:
         return below if cost - before <= after - cost else below + 1
 
     def _within(self, cost: int) -> int:
-        """How many records take `cost` at most, together."""
+        """Return how many records cost at most `cost` together."""
         block = bisect_right(self._costs, cost) - 1
         if block == len(self._costs) - 1:
             return self._counts[-1]
         return self._counts[block] + bisect_right(self._load(block), cost - self._costs[block]) - 1
 
     def _before(self, record: int) -> int:
-        """What the records before this one take."""
+        """Return the cost of the records before this one."""
         block = bisect_right(self._counts, record) - 1
         number = record - self._counts[block]
         return self._costs[block] + (self._load(block)[number] if number else 0)
 
     def _sums(self, block: int) -> list[int]:
-        """What is before each record of a block, within it."""
+        """Return the cost before each record of a block, within the block."""
         return list(accumulate(self._blocks.load(block), initial=0))
 
 
 class ListingDigest:
-    """Of the files that have records, in their order: names, sizes and, unless all have one, times.
+    """A digest of the files that have records, in order: names, sizes, and times if they differ.
 
     Links and empty directories do not count: they are in one shard, and all others are the same.
     """
@@ -133,13 +133,13 @@ class ListingDigest:
         self._numbers = [hashlib.sha256() for _ in range(1 + has_times)]
 
     def add(self, names: bytes, sizes: bytes, times: bytes) -> None:
-        """As EntryList.listing() gives them, of the files that follow."""
+        """Add the next files, as EntryList.listing() gives them."""
         self._names.update(names)
         for digest, numbers in zip(self._numbers, (sizes, times), strict=False):
             digest.update(numbers)
 
     def set_id(self, options: PackOptions) -> bytes:
-        """The id that a set of these files, cut so, always has."""
+        """Return the id that a set of these files, cut so, always has."""
         cuts = repr((options.shards, options.shard_size))
         whole = hashlib.sha256(cuts.encode() + self._names.digest())
         for digest in self._numbers:

@@ -1,6 +1,6 @@
 """Runs tasks by any concurrent.futures.Executor, so many at a time that no worker waits.
 
-Not here: executors (ffrfs.cluster; threads: pack.py), what tasks do.
+Not here: executors (ffrfs.cluster; threads: pack.py), the tasks.
 Concurrency: one thread drives; tasks run wherever the executor has them.
 """
 
@@ -13,7 +13,7 @@ from typing import TypeVar
 TaskT = TypeVar("TaskT")
 ResultT = TypeVar("ResultT")
 
-# Tasks that wait at the workers, so that none is idle between two: at least so many.
+# At least so many tasks wait at the workers, so that no worker is idle between two.
 _WAITING_MIN = 4
 _TICK_S = 0.1
 
@@ -28,9 +28,9 @@ def drive(  # noqa: PLR0913, PLR0917 - all of a loop
 ) -> None:
     """Run `function` with each task that `take` gives (None: there is none now).
 
-    `done` gets the results as they come, and what a task raised; it may lead to more tasks, and
-    what it raises ends the whole: tasks that have not begun are cancelled. So does Ctrl-C, and
-    what `tick` raises, which is called ten times a second.
+    `done` gets the results as they come, and the exceptions of tasks; it may lead to more tasks.
+    An exception of `done`, or of `tick`, which is called ten times a second, or Ctrl-C ends all:
+    tasks that have not begun are cancelled.
     """
     running: dict[Future[ResultT], TaskT] = {}
     try:

@@ -1,8 +1,8 @@
-"""pack_folder, pack_archive, repack: a tree into one FFRecord file, or into a set of them.
+"""pack_folder, pack_archive, repack: pack a tree into one FFRecord file, or into a set of them.
 
 Not here: which files (ffrfs.packing.sources), writing packs (shards.py), where they appear
 (places.py, bucket_place.py).
-Concurrency: call it from any thread; what comes out is complete or is not there.
+Concurrency: any thread; the pack or set is complete, or absent.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class PackSummary(NamedTuple):
     file_count: int
     folder_count: int
     byte_count: int
-    skipped: list[str]  # paths of what was left out for skip_special
+    skipped: list[str]  # paths that skip_special left out
     link_count: int = 0  # links that were kept
-    shared_count: int = 0  # files that show the bytes of another
-    stored_byte_count: int = 0  # of the files, each stored once
+    shared_count: int = 0  # files that share the record of another
+    stored_byte_count: int = 0  # bytes of the files that were stored, each once
     shard_count: int = 0  # packs that were written as shards; 0: one pack
     followed_link_count: int = 0
     left_out_link_count: int = 0
@@ -44,16 +44,17 @@ class PackSummary(NamedTuple):
 def pack_folder(
     folder: PathType, out_file: PathType, verbose: bool = False, **options: Unpack[PackKeywords]
 ) -> PackSummary:
-    """Pack all files below `folder` into `out_file`, which then holds them or is not made.
+    """Pack all files below `folder` into `out_file`, or leave no file there.
 
-    `verbose`: a bar. `options`: those of PackOptions. With `shards` or `shard_size` `out_file` is
-    a new directory of packs, each of which can be read alone. A file at `out_file`, also a pack,
-    is replaced with `force` alone. `out_file` may be a URL (s3://, gs://, az://): each pack is
-    made in `tmp_dir`, then uploaded and removed. It appears there when it is whole.
+    `verbose`: show a progress bar. `options`: those of PackOptions. With `shards` or
+    `shard_size` `out_file` is a new directory of packs, each of which can be read alone. A file
+    at `out_file`, also a pack, is replaced with `force` alone. `out_file` may be a URL (s3://,
+    gs://, az://): each pack is made in `tmp_dir`, then uploaded and removed. It appears there
+    when it is whole.
 
     Raises PackError, naming the file: one that changes meanwhile, a link that leads out,
     nowhere or in a loop; sockets, FIFOs, devices and names that are not UTF-8, unless
-    `skip_special` leaves those out. Raises OSError for what cannot be read or written.
+    `skip_special` leaves those out. Raises OSError if a file cannot be read or written.
     """
     name = os.fspath(folder)
     if os.path.isfile(name):  # name the function that packs it
@@ -69,12 +70,12 @@ def pack_archive(
     """Pack all files of a tar or zip archive, as pack_folder() does; nothing is unpacked to disk.
 
     `archive`: a tar file, also one compressed by gzip, bzip2, xz or (with the package
-    zstandard) Zstandard, a zip file, or "-", standard input. Its content shows which. What
-    cannot be read twice is first copied to a file without a name beside `out_file`. Records
+    zstandard) Zstandard, a zip file, or "-", standard input. Its content shows which. A
+    pipe is first copied to a file without a name beside `out_file`. Records
     are in the order of the archive, also with `files`; `order` is an error. Links are followed
     within it ("inside" and "follow" mean the same), kept or left out.
 
-    Raises PackError, naming the member: names that cannot be below a directory, or are there
+    Raises PackError, naming the member: names that cannot be below a directory, or that occur
     twice, links that lead out of it, encrypted and damaged members; devices, FIFOs and names
     that are not UTF-8, unless `skip_special` leaves those out.
     """

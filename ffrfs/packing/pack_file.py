@@ -18,7 +18,7 @@ from ffrfs.packing.sources.existing_set import ShardOf
 
 
 class Run(NamedTuple):
-    """Records of a list that become one pack."""
+    """The records of a list that become one pack."""
 
     first: int
     record_count: int
@@ -26,9 +26,9 @@ class Run(NamedTuple):
 
 @contextlib.contextmanager
 def writing(path: str, record_count: int, *, force: bool = False) -> Iterator[Writer]:
-    """Give a writer for so many records, the index among them; it ends well, or leaves no file.
+    """Yield a writer for so many records, the index among them; an error leaves no file.
 
-    Raises PackError if a file is there already, unless `force`.
+    Raises PackError if a file exists, unless `force`.
     """
     replace = may_replace(path, force)
     remove_leftovers_beside(path)

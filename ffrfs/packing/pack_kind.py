@@ -1,4 +1,4 @@
-"""Whether a path is of packs to read, or of data to pack.
+"""Decides whether a path is packs to read, or data to pack.
 
 Concurrency: any thread.
 """
@@ -20,33 +20,33 @@ _SIDECAR_SUFFIX = ".ffr.idx"
 
 
 def kind_of(sources: Sequence[str]) -> Kind:
-    """Tell what is to be packed. Raises OptionError if it is of several kinds, OSError."""
+    """Return the kind of the sources. Raises OptionError if they are of several kinds, OSError."""
     others = [name for name in sources if name == STANDARD_INPUT or not holds_packs(name)]
     if not others:
         return "packs"
     if len(sources) > 1:
         if others[0] != STANDARD_INPUT:
-            os.stat(others[0])  # or it is not there
+            os.stat(others[0])  # raises if it is missing
         raise OptionError(f"{others[0]} is neither a pack nor a pack set; name it alone")
     is_file = os.path.exists(others[0]) and not os.path.isdir(others[0])
     return "archive" if is_file or others[0] == STANDARD_INPUT else "folder"
 
 
 def holds_packs(path: str) -> bool:
-    """Tell whether `path` is a pack, or a pack set: a directory of nothing but packs of sets.
+    """Return whether `path` is a pack, or a pack set: a directory of nothing but packs of sets.
 
-    Any other directory is data, whatever is in it. Raises OSError if it cannot be read.
+    Any other directory is data. Raises OSError if it cannot be read.
     """
     if is_url(path):  # nothing else is read from there
         return True
     if os.path.isdir(path):
         return _is_pack_set(path)
-    if not os.path.isfile(path):  # a pipe, say
+    if not os.path.isfile(path):  # for example a pipe
         return False
     try:
         return Pack(os.fsencode(path)).is_folder or path.endswith(_SUFFIX)
     except (FormatError, ChecksumError):
-        return path.endswith(_SUFFIX)  # then it is a damaged one
+        return path.endswith(_SUFFIX)  # then it is a damaged pack
 
 
 def _is_pack_set(folder: str) -> bool:
@@ -57,7 +57,7 @@ def _is_pack_set(folder: str) -> bool:
                 continue
             if not is_pack_name(entry.name) or not entry.is_file():
                 return False
-            # A damaged one is named when the set is opened.
+            # Opening the set names a damaged pack.
             with contextlib.suppress(FormatError, ChecksumError):
                 if Pack(os.fsencode(entry.path)).shard is None:
                     return False

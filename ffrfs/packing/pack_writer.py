@@ -1,8 +1,8 @@
 """PackWriter: a pack made of bytes and open files, one after the other, without a directory.
 
-The header of a pack needs the number of its records, which is known at the end. So what is added
-goes to a file without a name beside the target (O_TMPFILE where the file system has it), and from
-there, compared with its checksum, into the pack. About 200 bytes a file are in memory.
+The header of a pack needs the number of its records, which is known at the end. So added files go
+to a file without a name beside the target (O_TMPFILE where the file system has it), and from
+there, compared with their checksums, into the pack. Each takes about 200 bytes of memory.
 
 Not here: packing what exists already (pack.py).
 Concurrency: one thread. The pack appears whole under its name, or never.
@@ -38,7 +38,7 @@ _NS_PER_S = 1_000_000_000
 
 @runtime_checkable
 class Readable(Protocol):
-    """A file that is open for reading in binary mode, or anything like it."""
+    """A file that is open for reading in binary mode, or a similar object."""
 
     def read(self, size: int, /) -> Buffer: ...
 
@@ -52,7 +52,7 @@ class PackWriter:
     Files are in the pack in the order in which they are added; a directory exists by its files.
     A file at `path` that is not empty is replaced with `force` alone.
     `reproducible`, or SOURCE_DATE_EPOCH in the environment: as pack_folder(). While the pack is
-    written, its disk holds the files twice. Raises PackError for what must not be replaced,
+    written, its disk holds the files twice. Raises PackError if a file must not be replaced,
     OSError.
     """
 
@@ -75,11 +75,11 @@ class PackWriter:
         self._sizes = array("Q")
         self._checksums = array("I")
         place = os.path.dirname(os.path.realpath(self._target))
-        os.stat(place)  # it is named if it is not there
+        os.stat(place)  # raises, and names the directory, if it is missing
         with self._naming():
             spool = tempfile.TemporaryFile(dir=place, buffering=_PIECE_SIZE)  # noqa: SIM115 - close()
         self._spool: BinaryIO | None = cast(BinaryIO, spool)
-        self._end = 0  # of what was added
+        self._end = 0  # of the added bytes
 
     def add(
         self,
@@ -96,8 +96,8 @@ class PackWriter:
         pathlib.Path. `mode`: permission bits (0o644, or those of the path's file). `mtime`: in
         seconds since 1970 (now, or that of the path's file).
 
-        Raises PackError, and adds nothing, for a path that is there already, is absolute, has
-        "..", is not UTF-8 or is too deep; ValueError after the end; what `data` raises.
+        Raises PackError, and adds nothing, for a path that exists already, is absolute, has
+        "..", is not UTF-8 or is too deep; ValueError after the end; and exceptions of `data`.
         """
         if isinstance(data, os.PathLike):
             with open(data, "rb") as file:
@@ -133,9 +133,9 @@ class PackWriter:
             self.abort()
 
     def abort(self) -> None:
-        """Drop what was added; nothing is left. Harmless after close()."""
+        """Drop all added files, and leave no file. Does nothing after close()."""
         if self._spool is not None:
-            # What it has buffered need not reach the disk, which may be full.
+            # Its buffered bytes need not reach the disk, which may be full.
             with contextlib.suppress(OSError):
                 self._spool.close()
             self._spool = None
@@ -184,7 +184,7 @@ class PackWriter:
         return parts
 
     def _folder(self, parts: list[bytes]) -> int:
-        """Return the number of a directory, made if it is not there."""
+        """Return the number of a directory, and add it if it is new."""
         whole = b"/".join(parts)
         if whole in self._folders:
             return self._folders[whole]
@@ -209,7 +209,7 @@ class PackWriter:
         return size, checksum
 
     def _roll_back(self) -> None:
-        """Drop what does not belong to a file that was added."""
+        """Drop the bytes behind the last file that was added."""
         assert self._spool is not None
         try:
             self._spool.seek(self._end)

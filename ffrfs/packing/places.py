@@ -1,13 +1,13 @@
-"""Where packs appear: a file, or a directory of a set, which is whole or not there.
+"""The places of packs: a file, or a directory of a set, which is whole or absent.
 
     data/part_00000.ffr, data/part_00001.ffr, …
 
-Each pack can be read by itself; the index of each says which set it is of, its number and
-how many there are. A new set is written into a directory beside its own name, which it then
-gets; shards that are added are written into a directory inside the set's, and then moved.
+Each pack can be read by itself; its index has the id of its set, its number and the number of
+shards. A new set is written into a directory beside its own name, which is then renamed; shards
+that are added are written into a directory inside the set's, and then moved.
 Only a SIGKILL leaves the directory ".….partial" behind.
 
-Not here: places in a bucket (bucket_place.py), who writes (pack.py).
+Not here: places in a bucket (bucket_place.py), writing (pack.py).
 Concurrency: place_of() and give() are for any thread; a set that is added to is locked against
 another process.
 """
@@ -30,46 +30,46 @@ from ffrfs.packing.sources.options import PackOptions
 
 _NAME_OF_MORE = "more"
 
-# Called with the bytes that were sent, and how many there are.
+# Called with the number of bytes that were sent, and of all bytes.
 Sent: TypeAlias = Callable[[int, int], object]
 
 
 class Place:
-    """A file, for one pack. Raises PackError if something is there that must not be replaced."""
+    """A file, for one pack. Raises PackError if a file exists that must not be replaced."""
 
     existing: ExistingSet | None = None
-    at_a_time: int | None = None  # packs that there is room for
-    uploads = False  # packs that were made
+    at_a_time: int | None = None  # None: there is room for any number of packs
+    uploads = False  # whether finished packs are uploaded
 
     def __init__(self, path: str, options: PackOptions) -> None:
         self.path = path
-        self.force = options.force  # replace what has the name of a pack
+        self.force = options.force  # replace files that have the name of a pack
 
     @property
     def identity(self) -> FolderIdentity:
-        """Of the directory that is written to."""
+        """Return the identity of the directory that is written to."""
         return FolderIdentity.of(os.stat(os.path.dirname(os.path.realpath(self.path))))
 
     @property
     def spool(self) -> str:
-        """A path beside which there is room for what cannot be read twice."""
+        """Return a path beside which there is room for a copy of a pipe."""
         return self.path
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Packs are made now: at a good end they appear, else none is left."""
+        """Make packs in the block: they appear when it ends well, else none is left."""
         yield
 
     def shard(self, set_id: bytes, number: int, count: int) -> ShardOf | None:
-        """What pack `number` of `count` says of its set."""
+        """Return the entry about its set in the index of pack `number` of `count`."""
         return None
 
     def place_of(self, number: int) -> str:
-        """Where that pack is made."""
+        """Return the path at which that pack is made."""
         return self.path
 
     def give(self, number: int, sent: Sent) -> None:
-        """That pack was made; `sent` is called as bytes of it are sent, and of how many."""
+        """Take a finished pack; `sent` is called while its bytes are sent."""
 
     def close(self) -> None:
         if self.existing is not None:
@@ -89,9 +89,9 @@ class FilePlace(Place):
 
 
 class FolderPlace(Place):
-    """The set in a directory; it is there already if packs are appended.
+    """The set in a directory, which exists if packs are appended.
 
-    Raises PackError if something else is there, OSError.
+    Raises PackError if the directory holds anything else, OSError.
     """
 
     def __init__(self, path: str, options: PackOptions) -> None:
@@ -137,7 +137,7 @@ class FolderPlace(Place):
             os.rename(self._staging, self._folder)
             sync_folder(os.path.dirname(self._folder))
             return
-        if self.existing is None:  # another command may have begun there
+        if self.existing is None:  # another command may have begun a set there
             self._refuse_content(but=os.path.basename(self._staging))
         add_shards(self._staging, self._folder)
 
@@ -184,7 +184,7 @@ def _refuse_no_folder(path: str, folder: str) -> None:
 
 @contextmanager
 def locked_set(path: str) -> Iterator[None]:
-    """Nothing else adds to the set meanwhile. Raises PackError if something does, OSError."""
+    """Lock the set against other commands. Raises PackError if another one has it, OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         if not take_lock(fd):

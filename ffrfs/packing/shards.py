@@ -1,9 +1,9 @@
-"""The packs of contents, made by threads of this process: a plan in memory, its tasks, its end.
+"""Makes packs by threads of this process: a plan in memory, its tasks, its end.
 
 A pack takes a few calls of the native core, which hold no GIL and call `tick` about ten times
-a second: that is when a thread looks whether it should go on.
+a second: then a thread checks whether it should go on.
 
-Not here: what is packed (ffrfs.packing.sources), where packs appear (places.py), plans in files
+Not here: the sources (ffrfs.packing.sources), where packs appear (places.py), plans in files
 (ffrfs.cluster).
 Concurrency: call it from any thread; `tick` is called from that one alone.
 """
@@ -30,7 +30,7 @@ def write_shards(  # noqa: PLR0913, PLR0917 - all of a set
 ) -> None:
     """Write a pack of each run, all of them or none, with `jobs` threads in all.
 
-    Raises what the first one raises that fails. Whatever ends it, no thread writes any more.
+    Raises the exception of the first task that fails. No thread writes after this returns.
     """
     # A stream is read front to end.
     most = 1 if contents.is_stream else min(jobs, place.at_a_time or os.cpu_count() or 1)
@@ -77,7 +77,7 @@ def write_shards(  # noqa: PLR0913, PLR0917 - all of a set
 
 
 class _ThisThread(Executor):
-    """Runs a task when it is submitted; what the task raises, submit() does."""
+    """Runs a task when it is submitted; submit() raises its exceptions."""
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         future: Future[T] = Future()
@@ -86,7 +86,7 @@ class _ThisThread(Executor):
 
 
 class _StoppedError(Exception):
-    """Ends a thread whose pack is not wanted any more; it goes no further."""
+    """Ends a thread whose pack is not wanted any more. Not raised to callers."""
 
 
 class _HalfAndHalf:

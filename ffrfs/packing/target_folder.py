@@ -1,4 +1,4 @@
-"""A directory that is written to, here or in a bucket: its names, and small files in it.
+"""A directory to write to, on this machine or in a bucket: its names, and its small files.
 
 Not here: packs and other large files (places.py, bucket_target.py). Concurrency: any thread.
 """
@@ -16,9 +16,9 @@ from ffrfs.remote.url import is_url, parse_url
 
 
 class TargetFolder:
-    """The directory `path`, or that at a URL; it need not be there. Raises OSError, RemoteError.
+    """The directory `path`, or at a URL, which need not exist. Raises OSError, RemoteError.
 
-    `url`: None for a local one.
+    `url`: None for a local directory.
     """
 
     def __init__(self, path: str) -> None:
@@ -38,7 +38,7 @@ class TargetFolder:
             return []
 
     def read(self, name: str, size_max: int) -> bytes | None:
-        """The first bytes of a file; None: it is not there."""
+        """Return the first bytes of a file; None: it is missing."""
         if self.url is not None:
             pin = pin_of(self.url.child(name), self._settings)
             if pin is None:
@@ -64,7 +64,7 @@ class TargetFolder:
             yield b"".join(map(bytes, pieces))
 
     def write(self, name: str, data: bytes, *, sync: bool = True) -> None:
-        """Write a file, or replace it. `sync`: it is on the disk then."""
+        """Write a file, or replace it. `sync`: return when it is on the disk."""
         if self.url is not None:
             put(self.url.child(name), data, self._settings)
             return

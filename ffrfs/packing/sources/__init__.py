@@ -1,4 +1,4 @@
-"""What is packed: directories, archives and packs, walked, selected, ordered, listed.
+"""The sources of packing: directories, archives and packs, walked, selected, ordered, listed.
 
 Not here: writing packs (ffrfs.packing).
 """

@@ -1,10 +1,10 @@
-"""An archive to pack: tar, also compressed, or zip; from front to end, twice.
+"""An archive to pack: tar, also compressed, or zip; read from front to end, twice.
 
-The first pass takes in names and sizes, the second one hands out the bytes, in the order of
-the archive. What cannot be read twice, a pipe, is first copied to a file without a name
-beside the target. Nothing is unpacked to disk, and in memory are the names, and 1 MiB.
+The first pass reads names and sizes, the second one hands out the bytes, in the order of the
+archive. A pipe is first copied to a file without a name beside the target. Nothing is unpacked to
+disk; memory holds the names, and 1 MiB.
 
-Not here: the formats (tar_members.py, zip_members.py), what is taken of them
+Not here: the formats (tar_members.py, zip_members.py), the tree and the list of members
 (archive_tree.py, archive_list.py).
 Concurrency: one thread.
 """
@@ -45,7 +45,7 @@ from ffrfs.packing.sources.zip_members import ZipMembers
 
 STANDARD_INPUT = "-"
 
-_ZIP_MAGICS = (b"PK\x03\x04", b"PK\x05\x06")  # the latter's holds nothing
+_ZIP_MAGICS = (b"PK\x03\x04", b"PK\x05\x06")  # the second one is that of an empty archive
 _GZIP_MAGIC = b"\x1f\x8b"
 _BZIP2_MAGIC = b"BZh"
 _XZ_MAGIC = b"\xfd7zXZ\0"
@@ -57,7 +57,7 @@ Pieces: TypeAlias = Iterator[bytes]
 
 _DIGEST_SIZE = hashlib.sha256().digest_size
 
-# What the libraries raise for archives that are damaged, or that they do not know.
+# Exceptions of the libraries for archives that are damaged or unknown.
 _DAMAGE_ERRORS = (
     *(tarfile.TarError, zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, lzma.LZMAError),
     *(EOFError, ArithmeticError, ValueError, IndexError, struct.error),
@@ -66,10 +66,10 @@ _DAMAGE_ERRORS = (
 
 
 class ArchiveSource:
-    """What is to be packed of one archive. A Contents.
+    """The files to pack of one archive. A Contents.
 
-    `archive` is a path, or "-". `digests`: what digests() needs is kept. `target`: where the
-    pack will be. `progress` is told of what comes before append(). Raises PackError, OSError.
+    `archive` is a path, or "-". `digests`: digests() will be called. `target`: the path of the
+    pack. `progress` is called for the work before append(). Raises PackError, OSError.
     """
 
     is_stream = True
@@ -89,7 +89,7 @@ class ArchiveSource:
         self.name = "standard input" if archive == STANDARD_INPUT else archive
         self._place = os.path.dirname(os.path.realpath(target))
         self._damage_errors: tuple[type[Exception], ...] = _DAMAGE_ERRORS
-        self._ordinals = array("Q")  # of each file of the tree: which member it is
+        self._ordinals = array("Q")  # of each file of the tree: the number of its member
         self._digests = bytearray() if digests else None
         self._progress = progress
         self._files: Iterator[tuple[int, Iterator[bytes]]] | None = None
@@ -116,14 +116,14 @@ class ArchiveSource:
         self._listing.number()
 
     def append(self, writer: Writer, first: int, count: int, jobs: int, tick: Tick) -> None:
-        """For one run of records after the other; `jobs` is not asked: it is a stream."""
+        """Append one run of records after the other; ignores `jobs`, because it is a stream."""
         if self._files is None:
             self._refuse_too_large()
             self._files = self._read_files()
         sizes = self.entries.sizes()
         size = 0
         for done, file in enumerate(chain.from_iterable(batches(self.entries, first, count)), 1):
-            # A large file takes its time, too.
+            # Progress within a large file, too.
             size += self._append(writer, file, int(sizes[file]), partial(_tick, tick, done, size))
             tick(done, size)
         if first + count == self.entries.record_count and _state(self._file) != self._state:
@@ -260,19 +260,19 @@ class ArchiveSource:
         except OSError as error:
             if error.filename is not None:
                 raise
-            if is_bad_offset(error):  # zipfile believes every one
+            if is_bad_offset(error):  # zipfile believes every offset
                 raise PackError(
                     f"{self.name}: is damaged: it leads to a place before its own beginning, or "
                     "where no file has any bytes"
                 ) from None
-            if error.errno is not None:  # of the archive's disk
+            if error.errno is not None:  # an error of the disk
                 raise OSError(error.errno, error.strerror, self.name) from None
-            # gzip's and bz2's own, of what they read.
+            # Errors of gzip and bz2 themselves, for damaged data.
             raise PackError(f"{self.name}: is damaged ({error})") from None
 
 
 def _tick(tick: Tick, done: int, size: int, pieces: Pieces) -> Pieces:
-    """Tell, of file number `done`, each of the pieces; there were `size` bytes before it."""
+    """Report each piece of file number `done`; `size` bytes were before it."""
     for piece in pieces:
         yield piece
         size += len(piece)

@@ -1,9 +1,9 @@
 """The tree of an archive as a list to pack, its symbolic links followed, kept or left out.
 
-A link is followed within the archive, as if that had been unpacked somewhere: to a file,
-whose record it then shows, or to a directory, which is shown in its place, too.
+A link is followed within the archive, as if the archive had been unpacked: to a file, whose record
+it then shares, or to a directory, whose content is listed again in its place.
 
-Not here: what is in the tree (archive_tree.py).
+Not here: the tree (archive_tree.py).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ffrfs.packing.sources.contents import LinkCounts
 from ffrfs.packing.sources.existing_set import ExistingSet
 from ffrfs.packing.sources.folder_lister import OpenFolder, walk
 
-_LINKS_LIMIT = 40  # on one way, as for Linux
+_LINKS_LIMIT = 40  # in one path, as in Linux
 # Links to directories with links to directories multiply; no data set needs so many.
 SHOWN_THROUGH_LINKS_LIMIT = 1_000_000
 
@@ -27,7 +27,7 @@ _Trail = tuple[Folder, ...]  # from the root to a directory, without links
 
 
 class _Place(NamedTuple):
-    """Where a directory of the tree is shown."""
+    """A place in the list at which a directory of the tree is shown."""
 
     name: bytes
     path: bytes  # b"a/b/"; of the root b""
@@ -43,9 +43,9 @@ class ArchiveList:
 
     def __init__(self, tree: ArchiveTree, existing: ExistingSet | None) -> None:
         self.entries = EntryList()
-        self.origins = array("Q")  # of each file of the list: the file of the tree
-        self._numbers = array("q", [-1]) * len(tree.sizes)  # the other way: the first of them
-        self._others = array("Q")  # files of the list that show the file of another
+        self.origins = array("Q")  # by file of the list: the file of the tree
+        self._numbers = array("q", [-1]) * len(tree.sizes)  # the other way: the first one
+        self._others = array("Q")  # files of the list whose file of the tree is listed already
         self._tree = tree
         self._existing = existing
         self._shown_through_links = 0
@@ -83,7 +83,7 @@ class ArchiveList:
         return OpenFolder(place, number, existing, is_asked_for=folder.is_wanted)
 
     def _fill(self, opened: _OpenFolder) -> None:
-        """Take in the names of a directory; the directories among them are for later."""
+        """Add the names of a directory; the directories among them come later."""
         place = opened.place
         files: list[tuple[bytes, int]] = []
         for name, child in sorted(place.trail[-1].children.items(), key=_name):
@@ -129,7 +129,7 @@ class ArchiveList:
                 self._others.append(number)
 
     def _follow(self, place: _Place, name: bytes, link: Link) -> tuple[Node, _Trail]:
-        """Return what a link in `place` leads to and, if that is a directory, its trail."""
+        """Return the target of a link in `place` and, if that is a directory, its trail."""
         trail = list(place.trail)
         way = deque(_steps(link.target))
         links_left = _LINKS_LIMIT

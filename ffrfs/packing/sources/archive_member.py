@@ -1,6 +1,6 @@
-"""What a tar or a zip archive says of each of its members, in the same words.
+"""The description of an archive's member, the same for tar and zip.
 
-Not here: reading them (tar_members.py, zip_members.py), believing them (archive_tree.py).
+Not here: reading members (tar_members.py, zip_members.py), checking them (archive_tree.py).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, Protocol
 
 from ffrfs.packing.sources.contents import UNKNOWN_TIME_NS
 
-# Of a file's bytes in memory at a time.
+# So many bytes of a file are in memory at a time.
 PIECE_SIZE: Final = 1 << 20
 
 
@@ -24,19 +24,19 @@ class Kind(enum.Enum):
 
 
 class Member(NamedTuple):
-    name: str  # as it is in the archive; a byte that is not UTF-8 as a lone surrogate
+    name: str  # as in the archive; a byte that is not UTF-8 as a lone surrogate
     kind: Kind
     size: int = 0  # in bytes, as announced
     mode: int = 0
     mtime_ns: int = UNKNOWN_TIME_NS
-    target: str = ""  # of a link; of something special what it is: "is a FIFO"
+    target: str = ""  # of a link; for special files their kind: "is a FIFO"
 
 
 class Members(Protocol):
-    """One pass over an archive. What it raises names the archive."""
+    """One pass over an archive. Its exceptions name the archive."""
 
     def __iter__(self) -> Iterator[Member]: ...
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield the bytes of the file that was yielded last, before the next is asked for."""
+        """Yield the bytes of the last file; call it before the next member is read."""
         ...

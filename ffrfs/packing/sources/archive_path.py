@@ -1,4 +1,4 @@
-"""Names of an archive's members: which can stand below a directory, and which are refused.
+"""Names of an archive's members: which ones are valid below a directory, and which are refused.
 
 Pure functions of names; nothing here touches the disk.
 """
@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from ffrfs.packing.sources.folder_lister import DEPTH_LIMIT
 
-_NAME_LIMIT = 255  # bytes, of Linux
+_NAME_LIMIT = 255  # bytes, the limit of Linux
 
 
 class BadNameError(Exception):
-    """What is wrong with a member's name; `special` if it may be left out."""
+    """A member's name is wrong; `special`: skip_special may leave it out."""
 
     def __init__(self, reason: str, special: bool = False) -> None:
         super().__init__(reason)
@@ -24,7 +24,7 @@ def parts_of(name: str) -> list[bytes]:
         raise BadNameError("is an absolute path")
     if "\0" in name:
         raise BadNameError("has a NUL in it")
-    if name in (".", "./"):  # what `tar c .` begins with
+    if name in (".", "./"):  # the first member of `tar c .`
         return []
     parts = name.removeprefix("./").removesuffix("/").split("/")
     for part in parts:

@@ -1,10 +1,11 @@
-"""One progress for all that is done with an archive: it is copied, listed and packed.
+"""One progress for copying, listing and packing an archive.
 
     a pipe       |==== copied ====|== listed ==|== packed ==|     each is as long as the archive
     a .tar.gz                     |== listed ==|== packed ==|
     a .tar, .zip                               |== packed ==|     listing skips the bytes of files
 
-So the bytes are those of the archive, and never go back. Not here: drawing (folder/progress.py).
+The progress counts bytes of the archive, and never goes back. Not here: drawing
+(folder/progress.py).
 Concurrency: one thread.
 """
 
@@ -17,18 +18,18 @@ from ffrfs.folder.progress import Progress
 
 
 class ArchiveProgress:
-    """A Progress of packing, which also takes what comes before."""
+    """A Progress of packing, which also counts copying and listing."""
 
     def __init__(self, show: Progress) -> None:
         self._show = show
         self._size = 0  # of the archive
-        self._done = 0  # bytes of what has ended
+        self._done = 0  # bytes of the phases that have ended
         self._listed_size = 0  # bytes that listing counts for
         self._read_size = 0  # bytes that listing has read
         self._file_count = 0
 
     def copied(self, size: int) -> None:
-        """So many bytes of a pipe, in all; how many there will be is not known."""
+        """Report the number of bytes copied from a pipe so far; their total is unknown."""
         self._done = size
         self._show(0, 0, size, 0)
 
@@ -42,7 +43,7 @@ class ArchiveProgress:
         self._show_listing()
 
     def read(self, size: int) -> None:
-        """So many bytes more, while listing."""
+        """Report so many more bytes, while listing."""
         self._read_size += size
         self._show_listing()
 
@@ -51,7 +52,7 @@ class ArchiveProgress:
         self._listed_size = 0
 
     def __call__(self, files: int, files_total: int, size: int, size_total: int) -> None:
-        """Of the packing: bytes of files."""
+        """Report the bytes of files that were packed."""
         packed = self._size * size // size_total if size_total else 0
         self._show(files, files_total, self._done + packed, self._total)
 
@@ -65,7 +66,7 @@ class ArchiveProgress:
 
 
 class WatchedFile:
-    """The file `file`; `note` is called with the number of bytes after each read."""
+    """The file `file`; calls `note` with the number of bytes after each read."""
 
     def __init__(self, file: BinaryIO, note: Callable[[int], object]) -> None:
         self._file = file

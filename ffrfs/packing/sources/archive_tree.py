@@ -1,8 +1,8 @@
 """The members of an archive as a tree.
 
-An archive names its members in any order, and says anything of them: what cannot be a
-directory's content is refused, by name. Nothing is believed of where a name or a link leads
-but what is found inside the archive.
+An archive lists its members in any order, and may hold any names and links: members that cannot
+be the content of a directory are refused, by name. Names and links lead only to members of the
+archive.
 
 Not here: reading archives (archive.py), names (archive_path.py), the list, and following
 links (archive_list.py). Concurrency: one thread.
@@ -20,7 +20,7 @@ from ffrfs.packing.sources.contents import UNKNOWN_TIME_NS, Symlinks
 from ffrfs.packing.sources.selection import Selection
 
 _SIZE_MAX = (1 << 63) - 1
-_TARGET_LIMIT = 4095  # bytes, of Linux
+_TARGET_LIMIT = 4095  # bytes, the limit of Linux
 
 
 class Link:
@@ -34,7 +34,7 @@ class Link:
 
 
 class Folder:
-    """A directory; `is_wanted`: also if it holds nothing."""
+    """A directory; `is_wanted`: it is packed even if it is empty."""
 
     __slots__ = ("children", "is_wanted", "mode", "mtime_ns")
 
@@ -45,12 +45,12 @@ class Folder:
         self.mtime_ns = UNKNOWN_TIME_NS
 
 
-# A file by its number: in the order in which they were added.
+# A file is its number, in the order in which files were added.
 Node: TypeAlias = int | Link | Folder
 
 
 class ArchiveTree:
-    """What is taken of an archive. Raises PackError for what cannot be."""
+    """The members to pack. Raises PackError for members that cannot be packed."""
 
     def __init__(
         self, archive: str, selection: Selection, symlinks: Symlinks, skip_special: bool
@@ -68,7 +68,7 @@ class ArchiveTree:
         self._skip_special = skip_special
 
     def add(self, member: Member) -> bool:
-        """Take in a member; tell whether it is a file, the next one by number."""
+        """Add a member; return whether it is a file, which then gets the next number."""
         asked_for = self._selection.takes(_below_root(member.name))
         if asked_for is None or (not asked_for and member.kind is not Kind.FOLDER):
             return False
@@ -117,7 +117,7 @@ class ArchiveTree:
         return len(self.sizes) - 1
 
     def _linked(self, member: Member) -> Node:
-        """Return what a hard link is another name of."""
+        """Return the file of which a hard link is another name."""
         try:
             node: Node | None = self.root
             for part in parts_of(member.target):
@@ -133,7 +133,7 @@ class ArchiveTree:
         return node
 
     def _folder(self, parts: list[bytes], name: str) -> Folder:
-        """Return the directory, made if it is not there; `name` is the member's."""
+        """Return the directory, and add it if it is new; `name` is the member's."""
         folder = self.root
         for depth, part in enumerate(parts):
             child = folder.children.get(part)

@@ -1,7 +1,7 @@
-"""What can be packed: entries, and what knows where their bytes are.
+"""Contents: entries to pack, and access to their bytes.
 
-Source (source.py) is one for a directory, ArchiveSource (archive.py) one for an archive, PackSource
-(pack_source.py) one for packs.
+Source (source.py) has the contents of a directory, ArchiveSource (archive.py) of an archive,
+PackSource (pack_source.py) of packs.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 from ffrfs._native import EntryList, Writer
 
-# What becomes of symbolic links: "inside" follows those that stay inside what is packed, and
-# refuses the others; "follow" follows all; "keep" packs the links; "skip" leaves them out.
+# Symbolic links: "inside" follows links that stay inside the source, and refuses the others;
+# "follow" follows all; "keep" packs the links; "skip" leaves them out.
 Symlinks: TypeAlias = Literal["inside", "follow", "keep", "skip"]
 
 # Called with the files and the bytes done so far, about ten times a second.
@@ -26,14 +26,14 @@ SPECIAL_KINDS: Final = {
     stat.S_IFBLK: "a block device",
 }
 
-# The time, with permissions 0, of what has none: it is shown as in a pack that knows none.
+# The time, with permissions 0, of entries that have none: a mount shows its defaults.
 UNKNOWN_TIME_NS: Final = -(2**63)
 # File systems keep times before 1677 and after 2262; a pack has 64 bits of nanoseconds.
 _TIME_MIN_NS, _TIME_MAX_NS = UNKNOWN_TIME_NS + 1, 2**63 - 1
 
 
 class LinkCounts:
-    """Symbolic links that are no links in the pack, at each place where they were found."""
+    """Symbolic links that are no links in the pack, counted where they were found."""
 
     def __init__(self) -> None:
         self.followed = 0
@@ -42,13 +42,13 @@ class LinkCounts:
 
 class Contents(Protocol):
     name: str  # of the directory, archive or packs
-    is_stream: bool  # append() is called in this process, for one run after the other
+    is_stream: bool  # then append() is called for one run after the other, in this process
     entries: EntryList
-    skipped: list[str]  # paths of what was left out for skip_special
+    skipped: list[str]  # paths that skip_special left out
     links: LinkCounts
 
     def share(self) -> None:
-        """Let files that are one in the contents share a record: hard links, for example."""
+        """Let equal names of one file, such as hard links in an archive, share a record."""
         ...
 
     def number(self) -> None:
@@ -58,7 +58,7 @@ class Contents(Protocol):
     def append(self, writer: Writer, first: int, count: int, jobs: int, tick: Tick) -> None:
         """Write `count` records of the entries from `first` on.
 
-        Raises PackError for what is not as it was listed.
+        Raises PackError for a file that is not as it was listed.
         """
         ...
 
@@ -70,5 +70,5 @@ class Contents(Protocol):
 
 
 def storable_time_ns(time_ns: int) -> int:
-    """The nearest time that a pack can hold."""
+    """Return the nearest time that a pack can hold."""
     return min(max(time_ns, _TIME_MIN_NS), _TIME_MAX_NS)

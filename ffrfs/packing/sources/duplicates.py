@@ -1,7 +1,7 @@
 """Files that are equal byte for byte become one record.
 
-Only files of a size that another has, too, are read for it; equal is what has the same
-SHA-256. The first in the order of the records keeps its record.
+Only files of a size that another file has, too, are read; files are equal if their SHA-256 is.
+The first one in the order of the records keeps its record.
 
 Concurrency: one thread calls; the contents read in threads of their own.
 """
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 def share_duplicates(contents: Contents, jobs: int) -> None:
     """Let equal files of the list share a record; the list has to be numbered again.
 
-    In the place of Contents.share(): what is one file in the contents is equal, too.
+    Replaces Contents.share(): names of one file are equal, too.
 
     Raises PackError for a file that is not as it was listed, OSError.
     """
     files, sizes = _with_equals(contents)
-    originals: dict[bytes, int] = {}  # by digest, of one size
+    originals: dict[bytes, int] = {}  # by digest, for one size
     size = -1
     for file, size_now, digest in zip(
         files, sizes, _digests(contents, files, sizes, jobs), strict=True
@@ -42,7 +42,7 @@ def share_duplicates(contents: Contents, jobs: int) -> None:
 
 
 def _with_equals(contents: Contents) -> tuple[list[int], list[int]]:
-    """Return the files of a size that is there twice, those of one size together; and the sizes."""
+    """Return the files whose size occurs twice, grouped by size, and the sizes."""
     listed = contents.entries
     contents.number()
     files = np.array(listed.files(0, listed.record_count), np.uint32)
@@ -57,7 +57,7 @@ def _with_equals(contents: Contents) -> tuple[list[int], list[int]]:
 
 
 def _digests(contents: Contents, files: list[int], sizes: list[int], jobs: int) -> Iterator[bytes]:
-    """Yield as Contents.digests(); empty files, which stand first, are not read."""
+    """Yield as Contents.digests() does; empty files, which come first, are not read."""
     empty_count = sizes.count(0)
     yield from repeat(b"", empty_count)
     yield from contents.digests(files[empty_count:], jobs)

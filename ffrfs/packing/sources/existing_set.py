@@ -1,4 +1,4 @@
-"""What a set of shards holds already, when more are added to it: nothing may be there twice.
+"""The content of a set to which shards are added: no path may occur twice.
 
 Not here: writing shards (ffrfs/packing/places.py).
 Concurrency: one thread.
@@ -31,13 +31,13 @@ class ExistingSet:
         self.packs = packs_in(folder)
         try:
             self._tree = PackTree(self.packs)
-        except FormatError:  # which does not say it as plainly, if shards are missing
+        except FormatError:  # its message is less clear about missing shards
             identity_of(self.packs)
             raise
         try:
             self.root = self._tree.folder_ino("")
             part = self._tree.volume.load_directory(self.root, 0)
-            assert part is not None  # of FFRecord the whole tree is at hand
+            assert part is not None  # the whole tree of FFRecord files is loaded
             self._part = part
             shards = (pack.shard for pack in self._tree.volume.packs)
             self.id, self.count = identity_of(self.packs, shards)
@@ -59,13 +59,13 @@ class ExistingSet:
         return ino
 
     def refuse(self, folder: int, name: bytes, path: str) -> None:
-        """Raise PackError if there is anything of that name."""
+        """Raise PackError if the name exists."""
         ino = self._part.lookup(folder, name)
         if ino != 0:
             self._refuse(ino, path)
 
     def refuse_all(self, folder: str, names: Iterable[str]) -> None:
-        """Raise PackError if there is anything of these names in the directory."""
+        """Raise PackError if one of these names exists in the directory."""
         number = self.root
         path = ""
         for step in folder.split("/") if folder else ():
@@ -84,7 +84,7 @@ class ExistingSet:
 
     def _pack_of(self, path: str) -> str:
         for pack in self.packs:
-            # A shard alone lacks all others of its set.
+            # One shard alone lacks all other shards of its set.
             volume = Volume([os.fsencode(pack)], uid=0, gid=0, allow_missing=True)
             found = volume.resolve(os.fsencode(path)) != 0
             volume.close()
@@ -97,7 +97,7 @@ class ExistingSet:
 
 
 def packs_in(folder: str) -> list[str]:
-    """The packs of the set in `folder`, also at a URL. Raises PackError if there are none."""
+    """Return the packs of the set in `folder`, also at a URL. Raises PackError: it has none."""
     let_urls_in([folder])
     place = f"{folder.rstrip('/')}/" if is_url(folder) else folder
     packs = [os.fsdecode(pack) for pack in folder_files(os.fsencode(place))[0]]
@@ -112,10 +112,10 @@ def packs_in(folder: str) -> list[str]:
 def identity_of(
     packs: Sequence[str], shards: Iterable[ShardOf | None] | None = None
 ) -> tuple[bytes, int]:
-    """Return the id of the set that `packs` are, and how many it has.
+    """Return the id of the set of `packs`, and its number of shards.
 
-    `shards`: what each says (None: is looked at). Raises PackError if they are no set, or some are
-    missing.
+    `shards`: the entry of each pack (None: read them). Raises PackError if the packs are no set,
+    or some are missing.
     """
     if shards is None:
         shards = [Pack(os.fsencode(pack)).shard for pack in packs]

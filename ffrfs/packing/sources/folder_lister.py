@@ -1,7 +1,7 @@
-"""What is in a directory, name by name: taken into a list, refused, or left out.
+"""Lists a directory, name by name: each is added to a list, refused, or left out.
 
-Symbolic links are followed, if they stay inside or wherever they lead, kept as links, or left
-out. What cannot be packed is named: refused, or left out where the caller wants that.
+Symbolic links are followed (all, or those that stay inside), kept as links, or left out. Files
+that cannot be packed are named: refused, or left out if the caller wants that.
 
 Not here: going down (source.py, ffrfs/cluster/listing.py). Concurrency: one thread.
 """
@@ -21,19 +21,19 @@ from ffrfs.packing.sources.contents import SPECIAL_KINDS, LinkCounts, Symlinks, 
 from ffrfs.packing.sources.existing_set import ExistingSet
 from ffrfs.packing.sources.selection import Selection, Wanted
 
-DEPTH_LIMIT = 1024  # directories in each other, as the reader of the index allows
+DEPTH_LIMIT = 1024  # nested directories; the limit of the index
 
 # Files given to the list, or to the threads, at a time: each is a few Python objects.
 BATCH_COUNT = 4096
 
-# Links that lead out of the directory: a line names the first of them, in the order of their
-# names. Memory has an end, too.
+# An error names the first links that lead out of the directory, in the order of their names. The
+# others are counted, to bound memory.
 _OUTSIDE_NAMED_MAX = 5
 _OUTSIDE_KEPT_MAX = 10_000
 
 
 class FolderIdentity(NamedTuple):
-    """What a directory is, by whatever path it was reached."""
+    """The identity of a directory, the same by every path."""
 
     device: int
     inode: int
@@ -44,16 +44,16 @@ class FolderIdentity(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A directory on the way, or a name in one."""
+    """A directory of the walk, or a name in one."""
 
     name: str
     path: str
-    below_root: str  # path from the root of what is packed
+    below_root: str  # path from the root of the source
     wanted: Wanted
 
 
 class _Name(NamedTuple):
-    """A name in an open directory: as much of an os.DirEntry as is needed here."""
+    """A name in an open directory, with the needed part of os.DirEntry."""
 
     fd: int  # of the directory
     name: str
@@ -71,13 +71,13 @@ FolderT = TypeVar("FolderT", bound="OpenFolder[Any, Any]")
 
 
 class OpenFolder(Generic[PlaceT, InnerT]):
-    """A directory on the way from the root to where a walk is; of archives and packs, too."""
+    """A directory between the root and the place of a walk, also of archives and packs."""
 
     def __init__(self, place: PlaceT, number: int, existing: int, *, is_asked_for: bool) -> None:
         self.place = place
         self.number = number  # in the entries
         self.existing = existing  # the same directory where new shards are added; 0: none
-        self.is_asked_for = is_asked_for  # also if it holds nothing
+        self.is_asked_for = is_asked_for  # then it is packed even if it is empty
         self.folders: list[InnerT] = []  # not yet walked, the last first
         self.is_empty = True
 
@@ -88,7 +88,7 @@ def walk(
     take_in: Callable[[FolderT], None],
     enter: Callable[[list[FolderT], Any], FolderT],
 ) -> None:
-    """Take in the names of a directory, and of those below it, depth first."""
+    """Add the names of a directory, and of the directories below it, depth first."""
     stack = [root]
     take_in(root)
     while True:
@@ -101,7 +101,7 @@ def walk(
         stack.pop()
         if not stack:
             return
-        if folder.is_empty and not folder.is_asked_for:  # it holds nothing asked for
+        if folder.is_empty and not folder.is_asked_for:  # no listed or included name is in it
             entries.drop_folder(folder.number)
         else:
             stack[-1].is_empty = False
@@ -117,7 +117,8 @@ class FolderLister:
     """Lists directories below `folder`. `existing`: the set that is added to; `forbidden`: the
     directory that is written to.
 
-    Raises PackError for what cannot be packed, OSError for what cannot be read, naming it.
+    Raises PackError for a file that cannot be packed, OSError for one that cannot be read; they
+    name it.
     """
 
     def __init__(  # noqa: PLR0913 - each is a question of its own
@@ -137,7 +138,7 @@ class FolderLister:
         self.selection = selection
         self.outside: list[str] = []  # paths of the first links that lead out
         self.outside_count = 0
-        self._lines = array("Q")  # of each file of the entries, that names it in the list
+        self._lines = array("Q")  # by file of the entries: the line that names it
         self._symlinks = symlinks
         self._real_root = os.path.join(os.path.realpath(folder), "")
         self._skip_special = skip_special
@@ -149,7 +150,7 @@ class FolderLister:
         """What is listed at once."""
 
     def _list(self, folder: WalkedFolder) -> None:
-        """Take in the names of a directory; the directories among them are for later."""
+        """Add the names of a directory; the directories among them come later."""
         place = folder.place
         if folder.identity == self._forbidden:
             raise PackError(
@@ -157,7 +158,7 @@ class FolderLister:
                 "it elsewhere"
             )
         takes_whole = self.selection.takes_whole(place.wanted)
-        # By descriptor: the kernel then looks up names alone, not their paths.
+        # By descriptor, because the kernel then looks up names alone, not whole paths.
         with _opened(place.path) as fd:
             if takes_whole and not (self._existing and folder.existing):
                 self._take(folder, self._others(folder, fd), takes_whole)
@@ -167,7 +168,7 @@ class FolderLister:
         folder.folders.sort(reverse=True)
 
     def _others(self, folder: WalkedFolder, fd: int) -> Iterator[_Name]:
-        """Take in the regular files of a directory in one go; yield what else is in it."""
+        """Add the regular files of a directory at once; yield all other names."""
         entries = self.entries
         count = entries.file_count
         others = entries.add_found(folder.number, fd, os.fsencode(folder.place.path))
@@ -201,7 +202,7 @@ class FolderLister:
                     _refuse_unknown(os.path.join(place.path, entry.name), error)
                 continue
             if follows and entry.is_symlink():
-                # Behind a link to a directory may be what is asked for.
+                # A listed or included path may be behind a link to a directory.
                 asked_for = included or stat.S_ISDIR(info.st_mode)
                 if not asked_for or not self._follow(os.path.join(place.path, entry.name)):
                     continue
@@ -216,7 +217,7 @@ class FolderLister:
         self._add(folder, files)
 
     def _follow(self, link: str) -> bool:
-        """Tell whether a link that leads somewhere is followed."""
+        """Return whether a link that is not broken is followed."""
         if self._symlinks == "inside":
             real = os.path.realpath(link)
             if not os.path.join(real, "").startswith(self._real_root):
@@ -290,7 +291,7 @@ def _below(place: Place, name: str) -> str:
 
 
 def _refuse_unknown(path: str, error: OSError) -> None:
-    """Raise what an error of stat() means, unless the file has just gone."""
+    """Raise the error of stat() with its meaning, unless the file was just removed."""
     try:
         target = os.readlink(path)
     except FileNotFoundError:

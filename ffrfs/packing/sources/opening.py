@@ -1,7 +1,7 @@
-"""From names of sources to what is packed of them.
+"""Opens sources by their names, and lists the files to pack.
 
 Not here: walking directories (source.py), archives (archive.py), packs (pack_source.py).
-Concurrency: as those.
+Concurrency: that of the sources.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Kind: TypeAlias = Literal["folder", "archive", "packs"]
 
-# Files whose numbers are in memory at a time.
+# The numbers of so many files are in memory at a time.
 _BATCH_COUNT = 1 << 16
 
 
@@ -39,10 +39,10 @@ def open_contents(  # noqa: PLR0913 - what each kind needs
     existing: ExistingSet | None = None,
     progress: ArchiveProgress | None = None,
 ) -> Contents:
-    """List what is packed of `sources`, and give it records.
+    """List the files of `sources` to pack, and number their records.
 
     `forbidden`: the directory that is written to. `existing`: the set that is added to. `spool`: a
-    path beside which there is room for what cannot be read twice. Raises PackError, OSError.
+    path beside which there is room for a copy of a pipe. Raises PackError, OSError.
     """
     contents: Contents
     selection = Selection(options.include, options.exclude, options.listed)
@@ -73,7 +73,7 @@ def open_contents(  # noqa: PLR0913 - what each kind needs
     elif options.order is not None:
         raise PackError(f"{sources[0]}: an archive keeps its own order")
     else:
-        # Decompressors and the like, which nothing else needs.
+        # Imported here, because only archives need decompressors.
         from ffrfs.packing.sources.archive import ArchiveSource
         from ffrfs.packing.sources.archive_progress import ArchiveProgress
 
@@ -96,7 +96,7 @@ def open_contents(  # noqa: PLR0913 - what each kind needs
 
 
 def _number(contents: Contents, options: PackOptions) -> None:
-    """Decide on the records of the list. Raises PackError if no file is left of it."""
+    """Number the records of the list. Raises PackError if it has no file."""
     listed = contents.entries
     if options.exclude and not (listed.file_count or listed.link_count):
         raise nothing_left(contents.name)
@@ -120,7 +120,7 @@ def nothing_left(source: str) -> PackError:
 
 def _paths(listed: EntryList) -> Iterator[str]:
     """Yield the paths of the files: those with a record of their own first, in their order."""
-    import numpy as np  # here, not above: packing has no need of it, and it takes 0.1 s
+    import numpy as np  # here, because packing needs it only for lists, and importing takes 0.1 s
 
     has_own = np.zeros(listed.file_count, bool)
     for files in batches(listed):

@@ -1,6 +1,6 @@
 """How a tree is packed: each option once, for pack_folder() and its like, plans and `ffrfs pack`.
 
-Not here: what is packed, and where to. Concurrency: values that do not change.
+Not here: sources and targets. Concurrency: immutable values.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ffrfs.packing.sources.path_list import PathList
 _JOBS_LEAST = 4
 _JOBS_MOST = 16
 
-# Seconds since 1970: the time that all has in a reproducible pack. https://reproducible-builds.org
+# Seconds since 1970: the time of all files in a reproducible pack. https://reproducible-builds.org
 _EPOCH_VARIABLE = "SOURCE_DATE_EPOCH"
 _NS_PER_S = 1_000_000_000
 _LARGEST_TIME_S = (2**63 - 1) // _NS_PER_S
@@ -33,7 +33,7 @@ Files: TypeAlias = Iterable[PathType] | PathList
 Listing: TypeAlias = Callable[[Iterator[str]], object]
 
 
-# What makes a set what it is, and is in its plan.
+# The options that decide about the bytes of a set, and are in its plan.
 PLANNED = (
     *("include", "exclude", "symlinks", "skip_special", "on_conflict", "allow_missing", "order"),
     *("dedup", "shards", "shard_size", "append"),
@@ -41,7 +41,7 @@ PLANNED = (
 
 
 class PackKeywords(TypedDict, total=False):
-    """What pack_folder() and its like take by name: PackOptions has what each means."""
+    """The keywords of pack_folder() and its like; PackOptions says what each means."""
 
     include: Sequence[str] | None
     exclude: Sequence[str] | None
@@ -66,21 +66,21 @@ class PackKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class PackOptions:
-    """What is packed of the sources, and how. Raises OptionError for what contradicts itself."""
+    """How sources are packed. Raises OptionError if options contradict each other."""
 
     # Shell patterns, for a name or, with a slash, for a path below the source; an excluded
     # directory is not entered, an included one is taken whole, and each pattern to include must
     # match something.
     include: Sequence[str] | None = None
     exclude: Sequence[str] | None = None
-    # Only these paths, in this order; a directory means what is below it, and each must be there.
+    # Only these paths, in this order; a directory means all below it, and each must exist.
     files: Files | None = None
     # "inside" follows links that stay inside the source, and refuses others; "follow" follows
     # all; "keep" packs the links; "skip" leaves them out. None: "keep" for packs, else "inside".
     symlinks: Symlinks | None = None
     # Leave out sockets, FIFOs, devices and names that are not UTF-8, which are an error.
     skip_special: bool = False
-    # Of packs, as PackedFolder.
+    # For packs, as in PackedFolder.
     on_conflict: OnConflict = "error"
     allow_missing: bool = False
     # Of the records: "path"; "size", the smallest first; or a file listing one path per line,
@@ -100,7 +100,7 @@ class PackOptions:
     force: bool = False
     # Where packs for a bucket are made: two of a set at a time ($TMPDIR, /tmp).
     tmp_dir: PathType | None = None
-    # Do all but write.
+    # Do everything but writing.
     dry_run: bool = False
     # Threads that read.
     jobs: int | None = None
@@ -121,7 +121,7 @@ class PackOptions:
 
     @property
     def is_set(self) -> bool:
-        """It becomes a directory of packs."""
+        """Return whether a directory of packs is written."""
         return self.append or self.shards is not None or self.shard_size is not None
 
     @property

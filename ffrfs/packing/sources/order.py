@@ -1,4 +1,4 @@
-"""Which record each file becomes: by path, by size, as a file says, or as a list of paths does.
+"""Numbers the records of files: by path, by size, by a file of paths, or by a list of paths.
 
 Not here: the orders themselves (native core).
 """
@@ -17,7 +17,7 @@ from ffrfs.errors import PackError
 # "path", "size", or the file that has one path a line.
 Order = str | os.PathLike[str]
 
-# Files whose numbers are in memory as Python objects at a time.
+# The numbers of so many files are Python objects at a time.
 _BATCH_COUNT = 4096
 
 BY_PATH = "path"
@@ -32,7 +32,7 @@ def batches(listed: EntryList, first: int = 0, count: int | None = None) -> Iter
 
 
 def number(listed: EntryList, order: Order) -> None:
-    """Number the files. Raises PackError, naming the line, for a path that is not there."""
+    """Number the files. Raises PackError, naming the line, for a path that does not exist."""
     if order == BY_PATH:
         listed.number("path")
     elif order == BY_SIZE:
@@ -43,12 +43,12 @@ def number(listed: EntryList, order: Order) -> None:
 
 def number_by_keys(listed: EntryList, keys: array[int]) -> None:
     """Number the files by `keys`, a number for each of them; those of one key by path."""
-    import numpy as np  # here, not above: other orders have no need of it
+    import numpy as np  # here, because other orders do not need it
 
     listed.number("path")
     files = np.fromiter(chain.from_iterable(batches(listed)), np.uint32, listed.record_count)
     order = np.argsort(np.array(keys, np.uint64)[files], kind="stable")
-    # An array has no Python object for each number, as a list has.
+    # An array, because a list would hold a Python object for each number.
     listed.number_by(array("I", files[order].tobytes()))
 
 

@@ -1,11 +1,11 @@
 """Packs to pack again: one, several or a pack set, read as one tree and not mounted.
 
-Every byte is verified before it is written. Files come with the permissions and times that were
-packed, symbolic links as links unless they are to be followed, and names of one record stay names
-of one record. Small files are read in batches, the next one while the last is written; larger
-ones in pieces. About 24 bytes a file are in memory, besides the list of what is packed.
+Every byte is verified before it is written. Files keep the packed permissions and times, symbolic
+links stay links unless they are followed, and names of one record stay names of one record. Small
+files are read in batches, the next one while the last is written; larger ones in pieces. Memory
+holds about 24 bytes a file, besides the list to pack.
 
-Not here: reading and verifying (PackTree), where links lead (ffrfs.folder).
+Not here: reading and verifying (PackTree), the targets of links (ffrfs.folder).
 Concurrency: append() in any number of threads; all else in one.
 """
 
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     from ffrfs._native import Attributes, RecordBytes
 
-_LIST_COUNT = 4096  # entries asked of the core at a time
-_BATCH_SIZE = 8 << 20  # files up to this are read whole
+_LIST_COUNT = 4096  # so many entries of the core at a time
+_BATCH_SIZE = 8 << 20  # larger files are read in pieces
 _BATCH_COUNT = 1024
 
 # Links to directories with links to directories multiply; no data set needs so many.
@@ -49,12 +49,12 @@ _Files: TypeAlias = list[tuple[bytes, int, int, int]]  # as EntryList.add_files(
 
 
 class _Content(NamedTuple):
-    file: int  # of the entries
+    file: int  # its number in the entries
     data: RecordBytes | None  # None: too large to be read whole
 
 
 class _Place(NamedTuple):
-    """Where something of the packs is shown."""
+    """A place in the list at which an entry of the packs is shown."""
 
     name: bytes
     path: str  # from the root
@@ -67,10 +67,10 @@ _OpenFolder: TypeAlias = OpenFolder[_Place, _Place]
 
 
 class PackSource:
-    """What is to be packed of `packs`: files, and directories of packs. A Contents.
+    """The files to pack of `packs`: files, and directories of packs. A Contents.
 
     `on_conflict`, `allow_missing`: as PackTree. `forbidden`: the directory that is written to.
-    Raises PackError for what cannot be packed, and what opening packs raises.
+    Raises PackError for entries that cannot be packed, and the exceptions of opening packs.
     """
 
     is_stream = False
@@ -94,10 +94,10 @@ class PackSource:
         self._symlinks = symlinks
         self._skip_special = skip_special
         self._existing = existing
-        # Of each file of the entries.
+        # By file of the entries.
         self._inos = array("Q")
         self._records = array("Q")
-        self._lines = array("Q")  # that names it in the list
+        self._lines = array("Q")  # the line of the list that names it
         self._behind_links_count = 0
         for pack in packs:
             _refuse_own_set(pack, forbidden)
@@ -122,12 +122,12 @@ class PackSource:
             self.entries.share(int(order[other]), int(order[firsts[other]]))
 
     def number(self) -> None:
-        """In the order of the packs' records; if there is a list, in its order."""
+        """Number the records in the order of the packs' records, or of the list, if any."""
         keys = self._lines if self._selection.has_list else self._records
         number_by_keys(self.entries, keys)
 
     def append(self, writer: Writer, first: int, count: int, jobs: int, tick: Tick) -> None:
-        """In this thread, and one that reads ahead."""
+        """Append in this thread, while another one reads ahead."""
         size = 0
         files = chain.from_iterable(batches(self.entries, first, count))
         with closing(self._read(files)) as contents:
@@ -148,7 +148,7 @@ class PackSource:
             records, return_index=True, return_inverse=True, return_counts=True
         )
         is_first = firsts[groups] == np.arange(len(files))
-        known: dict[int, bytes] = {}  # of records that have several names
+        known: dict[int, bytes] = {}  # by record, if it has several names
         with closing(self._read(np.array(files)[is_first].tolist())) as contents:
             for number, group in enumerate(groups.tolist()):
                 if not is_first[number]:
@@ -236,7 +236,7 @@ class PackSource:
         return _open_folder(place, number, existing)
 
     def _list(self, folder: _OpenFolder) -> None:
-        """Take in the names of a directory; the directories among them are for later."""
+        """Add the names of a directory; the directories among them come later."""
         selection = self._selection
         at = folder.place
         takes_whole = selection.takes_whole(at.wanted)
@@ -292,10 +292,10 @@ class PackSource:
             self._lines.append(place.wanted.line or 0)
 
     def _follow(self, link: _Place) -> tuple[_Place, Attributes] | None:
-        """Return what is shown in the place of a link; None: it is not asked for."""
+        """Return the entry to list in the place of a link; None: it is not selected."""
         ino = follow(self._tree.volume, os.fsencode(link.path))
         kind = self._tree.volume.attributes(ino)
-        # Behind a link to a directory may be what is asked for.
+        # A listed or included path may be behind a link to a directory.
         if not link.wanted.is_asked_for and (kind is None or not stat.S_ISDIR(kind.mode)):
             return None
         if kind is None:
@@ -315,7 +315,7 @@ class PackSource:
             )
 
     def _stored(self, ino: int) -> tuple[int, int]:
-        """Return permissions and time as they were packed, or what says that none are known."""
+        """Return the packed permissions and time, or the values that mean unknown."""
         return self._tree.stored(ino) or (0, UNKNOWN_TIME_NS)
 
     def _has_good_name(self, place: _Place) -> bool:

@@ -1,7 +1,7 @@
-"""A list of paths to pack: what `--files-from` names, as a tree to go along with a walk.
+"""The list of paths of `--files-from`, as a tree that a walk follows.
 
-A path is relative to what is packed. A directory means all that is below it. A path that is
-named twice counts once, by its first line. About 150 bytes a line are in memory.
+A path is relative to the source. A directory means all that is below it. A path that is listed
+twice counts once, by its first line. A line takes about 150 bytes of memory.
 
 Not here: patterns (selection.py). Concurrency: one thread; a list serves one packing, because it
 remembers which paths were found.
@@ -24,16 +24,16 @@ _LINE_SIZE_MAX = 1 << 16
 
 
 class ListedFolder:
-    """A directory that the list names, or one that holds what the list names."""
+    """A directory that is listed, or that is above a listed path."""
 
     __slots__ = ("children", "line")
 
     def __init__(self, line: int = 0) -> None:
-        self.line = line  # that names it; 0: none does; negative: it was found
+        self.line = line  # its line; 0: it is not listed; negative: it was found
         self.children: dict[str, ListedNode] = {}
 
 
-# Of what holds nothing that is listed, the line alone, which is negative once it was found.
+# A name without listed paths below it is its line alone, negative once it was found.
 ListedNode: TypeAlias = int | ListedFolder
 
 
@@ -56,7 +56,7 @@ class PathList:
             if text := os.fspath(path):
                 self._add(line, text)
                 digest.update(os.fsencode(text) + b"\0")
-        self.digest = digest.hexdigest()  # of equal lists it is equal
+        self.digest = digest.hexdigest()  # the same for equal lists
 
     @classmethod
     def read(cls, file: str, *, null: bool = False) -> Self:
@@ -70,7 +70,7 @@ class PathList:
             return cls(_lines(stream, file, null), file, "line")
 
     def check_found(self, place: str) -> None:
-        """Raise PackError for the first path that was never asked for: it is not in `place`."""
+        """Raise PackError for the first path that no walk has found: it is not in `place`."""
         missing = min(_unfound(self.root, ""), default=None)
         if missing is not None:
             line, path = missing
@@ -100,9 +100,9 @@ class PathList:
 
 
 def find(folder: ListedFolder, name: str) -> tuple[int, ListedFolder | None]:
-    """Return the line that names `name` in `folder` (0: none), and what is listed below it.
+    """Return the line of `name` in `folder` (0: none), and the listed paths below it.
 
-    From now on it is found.
+    Marks it as found.
     """
     child = folder.children.get(name, 0)
     if isinstance(child, ListedFolder):
@@ -127,7 +127,7 @@ def _unfound(root: ListedFolder, path: str) -> Iterator[tuple[int, str]]:
 
 
 def _lines(stream: BinaryIO, name: str, null: bool) -> Iterator[str]:
-    """Yield each line, an empty one too, so that they can be counted."""
+    """Yield each line, also empty ones, so that they can be counted."""
     end = b"\0" if null else b"\n"
     pending = b""
     while piece := stream.read(_PIECE_SIZE):

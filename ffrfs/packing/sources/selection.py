@@ -1,13 +1,13 @@
-"""Which files of a directory are packed: patterns to include and to exclude, and a list of paths.
+"""Selects files of a directory: by patterns to include and to exclude, and by a list of paths.
 
 A pattern is that of a shell (`*`, `?`, `[abc]`). Without a slash it is matched against the
 name of a file or directory, anywhere; with one, against its path below SRC,
 where `*` also matches slashes. A slash at the end is ignored; "/" or "./" at the beginning
 means SRC itself.
 
-A walk goes down from `root` by step(). What is packed matches a pattern to include and is on
-the list, itself or by a directory above it, and matches no pattern to exclude. A selection
-remembers which patterns and paths have found something. Nothing here touches the disk.
+A walk goes down from `root` by step(). A file is packed if it, or a directory above it, matches a
+pattern to include and is on the list, and none of them matches a pattern to exclude. A selection
+remembers which patterns and paths have found a file. Nothing here touches the disk.
 Concurrency: one thread.
 """
 
@@ -23,20 +23,20 @@ from ffrfs.packing.sources.path_list import ListedFolder, PathList, find
 
 
 class Wanted(NamedTuple):
-    """How far a path is asked for."""
+    """How far a path is selected."""
 
-    included: bool  # a pattern asks for it, or for a directory above it
-    line: int | None  # of the list, that names it or a directory above it; 0: there is no list
-    listed: ListedFolder | None  # what the list names below it
+    included: bool  # a pattern includes it, or a directory above it
+    line: int | None  # the line that names it or a directory above it; 0: there is no list
+    listed: ListedFolder | None  # the listed paths below it
 
     @property
     def is_asked_for(self) -> bool:
-        """It is packed, with all that it holds."""
+        """Return whether it is packed, with everything in it."""
         return self.included and self.line is not None
 
 
 class Selection:
-    """`include` (None: everything) less `exclude`, as far as it is `listed` (None: all is)."""
+    """Files that `include` names (None: all), less `exclude`, and `listed` has (None: all)."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Selection:
             self.root = Wanted(include is None, listed.root.line or None, listed.root)
         self._include = _Patterns(include or ())
         self._exclude = _Patterns(exclude or ())
-        # Those that have matched nothing yet, each as a set of its own.
+        # The patterns that have matched nothing yet.
         self._unmatched = {pattern: _Patterns([pattern]) for pattern in include or ()}
 
     @property
@@ -61,16 +61,16 @@ class Selection:
 
     @property
     def is_searching(self) -> bool:
-        """There are patterns that have matched nothing: includes() must see every name."""
+        """Return whether patterns have matched nothing yet: then includes() must see every name."""
         return bool(self._unmatched)
 
     @property
     def unmatched(self) -> tuple[str, ...]:
-        """Patterns to include that have matched nothing yet."""
+        """Return the patterns to include that have matched nothing yet."""
         return tuple(self._unmatched)
 
     def takes_whole(self, folder: Wanted) -> bool:
-        """Tell whether all in `folder` is asked for just as it is: step() would say `folder`."""
+        """Return whether all in `folder` is selected alike: step() would return `folder`."""
         return (
             folder.is_asked_for
             and folder.listed is None
@@ -79,7 +79,7 @@ class Selection:
         )
 
     def step(self, above: Wanted, name: str, path: str) -> Wanted | None:
-        """Say how far `name` is asked for, whose path is `path`, in the directory `above`.
+        """Return how far `name` in the directory `above`, with the path `path`, is selected.
 
         None: neither it nor anything below it.
         """
@@ -97,7 +97,7 @@ class Selection:
         return Wanted(included, line, listed)
 
     def includes(self, name: str, path: str) -> bool:
-        """Tell whether a file, or all that is in a directory, is asked for."""
+        """Return whether a pattern includes a file, or everything in a directory."""
         if self.takes_all:
             return True
         found = self._include.match(name, path)
@@ -110,7 +110,7 @@ class Selection:
         return self._exclude.match(name, path)
 
     def takes(self, path: str) -> bool | None:
-        """Tell whether "a/b/c" is asked for, by its name or by a directory's above it.
+        """Return whether "a/b/c" is selected, by its name or by a directory above it.
 
         None: neither it nor anything below it can be.
         """
@@ -126,7 +126,7 @@ class Selection:
         return wanted.is_asked_for
 
     def check_matched(self, place: str) -> None:
-        """After all names in `place`: raise PackError if something was asked for in vain."""
+        """Raise PackError if a pattern or path has found nothing in `place`; call it last."""
         for pattern in self._unmatched:
             what = "nothing" if self.excludes_nothing else "nothing that is not excluded"
             raise PackError(
@@ -153,7 +153,7 @@ class _Patterns:
 
 
 def _below_root(pattern: str) -> str:
-    """Shells complete "./a", so people write it; "././/a" is the same path."""
+    """Return the path without "./" at its beginning, which shells complete; also "././/a"."""
     return re.sub(r"^(\.?/)+", "", pattern)
 
 

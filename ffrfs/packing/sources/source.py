@@ -1,6 +1,6 @@
 """The directory to pack: walked once, into a list of names, sizes, permissions and times.
 
-Not here: what is taken of a directory (folder_lister.py); the order of the records, and their
+Not here: choosing names of a directory (folder_lister.py); the order of the records, and their
 bytes (native core, which finds out if a file changes after this walk); archives (archive.py).
 """
 
@@ -28,20 +28,20 @@ from ffrfs.packing.sources.folder_lister import (
 )
 from ffrfs.packing.sources.order import number_by_keys
 
-# Of a file that is digested.
+# So many bytes of a file are digested at a time.
 _PIECE_SIZE = 1 << 20
 
 
 class Source(FolderLister):
-    """What is to be packed of one directory. A Contents."""
+    """The files to pack of one directory. A Contents."""
 
     is_stream = False
 
     def share(self) -> None:
-        pass  # hard links are files like others
+        pass  # hard links become files of their own
 
     def number(self) -> None:
-        """By path; if there is a list, in its order."""
+        """Number the records by path, or in the order of the list, if there is one."""
         if self.selection.has_list:
             number_by_keys(self.entries, self._lines)
         else:
@@ -60,7 +60,7 @@ class Source(FolderLister):
                 yield from pool.map(_digest, paths, (int(sizes[file]) for file in batch))
 
     def close(self) -> None:
-        pass  # a file is open only while it is read
+        pass  # nothing is open: a file is open only while it is read
 
     def _walk(self) -> None:
         info = os.stat(self.name)
@@ -100,7 +100,7 @@ def _check_loop(stack: list[WalkedFolder], path: str, info: os.stat_result) -> N
 
 def _digest(path: bytes, size: int) -> bytes:
     """Return the SHA-256 of a file; PackError if it is not, or no longer, one of `size` bytes."""
-    # O_NONBLOCK: a FIFO that took the file's place must not hold us.
+    # O_NONBLOCK: a FIFO that has replaced the file must not block the thread.
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         info = os.fstat(fd)

@@ -1,7 +1,7 @@
 """The members of a tar file, read by the standard library's tarfile, front to end.
 
-tarfile believes sizes and offsets, and takes a damaged header for the end; what it reads
-goes through a TarStream, which finds that out.
+tarfile believes sizes and offsets, and takes a damaged header for the end; it reads through a
+TarStream, which notices that.
 
 Not here: whether names and links may be packed (archive_tree.py).
 Concurrency: one thread.
@@ -20,12 +20,12 @@ from ffrfs.packing.sources.archive_member import PIECE_SIZE, Kind, Member
 from ffrfs.packing.sources.contents import SPECIAL_KINDS
 
 _BLOCK_SIZE = 512
-# tarfile reads long names and the like in one piece, however long they say they are.
+# tarfile reads long names and the like in one piece, whatever size they announce.
 _READ_LIMIT = PIECE_SIZE
 # tarfile goes back by less than a block, to see if a member's last byte is there.
 _STEP_BACK_LIMIT = _BLOCK_SIZE
 _TIME_LIMIT_S = 1 << 33
-_SHOWN = 40  # characters of a size that is none
+_SHOWN = 40  # so many characters of a wrong size are shown
 
 _SPECIAL_TYPES = {
     tarfile.FIFOTYPE: stat.S_IFIFO,
@@ -57,10 +57,10 @@ class TarMembers:
                 f"{self._tar.offset}, nor is it marked as the end"
             )
         while self._stream.read(PIECE_SIZE):
-            pass  # the checksum is at the end of what is compressed
+            pass  # the compressed stream has its checksum at the end
 
     def _check_size(self, info: tarfile.TarInfo) -> None:
-        """tarfile takes a size that is no number for 0, and then reads the file as members."""
+        """Refuse a size that is no number; tarfile would take it for 0, and read on in the file."""
         said = info.pax_headers.get("size")
         if said is not None and not (said.isascii() and said.isdigit()):
             raise PackError(
@@ -85,7 +85,7 @@ class TarMembers:
 
 
 class TarStream:
-    """What tarfile reads: bounded, never far back, and what it read last is known."""
+    """The stream that tarfile reads: bounded, never far back; it remembers the last bytes read."""
 
     def __init__(self, archive: str, stream: BinaryIO) -> None:
         self._archive = archive
@@ -95,7 +95,7 @@ class TarStream:
 
     @property
     def is_at_end_mark(self) -> bool:
-        """The last that was read is a block of zeros, which ends an archive."""
+        """Return whether the last read was a block of zeros, which ends an archive."""
         return self._last == bytes(_BLOCK_SIZE)
 
     def read(self, size: int) -> bytes:
@@ -147,10 +147,10 @@ def _member(info: tarfile.TarInfo) -> Member:
 
 
 def _time_ns(info: tarfile.TarInfo) -> int:
-    if not abs(info.mtime) < _TIME_LIMIT_S:  # also if it is not a number
+    if not abs(info.mtime) < _TIME_LIMIT_S:  # also false for NaN
         return 0
     if isinstance(info.mtime, int):
         return info.mtime * 1_000_000_000
-    # A float of today's date has no room for nanoseconds; the text that it was made of has.
+    # A float of today's date has no room for nanoseconds; its text has.
     text = info.pax_headers.get("mtime")
     return int((Decimal(text) if text else Decimal(info.mtime)).scaleb(9))

@@ -55,8 +55,8 @@ class ZipMembers:
                 yield piece
 
     def _member(self, info: zipfile.ZipInfo) -> Member:
-        name = info.orig_filename  # filename ends at a NUL
-        # Of other systems the permissions are not known.
+        name = info.orig_filename  # because `filename` ends at a NUL
+        # The permissions of other systems are unknown.
         mode = info.external_attr >> 16 if info.create_system == _UNIX else 0
         mtime_ns = _time_ns(info)
         kind = stat.S_IFMT(mode)
@@ -78,12 +78,12 @@ class ZipMembers:
 
 
 def _time_ns(info: zipfile.ZipInfo) -> int:
-    """The time in UTC; without one, the local time that is there, wherever that was."""
+    """Return the time in UTC; without one, the archive's local time taken for UTC."""
     time_s = _extended_time_s(info.extra)
     if time_s is None:
         try:
             time_s = calendar.timegm(info.date_time)
-        except ValueError:  # a month 0, say
+        except ValueError:  # for example month 0
             return 0
     return time_s * 1_000_000_000
 
