@@ -1,7 +1,7 @@
 """Packing, verifying and indexing by a cluster: tasks for any engine.
 
 A plan says which files become which shard. Its tasks are pure: the same task gives the same
-shard, wherever and however often it runs. The set is complete when its manifest is there.
+shard, wherever and however often it runs. The set is complete when its manifest is written.
 
 Not here: the engines themselves (Dask, Ray, MPI), which are extras.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Plan", "commit", "pack_by_plan", "plan", "run"]
 
-# Each process of a pool imports this package, and few of its modules.
+# Imported late, because each process of a pool imports this package, and few of its modules.
 _PLACES = {
     "Plan": ("planned_set", "Plan"),
     "commit": ("manifest", "commit"),

@@ -1,8 +1,8 @@
-"""Which files of a plan cannot be packed as they were listed, and why.
+"""Finds the files of a plan that cannot be packed as they were listed, and why.
 
-They are looked for when a shard could not be made: then each of its files is read.
+This runs when a shard could not be made: each of its files is read.
 
-Not here: what is done about it (pack_task.py). Concurrency: any thread; nothing is kept.
+Not here: the consequences (pack_task.py). Concurrency: any thread; no state.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _READ_SIZE = 1 << 20
 
 
 def faults_of(kind: Kind, sources: Sequence[str], pieces: Iterable[Piece]) -> list[Missing]:
-    """The files that cannot be packed as they were listed; none: the fault is elsewhere."""
+    """Return the files that cannot be packed as they were listed; none: the fault is elsewhere."""
     if kind == "packs":
         return _damaged(sources, pieces)
     if kind == "archive":
@@ -47,7 +47,7 @@ def faults_of(kind: Kind, sources: Sequence[str], pieces: Iterable[Piece]) -> li
 
 def _fault_of(path: str, size: int, mtime_ns: int) -> str | None:
     try:
-        # O_NONBLOCK: a FIFO that took the file's place must not hold us.
+        # O_NONBLOCK: a FIFO that has replaced the file must not block the thread.
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         return error.strerror or str(error)

@@ -1,4 +1,4 @@
-"""What tasks have in common: the settings that they take along, errors; and those over one file.
+"""The common part of tasks: the settings that they carry, and errors; and tasks over one file.
 
 Not here: verifying (verifying.py), indexing (indexing.py), converting (ffrfs.convert).
 Concurrency: values; tasks share nothing.
@@ -23,10 +23,10 @@ TaskT = TypeVar("TaskT")
 ResultT = TypeVar("ResultT")
 FileTaskT = TypeVar("FileTaskT", bound="FileTask[Any]")
 
-# Where servers are. Tasks carry these to other machines; credentials are those of each machine.
+# The places of servers. Tasks carry these to other machines; each has its own credentials.
 _CARRIED = ("ENDPOINT_URL", "REGION", "ANONYMOUS", "REMOTE_TIMEOUT")
 
-# Then something is wrong everywhere, a full disk for example.
+# After so many failures the fault is general, for example a full disk.
 _FAILURES_MAX = 10
 
 _LOOKS_AT_A_TIME = 16
@@ -35,7 +35,7 @@ Environment = tuple[tuple[str, str], ...]
 
 
 class FileState(NamedTuple):
-    """Of a file or an object: another state, other contents. `etag`: of an object."""
+    """The state of a file or an object, which changes with its contents. `etag`: of an object."""
 
     size: int
     mtime_ns: int
@@ -44,21 +44,21 @@ class FileState(NamedTuple):
 
 @dataclass(frozen=True)
 class Told(Generic[ResultT]):
-    """A result, and what was warned of on the way."""
+    """A result, and the warnings on the way."""
 
     result: ResultT
     warnings: tuple[PackWarning | UnverifiedHeaderWarning, ...]
 
 
 def carried() -> Environment:
-    """The settings of servers that a task takes along. None is a secret."""
+    """Return the settings of servers that a task carries. None is a secret."""
     names = (f"FFRFS_{name}" for name in _CARRIED)
     return tuple((name, os.environ[name]) for name in names if name in os.environ)
 
 
 @dataclass(frozen=True)
 class FileTask(Generic[ResultT]):
-    """What is done with one file. Of equal tasks each is another one."""
+    """A task over one file. Tasks are compared by identity."""
 
     file: str  # absolute, or a URL
     environment: Environment = field(default_factory=carried, kw_only=True)
@@ -68,7 +68,7 @@ class FileTask(Generic[ResultT]):
 
 
 def run_file(task: FileTask[ResultT]) -> Told[ResultT]:
-    """Raises what the task raises."""
+    """Run the task. Raises its exceptions."""
     os.environ.update(task.environment)
     let_urls_in([task.file])
     with warnings.catch_warnings(record=True) as caught:
@@ -80,14 +80,14 @@ def run_file(task: FileTask[ResultT]) -> Told[ResultT]:
 
 
 def absolute(path: str) -> str:
-    """What workers with other working directories can open."""
+    """Return a path or URL that workers with other working directories can open."""
     return path if is_url(path) else os.path.abspath(path)
 
 
 def state_of(path: str) -> FileState | None:
-    """None: it is not there. Raises OSError, RemoteError."""
+    """Return its state; None: it is missing. Raises OSError, RemoteError."""
     if is_url(path):
-        # Loads asyncio, which a task over files of this machine does without.
+        # Imported here, because it loads asyncio, which tasks over local files do not need.
         from ffrfs.remote.bucket import pin_of
         from ffrfs.remote.settings import RemoteSettings
 
@@ -101,13 +101,16 @@ def state_of(path: str) -> FileState | None:
 
 
 def states_of(paths: Iterable[str]) -> list[FileState | None]:
-    """Of many, several at a time: a server is far away. Raises OSError, RemoteError."""
+    """Return the states of many, several at a time, since servers are slow.
+
+    Raises OSError, RemoteError.
+    """
     with ThreadPoolExecutor(_LOOKS_AT_A_TIME, "ffrfs-look") as pool:
         return list(pool.map(state_of, paths))
 
 
 def sizes_of(paths: Iterable[str]) -> list[int]:
-    """0: it is not there. Raises OSError, RemoteError."""
+    """Return the sizes; 0: it is missing. Raises OSError, RemoteError."""
     return [0 if state is None else state.size for state in states_of(paths)]
 
 
@@ -120,8 +123,8 @@ def run_all(
 ) -> None:
     """Call `seen` with each result as it comes.
 
-    A task that fails does not keep the others from being done, unless there are many. At the end
-    raises what `failed` makes of those that did.
+    If a task fails, the others still run, unless many fail. At the end raises the exception that
+    `failed` makes of the failures.
     """
     failures: list[tuple[TaskT, Exception]] = []
     left = iter(tasks)
@@ -144,9 +147,9 @@ def run_files(
     tasks: Sequence[FileTaskT],
     seen: Callable[[FileTaskT, ResultT], object],
 ) -> list[ResultT]:
-    """As run_all(), with run_file(); return the results in the order of the tasks.
+    """Run tasks as run_all() does; return their results in the order of the tasks.
 
-    Warns of what the tasks were warned of. Raises the error of a task if it is the only one, else
+    Repeats the warnings of the tasks. Raises the error of a task if it is the only one, else
     UnfinishedError.
     """
     found: dict[int, ResultT] = {}  # by the identity of the task

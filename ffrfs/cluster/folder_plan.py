@@ -1,8 +1,8 @@
 """The plan of a directory: listed in parallel, brought into the order of the set, and cut.
 
-What workers list goes to a temporary file, a directory after the other as they come. When all is
-there, the directories are read from it depth first. In memory are the paths of the directories,
-some 150 bytes each, and one directory's files.
+The lists of workers go to a temporary file, one directory after the other as they come. At the
+end the directories are read from it depth first. Memory holds the paths of the directories, some
+150 bytes each, and one directory's files.
 
 Not here: listing (listing.py), the file of the plan (plan_file.py).
 Concurrency: one thread.
@@ -35,7 +35,7 @@ _FOLDERS_A_TASK = 64
 
 
 class _Span(NamedTuple):
-    """Where a directory is in the temporary file."""
+    """The place of a directory in the temporary file."""
 
     offset: int
     size: int
@@ -46,7 +46,7 @@ class FolderListing:
 
     `progress` gets the files and bytes that were found so far.
 
-    Raises PackError for what cannot be packed, OSError.
+    Raises PackError for files that cannot be packed, OSError.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class FolderListing:
                 stack.append(self._walk(*step))
 
     def set_id(self, _: Request) -> None:
-        """The pieces have all that it is made of."""
+        """Return the id of the set, which depends on the pieces alone."""
 
     def _walk(
         self, path: str, above: tuple[tuple[int, int], ...]
@@ -134,7 +134,7 @@ class FolderListing:
         if isinstance(found, Exception):
             raise found
         for folder in found.folders:
-            fields = dict(vars(folder))  # asdict() would copy each name by itself
+            fields = dict(vars(folder))  # not asdict(), which would copy each name
             path = fields.pop("path")
             block = zlib.compress(json.dumps(fields).encode(), 1)
             self._file.write(block)
@@ -157,7 +157,7 @@ class FolderListing:
 
     def _check(self) -> None:
         self._file.flush()
-        self.skipped.sort()  # workers are done in any order
+        self.skipped.sort()  # workers finish in any order
         root = self._root
         refuse_outside(root, self._outside, self._outside_count)
         for pattern in sorted(self._unmatched):

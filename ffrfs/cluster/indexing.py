@@ -36,7 +36,7 @@ def write_sidecars(
     chunks: bool = False,
     seen: Callable[[str, str | None], object],
 ) -> None:
-    """Write what each file of `paths` lacks; `seen(file, sidecar)` is called for each.
+    """Write the missing sidecars of `paths`; `seen(file, sidecar)` is called for each file.
 
     `file` is absolute. Raises FormatError, UnsafeIndexError, ChecksumError for a pack that is not
     sound, OSError.

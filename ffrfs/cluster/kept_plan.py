@@ -1,11 +1,11 @@
 """The plan of a command, kept in the directory of the set until the set is complete.
 
-One plan at a time: its file gets its name only if no other has it, and who goes by it holds a
-shared lock on it. In a bucket an object of that name, put on condition that there is none, names
-the object that holds the plan. So of commands for one directory one makes its set, and those of
-equal requests do the same work twice, and no harm.
+There is one plan at a time: its file gets its name only if no other has it, and a command that
+uses it holds a shared lock on it. In a bucket an object of that name, put on condition that there
+is none, names the object that holds the plan. So of commands for one directory one makes its set,
+and commands of equal requests do the same work twice, without harm.
 
-Not here: making it (planning.py), what it is for (packing.py).
+Not here: making the plan (planning.py), its use (packing.py).
 Concurrency: one thread; any number of processes.
 """
 
@@ -55,7 +55,7 @@ def kept_plan(
     executor: Executor,
     options: PackOptions | None = None,
 ) -> Iterator[Plan]:
-    """Give the plan of `request`, the one that is there or a new one; at a good end it goes.
+    """Yield the existing plan of `request`, or a new one; it is removed at a good end.
 
     Raises PackError if the directory has another plan, or files, and what plan() raises.
     """
@@ -79,7 +79,7 @@ def _local(request: Request, make: Make) -> Iterator[Plan]:
         plan, lock = _taken(request, make, place)
     except BaseException:
         if is_new:
-            with contextlib.suppress(OSError):  # another command has begun there
+            with contextlib.suppress(OSError):  # another command has begun a plan there
                 os.rmdir(request.target)
         raise
     try:
@@ -91,7 +91,7 @@ def _local(request: Request, make: Make) -> Iterator[Plan]:
 
 
 def _taken(request: Request, make: Make, place: str) -> tuple[Plan, int]:
-    """Return the plan at `place`, which is made if there is none, and what holds its lock."""
+    """Return the plan at `place`, which is made if there is none, and the holder of its lock."""
     while True:
         lock, is_own = _locked(place), False
         if lock is None:
@@ -121,9 +121,9 @@ def _locked(place: str) -> int | None:
 
 
 def _give(request: Request, make: Make, place: str) -> int | None:
-    """Make the plan, and give it its name; return what holds its lock. None: another has the name.
+    """Make the plan, and give it its name; return the holder of its lock. None: the name is taken.
 
-    It is locked before it has its name: who finds it there finds that it is in use.
+    It is locked before it gets its name, so other commands always see that it is in use.
     """
     with staged_folder(request.target, "plan", place) as above:
         staging = os.path.join(above, PLAN_NAME)

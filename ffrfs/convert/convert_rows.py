@@ -1,4 +1,4 @@
-"""What a conversion has made so far: a row for each file, until the manifest takes their place.
+"""The rows of a conversion: one for each finished file, until the manifest replaces them.
 
     DST/.ffrfs-rows/NAME.json
 
@@ -21,16 +21,16 @@ from ffrfs.packing.bucket_target import refuse_unwritable
 from ffrfs.packing.target_folder import TargetFolder
 
 ROWS_NAME = ".ffrfs-rows"
-_BEGUN_NAME = "begun"  # files may be there before the first row is
+_BEGUN_NAME = "begun"  # files may exist before the first row does
 _SUFFIX = ".json"
 _ROW_SIZE_MAX = 1 << 16
 
 
 @dataclass(frozen=True)
 class ConvertRow:
-    """A file that was made, and of what."""
+    """A file that was made, and its source."""
 
-    source: str  # name
+    source: str  # its name
     source_size: int
     source_mtime_ns: int
     source_etag: str
@@ -46,9 +46,9 @@ class ConvertRow:
 
 
 class ConvertRows:
-    """Those in the directory `target`. `found`: of before, by the names of the files.
+    """The rows in the directory `target`. `found`: those of earlier runs, by the names of files.
 
-    Raises PackError if nothing can be written there, OSError, RemoteError.
+    Raises PackError if the directory cannot be written to, OSError, RemoteError.
     """
 
     def __init__(self, target: str) -> None:
@@ -71,9 +71,9 @@ class ConvertRows:
         self._rows.write(_BEGUN_NAME, b"")
 
     def finish(self, manifest: bytes) -> None:
-        """Write the manifest, the last of all files; no row is left."""
+        """Write the manifest, the last of all files, and remove the rows."""
         self._target.write(MANIFEST_NAME, manifest)
-        # While one is left, the same command finishes this.
+        # While a row is left, the same command finishes the removal.
         for name in sorted(self._rows.names(), key=lambda name: (name == _BEGUN_NAME, name)):
             self._rows.remove(name)
         if self._target.url is None:
@@ -91,7 +91,7 @@ def line_of(row: ConvertRow) -> str:
 
 
 def _keep(found: dict[str, ConvertRow], line: str) -> None:
-    """Unless the line was cut off, or is not ours: then the file is made again."""
+    """Keep the row, unless its line is damaged: then the file is made again."""
     try:
         values: dict[str, Any] = json.loads(line)
         row = ConvertRow(**values)
