@@ -13,7 +13,7 @@ import pytest
 from tests.checkout import CHECKOUT
 from tests.house import sources
 
-THREAD = re.compile(r"\bstd::j?thread\b")
+THREAD = re.compile(r"\bstd::j?thread\b|\bin_threads\(")
 # Its threads are of forked children, whose ends are what it looks at.
 OF_CHILDREN = {"syscall_filter_test"}
 

@@ -8,10 +8,12 @@
 #include <array>
 #include <atomic>
 #include <random>
-#include <thread>
 #include <vector>
 
+#include "threads.h"
+
 using namespace ffrfs;
+using namespace ffrfs::test;
 
 namespace {
 
@@ -142,35 +144,30 @@ TEST_CASE("threads reserve, move and release; in the end nothing is left") {
   Budget budget(kLimit, counters);
   std::atomic<int> admitted{0};
   std::atomic<int> asked{0};
-  {
-    std::vector<std::jthread> threads;
-    for (uint32_t seed = 0; seed < 4; ++seed) {
-      threads.emplace_back([&, seed] {
-        std::minstd_rand random(seed + 1);
-        for (int i = 0; i < 5000; ++i) {
-          const size_t size = random() % 3000;
-          const Account account = kAccounts[random() % kAccounts.size()];
-          switch (random() % 4) {
-            case 0: {
-              Reservation memory = budget.reserve(account, size);
-              memory.move_to(kAccounts[random() % kAccounts.size()]);
-              memory.resize(size / 2);
-              break;
-            }
-            case 1:
-              (void)budget.try_reserve(account, size, 0.5);
-              break;
-            case 2:
-              ++asked;
-              budget.admit(size, [&](const Reservation&) { ++admitted; });
-              break;
-            default:
-              budget.admit_waiting();
-          }
+  in_threads(4, [&](uint32_t seed) {
+    std::minstd_rand random(seed + 1);
+    for (int i = 0; i < 5000; ++i) {
+      const size_t size = random() % 3000;
+      const Account account = kAccounts[random() % kAccounts.size()];
+      switch (random() % 4) {
+        case 0: {
+          Reservation memory = budget.reserve(account, size);
+          memory.move_to(kAccounts[random() % kAccounts.size()]);
+          memory.resize(size / 2);
+          break;
         }
-      });
+        case 1:
+          (void)budget.try_reserve(account, size, 0.5);
+          break;
+        case 2:
+          ++asked;
+          budget.admit(size, [&](const Reservation&) { ++admitted; });
+          break;
+        default:
+          budget.admit_waiting();
+      }
     }
-  }
+  });
   budget.admit_waiting();
   CHECK(admitted == asked);
   for (const Account account : kAccounts) CHECK(budget.used(account) == 0);

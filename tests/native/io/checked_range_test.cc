@@ -19,6 +19,7 @@
 #include "io/local_file.h"
 #include "page_cache.h"
 #include "scratch.h"
+#include "threads.h"
 
 using namespace ffrfs;
 using namespace ffrfs::test;
@@ -244,24 +245,19 @@ TEST_CASE("threads that keep and copy the same pages see whole ones") {
   KeptPages pages(16 * kPage);
   std::atomic<int> wrong{0};
   std::atomic<int> found{0};
-  {
-    std::vector<std::jthread> threads;
-    for (uint64_t i = 0; i < 4; ++i) {
-      threads.emplace_back([&, i] {
-        for (uint64_t k = i; k < 20'000; ++k) {
-          const KeptPages::Key key{1, k % 40};
-          std::array<std::byte, kPage> bytes;
-          if (pages.copy(key, 0, bytes)) {
-            ++found;
-            if (bytes.front() != std::byte(k % 40) || bytes.back() != bytes.front()) ++wrong;
-          } else {
-            bytes.fill(std::byte(k % 40));
-            pages.keep(key, bytes);
-          }
-        }
-      });
+  in_threads(4, [&](uint32_t i) {
+    for (uint64_t k = i; k < 20'000; ++k) {
+      const KeptPages::Key key{1, k % 40};
+      std::array<std::byte, kPage> bytes;
+      if (pages.copy(key, 0, bytes)) {
+        ++found;
+        if (bytes.front() != std::byte(k % 40) || bytes.back() != bytes.front()) ++wrong;
+      } else {
+        bytes.fill(std::byte(k % 40));
+        pages.keep(key, bytes);
+      }
     }
-  }
+  });
   CHECK(wrong == 0);
   CHECK(found > 0);
 }

@@ -21,6 +21,7 @@
 #include "io/thread_pool.h"
 #include "page_cache.h"
 #include "scratch.h"
+#include "threads.h"
 
 using namespace ffrfs;
 using namespace ffrfs::test;
@@ -190,14 +191,9 @@ TEST_CASE("posted callbacks run in poll(), from any thread") {
   ReadQueue queue(buffers);
   ReadPort port(queue);
   std::atomic<int> ran{0};
-  {
-    std::vector<std::jthread> threads;
-    for (int i = 0; i < 4; ++i) {
-      threads.emplace_back([&] {
-        for (int k = 0; k < 100; ++k) port.post([&] { ++ran; });
-      });
-    }
-  }
+  in_threads(4, [&] {
+    for (int k = 0; k < 100; ++k) port.post([&] { ++ran; });
+  });
   CHECK(ran == 0);
   port.poll();
   CHECK(ran == 400);

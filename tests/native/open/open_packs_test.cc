@@ -6,13 +6,13 @@
 #include <atomic>
 #include <random>
 #include <set>
-#include <thread>
 
 #include "index_file.h"
 #include "io/error.h"
 #include "open/set_inventory.h"
 #include "page_cache.h"
 #include "scratch.h"
+#include "threads.h"
 #include "volume/blocking_volume.h"
 #include "volume/volume.h"
 
@@ -92,22 +92,17 @@ TEST_CASE("threads share a volume of several packs") {
   const Files second = numbered(200, 200);
   Volume volume({folder.write("a.ffr", pack(first)), folder.write("b.ffr", pack(second))}, {});
   std::atomic<int> wrong{0};
-  {
-    std::vector<std::jthread> threads;
-    for (uint32_t seed = 0; seed < 4; ++seed) {
-      threads.emplace_back([&, seed] {
-        std::mt19937 random(seed);
-        for (int i = 0; i < 300; ++i) {
-          const size_t at = random() % 400;
-          const auto listed = volume.tree().list(kRootIno, at, 5);
-          if (listed.empty() || listed[0].name != std::to_string(100'000 + at)) ++wrong;
-          const Bytes& expected = at < 200 ? first.contents[at] : second.contents[at - 200];
-          const Ino ino = volume.tree().lookup(kRootIno, std::to_string(100'000 + at));
-          if (volume.attributes(volume.tree(), ino)->size != expected.size()) ++wrong;
-        }
-      });
+  in_threads(4, [&](uint32_t seed) {
+    std::mt19937 random(seed);
+    for (int i = 0; i < 300; ++i) {
+      const size_t at = random() % 400;
+      const auto listed = volume.tree().list(kRootIno, at, 5);
+      if (listed.empty() || listed[0].name != std::to_string(100'000 + at)) ++wrong;
+      const Bytes& expected = at < 200 ? first.contents[at] : second.contents[at - 200];
+      const Ino ino = volume.tree().lookup(kRootIno, std::to_string(100'000 + at));
+      if (volume.attributes(volume.tree(), ino)->size != expected.size()) ++wrong;
     }
-  }
+  });
   CHECK(wrong == 0);
 }
 

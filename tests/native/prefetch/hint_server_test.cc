@@ -21,6 +21,7 @@
 #include "prefetch/hint_list.h"
 #include "prefetch_rig.h"
 #include "record/ffrecord_shard.h"
+#include "threads.h"
 #include "tree/flat_tree.h"
 
 using namespace ffrfs;
@@ -484,31 +485,26 @@ TEST_CASE("descriptors and urgent bytes that a client sends come to nothing") {
 
 TEST_CASE("any bytes, from many at once, who die anywhere: the next one is heard") {
   Listener listener(100ms);
-  {
-    std::vector<std::jthread> threads;
-    for (uint64_t thread = 0; thread < 8; ++thread) {
-      threads.emplace_back([&listener, thread] {
-        Random random(thread);
-        for (int round = 0; round < 40; ++round) {
-          std::vector<Bytes> texts(random() % 600);
-          for (Bytes& text : texts) text = random_text(random);
-          Bytes bytes = said(texts);
-          if (random() % 4 == 0) bytes = damaged(bytes, random);
-          if (random() % 4 == 0) {
-            std::ranges::generate(bytes, [&] { return static_cast<char>(random()); });
-          }
-          const Client client(listener);
-          for (size_t at = 0; at < bytes.size();) {
-            const size_t size = 1 + random() % 100'000;
-            if (client.say_at_once(bytes.substr(at, size)) == 0 && client.is_closed(1ms)) break;
-            at += size;
-            listener.read(random() % kRecordCount);
-          }
-          if (random() % 2 == 0) (void)client.say_at_once(kEnd);
-        }
-      });
+  in_threads(8, [&listener](uint32_t thread) {
+    Random random(thread);
+    for (int round = 0; round < 40; ++round) {
+      std::vector<Bytes> texts(random() % 600);
+      for (Bytes& text : texts) text = random_text(random);
+      Bytes bytes = said(texts);
+      if (random() % 4 == 0) bytes = damaged(bytes, random);
+      if (random() % 4 == 0) {
+        std::ranges::generate(bytes, [&] { return static_cast<char>(random()); });
+      }
+      const Client client(listener);
+      for (size_t at = 0; at < bytes.size();) {
+        const size_t size = 1 + random() % 100'000;
+        if (client.say_at_once(bytes.substr(at, size)) == 0 && client.is_closed(1ms)) break;
+        at += size;
+        listener.read(random() % kRecordCount);
+      }
+      if (random() % 2 == 0) (void)client.say_at_once(kEnd);
     }
-  }
+  });
   // Once the lists of those have expired who had said all.
   CHECK(eventually([&] {
     const Client next(listener);

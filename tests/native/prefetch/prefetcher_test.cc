@@ -19,6 +19,7 @@
 
 #include "io/error.h"
 #include "prefetch_rig.h"
+#include "threads.h"
 
 using namespace ffrfs;
 using namespace ffrfs::test;
@@ -185,14 +186,9 @@ TEST_CASE("hints just ahead of their readers: every record is read once") {
     const auto list = rig.prefetcher->open_list();
     (void)rig.prefetcher->add(list, rig.hints(order));
     std::atomic<size_t> next{0};
-    {
-      std::vector<std::jthread> readers;
-      for (int i = 0; i < 4; ++i) {
-        readers.emplace_back([&] {
-          for (size_t at = next++; at < order.size(); at = next++) (void)rig.read(order[at]);
-        });
-      }
-    }
+    in_threads(4, [&] {
+      for (size_t at = next++; at < order.size(); at = next++) (void)rig.read(order[at]);
+    });
     CHECK(rig.wrong == 0);
     REQUIRE(rig.settles());
     // Twice, where a claim took so long that its reader came first.
@@ -465,14 +461,9 @@ TEST_CASE("what readers have read without it is not held") {
   const auto list = rig.prefetcher->open_list();
   (void)rig.prefetcher->add(list, rig.hints(order));
   std::atomic<size_t> next{0};
-  {
-    std::vector<std::jthread> readers;
-    for (int i = 0; i < 4; ++i) {
-      readers.emplace_back([&] {
-        for (size_t at = next++; at < order.size(); at = next++) (void)rig.read(order[at]);
-      });
-    }
-  }
+  in_threads(4, [&] {
+    for (size_t at = next++; at < order.size(); at = next++) (void)rig.read(order[at]);
+  });
   REQUIRE(rig.settles());
   CHECK(rig.wrong == 0);
   CHECK(rig.counters.prefetch_hit + rig.counters.prefetch_late == 600);
@@ -510,24 +501,19 @@ TEST_CASE("readers, lists that come and go, a kernel that is slow: no wrong byte
         }
       });
     }
-    {
-      std::vector<std::jthread> readers;
-      for (uint32_t i = 0; i < 4; ++i) {
-        readers.emplace_back([&, i] {
-          std::mt19937 random(100 + i);
-          const auto end = Clock::now() + 1500ms;
-          for (uint64_t record = 0; Clock::now() < end; ++record) {
-            if (record % 50 == 0) drop_cached_pages(rig.path);
-            const uint64_t wanted = i % 2 == 0 ? record % 300 : random() % 300;
-            try {
-              (void)rig.read(wanted, 8192);
-            } catch (const ChecksumError&) {
-              if (wanted != 13) ++errors;
-            }
-          }
-        });
+    in_threads(4, [&](uint32_t i) {
+      std::mt19937 random(100 + i);
+      const auto end = Clock::now() + 1500ms;
+      for (uint64_t record = 0; Clock::now() < end; ++record) {
+        if (record % 50 == 0) drop_cached_pages(rig.path);
+        const uint64_t wanted = i % 2 == 0 ? record % 300 : random() % 300;
+        try {
+          (void)rig.read(wanted, 8192);
+        } catch (const ChecksumError&) {
+          if (wanted != 13) ++errors;
+        }
       }
-    }
+    });
     is_over = true;
   }
   CHECK(rig.wrong == 0);

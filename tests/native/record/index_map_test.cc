@@ -9,13 +9,13 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
-#include <thread>
 
 #include "damage.h"
 #include "index_file.h"
 #include "io/error.h"
 #include "record/ffrecord_shard.h"
 #include "record/index_map.h"
+#include "threads.h"
 
 using namespace ffrfs;
 using namespace ffrfs::test;
@@ -399,19 +399,14 @@ TEST_CASE("many threads read one index") {
                             IndexUse::kIfSound);
   const IndexMap& index = *shard.index();
   std::atomic<int> wrong{0};
-  {
-    std::vector<std::jthread> threads;
-    for (uint64_t i = 0; i < 4; ++i) {
-      threads.emplace_back([&, i] {
-        for (uint64_t k = 0; k < 2'000; ++k) {
-          const uint64_t record = (i * 7'919 + k * 31) % names.size();
-          const uint64_t found =
-              index.load<IndexInode>(Section::kInodes, 32 * (record + 1)).value;
-          if (found != record || shard.extent(record).size != names[record].size()) ++wrong;
-        }
-      });
+  in_threads(4, [&](uint32_t i) {
+    for (uint64_t k = 0; k < 2'000; ++k) {
+      const uint64_t record = (i * 7'919 + k * 31) % names.size();
+      const uint64_t found =
+          index.load<IndexInode>(Section::kInodes, 32 * (record + 1)).value;
+      if (found != record || shard.extent(record).size != names[record].size()) ++wrong;
     }
-  }
+  });
   CHECK(wrong == 0);
 }
 

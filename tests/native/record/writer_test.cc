@@ -27,6 +27,7 @@
 
 #include "io/error.h"
 #include "scratch.h"
+#include "threads.h"
 
 namespace fs = std::filesystem;
 using namespace ffrfs;
@@ -302,15 +303,10 @@ TEST_CASE("several threads may append") {
   constexpr size_t kThreads = 4;
   constexpr size_t kEach = 200;
   Writer writer(folder / "x.ffr", kThreads * kEach);
-  {
-    std::vector<std::jthread> threads;
-    for (size_t t = 0; t < kThreads; ++t) {
-      threads.emplace_back([&] {
-        const std::string record = pattern(5000, 1);
-        for (size_t i = 0; i < kEach; ++i) writer.append(view(record));
-      });
-    }
-  }
+  in_threads(kThreads, [&] {
+    const std::string record = pattern(5000, 1);
+    for (size_t i = 0; i < kEach; ++i) writer.append(view(record));
+  });
   writer.finish();
   CHECK(content(folder / "x.ffr") ==
         ffrecord(std::vector<Bytes>(kThreads * kEach, pattern(5000, 1))));

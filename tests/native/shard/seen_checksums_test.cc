@@ -2,27 +2,23 @@
 
 #include <doctest/doctest.h>
 
-#include <thread>
 #include <vector>
 
 #include "shard/seen_checksums.h"
+#include "threads.h"
 
 using namespace ffrfs;
+using namespace ffrfs::test;
 
 TEST_CASE("of many who see a record first one has, and all agree on which") {
   constexpr uint64_t kRecords = 2000;
   SeenChecksums seen(kRecords);
   std::vector<std::vector<char>> is_first(4, std::vector<char>(kRecords));
-  {
-    std::vector<std::jthread> threads;
-    for (uint32_t number = 0; number < 4; ++number) {
-      threads.emplace_back([&, number] {
-        for (uint64_t record = 0; record < kRecords; ++record) {
-          is_first[number][record] = seen.is_first(record, 100 + number) ? 1 : 0;
-        }
-      });
+  in_threads(4, [&](uint32_t number) {
+    for (uint64_t record = 0; record < kRecords; ++record) {
+      is_first[number][record] = seen.is_first(record, 100 + number) ? 1 : 0;
     }
-  }
+  });
   for (uint64_t record = 0; record < kRecords; ++record) {
     CAPTURE(record);
     int count = 0;

@@ -25,6 +25,7 @@
 #include "tfrecord/sidecar.h"
 #include "tfrecord/tfrecord_scan.h"
 #include "tfrecord/tfrecord_shard.h"
+#include "threads.h"
 
 using namespace ffrfs;
 using namespace ffrfs::test;
@@ -567,15 +568,10 @@ TEST_CASE("scans and openings by several threads") {
     (void)folder.write("x.tfrecord-" + std::to_string(10 + i), framed(records));
   }
   std::atomic<int> wrong{0};
-  {
-    std::vector<std::jthread> threads;
-    for (int i = 0; i < 3; ++i) {
-      threads.emplace_back([&, i] {
-        if (open_shards(folder / "").count() != 12 * records.size()) ++wrong;
-        if (scan_all(folder / ("x.tfrecord-" + std::to_string(10 + i))) != records) ++wrong;
-      });
-    }
-  }
+  in_threads(3, [&](uint32_t i) {
+    if (open_shards(folder / "").count() != 12 * records.size()) ++wrong;
+    if (scan_all(folder / ("x.tfrecord-" + std::to_string(10 + i))) != records) ++wrong;
+  });
   CHECK(wrong == 0);
 }
 

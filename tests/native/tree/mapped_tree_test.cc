@@ -7,11 +7,11 @@
 #include <array>
 #include <atomic>
 #include <set>
-#include <thread>
 
 #include "damage.h"
 #include "index_file.h"
 #include "io/error.h"
+#include "threads.h"
 #include "tree/mapped_tree.h"
 
 using namespace ffrfs;
@@ -385,20 +385,15 @@ TEST_CASE("several threads at once") {
   const TemporaryFolder folder;
   const Opened opened(folder, root, record_count);
   std::atomic<size_t> seen{0};
-  {
-    std::vector<std::jthread> threads;
-    for (int i = 0; i < 4; ++i) {
-      threads.emplace_back([&] {
-        std::vector<Ino> folders{kRootIno};
-        for (size_t at = 0; at < folders.size(); ++at) {
-          for (const Dentry& found : opened.tree->list(folders[at], 0, UINT64_MAX)) {
-            if (opened.tree->inode(found.ino)->is_directory()) folders.push_back(found.ino);
-            if (opened.tree->lookup(folders[at], found.name) == found.ino) ++seen;
-          }
-        }
-      });
+  in_threads(4, [&] {
+    std::vector<Ino> folders{kRootIno};
+    for (size_t at = 0; at < folders.size(); ++at) {
+      for (const Dentry& found : opened.tree->list(folders[at], 0, UINT64_MAX)) {
+        if (opened.tree->inode(found.ino)->is_directory()) folders.push_back(found.ino);
+        if (opened.tree->lookup(folders[at], found.name) == found.ino) ++seen;
+      }
     }
-  }
+  });
   const uint64_t all = root.count(InodeKind::kDirectory) + root.count(InodeKind::kFile) +
                        root.count(InodeKind::kSymlink);
   CHECK(seen == 4 * (all - 1));

@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <atomic>
 #include <set>
-#include <thread>
 
 #include "damage.h"
 #include "index_file.h"
 #include "io/error.h"
+#include "threads.h"
 #include "tree/mapped_tree.h"
 #include "union/union_tree.h"
 
@@ -444,23 +444,18 @@ TEST_CASE("several threads at once") {
   const Opened opened(packs);
   const Tree& tree = *opened.tree;
   std::atomic<size_t> seen{0};
-  {
-    std::vector<std::jthread> threads;
-    for (int i = 0; i < 4; ++i) {
-      threads.emplace_back([&] {
-        for (const Dentry& directory : tree.list(kRootIno, 0, UINT64_MAX)) {
-          uint64_t position = 0;
-          while (true) {
-            const auto entries = tree.list(directory.ino, position, 26);
-            if (entries.empty()) break;
-            position += entries.size();
-            for (const Dentry& entry : entries) {
-              if (tree.lookup(directory.ino, entry.name) == entry.ino) ++seen;
-            }
-          }
+  in_threads(4, [&] {
+    for (const Dentry& directory : tree.list(kRootIno, 0, UINT64_MAX)) {
+      uint64_t position = 0;
+      while (true) {
+        const auto entries = tree.list(directory.ino, position, 26);
+        if (entries.empty()) break;
+        position += entries.size();
+        for (const Dentry& entry : entries) {
+          if (tree.lookup(directory.ino, entry.name) == entry.ino) ++seen;
         }
-      });
+      }
     }
-  }
+  });
   CHECK(seen == 4 * 3000);
 }

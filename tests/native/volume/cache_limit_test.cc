@@ -16,6 +16,7 @@
 
 #include "aio_events.h"
 #include "prefetch_rig.h"
+#include "threads.h"
 
 using namespace ffrfs;
 using namespace ffrfs::test;
@@ -148,22 +149,17 @@ TEST_CASE("the limit goes up and down while readers read, and hints come") {
         rig.prefetcher->drop(list);
       }
     });
-    {
-      std::vector<std::jthread> readers;
-      for (uint32_t i = 0; i < 4; ++i) {
-        readers.emplace_back([&, i] {
-          std::mt19937 random(i);
-          for (const auto end = Clock::now() + 1500ms; Clock::now() < end;) {
-            if (random() % 20 == 0) drop_cached_pages(rig.path);
-            try {
-              (void)rig.read(random() % 200, 1 + random() % 300'000);
-            } catch (...) {
-              ++failures;
-            }
-          }
-        });
+    in_threads(4, [&](uint32_t i) {
+      std::mt19937 random(i);
+      for (const auto end = Clock::now() + 1500ms; Clock::now() < end;) {
+        if (random() % 20 == 0) drop_cached_pages(rig.path);
+        try {
+          (void)rig.read(random() % 200, 1 + random() % 300'000);
+        } catch (...) {
+          ++failures;
+        }
       }
-    }
+    });
     is_over = true;
   }
   CHECK(rig.wrong == 0);

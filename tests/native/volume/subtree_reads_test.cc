@@ -9,12 +9,12 @@
 #include <atomic>
 #include <map>
 #include <random>
-#include <thread>
 
 #include "example_folders.h"
 #include "frames.h"
 #include "io/error.h"
 #include "page_cache.h"
+#include "threads.h"
 #include "volume/blocking_volume.h"
 #include "volume/made_file.h"
 #include "volume/volume.h"
@@ -349,25 +349,20 @@ TEST_CASE("threads share a volume") {
     Volume volume({file.path}, {.cache_bytes = cache_bytes});
     drop_cached_pages(file.path);
     std::atomic<int> wrong{0};
-    {
-      std::vector<std::jthread> threads;
-      for (uint32_t seed = 0; seed < 4; ++seed) {
-        threads.emplace_back([&, seed] {
-          std::mt19937 random(seed);
-          BlockingVolume blocking(volume);
-          for (int i = 0; i < 60; ++i) {
-            const size_t record = random() % records.size();
-            if (record == kLarge && cache_bytes < kMib) continue;
-            const auto files = file.expected(record);
-            const auto& [path, content] = *std::next(files.begin(), random() % files.size());
-            const Ino ino = blocking.resolve(folder_name(record) + "/" + path);
-            const size_t offset = random() % (content.size() + 1);
-            const Slice slice = blocking.read(ino, offset, 100'000);
-            if (text(slice.bytes) != content.substr(offset, 100'000)) ++wrong;
-          }
-        });
+    in_threads(4, [&](uint32_t seed) {
+      std::mt19937 random(seed);
+      BlockingVolume blocking(volume);
+      for (int i = 0; i < 60; ++i) {
+        const size_t record = random() % records.size();
+        if (record == kLarge && cache_bytes < kMib) continue;
+        const auto files = file.expected(record);
+        const auto& [path, content] = *std::next(files.begin(), random() % files.size());
+        const Ino ino = blocking.resolve(folder_name(record) + "/" + path);
+        const size_t offset = random() % (content.size() + 1);
+        const Slice slice = blocking.read(ino, offset, 100'000);
+        if (text(slice.bytes) != content.substr(offset, 100'000)) ++wrong;
       }
-    }
+    });
     CHECK(wrong == 0);
   }
 }

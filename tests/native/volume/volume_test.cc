@@ -7,13 +7,13 @@
 
 #include <algorithm>
 #include <random>
-#include <thread>
 
 #include "scrub/scrub.h"
 #include "io/error.h"
 #include "page_cache.h"
 #include "record/ffrecord_shard.h"
 #include "scratch.h"
+#include "threads.h"
 #include "volume/blocking_volume.h"
 #include "volume/volume.h"
 
@@ -186,35 +186,30 @@ TEST_CASE("threads share a volume") {
   Volume volume({file.path}, {.cache_bytes = size_t{8} << 20});
   drop_cached_pages(file.path);
   std::atomic<int> wrong{0};
-  {
-    std::vector<std::jthread> threads;
-    for (uint32_t seed = 0; seed < 4; ++seed) {
-      threads.emplace_back([&, seed] {
-        std::mt19937 random(seed);
-        for (int i = 0; i < 100; ++i) {
-          const size_t record = random() % file.records.size();
-          const Bytes& bytes = file.records[record];
-          const size_t offset = bytes.empty() ? 0 : random() % bytes.size();
-          std::atomic<bool> ready{false};
-          Bytes result;
-          const auto now = volume.read(ino_of(record), offset, 100'000,
-                                       [&](Slice slice, std::exception_ptr) {
-                                         result = text(slice.bytes);
-                                         ready = true;
-                                       });
-          if (now) {
-            result = text(now->bytes);
-            ready = true;
-          }
-          while (!ready) {
-            volume.wait(5);  // another thread's poll() may have taken our event
-            volume.poll();
-          }
-          if (result != bytes.substr(offset, 100'000)) ++wrong;
-        }
-      });
+  in_threads(4, [&](uint32_t seed) {
+    std::mt19937 random(seed);
+    for (int i = 0; i < 100; ++i) {
+      const size_t record = random() % file.records.size();
+      const Bytes& bytes = file.records[record];
+      const size_t offset = bytes.empty() ? 0 : random() % bytes.size();
+      std::atomic<bool> ready{false};
+      Bytes result;
+      const auto now = volume.read(ino_of(record), offset, 100'000,
+                                   [&](Slice slice, std::exception_ptr) {
+                                     result = text(slice.bytes);
+                                     ready = true;
+                                   });
+      if (now) {
+        result = text(now->bytes);
+        ready = true;
+      }
+      while (!ready) {
+        volume.wait(5);  // another thread's poll() may have taken our event
+        volume.poll();
+      }
+      if (result != bytes.substr(offset, 100'000)) ++wrong;
     }
-  }
+  });
   CHECK(wrong == 0);
 }
 
