@@ -89,44 +89,30 @@ def pieces_of(listed: Sequence[tuple[list[int], int]]) -> list[Piece]:
     ]
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(listed=folders, shards=st.integers(1, 9), block_count=st.sampled_from([1, 2, 3, 5, 4096]))
-def test_any_listing_into_shards(
-    tmp_path: Path, listed: list[tuple[list[int], int]], shards: int, block_count: int
+SHARDS = st.builds(dict, shards=st.integers(1, 9))
+SIZES = st.builds(dict, shard_size=st.sampled_from([1, 20_000, 60_000, 300_000, 1 << 30]))
+
+
+@settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(listed=folders, cut=SHARDS | SIZES, block_count=st.sampled_from([1, 2, 3, 5, 4096]))
+def test_any_listing(
+    tmp_path: Path, listed: list[tuple[list[int], int]], cut: dict[str, int], block_count: int
 ) -> None:
     pieces = pieces_of(listed)
     with (
         patch.object(pieces_module, "BLOCK_COUNT", block_count),
         patch.object(plan_file_module, "BLOCK_COUNT", block_count),
-        written(tmp_path / "plan", pieces, shards=shards) as plan,
+        written(tmp_path / "plan", pieces, **cut) as plan,
     ):
         found, (all_files, links, empty) = content(plan), expected_of(pieces)
     assert [path for files in found.files for path in files] == all_files[0]
     assert (found.links, found.empty) == (links, empty)
     assert plan.file_count == len(all_files[0])
-    assert len(found.files) == max(1, min(shards, plan.file_count))
     assert all(found.files) or not plan.file_count
-
-
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    listed=folders,
-    size_max=st.sampled_from([1, 20_000, 60_000, 300_000, 1 << 30]),
-    block_count=st.sampled_from([1, 3, 4096]),
-)
-def test_any_listing_by_size(
-    tmp_path: Path, listed: list[tuple[list[int], int]], size_max: int, block_count: int
-) -> None:
-    pieces = pieces_of(listed)
-    with (
-        patch.object(pieces_module, "BLOCK_COUNT", block_count),
-        patch.object(plan_file_module, "BLOCK_COUNT", block_count),
-        written(tmp_path / "plan", pieces, shard_size=size_max) as plan,
-    ):
-        found, (all_files, links, empty) = content(plan), expected_of(pieces)
-    assert [path for files in found.files for path in files] == all_files[0]
-    assert (found.links, found.empty) == (links, empty)
-    assert all(found.files) or not plan.file_count
+    if "shards" in cut:
+        assert len(found.files) == max(1, min(cut["shards"], plan.file_count))
+        return
+    size_max = cut["shard_size"]
     for part in plan.shards:
         assert part.byte_count <= size_max or part.file_count == 1
     for one, other in zip(plan.shards, plan.shards[1:], strict=False):
