@@ -199,7 +199,7 @@ def test_busy_mount_is_drawn(tree: Mount) -> None:
     with top(tree.path) as terminal:
         show_until(terminal, "live")
         tree.ask(probes.read_all_in, "", list(TREE))
-        busy = show_until(terminal, "MB/s  ")
+        busy = show_until(terminal, "\nMB/s  ")
         assert re.search(r"^MB/s +[\u2581-\u2588 ]+ +[0-9.<]+\s*$", busy, re.MULTILINE)
         assert re.search(r"^read  ", busy, re.MULTILINE)
         terminal.press(b"q")
@@ -281,7 +281,7 @@ def test_paused_screen_stays(tree: Mount) -> None:
         terminal.press(b"x")
         assert below_title(show_until(terminal, "paused")) == below_title(paused)
         terminal.press(b"p ")  # and now
-        show_until(terminal, "MB/s  ")
+        show_until(terminal, "\nMB/s  ")
         terminal.press(b"q")
         assert terminal.wait() == 0
 
