@@ -184,7 +184,7 @@ def _is_usable(plan: Plan, request: Request, lock: int, *, is_own: bool) -> bool
 
 
 def _is_alone(lock: int) -> bool:
-    """Tell whether no other command goes by the plan; none can begin to, then."""
+    """Return whether no other command uses the plan; then none can begin to."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -206,7 +206,7 @@ def _reason(plan: Plan, *, is_alone: bool) -> str:
 
 
 def _is_overtaken(plan: Plan) -> bool:
-    """Tell whether others have added shards of its numbers to the set."""
+    """Return whether other commands have added shards of its numbers to the set."""
     if plan.place == plan.target:
         return False
     there = set(TargetFolder(plan.target).names())
@@ -218,7 +218,7 @@ def _is_overtaken(plan: Plan) -> bool:
 
 
 def _shard_of_other(plan: Plan) -> str | None:
-    """The shard of another set in the directory of a new one."""
+    """Return the shard of another set in the directory of a new one."""
     if plan.place != plan.target:
         return None
     paths = map(os.fsdecode, folder_files(os.fsencode(plan.target))[0])
@@ -226,7 +226,7 @@ def _shard_of_other(plan: Plan) -> str | None:
 
 
 def _is_of_other(path: str, plan: Plan) -> bool:
-    """Tell whether it is a shard, and not of this plan, which is of a new set."""
+    """Return whether the file is a shard of another plan than this one of a new set."""
     try:
         shard = Pack(os.fsencode(path)).shard
     except (FormatError, ChecksumError):
@@ -296,7 +296,7 @@ class _Folder:
         return name.decode()
 
     def download(self, name: str, place: str) -> bool:
-        """Write the plan to the file `place`; False: it is not there."""
+        """Write the plan to the file `place`; return False if it is missing."""
         pin = pin_of(self._url.child(name), self._settings)
         if pin is None:
             return False
@@ -313,9 +313,9 @@ class _Folder:
         named = None
         try:
             put_new(self.plan, name.encode(), self._settings)
-            # The answer may be lost of a request that did its work.
+            # The answer to a request that did its work may be lost.
             named = self.name_of_plan()
-            if named is None:  # a store that cannot tell
+            if named is None:  # a store without conditional writes
                 self._folder.write(PLAN_NAME, name.encode())
                 named = self.name_of_plan()
         finally:
@@ -324,7 +324,7 @@ class _Folder:
         return name if named == name else None
 
     def has_other(self, plan: Plan) -> bool:
-        """Tell whether another set is there: each has a first shard."""
+        """Return whether another set is there: each has a first shard."""
         first = self._url.child(shard_name(0))
         if plan.place != plan.target or pin_of(first, self._settings) is None:
             return False
@@ -334,7 +334,7 @@ class _Folder:
     def remove_plan(self, name: str) -> None:
         """Remove the plan of that name, and older ones, which killed commands have left.
 
-        A younger one may be that of a command that has begun meanwhile, and gets its name next.
+        A younger one may belong to a command that has begun meanwhile.
         """
         plans = [
             found

@@ -1,10 +1,10 @@
 """Lists directories of a source for a plan: a task that any worker may run.
 
-A task takes some directories, goes down from them, and gives back what it did not reach within
-its share, so that a large tree is listed by all workers. It lists what packing by one process
+A task takes some directories, goes down from them, and gives back the directories that it did not
+reach within its share, so that all workers list a large tree. It lists the files that one process
 would pack (ffrfs/packing/sources/source.py).
 
-Not here: the order of the whole (folder_plan.py), reading files (pack_task.py).
+Not here: the order of all files (folder_plan.py), reading files (pack_task.py).
 Concurrency: tasks share nothing.
 """
 
@@ -34,13 +34,13 @@ from ffrfs.remote.url import RemoteUrl, is_url, parse_url
 
 _NAME_MAX = 255
 _OBJECT_MODE = 0o644
-# Entries that a task lists before it gives back the directories that are left.
+# So many entries a task lists before it gives back the other directories.
 _SHARE = 50_000
 
 
 @dataclass(frozen=True)
 class ListTask:
-    """Directories of `root`, which is listed as pack_folder() does with these options."""
+    """Directories of `root` to list, with the options of pack_folder()."""
 
     root: str
     options: PackOptions
@@ -62,7 +62,7 @@ class Folder:
     mtimes_ns: list[int] = field(default_factory=list)
     links: list[tuple[str, str, int]] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
-    tags: list[str] = field(default_factory=list)  # of objects, what changes when they do
+    tags: list[str] = field(default_factory=list)  # of objects: their versions
 
     def split_by_folders(self) -> Iterator[tuple[int, int, str | None]]:
         """Yield files (from, to before) and the directory that follows them; the last has none."""
@@ -76,7 +76,7 @@ class Folder:
 
 @dataclass
 class Listed:
-    """What a task found."""
+    """The result of a task."""
 
     folders: list[Folder] = field(default_factory=list)
     left: list[str] = field(default_factory=list)  # directories that it did not reach
@@ -88,7 +88,7 @@ class Listed:
 
 
 def list_folders(task: ListTask) -> Listed:
-    """Raises PackError for what cannot be packed, OSError for what cannot be read."""
+    """Run the task. Raises PackError for files that cannot be packed, OSError."""
     os.environ.update(task.environment)
     lister = (_BucketLister if is_url(task.root) else _Lister)(task.root, task.options)
     found = Listed()
@@ -108,7 +108,7 @@ def list_folders(task: ListTask) -> Listed:
 
 class _Lister(FolderLister):
     def __init__(self, root: str, options: PackOptions) -> None:
-        self._path = ""  # of the directory that is read
+        self._path = ""  # the path of the directory that is read
         super().__init__(
             root,
             selection=Selection(options.include, options.exclude),
@@ -141,13 +141,13 @@ class _Lister(FolderLister):
         return folder
 
     def _wanted(self, path: str) -> Wanted:
-        """How far a directory is asked for, by the patterns."""
+        """Return how far the patterns select a directory."""
         wanted = self.selection.root
         end = 0
         for name in path.split("/") if path else ():
             end += len(name)
             below = self.selection.step(wanted, name, path[:end])
-            assert below is not None  # else its own directory had not listed it
+            assert below is not None  # its directory has listed it
             wanted = below
             end += 1
         return wanted

@@ -1,8 +1,8 @@
-"""commit(): the end of a set. Its manifest is written when all shards are there, and last.
+"""commit(): the end of a set. Its manifest is written last, when all shards exist.
 
     .ffrfs-manifest.jsonl    a line of JSON for the set, then one for each shard
 
-Names that begin with "." are no part of a set for those who read it.
+Readers of a set ignore names that begin with ".".
 
 Not here: making shards (pack_task.py). Concurrency: one process commits a plan.
 """
@@ -44,7 +44,7 @@ _NAMED_MAX = 3
 
 
 class SetSummary(NamedTuple):
-    """What a plan's shards are together."""
+    """The totals of a plan's shards."""
 
     shard_count: int
     file_count: int
@@ -55,7 +55,7 @@ class SetSummary(NamedTuple):
 
 
 def commit(plan: Plan, rows: Iterable[Row] | None = None) -> SetSummary:
-    """Complete the set of `plan`; `rows`: of all its shards (None: they are looked at).
+    """Complete the set of `plan`; `rows`: those of all its shards (None: read the shards).
 
     Raises PackError, naming them, if shards are missing, and writes nothing; OSError, RemoteError.
     """
@@ -92,7 +92,7 @@ def _refuse_replaced(plan: Plan, rows: Sequence[Row]) -> None:
 
 
 class CompletedSet(NamedTuple):
-    """A set that is complete, so far as the names of its shards show."""
+    """A set that is complete, as far as the names of its shards show."""
 
     keys: list[str]  # of the requests that made it: Request.key()
     text: str
@@ -100,7 +100,7 @@ class CompletedSet(NamedTuple):
 
 
 def completed_set(target: str) -> CompletedSet | None:
-    """The one in `target`. Raises RemoteError."""
+    """Return the complete set in `target`. Raises RemoteError."""
     first = _first_line(target)
     there = filter(_SHARD.fullmatch, TargetFolder(target).names()) if _keys(first) else ()
     if not _keys(first) or sum(1 for _ in there) < first["shards"]:
@@ -112,7 +112,7 @@ def completed_set(target: str) -> CompletedSet | None:
 
 
 def _first_line(target: str) -> dict[str, Any]:
-    """What the manifest says of the whole set; {}: there is none, or it says nothing."""
+    """Return the manifest's line about the set; {}: there is none, or it is damaged."""
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
         begin = TargetFolder(target).read(MANIFEST_NAME, _LINE_SIZE_MAX) or b""
         first = json.loads(begin.partition(b"\n")[0])
@@ -122,7 +122,7 @@ def _first_line(target: str) -> dict[str, Any]:
 
 
 def _keys(first: Mapping[str, Any]) -> list[str]:
-    """Of the requests that the set was made by."""
+    """Return the keys of the requests that made the set."""
     keys = first.get("requests")
     return [str(key) for key in keys] if isinstance(keys, list) else []
 
@@ -139,7 +139,7 @@ def _is_lacking(row: Row | None) -> bool:
 
 
 def _rows_before(plan: Plan) -> Iterator[Row]:
-    """Of the shards that the set had before."""
+    """Return the rows of the shards that the set had before."""
     known = _rows_known(plan.target)
     for path in packs_in(plan.target):
         pack = Pack(os.fsencode(path))
@@ -151,7 +151,7 @@ def _rows_before(plan: Plan) -> Iterator[Row]:
 
 
 def _rows_known(target: str) -> dict[tuple[int, str, int, str], Row]:
-    """What the manifest says that is there: also which files were left out."""
+    """Return the rows of the existing manifest, with the files that were left out."""
     found = {}
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
         text = TargetFolder(target).read(MANIFEST_NAME, _SIZE_MAX) or b""
@@ -172,7 +172,7 @@ def _move(plan: Plan) -> None:
 
 
 def _copy(plan: Plan) -> None:
-    """As _move(), in a bucket, where an equal command may do the same at the same time."""
+    """Do as _move() in a bucket, where an equal command may do the same at the same time."""
     settings = RemoteSettings.from_environment()
     for waits, place in _waiting(plan):
         try:
@@ -181,7 +181,7 @@ def _copy(plan: Plan) -> None:
         except (PackError, RemoteError):
             if _waiting(plan):
                 raise
-            break  # all are there
+            break  # all were copied
         if header_of(place) != made:
             raise PackError(f"{place}: is not what was copied there; remove it, and try again")
     remove_waiting(plan)
@@ -195,9 +195,9 @@ def remove_waiting(plan: Plan) -> None:
 
 
 def _waiting(plan: Plan) -> list[tuple[str, str]]:
-    """Where shards wait, and where they go. Raises PackError if something is there.
+    """Return where shards wait, and where they go. Raises PackError if a target exists.
 
-    The others were moved before, by a commit that was ended.
+    A commit that was ended may have moved the others before.
     """
     found = []
     for number in range(len(plan)):
@@ -215,7 +215,7 @@ def _waiting(plan: Plan) -> list[tuple[str, str]]:
 
 @contextlib.contextmanager
 def _locked_bucket(plan: Plan) -> Iterator[None]:
-    """Also for an equal command, which does the same."""
+    """Lock the set in a bucket; an equal command, which does the same, shares the lock."""
     with contextlib.closing(AppendLock(plan.target, plan.own_id.hex())) as lock:
         lock.take()
         yield

@@ -1,6 +1,5 @@
-"""The plan of what is listed in memory: packs, and directories that one process has to look at.
-
-Unlike the plan of a directory by path it holds the list of all files in memory.
+"""The plan of sources that one process must list as a whole, in memory: packs, and directories
+with `files`, `dedup` or an `order`.
 
 Not here: listing (ffrfs.packing.sources), the plan of a directory (folder_plan.py).
 Concurrency: one thread.
@@ -26,7 +25,7 @@ _FOLDERS_KEPT = 1024
 
 
 class _Group(NamedTuple):
-    """What the rows of a piece have in common."""
+    """The common part of the rows of a piece."""
 
     block: int
     folder: int
@@ -83,7 +82,7 @@ class MemoryListing:
         return f"{folder}/{row[2].decode()}" if folder else row[2].decode()
 
     def _described(self, number: int) -> tuple[str, tuple[tuple[int, int], ...]]:
-        """The path of a directory, and permissions and times of those on the way."""
+        """Return the path of a directory, and permissions and times of the directories above it."""
         names: list[str] = []
         above: list[tuple[int, int]] = []
         while True:

@@ -32,7 +32,7 @@ def append_objects(writer: Writer, pieces: Iterable[Piece], listed: EntryList, r
 
 
 def pins_of(piece: Piece, root: str) -> Iterator[tuple[str, Pin]]:
-    """Yield paths, and what says that each object is the one that was listed."""
+    """Yield paths, with the pins by which an object is the one that was listed."""
     folder = parse_url(f"{root.rstrip('/')}/")
     for number, tag in enumerate(piece.tags):
         path = piece.path(number)

@@ -1,10 +1,10 @@
 """Makes one shard of a plan: a task that any worker may run, and run again.
 
-The task has all that the shard is made of, so the same task gives the same bytes. The shard gets
-its name when it is whole and on the disk, or uploaded. If a whole shard of the plan is there
-already, the task says so and makes nothing; two that run at a time give the name to equal files.
+The task names all files of the shard, so the same task gives the same bytes. The shard gets its
+name when it is whole and on the disk, or uploaded. If a whole shard of the plan exists already,
+the task makes nothing; two tasks at a time give the name to equal files.
 
-Not here: which files become which shard (planned_set.py), what is done with the rows (manifest.py).
+Not here: which files become which shard (planned_set.py), the use of the rows (manifest.py).
 Concurrency: tasks share nothing but the directory that they write to.
 """
 
@@ -39,12 +39,12 @@ from ffrfs.remote.paths import let_urls_in
 from ffrfs.remote.settings import RemoteSettings
 from ffrfs.remote.url import is_url, parse_url
 
-_HEADER = 4  # bytes: the checksum of the header, which has those of all records
+_HEADER = 4  # bytes of the header's checksum, which covers the checksums of all records
 
 
 @dataclass(frozen=True)
 class PackTask:
-    """`pieces`: of "folder" and "objects" they are in `sources[0]`."""
+    """A shard to make. `pieces` of "folder" and "objects" are in `sources[0]`."""
 
     kind: Kind
     sources: tuple[str, ...]
@@ -56,16 +56,16 @@ class PackTask:
     pieces: Pieces
     time_ns: int | None
     first: Sequence[int]  # record of an archive, and that of the next shard, if there is one
-    state: object  # of an archive: as states_of() had it
+    state: object  # of an archive: from states_of()
     making: Making
     environment: tuple[tuple[str, str], ...]  # where servers are; no secrets
 
 
 def run_task(task: PackTask) -> Row:
-    """Make a shard, unless it is there.
+    """Make a shard, unless it exists; return its row.
 
-    With on_error "stop" a file that is not as it was listed is in the row, which then says that
-    the shard was not made. Raises PackError if another set's shard is there, OSError, RemoteError.
+    With on_error "stop" the row names a file that is not as it was listed, and the shard is not
+    made. Raises PackError if a shard of another set exists there, OSError, RemoteError.
     """
     os.environ.update(task.environment)
     let_urls_in([task.target, *task.sources])
@@ -73,7 +73,7 @@ def run_task(task: PackTask) -> Row:
     if found is not None:
         return found
     missing: list[Missing] = []
-    gone: set[str] = set()  # their paths
+    gone: set[str] = set()  # paths
     while True:
         try:
             _make(task, gone)
@@ -113,12 +113,12 @@ def _write(task: PackTask, gone: Set[str], place: str) -> None:
 
 
 def _contents(task: PackTask, gone: Set[str]) -> Contents:
-    """What becomes of the task, and for an archive of all tasks, with its records."""
+    """Return the contents of the task (of an archive, of all tasks) with their records."""
     if task.kind in ("folder", "objects"):
         return _ListedFiles(task, gone)
     if task.kind == "packs":
         return _repacked(task, gone)
-    # A stream: its members are known by their place among all.
+    # A stream: a member is known by its place among all members.
     if json.loads(json.dumps(states_of(task.sources))) != task.state:
         raise PackError(f"{task.sources[0]}: was changed after it was listed; plan anew")
     options = replace(task.options, jobs=task.making.jobs)
@@ -139,10 +139,10 @@ class _ListedFiles:
         self.number()
 
     def share(self) -> None:
-        pass  # the pieces say it
+        pass  # the pieces name shared records
 
     def number(self) -> None:
-        """In the order of the plan."""
+        """Number the records in the order of the plan."""
         self.entries.number_by(array("I", range(self.entries.file_count)))
 
     def append(self, writer: Writer, first: int, count: int, jobs: int, tick: Tick) -> None:
@@ -163,7 +163,7 @@ def _repacked(task: PackTask, gone: Set[str]) -> Contents:
 
     source = PackSource(
         task.sources,
-        # An empty directory may hold what is excluded, and names that no pack can have.
+        # An empty directory may hold excluded files, and names that no pack can have.
         selection=Selection(
             None, task.options.exclude, PathList(_paths(_left(task, gone)), "the plan", "file")
         ),
@@ -173,13 +173,13 @@ def _repacked(task: PackTask, gone: Set[str]) -> Contents:
         allow_missing=task.options.allow_missing,
     )
     if not share_as_listed(source.entries, _left(task, gone)):
-        source.share()  # as plans of before want it
+        source.share()  # for plans of earlier versions
     source.number()
     return source
 
 
 def entries_of(pieces: Iterable[Piece]) -> EntryList:
-    """The list of what becomes one pack. Raises PackError, ValueError for what no pack can hold."""
+    """Return the list of one pack. Raises PackError, ValueError for names that no pack can hold."""
     listed = EntryList()
     folders = {"": 0}
     shared = []
@@ -207,7 +207,7 @@ def entries_of(pieces: Iterable[Piece]) -> EntryList:
 
 
 def share_as_listed(listed: EntryList, pieces: Iterable[Piece]) -> bool:
-    """Let files share the records that the plan says; tell whether there are any."""
+    """Let files share records as in the plan; return whether any do."""
     has_shared = False
     for piece in pieces:
         for path in map(piece.path, range(piece.file_count)) if piece.origin else ():
@@ -233,14 +233,14 @@ def _left(task: PackTask, gone: Set[str]) -> Iterator[Piece]:
         if len(files) == piece.file_count:
             yield piece
         elif files or piece.links or task.kind != "packs":
-            # Of packs a directory alone would mean all that is in it.
+            # Of packs, a directory alone would mean everything in it.
             yield piece.chosen(files)
 
 
 def existing_row(task: PackTask) -> Row | None:
-    """The row of the shard if it is there, whole, and that of the task; None: it is to be made.
+    """Return the row of the task's shard if it exists and is whole; None: it must be made.
 
-    Raises PackError if a shard of another set is there.
+    Raises PackError if a shard of another set exists there.
     """
     pack = _opened(task)
     if pack is None:
@@ -265,7 +265,7 @@ def existing_row(task: PackTask) -> Row | None:
 
 
 def is_made_of(path: str, shard: ShardOf, pieces: Pieces, *, in_part: bool) -> bool:
-    """Tell whether the file `path` is that shard, of these files, or `in_part` of some of them.
+    """Return whether the file `path` is that shard, of these files, or `in_part` of some of them.
 
     Two plans may add shards of the same numbers to one set.
     """
@@ -285,7 +285,7 @@ def is_made_of(path: str, shard: ShardOf, pieces: Pieces, *, in_part: bool) -> b
 
 
 def _not_in(target: str, pieces: Iterable[Piece]) -> list[str]:
-    """The files that a shard does not have. It may have fewer records than files."""
+    """Return the files that a shard lacks. It may have fewer records than files."""
     volume = Volume([os.fsencode(target)], uid=0, gid=0, allow_missing=True)
     try:
         paths = (piece.path(file) for piece in pieces for file in range(piece.file_count))
@@ -303,7 +303,7 @@ def _opened(task: PackTask) -> Pack | None:
 
 
 def _is_index_damaged(pack: Pack) -> bool:
-    """Of a pack that does not say of which set it is: it is the last record."""
+    """Return whether the last record, the index, of a pack without a set is damaged."""
     try:
         return pack.record_count == 0 or bool(pack.verify(pack.record_count - 1, 1, 1))
     except (FormatError, ChecksumError):
@@ -330,7 +330,7 @@ def _row(task: PackTask, missing: Sequence[Missing], *, made: bool | None) -> Ro
 
 
 def row_of_pack(path: str, pack: Pack) -> Row:
-    """Of a shard that no task made."""
+    """Return the manifest row of a shard that was packed before this plan."""
     assert pack.shard is not None
     size, checksum = header_of(path)
     count = pack.record_count - 1  # without the index
@@ -347,7 +347,7 @@ def row_of_pack(path: str, pack: Pack) -> Row:
 
 
 def header_of(target: str) -> tuple[int, str]:
-    """The size of a shard, and the checksum of its header. Raises OSError, RemoteError."""
+    """Return the size of a shard, and its header's checksum. Raises OSError, RemoteError."""
     if is_url(target):
         settings = RemoteSettings.from_environment()
         pin = pin_of(parse_url(target), settings)

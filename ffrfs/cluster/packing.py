@@ -1,10 +1,10 @@
-"""Packs by a plan, with any executor: what is there already is kept, the rest is made.
+"""Packs by a plan, with any executor: existing shards are kept, the others are made.
 
 The plan of a command is in the directory of the set, until the set is complete. So the same
-command goes on after whatever ended it.
+command goes on after any end.
 
 Not here: plans (planned_set.py), engines (executors.py), what a command prints (ffrfs/cli).
-Concurrency: one process at a time for a plan; two do the same work twice, and no harm.
+Concurrency: one process at a time for a plan; two do the same work twice, without harm.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ def pack_by_plan(
     progress: Progress | None = None,
     **making: Unpack[MakingKeywords],
 ) -> tuple[SetSummary, list[Missing]]:
-    """Make the shards that are missing, and complete the set; return the files that it lacks.
+    """Make the missing shards, and complete the set; return the files that it lacks.
 
-    A shard that cannot be made does not keep the others from being made. With on_error "stop"
-    a file that is not as it was listed ends the whole; "skip" and "record" leave it out.
+    If a shard cannot be made, the others still are. With on_error "stop" a file that is not as
+    it was listed ends the packing; "skip" and "record" leave it out.
 
     Raises UnfinishedError if shards are missing at the end: the same call goes on from there.
     """

@@ -1,7 +1,7 @@
 """A piece of a listing: files that follow each other in one directory.
 
-In a plan a piece is a line of JSON, and some thousand files are a block of such lines. What is
-read back is checked, since the file may be damaged, or another's.
+In a plan a piece is a line of JSON, and some thousand files are a block of such lines. Lines that
+are read back are checked, since the file may be damaged, or foreign.
 
 Not here: the file of the plan (plan_file.py), listing (listing.py).
 Concurrency: values, which no thread changes.
@@ -31,8 +31,8 @@ class Piece:
     """Files of the directory `folder` ("a/b", "" is the root), and links in it.
 
     `above`: permissions and time of the root, "a" and "a/b". A directory without files or links
-    is an empty one. `tags`: of objects in a bucket, what says that one is the same as it was.
-    `origin`: the files show the record of the file of this path, which was before.
+    is an empty one. `tags`: of objects in a bucket, values that change with their content.
+    `origin`: the files share the record of an earlier file, which has this path.
     """
 
     folder: str
@@ -58,14 +58,14 @@ class Piece:
         return f"{self.folder}/{name}" if self.folder else name
 
     def part(self, first: int, end: int) -> Piece:
-        """The files from `first` to before `end`; the links belong to the part with file 0."""
+        """Return the files from `first` to before `end`; links belong to the part with file 0."""
         if first == 0 and end >= len(self.names):
             return self
         part = self.chosen(range(*slice(first, end).indices(len(self.names))))
         return part if first == 0 else replace(part, links=())
 
     def chosen(self, files: Sequence[int]) -> Piece:
-        """These files alone, and all the links."""
+        """Return a piece of these files, and of all the links."""
         names, sizes, modes, times = self.names, self.sizes, self.modes, self.mtimes_ns
         return replace(
             self,
@@ -98,7 +98,7 @@ class Piece:
 
     @classmethod
     def parse(cls, line: str) -> Piece:
-        """Raises ValueError for what line() never makes."""
+        """Return the piece of a line. Raises ValueError for text that line() never makes."""
         folder, above, joined, sizes, modes, times, links, *more = json.loads(line)
         names = joined.split("/") if joined else []
         if isinstance(modes, int):
@@ -134,13 +134,13 @@ class Piece:
 
 
 def encode(lines: Sequence[str]) -> bytes:
-    """A block: pieces, as line() gives them."""
-    # Targets of links are any bytes.
+    """Return the block of pieces, each as line() gives it."""
+    # Targets of links may have any bytes.
     return zlib.compress("\n".join(lines).encode(errors="surrogateescape"), 1)
 
 
 def decode(block: bytes, place: str) -> list[Piece]:
-    """The pieces of a block. Raises FormatError, naming `place`."""
+    """Return the pieces of a block. Raises FormatError, naming `place`."""
     try:
         unpacker = zlib.decompressobj()
         text = unpacker.decompress(block, _BLOCK_SIZE_MAX)
@@ -178,7 +178,7 @@ class Pieces:
 
 
 def _within(pieces: Sequence[Piece], first: int, end: int | None) -> Iterator[Piece]:
-    """Of the pieces of a block the files from `first` to before `end`, counted in the block."""
+    """Yield the files from `first` to before `end` of a block, in pieces."""
     before = 0
     for piece in pieces:
         after = before + piece.file_count

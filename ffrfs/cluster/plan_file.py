@@ -2,14 +2,14 @@
 
 It is a TFRecord file, so each of its records has checksums and can be read by itself:
 
-    record 0        JSON: what is packed, where to, and how
+    record 0        JSON: sources, target and options
     records 1 to B  blocks of the listing, in the order of the set (piece.py)
-    record B + 1    JSON: totals, and where each shard begins
+    record B + 1    JSON: totals, and the beginning of each shard
 
 It is written in one pass over the listing, whatever its size: about 30 bytes of memory for a
 block of 4,096 files. Only the blocks in which a shard begins are read again, to cut it.
 
-Not here: where pieces come from (folder_plan.py), the tasks (planned_set.py).
+Not here: listing (folder_plan.py), the tasks (planned_set.py).
 Concurrency: one thread writes; a PlanFile may be read by any thread, one at a time.
 """
 
@@ -37,30 +37,30 @@ from ffrfs.tfrecord.framing import HEADER, is_header
 from ffrfs.tfrecord.writer import TFRecordWriter
 
 VERSION = 1
-_BEGIN = b'{"version": '  # of the first record
+_BEGIN = b'{"version": '  # the beginning of the first record
 
 
-# Of most files file_cost() is so simple; a call of the core for each would take longer.
+# file_cost() is so simple for most files; a call of the core for each would take longer.
 _ENTRY = file_cost(0, "")
-_BYTE = file_cost(0, "x") - _ENTRY  # of the name
+_BYTE = file_cost(0, "x") - _ENTRY  # a byte of the name
 _SMALL = 1 << 20
 
 _BLOCKS_KEPT = 2  # in which a shard begins
 
 
 class Place(NamedTuple):
-    """A file of the plan, or its end: the block, and how many files are before it there."""
+    """A file of the plan, or its end: its block, and the number of files before it there."""
 
     block: int
     file: int
 
 
-# Block, files before it there, files, bytes.
+# Its block, and the numbers of files there before it, of all files and of bytes before it.
 Cut: TypeAlias = tuple[int, int, int, int]
 
 
 class ShardPart(NamedTuple):
-    """What of the plan becomes one shard."""
+    """The part of the plan that becomes one shard."""
 
     first: Place
     end: Place
@@ -69,11 +69,11 @@ class ShardPart(NamedTuple):
 
 
 class _Costs:
-    """What the files of pieces take in a pack, as EntryList.costs() has it of a list."""
+    """The costs of the files of pieces in a pack, as EntryList.costs() gives them for a list."""
 
     def __init__(self, begin: tuple[str | None, str | None, int] = (None, None, 0)) -> None:
-        # The directories of the last file, and of the last link or empty directory; and what the
-        # next file pays for links and empty directories before it.
+        # The directories of the last file, and of the last link or empty directory; and the cost
+        # of links and empty directories that the next file pays.
         self.folder, self.rest_folder, self.pending = begin
 
     @property
@@ -81,7 +81,7 @@ class _Costs:
         return self.folder, self.rest_folder, self.pending
 
     def of(self, piece: Piece) -> list[int]:
-        """Of each file; those that show the record of another have none."""
+        """Return the costs of files; those that share the record of another have none."""
         if piece.links or not piece.names:
             if piece.folder != self.rest_folder:
                 self.pending += _folder_cost(piece)
@@ -111,21 +111,21 @@ class _Blocks:
     """The blocks of a plan that is being written. A cuts.Blocks."""
 
     def __init__(self) -> None:
-        # Of each.
+        # By block.
         self.files = array("Q")
         self.counts = array("Q")
         self.costs = array("Q")
         self.sizes = array("Q")
         self._begins = [_Costs().state]
-        self._last = 0  # that has records
-        self._rest_cost = 0  # of what is behind the last record, which pays for it
-        self._before: list[list[int]] = []  # each: files, bytes, records
+        self._last = 0  # the last block with records
+        self._rest_cost = 0  # the cost of entries behind the last record, which pays for them
+        self._before: list[list[int]] = []  # by block: files, bytes and records before it
         self._records: TFRecords | None = None
         self._path = ""
         self._pieces = lru_cache(_BLOCKS_KEPT)(self._decoded)
 
     def add(self, files: int, records: int, cost: int, size: int, costs: _Costs) -> None:
-        """`costs`: as they are at its end."""
+        """Add a block; `costs`: the costs at its end."""
         for numbers, number in zip(
             (self.files, self.counts, self.costs, self.sizes),
             (files, records, cost, size),
@@ -137,7 +137,7 @@ class _Blocks:
         self._begins.append(costs.state)
 
     def open(self, records: TFRecords, path: str) -> None:
-        """All are there."""
+        """Begin reading: all blocks were added."""
         self._records, self._path = records, path
         self._rest_cost = self._begins[-1][-1]
         if self.costs:
@@ -153,7 +153,7 @@ class _Blocks:
         return found
 
     def cuts(self, firsts: Iterable[int]) -> tuple[list[int], list[Cut]]:
-        """Of shards that begin with these records, which are in the blocks that were read last."""
+        """Return the cuts at these records, which are in the blocks that were read last."""
         files, sizes, _ = self._before
         records = []
         begins = []
@@ -167,7 +167,7 @@ class _Blocks:
         ]
 
     def _at(self, record: int) -> tuple[Place, int, int]:
-        """Where a record begins, and how many files and bytes are before it."""
+        """Return where a record begins, and how many files and bytes are before it."""
         files, sizes, records = self._before
         block = bisect_right(records, record) - 1
         left = record - records[block]
@@ -181,7 +181,7 @@ class _Blocks:
             if taken < piece.file_count:
                 break
         found = files[block] + file, sizes[block] + size
-        # Blocks of nothing but links and empty directories go with what follows them.
+        # Blocks of only links and empty directories go with the next file.
         while not file and block > 0 and not self.files[block - 1]:
             block -= 1
         return Place(block, file), *found
@@ -192,10 +192,10 @@ class _Blocks:
 
 
 class PlanWriter:
-    """Writes the plan `path`, which appears at finish(), whole. `header`: of its first record.
+    """Writes the plan `path`, which appears whole at finish(). `header`: its first record.
 
     `mode`: its permissions (None: by the umask). `has_times`: files keep their own. Raises
-    PackError if there is a file that is no plan, OSError.
+    PackError if a file exists that is no plan, OSError.
     """
 
     def __init__(
@@ -241,11 +241,11 @@ class PlanWriter:
             self._size += sum(part.sizes)
 
     def digest(self) -> str:
-        """Of what was added so far: the same listing always has the same."""
+        """Return the digest of the pieces added so far, the same for equal listings."""
         return self._digest.hexdigest()
 
     def set_id(self, options: PackOptions) -> bytes:
-        """Of the set that was added, cut so."""
+        """Return the id of the set that was added, cut so."""
         return self._listed.set_id(options)
 
     def finish(self, options: PackOptions, size_max: int | None = None, **more: object) -> None:
@@ -287,7 +287,7 @@ class PlanWriter:
         self._begin_block()
 
     def close(self) -> None:
-        """Drop it, unless it is finished."""
+        """Drop the plan, unless it is finished."""
         self._records.close()
         self._file.close()
 
@@ -317,14 +317,14 @@ class PlanFile:
         self.table = table = self._json(self._records.count - 1)
         try:
             self.file_count, self.byte_count = int(table["files"]), int(table["bytes"])
-            # Paths of what was left out for skip_special.
+            # Paths that skip_special left out.
             self.skipped = [str(path) for path in table.get("skipped", ())]
             self.shards = list(self._parts(table["shards"], int(table["blocks"])))
         except (KeyError, TypeError, ValueError, OverflowError):
             raise _bad(path, "its table is damaged") from None
 
     def pieces(self, shard: int) -> Pieces:
-        """What becomes shard `shard`, counted from 0, in the order of its records."""
+        """Return the pieces of shard `shard`, counted from 0, in the order of its records."""
         part = self.shards[shard]
         count = part.end.block + (part.end.file > 0) - part.first.block
         numbers = range(part.first.block + 1, part.first.block + 1 + count)
@@ -363,7 +363,7 @@ class PlanFile:
 
 
 def _parts(piece: Piece) -> Iterator[Piece]:
-    """Of as many files, and links, as go into a block."""
+    """Yield parts with as many files, and links, as a block holds."""
     while len(piece.links) > BLOCK_COUNT:
         yield replace(piece.chosen(()), links=piece.links[:BLOCK_COUNT])
         piece = replace(piece, links=piece.links[BLOCK_COUNT:])

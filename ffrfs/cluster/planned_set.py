@@ -1,6 +1,6 @@
-"""Plan and run(): which files become which shard, in a file that any number of workers go by.
+"""Plan and run(): which files become which shard, in a file that any number of workers use.
 
-Not here: making a plan (planning.py), a shard (pack_task.py), the whole by an engine (packing.py),
+Not here: making a plan (planning.py), a shard (pack_task.py), a set by an engine (packing.py),
 the end of a set (manifest.py). Concurrency: a Plan may be used by any thread, one at a time.
 """
 
@@ -39,7 +39,7 @@ class Plan(PlanFile):
             raise
 
     def __len__(self) -> int:
-        """The number of shards."""
+        """Return the number of shards."""
         return len(self.shards)
 
     @property
@@ -48,30 +48,30 @@ class Plan(PlanFile):
 
     @property
     def key(self) -> str:
-        """What the manifest says when it is complete."""
+        """Return the key that the manifest has when the set is complete."""
         return str(self.table.get("key", ""))
 
     @property
     def place(self) -> str:
-        """The directory, or URL of one, in which shards appear.
+        """Return the directory, or its URL, in which shards appear.
 
-        Shards that are added to a set wait in a directory of their own until all are there.
+        Shards that are added to a set wait in a directory of their own until all exist.
         """
         if self.header.set_id is None:
             return self.target
         return os.path.join(self.target, f".ffrfs-append-{self.own_id.hex()[:16]}")
 
     def moved(self, number: int) -> str:
-        """Where a shard is when the set is complete."""
+        """Return the place of a shard in the complete set."""
         return os.path.join(self.target, shard_name(self.header.first_number + number))
 
     def task(self, number: int, **making: Unpack[MakingKeywords]) -> PackTask:
-        """What a worker needs to make shard `number` of the plan, counted from 0."""
+        """Return the task that makes shard `number` of the plan, counted from 0."""
         how = Making(**making)
         part = self.shards[number]
         first = self.header.first_number
         is_added = self.header.set_id is not None
-        # Objects become one shard of the set after the other, which lacks none meanwhile.
+        # In a bucket shards are added one after the other, so that the set lacks none meanwhile.
         count = number + 1 if is_added and is_url(self.target) else len(self)
         shard = (self.set_id, first + number, first + count)
         pieces = self.pieces(number)
@@ -98,7 +98,7 @@ class Plan(PlanFile):
 
 
 def run(plan: Plan, number: int, **making: Unpack[MakingKeywords]) -> Row:
-    """Make shard `number` of `plan` in this process, with `jobs` threads, unless it is there.
+    """Make shard `number` of `plan` in this process, with `jobs` threads, unless it exists.
 
     It may run anywhere, any number of times, also at the same time: the shard's bytes are the
     same. `on_error`: "stop" makes no shard if a file is not as it was listed, "skip" and "record"
@@ -108,7 +108,7 @@ def run(plan: Plan, number: int, **making: Unpack[MakingKeywords]) -> Row:
 
 
 def _firsts_of(table: Mapping[str, Any], path: str) -> list[int]:
-    """The first record of each shard; a plan of before does not say it."""
+    """Return the first record of each shard; plans of earlier versions lack it."""
     found = table.get("records", [])
     if not isinstance(found, list) or not all(type(first) is int and first >= 0 for first in found):
         raise FormatError.at(path, "bad plan: its table is damaged; make the plan again")

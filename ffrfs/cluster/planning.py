@@ -51,14 +51,14 @@ def plan(
     """Plan the pack set `target` of `sources`: a directory, an archive, or packs; write it to the
     file `path`.
 
-    Of files a plan alone is replaced there. It holds the URLs of `sources`: with a query, which may
+    Only a plan is replaced there. The plan holds the URLs of `sources`: with a query, which may
     be a key, only its owner may read it.
 
     `options`: as pack_folder() and repack(), with `shards` or `shard_size`. `executor` lists a
     directory in parallel (None: processes of this machine), but not with `files`, `dedup` or an
     `order` of its own: then one process lists it, and has the list in memory.
 
-    Raises PackError for what cannot be packed, CompleteError if the same call was completed
+    Raises PackError for files that cannot be packed, CompleteError if the same call was completed
     before, OptionError, OSError.
     """
     chosen = PackOptions(**options)
@@ -68,13 +68,13 @@ def plan(
 def make_plan(
     request: Request, options: PackOptions, path: str, executor: Executor | None = None
 ) -> Plan:
-    """As plan(). `options.progress` gets what was found in a directory so far."""
+    """Plan as plan() does. `options.progress` gets the files and bytes found so far."""
     kind = _kind_of(request.sources)
     if kind == "folder":
         _refuse_inside(request)
     completed = completed_set(request.target)
     refused = None
-    # Shards that are there would be taken for the plan's.
+    # Existing shards would be taken for the plan's.
     if not request.options.append and not all(
         name.startswith(".") for name in TargetFolder(request.target).names()
     ):
@@ -119,13 +119,13 @@ def make_plan(
 
 
 def _writer(path: str, header: Header, is_fixed: bool) -> PlanWriter:
-    """A plan with a query is for its owner alone: a signed URL has its key there."""
+    """Open the plan for writing; only the owner may read it if a URL has a query."""
     mode = _PRIVATE if header.request.has_query else None
     return PlanWriter(path, header.fields(), mode=mode, has_times=not is_fixed)
 
 
 def _digest_of(writer: PlanWriter, request: Request, kind: Kind) -> list[object]:
-    """What shows whether the sources have changed: of files in packs no times are known."""
+    """Return a digest that changes with the sources; the times of files in packs are unknown."""
     files: Iterable[str] = request.sources if kind == "archive" else ()
     files = chain(*map(pack_files, request.sources)) if kind == "packs" else files
     return [writer.digest(), *states_of(files)]
@@ -146,7 +146,7 @@ class _Listing(Protocol):
     def pieces(self) -> Iterator[Piece]: ...
 
     def set_id(self, request: Request) -> bytes | None:
-        """Of the set that this becomes; None: what the pieces say."""
+        """Return the id of the set; None: that of the pieces."""
         ...
 
     def close(self) -> None: ...
@@ -199,7 +199,7 @@ def _fill(
 def _refuse_inside(request: Request) -> None:
     """Raise PackError if the set would be in the directory that it is made of."""
     (name,) = request.sources
-    os.stat(name)  # or it is not there
+    os.stat(name)  # raises if it is missing
     real, target = (os.path.join(os.path.realpath(path), "") for path in (name, request.target))
     if not is_url(request.target) and target.startswith(real):
         raise PackError(

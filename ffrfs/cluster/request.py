@@ -1,6 +1,6 @@
-"""What a plan was asked for: it is in the plan, so that the same command finds its own.
+"""The request of a plan: the plan has it, so that the same command recognises its plan.
 
-Not here: what is done with it (planning.py). Concurrency: values that do not change.
+Not here: planning (planning.py). Concurrency: immutable values.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ Kind: TypeAlias = Literal["folder", "objects", "archive", "packs"]
 
 @dataclass(frozen=True)
 class Request:
-    """Paths are absolute. Raises OptionError for what contradicts itself."""
+    """Sources, target and options. Paths are absolute. Raises OptionError for contradictions."""
 
     sources: tuple[str, ...]
     target: str
-    options: PackOptions  # those that are in the plan
+    options: PackOptions  # the options that a plan has
     time_ns: int | None = None
-    listed: str | None = None  # says which paths of the sources alone
+    listed: str | None = None  # the digest of a list of paths, if only these are packed
 
     def __post_init__(self) -> None:
         if not self.sources:
@@ -42,7 +42,7 @@ class Request:
     def of(
         cls, sources: PathType | Sequence[PathType], target: PathType, options: PackOptions
     ) -> Self:
-        """Raises OptionError, PackError."""
+        """Return the request of these arguments. Raises OptionError, PackError."""
         if sources == STANDARD_INPUT:
             raise OptionError("a plan cannot be of standard input: name a file")
         given = [sources] if isinstance(sources, str | os.PathLike) else sources
@@ -58,16 +58,16 @@ class Request:
         )
 
     def key(self, *listing: object) -> str:
-        """Return what says that a set was completed by such a request, from such a listing.
+        """Return a key of such a request and such a listing, which the manifest of the set has.
 
-        Wherever the sources and the set are: equal sources make equal manifests.
+        It does not depend on the places of sources and set: equal sources make equal manifests.
         """
         values = replace(self, sources=("",), target="").fields()
         return hashlib.sha256(json.dumps([values, *listing]).encode()).hexdigest()
 
     @property
     def has_query(self) -> bool:
-        """A source is a URL with a query, which may be a key."""
+        """Return whether a source is a URL with a query, which may be a key."""
         return any(is_url(source) and parse_url(source).query for source in self.sources)
 
     def fields(self) -> dict[str, object]:
@@ -79,8 +79,8 @@ class Request:
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Self:
-        """Raises KeyError, TypeError, ValueError for what fields() never gives."""
-        # A plan of before lacks some options.
+        """Return the request of fields(). Raises KeyError, TypeError, ValueError otherwise."""
+        # Plans of earlier versions lack some options.
         planned = {name: _plain(given[name]) for name in PLANNED if name in given}
         for value in (*(planned["include"] or ()), *(planned["exclude"] or ())):
             _text(value)
@@ -97,8 +97,8 @@ class Header:
     """The first record of a plan."""
 
     kind: Kind
-    first_number: int  # of the shards: 0, or how many the set has that they are added to
-    set_id: str | None  # of a set that is added to
+    first_number: int  # 0, or the number of shards that the set has already
+    set_id: str | None  # of the set to which shards are added
     request: Request
 
     def fields(self) -> dict[str, object]:
@@ -106,7 +106,7 @@ class Header:
 
     @classmethod
     def parse(cls, values: Mapping[str, Any], path: str) -> Self:
-        """Raises FormatError, naming the plan `path`, for what fields() never gives."""
+        """Return the header. Raises FormatError, naming the plan `path`, if it is damaged."""
         try:
             request = Request.parse(values["request"])
             kind, first = values["kind"], values["first_number"]
@@ -118,7 +118,7 @@ class Header:
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - of any option
-    """As it is in a plan, and read from there."""
+    """Return the value as JSON in a plan has it."""
     if isinstance(value, str | int | None):
         return value
     return os.fspath(value) if isinstance(value, os.PathLike) else tuple(value)

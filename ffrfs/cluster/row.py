@@ -1,6 +1,6 @@
-"""How shards are made, and what a manifest says of them and of files that are not there.
+"""Settings of making shards, and the rows of a manifest: shards, and missing files.
 
-Concurrency: values that do not change.
+Concurrency: immutable values.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias, TypedDict
 
-# If a file is not as it was listed: no shard is made, or the file is left out. Who records it
-# ends with an error.
+# If a file is not as it was listed: "stop" makes no shard, "skip" and "record" leave the file
+# out, and "record" ends with an error.
 OnError: TypeAlias = Literal["stop", "skip", "record"]
 
 
 class MakingKeywords(TypedDict, total=False):
-    """What run() and its like take by name: Making has what each means."""
+    """The keywords of run() and its like; Making says what each means."""
 
     on_error: OnError
     jobs: int
@@ -23,11 +23,11 @@ class MakingKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Making:
-    """How a shard is made."""
+    """The settings of making a shard."""
 
     on_error: OnError = "stop"
     jobs: int = 1  # threads that read
-    tmp_dir: str | None = None  # of what is uploaded ($TMPDIR, /tmp)
+    tmp_dir: str | None = None  # for files that are uploaded ($TMPDIR, /tmp)
 
 
 class Missing(NamedTuple):
@@ -39,13 +39,13 @@ class Missing(NamedTuple):
 
 @dataclass(frozen=True)
 class Row:
-    """What the manifest says of a shard. `made`: None is one that was there already."""
+    """The manifest's row of a shard. `made`: None for a shard that existed before."""
 
     number: int
     name: str
     file_count: int
-    byte_count: int  # of its files
+    byte_count: int  # bytes of its files
     size: int  # of the shard itself
-    checksum: str  # CRC-32 of its header, which has those of all its records
+    checksum: str  # CRC-32 of its header, which has the CRC-32 of each record
     missing: tuple[Missing, ...]
     made: bool | None

@@ -18,15 +18,15 @@ from ffrfs.folder.tree import pack_files
 from ffrfs.remote.paths import is_folder
 from ffrfs.tfrecord.shards import shard_paths
 
-if TYPE_CHECKING:  # a process of a pool loads what its files need
+if TYPE_CHECKING:  # so that a process of a pool loads only what its files need
     from ffrfs.tfrecord import verify as tfrecords
 
 
 @dataclass(frozen=True)
 class VerifyTask(FileTask[packs.PackReport]):
-    """Raises FormatError, OSError for a file that cannot be opened, unless it is one of many."""
+    """A file to verify. Raises FormatError, OSError if it cannot be opened, unless one of many."""
 
-    is_one_of_many: bool  # then such a file is in the report
+    is_one_of_many: bool  # then the report names a file that cannot be opened
 
     def run(self) -> packs.PackReport:
         return packs.verify_file(self.file, is_one_of_many=self.is_one_of_many)
@@ -35,7 +35,7 @@ class VerifyTask(FileTask[packs.PackReport]):
 def verify_packs(
     paths: Sequence[str], executor: Executor, progress: Progress | None = None
 ) -> list[packs.VerifyReport]:
-    """As ffrfs.folder.verify.verify_packs()."""
+    """Verify as ffrfs.folder.verify.verify_packs() does."""
     files = [pack_files(path) for path in paths]
     tasks = [
         VerifyTask(absolute(file), is_folder(path))
@@ -71,7 +71,7 @@ class VerifyRecordsTask(FileTask["tfrecords.VerifyReport"]):
 def verify_tfrecords(
     path: str, executor: Executor, progress: Progress | None = None
 ) -> tfrecords.VerifyReport:
-    """As ffrfs.tfrecord.verify.verify(); `progress` counts records, and bytes of whole files."""
+    """Verify as ffrfs.tfrecord.verify.verify(); `progress` counts records, and bytes of files."""
     from ffrfs.tfrecord import verify as tfrecords
 
     files = shard_paths(path)
