@@ -71,7 +71,7 @@ def _show_examples(args: argparse.Namespace) -> int:
 
 
 def _records(path: str, numbers: list[int]) -> Iterator[tuple[int, bytes]]:
-    """Raises OptionError for a record that is not there."""
+    """Yield the records of these numbers. Raises OptionError for one that does not exist."""
     from ffrfs.errors import OptionError
     from ffrfs.tfrecord.info import compression_of
     from ffrfs.tfrecord.reader import TFRecordReader
@@ -89,7 +89,7 @@ def _records(path: str, numbers: list[int]) -> Iterator[tuple[int, bytes]]:
 
 
 def _scanned(path: str, numbers: list[int]) -> Iterator[tuple[int, bytes]]:
-    """A compressed file is a stream: its records come in their own order, each once."""
+    """Yield records of a compressed file, a stream: in its order, each once."""
     from ffrfs.errors import OptionError
 
     wanted, last = set(numbers), max(numbers)

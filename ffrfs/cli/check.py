@@ -1,4 +1,4 @@
-"""`ffrfs check`: whether mounts are well, for Nagios, Kubernetes and their like."""
+"""`ffrfs check`: the health of mounts, for Nagios, Kubernetes and their like."""
 
 from __future__ import annotations
 

@@ -65,8 +65,8 @@ Examples:
     ffrfs convert --shards 64 train.tfrecord s3://bucket/train/
 """
 
-_SHARDS_MAX = 99_999  # of their names
-# What TensorFlow's guide to TFRecord advises.
+_SHARDS_MAX = 99_999  # the names of shards have five digits
+# The least size of a shard that TensorFlow's guide to TFRecord advises.
 _SHARD_SIZE_MIN = 100_000_000
 
 _COMPRESSIONS = {"none": "", "gzip": "GZIP", "zlib": "ZLIB"}
@@ -210,7 +210,7 @@ def _advise_size(target: str, shards: int) -> None:
 
 
 def _target_kind(args: argparse.Namespace) -> Kind:
-    """What DST is to be; ends with status 2 where the arguments do not fit together."""
+    """Return the kind of DST; end with status 2 if the arguments do not fit together."""
     from ffrfs.convert.kind import kind_of_name
 
     named = kind_of_name(args.target)
@@ -223,7 +223,7 @@ def _target_kind(args: argparse.Namespace) -> Kind:
             f"cannot tell the format of {args.target} from its name; use .tfrecord, .ffr, "
             ".jsonl, .parquet or .tar, or give --to"
         )
-    # Of .ffr the name does not say whether it is to be a pack.
+    # The name of an .ffr file does not say whether it becomes a pack.
     if named is not None and to != named and {to, named} != {"ffrecord", "pack"}:
         raise UsageError(f"--to {to}: {args.target} has the extension of another format")
     if args.features and to != "pack":

@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def records_of(path: str) -> Iterator[bytes]:
-    """All records of a data set, whatever its compression, one after the other."""
+    """Yield all records of a data set, of any compression, one after the other."""
     from ffrfs.tfrecord.iterator import tf_record_iterator
     from ffrfs.tfrecord.shards import shard_paths
 
@@ -65,7 +65,7 @@ def records_of(path: str) -> Iterator[bytes]:
 
 
 def show_records(records: Iterable[tuple[int, bytes]], as_json: bool) -> None:
-    """Print records, each given with its number."""
+    """Print records, which come with their numbers."""
     from ffrfs.convert.example_text import lines
 
     if as_json:

@@ -1,4 +1,4 @@
-"""`ffrfs index`: sidecars, so that opening costs nothing."""
+"""`ffrfs index`: write sidecars, so that opening costs nothing."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _written(path: str, chunks: bool) -> Iterator[tuple[str, str | None]]:
-    """Each file, and its sidecar if it needed one."""
+    """Yield each file, and its sidecar if it needed one."""
     from ffrfs.folder import sidecar
     from ffrfs.folder.tree import pack_files
     from ffrfs.tfrecord.shards import is_tfrecord, shard_paths

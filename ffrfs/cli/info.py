@@ -114,7 +114,7 @@ def _stored(found: PackInfo) -> str:
 
 
 def _index(found: PackInfo) -> str:
-    """Which mapped index there is; without one the pickle serves."""
+    """Return which mapped index serves; without one the pickle does."""
     if not found.indexes:
         return "none but the pickle (ffrfs index writes one)"
     if found.sidecar_count == 0:
@@ -137,6 +137,6 @@ def _shards(found: PackInfo) -> str:
         numbers = ", ".join(map(str, told))
         more = found.missing_shard_count - len(told)
         return f"{text}, incomplete: without {numbers}" + (f" and {more:,} more" if more else "")
-    if len(found.shards) < found.pack_count:  # some say nothing of a set
+    if len(found.shards) < found.pack_count:  # some packs belong to no set
         return text
     return f"{text}, complete"

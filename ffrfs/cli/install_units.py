@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     root, prefix = os.path.abspath(args.destdir), os.path.join("/", args.prefix)
-    interpreter = os.path.abspath(sys.executable)  # not what a virtual environment's leads to
+    interpreter = os.path.abspath(sys.executable)  # keeps the link of a virtual environment
     files = service_files(interpreter, prefix)
     if args.uninstall:
         done = uninstall(files, root, force=args.force, dry_run=args.dry_run)

@@ -1,4 +1,4 @@
-"""`ffrfs log`: what the daemon of a mount has logged."""
+"""`ffrfs log`: show the log of a mount."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ffrfs ls`: what a pack holds."""
+"""`ffrfs ls`: list a pack."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _print(tree: PackTree, entries: Iterator[Entry], args: argparse.Namespace) -
 
 
 def _entries(tree: PackTree, path: str, recursive: bool, bad: list[str]) -> Iterator[Entry]:
-    """`bad` takes the errors of directories that cannot be listed."""
+    """Yield the entries; append the errors of directories that cannot be listed to `bad`."""
     from ffrfs.folder.tree import Entry
 
     entry = Entry(path, tree.attributes(path))
@@ -99,7 +99,7 @@ def _long(tree: PackTree, entry: Entry) -> str:
 
 
 def _stored(tree: PackTree, entry: Entry) -> tuple[int, int] | None:
-    # What is inside a TFRecord file's record has none; to ask would be to read it again.
+    # Files inside a TFRecord's record have none, and asking would read the record again.
     return None if tree.volume.is_examples else tree.stored(entry.attributes.ino)
 
 

@@ -1,7 +1,7 @@
-"""The entry point: picks the command, and says in one line what went wrong.
+"""The entry point: picks the command, and prints an error in one line.
 
-Exit status: 0 well; 1 the data is bad or the operation failed; 2 wrong usage; 130 ended
-by Ctrl-C; 141 the reader of our output has gone. `mount` has mount(8)'s own.
+Exit status: 0 success; 1 the data is bad or the operation failed; 2 wrong usage; 130 ended by
+Ctrl-C; 141 the reader of our output has ended. `mount` has the statuses of mount(8).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ GROUPS = {
     "Run as a service": ("install-units",),
 }
 COMMANDS = tuple(name for names in GROUPS.values() for name in names)
-# Which have the options of URLs; a mount has settings for them.
+# The commands with options for URLs; a mount has settings for them.
 _OF_URLS = {*GROUPS["Make packs"], "ls", "cat", "head", "extract", "info", "schema", "verify"}
 
 _EPILOG = """\
@@ -41,7 +41,7 @@ Examples:
 
 _ALIASES = {"unmount": "umount"}
 
-_WRONG_USAGE_OF_MOUNT = 1  # mount(8)'s
+_WRONG_USAGE_OF_MOUNT = 1  # as mount(8) has it
 _INTERRUPTED = 130  # 128 + SIGINT
 _PIPE_CLOSED = 141  # 128 + SIGPIPE
 
@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             output.error("out of memory")
             return 1
         except (FfrfsError, OSError) as error:
-            from ffrfs.cli.foreign_file import failure_line  # here, not above: few need it
+            from ffrfs.cli.foreign_file import failure_line  # few commands need it
 
             output.settle()
             output.error(failure_line(error, argv[0]))
@@ -81,7 +81,7 @@ def _run(argv: Sequence[str]) -> int:
     try:
         args = _parse(argv)
     except SystemExit as end:
-        output.flush()  # of help
+        output.flush()  # the text of help
         if end.code == WRONG_USAGE and argv[:1] == ["mount"]:
             return _WRONG_USAGE_OF_MOUNT
         raise
@@ -95,7 +95,7 @@ def _run(argv: Sequence[str]) -> int:
 
 
 class _Version(argparse.Action):
-    """Reads the version only when asked: that takes as long as a short command."""
+    """Reads the version only when it is requested: reading takes as long as a short command."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         output.line(f"ffrfs {ffrfs.__version__}")
@@ -103,7 +103,7 @@ class _Version(argparse.Action):
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
-    # One command needs one module; all of them are for help and for mistakes.
+    # One command needs one module; help and mistakes need all of them.
     parser = make_parser(argv[:1] if argv and argv[0] in COMMANDS else COMMANDS)
     _refuse_unknown_command(parser, argv)
     args, unknown = parser.parse_known_args(argv)
@@ -136,7 +136,7 @@ def make_parser(commands: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
 
 
 def _command_line(argv: Sequence[str]) -> Sequence[str]:
-    """The same in the words of the parser: `help`, and an alias that people expect."""
+    """Return the arguments in the parser's words: `help` and an expected alias are replaced."""
     match argv:
         case ["help"]:
             return ["--help"]
@@ -148,7 +148,7 @@ def _command_line(argv: Sequence[str]) -> Sequence[str]:
 
 
 def _refuse_unknown_command(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
-    """With the command that may have been meant, where argparse would list all of them."""
+    """Refuse an unknown command, and suggest a similar one; argparse would list all of them."""
     if argv and not argv[0].startswith("-") and argv[0] not in COMMANDS:
         import difflib
 
@@ -158,9 +158,9 @@ def _refuse_unknown_command(parser: argparse.ArgumentParser, argv: Sequence[str]
 
 
 def _allow_many_files() -> None:
-    """As many as this process may open at most: a data set may have more shards than 1024.
+    """Raise the limit on open files to its maximum: a data set may have more than 1024 shards.
 
-    That is the usual limit, for the sake of programs that call select(2).
+    The usual limit is 1024, for programs that call select(2).
     """
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

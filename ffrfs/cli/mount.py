@@ -106,7 +106,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             if not setting.is_flag:
                 how = {"metavar": setting.metavar, "choices": setting.choices}
             group.add_argument(f"--{name.replace('_', '-')}", help=setting.help, **how)
-    group.add_argument(  # the last: rarely needed
+    group.add_argument(  # the last group: rarely needed
         "--while-open",
         metavar="FD",
         type=whole_number(0),
@@ -145,9 +145,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def asked(args: argparse.Namespace) -> Config:
-    """What the command line says, by itself."""
+    """Return the Config of the command line alone."""
     packs, mountpoint = args.packs or [], args.mountpoint
-    if mountpoint is None and packs:  # with --config alone
+    if mountpoint is None and packs:  # only with --config
         *packs, mountpoint = packs
     settings = Fields()
     words = list(args.options)
@@ -180,7 +180,7 @@ def _check_pipe(fd: int) -> None:
 
 
 def _done_here(request: MountRequest, *, only_check: bool) -> Report:
-    """Serve in the foreground, until the mount ends; or check that it would succeed."""
+    """Serve in the foreground until the mount ends, or check that it would succeed."""
     try:
         if not only_check:
             from ffrfs.mount.daemon import daemon

@@ -119,7 +119,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_selection(parser: argparse.ArgumentParser) -> None:
-    """What of SRC is packed."""
+    """Add the options that select files of SRC."""
     parser.add_argument(
         "--include",
         metavar="PATTERN",
@@ -171,7 +171,7 @@ def _add_selection(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.sources:  # the parser gives it all
+    if args.sources:  # the parser puts DST there, too
         args.target = args.sources.pop()
     planned_pack.check_usage(args)
     _check_usage(args)
@@ -198,7 +198,7 @@ def _options(args: argparse.Namespace) -> PackOptions:
     from ffrfs.packing.sources.path_list import PathList
 
     given = {name: getattr(args, name, None) for name in PackKeywords.__annotations__}
-    # What was not asked for is up to the packer.
+    # Options that were not given have the packer's defaults.
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if args.files_from:
         options["files"] = PathList.read(args.files_from, null=args.null)

@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
         stream.finish()
         if stream.notice is not None:
             output.error(stream.notice)
-        if mount_at(place) is None:  # a lazy umount leaves the daemon while files are open
+        if mount_at(place) is None:  # after a lazy umount the daemon lives while files are open
             output.error(f"{place}: was unmounted, so nothing reads these hints")
         count, path = stream.missing
         if count:
@@ -110,7 +110,7 @@ def _words(args: argparse.Namespace) -> Iterator[list[bytes]]:
         return
     end = b"\0" if args.null else b"\n"
     is_stdin = args.source == "-"
-    # Unbuffered: of a pipe, what is there is read, be it one line.
+    # Unbuffered, so that each line of a pipe is read as it comes.
     with open(_STDIN if is_stdin else args.source, "rb", buffering=0, closefd=not is_stdin) as file:
         pending = b""
         while chunk := file.read(_CHUNK_SIZE):
@@ -124,7 +124,7 @@ def _words(args: argparse.Namespace) -> Iterator[list[bytes]]:
 def _hint(word: bytes, paths: HintPaths) -> bytes:
     if re.fullmatch(rb"[0-9]{1,20}", word):
         return b"%d" % int(word)
-    if re.fullmatch(rb"/[0-9]+", word):  # a number that is a name after all
+    if re.fullmatch(rb"/[0-9]+", word):  # the path of a file whose name is a number
         return word
     hint = paths.hint(word)
     if hint is None:

@@ -1,4 +1,4 @@
-"""`ffrfs ps`: which mounts there are, and how they fare."""
+"""`ffrfs ps`: list mounts, and their states."""
 
 from __future__ import annotations
 

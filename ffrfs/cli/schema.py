@@ -45,7 +45,7 @@ Examples:
 _JOB_LIMIT = 64
 _DOMAIN_SIZE_MAX = 100  # TFDV's default
 _MESSAGE_ENDS = (".pb", ".pbtxt", ".txt", ".json")
-# Options of one action, with their values where they are not given.
+# Options of one action, with their defaults.
 _OWN_OPTIONS = {
     "schema": ("validate", None),
     "previous": ("validate", None),
@@ -195,7 +195,7 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def _statistics(files: list[str], args: argparse.Namespace) -> Proto:
-    """Those in a file, or of the records of TFRecord files."""
+    """Return the statistics in a file, or those of the records of TFRecord files."""
     from ffrfs.schema import Statistics, load
     from ffrfs.schema.feature_view import dataset_of
 
@@ -205,7 +205,7 @@ def _statistics(files: list[str], args: argparse.Namespace) -> Proto:
     if len(files) > 1:
         raise FormatError.at(stored[0], "a file of statistics is a data set; give it alone")
     found = load(stored[0], Statistics)
-    dataset_of(found, stored[0])  # or it says what is wrong with the file
+    dataset_of(found, stored[0])  # raises an error that says what is wrong with the file
     return found
 
 
@@ -271,7 +271,7 @@ def _print_anomalies(anomalies: Proto) -> None:
 
 
 def _print_tables(*tables: Rows) -> None:
-    filled = [rows for rows in tables if len(rows) > 1]  # the others have titles only
+    filled = [rows for rows in tables if len(rows) > 1]  # the other tables have titles only
     for number, rows in enumerate(filled):
         if number > 0:
             output.line("")

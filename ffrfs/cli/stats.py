@@ -1,4 +1,4 @@
-"""`ffrfs stats`: what a mount has done so far."""
+"""`ffrfs stats`: show what a mount has done so far."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def understood(mountpoint: str) -> Iterator[None]:
-    """Tell in one line that what a daemon has answered is not what is looked for there."""
+    """Turn errors over a daemon's unexpected answer into one line."""
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError):

@@ -1,4 +1,4 @@
-"""What `ffrfs info` says of a TFDS directory: its splits, and the features that it declares."""
+"""`ffrfs info` of a TFDS directory: its splits, and the features that it declares."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ffrfs.cli import output
 if TYPE_CHECKING:
     from ffrfs.tfrecord.examples.tfds_features import TfdsFeature
 
-# Name in an Example → what features.json says of it.
+# Name in an Example → its description in features.json.
 Declared: TypeAlias = "dict[str, TfdsFeature]"
 
 _WRONG_SHOWN_MAX = 10  # files
@@ -51,7 +51,7 @@ def declared_fields(feature: TfdsFeature | None) -> dict[str, Any] | None:
 
 
 def show_splits(tfds: dict[str, Any]) -> None:
-    """Print the splits, and which files are not as dataset_info.json says."""
+    """Print the splits, and the files that differ from dataset_info.json."""
     output.titled({"data set": f"{tfds['name']} {tfds['version']} (tensorflow_datasets)"})
     rows = [("split", "Examples", "records", "files", "missing files")]
     for split in tfds["splits"]:

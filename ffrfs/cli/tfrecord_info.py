@@ -1,4 +1,4 @@
-"""What `ffrfs info` says of a TFRecord data set, and of its records' features."""
+"""`ffrfs info` of a TFRecord data set, and of its records' features."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _tfrecord_lines(pack: str, found: TFRecordInfo) -> dict[str, str]:
 
 
 def show_schema(pack: str, args: argparse.Namespace) -> dict[str, object] | None:
-    """Print what features its records have, or return it for JSON."""
+    """Print the features of its records, or return them for JSON."""
     from ffrfs.tfrecord.examples.features_found import infer_schema
 
     with output.progress_bar(pack, "records") as bar:
@@ -112,7 +112,7 @@ def _schema_fields(pack: str, schema: Schema, declared: Declared) -> dict[str, o
 
 
 def _missing(schema: Schema, declared: Declared) -> list[str]:
-    """Names that are declared, and that no record has."""
+    """Return the names that are declared, and that no record has."""
     found = {feature.name for feature in schema.features}
     return [name for name in declared if name not in found]
 
@@ -122,7 +122,7 @@ def _range_fields(found: Range | None) -> dict[str, object] | None:
 
 
 def _json_number(number: float) -> float | str:
-    """JSON has no infinities; protobuf's spells them so."""
+    """Return the number, or its spelling in protobuf's JSON: JSON has no infinities."""
     if math.isinf(number):
         return "Infinity" if number > 0 else "-Infinity"
     return number

@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _watch(mountpoint: str | None) -> None:
-    """On the terminal, until the user ends it."""
+    """Watch on the terminal, until the user ends it."""
     try:
         from ffrfs.top.watch import Watch
     except ModuleNotFoundError:
@@ -90,7 +90,7 @@ def _watch(mountpoint: str | None) -> None:
 
     place = canonical(mountpoint) if mountpoint else None
     if place and place not in {found.mountpoint for found in find_mounts()}:
-        ask(place, "status")  # it says in one line, and without a screen, what is wrong
+        ask(place, "status")  # raises an error of one line before the screen is drawn
     with (
         Watched(place) as watched,
         contextlib.suppress(KeyboardInterrupt),
@@ -109,7 +109,7 @@ def _print(looks: Iterator[list[str]], count: int | None) -> None:
 
 
 def _tables() -> Iterator[list[str]]:
-    """All mounts, a line each, time after time."""
+    """Yield the table of all mounts, a line each, again and again."""
     from ffrfs.mount.client.watched import Watched
     from ffrfs.top.columns import COLUMNS, table
 
@@ -120,12 +120,12 @@ def _tables() -> Iterator[list[str]]:
             watched.wait(_ANSWERS_S)
             if number:
                 yield [*output.table(table(watched.looks()), right)]
-            else:  # there are no rates before the second answer
+            else:  # the second answer gives the first figures
                 time.sleep(INTERVAL_S)
 
 
 def _looks(mountpoint: str) -> Iterator[list[str]]:
-    """The lines of one look after the other; asks for each when it is wanted."""
+    """Yield the lines of one look after the other; asks the daemons for each when it is due."""
     from ffrfs.mount.client.control_client import ask
     from ffrfs.mount.stats.activity import activity, read_answer
 
@@ -208,7 +208,7 @@ def _resident(answer: Answer) -> str:
 
 
 def _table(answer: Answer, done: Activity) -> Iterator[str]:
-    """The kinds of requests that there ever were."""
+    """Yield the table of the kinds of requests that have occurred."""
     from ffrfs.mount.stats import units
     from ffrfs.mount.stats.activity import NO_REQUESTS
 

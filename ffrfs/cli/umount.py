@@ -1,4 +1,4 @@
-"""`ffrfs umount`: take mounts away, alive or dead."""
+"""`ffrfs umount`: unmount, live and dead mounts."""
 
 from __future__ import annotations
 

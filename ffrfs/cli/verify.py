@@ -1,4 +1,4 @@
-"""`ffrfs verify`: read everything, name what is damaged."""
+"""`ffrfs verify`: read everything, name every damaged file."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _print(report: VerifyReport, quiet: bool) -> None:
 
 def _print_bad(pack: PackReport) -> None:
     for bad in pack.bad:
-        if bad.reason != pack.index_error:  # else it is reported below
+        if bad.reason != pack.index_error:  # an error of the index is reported below
             output.error(f"{pack.file}: {f'{quoted(bad.path)}: ' if bad.path else ''}{bad.reason}")
     if pack.index_error is not None:
         output.error(

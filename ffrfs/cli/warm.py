@@ -1,4 +1,4 @@
-"""`ffrfs warm`: a mount's files into the kernel's page cache."""
+"""`ffrfs warm`: bring a mount's files into the kernel's page cache."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def warm(mountpoint: str, paths: Sequence[str], *, is_shown: bool) -> None:
-    """Warm it; say on stderr what was left out."""
+    """Warm the mount; print on stderr how many files were left out."""
     from ffrfs.folder.progress import ProgressBar
     from ffrfs.mount.client import warming
 
