@@ -66,16 +66,16 @@ uint32_t EntryList::add_folder(uint32_t parent, std::string_view name, uint32_t 
   Entry entry = make(parent, name, mode, mtime_ns);
   entry.detail = folders_[parent].detail + 1;
   if (entry.detail > kDepthLimit) {
-    throw PackError(path(entry), "deeper than " + std::to_string(kDepthLimit) +
-                          " directories; exclude it");
+    throw PackError(path(entry),
+                    "deeper than " + std::to_string(kDepthLimit) + " directories; exclude it");
   }
   folders_.push_back(entry);
   keep(entry);
   return folder_count() - 1;
 }
 
-uint32_t EntryList::add_file(uint32_t parent, std::string_view name, uint64_t size,
-                             uint32_t mode, int64_t mtime_ns) {
+uint32_t EntryList::add_file(uint32_t parent, std::string_view name, uint64_t size, uint32_t mode,
+                             int64_t mtime_ns) {
   Entry entry = make(parent, name, mode, mtime_ns);
   if (__builtin_add_overflow(byte_count_, size, &byte_count_)) {
     throw PackError(path(entry), "more bytes than a file can hold");
@@ -161,8 +161,8 @@ uint16_t EntryList::shown_mode(const Entry& entry, bool is_folder) const {
 }
 
 std::span<const EntryList::Node> EntryList::children(uint32_t folder) const {
-  return std::span(children_).subspan(
-      children_begin_[folder], children_begin_[folder + 1] - children_begin_[folder]);
+  return std::span(children_).subspan(children_begin_[folder],
+                                      children_begin_[folder + 1] - children_begin_[folder]);
 }
 
 void EntryList::sort() {
@@ -222,8 +222,8 @@ std::optional<uint32_t> EntryList::find(std::string_view path) const {
     const size_t slash = path.find('/');
     const std::string_view wanted = path.substr(0, slash);
     const auto nodes = children(folder);
-    const auto found = std::ranges::lower_bound(
-        nodes, wanted, {}, [this](Node node) { return name(entry(node)); });
+    const auto found = std::ranges::lower_bound(nodes, wanted, {},
+                                                [this](Node node) { return name(entry(node)); });
     if (found == nodes.end() || name(entry(*found)) != wanted) return std::nullopt;
     if (slash == std::string_view::npos) {
       return is_file(*found) ? std::optional(file_number(*found)) : std::nullopt;

@@ -88,9 +88,9 @@ class EntryList {
   [[nodiscard]] std::optional<uint32_t> find(std::string_view path) const;
 
   // Assign records to files, after sorting.
-  void number_by_path();                             // depth first, by the bytes of the names
-  void number_by_size();                             // smallest first, then by path
-  void number_by(std::span<const uint32_t> files);   // these first, all others after them, by path
+  void number_by_path();  // depth first, by the bytes of the names
+  void number_by_size();  // smallest first, then by path
+  void number_by(std::span<const uint32_t> files);  // these first, all others after them, by path
 
   // Needs number_…().
   [[nodiscard]] bool is_numbered() const { return numbered_; }
@@ -128,12 +128,10 @@ class EntryList {
   [[nodiscard]] static uint32_t count_of(const std::deque<Entry>& entries) {
     return static_cast<uint32_t>(entries.size());
   }
-  [[nodiscard]] Entry make(uint32_t parent, std::string_view name, uint32_t mode,
-                           int64_t mtime_ns);
+  [[nodiscard]] Entry make(uint32_t parent, std::string_view name, uint32_t mode, int64_t mtime_ns);
   void group();
   void sort_folder(std::span<Node> nodes);
-  template <typename Enter, typename Visit>
-  void walk(Enter enter, Visit visit) const;
+  template <typename Enter, typename Visit> void walk(Enter enter, Visit visit) const;
   [[nodiscard]] std::vector<uint32_t> unshared_by_path() const;
   void give_records(std::vector<uint32_t> files);
   void place_rest();

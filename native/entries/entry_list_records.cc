@@ -42,8 +42,7 @@ void EntryList::number_by(std::span<const uint32_t> files) {
 }
 
 // In the order of paths: enter(folder, its entries) before these, visit(number of a file).
-template <typename Enter, typename Visit>
-void EntryList::walk(Enter enter, Visit visit) const {
+template <typename Enter, typename Visit> void EntryList::walk(Enter enter, Visit visit) const {
   std::vector<std::span<const Node>> stack{children(kRoot)};  // remaining entries of each folder
   enter(kRoot, stack.back());
   while (!stack.empty()) {
@@ -68,10 +67,9 @@ std::vector<uint32_t> EntryList::unshared_by_path() const {
   for (const auto& [file, original] : shared_) is_shared[file] = true;
   std::vector<uint32_t> files;
   files.reserve(file_count());
-  walk([](Node, std::span<const Node>) {},
-       [&](uint32_t file) {
-         if (!is_shared[file]) files.push_back(file);
-       });
+  walk([](Node, std::span<const Node>) {}, [&](uint32_t file) {
+    if (!is_shared[file]) files.push_back(file);
+  });
   return files;
 }
 

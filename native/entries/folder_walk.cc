@@ -33,8 +33,7 @@ FolderWalk::FolderWalk(int folder, std::string path) : folder_(folder), path_(st
 const std::vector<FolderWalk::Entry>& FolderWalk::next() {
   read_names();
   const size_t count = entries_.size();
-  const size_t thread_count =
-      std::clamp<size_t>(count / kLeastPerThread, 1, kThreadLimit);
+  const size_t thread_count = std::clamp<size_t>(count / kLeastPerThread, 1, kThreadLimit);
   const auto begin_of = [&](size_t thread) { return count * thread / thread_count; };
   std::vector<std::jthread> threads;
   size_t thread = 1;
@@ -69,8 +68,7 @@ void FolderWalk::read_names() {
 
 void FolderWalk::ask_for(size_t first, size_t end) {
   for (Entry& entry : std::span(entries_).subspan(first, end - first)) {
-    entry.is_known =
-        fstatat(folder_, entry.name.c_str(), &entry.info, AT_SYMLINK_NOFOLLOW) == 0;
+    entry.is_known = fstatat(folder_, entry.name.c_str(), &entry.info, AT_SYMLINK_NOFOLLOW) == 0;
   }
 }
 

@@ -25,7 +25,7 @@ class FolderWalk {
  public:
   struct Entry {
     std::string name;
-    struct stat info {};  // of the name itself, even if it is a symbolic link
+    struct stat info{};  // of the name itself, even if it is a symbolic link
     bool is_known = false;  // stat(2) succeeded
   };
 

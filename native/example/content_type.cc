@@ -35,7 +35,9 @@ constexpr Signature kSignatures[] = {
     {"\x89HDF\r\n\x1A\n"sv, ".h5"},
     {"PAR1"sv, ".parquet"},
     {"\x1F\x8B\x08"sv, ".gz"},
-    {"\xFD" "7zXZ\0"sv, ".xz"},
+    {"\xFD"
+     "7zXZ\0"sv,
+     ".xz"},
     {"\x28\xB5\x2F\xFD"sv, ".zst"},
     {"PK\5\6"sv, ".zip"},  // an empty archive
 };
@@ -88,7 +90,7 @@ std::string_view bitmap(std::string_view content) {
   constexpr uint32_t kHeaderSizes[] = {12, 40, 52, 56, 64, 108, 124};
   if (!has(content, 0, "BM") || content.size() < 26) return {};
   return std::ranges::find(kHeaderSizes, u32_at(content, 14)) != std::end(kHeaderSizes) ? ".bmp"sv
-                                                                                       : ""sv;
+                                                                                        : ""sv;
 }
 
 // A frame of MPEG layer III without a tag before it: 11 bits of sync, then fields that must not
@@ -109,8 +111,8 @@ bool is_control(char c) {
 
 // Returns whether the text, after an array's bracket, begins like a value or its end.
 bool begins_value(std::string_view text) {
-  return "\"{[]-0123456789"sv.find(text[0]) != std::string_view::npos ||
-         text.starts_with("true") || text.starts_with("false") || text.starts_with("null");
+  return "\"{[]-0123456789"sv.find(text[0]) != std::string_view::npos || text.starts_with("true") ||
+         text.starts_with("false") || text.starts_with("null");
 }
 
 // Returns whether it begins and ends as an object or an array; does not parse the rest.

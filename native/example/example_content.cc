@@ -6,8 +6,7 @@ namespace ffrfs {
 namespace {
 
 // `named` is in the order of the bytes: of several with one name the last is kept.
-template <typename Entries>
-void sort_once(Entries& named) {
+template <typename Entries> void sort_once(Entries& named) {
   using Entry = typename Entries::value_type;
   if (std::ranges::adjacent_find(named, std::ranges::greater_equal{}, &Entry::name) ==
       named.end()) {
@@ -15,9 +14,8 @@ void sort_once(Entries& named) {
   }
   std::ranges::stable_sort(named, {}, &Entry::name);
   // unique() keeps the first of equal elements, which is the last in reverse order.
-  const auto kept = std::unique(named.rbegin(), named.rend(), [](const Entry& a, const Entry& b) {
-    return a.name == b.name;
-  });
+  const auto kept = std::unique(named.rbegin(), named.rend(),
+                                [](const Entry& a, const Entry& b) { return a.name == b.name; });
   named.erase(named.begin(), kept.base());
 }
 

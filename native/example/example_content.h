@@ -15,8 +15,7 @@
 namespace ffrfs {
 
 struct ExampleContent {
-  template <typename Message>
-  struct Named {
+  template <typename Message> struct Named {
     std::string_view name;
     Message message;
   };

@@ -33,8 +33,7 @@ uint64_t write_npy(const Feature& feature, std::string_view dtype, uint64_t coun
   return part.position();
 }
 
-template <typename T>
-uint64_t value_count(const Recipe& npy) {
+template <typename T> uint64_t value_count(const Recipe& npy) {
   return (npy.file_size - kNpyHeaderSize) / sizeof(T);
 }
 
@@ -106,12 +105,9 @@ void ExampleFolder::render(Ino ino, std::span<const std::byte> part, uint64_t of
 }
 
 // Returns the size of the whole file.
-uint64_t ExampleFolder::write(const Recipe& recipe, std::span<const std::byte> part,
-                              FilePart to) {
+uint64_t ExampleFolder::write(const Recipe& recipe, std::span<const std::byte> part, FilePart to) {
   switch (recipe.form) {
-    case Recipe::Form::kSlice:
-      to.put(part);
-      return part.size();
+    case Recipe::Form::kSlice: to.put(part); return part.size();
     case Recipe::Form::kInts:
       return write_npy<int64_t>(Feature{part}, "<i8", value_count<int64_t>(recipe), to);
     case Recipe::Form::kFloats:

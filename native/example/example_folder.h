@@ -27,16 +27,15 @@ namespace ffrfs {
 // for .npy, about 6 times for example.json.
 struct Recipe {
   enum class Form : uint8_t {
-    kSlice,   // the part as it is
-    kInts,    // .npy of the int64 values of a feature
+    kSlice,  // the part as it is
+    kInts,  // .npy of the int64 values of a feature
     kFloats,  // .npy of the float values of a feature
-    kJson,    // example.json, of the whole record
+    kJson,  // example.json, of the whole record
   };
   Form form = Form::kSlice;
-  uint64_t begin = 0;      // of the part of the record
-  uint64_t size = 0;       // of the part
+  uint64_t begin = 0;  // of the part of the record
+  uint64_t size = 0;  // of the part
   uint64_t file_size = 0;  // of the file; a slice has the part's size
-
 };
 
 struct ExampleOptions {
@@ -46,7 +45,7 @@ struct ExampleOptions {
 // A record's folder in the tree.
 struct ExamplePlace {
   uint64_t number = 0;  // the record's, over all shards
-  std::string name;     // of the folder
+  std::string name;  // of the folder
   Ino parent = kRootIno;
 };
 

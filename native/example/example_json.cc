@@ -127,8 +127,7 @@ class Text {
 };
 
 // Writes to an Out, which is a Counter or a Text.
-template <typename Out>
-class Writer {
+template <typename Out> class Writer {
  public:
   explicit Writer(Out& out) : out_(out) {}
 
@@ -182,8 +181,7 @@ class Writer {
         return list<float>(lists, [this](float value) { out_.put(FloatText(value).view()); });
       case FeatureKind::kInt64:
         return list<int64_t>(lists, [this](int64_t value) { out_.put_int(value); });
-      case FeatureKind::kNone:
-        return out_.put("null");
+      case FeatureKind::kNone: return out_.put("null");
     }
   }
 

@@ -31,10 +31,8 @@ class Decimal {
   size_t size_;
 };
 
-template <typename T>
-constexpr Recipe::Form kFormOf = Recipe::Form::kInts;
-template <>
-constexpr Recipe::Form kFormOf<float> = Recipe::Form::kFloats;
+template <typename T> constexpr Recipe::Form kFormOf = Recipe::Form::kInts;
+template <> constexpr Recipe::Form kFormOf<float> = Recipe::Form::kFloats;
 
 }  // namespace
 
@@ -98,8 +96,7 @@ std::string_view ExampleLayout::name(NameRef ref) const {
   return {names_.data() + ref + 1, static_cast<unsigned char>(names_[ref])};
 }
 
-void ExampleLayout::add_file(const Leaf& leaf, std::string_view extension,
-                             const Recipe& recipe) {
+void ExampleLayout::add_file(const Leaf& leaf, std::string_view extension, const Recipe& recipe) {
   is_full_ = is_full_ || entries_.size() + 1 == ExampleFolder::kNodeLimit;
   if (is_full_) return;
   if (!options_.extensions) extension = {};
@@ -143,19 +140,14 @@ ExampleLayout::Leaf ExampleLayout::open_path(std::string_view feature) {
 
 void ExampleLayout::add_feature(const Leaf& leaf, const Feature& feature) {
   switch (feature.kind()) {
-    case FeatureKind::kBytes:
-      return add_bytes(leaf, feature);
-    case FeatureKind::kFloat:
-      return add_numbers<float>(leaf, feature);
-    case FeatureKind::kInt64:
-      return add_numbers<int64_t>(leaf, feature);
-    case FeatureKind::kNone:
-      return;
+    case FeatureKind::kBytes: return add_bytes(leaf, feature);
+    case FeatureKind::kFloat: return add_numbers<float>(leaf, feature);
+    case FeatureKind::kInt64: return add_numbers<int64_t>(leaf, feature);
+    case FeatureKind::kNone: return;
   }
 }
 
-template <typename T>
-void ExampleLayout::add_numbers(const Leaf& leaf, const Feature& feature) {
+template <typename T> void ExampleLayout::add_numbers(const Leaf& leaf, const Feature& feature) {
   const uint64_t file_size = kNpyHeaderSize + feature.value_count() * sizeof(T);
   add_file(leaf, ".npy", recipe(kFormOf<T>, feature.message, file_size));
 }
@@ -186,7 +178,7 @@ void ExampleLayout::add_list(const Leaf& leaf, const FeatureList& list) {
 }
 
 Recipe ExampleLayout::recipe(Recipe::Form form, std::span<const std::byte> part,
-                                 uint64_t file_size) const {
+                             uint64_t file_size) const {
   const auto begin = static_cast<uint64_t>(part.data() - record_.data());
   return {.form = form, .begin = begin, .size = part.size(), .file_size = file_size};
 }
@@ -257,8 +249,7 @@ void ExampleLayout::append_entries(uint32_t number, const std::vector<uint32_t>&
   ExampleFolder::Directory& itself = folder.directories_[number];
   itself.first = first;
   itself.entry_count = static_cast<uint32_t>(folder.nodes_.size()) - first;
-  itself.subdirectory_count =
-      static_cast<uint32_t>(folder.directories_.size()) - directory_count;
+  itself.subdirectory_count = static_cast<uint32_t>(folder.directories_.size()) - directory_count;
 }
 
 }  // namespace ffrfs

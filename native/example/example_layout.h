@@ -40,7 +40,7 @@ class ExampleLayout {
   struct Entry {
     DirectoryId parent = 0;
     NameRef name = 0;
-    uint32_t target = 0;          // index in files_, or the directory
+    uint32_t target = 0;  // index in files_, or the directory
     uint32_t extension_size = 0;  // of the name
     bool is_directory = false;
   };
@@ -78,7 +78,7 @@ class ExampleLayout {
   void add_value(const Leaf& leaf, std::span<const std::byte> value);
   void add_list(const Leaf& leaf, const FeatureList& list);
   [[nodiscard]] Recipe recipe(Recipe::Form form, std::span<const std::byte> part,
-                                  uint64_t file_size) const;
+                              uint64_t file_size) const;
 
   // Sorts by directory, then by name; equal names stay in the order in which they were added.
   void sort();

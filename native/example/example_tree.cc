@@ -48,8 +48,7 @@ std::optional<Inode> ExampleTree::inode(Ino ino) const {
   }
   if (const Group* const group = group_at(ino)) {
     const uint64_t count = group->records.file_count();
-    return Inode{
-        .kind = InodeKind::kDirectory, .entry_count = count, .subdirectory_count = count};
+    return Inode{.kind = InodeKind::kDirectory, .entry_count = count, .subdirectory_count = count};
   }
   if (!is_folder(ino)) return std::nullopt;
   return Inode{.kind = InodeKind::kDirectory, .parent = group_of(*record_of(ino)).ino};

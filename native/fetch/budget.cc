@@ -41,17 +41,12 @@ struct Reservation::Ledger {
       case Account::kInFlight:
         counters->bytes_in_flight.store(now, std::memory_order_relaxed);
         break;
-      case Account::kAhead:
-        counters->bytes_prefetched.store(now, std::memory_order_relaxed);
-        break;
-      case Account::kKept:
-        counters->bytes_kept.store(now, std::memory_order_relaxed);
-        break;
+      case Account::kAhead: counters->bytes_prefetched.store(now, std::memory_order_relaxed); break;
+      case Account::kKept: counters->bytes_kept.store(now, std::memory_order_relaxed); break;
       case Account::kMetadata:
         counters->bytes_metadata.store(now, std::memory_order_relaxed);
         break;
-      case Account::kSpare:
-        break;
+      case Account::kSpare: break;
     }
   }
 };
@@ -89,7 +84,8 @@ Budget::Budget(size_t limit_bytes, Counters& counters)
   ledger_->limit_bytes = limit_bytes;
   ledger_->counters = &counters;
   // The counters' page outlives a process: overwrite the values of an earlier one.
-  for (const Account account : {Account::kInFlight, Account::kKept, Account::kAhead, Account::kMetadata}) {
+  for (const Account account :
+       {Account::kInFlight, Account::kKept, Account::kAhead, Account::kMetadata}) {
     ledger_->show(account);
   }
 }

@@ -66,12 +66,12 @@ FingerprintsPtr ChunkFingerprints::keep(const Extent& extent, std::vector<uint32
 void ChunkFingerprints::start_in_turn(size_t memory, Pass pass, Failed failed) {
   fetcher_.budget().admit(
       memory, [this, pass = std::move(pass), failed = std::move(failed)](Reservation admitted) {
-        try {
-          threads_.submit([pass, memory = shared(std::move(admitted))] { pass(std::move(*memory)); });
-        } catch (...) {
-          reader_.port().post([failed, error = std::current_exception()] { failed(error); });
-        }
-      });
+    try {
+      threads_.submit([pass, memory = shared(std::move(admitted))] { pass(std::move(*memory)); });
+    } catch (...) {
+      reader_.port().post([failed, error = std::current_exception()] { failed(error); });
+    }
+  });
 }
 
 void ChunkFingerprints::verify(const Extent& extent, Done done) {
@@ -85,15 +85,13 @@ void ChunkFingerprints::verify(const Extent& extent, Done done) {
     case UnitTable::Join::kHeld:
       reader_.port().post([waiter = std::move(waiter), held] { waiter(held, nullptr); });
       break;
-    case UnitTable::Join::kWaits:
-      break;
+    case UnitTable::Join::kWaits: break;
     case UnitTable::Join::kFirst:
-      start_in_turn(
-          RecordStream::memory_for(fetcher_),
-          [this, extent](Reservation memory) { fingerprint(extent, std::move(memory)); },
-          [this, key](const std::exception_ptr& error) {
-            for (const auto& waiting : reader_.table().finish(key)) waiting(nullptr, error);
-          });
+      start_in_turn(RecordStream::memory_for(fetcher_), [this, extent](Reservation memory) {
+        fingerprint(extent, std::move(memory));
+      }, [this, key](const std::exception_ptr& error) {
+        for (const auto& waiting : reader_.table().finish(key)) waiting(nullptr, error);
+      });
       break;
   }
 }
@@ -110,8 +108,8 @@ void ChunkFingerprints::fingerprint(const Extent& extent, Reservation memory) {
         prints->chunks.push_back(crc32c(piece));
       }
     });
-    prints->memory = fetcher_.budget().reserve(Account::kMetadata,
-                                               prints->chunks.size() * sizeof(uint32_t));
+    prints->memory =
+        fetcher_.budget().reserve(Account::kMetadata, prints->chunks.size() * sizeof(uint32_t));
   } catch (...) {
     error = std::current_exception();
     prints = nullptr;
@@ -122,25 +120,23 @@ void ChunkFingerprints::fingerprint(const Extent& extent, Reservation memory) {
 }
 
 void ChunkFingerprints::read(const Extent& extent, bool check, Use use,
-                        std::function<void(std::exception_ptr)> done) {
+                             std::function<void(std::exception_ptr)> done) {
   const auto size = static_cast<size_t>(extent.size);
-  start_in_turn(
-      BufferPool::capacity_for(size),
-      [this, extent, size, check, use = std::move(use), done](Reservation memory) {
-        std::exception_ptr error;
-        try {
-          Unit unit(std::move(memory));
-          unit.buffer = fetcher_.buffers().acquire(size);
-          unit.bytes = unit.buffer.first(size);
-          with_second_try(fetcher_.shards().file_of(extent), extent.offset, whole_size(extent),
-                          [&] { fill(extent, unit, check); });
-          use(unit.bytes);
-        } catch (...) {
-          error = std::current_exception();
-        }
-        reader_.port().post([done, error] { done(error); });
-      },
-      done);
+  start_in_turn(BufferPool::capacity_for(size),
+                [this, extent, size, check, use = std::move(use), done](Reservation memory) {
+    std::exception_ptr error;
+    try {
+      Unit unit(std::move(memory));
+      unit.buffer = fetcher_.buffers().acquire(size);
+      unit.bytes = unit.buffer.first(size);
+      with_second_try(fetcher_.shards().file_of(extent), extent.offset, whole_size(extent),
+                      [&] { fill(extent, unit, check); });
+      use(unit.bytes);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    reader_.port().post([done, error] { done(error); });
+  }, done);
 }
 
 void ChunkFingerprints::fill(const Extent& extent, const Unit& unit, bool check) {

@@ -46,11 +46,8 @@ void DemandReader::fetch(const UnitPlan& plan, Done done) {
     case UnitTable::Join::kHeld:  // it has arrived since find()
       port_.post([waiter = std::move(waiter), held] { waiter(held, nullptr); });
       break;
-    case UnitTable::Join::kWaits:
-      break;
-    case UnitTable::Join::kFirst:
-      start_in_turn(plan);
-      break;
+    case UnitTable::Join::kWaits: break;
+    case UnitTable::Join::kFirst: start_in_turn(plan); break;
   }
 }
 
@@ -58,8 +55,8 @@ void DemandReader::start_in_turn(const UnitPlan& plan) {
   fetcher_.budget().admit(fetcher_.memory_for(plan), [this, plan](Reservation memory) {
     fetcher_.start(port_, plan, std::move(memory),
                    [this, key = plan.key()](const UnitPtr& unit, const std::exception_ptr& error) {
-                     for (const auto& done : table_.finish(key)) done(unit, error);
-                   });
+      for (const auto& done : table_.finish(key)) done(unit, error);
+    });
   });
 }
 

@@ -43,8 +43,8 @@ void Fetcher::limit_cache(size_t limit_bytes) {
 }
 
 UnitPtr Fetcher::make_unit(size_t size) {
-  auto unit = std::make_shared<Unit>(
-      budget_.reserve(Account::kInFlight, BufferPool::capacity_for(size)));
+  auto unit =
+      std::make_shared<Unit>(budget_.reserve(Account::kInFlight, BufferPool::capacity_for(size)));
   unit->buffer = buffers_.acquire(size);
   unit->bytes = unit->buffer.first(size);
   return unit;
@@ -83,8 +83,8 @@ bool Fetcher::read_cached(const UnitPlan& plan, std::span<std::byte> target) {
   do {
     const auto piece = target.subspan(done).first(std::min(kPieceSize, target.size() - done));
     const bool is_last = done + piece.size() == target.size();
-    const std::array<std::span<std::byte>, 2> parts{piece, is_last ? trailer
-                                                                   : std::span<std::byte>()};
+    const std::array<std::span<std::byte>, 2> parts{piece,
+                                                    is_last ? trailer : std::span<std::byte>()};
     if (!file.read_now(offset + done, parts)) {
       return false;
     }
@@ -148,22 +148,17 @@ void Fetcher::submit(ReadPort& port, const UnitPlan& plan, std::shared_ptr<Unit>
 
 uint32_t Fetcher::crc(const UnitPlan& plan, std::span<const std::byte> bytes, uint32_t seed) {
   switch (plan.check) {
-    case Check::kNothing:
-      return 0;
-    case Check::kRecord:
-      return record_crc(plan.extent, bytes, seed);
-    case Check::kChunk:
-      return crc32c(bytes, seed);
+    case Check::kNothing: return 0;
+    case Check::kRecord: return record_crc(plan.extent, bytes, seed);
+    case Check::kChunk: return crc32c(bytes, seed);
   }
   return 0;
 }
 
 void Fetcher::check(const UnitPlan& plan, uint32_t actual, std::span<const std::byte> trailer) {
   switch (plan.check) {
-    case Check::kNothing:
-      return;
-    case Check::kRecord:
-      return check_record(shards_, plan.extent, actual, trailer, counters_);
+    case Check::kNothing: return;
+    case Check::kRecord: return check_record(shards_, plan.extent, actual, trailer, counters_);
     case Check::kChunk:
       return check_chunk(shards_, plan.extent, plan.begin, actual, plan.crc32c, counters_);
   }
@@ -249,8 +244,7 @@ void Fetcher::load(std::span<BatchItem> items, bool check, const ItemDone& done)
 }
 
 // Runs work(0 … count - 1). Helpers take part if the `total` number of bytes makes it worthwhile.
-template <typename Work>
-void Fetcher::share(uint64_t total, size_t count, const Work& work) {
+template <typename Work> void Fetcher::share(uint64_t total, size_t count, const Work& work) {
   if (count <= 1 || total < kWorthSharingBytes) {
     for (size_t i = 0; i < count; ++i) work(i);
     return;

@@ -60,8 +60,8 @@ class Fetcher {
 
   // Fills `target` from `offset` of the extent's file, and `trailer` from the bytes after it, if
   // the page cache holds all of them; verifies nothing. Returns whether it did.
-  [[nodiscard]] bool read_cached(const Extent& extent, uint64_t offset,
-                                 std::span<std::byte> target, std::span<std::byte> trailer = {});
+  [[nodiscard]] bool read_cached(const Extent& extent, uint64_t offset, std::span<std::byte> target,
+                                 std::span<std::byte> trailer = {});
 
   // Returns false if the unit needs storage. `target` has the unit's size. Throws ChecksumError.
   [[nodiscard]] bool find_cached(const UnitPlan& plan, std::span<std::byte> target);
@@ -102,8 +102,7 @@ class Fetcher {
   [[nodiscard]] bool check_item(BatchItem& item, bool check) noexcept;
   void submit(ReadPort& port, const UnitPlan& plan, std::shared_ptr<Unit> unit, UnitDone done,
               ReadPort::Bytes bytes);
-  template <typename Work>
-  void share(uint64_t total, size_t count, const Work& work);
+  template <typename Work> void share(uint64_t total, size_t count, const Work& work);
   [[nodiscard]] std::vector<size_t> read_buffered(std::span<BatchItem> items,
                                                   std::vector<size_t> missing, bool check);
   [[nodiscard]] std::vector<size_t> read_cached_items(std::span<BatchItem> items, bool check);

@@ -76,9 +76,9 @@ void RecordStream::submit(uint64_t position) {
   ahead_.push_back(ahead);
   port_.submit(fetcher_.shards().file_of(extent_), extent_.offset + position, size,
                [ahead](RawBytes raw) {
-                 ahead->raw = std::move(raw);
-                 ahead->arrived = true;
-               });
+    ahead->raw = std::move(raw);
+    ahead->arrived = true;
+  });
 }
 
 void RecordStream::wait_for_piece() {

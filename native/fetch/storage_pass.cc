@@ -22,7 +22,8 @@ constexpr uint64_t kBytesAhead = uint64_t{32} << 20;
 void put(BatchItem& item, uint64_t offset, std::span<const std::byte> bytes) {
   const uint64_t size = item.target.size();
   if (offset < size) {
-    const auto head = bytes.first(static_cast<size_t>(std::min<uint64_t>(bytes.size(), size - offset)));
+    const auto head =
+        bytes.first(static_cast<size_t>(std::min<uint64_t>(bytes.size(), size - offset)));
     std::ranges::copy(head, item.target.subspan(static_cast<size_t>(offset)).begin());
     bytes = bytes.subspan(head.size());
     offset = size;
@@ -114,8 +115,7 @@ void StoragePass::add_part(const Part& part, uint32_t shard) {
     Segment& last = segments_.back();
     // Nor before the segment's begin: if a batch asks twice for a large record, the first piece of
     // the second copy comes after the last piece of the first.
-    if (last.shard == shard && part.offset >= last.offset &&
-        part.offset <= last.end + kMergeGap &&
+    if (last.shard == shard && part.offset >= last.offset && part.offset <= last.end + kMergeGap &&
         std::max(last.end, end) - last.offset <= kSegmentSize) {
       last.end = std::max(last.end, end);
       ++last.part_count;

@@ -82,8 +82,8 @@ class StoragePass {
   std::vector<Part> parts_;
   std::vector<Segment> segments_;
   std::vector<uint32_t> parts_left_;  // by item
-  std::vector<size_t> anew_;          // items to be fetched again, because their checksum is wrong
-  std::vector<char> is_second_;       // by item: was fetched again; empty if none was
+  std::vector<size_t> anew_;  // items to be fetched again, because their checksum is wrong
+  std::vector<char> is_second_;  // by item: was fetched again; empty if none was
   size_t in_flight_ = 0;
   uint64_t in_flight_bytes_ = 0;
 };

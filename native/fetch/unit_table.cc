@@ -154,8 +154,7 @@ std::vector<UnitPlan> UnitTable::take_overdue() {
 bool UnitTable::is_ahead(const UnitKey& key) const {
   const std::lock_guard lock(mutex_);
   const auto entry = entries_.find(key);
-  return entry != entries_.end() && entry->second.held &&
-         entry->second.account == Account::kAhead;
+  return entry != entries_.end() && entry->second.held && entry->second.account == Account::kAhead;
 }
 
 bool UnitTable::has_ahead() const {
@@ -166,8 +165,8 @@ bool UnitTable::has_ahead() const {
 UnitPtr UnitTable::take_ahead(const UnitKey& key) {
   const std::lock_guard lock(mutex_);
   const auto entry = entries_.find(key);
-  const bool is_ahead = entry != entries_.end() && entry->second.held &&
-                        entry->second.account == Account::kAhead;
+  const bool is_ahead =
+      entry != entries_.end() && entry->second.held && entry->second.account == Account::kAhead;
   return is_ahead ? take_ahead(*entry).unit : nullptr;
 }
 

@@ -124,8 +124,7 @@ class UnitTable {
   };
 
   [[nodiscard]] static Account account_of(const UnitKey& key) {
-    const bool is_metadata =
-        key.kind == UnitKind::kSubtree || key.kind == UnitKind::kFingerprints;
+    const bool is_metadata = key.kind == UnitKind::kSubtree || key.kind == UnitKind::kFingerprints;
     return is_metadata ? Account::kMetadata : Account::kKept;
   }
   [[nodiscard]] Order& order(Account account) { return orders_[static_cast<size_t>(account)]; }

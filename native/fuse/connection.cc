@@ -18,8 +18,7 @@ iovec to_iovec(std::span<const std::byte> bytes) {
   return {const_cast<std::byte*>(bytes.data()), bytes.size()};
 }
 
-template <typename T>
-iovec to_iovec(const T& structure) {
+template <typename T> iovec to_iovec(const T& structure) {
   return to_iovec(std::as_bytes(std::span(&structure, 1)));
 }
 
@@ -40,8 +39,8 @@ ssize_t Connection::receive(std::span<std::byte> buffer) const {
   const bool is_nothing = size < 0 && (errno == EINTR || errno == ENOENT || errno == EAGAIN);
   if (is_nothing) return 0;
   if (size < 0 && errno != ENODEV && errno != ECONNABORTED) {
-    log_line(Priority::kError, "the kernel gives no requests: " +
-                                   std::generic_category().message(errno));
+    log_line(Priority::kError,
+             "the kernel gives no requests: " + std::generic_category().message(errno));
   }
   return -1;
 }
@@ -58,17 +57,15 @@ void Connection::answer(uint64_t unique, int error, Parts parts) const noexcept 
   const int refused = write_all(descriptor_.get(), std::span(message).first(count));
   // ENOENT: the caller was killed, or was answered already. ENODEV: the mount is gone.
   if (refused == 0 || refused == ENOENT || refused == ENODEV) return;
-  log_line(Priority::kError, "the kernel refuses an answer: " +
-                                 std::generic_category().message(refused));
+  log_line(Priority::kError,
+           "the kernel refuses an answer: " + std::generic_category().message(refused));
   // Answers without a body instead, so that the caller does not wait for ever.
   if (count > 1) answer(unique, EIO, {});
 }
 
 bool Connection::store(uint64_t ino, uint64_t offset, std::span<const std::byte> bytes) const {
-  const NotifyStoreOut store{.nodeid = ino,
-                             .offset = offset,
-                             .size = static_cast<uint32_t>(bytes.size()),
-                             .padding = 0};
+  const NotifyStoreOut store{
+      .nodeid = ino, .offset = offset, .size = static_cast<uint32_t>(bytes.size()), .padding = 0};
   const OutHeader header{
       .len = static_cast<uint32_t>(sizeof(OutHeader) + sizeof store + bytes.size()),
       .error = kNotifyStore,

@@ -20,7 +20,7 @@ constexpr size_t kRoomSize = 128 << 10;
 
 // Lets a signal interrupt the read(2) in which a thread waits for a request.
 void heed_wake_ups() {
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = [](int) {};  // no SA_RESTART
   sigaction(kWakeUp, &action, nullptr);
 }
@@ -106,15 +106,13 @@ void DevTransport::take(std::span<const std::byte> message, std::span<std::byte>
   if (!header) return;
   switch (static_cast<Opcode>(header->opcode)) {
     case Opcode::kForget:
-    case Opcode::kBatchForget:
-      return;  // inode numbers are computed: there is no lookup count
+    case Opcode::kBatchForget: return;  // inode numbers are computed: there is no lookup count
     case Opcode::kInterrupt:
       if (const auto body = message.subspan(sizeof(InHeader)); body.size() >= sizeof(InterruptIn)) {
         handler_.interrupt(load_le<uint64_t>(body));
       }
       return;
-    default:
-      break;
+    default: break;
   }
   const Reply reply(*this, header->unique, room);
   if (const auto request = parse_message(*header, message)) {

@@ -36,7 +36,10 @@ void log_failure(uint64_t ino, std::string_view path, std::string_view reason) {
   std::string line = in_one_line(path);
   const std::string about = std::to_string(ino) + " " + std::to_string(line.size());
   line.append(": ").append(reason);
-  log_line(Priority::kError, "\x1f" + about + "\x1f" "cannot read " + line);
+  log_line(Priority::kError, "\x1f" + about +
+                                 "\x1f"
+                                 "cannot read " +
+                                 line);
 }
 
 }  // namespace ffrfs

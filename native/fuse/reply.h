@@ -39,8 +39,7 @@ class Reply {
   // Takes at most kPartCountMax parts.
   static constexpr size_t kPartCountMax = 16;
   void parts(Parts parts) const noexcept { sink_->answer(*this, 0, parts); }
-  template <typename T>
-  void value(const T& structure) const noexcept {
+  template <typename T> void value(const T& structure) const noexcept {
     bytes(std::as_bytes(std::span(&structure, 1)));
   }
 

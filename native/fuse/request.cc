@@ -6,8 +6,7 @@
 namespace ffrfs::fuse {
 namespace {
 
-template <typename T>
-std::optional<T> load(std::span<const std::byte> bytes) {
+template <typename T> std::optional<T> load(std::span<const std::byte> bytes) {
   if (bytes.size() < sizeof(T)) return std::nullopt;
   T value;
   std::memcpy(&value, bytes.data(), sizeof value);
@@ -18,17 +17,13 @@ std::optional<T> load(std::span<const std::byte> bytes) {
 size_t argument_size(Opcode opcode) {
   switch (opcode) {
     case Opcode::kOpen:
-    case Opcode::kOpendir:
-      return sizeof(OpenIn);
+    case Opcode::kOpendir: return sizeof(OpenIn);
     case Opcode::kRead:
     case Opcode::kReaddir:
-    case Opcode::kReaddirplus:
-      return sizeof(ReadIn);
+    case Opcode::kReaddirplus: return sizeof(ReadIn);
     case Opcode::kGetxattr:
-    case Opcode::kListxattr:
-      return sizeof(GetxattrIn);
-    default:
-      return 0;
+    case Opcode::kListxattr: return sizeof(GetxattrIn);
+    default: return 0;
   }
 }
 
@@ -47,8 +42,7 @@ std::optional<InHeader> parse_header(std::span<const std::byte> message) {
   return header && header->len == message.size() ? header : std::nullopt;
 }
 
-std::optional<Request> parse_message(const InHeader& header,
-                                     std::span<const std::byte> message) {
+std::optional<Request> parse_message(const InHeader& header, std::span<const std::byte> message) {
   const auto body = message.subspan(sizeof(InHeader));
   const size_t size = argument_size(static_cast<Opcode>(header.opcode));
   if (body.size() < size) return std::nullopt;
@@ -85,8 +79,7 @@ std::optional<Request> parse_request(const InHeader& header, std::span<const std
       request.size = get->size;
       break;
     }
-    default:
-      break;
+    default: break;
   }
   if (request.opcode == Opcode::kLookup || request.opcode == Opcode::kGetxattr) {
     const auto name = parse_name(rest);

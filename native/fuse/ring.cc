@@ -33,7 +33,8 @@ std::string advice(int error) {
 }  // namespace
 
 Mapping::Mapping(size_t size, int fd, uint64_t offset) : size_(size) {
-  const int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED | MAP_POPULATE;
+  const int flags =
+      fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED | MAP_POPULATE;
   void* const memory =
       mmap(nullptr, size, PROT_READ | PROT_WRITE, flags, fd, static_cast<off_t>(offset));
   if (memory == MAP_FAILED) throw StorageError(errno, "", "cannot map memory for io_uring");
@@ -67,8 +68,7 @@ Ring::Ring(unsigned submissions, unsigned completions) {
                               descriptor_.get(), IORING_OFF_SQ_RING);
   completion_queue_ = Mapping(params.cq_off.cqes + completion_count_ * sizeof(io_uring_cqe),
                               descriptor_.get(), IORING_OFF_CQ_RING);
-  submissions_ =
-      Mapping(submission_count_ * kSubmissionSize, descriptor_.get(), IORING_OFF_SQES);
+  submissions_ = Mapping(submission_count_ * kSubmissionSize, descriptor_.get(), IORING_OFF_SQES);
   submission_tail_ = word(submission_queue_, params.sq_off.tail);
   submission_index_ = word(submission_queue_, params.sq_off.array);
   completion_head_ = word(completion_queue_, params.cq_off.head);

@@ -52,10 +52,9 @@ std::vector<int> RingPlan::cpus() const {
   return found;
 }
 
-RingPlan plan_rings(size_t possible_count, const std::vector<int>& own_cpus,
-                    size_t limit_bytes) {
-  RingPlan plan{.threads = {}, .payload_size = kPayloadSizeMax, .depth = 0,
-                .limit_bytes = limit_bytes};
+RingPlan plan_rings(size_t possible_count, const std::vector<int>& own_cpus, size_t limit_bytes) {
+  RingPlan plan{
+      .threads = {}, .payload_size = kPayloadSizeMax, .depth = 0, .limit_bytes = limit_bytes};
   RingThread others;
   for (size_t queue = 0; queue < possible_count; ++queue) {
     const auto cpu = static_cast<int>(queue);

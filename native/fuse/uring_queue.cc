@@ -122,8 +122,8 @@ void UringQueue::add_entries(Queue& queue) {
     Entry& entry = added.entries[i];
     entry.header = reinterpret_cast<RingHeader*>(added.headers.data() + i * kHeaderSize);
     entry.payload = added.payloads.bytes().subspan(i * plan_.payload_size, plan_.payload_size);
-    entry.parts = {{{entry.header, sizeof(RingHeader)},
-                    {entry.payload.data(), entry.payload.size()}}};
+    entry.parts = {
+        {{entry.header, sizeof(RingHeader)}, {entry.payload.data(), entry.payload.size()}}};
     entry.queue = &queue;
     submit(entry, kRegister);
   }
@@ -149,10 +149,8 @@ void UringQueue::submit(Entry& entry, uint32_t command) {
     submission.len = static_cast<uint32_t>(entry.parts.size());
   }
   submission.user_data = reinterpret_cast<uint64_t>(&entry);
-  const RingCommand text{.flags = 0,
-                         .commit_id = entry.header->commit_id,
-                         .queue = entry.queue->id,
-                         .padding = {}};
+  const RingCommand text{
+      .flags = 0, .commit_id = entry.header->commit_id, .queue = entry.queue->id, .padding = {}};
   std::memcpy(submission.cmd, &text, sizeof text);
 }
 
@@ -206,19 +204,16 @@ void UringQueue::run(int connection, Handler& handler, const HandOver& hand_over
 bool UringQueue::go_on_after(int error, Entry& entry) {
   switch (error) {
     case EAGAIN:  // the kernel has not processed the answer to INIT yet
-    case EINTR:
-      submit(entry, kRegister);
-      return true;
+    case EINTR: submit(entry, kRegister); return true;
     case ENOTCONN:
     case ECONNABORTED:
     case ENODEV:
-    case ECANCELED:
-      return false;  // the connection has ended
+    case ECANCELED: return false;  // the connection has ended
     case EINVAL:
     case EOPNOTSUPP:
-      log_line(Priority::kWarning,
-               "the kernel takes no rings (" + std::generic_category().message(error) +
-                   "): requests come over /dev/fuse");
+      log_line(Priority::kWarning, "the kernel takes no rings (" +
+                                       std::generic_category().message(error) +
+                                       "): requests come over /dev/fuse");
       return false;
     default:  // an error of one answer; the entry is lost
       log_line(Priority::kError,
@@ -235,8 +230,7 @@ void UringQueue::take(Entry& entry, Handler& handler, const HandOver& hand_over)
   const size_t size = std::min<size_t>(entry.header->payload_size, entry.payload.size());
   const Reply reply(*this, header.unique, entry.payload, &entry);
   const auto request = parse_request(header, entry.header->op_in, entry.payload.first(size));
-  const bool is_large =
-      request && request->opcode == Opcode::kRead && request->size > kLargeRead;
+  const bool is_large = request && request->opcode == Opcode::kRead && request->size > kLargeRead;
   follow_stream(is_large);
   if (!request) {
     reply.error(EINVAL);

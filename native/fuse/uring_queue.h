@@ -81,7 +81,7 @@ class UringQueue final : public AnswerSink {
   int connection_ = -1;
   std::vector<std::unique_ptr<Queue>> queues_;
   std::vector<Entry*> oversized_;  // to release memory once the kernel has their answers
-  std::vector<Entry*> answered_;   // by other threads; swapped out of inbox_
+  std::vector<Entry*> answered_;  // by other threads; swapped out of inbox_
   std::atomic<bool> is_stopping_{false};
   std::mutex mutex_;  // guards inbox_
   std::vector<Entry*> inbox_;

@@ -57,8 +57,8 @@ void UringTransport::run(Thread& thread, const std::function<void()>& on_thread)
   }
   thread.made.set_value();
   if (!wait_for_start()) return;
-  thread.queue->run(connection_->fd(), *handler_, [this](const Request& request,
-                                                         const Reply& reply) {
+  thread.queue->run(connection_->fd(), *handler_,
+                    [this](const Request& request, const Reply& reply) {
     try {
       helpers_.submit([this, request, reply] { handler_->handle(request, reply); });
     } catch (...) {  // out of memory, or of threads

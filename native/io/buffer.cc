@@ -28,10 +28,9 @@ size_t size_class(size_t size) {
 }  // namespace
 
 Buffer::Memory Buffer::allocate(size_t capacity) {
-  void* memory = capacity < kMappedSizeMin
-                     ? std::aligned_alloc(kAlignment, capacity)
-                     : mmap(nullptr, capacity, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* memory = capacity < kMappedSizeMin ? std::aligned_alloc(kAlignment, capacity)
+                                           : mmap(nullptr, capacity, PROT_READ | PROT_WRITE,
+                                                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == nullptr || memory == MAP_FAILED) throw std::bad_alloc();
   return Memory(static_cast<std::byte*>(memory), Free{capacity});
 }

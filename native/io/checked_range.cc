@@ -18,8 +18,8 @@ std::atomic<uint64_t> range_count{0};
 }  // namespace
 
 CheckedRange::CheckedRange(const Source& file, uint64_t offset, uint64_t size,
-                           std::vector<uint32_t> checksums, std::string name,
-                           std::string advice, std::vector<Blank> blanks)
+                           std::vector<uint32_t> checksums, std::string name, std::string advice,
+                           std::vector<Blank> blanks)
     : file_(file),
       file_offset_(offset),
       size_(size),
@@ -93,9 +93,10 @@ void CheckedRange::check_once(uint64_t block, const char* part) const {
   }
   if (const uint32_t crc = crc32c(bytes); crc != checksums_[block]) {
     throw ChecksumError(file_.path(), "damaged " + name_ + " (" + part + "): the checksum of " +
-                        std::to_string(size) + " bytes at offset " +
-                        std::to_string(file_offset_ + begin) + " is " + hex(checksums_[block]) +
-                        ", they give " + hex(crc) + "; " + advice_);
+                                          std::to_string(size) + " bytes at offset " +
+                                          std::to_string(file_offset_ + begin) + " is " +
+                                          hex(checksums_[block]) + ", they give " + hex(crc) +
+                                          "; " + advice_);
   }
   set_fingerprints(block, fingerprints);
 }
@@ -121,8 +122,7 @@ void CheckedRange::read_ahead(uint64_t block) const {
   file_.will_need(file_offset_ + block * kBlockSize, count * kBlockSize);
 }
 
-void CheckedRange::read_file(uint64_t offset, std::span<std::byte> target,
-                             const char* part) const {
+void CheckedRange::read_file(uint64_t offset, std::span<std::byte> target, const char* part) const {
   try {
     file_.read_fully(file_offset_ + offset, target);
   } catch (const StorageError& error) {

@@ -43,9 +43,8 @@ class CheckedRange {
   // The range [offset, offset + size) of `file`, which must outlive this object. `checksums`: the
   // CRC-32C of each block. For messages: `name` is what the range is, `advice` what to do about
   // damage.
-  CheckedRange(const Source& file, uint64_t offset, uint64_t size,
-               std::vector<uint32_t> checksums, std::string name, std::string advice,
-               std::vector<Blank> blanks = {});
+  CheckedRange(const Source& file, uint64_t offset, uint64_t size, std::vector<uint32_t> checksums,
+               std::string name, std::string advice, std::vector<Blank> blanks = {});
   CheckedRange(const CheckedRange&) = delete;
   CheckedRange& operator=(const CheckedRange&) = delete;
   ~CheckedRange();
@@ -66,8 +65,7 @@ class CheckedRange {
   }
 
   // Returns a number or struct in the file's byte order. Throws as copy() does.
-  template <typename T>
-  [[nodiscard]] T load(uint64_t offset, const char* part) const {
+  template <typename T> [[nodiscard]] T load(uint64_t offset, const char* part) const {
     static_assert(std::is_trivially_copyable_v<T>);
     std::array<std::byte, sizeof(T)> bytes;
     copy(offset, bytes, part);

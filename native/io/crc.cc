@@ -17,9 +17,8 @@ uint32_t crc32c(std::span<const std::byte> bytes, uint32_t seed) {
   while (!bytes.empty()) {
     const auto part = bytes.first(std::min(bytes.size(), kStep));
     // The pointer is not const in ISA-L's signature; the bytes are only read.
-    state = crc32_iscsi(
-        reinterpret_cast<unsigned char*>(const_cast<std::byte*>(part.data())),
-        static_cast<int>(part.size()), state);
+    state = crc32_iscsi(reinterpret_cast<unsigned char*>(const_cast<std::byte*>(part.data())),
+                        static_cast<int>(part.size()), state);
     bytes = bytes.subspan(part.size());
   }
   return ~state;

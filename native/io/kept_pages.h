@@ -50,7 +50,7 @@ class KeptPages {
 
   struct Slot {
     Key key;
-    uint32_t used = 0;           // the set's clock at the last use
+    uint32_t used = 0;  // the set's clock at the last use
     std::unique_ptr<Page> page;  // allocated at the first use
   };
   struct alignas(64) Set {

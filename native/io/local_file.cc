@@ -4,8 +4,8 @@
 #include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/vfs.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -43,7 +43,7 @@ constexpr size_t kAdviceSize = 128 << 10;
 // Returns the alignment that direct I/O on `fd` needs; 0 if the kernel says that it is not
 // possible. Kernels before 6.1, and file systems that do not say, get the usual 4096.
 size_t direct_alignment(int fd) {
-  struct statx info {};
+  struct statx info{};
   if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &info) != 0 ||
       (info.stx_mask & STATX_DIOALIGN) == 0) {
     return kUsualAlignment;
@@ -57,7 +57,7 @@ size_t direct_alignment(int fd) {
 // Returns whether the file system is known to start reads on POSIX_FADV_WILLNEED, many at once.
 // Others may ignore it, or serve no read from the page cache (FUSE).
 bool takes_advice(int fd) {
-  struct statfs info {};
+  struct statfs info{};
   if (fstatfs(fd, &info) != 0) return false;
   constexpr std::array<uint32_t, 5> kKnown{EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC,
                                            F2FS_SUPER_MAGIC, NFS_SUPER_MAGIC};
@@ -87,8 +87,8 @@ std::span<iovec> behind(std::span<iovec> vectors, size_t done) {
 
 LocalFile::Opened LocalFile::open(const std::string& path) {
   // O_NONBLOCK, because opening a FIFO would block; regular files ignore it.
-  Opened opened{.descriptor = FileDescriptor(
-                    ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK))};
+  Opened opened{.descriptor =
+                    FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK))};
   if (!opened.descriptor.valid()) throw StorageError(errno, path, "cannot open");
   return check(std::move(opened), path);
 }
@@ -103,10 +103,10 @@ LocalFile::Opened LocalFile::check(Opened opened, const std::string& path) {
 }
 
 LocalFile::LocalFile(const std::string& path, Opened opened)
-    : Source(path, {.size = static_cast<uint64_t>(opened.info.st_size),
-                    .mtime_ns = nanoseconds(opened.info.st_mtim.tv_sec,
-                                            opened.info.st_mtim.tv_nsec),
-                    .owner = opened.info.st_uid}),
+    : Source(path,
+             {.size = static_cast<uint64_t>(opened.info.st_size),
+              .mtime_ns = nanoseconds(opened.info.st_mtim.tv_sec, opened.info.st_mtim.tv_nsec),
+              .owner = opened.info.st_uid}),
       buffered_(std::move(opened.descriptor)),
       reads_ahead_(takes_advice(fd())) {}
 
@@ -167,13 +167,11 @@ bool LocalFile::read_now(uint64_t offset, Parts parts) const {
 
 void LocalFile::read_fully(uint64_t offset, std::span<std::byte> target) const {
   while (!target.empty()) {
-    const ssize_t count =
-        pread(fd(), target.data(), target.size(), static_cast<off_t>(offset));
+    const ssize_t count = pread(fd(), target.data(), target.size(), static_cast<off_t>(offset));
     if (count < 0) {
       const int error_number = errno;  // saved first, because building the text allocates
       if (error_number == EINTR) continue;
-      throw StorageError(error_number, path(),
-                         "cannot read at offset " + std::to_string(offset));
+      throw StorageError(error_number, path(), "cannot read at offset " + std::to_string(offset));
     }
     if (count == 0) {
       throw StorageError(EIO, path(),

@@ -44,7 +44,7 @@ class LocalFile final : public Source {
  private:
   struct Opened {
     FileDescriptor descriptor;
-    struct stat info {};
+    struct stat info{};
   };
 
   LocalFile(const std::string& path, Opened opened);

@@ -16,13 +16,12 @@ namespace ffrfs {
 // Returns a number that changes in each fork()ed child, without a system call like getpid(2).
 [[nodiscard]] inline uint64_t process_number() {
   static std::atomic<uint64_t> forks{0};
-  [[maybe_unused]] static const int registered = pthread_atfork(
-      nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
+  [[maybe_unused]] static const int registered =
+      pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
   return forks.load(std::memory_order_relaxed);
 }
 
-template <typename T>
-class ProcessLocal {
+template <typename T> class ProcessLocal {
  public:
   explicit ProcessLocal(std::function<std::unique_ptr<T>()> make) : make_(std::move(make)) {}
   ProcessLocal(const ProcessLocal&) = delete;

@@ -42,8 +42,8 @@ struct ReadPort::Operation {
   // Returns false if the direct read is refused or comes short.
   [[nodiscard]] bool read_direct() {
     if (direct == nullptr) return false;
-    const ssize_t count = pread(direct->fd, buffer.data(), aligned_size,
-                                static_cast<off_t>(aligned_offset));
+    const ssize_t count =
+        pread(direct->fd, buffer.data(), aligned_size, static_cast<off_t>(aligned_offset));
     // The read may end early past the end of the file, but not within the wanted range.
     return count >= 0 && static_cast<size_t>(count) >= head() + size;
   }
@@ -161,8 +161,8 @@ bool ReadPort::start_aio(Operation& operation) {
     }
   }
   iocb* control = &operation.control;
-  io_prep_pread(control, operation.direct->fd, operation.buffer.data(),
-                operation.aligned_size, static_cast<long long>(operation.aligned_offset));
+  io_prep_pread(control, operation.direct->fd, operation.buffer.data(), operation.aligned_size,
+                static_cast<long long>(operation.aligned_offset));
   io_set_eventfd(control, event_.get());
   control->aio_rw_flags = aio_ == Aio::kMayWait ? 0 : RWF_NOWAIT;
   control->data = &operation;
@@ -180,12 +180,10 @@ void ReadPort::start_blocking(std::unique_ptr<Operation> operation) {
   // std::function needs a copyable callable.
   auto shared = std::make_shared<std::unique_ptr<Operation>>(std::move(operation));
   try {
-    queue_.threads_.submit(
-        [this, shared] {
-          if (is_wanted()) (*shared)->read_blocking();
-          end_blocking(std::move(*shared));
-        },
-        urgency_);
+    queue_.threads_.submit([this, shared] {
+      if (is_wanted()) (*shared)->read_blocking();
+      end_blocking(std::move(*shared));
+    }, urgency_);
   } catch (const std::system_error& error) {
     (*shared)->error = std::make_exception_ptr(
         StorageError(error.code().value(), (*shared)->file->path(), "cannot start a thread"));

@@ -43,8 +43,7 @@ ThreadPool::~ThreadPool() {
 
 // Needs the lock.
 size_t ThreadPool::runnable_count() const {
-  return tasks_.size() +
-         std::min(background_.size(), background_limit_ - background_running_);
+  return tasks_.size() + std::min(background_.size(), background_limit_ - background_running_);
 }
 
 void ThreadPool::submit(std::function<void()> task, Urgency urgency) {

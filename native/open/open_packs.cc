@@ -42,7 +42,7 @@ OpenPack open_pack(const std::string& path, const OpenSource& open, Counters& co
 void refuse_other_kinds(const std::string& path, const OpenPack& pack) {
   if (pack.opened.kind == TreeKind::kFolder) return;
   throw FormatError(path, "is a plain FFRecord file; only packs can be shown as one tree; "
-                    "name it alone");
+                          "name it alone");
 }
 
 void refuse_tfrecord(const std::string& path, const OpenSource& open) {
@@ -54,7 +54,7 @@ void refuse_tfrecord(const std::string& path, const OpenSource& open) {
   }
   if (is_one) {
     throw FormatError(path, "is a TFRecord file; only packs can be shown as one tree; "
-                      "name it alone, or the directory of all its shards");
+                            "name it alone, or the directory of all its shards");
   }
 }
 
@@ -139,7 +139,8 @@ class Opening {
 
 OpenedPacks open_one(const std::string& path, const OpenSource& open, Counters& counters) {
   OpenPack pack = open_pack(path, open, counters);
-  OpenedPacks packs{.shards = std::move(pack.shards), .opened = std::move(pack.opened), .warnings = {}};
+  OpenedPacks packs{
+      .shards = std::move(pack.shards), .opened = std::move(pack.opened), .warnings = {}};
   if (!pack.warning.empty()) packs.warnings.push_back(pack.warning);
   return packs;
 }

@@ -31,8 +31,7 @@ bool is_folder(const std::string& path) {
   return std::filesystem::is_directory(path, unknown);
 }
 
-template <typename Add>
-void add_local(const std::string& folder, const Add& add) {
+template <typename Add> void add_local(const std::string& folder, const Add& add) {
   try {
     for (const auto& entry : std::filesystem::directory_iterator(folder)) {
       add(entry.path().filename().string(), entry.path().string(),
@@ -47,11 +46,12 @@ RecordFiles find_in_folder(const std::string& folder) {
   FolderFiles found = files_in(folder);
   if (found.tfrecords.empty() && found.packs.empty()) {
     throw FormatError(folder, "holds no packs (*.ffr) or TFRecord files (*.tfrecord*); "
-                      "to pack it: ffrfs pack " + folder + " FILE.ffr");
+                              "to pack it: ffrfs pack " +
+                                  folder + " FILE.ffr");
   }
   if (!found.tfrecords.empty() && !found.packs.empty()) {
     throw FormatError(folder, "holds both packs (*.ffr) and TFRecord files (*.tfrecord*); "
-                      "name the files instead");
+                              "name the files instead");
   }
   const bool is_tfrecord = found.packs.empty();
   return {.paths = std::move(is_tfrecord ? found.tfrecords : found.packs),
@@ -105,7 +105,7 @@ RecordFiles find_record_files(const std::vector<std::string>& paths, const OpenS
     RecordFiles inside = find_in_folder(path);
     if (inside.is_tfrecord) {
       throw FormatError(path, "holds TFRecord files; only packs can be shown as one tree; "
-                        "name it alone");
+                              "name it alone");
     }
     std::ranges::move(inside.paths, std::back_inserter(files.paths));
     files.has_folder = true;

@@ -8,8 +8,7 @@ namespace {
 constexpr size_t kGapsToldMax = 10;
 
 std::string to_text(uint32_t first, uint32_t last) {
-  return first == last ? std::to_string(first)
-                       : std::to_string(first) + "-" + std::to_string(last);
+  return first == last ? std::to_string(first) : std::to_string(first) + "-" + std::to_string(last);
 }
 
 // Returns the runs of numbers below `count` that are not among `numbers`: "3, 5-9"; "" if there are

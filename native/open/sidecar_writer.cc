@@ -48,9 +48,8 @@ void write_sidecar(const std::string& pack, const std::string& target, bool chun
   if (tree == nullptr) {
     throw FormatError(pack, "is not a pack; there is nothing to index");
   }
-  const std::vector<uint32_t> header =
-      header_checksums(shard.checksums().first(shard.count() - 1),
-                       shard.offsets().first(shard.count()));
+  const std::vector<uint32_t> header = header_checksums(shard.checksums().first(shard.count() - 1),
+                                                        shard.offsets().first(shard.count()));
   const ChunkChecksums chunk_checksums = chunks ? read_chunks(shards, counters) : ChunkChecksums();
   // Root may index packs in other users' folders, who could put a link to any file there.
   StagedFile staged(target, Links::kRefuse);
@@ -63,9 +62,9 @@ void write_sidecar(const std::string& pack, const std::string& target, bool chun
                .mtime_ns = file.mtime_ns(),
                .header_crc = shard.header_crc()},
               [&](std::span<const std::byte> bytes) {
-                staged.write(end, bytes);
-                end += bytes.size();
-              });
+    staged.write(end, bytes);
+    end += bytes.size();
+  });
   staged.publish();
 }
 
